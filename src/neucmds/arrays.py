@@ -24,8 +24,7 @@ __all__ = [
 # An array of any library with the array API; there is no static type for that yet.
 Array = Any
 
-# Rows per block are chosen so that a block of temporaries stays near the size of a CPU cache level
-# times a few: 2**21 elements (16 MB in float64) was the flat part of the curve at n = 1000 … 16,000.
+# Entries in one block of rows: 16 MB in float64, so that a temporary of that size never matters.
 BLOCK_ELEMENTS = 2**21
 
 
@@ -65,7 +64,9 @@ def to_numpy(value: Array) -> npt.NDArray[Any]:
 def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
     """Turn a value into an array of the library and on the device of `like`."""
     xp = namespace(like)
-    return xp.asarray(value, dtype=like.dtype if dtype is None else dtype, device=compat.device(like))
+    return xp.asarray(
+        value, dtype=like.dtype if dtype is None else dtype, device=compat.device(like)
+    )
 
 
 def eps(dtype: Any, xp: Any = np) -> float:

@@ -1,0 +1,119 @@
+"""The operator B = −½CDC and the few numbers of D that replace the spectrum nobody computes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from neucmds.arrays import Array, namespace, row_blocks
+
+__all__ = ["Gram", "Moments"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Row means and squared norm of D; the diagonal, trace and norm of B follow from them.
+
+    Parameters
+    ----------
+    row_means : array of shape (n,), float64
+        Mean squared dissimilarity of each object to all (itself included).
+    sq_norm : float
+        ‖D‖²_F.
+    """
+
+    row_means: Array
+    sq_norm: float
+
+    @property
+    def n(self) -> int:
+        """Number of objects."""
+        return int(self.row_means.shape[0])
+
+    @cached_property
+    def mean(self) -> float:
+        """Mean of all entries of D."""
+        return float(namespace(self.row_means).mean(self.row_means))
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal of B: D is hollow, so −½(0 − 2·row mean + mean)."""
+        return self.row_means - 0.5 * self.mean
+
+    @property
+    def trace(self) -> float:
+        """Trace of B, the sum of all its eigenvalues (notes 1)."""
+        return 0.5 * self.n * self.mean
+
+    @cached_property
+    def frobenius_sq(self) -> float:
+        """‖B‖²_F, the sum of all squared eigenvalues (notes 1)."""
+        # D is hollow, so ‖B‖² ≥ ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits
+        # at the most.
+        row_part = float(namespace(self.row_means).vecdot(self.row_means, self.row_means))
+        centered = self.sq_norm - 2 * self.n * row_part + (self.n * self.mean) ** 2
+        return max(0.0, 0.25 * centered)
+
+
+class Gram(ABC):
+    """B = −½CDC, never formed: products with blocks of columns, and the moments of D.
+
+    An implementation says where D comes from by `rows`; it may override `product` when it can
+    multiply faster than row block by row block.
+    """
+
+    n: int
+    xp: Any
+    dtype: Any
+
+    @abstractmethod
+    def rows(self, rows: slice) -> Array:
+        """Return these rows of D (squared scale), shape (len(rows), n)."""
+
+    @property
+    @abstractmethod
+    def device(self) -> Any:
+        """The device that products are computed on."""
+
+    def product(self, block: Array) -> Array:
+        """D @ block, in the precision of D."""
+        return self.xp.concat([self.rows(rows) @ block for rows in self.row_slices()], axis=0)
+
+    def row_slices(self) -> list[slice]:
+        """Cut the objects into the row blocks that a pass over D walks through."""
+        return list(row_blocks(self.n, self.n))
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Row means and norm of D, accumulated in float64 in one pass."""
+        xp = self.xp
+        means, sq_norm = [], 0.0
+        for rows in self.row_slices():
+            block = xp.astype(self.rows(rows), xp.float64, copy=False)
+            means.append(xp.mean(block, axis=1))
+            sq_norm += float(xp.sum(xp.vecdot(block, block, axis=1)))
+        return Moments(xp.concat(means), sq_norm)
+
+    def matmat(self, block: Array) -> Array:
+        """B @ block, centering the block before the product and the result after it."""
+        return -0.5 * self.center(self.product(self.center(block)))
+
+    def center(self, block: Array) -> Array:
+        """Subtract the mean of every column: the action of C."""
+        return block - self.xp.mean(block, axis=0, keepdims=True)
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of B, float64."""
+        return self.moments.diagonal
+
+    @property
+    def trace(self) -> float:
+        """The sum of all eigenvalues of B."""
+        return self.moments.trace
+
+    @property
+    def frobenius_sq(self) -> float:
+        """The sum of all squared eigenvalues of B."""
+        return self.moments.frobenius_sq

@@ -1,0 +1,99 @@
+"""What a solver returns: eigenpairs of B from both ends, and the exact sums over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.arrays import Array, to_numpy
+
+__all__ = ["Ends", "Spectrum"]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Eigenvalues from both ends of the spectrum: all that a selection may look at.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,), float64
+        Sorted, largest first. The constant vector's zero is never among them (errata E3).
+    trace, frobenius_sq : float
+        Sum and sum of squares of *all* eigenvalues, the unknown ones in the middle included.
+    n_top, n_bottom : int
+        ``values[:n_top]`` are the largest eigenvalues of B and ``values[m - n_bottom:]`` the
+        smallest. A complete spectrum has both equal to m.
+    """
+
+    values: npt.NDArray[np.float64]
+    trace: float
+    frobenius_sq: float
+    n_top: int
+    n_bottom: int
+
+    @property
+    def size(self) -> int:
+        """Number of known eigenvalues."""
+        return int(self.values.size)
+
+    @cached_property
+    def null_level(self) -> float:
+        """Magnitude below which an eigenvalue cannot be told from zero."""
+        largest = float(np.max(np.abs(self.values), initial=0.0))
+        return largest * max(64, self.size) * float(np.finfo(np.float64).eps)
+
+    @classmethod
+    def of(cls, values: npt.ArrayLike) -> Ends:
+        """Make the ends of a complete spectrum from all its eigenvalues, in any order."""
+        lam = np.sort(np.asarray(values, dtype=np.float64))[::-1]
+        return cls(lam, float(lam.sum()), float(lam @ lam), lam.size, lam.size)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenpairs of B, possibly partial; trace and Frobenius norm are of the whole of B.
+
+    Parameters
+    ----------
+    values : array of shape (m,)
+        Largest first.
+    vectors : array of shape (n, m)
+        Orthonormal and centered: orthogonal to the constant vector.
+    residuals : array of shape (m,)
+        ``‖B u − λ u‖`` of each pair.
+    trace, frobenius_sq : float
+        Of all of B.
+    n_top, n_bottom : int
+        How many of the values are the largest, and the smallest, of B.
+    converged : bool
+        Whether the pairs the selection rule asked for met the tolerance.
+    n_products : int
+        Number of columns multiplied with B.
+    solver : str
+        Name of the solver that found the pairs.
+    """
+
+    values: Array
+    vectors: Array
+    residuals: Array
+    trace: float
+    frobenius_sq: float
+    n_top: int
+    n_bottom: int
+    converged: bool = True
+    n_products: int = 0
+    solver: str = field(default="full")
+
+    @cached_property
+    def ends(self) -> Ends:
+        """The eigenvalues alone, as NumPy float64, for the selection rules."""
+        lam = to_numpy(self.values).astype(np.float64)
+        return Ends(lam, self.trace, self.frobenius_sq, self.n_top, self.n_bottom)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every eigenvalue of B but the constant vector's is known."""
+        return int(self.vectors.shape[0]) == int(self.values.shape[0]) + 1
