@@ -12,10 +12,12 @@ import numpy.typing as npt
 __all__ = [
     "Array",
     "asarray_like",
+    "empty_like",
     "eps",
     "is_array",
     "is_dask",
     "is_numpy",
+    "is_writable",
     "namespace",
     "row_blocks",
     "to_numpy",
@@ -25,7 +27,8 @@ __all__ = [
 Array = Any
 
 # Rows per block are chosen so that a block of temporaries stays near the size of a CPU cache level
-# times a few: 2**21 elements (16 MB in float64) was the flat part of the curve at n = 1000 … 16,000.
+# times a few: 2**21 elements (16 MB in float64) was the flat part of the curve at n = 1000 to
+# 16,000.
 BLOCK_ELEMENTS = 2**21
 
 
@@ -49,6 +52,13 @@ def is_dask(value: object) -> bool:
     return bool(compat.is_dask_array(value))
 
 
+def is_writable(value: Array) -> bool:
+    """Tell whether entries of an array can be set (read-only NumPy and JAX arrays: no)."""
+    if is_numpy(value):
+        return bool(value.flags.writeable)
+    return bool(compat.is_writeable_array(value))
+
+
 def to_numpy(value: Array) -> npt.NDArray[Any]:
     """Copy an array of any library and device to NumPy (NumPy itself is passed through)."""
     if is_numpy(value):
@@ -65,7 +75,15 @@ def to_numpy(value: Array) -> npt.NDArray[Any]:
 def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
     """Turn a value into an array of the library and on the device of `like`."""
     xp = namespace(like)
-    return xp.asarray(value, dtype=like.dtype if dtype is None else dtype, device=compat.device(like))
+    return xp.asarray(
+        value, dtype=like.dtype if dtype is None else dtype, device=compat.device(like)
+    )
+
+
+def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
+    """Make an unfilled array of any shape in the library and on the device of `like`."""
+    xp = namespace(like)
+    return xp.empty(shape, dtype=like.dtype if dtype is None else dtype, device=compat.device(like))
 
 
 def eps(dtype: Any, xp: Any = np) -> float:
