@@ -12,10 +12,12 @@ import numpy.typing as npt
 __all__ = [
     "Array",
     "asarray_like",
+    "empty_like",
     "eps",
     "is_array",
     "is_dask",
     "is_numpy",
+    "is_writable",
     "namespace",
     "row_blocks",
     "to_numpy",
@@ -48,6 +50,13 @@ def is_dask(value: object) -> bool:
     return bool(compat.is_dask_array(value))
 
 
+def is_writable(value: Array) -> bool:
+    """Tell whether entries of an array can be set (read-only NumPy and JAX arrays: no)."""
+    if is_numpy(value):
+        return bool(value.flags.writeable)
+    return bool(compat.is_writeable_array(value))
+
+
 def to_numpy(value: Array) -> npt.NDArray[Any]:
     """Copy an array of any library and device to NumPy (NumPy itself is passed through)."""
     if is_numpy(value):
@@ -67,6 +76,12 @@ def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
     return xp.asarray(
         value, dtype=like.dtype if dtype is None else dtype, device=compat.device(like)
     )
+
+
+def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
+    """Make an unfilled array of any shape in the library and on the device of `like`."""
+    xp = namespace(like)
+    return xp.empty(shape, dtype=like.dtype if dtype is None else dtype, device=compat.device(like))
 
 
 def eps(dtype: Any, xp: Any = np) -> float:
