@@ -1,3 +1,24 @@
 """Dissimilarities in, coordinates with a signature out."""
 
+from neucmds.embedding import Embedding
+from neucmds.errors import (
+    ConvergenceWarning,
+    FewerComponentsWarning,
+    InputError,
+    NonEuclideanWarning,
+)
+from neucmds.estimators import NeucMDS
+from neucmds.pipeline import neuc_mds
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "NeucMDS",
+    "neuc_mds",
+    "Embedding",
+    "InputError",
+    "ConvergenceWarning",
+    "FewerComponentsWarning",
+    "NonEuclideanWarning",
+    "__version__",
+]

@@ -12,6 +12,7 @@ from neucmds.errors import InputError
 from neucmds.spectrum.base import Ends
 
 __all__ = [
+    "METHODS",
     "Components",
     "Selection",
     "classical",
@@ -20,6 +21,7 @@ __all__ = [
     "neuc_plus",
     "shrink",
     "split_bounds",
+    "union",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -142,6 +144,12 @@ def neuc_plus(ends: Ends, components: Components) -> Selection:
     """
     kept = _kept_pairs(ends, components, second_term_divisor=1.0 + components.total)
     return _shrunk(ends, kept)
+
+
+def union(ends: Ends, components: Components) -> Selection:
+    """Keep every pair that `neuc` or `neuc+` keeps: what the true-STRESS methods start from."""
+    kept = np.union1d(neuc(ends, components).kept, neuc_plus(ends, components).kept)
+    return _with_weights(ends, kept)
 
 
 def _kept_pairs(

@@ -65,6 +65,12 @@ def judge(findings: Findings, source: Array, dtype: Any, rules: Rules) -> None:
     # √(|x|² + |y|² − 2x·y), the least exact way in use.
     tolerance = math.sqrt(arrays.eps(dtype, xp)) * findings.size.value
     _judge_missing(findings, source, rules)
+    if not rules.squared and findings.depth.value > 0:
+        i, j = _find(source, findings.depth.tile, lambda a, _: -a)
+        raise InputError(
+            f"Negative values in data: the lowest is {-findings.depth.value:.4g} at "
+            f"{rules.place(i, j)}; pass squared=True if D already holds squared dissimilarities."
+        )
     if not rules.symmetrize and findings.gap.value > tolerance:
         i, j = _find(source, findings.gap.tile, lambda a, b: np.abs(a - b))
         raise InputError(
@@ -74,12 +80,6 @@ def judge(findings: Findings, source: Array, dtype: Any, rules: Rules) -> None:
     judge_diagonal(source, rules, tolerance)
     if rules.squared:
         return
-    if findings.depth.value > 0:
-        i, j = _find(source, findings.depth.tile, lambda a, _: -a)
-        raise InputError(
-            f"D has negative entries: the lowest is {-findings.depth.value:.4g} at "
-            f"{rules.place(i, j)}; pass squared=True if D already holds squared dissimilarities."
-        )
     if findings.size.value > math.sqrt(float(xp.finfo(dtype).max)):
         i, j = _find(source, findings.size.tile, lambda a, _: np.abs(a))
         raise InputError(

@@ -1,0 +1,238 @@
+"""scikit-learn's face of the pipeline: it translates, it does no maths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import pairwise_distances
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from neucmds.arrays import Array, is_array, is_numpy
+from neucmds.embedding import Embedding
+from neucmds.pipeline import neuc_mds
+
+__all__ = ["NeucMDS"]
+
+
+class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Multidimensional scaling that keeps negative eigenvalues, as coordinates with a sign.
+
+    Parameters
+    ----------
+    n_components : int or (int, int), default=2
+        Number of coordinates, or a pair (p, q) of positive and negative ones.
+    method : {"classical", "lower", "neuc", "neuc+"}, default="neuc+"
+        How the eigenpairs and their weights are chosen.
+    metric : str or callable, default="precomputed"
+        "precomputed": X is the dissimilarity matrix. Otherwise X holds features, and the metric is
+        one that `sklearn.metrics.pairwise_distances` knows.
+    metric_params : dict, optional
+        Further arguments of the metric.
+    squared : bool, default=False
+        Whether the dissimilarities are squared already (and may then be negative).
+    symmetrize : bool, default=False
+        Average D and its transpose instead of refusing an asymmetric D.
+    solver : {"auto", "full", "krylov"}, default="auto"
+        How the eigenpairs are computed.
+    tol : float, default=1e-7
+        Relative residual that the kept eigenpairs must reach (iterative solver).
+    random_state : int, RandomState or None
+        Seed of the iterative solver's start.
+    copy : bool, default=True
+        False allows a precomputed X to be squared in place.
+    verbose : int, default=0
+        Print a line on what was found.
+
+    Attributes
+    ----------
+    embedding_ : array of shape (n, k)
+        Coordinates, largest weight first.
+    signature_ : array of shape (k,)
+        ±1.0: the sign of each coordinate.
+    eigenvalues_ : array
+        Kept eigenvalues of B.
+    weights_ : array of shape (k,)
+        Signed squared length of each coordinate.
+    stress_ : float
+        ‖D̂ − D‖²_F on the squared scale.
+    stress_terms_ : tuple of three floats
+        C1, C2 and C3.
+    result_ : Embedding
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when X has string column names.
+
+    See Also
+    --------
+    neucmds.neuc_mds : The same as a function.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from neucmds import NeucMDS
+    >>> X = load_digits().data[:100]
+    >>> NeucMDS(n_components=5, metric="cityblock").fit_transform(X).shape
+    (100, 5)
+    """
+
+    def __init__(
+        self,
+        n_components: int | tuple[int, int] = 2,
+        *,
+        method: str = "neuc+",
+        metric: Any = "precomputed",
+        metric_params: dict[str, Any] | None = None,
+        squared: bool = False,
+        symmetrize: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-7,
+        random_state: Any = None,
+        copy: bool = True,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.metric = metric
+        self.metric_params = metric_params
+        self.squared = squared
+        self.symmetrize = symmetrize
+        self.solver = solver
+        self.tol = tol
+        self.random_state = random_state
+        self.copy = copy
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> NeucMDS:
+        """Find coordinates and signature.
+
+        Parameters
+        ----------
+        X : array of shape (n, n) or (n, n_features)
+            Dissimilarities, or features when `metric` is not "precomputed".
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        precomputed = self.metric == "precomputed"
+        D = self._checked(X) if precomputed else self._distances(self._checked(X), fit=True)
+        self.result_: Embedding = neuc_mds(
+            D,
+            self.n_components,
+            self.method,
+            squared=self.squared,
+            symmetrize=self.symmetrize,
+            solver=self.solver,
+            tol=self.tol,
+            random_state=self.random_state,
+            copy=self.copy and precomputed,
+        )
+        if self.verbose:
+            print(summary(self.result_))
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Fit, and return the coordinates of the fitted objects.
+
+        Parameters
+        ----------
+        X : array of shape (n, n) or (n, n_features)
+        y : ignored
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        return self.fit(X).result_.coordinates
+
+    def transform(self, X: Any) -> Array:
+        """Place new objects.
+
+        Parameters
+        ----------
+        X : array of shape (m, n) or (m, n_features)
+            Dissimilarities of the new objects to the fitted ones, or their features.
+
+        Returns
+        -------
+        array of shape (m, k)
+        """
+        check_is_fitted(self)
+        new = self._checked(X, reset=False)
+        return self.result_.transform(new if self.metric == "precomputed" else self._distances(new))
+
+    def dissimilarities(self) -> Array:
+        """D̂ between the fitted objects, on the squared scale; entries may be negative."""
+        check_is_fitted(self)
+        return self.result_.dissimilarities()
+
+    @property
+    def embedding_(self) -> Array:
+        """Coordinates of the fitted objects."""
+        return self.result_.coordinates
+
+    @property
+    def signature_(self) -> Array:
+        """The sign of each coordinate."""
+        return self.result_.signs
+
+    @property
+    def eigenvalues_(self) -> Array:
+        """Kept eigenvalues of B."""
+        return self.result_.eigenvalues
+
+    @property
+    def weights_(self) -> Array:
+        """Signed squared length of each coordinate."""
+        return self.result_.weights
+
+    @property
+    def stress_(self) -> float:
+        """‖D̂ − D‖²_F on the squared scale."""
+        return self.result_.stress
+
+    @property
+    def stress_terms_(self) -> tuple[float, float, float]:
+        """C1, C2 and C3."""
+        return self.result_.stress_terms
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.result_.k
+
+    def _checked(self, X: Any, reset: bool = True) -> Any:
+        if is_array(X) and not is_numpy(X):
+            return X
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=("float64", "float32"),
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def _distances(self, X: Any, fit: bool = False) -> Any:
+        if fit:
+            self._features = X
+        params = self.metric_params or {}
+        distances = pairwise_distances(X, self._features, metric=self.metric, **params)
+        # Some metrics answer in double precision whatever they are asked in.
+        return distances.astype(X.dtype, copy=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.metric == "precomputed"
+        tags.input_tags.positive_only = tags.input_tags.pairwise and not self.squared
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def summary(embedding: Embedding) -> str:
+    """One line on what was found."""
+    positive, negative = embedding.signature
+    return (
+        f"{embedding.n} objects, {positive} positive and {negative} negative coordinates, "
+        f"STRESS {embedding.stress:.4g} ({embedding.normalized_stress:.2%} of ‖D‖²)"
+    )

@@ -1,0 +1,198 @@
+"""The way of the data, walked once, top to bottom: the only place that knows the order."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from neucmds.embedding import Embedding, embed, embed_refined
+from neucmds.errors import (
+    ConvergenceWarning,
+    FewerComponentsWarning,
+    InputError,
+    NonEuclideanWarning,
+)
+from neucmds.exact import exact_selection
+from neucmds.gram import DenseGram, Gram
+from neucmds.inputs import as_dissimilarity
+from neucmds.refine import Callback
+from neucmds.selection import METHODS, Components, Selection, union
+from neucmds.spectrum import Ends, Spectrum, solve
+from neucmds.starts import best_refined
+
+__all__ = ["ALL_METHODS", "embed_gram", "embed_spectrum", "neuc_mds"]
+
+ALL_METHODS = (*METHODS, "exact", "refined")
+
+
+def neuc_mds(
+    D: Any,
+    n_components: int | tuple[int, int] = 2,
+    method: str = "neuc+",
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    labels: Any = None,
+    solver: str = "auto",
+    tol: float = 1e-7,
+    random_state: Any = None,
+    copy: bool = True,
+    max_iter: int = 100,
+    callback: Callback | None = None,
+) -> Embedding:
+    """Embed dissimilarities as real coordinates with a sign for each coordinate.
+
+    Parameters
+    ----------
+    D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list or path
+        Symmetric dissimilarities with a zero diagonal; they need not be Euclidean, nor metric.
+    n_components : int or (int, int), default=2
+        Number of coordinates, or a pair (p, q) of positive and negative ones.
+    method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="neuc+"
+        The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
+        eigenvectors, "refined" sets the coordinates free.
+    squared : bool, default=False
+        False: D holds dissimilarities and is squared inside, as in scikit-learn, scikit-bio and R.
+        True: D is taken as it is, and may hold negative entries; this is the paper's D.
+    symmetrize : bool, default=False
+        Average D and its transpose instead of refusing an asymmetric D.
+    labels : sequence of str, optional
+        Names of the objects, for input that has none of its own.
+    solver : {"auto", "full", "krylov"}, default="auto"
+        How the eigenpairs are computed; "auto" chooses by size.
+    tol : float, default=1e-7
+        Relative residual that the kept eigenpairs must reach (iterative solver).
+    random_state : int, RandomState or None
+        Seed of the iterative solver's start.
+    copy : bool, default=True
+        False allows D to be squared in place.
+    max_iter : int, default=100
+        Most iterations of "refined".
+    callback : callable, optional
+        Called by "refined" with the iteration and the STRESS after every step.
+
+    Returns
+    -------
+    Embedding
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import neuc_mds
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])  # 4 > 1 + 1: no metric
+    >>> neuc_mds(D, n_components=2).signature
+    (1, 1)
+    """
+    data = as_dissimilarity(D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy)
+    return embed_gram(
+        DenseGram(data.values),
+        n_components,
+        method,
+        squared=squared,
+        labels=data.labels,
+        solver=solver,
+        tol=tol,
+        random_state=random_state,
+        max_iter=max_iter,
+        callback=callback,
+    )
+
+
+def embed_gram(
+    gram: Gram,
+    n_components: int | tuple[int, int],
+    method: str = "neuc+",
+    *,
+    squared: bool = False,
+    labels: tuple[str, ...] | None = None,
+    solver: str = "auto",
+    tol: float = 1e-7,
+    random_state: Any = None,
+    max_iter: int = 100,
+    callback: Callback | None = None,
+) -> Embedding:
+    """Embed a D that is already behind a `Gram`: the pipeline without its first room.
+
+    Parameters are those of `neuc_mds`.
+    """
+    components = Components.parse(n_components, gram.n)
+    if method not in ALL_METHODS:
+        raise InputError(f"method={method!r} is unknown; choose one of {', '.join(ALL_METHODS)}.")
+
+    def rule(ends: Ends) -> Selection:
+        return METHODS.get(method, union)(ends, components)
+
+    spectrum = solve(
+        gram, rule, components.total, solver=solver, tol=tol, random_state=random_state
+    )
+    embedding = embed_spectrum(
+        gram,
+        spectrum,
+        components,
+        method,
+        squared=squared,
+        labels=labels,
+        max_iter=max_iter,
+        callback=callback,
+    )
+    _warn_of_surprises(embedding)
+    return embedding
+
+
+def embed_spectrum(
+    gram: Gram,
+    spectrum: Spectrum,
+    components: Components,
+    method: str,
+    *,
+    squared: bool = False,
+    labels: tuple[str, ...] | None = None,
+    max_iter: int = 100,
+    callback: Callback | None = None,
+) -> Embedding:
+    """Embed from a spectrum that is already there: one solve serves every method and every k.
+
+    Parameters are those of `neuc_mds`.
+    """
+    settings: dict[str, Any] = {
+        "method": method,
+        "requested": components.total,
+        "squared": squared,
+        "labels": labels,
+    }
+    if method == "refined":
+        refined = best_refined(gram, spectrum, components, max_iter=max_iter, callback=callback)
+        return embed_refined(gram, spectrum, refined, **settings)
+    if method == "exact":
+        selection = exact_selection(spectrum, gram.diagonal(), components)
+    else:
+        selection = METHODS[method](spectrum.ends, components)
+    return embed(gram, spectrum, selection, **settings)
+
+
+def _warn_of_surprises(embedding: Embedding) -> None:
+    """Say aloud what the fields of the result say silently."""
+    if not embedding.converged:
+        warnings.warn(
+            f"the {embedding.solver} solver did not reach its tolerance (largest residual "
+            f"{float(max(embedding.residuals)):.2g}); raise tol, or use solver='full'.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if embedding.k == embedding.requested:
+        return
+    returned = f"{embedding.k} of {embedding.requested} coordinates are returned: "
+    if embedding.method in ("classical", "lower"):
+        warnings.warn(
+            returned + f"method={embedding.method!r} keeps positive eigenvalues only, and no more "
+            "of them can be used; 'neuc+' and 'exact' keep negative ones too.",
+            NonEuclideanWarning,
+            stacklevel=4,
+        )
+    else:
+        warnings.warn(
+            returned + "the other eigenvalues are zero, of the sign not asked for, or left without "
+            "weight by the shift of 'neuc+'.",
+            FewerComponentsWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,261 @@
+"""Coordinates set free: the true STRESS minimised over X by preconditioned conjugate gradients.
+
+    f(X) = 4‖B − XAXᵀ‖² + 2n‖e‖² + 2(Σe)²,   e = diag(B) − (X∘X)a,   A = Diag(a) the signature
+
+Value and gradient come from BX alone, f is an exact quartic along any direction, and BX is updated
+instead of computed: one product with B an iteration, on any `Gram`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.gram import Gram
+
+__all__ = ["Refined", "refine"]
+
+Floats = npt.NDArray[np.float64]
+Callback = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Free coordinates and how they were reached.
+
+    Parameters
+    ----------
+    coordinates : array of shape (n, k), float64
+        Centered; columns are orthogonal and ordered by the size of their weight.
+    weights : ndarray of shape (k,)
+        Signed squared length of each column.
+    stress_terms : tuple of three floats
+        C1, C2, C3 of G = XAXᵀ.
+    history : tuple of floats
+        STRESS at the start and after every iteration; it never rises.
+    converged : bool
+        Whether the gain fell below the tolerance before `max_iter`.
+    """
+
+    coordinates: Array
+    weights: Floats
+    stress_terms: tuple[float, float, float]
+    history: tuple[float, ...]
+    converged: bool
+
+    @property
+    def stress(self) -> float:
+        """The STRESS reached."""
+        return sum(self.stress_terms)
+
+
+def refine(
+    gram: Gram,
+    coordinates: Array,
+    signs: Floats,
+    *,
+    max_iter: int = 100,
+    tol: float = 5e-4,
+    callback: Callback | None = None,
+) -> Refined:
+    """Lower the STRESS of coordinates with a fixed signature until it hardly moves.
+
+    Parameters
+    ----------
+    gram : Gram
+    coordinates : array of shape (n, k)
+        Where to start; centered eigenvector coordinates are best.
+    signs : ndarray of shape (k,)
+        ±1.0 each; the number of each sign does not change.
+    max_iter : int, default=100
+    tol : float, default=5e-4
+        Stop when five iterations together gain less than this share of the STRESS.
+    callback : callable, optional
+        Called with the iteration and the STRESS after every step.
+    """
+    state = _State.start(gram, coordinates, signs)
+    history = [state.value]
+    gradient = state.gradient()
+    step = precondition(state, gradient)
+    direction, converged = -step, False
+    for iteration in range(1, max_iter + 1):
+        direction = gram.center(direction)
+        if not state.xp.sum(gradient * direction) < 0:
+            direction = gram.center(-step)
+        moved = state.line_search(direction)
+        if moved is None:
+            converged = True
+            break
+        state, previous = moved, gradient
+        history.append(state.value)
+        if callback is not None:
+            callback(iteration, state.value)
+        if len(history) > 5 and history[-6] - history[-1] <= tol * history[-6]:
+            converged = True
+            break
+        gradient = state.gradient()
+        step = precondition(state, gradient)
+        direction = _hestenes_stiefel(gradient, previous, step, direction) * direction - step
+    x, weights = canonical(state.x, signs)
+    return Refined(x, weights, state.stress_terms(), tuple(history), converged)
+
+
+@dataclass(frozen=True)
+class _State:
+    """X, BX and all that f and its gradient are made of."""
+
+    gram: Gram
+    x: Array
+    bx: Array
+    signs: Array
+    diagonal: Array
+
+    @classmethod
+    def start(cls, gram: Gram, coordinates: Array, signs: Floats) -> _State:
+        diagonal = gram.diagonal()
+        x = gram.center(asarray_like(coordinates, diagonal))
+        return cls(gram, x, _product(gram, x), asarray_like(signs, diagonal), diagonal)
+
+    @property
+    def xp(self) -> Any:
+        return namespace(self.x)
+
+    @property
+    def value(self) -> float:
+        return sum(self.stress_terms())
+
+    def inner(self) -> Array:
+        """S = XᵀX."""
+        return namespace(self.x).matrix_transpose(self.x) @ self.x
+
+    def diagonal_error(self) -> Array:
+        """Return e = diag(B) − (X∘X)a."""
+        return self.diagonal - (self.x * self.x) @ self.signs
+
+    def stress_terms(self) -> tuple[float, float, float]:
+        xp, a, s = namespace(self.x), self.signs, self.inner()
+        e = self.diagonal_error()
+        overlap = float(xp.sum(xp.sum(self.x * self.bx, axis=0) * a))
+        own = float(xp.sum(a[:, None] * (s * s) * a[None, :]))
+        c1 = 4 * max(0.0, self.gram.frobenius_sq - 2 * overlap + own)
+        c2 = 4 * float(xp.sum(e)) ** 2
+        return c1, c2, max(0.0, 2 * self.gram.n * float(xp.vecdot(e, e)) - c2 / 2)
+
+    def gradient(self) -> Array:
+        """∇f = −2[8(BX − XAS) + (4n·e + 4Σe)∘X]A."""
+        xp, a, n = namespace(self.x), self.signs, self.gram.n
+        e = self.diagonal_error()
+        pull = 8 * (self.bx - (self.x * a[None, :]) @ self.inner())
+        pull = pull + (4 * n * e + 4 * xp.sum(e))[:, None] * self.x
+        return -2 * pull * a[None, :]
+
+    def line_search(self, direction: Array) -> _State | None:
+        """Go to the lowest point of the quartic f(X + tP); None if rounding leaves no way down."""
+        b_direction = _product(self.gram, direction)
+        t = _lowest(self._quartic(direction, b_direction))
+        if t is None:
+            return None
+        moved = _State(
+            self.gram,
+            self.x + t * direction,
+            self.bx + t * b_direction,
+            self.signs,
+            self.diagonal,
+        )
+        return moved if moved.value < self.value else None
+
+    def _quartic(self, p: Array, bp: Array) -> Floats:
+        """Coefficients of f(X + tP), constant first.
+
+        G(t) = G0 + tG1 + t²G2 with G1 = PAXᵀ + XAPᵀ, G2 = PAPᵀ; all inner products of these are
+        traces of k×k products of S = XᵀX, R = XᵀP and Q = PᵀP.
+        """
+        xp, n = namespace(p), self.gram.n
+        pt, xt = xp.matrix_transpose(p), xp.matrix_transpose(self.x)
+        s, r, q = (to_numpy(block) for block in (xt @ self.x, xt @ p, pt @ p))
+        a = to_numpy(self.signs)
+        aa = np.outer(a, a)
+        b_x_x, b_x_p, b_p_p = (
+            float(a @ to_numpy(xp.sum(left * right, axis=0)))
+            for left, right in ((self.x, self.bx), (p, self.bx), (p, bp))
+        )
+        e0 = to_numpy(self.diagonal_error())
+        e1 = -2 * to_numpy((self.x * p) @ self.signs)
+        e2 = -to_numpy((p * p) @ self.signs)
+        # ⟨B, G1⟩ and so on, in the order of the powers of t
+        g00, g01, g02 = np.sum(aa * s * s), 2 * np.sum(aa * s * r), np.sum(aa * r * r)
+        g11 = 2 * np.sum(aa * q * s) + 2 * np.sum(aa * r * r.T)
+        g12, g22 = 2 * np.sum(aa * r * q), np.sum(aa * q * q)
+        gram_part = np.array(
+            [
+                self.gram.frobenius_sq - 2 * b_x_x + g00,
+                -4 * b_x_p + 2 * g01,
+                g11 - 2 * b_p_p + 2 * g02,
+                2 * g12,
+                g22,
+            ]
+        )
+        e_part = np.zeros(5)
+        for i, left in enumerate((e0, e1, e2)):
+            for j, right in enumerate((e0, e1, e2)):
+                e_part[i + j] += 2 * n * (left @ right) + 2 * left.sum() * right.sum()
+        return np.asarray(4 * gram_part + e_part)
+
+
+def precondition(state: _State, gradient: Array) -> Array:
+    """Solve with every object's Gauss–Newton block 16·ASA + 16n(Ax_i)(Ax_i)ᵀ, by Sherman–Morrison.
+
+    It follows the isometries of the form, which L-BFGS does not.
+    """
+    xp, a, n = namespace(state.x), state.signs, state.gram.n
+    s = to_numpy(state.inner())
+    # A column that has all but vanished must not blow up its own step.
+    s = s + np.eye(s.shape[0]) * 1e-12 * np.trace(s)
+    signs = to_numpy(a)
+    inverse = asarray_like(np.linalg.inv(s) * np.outer(signs, signs) / 16, state.x)
+    ax = state.x * a[None, :]
+    z, u = gradient @ inverse, ax @ inverse
+    share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
+    return z - share[:, None] * u
+
+
+def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
+    """Rotate coordinates, form unchanged, so that columns are orthogonal and ordered by weight."""
+    q, r = namespace(x).linalg.qr(x)
+    small = to_numpy(r)
+    mu, v = np.linalg.eigh((small * signs) @ small.T)
+    order = np.argsort(-np.abs(mu), kind="stable")
+    mu, v = mu[order], v[:, order]
+    return q @ asarray_like(v * np.sqrt(np.abs(mu)), x), mu
+
+
+def _product(gram: Gram, block: Array) -> Array:
+    xp = gram.xp
+    return xp.astype(gram.matmat(xp.astype(block, gram.dtype, copy=False)), xp.float64, copy=False)
+
+
+def _hestenes_stiefel(gradient: Array, previous: Array, step: Array, direction: Array) -> float:
+    xp = namespace(gradient)
+    change = gradient - previous
+    curvature = float(xp.sum(direction * change))
+    return max(0.0, float(xp.sum(step * change)) / curvature) if curvature > 0 else 0.0
+
+
+def _lowest(coefficients: Floats) -> float | None:
+    """Return the t > 0 of least value of a quartic that falls at 0, constant first."""
+    c = coefficients
+    scale = float(np.max(np.abs(c)))
+    if not np.isfinite(scale) or scale == 0:
+        return None
+    stationary = np.roots([4 * c[4], 3 * c[3], 2 * c[2], c[1]])
+    real = stationary[np.abs(stationary.imag) <= 1e-8 * np.abs(stationary)].real
+    real = real[real > 0]
+    if real.size == 0:
+        return None
+    change = c[1] * real + c[2] * real**2 + c[3] * real**3 + c[4] * real**4
+    return float(real[int(np.argmin(change))])

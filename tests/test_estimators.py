@@ -1,0 +1,75 @@
+"""NeucMDS keeps scikit-learn's contract and translates without changing a number."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from neucmds import NeucMDS, neuc_mds
+
+
+@parametrize_with_checks([NeucMDS(), NeucMDS(metric="cityblock")])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def features():
+    return np.random.default_rng(0).normal(size=(40, 6))
+
+
+@pytest.fixture
+def dissimilarity(features):
+    return squareform(pdist(features, "cityblock"))
+
+
+def test_the_estimator_gives_what_the_function_gives(dissimilarity):
+    est = NeucMDS(n_components=5, method="neuc").fit(dissimilarity)
+    emb = neuc_mds(dissimilarity, 5, "neuc")
+    np.testing.assert_array_equal(est.embedding_, emb.coordinates)
+    np.testing.assert_array_equal(est.signature_, emb.signs)
+    np.testing.assert_array_equal(est.eigenvalues_, emb.eigenvalues)
+    np.testing.assert_array_equal(est.weights_, emb.weights)
+    assert est.stress_ == emb.stress
+    assert est.stress_terms_ == emb.stress_terms
+    np.testing.assert_allclose(np.sum((est.dissimilarities() - dissimilarity**2) ** 2), est.stress_)
+
+
+def test_a_metric_on_features_equals_the_precomputed_matrix(features, dissimilarity):
+    by_metric = NeucMDS(n_components=4, metric="minkowski", metric_params={"p": 1}).fit(features)
+    precomputed = NeucMDS(n_components=4).fit(dissimilarity)
+    np.testing.assert_allclose(by_metric.embedding_, precomputed.embedding_, atol=1e-9)
+    np.testing.assert_allclose(
+        by_metric.transform(features[:3]), precomputed.transform(dissimilarity[:3]), atol=1e-9
+    )
+
+
+def test_output_as_pandas_has_named_columns(dissimilarity):
+    frame = NeucMDS(n_components=3).set_output(transform="pandas").fit_transform(dissimilarity)
+    assert list(frame.columns) == ["neucmds0", "neucmds1", "neucmds2"]
+
+
+def test_feature_names_count_the_columns_that_there_are(dissimilarity):
+    est = NeucMDS(n_components=3).fit(dissimilarity)
+    assert est.get_feature_names_out().tolist() == ["neucmds0", "neucmds1", "neucmds2"]
+
+
+def test_it_works_in_a_pipeline_and_survives_cloning(features):
+    pipe = make_pipeline(StandardScaler(), NeucMDS((2, 1), method="neuc", metric="canberra"))
+    assert clone(pipe).fit(features).transform(features[:5]).shape == (5, 3)
+    assert pipe.fit(features)[-1].signature_.tolist().count(-1.0) == 1
+
+
+def test_the_input_is_changed_only_when_allowed(dissimilarity):
+    before = dissimilarity.copy()
+    NeucMDS(n_components=2).fit(dissimilarity)
+    np.testing.assert_array_equal(dissimilarity, before)
+    NeucMDS(n_components=2, copy=False).fit(dissimilarity)
+    np.testing.assert_allclose(dissimilarity, before**2)
+
+
+def test_single_precision_in_gives_single_precision_out(dissimilarity):
+    assert NeucMDS().fit_transform(dissimilarity.astype(np.float32)).dtype == np.float32

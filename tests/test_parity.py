@@ -1,0 +1,55 @@
+"""Agreement with systems nobody here wrote: scikit-learn, scikit-bio, R's vegan."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+from sklearn.manifold import ClassicalMDS
+
+from neucmds import neuc_mds
+
+skbio_ordination = pytest.importorskip("skbio.stats.ordination")
+VEGAN = json.loads((Path(__file__).parent / "fixtures" / "vegan_wcmdscale.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def euclidean():
+    points = np.random.default_rng(3).normal(size=(60, 8)) * np.arange(8, 0, -1)
+    return squareform(pdist(points))
+
+
+def up_to_column_signs(ours, theirs):
+    return ours * np.sign(np.sum(ours * theirs, axis=0))
+
+
+def test_classical_equals_scikit_learn_on_euclidean_input(euclidean):
+    theirs = ClassicalMDS(n_components=5, metric="precomputed").fit_transform(euclidean)
+    ours = neuc_mds(euclidean, 5, "classical").coordinates
+    np.testing.assert_allclose(up_to_column_signs(ours, theirs), theirs, atol=1e-10)
+
+
+def test_classical_equals_scikit_bio_on_euclidean_input(euclidean):
+    pcoa = skbio_ordination.pcoa(euclidean, dimensions=5, method="eigh", warn_neg_eigval=False)
+    ours = neuc_mds(euclidean, 5, "classical")
+    theirs = np.asarray(pcoa.samples)
+    np.testing.assert_allclose(up_to_column_signs(ours.coordinates, theirs), theirs, atol=1e-10)
+    np.testing.assert_allclose(ours.eigenvalues, np.asarray(pcoa.eigvals), rtol=1e-12)
+
+
+@pytest.mark.parametrize("table", ["dune", "varespec"])
+def test_all_eigenvalues_equal_those_of_vegan(table):
+    theirs = np.asarray(VEGAN[table]["eigenvalues"])
+    ours = neuc_mds(np.asarray(VEGAN[table]["condensed"]), theirs.size, "neuc")
+    assert np.sum(theirs < 0) > 0
+    np.testing.assert_allclose(np.sort(ours.eigenvalues)[::-1], np.sort(theirs)[::-1], atol=1e-13)
+
+
+@pytest.mark.parametrize("table", ["dune", "varespec"])
+@pytest.mark.parametrize("method", ["neuc", "neuc+"])
+def test_keeping_every_eigenvalue_rebuilds_the_dissimilarities(table, method):
+    dissimilarity = squareform(VEGAN[table]["condensed"])
+    embedding = neuc_mds(dissimilarity, dissimilarity.shape[0] - 1, method)
+    np.testing.assert_allclose(embedding.dissimilarities(), dissimilarity**2, atol=1e-10)
+    assert embedding.stress == pytest.approx(0, abs=1e-20)

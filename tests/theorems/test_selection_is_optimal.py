@@ -1,0 +1,123 @@
+"""thm:selection and prop:second_algo: no subset of size k beats the selection."""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neucmds.selection import Components, classical, lower, neuc, neuc_plus
+from neucmds.spectrum import Ends
+
+# Small whole numbers make ties and exact zeros common; floats make everything else.
+whole = st.integers(-4, 4).map(float)
+real = st.floats(-100, 100, allow_nan=False, width=32)
+one_signed = st.lists(st.floats(0, 50, width=32), min_size=2, max_size=9)
+spectra = st.one_of(
+    st.lists(whole, min_size=2, max_size=9),
+    st.lists(real, min_size=2, max_size=9),
+    one_signed,
+    one_signed.map(lambda lam: [-x for x in lam]),
+)
+
+
+def bound(lam, kept, divisor):
+    dropped = np.delete(lam, list(kept))
+    return np.sum(dropped**2) + np.sum(dropped) ** 2 / divisor
+
+
+def brute_force(lam, k, divisor):
+    return min(bound(lam, kept, divisor) for kept in combinations(range(lam.size), k))
+
+
+def cases():
+    return st.tuples(spectra, st.integers(1, 9)).filter(lambda case: case[1] <= len(case[0]))
+
+
+@given(cases())
+@settings(max_examples=400, deadline=None)
+def test_no_subset_beats_neuc(case):
+    values, k = case
+    ends = Ends.of(values)
+    selection = neuc(ends, Components(k))
+    ours = bound(ends.values, selection.kept, 1.0)
+    assert ours <= brute_force(ends.values, k, 1.0) + 1e-10 * (
+        1 + ends.frobenius_sq + ends.trace**2
+    )
+    np.testing.assert_array_equal(selection.core, ends.values[selection.kept])
+
+
+@given(cases())
+@settings(max_examples=400, deadline=None)
+def test_no_subset_and_no_weights_beat_neuc_plus(case):
+    values, k = case
+    ends = Ends.of(values)
+    selection = neuc_plus(ends, Components(k))
+    shift = ends.values[selection.kept] - selection.core
+    dropped = np.delete(ends.values, selection.kept)
+    reached = np.sum(dropped**2) + np.sum(shift**2) + (dropped.sum() + shift.sum()) ** 2
+    slack = 1e-10 * (1 + ends.frobenius_sq + ends.trace**2)
+    assert reached <= brute_force(ends.values, k, 1.0 + k) + slack
+
+
+@given(cases())
+@settings(max_examples=200, deadline=None)
+def test_the_shift_of_neuc_plus_flips_no_sign(case):
+    values, k = case
+    ends = Ends.of(values)
+    selection = neuc_plus(ends, Components(k))
+    assert np.all(selection.core * ends.values[selection.kept] > 0)
+
+
+@given(cases())
+@settings(max_examples=200, deadline=None)
+def test_the_neuc_plus_bound_never_exceeds_the_neuc_bound(case):
+    values, k = case
+    ends = Ends.of(values)
+    plain = bound(ends.values, neuc(ends, Components(k)).kept, 1.0)
+    plus = bound(ends.values, neuc_plus(ends, Components(k)).kept, 1.0 + k)
+    assert plus <= plain * (1 + 1e-12) + 1e-10 * ends.frobenius_sq
+
+
+@given(spectra)
+@settings(max_examples=200, deadline=None)
+def test_the_neuc_bound_never_rises_with_k(values):
+    ends = Ends.of(values)
+    bounds = [
+        bound(ends.values, neuc(ends, Components(k)).kept, 1.0) for k in range(1, ends.size + 1)
+    ]
+    slack = 1e-10 * (1 + ends.frobenius_sq + ends.trace**2)
+    assert all(later <= earlier + slack for earlier, later in pairwise(bounds))
+
+
+@given(cases())
+@settings(max_examples=200, deadline=None)
+def test_lower_is_the_best_nonnegative_weighting_of_the_largest_positives(case):
+    values, k = case
+    ends = Ends.of(values)
+    selection = lower(ends, Components(k))
+    assert np.all(selection.core > 0)
+    # KKT conditions of min ‖λ − λ̃‖² + (Σλ − Σλ̃)², λ̃ ≥ 0 on the k largest positive eigenvalues.
+    weights = np.zeros(ends.size)
+    weights[selection.kept] = selection.core
+    gradient = -2 * (ends.values - weights) - 2 * (ends.trace - weights.sum())
+    allowed = classical(ends, Components(k)).kept
+    scale = 1e-9 * (1 + np.abs(ends.values).sum())
+    assert np.all(np.abs(gradient[selection.kept]) <= scale)
+    assert np.all(gradient[np.setdiff1d(allowed, selection.kept)] >= -scale)
+
+
+@pytest.mark.parametrize("method", [neuc, neuc_plus])
+@given(spectra, st.integers(0, 4), st.integers(0, 4))
+@settings(max_examples=100, deadline=None)
+def test_a_fixed_signature_is_kept_or_fallen_short_of_never_broken(method, values, p, q):
+    ends = Ends.of(values)
+    selection = method(ends, Components(p + q, (p, q)))
+    positive, negative = np.sum(selection.core > 0), np.sum(selection.core < 0)
+    assert positive <= p
+    assert negative <= q
+    assert positive + negative == selection.k
+    if method is neuc:
+        assert positive == min(p, np.sum(ends.values > ends.null_level))
+        assert negative == min(q, np.sum(ends.values < -ends.null_level))
