@@ -1,8 +1,8 @@
 """What pure noise would give: the semicircle law, its STRESS, and where its spectrum ends.
 
-Paper: subsec:random, appendix:randommatrices. Errors here are ``Σ_dropped λ² + (Σ_dropped λ)²``, which is
-(C1 + C2)/4 (errata E6), of a random symmetric n × n matrix whose entries have variance σ², in units of
-n²σ².
+Paper: subsec:random, appendix:randommatrices. Errors here are ``Σ_dropped λ² + (Σ_dropped λ)²``,
+which is (C1 + C2)/4 (errata E6), of a random symmetric n × n matrix whose entries have variance σ²,
+in units of n²σ².
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = [
     "suggest_k",
 ]
 
-# 99 % point of the Tracy-Widom law for real symmetric matrices: pure noise sends its largest eigenvalue
-# past the edge plus this many fluctuation lengths once in a hundred draws.
+# 99 % point of the Tracy-Widom law for real symmetric matrices: pure noise sends its largest
+# eigenvalue past the edge plus this many fluctuation lengths once in a hundred draws.
 TRACY_WIDOM_99 = 2.0234
 
 
@@ -95,19 +95,20 @@ class NoiseSplit:
         return sum(self.signature)
 
 
+def _root(r: float) -> float:
+    return float(np.sqrt(max(r * (1 - r / 4), 0.0)))
+
+
 def _tail(r: float) -> float:
     """Share of a semicircle's mass within r of its upper end, ends at ±2. Paper: cmdschooser."""
-    return (
-        0.5
-        - np.arcsin(1 - r / 2) / np.pi
-        - (1 - r / 2) * np.sqrt(max(r * (1 - r / 4), 0.0)) / np.pi
-    )
+    x = 1 - r / 2
+    return 0.5 - (float(np.arcsin(x)) + x * _root(r)) / np.pi
 
 
 def _below(r: float) -> float:
     """Second moment of a semicircle up to 2 − r. Paper: cmdserror."""
-    root = np.sqrt(max(r * (1 - r / 4), 0.0))
-    return 0.5 + np.arcsin(1 - r / 2) / np.pi + (1 - r / 2) * (1 - 2 * r + r * r / 2) * root / np.pi
+    x = 1 - r / 2
+    return 0.5 + (float(np.arcsin(x)) + x * (1 - 2 * r + r * r / 2) * _root(r)) / np.pi
 
 
 def _check_share(c: float) -> None:
@@ -118,8 +119,8 @@ def _check_share(c: float) -> None:
 def classical_cut(c: float) -> float:
     """Depth r at which classical MDS cuts the spectrum when it keeps the share c = k/n.
 
-    Kept are the eigenvalues above (2 − r)σ√n. Classical MDS keeps only positive ones, so r stays 2 from
-    c = ½ on. Paper: cmdschooser.
+    Kept are the eigenvalues above (2 − r)σ√n. Classical MDS keeps only positive ones, so r stays 2
+    from c = ½ on. Paper: cmdschooser.
     """
     _check_share(c)
     return 2.0 if c >= 0.5 else float(brentq(lambda r: _tail(r) - c, 0.0, 2.0, xtol=1e-15))
@@ -137,7 +138,8 @@ def neuc_cut(c: float) -> float:
 def classical_error(c: float) -> ClassicalError:
     """Error of classical MDS on noise, keeping the share c = k/n of the eigenvalues.
 
-    Paper: cmdserror, tab:randommatrixerrors1. Grows with n; from c = ½ on it stays at 0.5 + 0.1801·n.
+    Paper: cmdserror, tab:randommatrixerrors1. Grows with n; from c = ½ on it stays at 0.5 +
+    0.1801·n.
     """
     r = classical_cut(c)
     linear = 16.0 / (9.0 * np.pi**2) * (r * (1 - r / 4)) ** 3
@@ -174,8 +176,8 @@ def neuc_error_large(c: float) -> float:
 def simulate_errors(n: int, k: int, *, random_state: Any = None) -> SimulatedErrors:
     """Draw one random symmetric matrix and measure both errors of thm:rnd-matrix-compare on it.
 
-    Classical MDS keeps the k largest positive eigenvalues, Neuc-MDS the best of all splits of k into
-    largest and smallest (thm:selection).
+    Classical MDS keeps the k largest positive eigenvalues, Neuc-MDS the best of all splits of k
+    into largest and smallest (thm:selection).
 
     Parameters
     ----------
@@ -205,14 +207,15 @@ def noise_edge(
 ) -> NoiseBand:
     """Where the spectrum of B would end if its D were noise of the same mean and size.
 
-    Let D be hollow and symmetric, its off-diagonal entries independent with mean μ and standard deviation
-    σ: D = μ(11ᵀ − I) + σW. Then, as C1 = 0,
+    Let D be hollow and symmetric, its off-diagonal entries independent with mean μ and standard
+    deviation σ: D = μ(11ᵀ − I) + σW. Then, as C1 = 0,
 
         B = −½CDC = (μ/2)·C − (σ/2)·CWC,
 
-    a semicircle of radius 2·(σ/2)·√n = σ√n around μ/2 on the n − 1 directions other than the constant
-    one, whose eigenvalue is 0. Both numbers follow from sums over the m = n − 1 eigenvalues: their mean is
-    the centre, and their variance a quarter of the radius squared. No spectrum and no μ, σ are needed.
+    a semicircle of radius 2·(σ/2)·√n = σ√n around μ/2 on the n − 1 directions other than the
+    constant one, whose eigenvalue is 0. Both numbers follow from sums over the m = n − 1
+    eigenvalues: their mean is the centre, and their variance a quarter of the radius squared. No
+    spectrum and no μ, σ are needed.
 
     Parameters
     ----------
@@ -226,8 +229,8 @@ def noise_edge(
     Returns
     -------
     NoiseBand
-        Centre, radius, and a margin for chance (the 99 % point of the Tracy-Widom law on either side) and
-        for rounding.
+        Centre, radius, and a margin for chance (the 99 % point of the Tracy-Widom law on either
+        side) and for rounding.
     """
     found = np.asarray(outliers, dtype=np.float64)
     left = n - 1 - found.size
@@ -249,20 +252,20 @@ def suggest_k(
 ) -> NoiseSplit:
     """Count the eigenvalues of B that noise does not explain, on either side.
 
-    Starts from the band that the whole of B would have as noise (`noise_edge`), takes out what lies beyond
-    it, estimates the band again from what is left, and repeats until nothing more is found. Structure thus
-    does not hide itself by inflating the noise level.
+    Starts from the band that the whole of B would have as noise (`noise_edge`), takes out what lies
+    beyond it, estimates the band again from what is left, and repeats until nothing more is found.
+    Structure thus does not hide itself by inflating the noise level.
 
-    The counts say what stands out, not what minimises STRESS. `certain` is the first pass: more than even
-    noise as large as the whole of B would do. `signature` is the last; if it is several times `certain`,
-    the spectrum falls off without an edge, as it does for graph distances (1000 objects: 3 certain, 546 in
-    the end), and k is a matter of how much STRESS one can afford.
+    The counts say what stands out, not what minimises STRESS. `certain` is the first pass: more
+    than even noise as large as the whole of B would do. `signature` is the last; if it is several
+    times `certain`, the spectrum falls off without an edge, as it does for graph distances (1000
+    objects: 3 certain, 546 in the end), and k is a matter of how much STRESS one can afford.
 
     Parameters
     ----------
     values : array-like
-        Eigenvalues of B: all, or some from both ends. Those that are zero up to rounding, the constant
-        vector's among them (errata E3), are never counted.
+        Eigenvalues of B: all, or some from both ends. Those that are zero up to rounding, the
+        constant vector's among them (errata E3), are never counted.
     n : int, optional
         Number of objects; needed if `values` is not the whole spectrum.
     trace, frobenius_sq : float, optional
@@ -271,8 +274,8 @@ def suggest_k(
     Returns
     -------
     NoiseSplit
-        Counts (p, q) above and below the noise, the band left over, and `complete`: False if all of a
-        partial list of values lie beyond the edge, so that there may be more.
+        Counts (p, q) above and below the noise, the band left over, and `complete`: False if all of
+        a partial list of values lie beyond the edge, so that there may be more.
     """
     lam = np.sort(np.asarray(values, dtype=np.float64).ravel())
     if n is None or trace is None or frobenius_sq is None:

@@ -14,7 +14,7 @@ __all__ = ["StoredDissimilarity", "list_dissimilarities", "load_dissimilarity"]
 
 
 class StoredDissimilarity(NamedTuple):
-    """A dissimilarity on the **unsquared** scale, as its source has it, and what is known about it."""
+    """A dissimilarity on the **unsquared** scale, as its source has it, and where it is from."""
 
     dissimilarity: npt.NDArray[np.float64]
     names: npt.NDArray[np.str_] | None
@@ -54,8 +54,8 @@ def load_dissimilarity(name: str, *, data_home: PathLike | None = None) -> Store
     if path is None:
         known = ", ".join(list_dissimilarities(data_home)) or "none"
         raise DataNotFoundError(
-            f"dissimilarity {name!r} not found (there: {known}): put {name}.npz with a key D into a folder "
-            "and pass it as data_home or set NEUCMDS_DATA."
+            f"dissimilarity {name!r} not found (there: {known}): put {name}.npz with a key D "
+            "into a folder and pass it as data_home or set NEUCMDS_DATA."
         )
     content = read_npz(path, ("D",))
     values = np.asarray(content["D"], dtype=np.float64)

@@ -38,12 +38,13 @@ def load_genomics(
     Parameters
     ----------
     name_or_path : str or path
-        A file (.npz with keys X and y, or a CSV with the header ``samples,type,`` and one column a probe),
-        or the name of such a file in `data_home`, with or without its ending.
+        A file (.npz with keys X and y, or a CSV with the header ``samples,type,`` and one column a
+        probe), or the name of such a file in `data_home`, with or without its ending.
     data_home : path, optional
         Folder to look in, and in its subfolder ``genomics``; default ``$NEUCMDS_DATA``.
     log : bool, optional
-        Whether to take log2(1 + max(x, 0)). Default: only for the sets known to hold raw intensities.
+        Whether to take log2(1 + max(x, 0)). Default: only for the sets known to hold raw
+        intensities.
 
     Returns
     -------
@@ -67,8 +68,8 @@ def _locate(name_or_path: PathLike, data_home: PathLike | None) -> Path:
     found = find_file(data_folders(data_home, "genomics"), [name, f"{name}.npz", f"{name}.csv"])
     if found is None:
         raise DataNotFoundError(
-            f"expression table {name!r} not found: pass the path of its .npz or CuMiDa .csv, or put it "
-            "into a folder and pass that as data_home or set NEUCMDS_DATA."
+            f"expression table {name!r} not found: pass the path of the .npz or CuMiDa .csv, or "
+            "put it into a folder and pass that as data_home or set NEUCMDS_DATA."
         )
     return found
 
@@ -92,12 +93,13 @@ def _read_csv(path: Path) -> Expression:
         header = next(reader, [])
         if [column.strip().lower() for column in header[:2]] != ["samples", "type"]:
             raise FileFormatError(
-                f"{path} starts with {','.join(header[:2])!r}, not with the columns 'samples,type' of CuMiDa."
+                f"{path} starts with {','.join(header[:2])!r}, not with CuMiDa's 'samples,type'."
             )
         for row in filter(None, reader):
             if len(row) != len(header):
                 raise FileFormatError(
-                    f"{path}, line {reader.line_num}: {len(row)} columns where the header has {len(header)}."
+                    f"{path}, line {reader.line_num}: {len(row)} columns, the header has "
+                    f"{len(header)}."
                 )
             samples.append(row[0])
             labels.append(row[1])

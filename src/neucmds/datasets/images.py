@@ -1,6 +1,7 @@
 """The paper's image sets, read from files a user has, else fetched from OpenML.
 
-Paper: sec:experiments. The published rows are of the first 1000 training images in the official order.
+Paper: sec:experiments. The published rows are of the first 1000 training images in the official
+order.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ IMAGE_SETS = ("mnist", "fashion_mnist", "cifar10")
 _OPENML = {"mnist": "mnist_784", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR_10"}
 # where Debian's dataset-fashion-mnist puts the original files
 _DEBIAN = Path("/usr/share/dataset-fashion-mnist")
+_FIRST_LABELS = {"mnist": [5, 0, 4, 1, 9, 2, 1, 3], "fashion_mnist": [9, 0, 0, 3, 0, 2, 7, 2]}
 _CIFAR_RECORD = 1 + 3 * 32 * 32
 _IDX_MAGIC = 0x0800  # idx files of unsigned bytes; the last byte is the number of axes
 
@@ -45,10 +47,11 @@ def load_images(
     name : {"mnist", "fashion_mnist", "cifar10"}
         Which set.
     data_home : path, optional
-        Folder to look in, and in its subfolders ``images`` and `name`; default ``$NEUCMDS_DATA``. Taken are
-        ``NAME.npz`` with keys x and y, the original ``train-images-idx3-ubyte`` and
-        ``train-labels-idx1-ubyte`` (plain or .gz), and CIFAR-10's binary version (``data_batch_1.bin`` …,
-        also in ``cifar-10-batches-bin``). CIFAR-10's Python version is pickled and is not read.
+        Folder to look in, and in its subfolders ``images`` and `name`; default ``$NEUCMDS_DATA``.
+        Taken are ``NAME.npz`` with keys x and y, the original ``train-images-idx3-ubyte`` and
+        ``train-labels-idx1-ubyte`` (plain or .gz), and CIFAR-10's binary version
+        (``data_batch_1.bin`` …, also in ``cifar-10-batches-bin``). CIFAR-10's Python version is
+        pickled and is not read.
     n : int
         How many images.
     download : bool
@@ -87,23 +90,25 @@ def _from_files(name: str, data_home: PathLike | None, n: int) -> Images | None:
         return Images(content["x"], content["y"])
     if name == "cifar10":
         return _read_cifar(folders + [folder / "cifar-10-batches-bin" for folder in folders], n)
-    # the two sets share their file names, so only a folder of that name, or one given for it, will do
     if name == "fashion_mnist":
         folders.append(_DEBIAN)
-    return _read_idx_pair(folders)
+    return _read_idx_pair(name, folders)
 
 
-def _read_idx_pair(folders: list[Path]) -> Images | None:
+def _read_idx_pair(name: str, folders: list[Path]) -> Images | None:
+    """Read images and labels; the two sets share their file names, their first labels differ."""
     stems = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
     for folder in folders:
         paths = [find_file([folder], [stem, f"{stem}.gz"]) for stem in stems]
         if paths[0] is not None and paths[1] is not None:
-            return Images(_read_idx(paths[0]), _read_idx(paths[1]))
+            labels = _read_idx(paths[1])
+            if labels[: len(_FIRST_LABELS[name])].tolist() == _FIRST_LABELS[name]:
+                return Images(_read_idx(paths[0]), labels)
     return None
 
 
 def _read_idx(path: Path) -> Bytes:
-    """Read an idx file of unsigned bytes: magic number, one big-endian length an axis, the bytes."""
+    """Read an idx file of unsigned bytes: magic number, one big-endian length an axis, bytes."""
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError) as error:
@@ -129,8 +134,8 @@ def _read_cifar(folders: list[Path], n: int) -> Images | None:
         raw = np.fromfile(path, dtype=np.uint8)
         if raw.size == 0 or raw.size % _CIFAR_RECORD:
             raise FileFormatError(
-                f"{path} holds {raw.size} bytes, not a multiple of {_CIFAR_RECORD}; it is not a batch of "
-                "CIFAR-10's binary version."
+                f"{path} holds {raw.size} bytes, not a multiple of {_CIFAR_RECORD}; it is not a "
+                "batch of CIFAR-10's binary version."
             )
         records.append(raw.reshape(-1, _CIFAR_RECORD))
     if not records:

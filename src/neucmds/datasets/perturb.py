@@ -1,10 +1,11 @@
 """Dissimilarities that stop being Euclidean: neighbour graphs, noise, missing entries, affinities.
 
-Paper: subsec:eva-pert-metric. Every function here returns **unsquared** dissimilarities; the paper's D is
-their square, which `neuc_mds(…, squared=False)` takes care of.
+Paper: subsec:eva-pert-metric. Every function here returns **unsquared** dissimilarities; the
+paper's D is their square, which `neuc_mds(…, squared=False)` takes care of.
 
-The published k-NN and noise rows of the images were computed on unsigned bytes whose differences wrap modulo 256 (errata E12):
-``wraparound=True`` does the same, the default takes the differences that were meant.
+The published k-NN and noise rows of the images were computed on unsigned bytes whose differences
+wrap modulo 256 (errata E12): ``wraparound=True`` does the same, the default takes the differences
+that were meant.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ def hop_distances(
 ) -> Floats:
     """Hop counts in the undirected graph that joins each object to its nearest neighbours.
 
-    Paper: subsec:eva-pert-metric, the k-NN metric of tab:stress-all (k = 2) and tab:image-other-metric.
+    Paper: subsec:eva-pert-metric, the k-NN metric of tab:stress-all (k = 2) and
+    tab:image-other-metric.
 
     Parameters
     ----------
     data : array-like of shape (n, ...) or (n, n)
-        Features (trailing axes are flattened), or dissimilarities with ``precomputed=True``. Rows of a
-        dissimilarity are ranked one by one, so it need not be symmetric, and its scale does not matter.
+        Features (trailing axes are flattened), or dissimilarities with ``precomputed=True``. Rows
+        of a dissimilarity are ranked one by one, so it need not be symmetric, and its scale does
+        not matter.
     n_neighbors : int
         Neighbours per object, itself not counted.
     precomputed : bool
@@ -97,9 +100,9 @@ def add_noise(
     features : array-like of shape (n, ...)
         One object per row; trailing axes are flattened.
     scale : float, optional
-        Standard deviation of the noise. Default: the paper's, the largest difference two objects could
-        have over 500, which for images is 255·√dim / 500 (here: the range of the features in place of 255
-        unless they are bytes).
+        Standard deviation of the noise. Default: the paper's, the largest difference two objects
+        could have over 500, which for images is 255·√dim / 500 (here: the range of the features in
+        place of 255 unless they are bytes).
     wraparound : bool
         Take ‖x_i − x_j‖, i < j, of unsigned bytes modulo 256, as published (errata E12).
     random_state : int, RandomState instance or None
@@ -108,8 +111,8 @@ def add_noise(
     Returns
     -------
     ndarray of shape (n, n)
-        Symmetric, zero diagonal, on the unsquared scale. Noise larger than a distance makes an entry
-        negative; only its square enters D.
+        Symmetric, zero diagonal, on the unsquared scale. Noise larger than a distance makes an
+        entry negative; only its square enters D.
     """
     raw = np.asarray(features)
     upper = _wrapped_distances(_as_bytes(raw)) if wraparound else _distances(_flat(raw))
@@ -131,9 +134,10 @@ def missing_pixels(
 ) -> Floats:
     """Euclidean distances over the features that both objects still have after random removal.
 
-    Paper: subsec:eva-pert-metric and the missing rows of tab:image-other-metric. Unlike the other image
-    rows these were computed with true differences, so there is no wraparound here: with 5 % removed the
-    MNIST and Fashion rows come out within 3 %, with 50 of 3072 entries an image CIFAR-10's within 0.3 %.
+    Paper: subsec:eva-pert-metric and the missing rows of tab:image-other-metric. Unlike the other
+    image rows these were computed with true differences, so there is no wraparound here: with 5 %
+    removed the MNIST and Fashion rows come out within 3 %, with 50 of 3072 entries an image
+    CIFAR-10's within 0.3 %.
 
     Parameters
     ----------
@@ -165,9 +169,9 @@ def entropic_affinities(
     """Symmetrised entropic affinities, as in t-SNE, zero on the diagonal.
 
     Paper: sec:experiments and subsec:eva-pert-metric; the genomics rows take these affinities for
-    unsquared dissimilarities. Row i of P is ``exp(−β_i ‖x_i − x_j‖²)`` over j ≠ i, divided by its sum, with
-    β_i such that its entropy is log(perplexity). The result is (P + Pᵀ)/2, whose entries sum to n; t-SNE
-    itself divides by n once more.
+    unsquared dissimilarities. Row i of P is ``exp(−β_i ‖x_i − x_j‖²)`` over j ≠ i, divided by its
+    sum, with β_i such that its entropy is log(perplexity). The result is (P + Pᵀ)/2, whose entries
+    sum to n; t-SNE itself divides by n once more.
 
     Parameters
     ----------
@@ -218,7 +222,7 @@ def _distances(flat: Floats) -> Floats:
 
 
 def _wrapped_distances(flat: Bytes) -> Floats:
-    """‖x_i − x_j‖ of bytes modulo 256; row i holds x_i minus every other. Not symmetric (errata E12)."""
+    """‖x_i − x_j‖ of bytes modulo 256, row i from x_i minus the others: not symmetric (E12)."""
     n, dim = flat.shape
     sq = np.zeros((n, n))
     # 256 squares of a byte stay below 2**24, so each partial sum in float32 is exact
@@ -246,7 +250,7 @@ def _distances_over_shared(flat: Floats, present: npt.NDArray[np.bool_]) -> Floa
 
 
 def _nearest_in_rows(distances: npt.NDArray[Any], n_neighbors: int) -> npt.NDArray[np.intp]:
-    """The `n_neighbors` nearest other objects of each row, ties in the order of the objects."""
+    """Find the nearest other objects of each row, ties in the order of the objects."""
     nearest = np.empty((len(distances), n_neighbors), dtype=np.intp)
     for i, row in enumerate(distances):
         order = np.argsort(row, kind="stable")
@@ -268,8 +272,8 @@ def _check_connected(graph: sparse.csr_array, n_neighbors: int) -> None:
     sizes = np.sort(np.bincount(part))[::-1]
     shown = ", ".join(map(str, sizes[:8])) + (", …" if n_parts > 8 else "")
     raise InputError(
-        f"the {n_neighbors}-nearest-neighbour graph falls into {n_parts} components of {shown} objects; "
-        "raise n_neighbors, or keep the objects of one component."
+        f"the {n_neighbors}-nearest-neighbour graph falls into {n_parts} components of {shown} "
+        "objects; raise n_neighbors, or keep the objects of one component."
     )
 
 

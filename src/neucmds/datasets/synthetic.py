@@ -1,7 +1,7 @@
-"""Dissimilarities made from nothing: the paper's two synthetic sets and two larger ones for benchmarks.
+"""Dissimilarities made from nothing: the paper's two sets and two larger ones for benchmarks.
 
-Every function here returns the matrix D of **squared** dissimilarities, which is the paper's D: hand it
-to `neuc_mds(D, …, squared=True)`. Entries may be negative where the docstring says so.
+Every function here returns the matrix D of **squared** dissimilarities, which is the paper's D:
+hand it to `neuc_mds(D, …, squared=True)`. Entries may be negative where the docstring says so.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ def random_simplex(
 ) -> Floats:
     """Squared dissimilarities of the Random-simplex set; negative entries are possible.
 
-    Paper: subsec:syn-data-gen. A tenth of the coordinates count positive, the others negative. All but
-    the last are uniform and nearly cancel out into a simplex; the last, ``0.3·i/n``, makes the one large
-    negative eigenvalue.
+    Paper: subsec:syn-data-gen. A tenth of the coordinates count positive, the others negative. All
+    but the last are uniform and nearly cancel out into a simplex; the last, ``0.3·i/n``, makes the
+    one large negative eigenvalue.
 
     Parameters
     ----------
     n : int
         Number of objects; the paper has 1000.
     dim : int
-        Number of coordinates; ``dim // 10`` of them count positive. The paper has 1000, whatever n is.
+        Number of coordinates; ``dim // 10`` of them count positive. The paper has 1000, whatever n
+        is.
     as_printed : bool
-        False draws the set that the paper's tables come from (errata E11): positive coordinates from
-        U(0, √(1/100)), negative ones from U(0, √(0.05/899)) at dim = 1000. True follows the text:
-        U(0, 0.01) and U(0, √(0.5/899)), which makes every entry negative.
+        False draws the set that the paper's tables come from (errata E11): positive coordinates
+        from U(0, √(1/100)), negative ones from U(0, √(0.05/899)) at dim = 1000. True follows the
+        text: U(0, 0.01) and U(0, √(0.5/899)), which makes every entry negative.
     random_state : int, RandomState instance or None
         Source of randomness.
 
@@ -70,11 +71,12 @@ def random_simplex(
 def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) -> Floats:
     """Squared distances between the surfaces of balls: the Euclidean-ball set.
 
-    Paper: subsec:syn-data-gen. Centres are uniform in a hypercube of edge 100. Balls get their radius one
-    after the other: U(0, 5) with probability 0.9, else 0.8 times the distance from the centre to the
-    closest other ball, where a ball without a radius yet counts as its centre. The distance of two balls
-    is the smallest distance between points of the one and of the other, so balls that overlap are at
-    distance 0 (none do at n = 1000; in a denser cube a late small ball can reach into an early big one).
+    Paper: subsec:syn-data-gen. Centres are uniform in a hypercube of edge 100. Balls get their
+    radius one after the other: U(0, 5) with probability 0.9, else 0.8 times the distance from the
+    centre to the closest other ball, where a ball without a radius yet counts as its centre. The
+    distance of two balls is the smallest distance between points of the one and of the other, so
+    balls that overlap are at distance 0 (none do at n = 1000; in a denser cube a late small ball
+    can reach into an early big one).
 
     Parameters
     ----------
@@ -109,10 +111,11 @@ def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) ->
 def bray_curtis_gamma(
     n: int = 1000, *, n_species: int = 50, shape: float = 0.3, random_state: Any = None
 ) -> Floats:
-    """Squared Bray-Curtis dissimilarities of random abundance tables, as an ecologist would hold them.
+    """Squared Bray-Curtis dissimilarities of random abundance tables, as ecologists have them.
 
-    Abundances are Gamma(shape, 1) per species times a Gamma(2, 1) sampling effort per object. The small
-    shape makes tables sparse in effect, the uneven effort makes the dissimilarity far from Euclidean.
+    Abundances are Gamma(shape, 1) per species times a Gamma(2, 1) sampling effort per object. The
+    small shape makes tables sparse in effect, the uneven effort makes the dissimilarity far from
+    Euclidean.
 
     Parameters
     ----------
@@ -151,8 +154,8 @@ def random_hops(
     n : int
         Number of points.
     n_neighbors : int
-        Neighbours per point; edges are undirected. Below about ln(n) the graph may fall apart, which is
-        reported as `InputError`.
+        Neighbours per point; edges are undirected. Below about ln(n) the graph may fall apart,
+        which is reported as `InputError`.
     dim : int
         Dimension of the cube the points are drawn in.
     random_state : int, RandomState instance or None
@@ -175,7 +178,7 @@ def _check_size(n: int) -> None:
 
 
 def _ball_radii(centres: Floats, big: npt.NDArray[np.bool_], small_radii: Floats) -> Floats:
-    """Radii in the order of the balls; the closest ball is as large as it is known to be by then."""
+    """Radii in the order of the balls; a ball not yet reached counts as its centre."""
     radii = np.zeros(len(centres))
     for i, is_big in enumerate(big):
         if is_big:
