@@ -173,6 +173,9 @@ def entropic_affinities(
     sum, with β_i such that its entropy is log(perplexity). The result is (P + Pᵀ)/2, whose entries
     sum to n; t-SNE itself divides by n once more.
 
+    An object with more than `perplexity` exact twins cannot reach that entropy; it shares its row
+    equally among them.
+
     Parameters
     ----------
     features : array-like of shape (n, ...)
@@ -308,7 +311,9 @@ def _conditional_affinities(sq: Floats, entropy: float, tol: float) -> Floats:
     """Rows exp(−β sq) / Σ with the given entropy; β by bisection, all rows at once."""
     n = len(sq)
     shifted = sq - sq.min(axis=1, keepdims=True)
-    beta, low, high = 1.0 / np.median(sq, axis=1), np.zeros(n), np.full(n, np.inf)
+    typical = np.median(sq, axis=1)
+    beta = 1.0 / np.where(typical > 0, typical, 1.0)
+    low, high = np.zeros(n), np.full(n, np.inf)
     affinity = np.empty_like(sq)
     for _ in range(200):
         gap = np.empty(n)
