@@ -195,7 +195,14 @@ def embed_spectrum(
 
 def warn_of_surprises(embedding: Embedding) -> None:
     """Say aloud what the fields of the result say silently."""
-    if not embedding.converged:
+    if not embedding.converged and embedding.history:
+        warnings.warn(
+            f"refinement stopped after {len(embedding.history) - 1} steps, while STRESS was still "
+            "falling; raise max_iter to go on.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    elif not embedding.converged:
         warnings.warn(
             f"the {embedding.solver} solver did not reach its tolerance (largest residual "
             f"{float(max(embedding.residuals)):.2g}); raise tol, or use solver='full'.",
