@@ -25,6 +25,9 @@ __all__ = ["exact_selection", "exact_weights"]
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
+# Matching pursuit holds a square matrix over its candidates: 8 MB, and O(n) work for each entry.
+MOST_CANDIDATES = 1000
+
 
 def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components) -> Selection:
     """Choose the support and core M of least STRESS among all that are tried.
@@ -45,7 +48,13 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
     published = _published(spectrum, components)
     supports = [selection.kept for selection in published]
     if components.signature is None:
-        supports.append(_matching_pursuit(spectrum, diagonal, components.total))
+        # Neither reach is the better one everywhere: over all pairs, STRESS on protein similarities
+        # falls from 5721 to 4071 (k = 20), on 2-NN hop distances it rises from 2.36e6 to 2.41e6.
+        k = components.total
+        supports += [
+            _matching_pursuit(spectrum, diagonal, k, reach)
+            for reach in (2 * k, max(2 * k, MOST_CANDIDATES // 2))
+        ]
     candidates = published + [
         _on_support(spectrum, diagonal, kept, components.signature) for kept in _distinct(supports)
     ]
@@ -104,12 +113,12 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
 def _conjugate_gradients(
     system: Callable[[Array], Array], right_side: Array, preconditioner: Array
 ) -> Array:
-    """Solve a positive definite system to 1e-10, Jacobi-preconditioned."""
+    """Solve a positive definite system to 1e-8, Jacobi-preconditioned: 1e-16 in the STRESS."""
     xp = namespace(right_side)
     x, residual = xp.zeros_like(right_side), right_side
     z = residual / preconditioner
     direction, rho = z, float(xp.vecdot(residual, z))
-    target = 1e-20 * rho
+    target = 1e-16 * rho
     for _ in range(200):
         if rho <= target or rho == 0:
             break
@@ -155,15 +164,15 @@ def _quadratic(spectrum: Spectrum, diagonal: Array, kept: Indices) -> tuple[Floa
     return hessian, linear
 
 
-def _matching_pursuit(spectrum: Spectrum, diagonal: Array, k: int) -> Indices:
+def _matching_pursuit(spectrum: Spectrum, diagonal: Array, k: int, reach: int) -> Indices:
     """Add, k times, the eigenvector whose weight lowers the true STRESS most.
 
     The gain of a candidate is r²/d, with r its residual correlation and d its Schur diagonal, both
-    kept up to date by one Cholesky row a step. Up to 2k candidates from each end.
+    kept up to date by one Cholesky row a step. Candidates are `reach` pairs from each end.
     """
     m = spectrum.ends.size
     ids = np.arange(m)
-    candidates = ids[(ids < 2 * k) | (ids >= m - 2 * k)]
+    candidates = ids[(ids < reach) | (ids >= m - reach)]
     hessian, residual = _quadratic(spectrum, diagonal, candidates)
     schur = np.diag(hessian).copy()
     rows = np.zeros((min(k, candidates.size), candidates.size))

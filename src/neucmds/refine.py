@@ -147,12 +147,14 @@ class _State:
         return c1, c2, max(0.0, 2 * self.gram.n * float(xp.vecdot(e, e)) - c2 / 2)
 
     def gradient(self) -> Array:
-        """∇f = −2[8(BX − XAS) + (4n·e + 4Σe)∘X]A."""
+        """∇f = −2C[8(BX − XAS) + (4n·e + 4Σe)∘X]A, within the centered X that f is written for."""
         xp, a, n = namespace(self.x), self.signs, self.gram.n
         e = self.diagonal_error()
         pull = 8 * (self.bx - (self.x * a[None, :]) @ self.inner())
         pull = pull + (4 * n * e + 4 * xp.sum(e))[:, None] * self.x
-        return -2 * pull * a[None, :]
+        # Centered here and again after preconditioning: with the second alone, directions that the
+        # preconditioner turns into translations stall the descent far from a stationary point.
+        return self.gram.center(-2 * pull * a[None, :])
 
     def line_search(self, direction: Array) -> _State | None:
         """Go to the lowest point of the quartic f(X + tP); None if rounding leaves no way down."""
