@@ -73,13 +73,16 @@ def parse_text(lines: list[str], name: str) -> Table:
     widths = [_width(line, dialect) for line in filled]
     if len(filled) == 1 or max(widths) == 1:
         return _condensed(filled, dialect), None
-    if _rises(widths) or (len(widths) > 2 and _rises(widths[1:])):
-        return _triangle(filled, widths, dialect)
+    for header in (0, 1):
+        if _is_triangle(filled[header:], widths[header:], dialect):
+            return _triangle(filled[header:], dialect)
     return _square(filled, widths, dialect)
 
 
-def _rises(widths: list[int]) -> bool:
-    return all(b == a + 1 for a, b in pairwise(widths))
+def _is_triangle(lines: list[Line], widths: list[int], dialect: Dialect) -> bool:
+    if len(lines) < 2 or not all(b == a + 1 for a, b in pairwise(widths)):
+        return False
+    return widths[0] == 1 or (widths[0] == 2 and dialect.is_text(dialect.cells(lines[0])[0]))
 
 
 def _delimiter(lines: list[Line]) -> str | None:
@@ -183,25 +186,18 @@ def _agreed(above: Labels, beside: Labels, name: str) -> Labels:
     return labels
 
 
-def _triangle(lines: list[Line], widths: list[int], dialect: Dialect) -> Table:
-    """Read a lower triangle, with or without its diagonal, row labels and a header."""
-    # The widths after the first line go up by one; a first line that breaks the rule is a header.
-    header = widths[0] + 1 != widths[1]
-    lines = lines[header:]
+def _triangle(lines: list[Line], dialect: Dialect) -> Table:
+    """Read a lower triangle, with or without its diagonal and row labels."""
     cells = [dialect.cells(line) for line in lines]
-    labelled = any(dialect.is_text(row[0]) for row in cells)
+    labelled = all(dialect.is_text(row[0]) for row in cells)
     rows = [_row(line, dialect, int(labelled)) for line in lines]
     if labelled:
         has_diagonal = len(rows[0]) == 1
     else:
         has_diagonal = all(row[-1] == 0 for row in rows)
-    if len(rows[0]) > 1 or (labelled and len(rows[0]) == 0 and len(rows) < 2):
-        raise FileFormatError(
-            f"{dialect.name}, line {lines[0].number}: no lower triangle begins so."
-        )
     n = len(rows[-1]) + (not has_diagonal)
     values = np.zeros((n, n))
     for row in rows:
         values[len(row) - has_diagonal, : len(row)] = row
     labels = tuple(row[0] for row in cells) if labelled else None
-    return values + np.tril(values, -1).T, labels if labels and len(labels) == n else None
+    return values + np.tril(values, -1).T, labels
