@@ -134,6 +134,17 @@ def test_other_libraries_keep_their_arrays(dtype, tile):
     np.testing.assert_array_equal(np.asarray(D), SMALL)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64"])
+def test_torch_tensors_stay_tensors(dtype, tile):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    D = torch.tensor(SMALL.tolist(), dtype=getattr(torch, dtype))
+    values = as_dissimilarity(D).values
+    assert values.dtype == (torch.float64 if dtype in ("float64", "int64") else torch.float32)
+    np.testing.assert_array_equal(values.numpy(), SMALL**2)
+    D[0, 2] += 1
+    assert "largest gap 1 at (0, 2)" in refusal(D)
+
+
 def test_a_checked_matrix_passes_through_and_can_be_renamed():
     first = as_dissimilarity(SMALL, labels=NAMES)
     assert as_dissimilarity(first) is first
