@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neucmds import FewerComponentsWarning, neuc_mds
+from neucmds import ConvergenceWarning, FewerComponentsWarning, neuc_mds
 from neucmds.exact import exact_weights
 from neucmds.gram import DenseGram
 from neucmds.refine import refine
@@ -108,7 +108,11 @@ def test_a_fixed_signature_is_never_broken(method, signature):
 
 def test_refinement_reports_every_step_and_stops_when_told():
     D, seen = random_hollow(1, 30), []
-    embedding = fit(D, 4, "refined", max_iter=3, callback=lambda i, value: seen.append((i, value)))
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        embedding = fit(
+            D, 4, "refined", max_iter=3, callback=lambda i, value: seen.append((i, value))
+        )
+    assert not embedding.converged
     assert [value for _, value in seen][-1] == embedding.history[-1]
     assert len(embedding.history) <= 4
 
