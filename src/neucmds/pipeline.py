@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from neucmds.descent import Callback
 from neucmds.embedding import Embedding, embed, embed_refined
 from neucmds.errors import (
     ConvergenceWarning,
@@ -15,7 +16,6 @@ from neucmds.errors import (
 from neucmds.exact import exact_selection
 from neucmds.gram import DenseGram, Gram
 from neucmds.inputs import as_dissimilarity
-from neucmds.refine import Callback
 from neucmds.selection import METHODS, Components, Selection, union
 from neucmds.spectrum import Ends, Spectrum, solve
 from neucmds.starts import best_refined
@@ -195,20 +195,8 @@ def embed_spectrum(
 
 def warn_of_surprises(embedding: Embedding) -> None:
     """Say aloud what the fields of the result say silently."""
-    if not embedding.converged and embedding.history:
-        warnings.warn(
-            f"refinement stopped after {len(embedding.history) - 1} steps, while STRESS was still "
-            "falling; raise max_iter to go on.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    elif not embedding.converged:
-        warnings.warn(
-            f"the {embedding.solver} solver did not reach its tolerance (largest residual "
-            f"{float(max(embedding.residuals)):.2g}); raise tol, or use solver='full'.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    if not embedding.converged:
+        warnings.warn(_unconverged(embedding), ConvergenceWarning, stacklevel=4)
     if embedding.k == embedding.requested:
         return
     returned = f"{embedding.k} of {embedding.requested} coordinates are returned: "
@@ -226,3 +214,14 @@ def warn_of_surprises(embedding: Embedding) -> None:
             FewerComponentsWarning,
             stacklevel=4,
         )
+
+
+def _unconverged(embedding: Embedding) -> str:
+    if embedding.history:
+        steps = len(embedding.history) - 1
+        return f"refinement was still gaining after {steps} iterations; raise max_iter."
+    worst = float(max(embedding.residuals))
+    return (
+        f"the {embedding.solver} solver did not reach its tolerance (largest residual {worst:.2g}); "
+        "raise tol, or use solver='full'."
+    )

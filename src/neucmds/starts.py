@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.arrays import Array, asarray_like
+from neucmds.descent import Callback
 from neucmds.embedding import diagonalize
 from neucmds.exact import exact_selection, exact_weights
 from neucmds.gram import Gram
-from neucmds.refine import Callback, Refined, refine
+from neucmds.refine import Refined, refine
 from neucmds.selection import Components, Selection, neuc, neuc_plus
 from neucmds.spectrum import Spectrum
 from neucmds.stress import kept_vectors, stress_terms

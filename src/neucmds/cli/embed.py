@@ -26,7 +26,7 @@ from neucmds.cli.options import (
     parse_components,
 )
 from neucmds.cli.outputs import Outputs, coordinate_rows, default_folder
-from neucmds.cli.tables import count, facts_table, percent, signature, significant
+from neucmds.cli.tables import count, facts_table, percent, significant
 from neucmds.embedding import Embedding
 from neucmds.gram import DenseGram
 from neucmds.inputs import as_dissimilarity
@@ -185,7 +185,7 @@ def _facts(embedding: Embedding, quality: Quality) -> list[tuple[str, str]]:
         ("method", embedding.method),
         (
             "coordinates",
-            f"{embedding.k}: {positive} positive, {negative} negative ({signature((positive, negative))})",
+            f"{embedding.k}: {positive} positive, {negative} negative",
         ),
         ("STRESS", significant(quality.stress)),
         ("normalised STRESS", f"{percent(quality.normalized_stress)} of ‖D‖² is not explained"),

@@ -1,4 +1,4 @@
-"""A folder of results: refused before the work if it would be overwritten, written all or nothing."""
+"""A folder of results: refused before the work, or written all or nothing."""
 
 from __future__ import annotations
 
