@@ -222,6 +222,6 @@ def _unconverged(embedding: Embedding) -> str:
         return f"refinement was still gaining after {steps} iterations; raise max_iter."
     worst = float(max(embedding.residuals))
     return (
-        f"the {embedding.solver} solver did not reach its tolerance (largest residual {worst:.2g}); "
-        "raise tol, or use solver='full'."
+        f"the {embedding.solver} solver did not reach its tolerance (largest residual "
+        f"{worst:.2g}); raise tol, or use solver='full'."
     )

@@ -19,6 +19,7 @@ __all__ = ["LEGEND", "compare"]
 
 LEGEND = (
     "* best of its column. STRESS: Σ(D̂ − D)², normalised by ΣD². Distortion: 1 is perfect. "
+    "Add. error: min ‖D − αD̂‖. Undefined: pairs without a ratio D/D̂. "
     "Negative D̂: pairs whose squared dissimilarity comes out below zero. Seconds: on top of the "
     "spectrum, which all methods share"
 )
@@ -31,7 +32,7 @@ def compare(
     symmetrize: Symmetrize = False,
     as_json: Json = False,
 ) -> None:
-    """Compare every method on the same matrix and the same spectrum."""
+    """Put every method side by side."""
     with steps() as progress:
         progress.now(f"reading {file}")
         data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)

@@ -61,7 +61,7 @@ def curve(
     no_plots: NoPlots = False,
     picture_format: Pictures = PictureFormat.png,
 ) -> None:
-    """Draw STRESS against k, and say where classical MDS starts to get worse."""
+    """Draw STRESS against k for every method."""
     folder = default_folder(file) if output is None else output
     outputs = Outputs(folder, CURVE_FILES, force=force)
     methods = (*CLOSED_FORMS, "refined") if refined else CLOSED_FORMS

@@ -83,7 +83,7 @@ def embed(
     no_plots: NoPlots = False,
     picture_format: Pictures = PictureFormat.png,
 ) -> None:
-    """Embed dissimilarities: coordinates with a sign each, their quality, and plots."""
+    """Write coordinates, quality and plots."""
     folder = default_folder(file) if output is None else output
     outputs = Outputs(folder, RESULT_FILES, force=force)
     start = time.perf_counter()

@@ -23,7 +23,7 @@ def inspect(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Tell whether D is Euclidean, and how many coordinates it may need."""
+    """Is it Euclidean, and what k does it need?"""
     with steps() as progress:
         progress.now(f"reading {file}")
         data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)

@@ -64,7 +64,7 @@ class Outputs:
     def add_json(self, name: str, document: dict[str, Any]) -> None:
         """Plan a JSON document."""
         text = json.dumps(clean(document), indent=2, allow_nan=False) + "\n"
-        self.add(name, lambda path: path.write_text(text, encoding="utf-8") and None)
+        self.add(name, lambda path: _write_text(path, text))
 
     def add_csv(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Plan a table."""
@@ -150,6 +150,10 @@ def _check_place(folder: Path) -> None:
         nearest = nearest.parent
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise InputError(f"{nearest} cannot be written to; pass another folder with -o.")
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 def _save_figure(ax: Any, path: Path) -> None:

@@ -59,9 +59,9 @@ def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
 _COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("STRESS", "stress", significant),
     ("normalised", "normalized_stress", lambda v: significant(v, 3)),
-    ("additive error", "scaled_additive_error", significant),
+    ("add. error", "scaled_additive_error", significant),
     ("distortion", "distortion", significant),
-    ("undefined pairs", "undefined_pairs", count),
+    ("undefined", "undefined_pairs", count),
     ("negative D̂", "negative_dissimilarities", count),
 )
 
