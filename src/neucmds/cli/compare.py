@@ -19,7 +19,7 @@ __all__ = ["LEGEND", "compare"]
 
 LEGEND = (
     "* best of its column. STRESS: Σ(D̂ − D)², normalised by ΣD². Distortion: 1 is perfect. "
-    "Add. error: min ‖D − αD̂‖. Undefined: pairs without a ratio D/D̂. "
+    "Additive error: min ‖D − αD̂‖. Undefined pairs: D or D̂ not positive. "
     "Negative D̂: pairs whose squared dissimilarity comes out below zero. Seconds: on top of the "
     "spectrum, which all methods share"
 )

@@ -57,8 +57,10 @@ def say(text: str = "") -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print a table to standard output."""
-    _out().print(table)
+    """Print a table to standard output, never cut: a narrow screen wraps its lines."""
+    console = _out()
+    needed = Console(width=10_000).measure(table).minimum
+    console.print(table, width=max(needed, console.width), crop=False)
 
 
 def print_json(document: dict[str, Any]) -> None:

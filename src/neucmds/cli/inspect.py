@@ -23,7 +23,7 @@ def inspect(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Is it Euclidean, and what k does it need?"""
+    """Tell if D is Euclidean, and what k it needs."""
     with steps() as progress:
         progress.now(f"reading {file}")
         data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
@@ -35,7 +35,7 @@ def inspect(
         print_json({"command": "inspect", "input": file, **found.as_dict()})
         return
     print_table(facts_table(f"{file}: {found.n:,} objects", _facts(found, squared)))
-    say(_advice(found, file))
+    say(_advice(found, "FILE" if file == "-" else file))
 
 
 def _facts(found: Inspection, squared: bool) -> list[tuple[str, str]]:

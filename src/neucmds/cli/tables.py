@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +27,8 @@ def significant(value: float | None, digits: int = 4) -> str:
     """Write a number with a few significant digits; what is undefined is a dash."""
     if value is None or math.isnan(value):
         return "–"
-    return f"{value:.{digits}g}"
+    # 1.7e9 for 1.7e+09: a table of nine columns has to fit into 80.
+    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{value:.{digits}g}")
 
 
 def percent(share: float) -> str:
@@ -58,21 +60,21 @@ def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
 
 _COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("STRESS", "stress", significant),
-    ("normalised", "normalized_stress", lambda v: significant(v, 3)),
-    ("add. error", "scaled_additive_error", significant),
-    ("distortion", "distortion", significant),
-    ("undefined", "undefined_pairs", count),
-    ("negative D̂", "negative_dissimilarities", count),
+    ("norm-\nalised", "normalized_stress", lambda v: significant(v, 3)),
+    ("additive\nerror", "scaled_additive_error", significant),
+    ("distor-\ntion", "distortion", significant),
+    ("undef.\npairs", "undefined_pairs", count),
+    ("negative\nD̂", "negative_dissimilarities", count),
 )
 
 
 def comparison_table(title: str, rows: Sequence[Comparison]) -> Table:
     """One row a method; the lowest value of every column, which is the best, has a star."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     table.add_column("method", style="bold", no_wrap=True)
     for name, _, _ in _COLUMNS:
-        table.add_column(name, justify="right")
-    table.add_column("signature", justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("signs", justify="right", no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
     columns = [
         _starred([getattr(row.quality, field) for row in rows], write)
