@@ -255,6 +255,8 @@ def _axes(ax: Axes | None) -> Axes:
 def _legend(ax: Axes, place: str, **options: Any) -> Any:
     """Put the legend outside the data; in a caller's own figure, where matplotlib finds room."""
     figure: Any = ax.figure
+    if not ax.get_legend_handles_labels()[1]:
+        return None
     if getattr(figure, "get_layout_engine", lambda: None)() is None:
         return ax.legend(title=options.get("title"))
     return figure.legend(loc=place, frameon=False, **options)

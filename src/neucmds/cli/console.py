@@ -60,7 +60,8 @@ def print_table(table: Table) -> None:
     """Print a table to standard output, never cut: a narrow screen wraps its lines."""
     console = _out()
     needed = Console(width=10_000).measure(table).minimum
-    console.print(table, width=max(needed, console.width), crop=False)
+    console.width = max(needed, console.width)
+    console.print(table)
 
 
 def print_json(document: dict[str, Any]) -> None:
