@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from neucmds.arrays import Array, namespace, row_blocks
+from neucmds.arrays import Array, namespace, row_blocks, row_moments
 from neucmds.gram.rounded import RoundedGram
 
 __all__ = ["Gram", "Moments"]
@@ -92,13 +92,12 @@ class Gram(ABC):
     @cached_property
     def moments(self) -> Moments:
         """Row means and norm of D, accumulated in float64 in one pass."""
-        xp = self.xp
         means, sq_norm = [], 0.0
         for rows in self.row_slices():
-            block = xp.astype(self.rows(rows), xp.float64, copy=False)
-            means.append(xp.mean(block, axis=1))
-            sq_norm += float(xp.sum(xp.vecdot(block, block, axis=-1)))
-        return Moments(xp.concat(means), sq_norm)
+            mean, squares = row_moments(self.rows(rows))
+            means.append(mean)
+            sq_norm += squares
+        return Moments(self.xp.concat(means), sq_norm)
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""
