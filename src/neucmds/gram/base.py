@@ -80,10 +80,9 @@ class Gram(ABC):
 
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`."""
-        xp, parts = self.xp, []
-        for rows in self.row_slices():
-            parts.append(xp.astype(self.rows(rows), block.dtype, copy=False) @ block)
-        return xp.concat(parts, axis=0)
+        xp = self.xp
+        blocks = (xp.astype(self.rows(r), block.dtype, copy=False) for r in self.row_slices())
+        return xp.concat([rows @ block for rows in blocks], axis=0)
 
     def row_slices(self) -> list[slice]:
         """Cut the objects into the row blocks that a pass over D walks through."""

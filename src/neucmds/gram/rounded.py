@@ -1,4 +1,4 @@
-"""A float32 working copy of B: half the size of a float64 D, and its products at twice the speed."""
+"""A float32 working copy of B: half the size of a float64 D, and its products twice as fast."""
 
 from __future__ import annotations
 
