@@ -105,8 +105,8 @@ def row_moments(block: Array) -> tuple[Array, float]:
     """
     xp = namespace(block)
     if compat.is_torch_array(block):
-        norms = xp.linalg.vector_norm(block, dim=1, dtype=xp.float64)
-        return xp.mean(block, dim=1, dtype=xp.float64), float(norms @ norms)
+        norms = xp.linalg.vector_norm(block, axis=1, dtype=xp.float64)
+        return xp.mean(block, axis=1, dtype=xp.float64), float(norms @ norms)
     wide = xp.astype(block, xp.float64, copy=False)
     return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
 
