@@ -1,4 +1,4 @@
-"""Random-simplex and Euclidean-ball through the pipeline, beside the values of the paper's notes."""
+"""Random-simplex and Euclidean-ball through the pipeline, beside recomputed values of print."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ RECOMPUTED = [
 
 
 @pytest.mark.parametrize(("generate", "norms", "negatives"), RECOMPUTED)
-def test_norms_and_signatures_are_those_of_the_notes(generate, norms, negatives):
+def test_norms_and_signatures_are_the_recomputed_ones(generate, norms, negatives):
     gram = DenseGram(generate(1000, random_state=0))
     spectrum = full_spectrum(gram)
     fits = [
