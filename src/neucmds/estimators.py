@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any, Literal
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds.arrays import Array, is_array, is_numpy
 from neucmds.embedding import Embedding
+from neucmds.gram import Gram
+from neucmds.gram.pairs import by_rows
+from neucmds.homes import feature_home, lives_outside
 from neucmds.pipeline import DEFAULT_METHOD, neuc_mds
 
 __all__ = ["NeucMDS"]
@@ -26,8 +29,11 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" sets the coordinates free.
     metric : str or callable, default="precomputed"
-        "precomputed": X is the dissimilarity matrix. Otherwise X holds features, and the metric is
-        one that `sklearn.metrics.pairwise_distances` knows.
+        "precomputed": X is the dissimilarity matrix, or a path or store that holds it. Otherwise X
+        holds features, and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or
+        "rbf" (see `neucmds.gram.FeatureGram`), or one that `sklearn.metrics.pairwise_distances`
+        knows. A callable takes two rows of NumPy features, as there, but two blocks of rows of any
+        other array library. Dissimilarities that do not fit in memory are never stored.
     metric_params : dict, optional
         Further arguments of the metric.
     squared : bool, default=False
@@ -44,6 +50,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Seed of the iterative solver's start.
     copy : bool, default=True
         False allows a precomputed X to be squared in place.
+    max_memory : int or str, optional
+        Most memory to use, as bytes or "2GB"; by default what is free.
     max_iter : int, default=100
         Most iterations of "refined".
     verbose : int, default=0
@@ -97,6 +105,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tol: float = 1e-7,
         random_state: Any = None,
         copy: bool = True,
+        max_memory: int | str | None = None,
         max_iter: int = 100,
         verbose: int = 0,
     ) -> None:
@@ -111,6 +120,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
         self.copy = copy
+        self.max_memory = max_memory
         self.max_iter = max_iter
         self.verbose = verbose
 
@@ -127,10 +137,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         -------
         self
         """
-        precomputed = self.metric == "precomputed"
-        D = self._checked(X) if precomputed else self._distances(self._checked(X), fit=True)
         self.result_: Embedding = neuc_mds(
-            D,
+            self._checked(X) if self._precomputed else self._between_features(self._checked(X)),
             self.n_components,
             self.method,
             squared=self.squared,
@@ -139,7 +147,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             solver=self.solver,
             tol=self.tol,
             random_state=self.random_state,
-            copy=self.copy and precomputed,
+            copy=self.copy,
+            max_memory=self.max_memory,
             max_iter=self.max_iter,
         )
         if self.verbose:
@@ -174,7 +183,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         new = self._checked(X, reset=False)
-        return self.result_.transform(new if self.metric == "precomputed" else self._distances(new))
+        return self.result_.transform(new if self._precomputed else self._space.between(new))
 
     def dissimilarities(self) -> Array:
         """D̂ between the fitted objects, on the squared scale; entries may be negative."""
@@ -223,6 +232,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _checked(self, X: Any, reset: bool = True) -> Any:
         if is_array(X) and not is_numpy(X):
             return X
+        if reset and self._precomputed and self._outside(X):
+            return X
         return validate_data(
             self,
             X,
@@ -232,17 +243,35 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             ensure_all_finite="allow-nan" if reset and self.missing == "ignore" else True,
         )
 
-    def _distances(self, X: Any, fit: bool = False) -> Any:
-        if fit:
-            self._features = X
-        params = self.metric_params or {}
-        distances = pairwise_distances(X, self._features, metric=self.metric, **params)
-        # Some metrics answer in double precision whatever they are asked in.
-        return distances.astype(X.dtype, copy=False)
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    def _outside(self, X: Any) -> bool:
+        """Tell whether D is a file, or does not fit: then it is checked while it is read."""
+        if isinstance(X, (str, PathLike, Gram)):
+            return True
+        return lives_outside(X, self.squared, self.max_memory)
+
+    def _between_features(self, X: Any) -> Gram:
+        """D between feature rows, stored if it fits."""
+        metric, params = self.metric, self.metric_params
+        if callable(metric) and is_numpy(X):
+            # scikit-learn's callables take two rows; those on other libraries take two blocks.
+            metric, params = by_rows(metric, params or {}), None
+        gram, self._space = feature_home(
+            X,
+            self.n_components,
+            metric,
+            params=params,
+            squared=self.squared,
+            max_memory=self.max_memory,
+        )
+        return gram
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.metric == "precomputed"
+        tags.input_tags.pairwise = self._precomputed
         tags.input_tags.positive_only = tags.input_tags.pairwise and not self.squared
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -90,6 +90,14 @@ class FeatureGram(Gram):
         self.n_passes = 0
         self._refuse_asymmetry()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A module cannot be pickled, and a callback is of the session that passed it.
+        return {**self.__dict__, "xp": None, "progress": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.xp = namespace(self.points.left)
+
     @property
     def device(self) -> Any:
         """The device that the features lie on."""

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from neucmds.arrays import (
 )
 from neucmds.errors import InputError
 
-__all__ = ["INNER_METRICS", "PairMetric", "Prepared", "as_pair_metric"]
+__all__ = ["INNER_METRICS", "PairMetric", "Prepared", "as_pair_metric", "by_rows"]
 
 BlockFunction = Callable[[Array, Array], Array]
 
@@ -80,6 +80,9 @@ class InnerMetric(PairMetric):
     @cached_property
     def _kernels(self) -> dict[Any, Callable[..., Array] | None]:
         return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_kernels"}
 
     def squares(self, rows: Prepared, cols: Prepared) -> Array:
         """One product, then the function: fused where a compiler is at hand."""
@@ -312,7 +315,7 @@ def as_pair_metric(
     """Find a metric by its name, or take a function of two blocks of rows."""
     if callable(metric):
         name = getattr(metric, "__name__", "the metric")
-        return BlockMetric(lambda x, y: metric(x, y, **params), name, squared)
+        return BlockMetric(partial(metric, **params), name, squared)
     if metric in INNER_METRICS:
         if squared:
             raise InputError(
@@ -334,17 +337,29 @@ def as_pair_metric(
     )
 
 
+@dataclass(frozen=True)
+class _Pairwise:
+    """scikit-learn's `pairwise_distances` on two blocks of rows."""
+
+    metric: Any
+    params: dict[str, Any]
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        return pairwise_distances(x, y, metric=self.metric, **self.params)
+
+
+def by_rows(metric: Callable[..., float], params: dict[str, Any]) -> BlockFunction:
+    """Turn scikit-learn's kind of callable, on two rows, into one on two blocks of rows."""
+    return _Pairwise(metric, params)
+
+
 def _pairwise(metric: str, features: Array, params: dict[str, Any]) -> BlockFunction:
     # Both are taken from all the features, which a block does not know.
     if metric == "seuclidean" and "V" not in params:
         params = {**params, "V": np.var(features, axis=0, ddof=1)}
     if metric == "mahalanobis" and not {"V", "VI"} & set(params):
         params = {**params, "VI": np.linalg.inv(np.cov(features.T)).T}
-
-    def blocks(x: Array, y: Array) -> Array:
-        return pairwise_distances(x, y, metric=metric, **params)
-
-    return blocks
+    return _Pairwise(metric, params)
 
 
 def _named_elsewhere() -> set[str]:
