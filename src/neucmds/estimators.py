@@ -6,6 +6,7 @@ from os import PathLike
 from typing import Any, Literal
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds.arrays import Array, is_array, is_numpy
@@ -54,6 +55,10 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Most memory to use, as bytes or "2GB"; by default what is free.
     max_iter : int, default=100
         Most iterations of "refined".
+    stress_tol : float, default=2e-3
+        "refined" stops when five iterations together gain less than this share of the STRESS.
+    climb : bool, default=False
+        Let "refined" also try signatures with one negative coordinate more or fewer.
     verbose : int, default=0
         Print a line on what was found.
 
@@ -107,6 +112,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         copy: bool = True,
         max_memory: int | str | None = None,
         max_iter: int = 100,
+        stress_tol: float = 2e-3,
+        climb: bool = False,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -122,6 +129,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.copy = copy
         self.max_memory = max_memory
         self.max_iter = max_iter
+        self.stress_tol = stress_tol
+        self.climb = climb
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> NeucMDS:
@@ -138,7 +147,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self
         """
         self.result_: Embedding = neuc_mds(
-            self._checked(X) if self._precomputed else self._between_features(self._checked(X)),
+            self._checked(X) if self._precomputed else self._between(self._checked(X)),
             self.n_components,
             self.method,
             squared=self.squared,
@@ -150,6 +159,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             copy=self.copy,
             max_memory=self.max_memory,
             max_iter=self.max_iter,
+            stress_tol=self.stress_tol,
+            climb=self.climb,
         )
         if self.verbose:
             print(summary(self.result_))
@@ -183,7 +194,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         new = self._checked(X, reset=False)
-        return self.result_.transform(new if self._precomputed else self._space.between(new))
+        return self.result_.transform(new if self._precomputed else self._to_fitted(new))
 
     def dissimilarities(self) -> Array:
         """D̂ between the fitted objects, on the squared scale; entries may be negative."""
@@ -231,6 +242,9 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         if is_array(X) and not is_numpy(X):
+            # scikit-learn would move it to NumPy; `neucmds.inputs` checks it where it is.
+            if reset:
+                self.n_features_in_ = X.shape[1] if X.ndim == 2 else 1
             return X
         if reset and self._precomputed and self._outside(X):
             return X
@@ -253,8 +267,11 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             return True
         return lives_outside(X, self.squared, self.max_memory)
 
-    def _between_features(self, X: Any) -> Gram:
+    def _between(self, X: Any) -> Any:
         """D between feature rows, stored if it fits."""
+        self._features, self._space = X, None
+        if self.symmetrize or self.missing == "ignore":
+            return self._to_fitted(X)  # both orders of every pair are needed, or gaps allowed
         metric, params = self.metric, self.metric_params
         if callable(metric) and is_numpy(X):
             # scikit-learn's callables take two rows; those on other libraries take two blocks.
@@ -268,6 +285,14 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             max_memory=self.max_memory,
         )
         return gram
+
+    def _to_fitted(self, X: Any) -> Any:
+        if self._space is not None:
+            return self._space.between(X)
+        params = self.metric_params or {}
+        distances = pairwise_distances(X, self._features, metric=self.metric, **params)
+        # Some metrics answer in double precision whatever they are asked in.
+        return distances.astype(X.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

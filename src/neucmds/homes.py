@@ -14,11 +14,12 @@ from neucmds.errors import InputError
 from neucmds.gram import BlockedGram, DenseGram, FeatureGram, Gram
 from neucmds.gram.blocked import Progress
 from neucmds.gram.sources import is_store
+from neucmds.inputs import Dissimilarity
 from neucmds.inputs.containers import as_labels
 from neucmds.inputs.files import read_table
 from neucmds.selection import Components
 
-__all__ = ["Limit", "blocked_home", "feature_home", "lives_outside", "loaded"]
+__all__ = ["Limit", "blocked_home", "feature_home", "lives_outside", "loaded", "working_copy_fits"]
 
 Limit = int | str | None
 
@@ -100,6 +101,11 @@ def feature_home(
 def vector_bytes(n: int, n_components: int) -> int:
     """Memory for the solver's basis of 4k vectors or more, and for what it makes of them."""
     return 8 * n * (6 * max(n_components, 40) + 100)
+
+
+def working_copy_fits(data: Dissimilarity, max_memory: Limit) -> bool:
+    """Tell whether a bound leaves room for the float32 copy of a D that is in memory."""
+    return max_memory is None or 4 * data.n**2 <= parse_bytes(max_memory)
 
 
 def lives_outside(D: Any, squared: bool, max_memory: Limit) -> bool:

@@ -18,12 +18,12 @@ from neucmds.errors import (
 from neucmds.exact import exact_selection
 from neucmds.gram import DenseGram, Gram
 from neucmds.gram.blocked import Progress
-from neucmds.homes import Limit, blocked_home, loaded
+from neucmds.homes import Limit, blocked_home, loaded, working_copy_fits
 from neucmds.inputs import Dissimilarity, as_dissimilarity, as_weighted
 from neucmds.inputs.containers import as_labels
 from neucmds.selection import METHODS, Components, Selection, neuc_plus, union
 from neucmds.spectrum import Ends, Spectrum, solve
-from neucmds.starts import best_refined
+from neucmds.starts import RefineSettings, best_refined
 
 __all__ = ["ALL_METHODS", "embed_gram", "embed_spectrum", "neuc_mds"]
 
@@ -49,6 +49,8 @@ def neuc_mds(
     copy: bool = True,
     max_memory: Limit = None,
     max_iter: int = 100,
+    stress_tol: float = 2e-3,
+    climb: bool = False,
     callback: Callback | None = None,
     progress: Progress | None = None,
 ) -> Embedding:
@@ -89,6 +91,11 @@ def neuc_mds(
         free. A D outside memory that needs more is read in blocks.
     max_iter : int, default=100
         Most iterations of "refined".
+    stress_tol : float, default=2e-3
+        "refined" stops when five iterations together gain less than this share of the STRESS.
+    climb : bool, default=False
+        Let "refined" also try signatures with one negative coordinate more or fewer, as long as
+        that helps: a few times the work, rarely more than a few percent of STRESS.
     callback : callable, optional
         Called by "refined" with the iteration and the STRESS after every step.
     progress : callable, optional
@@ -106,34 +113,32 @@ def neuc_mds(
     >>> neuc_mds(D, n_components=2).signature
     (1, 1)
     """
-    settings: dict[str, Any] = {
-        "solver": solver,
-        "tol": tol,
-        "random_state": random_state,
-        "max_iter": max_iter,
-        "callback": callback,
-    }
-    if isinstance(D, Gram) or (weights is None and missing == "error" and not symmetrize):
-        gram = (
-            D
-            if isinstance(D, Gram)
-            else blocked_home(
-                D,
-                n_components,
-                squared=squared,
-                max_memory=max_memory,
-                labels=labels,
-                progress=progress,
-            )
+    settings = RefineSettings(max_iter, stress_tol, climb, callback)
+    solving: dict[str, Any] = {"solver": solver, "tol": tol, "random_state": random_state}
+    plain = weights is None and missing == "error" and not symmetrize
+    gram = D if isinstance(D, Gram) else None
+    if gram is None and plain:
+        gram = blocked_home(
+            D,
+            n_components,
+            squared=squared,
+            max_memory=max_memory,
+            labels=labels,
+            progress=progress,
         )
-        if gram is not None:
-            squared, names = getattr(gram, "squared", squared), as_labels(labels, gram.n)
-            return embed_gram(gram, n_components, method, squared=squared, labels=names, **settings)
+    if gram is not None:
+        if not plain:
+            raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
+        facts: dict[str, Any] = {
+            "squared": getattr(gram, "squared", squared),
+            "labels": as_labels(labels, gram.n),
+        }
+        return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
     D, copy = loaded(D, copy)
     data = as_dissimilarity(
         D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy, missing=missing
     )
-    weighted = as_weighted(data, weights) if weights is not None or missing == "ignore" else None
+    weighted = None if weights is None and missing == "error" else as_weighted(data, weights)
     if weighted is not None:
         return _embed_weighted(
             data,
@@ -142,17 +147,11 @@ def neuc_mds(
             method,
             squared=squared,
             random_state=random_state,
-            max_iter=max_iter,
-            callback=callback,
+            settings=settings,
         )
-    return embed_gram(
-        DenseGram(data.values),
-        n_components,
-        method,
-        squared=squared,
-        labels=data.labels,
-        **settings,
-    )
+    gram = DenseGram(data.values, working_copy=working_copy_fits(data, max_memory))
+    facts = {"squared": squared, "labels": data.labels}
+    return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
 
 
 def embed_gram(
@@ -165,12 +164,11 @@ def embed_gram(
     solver: str = "auto",
     tol: float = 1e-7,
     random_state: Any = None,
-    max_iter: int = 100,
-    callback: Callback | None = None,
+    settings: RefineSettings | None = None,
 ) -> Embedding:
     """Embed a D that is already behind a `Gram`: the pipeline without its first room.
 
-    Parameters are those of `neuc_mds`.
+    Parameters are those of `neuc_mds`; `settings` are for "refined".
     """
     components = Components.parse(n_components, gram.n)
     if method not in ALL_METHODS:
@@ -189,8 +187,7 @@ def embed_gram(
         method,
         squared=squared,
         labels=labels,
-        max_iter=max_iter,
-        callback=callback,
+        settings=settings,
     )
     _warn_of_surprises(embedding)
     return embedding
@@ -204,27 +201,26 @@ def embed_spectrum(
     *,
     squared: bool = False,
     labels: tuple[str, ...] | None = None,
-    max_iter: int = 100,
-    callback: Callback | None = None,
+    settings: RefineSettings | None = None,
 ) -> Embedding:
     """Embed from a spectrum that is already there: one solve serves every method and every k.
 
-    Parameters are those of `neuc_mds`.
+    Parameters are those of `neuc_mds`; `settings` are for "refined".
     """
-    settings: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "method": method,
         "requested": components.total,
         "squared": squared,
         "labels": labels,
     }
     if method == "refined" and neuc_plus(spectrum.ends, components).k:
-        refined = best_refined(gram, spectrum, components, max_iter=max_iter, callback=callback)
-        return embed_refined(gram, spectrum, refined, **settings)
+        refined = best_refined(gram, spectrum, components, settings or RefineSettings())
+        return embed_refined(gram, spectrum, refined, **facts)
     if method in ("exact", "refined"):
         selection = exact_selection(spectrum, gram.diagonal(), components)
     else:
         selection = METHODS[method](spectrum.ends, components)
-    return embed(gram, spectrum, selection, **settings)
+    return embed(gram, spectrum, selection, **facts)
 
 
 def _embed_weighted(
@@ -235,8 +231,7 @@ def _embed_weighted(
     *,
     squared: bool,
     random_state: Any,
-    max_iter: int,
-    callback: Callback | None,
+    settings: RefineSettings,
 ) -> Embedding:
     """Embed when pairs count differently: the free coordinates are the only ones defined then."""
     if method != "refined":
@@ -250,9 +245,10 @@ def _embed_weighted(
         values,
         pair_weights,
         components,
-        max_iter=max_iter,
+        max_iter=settings.max_iter,
+        tol=settings.tol,
         random_state=random_state,
-        callback=callback,
+        callback=settings.callback,
     )
     embedding = embed_weighted(
         found, method=method, requested=components.total, squared=squared, labels=data.labels

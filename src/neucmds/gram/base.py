@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from neucmds.arrays import Array, namespace, row_blocks
+from neucmds.gram.rounded import RoundedGram
 
 __all__ = ["Gram", "Moments"]
 
@@ -78,8 +80,16 @@ class Gram(ABC):
         """The device that products are computed on."""
 
     def product(self, block: Array) -> Array:
-        """D @ block, in the precision of D."""
-        return self.xp.concat([self.rows(rows) @ block for rows in self.row_slices()], axis=0)
+        """D @ block, in the precision of `block`."""
+        xp, parts = self.xp, []
+        for _, part in self.walk():
+            parts.append(xp.astype(part, block.dtype, copy=False) @ block)
+        return xp.concat(parts, axis=0)
+
+    def walk(self) -> Iterator[tuple[slice, Array]]:
+        """Pass over D once: row slices and their rows, which last until the next but one."""
+        for rows in self.row_slices():
+            yield rows, self.rows(rows)
 
     def row_slices(self) -> list[slice]:
         """Cut the objects into the row blocks that a pass over D walks through."""
@@ -90,15 +100,19 @@ class Gram(ABC):
         """Row means and norm of D, accumulated in float64 in one pass."""
         xp = self.xp
         means, sq_norm = [], 0.0
-        for rows in self.row_slices():
-            block = xp.astype(self.rows(rows), xp.float64, copy=False)
+        for _, part in self.walk():
+            block = xp.astype(part, xp.float64, copy=False)
             means.append(xp.mean(block, axis=1))
-            sq_norm += float(xp.sum(xp.vecdot(block, block, axis=1)))
+            sq_norm += float(xp.sum(xp.vecdot(block, block, axis=-1)))
         return Moments(xp.concat(means), sq_norm)
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""
         return -0.5 * self.center(self.product(self.center(block)))
+
+    def rounded(self) -> RoundedGram | None:
+        """Return a float32 working copy of B where that pays, None where it does not."""
+        return None
 
     def center(self, block: Array) -> Array:
         """Subtract the mean of every column: the action of C."""

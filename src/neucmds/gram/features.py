@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-import array_api_compat as compat
-
 from neucmds.arrays import (
     Array,
+    device,
     empty_like,
     is_array,
     is_on_accelerator,
@@ -101,7 +100,7 @@ class FeatureGram(Gram):
     @property
     def device(self) -> Any:
         """The device that the features lie on."""
-        return compat.device(self.points.left)
+        return device(self.points.left)
 
     def rows(self, rows: slice) -> Array:
         """Compute these rows of D, the diagonal exactly zero."""
