@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from neucmds.arrays import Array, namespace, row_blocks
-from neucmds.gram.rounded import RoundedGram
+from neucmds.gram.rounded import Rounded
 
 __all__ = ["Gram", "Moments"]
 
@@ -110,8 +110,8 @@ class Gram(ABC):
         """B @ block, centering the block before the product and the result after it."""
         return -0.5 * self.center(self.product(self.center(block)))
 
-    def rounded(self) -> RoundedGram | None:
-        """Return a float32 working copy of B where that pays, None where it does not."""
+    def rounded(self) -> Rounded | None:
+        """Return B in single precision where that pays, None where it does not."""
         return None
 
     def center(self, block: Array) -> Array:

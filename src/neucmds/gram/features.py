@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +22,7 @@ from neucmds.arrays import (
 from neucmds.errors import InputError
 from neucmds.gram.base import Gram, Moments
 from neucmds.gram.blocked import Progress
-from neucmds.gram.pairs import PairMetric, Prepared, as_pair_metric
+from neucmds.gram.pairs import InnerMetric, PairMetric, Prepared, as_pair_metric
 from neucmds.inputs.checks import working_dtype
 
 __all__ = ["FeatureGram"]
@@ -86,8 +88,13 @@ class FeatureGram(Gram):
         self.points: Prepared = self.metric.prepare(features)
         self.tile = tile or (GPU_TILE if is_on_accelerator(features) else CPU_TILE)
         self.progress = progress
-        self.n_passes = 0
+        self._passes = [0]  # shared with the float32 version of itself
         self._refuse_asymmetry()
+
+    @property
+    def n_passes(self) -> int:
+        """How often all of D has been computed so far."""
+        return self._passes[0]
 
     def __getstate__(self) -> dict[str, Any]:
         # A module cannot be pickled, and a callback is of the session that passed it.
@@ -151,6 +158,14 @@ class FeatureGram(Gram):
             out[cols, rows] = self.xp.matrix_transpose(tile)
         return out
 
+    def rounded(self) -> SingleFeatures | None:
+        """Return the same D computed in float32, at half the cost (n = 6000 on one core)."""
+        if self.dtype == self.xp.float32 or not isinstance(self.metric, InnerMetric):
+            return None
+        single = copy(self)
+        single.dtype, single.points = self.xp.float32, self.points.astype(self.xp.float32)
+        return SingleFeatures(single)
+
     def between(self, new: Array) -> Array:
         """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""
         xp = self.xp
@@ -161,7 +176,7 @@ class FeatureGram(Gram):
     def _tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         """Walk over the tiles on and above the diagonal; the taker may overwrite them."""
         strips = list(row_blocks(self.n, self.tile, self.tile**2))
-        self.n_passes += 1
+        self._passes[0] += 1
         for i, rows in enumerate(strips):
             here = self.points[rows]
             for cols in strips[i:]:
@@ -182,6 +197,19 @@ class FeatureGram(Gram):
                 f"the metric is not symmetric: it gives two rows squared dissimilarities that are "
                 f"{gap:.2g} apart; average it over both orders."
             )
+
+
+@dataclass(frozen=True)
+class SingleFeatures:
+    """Products with B from tiles in float32, centered in float64 on both sides."""
+
+    gram: FeatureGram
+
+    def matmat(self, block: Array) -> Array:
+        """B @ block to single precision, as float64."""
+        xp = self.gram.xp
+        image = self.gram.product(xp.astype(self.gram.center(block), xp.float32))
+        return -0.5 * self.gram.center(xp.astype(image, xp.float64))
 
 
 def _hollow(square: Array, xp: Any) -> Array:

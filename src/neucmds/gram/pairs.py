@@ -28,7 +28,7 @@ from neucmds.arrays import (
 )
 from neucmds.errors import InputError
 
-__all__ = ["INNER_METRICS", "PairMetric", "Prepared", "as_pair_metric", "by_rows"]
+__all__ = ["INNER_METRICS", "InnerMetric", "PairMetric", "Prepared", "as_pair_metric", "by_rows"]
 
 BlockFunction = Callable[[Array, Array], Array]
 
@@ -52,6 +52,12 @@ class Prepared:
     def __getitem__(self, rows: slice) -> Prepared:
         vector = None if self.vector is None else self.vector[rows]
         return Prepared(self.left[rows, :], self.right[rows, :], vector)
+
+    def astype(self, dtype: Any) -> Prepared:
+        """Round all of it."""
+        xp = namespace(self.left)
+        vector = None if self.vector is None else xp.astype(self.vector, dtype)
+        return Prepared(xp.astype(self.left, dtype), xp.astype(self.right, dtype), vector)
 
 
 class PairMetric(ABC):
