@@ -17,7 +17,10 @@ from neucmds.errors import (
 )
 from neucmds.exact import exact_selection
 from neucmds.gram import DenseGram, Gram
+from neucmds.gram.blocked import Progress
+from neucmds.homes import Limit, blocked_home, loaded, working_copy_fits
 from neucmds.inputs import Dissimilarity, as_dissimilarity, as_weighted
+from neucmds.inputs.containers import as_labels
 from neucmds.selection import METHODS, Components, Selection, neuc_plus, union
 from neucmds.spectrum import Ends, Spectrum, solve
 from neucmds.starts import RefineSettings, best_refined
@@ -52,17 +55,21 @@ def neuc_mds(
     tol: float = 1e-7,
     random_state: Any = None,
     copy: bool = True,
+    max_memory: Limit = None,
     max_iter: int = 100,
     stress_tol: float = 2e-3,
     climb: bool = False,
     callback: Callback | None = None,
+    progress: Progress | None = None,
 ) -> Embedding:
     """Embed dissimilarities as real coordinates with a sign for each coordinate.
 
     Parameters
     ----------
-    D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list or path
-        Symmetric dissimilarities with a zero diagonal; they need not be Euclidean, nor metric.
+    D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list, path or Gram
+        Symmetric dissimilarities with a zero diagonal; they need not be Euclidean, nor metric. An
+        npy file, memory map, zarr array or HDF5 dataset that does not fit in memory is read in
+        blocks of rows. `neucmds.gram.BlockedGram` and `FeatureGram` are taken as they are.
     n_components : int or (int, int), default=2
         Number of coordinates, or a pair (p, q) of positive and negative ones.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
@@ -87,6 +94,9 @@ def neuc_mds(
         Seed of the iterative solver's start.
     copy : bool, default=True
         False allows D to be squared in place.
+    max_memory : int or str, optional
+        Most memory to use beyond a D that is in memory already: bytes, or "2GB". By default what is
+        free. A D outside memory that needs more is read in blocks.
     max_iter : int, default=100
         Most iterations of "refined".
     stress_tol : float, default=2e-3
@@ -96,6 +106,8 @@ def neuc_mds(
         that helps: a few times the work, rarely more than a few percent of STRESS.
     callback : callable, optional
         Called by "refined" with the iteration and the STRESS after every step.
+    progress : callable, optional
+        Called while a D outside memory is read: the number of the pass, rows done in it, and n.
 
     Returns
     -------
@@ -109,11 +121,32 @@ def neuc_mds(
     >>> neuc_mds(D, n_components=2).signature
     (1, 1)
     """
+    settings = RefineSettings(max_iter, stress_tol, climb, callback)
+    solving: dict[str, Any] = {"solver": solver, "tol": tol, "random_state": random_state}
+    plain = weights is None and missing == "error" and not symmetrize
+    gram = D if isinstance(D, Gram) else None
+    if gram is None and plain:
+        gram = blocked_home(
+            D,
+            n_components,
+            squared=squared,
+            max_memory=max_memory,
+            labels=labels,
+            progress=progress,
+        )
+    if gram is not None:
+        if not plain:
+            raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
+        facts: dict[str, Any] = {
+            "squared": getattr(gram, "squared", squared),
+            "labels": as_labels(labels, gram.n),
+        }
+        return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
+    D, copy = loaded(D, copy)
     data = as_dissimilarity(
         D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy, missing=missing
     )
-    settings = RefineSettings(max_iter, stress_tol, climb, callback)
-    weighted = as_weighted(data, weights) if weights is not None or missing == "ignore" else None
+    weighted = None if weights is None and missing == "error" else as_weighted(data, weights)
     if weighted is not None:
         return _embed_weighted(
             data,
@@ -124,17 +157,9 @@ def neuc_mds(
             random_state=random_state,
             settings=settings,
         )
-    return embed_gram(
-        DenseGram(data.values),
-        n_components,
-        method,
-        squared=squared,
-        labels=data.labels,
-        solver=solver,
-        tol=tol,
-        random_state=random_state,
-        settings=settings,
-    )
+    gram = DenseGram(data.values, working_copy=working_copy_fits(data, max_memory))
+    facts = {"squared": squared, "labels": data.labels}
+    return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
 
 
 def embed_gram(
