@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from neucmds.arrays import Array, contiguous, is_numpy, on_cpu
 
-__all__ = ["few_rows_times", "symmetric_times", "width_for"]
+__all__ = ["few_rows_times", "symmetric_times"]
 
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
@@ -58,15 +58,6 @@ def symmetric_times(matrix: Array, columns: Array) -> Array:
     if on_cpu(matrix):
         return (columns.T @ matrix).T
     return matrix.T @ contiguous(columns)
-
-
-def width_for(array: Array) -> int:
-    """Return how many columns a product takes at little more than the price of one.
-
-    On one H200, 32 columns cost what 16 do. On 2 CPU cores Euclidean-ball (n = 8000, k = 100) takes
-    30 products of 16, 22 of 24 or 18 of 32 columns, and 1.37, 1.20 and 1.25 s.
-    """
-    return 24 if on_cpu(array) else 32
 
 
 @lru_cache(maxsize=1)
