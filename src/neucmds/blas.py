@@ -2,8 +2,9 @@
 
 For every product OpenBLAS first copies the matrix into its own order; with 16 to 40 vectors that is
 half of the time. Its AVX-512 builds skip the copy for products below 10⁶ multiplications, so a
-large product is cut into such panels here. n = 8000, float32, 2 threads, milliseconds for 16 / 24 /
-32 vectors: 23 / 28 / 33 by one product, 11 / 17 / 20 by panels.
+large product is cut into such panels here. n = 8000, float32, 2 threads, best milliseconds for
+16 / 24 / 32 vectors: 23 / 28 / 33 by one product, 11 / 17 / 20 by panels (no other BLAS thread
+spinning).
 """
 
 from __future__ import annotations

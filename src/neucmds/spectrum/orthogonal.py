@@ -11,8 +11,8 @@ __all__ = ["orthonormal_rows", "project_out", "random_rows"]
 
 Floats = npt.NDArray[np.float64]
 
-# Smallest eigenvalue of a Gram matrix with unit diagonal that CholeskyQR still leaves accurate:
-# below it one pass keeps fewer than 6 digits.
+# Smallest eigenvalue of a Gram matrix with unit diagonal at which CholeskyQR, whose error grows
+# with its inverse, still leaves two passes enough; below it the eigenvectors take over.
 _WELL_CONDITIONED = 1e-5
 # Directions weaker than 3e-7 of the block are rounding in its Gram matrix (eps·b = 3.6e-15).
 _INDEPENDENT = 1e-13
