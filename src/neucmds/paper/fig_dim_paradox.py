@@ -1,0 +1,46 @@
+"""Figures fig:dim-paradox and fig:dim-para-all: STRESS against k for every method."""
+
+from __future__ import annotations
+
+from neucmds.paper.bench import Bench
+from neucmds.paper.paradox import paradox_cells, paradox_panel
+from neucmds.paper.records import Record
+from neucmds.paper.sources import CUMIDA, IMAGES, STAND_INS
+
+__all__ = ["run_all", "run_stand_ins", "run_two"]
+
+
+def run_two(bench: Bench) -> Record:
+    """Random-simplex and Renal."""
+    names = ("Random-simplex", "Renal")
+    return _run(bench, "figure:dim-paradox", ("fig:dim-paradox",), names)
+
+
+def run_all(bench: Bench) -> Record:
+    """The other eight data sets."""
+    names = ("Euclidean-ball", *(name for name in CUMIDA if name != "Renal"), *IMAGES)
+    return _run(bench, "figure:dim-para-all", ("fig:dim-para-all",), names)
+
+
+def run_stand_ins(bench: Bench) -> Record:
+    """Our own figure: the five expression sets that can be had."""
+    return _run(bench, "figure:dim-paradox-stand-ins", (), STAND_INS)
+
+
+def _run(bench: Bench, name: str, labels: tuple[str, ...], rows: tuple[str, ...]) -> Record:
+    found, skipped = bench.split(rows)
+    panels = [paradox_panel(bench, row) for row in found]
+    cells = [cell for row in found for cell in paradox_cells(bench, row)]
+    return Record(
+        name,
+        labels,
+        "STRESS against the number of dimensions",
+        {"seed": bench.settings.seed, "n": bench.settings.n},
+        cells=tuple(cells),
+        panels=tuple(panels),
+        skipped=tuple(skipped),
+        notes=(
+            "“factor” is the STRESS at “to k” over the STRESS at “from k”: above 1, more "
+            "dimensions made the embedding worse. “from k” is where classical MDS is best.",
+        ),
+    )
