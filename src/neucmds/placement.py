@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from neucmds.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.arrays import Array, asarray_like, device, namespace, to_numpy
 
 __all__ = ["LeastSquaresPlacement", "LinearPlacement", "Placement"]
 
@@ -60,7 +61,11 @@ class LeastSquaresPlacement:
     max_iter: int = 50
 
     def place(self, sq_dissimilarity: Array) -> Array:
-        """Start from the linear solution and descend until no object moves."""
+        """Start from the linear solution and descend until no object gains.
+
+        An object that gains no more stays where it is, so that its place does not depend on which
+        others are placed with it.
+        """
         xp = namespace(self.coordinates)
         x, a = self.coordinates, self.signs
         inner = xp.matrix_transpose(x) @ x
@@ -69,12 +74,14 @@ class LeastSquaresPlacement:
         form = _PlacementForm(inner, d @ x, xp.sum(d, axis=1), int(x.shape[0]), a)
         position = -0.5 * (form.pull @ form.inverse) * a[None, :]
         value = form.value(position)
+        moving = xp.ones(value.shape, dtype=xp.bool, device=device(value))
         for _ in range(self.max_iter):
-            step = form.gauss_newton(position)
-            moved, lower = form.shortened(position, step, value)
-            done = bool(xp.all(value - lower <= 1e-12 * xp.abs(value)))
-            position, value = moved, lower
-            if done:
+            moved, lower = form.shortened(position, form.gauss_newton(position), value)
+            gains = value - lower > 1e-13 * xp.abs(value)
+            position = xp.where(moving[:, None], moved, position)
+            value = xp.where(moving, lower, value)
+            moving = moving & gains
+            if not bool(xp.any(moving)):
                 break
         return position
 
@@ -89,7 +96,7 @@ class _PlacementForm:
     n: int
     signs: Array
 
-    @property
+    @cached_property
     def inverse(self) -> Array:
         s = to_numpy(self.inner)
         s = s + np.eye(s.shape[0]) * 1e-12 * np.trace(s)
@@ -111,8 +118,7 @@ class _PlacementForm:
         # the gradient of ½Σρ² is 2A(Σ_j ρ_j x_j − x Σ_j ρ_j); both A's cancel against the system's
         weighted = self.pull + 2 * (y @ self.inner)
         right = -0.5 * (weighted - errors[:, None] * position)
-        inverse = self.inverse
-        z, u = right @ inverse, position @ inverse
+        z, u = right @ self.inverse, position @ self.inverse
         share = self.n * xp.sum(position * z, axis=1) / (1 + self.n * xp.sum(position * u, axis=1))
         return (z - share[:, None] * u) * self.signs[None, :]
 
