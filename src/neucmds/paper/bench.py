@@ -6,7 +6,10 @@ A `Bench` is made by the runner and handed to every experiment; nothing is kept 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
 
 from neucmds.datasets import DataNotFoundError
 from neucmds.embedding import Embedding
@@ -20,13 +23,22 @@ from neucmds.pipeline import embed_spectrum
 from neucmds.selection import METHODS, Components
 from neucmds.spectrum import Spectrum
 from neucmds.spectrum.full import full_spectrum
+from neucmds.theory import random_spectrum
 
-__all__ = ["Bench", "Progress"]
+__all__ = ["Bench", "Draw", "Progress"]
 
 Progress = Callable[[str], None]
 
 # Draws of the synthetic sets: the paper's own draw is not known, only its range can be met.
 N_SEEDS = 20
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One draw of a synthetic set: the measures of every method, and what print would count."""
+
+    quality: dict[str, Quality]
+    counts: PublishedCounts
 
 
 def _silent(_: str) -> None:
@@ -55,9 +67,14 @@ class Bench:
         self._spectra: dict[str, tuple[DenseGram, Spectrum]] = {}
         self._embeddings: dict[tuple[str, str, int], Embedding] = {}
         self._qualities: dict[tuple[str, str, int], Quality] = {}
-        self._draws: dict[str, list[dict[str, Quality]]] = {}
+        self._draws: dict[str, list[Draw]] = {}
         self._counts: dict[str, PublishedCounts] = {}
         self._smacof: dict[tuple[str, bool], Smacof] = {}
+        self._noise: list[npt.NDArray[np.float64]] = []
+
+    def with_seed(self, seed: int) -> Bench:
+        """Return an empty bench for another draw, with the same settings otherwise."""
+        return Bench(replace(self.settings, seed=seed), n_seeds=self.n_seeds)
 
     def source(self, name: str) -> Source:
         """Where a data set comes from."""
@@ -138,12 +155,20 @@ class Bench:
             )
         return self._smacof[key]
 
-    def draws(self, name: str) -> list[dict[str, Quality]]:
-        """Measures of a synthetic set's methods for many seeds, the run's own first."""
+    def noise_spectra(self, n: int, count: int) -> list[npt.NDArray[np.float64]]:
+        """Eigenvalues of random symmetric matrices; they serve every share c."""
+        for i in range(len(self._noise), count):
+            self.progress(f"random matrix {i + 1} of {count}, n = {n}")
+            self._noise.append(random_spectrum(n, random_state=self.settings.seed + i))
+        return self._noise[:count]
+
+    def draws(self, name: str) -> list[Draw]:
+        """Measure a synthetic set for many seeds, the run's own first."""
         if name not in self._draws:
             self._draws[name] = []
             for seed in range(self.settings.seed, self.settings.seed + self.n_seeds):
                 self.progress(f"{name}: draw with seed {seed}")
-                single = Bench(replace(self.settings, seed=seed))
-                self._draws[name].append({m: single.quality(name, m) for m in METHODS})
+                one = self if seed == self.settings.seed else self.with_seed(seed)
+                quality = {method: one.quality(name, method) for method in METHODS}
+                self._draws[name].append(Draw(quality, one.counts(name)))
         return self._draws[name]

@@ -48,6 +48,7 @@ NEGATIVE_EIGENVALUES = Measure(
 )
 
 TWINS_OUT = ", twins left out"
+RANGE_OF_TWINS = "range: without the twins, and with their rounding"
 
 
 def measure_cells(
@@ -68,7 +69,7 @@ def _measure_cell(
     source = bench.source(row)
     low = high = None
     if source.kind == "synthetic" and method in METHODS:
-        values = [measure.of(draw[method]) for draw in bench.draws(row)]
+        values = [measure.of(draw.quality[method]) for draw in bench.draws(row)]
         low, high = min(values), max(values)
     return Cell(
         row,
@@ -92,7 +93,10 @@ def distortion_cells(
     for method in METHODS:
         column = measure.column(method)
         ours = bench.counts(row).distortion[method]
-        cells.append(Cell(row, column, ours, published.get(row, column), tolerance=0.005))
+        clean = DISTORTION.of(bench.quality(row, method))
+        low, high = min(clean, ours), max(clean, ours)
+        printed = published.get(row, column)
+        cells.append(Cell(row, column, ours, printed, 0.005, low, high, RANGE_OF_TWINS))
     cells += measure_cells(bench, row, None, measure, ("exact", "refined"))
     for method in METHODS:
         clean = DISTORTION.of(bench.quality(row, method))
@@ -109,32 +113,33 @@ def negative_pair_cells(bench: Bench, row: str, published: PublishedTable | None
         counts = bench.counts(row)
         as_printed = {"neuc": counts.negative_pairs["neuc"], "neuc+": counts.new_negative_pairs}
         for method, ours in as_printed.items():
-            low, high = _pair_range(bench, row, method) if kind == "synthetic" else (None, None)
-            cells.append(
-                Cell(
-                    row,
-                    column(method),
-                    ours,
-                    published.get(row, column(method)),
-                    tolerance=0.02 if method == "neuc" else None,
-                    low=low,
-                    high=high,
-                )
-            )
+            low, high, note = _pair_range(bench, row, method)
+            printed = published.get(row, column(method))
+            cells.append(Cell(row, column(method), ours, printed, 0.02, low, high, note))
         cells.append(Cell(row, column("neuc+, counted alike"), counts.negative_pairs["neuc+"]))
     for method in ("neuc", "neuc+", "exact", "refined"):
         beyond = bench.quality(row, method).negative_dissimilarities
         cells.append(Cell(row, column(f"{method}, beyond rounding"), beyond))
-    twins = bench.quality(row, "classical").undefined_pairs
-    cells.append(Cell(row, "pairs of twins", twins if kind == "images" else 0))
+    if kind == "images":
+        cells.append(Cell(row, "pairs of twins", bench.counts(row).twins))
     return cells
 
 
-def _pair_range(bench: Bench, row: str, method: str) -> tuple[float | None, float | None]:
-    if method != "neuc":
-        return None, None
-    counts = [draw[method].negative_dissimilarities for draw in bench.draws(row)]
-    return min(counts), max(counts)
+def _pair_range(
+    bench: Bench, row: str, method: str
+) -> tuple[int | None, int | None, str]:
+    """Range of a count: over the seeds of a synthetic set, over what rounding does with twins."""
+    if bench.source(row).kind == "synthetic":
+        counts = [draw.counts for draw in bench.draws(row)]
+        found = [
+            one.negative_pairs["neuc"] if method == "neuc" else one.new_negative_pairs
+            for one in counts
+        ]
+        return min(found), max(found), ""
+    counts_here = bench.counts(row)
+    if not counts_here.twins:
+        return None, None, ""
+    return *counts_here.range_of(method), RANGE_OF_TWINS
 
 
 def not_run(published: PublishedTable, skipped: Iterable[Skipped]) -> list[Cell]:

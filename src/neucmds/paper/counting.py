@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.geometry import rounding_level
 from neucmds.selection import METHODS, Components
 from neucmds.spectrum import Ends
 
@@ -37,12 +38,24 @@ class PublishedCounts:
         distances of Neuc-MDS⁺ (errata E13).
     distortion : dict
         Average geometric distortion by method, pairs at rounding level included.
+    twins : int
+        Pairs whose D̂ is zero up to rounding under every method.
+    settled_pairs, settled_new_pairs
+        The two counts of negative pairs without the twins.
     """
 
     negative_eigenvalues: int
     negative_pairs: dict[str, int]
     new_negative_pairs: int
     distortion: dict[str, float]
+    twins: int
+    settled_pairs: dict[str, int]
+    settled_new_pairs: int
+
+    def range_of(self, method: str) -> tuple[int, int]:
+        """Fewest and most negative pairs that rounding could have made of the twins."""
+        settled = self.settled_pairs["neuc"] if method == "neuc" else self.settled_new_pairs
+        return settled, settled + self.twins
 
 
 def count_as_published(sq_dissimilarity: Floats, k: int) -> PublishedCounts:
@@ -54,15 +67,25 @@ def count_as_published(sq_dissimilarity: Floats, k: int) -> PublishedCounts:
     ends = Ends(lam[usable], float(lam.sum()), float(lam @ lam), n - 1, n - 1)
     upper = np.triu(np.ones((n, n), dtype=bool), 1)
     d = sq_dissimilarity[upper]
-    pairs, negative, distortion = {}, {}, {}
+    twins = np.ones(d.size, dtype=bool)
+    negative, distortion = {}, {}
     for name, method in METHODS.items():
         selection = method(ends, Components(k))
-        d_hat = _differences(vectors[:, usable[selection.kept]], selection.core)[upper]
+        x = vectors[:, usable[selection.kept]] * np.sqrt(np.abs(selection.core))
+        d_hat = _differences(x, np.sign(selection.core))[upper]
         negative[name] = d_hat < 0
-        pairs[name] = int(negative[name].sum())
+        twins &= np.abs(d_hat) <= rounding_level(x, x)[upper]
         distortion[name] = _distortion(d, d_hat)
-    new = int((negative["neuc+"] & ~negative["neuc"]).sum())
-    return PublishedCounts(int((lam < 0).sum()), pairs, new, distortion)
+    new = negative["neuc+"] & ~negative["neuc"]
+    return PublishedCounts(
+        negative_eigenvalues=int((lam < 0).sum()),
+        negative_pairs={name: int(found.sum()) for name, found in negative.items()},
+        new_negative_pairs=int(new.sum()),
+        distortion=distortion,
+        twins=int(twins.sum()),
+        settled_pairs={name: int((found & ~twins).sum()) for name, found in negative.items()},
+        settled_new_pairs=int((new & ~twins).sum()),
+    )
 
 
 def _eigenpairs(sq_dissimilarity: Floats) -> tuple[Floats, Floats]:
@@ -72,9 +95,8 @@ def _eigenpairs(sq_dissimilarity: Floats) -> tuple[Floats, Floats]:
     return values, vectors
 
 
-def _differences(vectors: Floats, weights: Floats) -> Floats:
+def _differences(x: Floats, signs: Floats) -> Floats:
     """D̂ from differences of coordinates, one object at a time: twins differ by rounding only."""
-    x, signs = vectors * np.sqrt(np.abs(weights)), np.sign(weights)
     return np.stack([np.square(row - x) @ signs for row in x])
 
 

@@ -41,6 +41,8 @@ def _run(bench: Bench, name: str, labels: tuple[str, ...], rows: tuple[str, ...]
         skipped=tuple(skipped),
         notes=(
             "“factor” is the STRESS at “to k” over the STRESS at “from k”: above 1, more "
-            "dimensions made the embedding worse. “from k” is where classical MDS is best.",
+            "dimensions made the embedding worse. Where classical MDS is best at “from k”, this is the "
+            "step on which it loses most. Neither Neuc-MDS nor Neuc-MDS⁺ is monotone in k: both "
+            "minimise a lower bound, and C3 may rise.",
         ),
     )

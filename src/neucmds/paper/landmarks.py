@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -44,7 +42,7 @@ def run(bench: Bench) -> Record:
     benches = []
     for seed in seeds:
         bench.progress(f"Random-simplex: landmarks with seed {seed}")
-        benches.append(bench if seed == seeds[0] else Bench(replace(bench.settings, seed=seed)))
+        benches.append(bench if seed == seeds[0] else bench.with_seed(seed))
     cells = []
     k_tables = bench.problem("Random-simplex").k
     for row, share in SHARES.items():

@@ -85,20 +85,31 @@ class Cell:
         """Whether ours is the published number: in range, within tolerance, or the same digits."""
         if self.printed is None or self.ours is None or isinstance(self.ours, str):
             return None
-        gap, published = abs(self.ours - self.printed.value), self.printed.value
-        in_range = self.low is not None and self.high is not None
-        return (
-            gap <= 1.0001 * self.printed.half_digit
-            or gap <= (self.tolerance or 0.0) * abs(published)
-            or (in_range and self.low <= published <= self.high)  # type: ignore[operator]
-        )
+        return self.verdict != "differs"
+
+    @property
+    def verdict(self) -> str:
+        """In two or three words, how ours and the published number compare."""
+        if self.printed is None:
+            return ""
+        if self.ours is None or isinstance(self.ours, str):
+            return "not run"
+        published = self.printed.value
+        gap = abs(self.ours - published)
+        if gap <= 1.0001 * self.printed.half_digit:
+            return "same digits"
+        if self.tolerance is not None and gap <= self.tolerance * abs(published):
+            return f"within {100 * self.tolerance:g} %"
+        if self.low is not None and self.high is not None and self.low <= published <= self.high:
+            return "in range"
+        return "differs"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields, and what is derived from them, by name."""
         content = asdict(self)
         if self.printed is not None:
             content["published"] = self.printed.value
-        return content | {"difference": self.difference, "agrees": self.agrees}
+        return content | {"difference": self.difference, "verdict": self.verdict}
 
 
 @dataclass(frozen=True)
