@@ -43,9 +43,7 @@ STRESS = Measure("", lambda quality: quality.stress)
 NORM = Measure("norm", lambda quality: math.sqrt(quality.stress))
 ADDITIVE_ERROR = Measure("additive error", lambda quality: quality.scaled_additive_error)
 DISTORTION = Measure("distortion", lambda quality: quality.distortion)
-NEGATIVE_EIGENVALUES = Measure(
-    "negative eigenvalues", lambda quality: quality.negative_eigenvalues
-)
+NEGATIVE_EIGENVALUES = Measure("negative eigenvalues", lambda quality: quality.negative_eigenvalues)
 
 TWINS_OUT = ", twins left out"
 RANGE_OF_TWINS = "range: without the twins, and with their rounding"
@@ -82,9 +80,7 @@ def _measure_cell(
     )
 
 
-def distortion_cells(
-    bench: Bench, row: str, published: PublishedTable, prefix: str
-) -> list[Cell]:
+def distortion_cells(bench: Bench, row: str, published: PublishedTable, prefix: str) -> list[Cell]:
     """Distortion beside print; where twins spoil it, as published and again without them."""
     measure = Measure(prefix, DISTORTION.of)
     if bench.source(row).kind != "images":
@@ -125,9 +121,7 @@ def negative_pair_cells(bench: Bench, row: str, published: PublishedTable | None
     return cells
 
 
-def _pair_range(
-    bench: Bench, row: str, method: str
-) -> tuple[int | None, int | None, str]:
+def _pair_range(bench: Bench, row: str, method: str) -> tuple[int | None, int | None, str]:
     """Range of a count: over the seeds of a synthetic set, over what rounding does with twins."""
     if bench.source(row).kind == "synthetic":
         counts = [draw.counts for draw in bench.draws(row)]

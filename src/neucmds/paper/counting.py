@@ -112,6 +112,4 @@ def is_metric(sq_dissimilarity: Floats) -> bool:
         return False
     d = np.sqrt(sq_dissimilarity)
     slack = 1e-9 * float(d.max())
-    return not any(
-        bool(np.any(d > d[:, via, None] + (d[via] + slack))) for via in range(len(d))
-    )
+    return not any(bool(np.any(d > d[:, via, None] + (d[via] + slack))) for via in range(len(d)))

@@ -11,19 +11,19 @@ __all__ = ["run_all", "run_stand_ins", "run_two"]
 
 
 def run_two(bench: Bench) -> Record:
-    """Random-simplex and Renal."""
+    """Draw Random-simplex and Renal."""
     names = ("Random-simplex", "Renal")
     return _run(bench, "figure:dim-paradox", ("fig:dim-paradox",), names)
 
 
 def run_all(bench: Bench) -> Record:
-    """The other eight data sets."""
+    """Draw the other eight data sets."""
     names = ("Euclidean-ball", *(name for name in CUMIDA if name != "Renal"), *IMAGES)
     return _run(bench, "figure:dim-para-all", ("fig:dim-para-all",), names)
 
 
 def run_stand_ins(bench: Bench) -> Record:
-    """Our own figure: the five expression sets that can be had."""
+    """Draw our own figure: the five expression sets that can be had."""
     return _run(bench, "figure:dim-paradox-stand-ins", (), STAND_INS)
 
 
@@ -41,8 +41,8 @@ def _run(bench: Bench, name: str, labels: tuple[str, ...], rows: tuple[str, ...]
         skipped=tuple(skipped),
         notes=(
             "“factor” is the STRESS at “to k” over the STRESS at “from k”: above 1, more "
-            "dimensions made the embedding worse. Where classical MDS is best at “from k”, this is the "
-            "step on which it loses most. Neither Neuc-MDS nor Neuc-MDS⁺ is monotone in k: both "
-            "minimise a lower bound, and C3 may rise.",
+            "dimensions made the embedding worse. Where classical MDS is best at “from k”, this is "
+            "the step on which it loses most. Neither Neuc-MDS nor Neuc-MDS⁺ is monotone in k: "
+            "both minimise a lower bound, and C3 may rise.",
         ),
     )

@@ -50,7 +50,9 @@ def run(bench: Bench) -> Record:
         printed = published.LANDMARKS.get(row, "factor")
         low, high = min(factors), max(factors)
         cells.append(Cell(row, "factor", factors[0], printed, 0.03, low, high))
-        cells.append(Cell(row, f"factor at k = {k_tables}", landmark_factor(bench, share, k_tables)))
+        cells.append(
+            Cell(row, f"factor at k = {k_tables}", landmark_factor(bench, share, k_tables))
+        )
     return Record(
         "table:landmarks",
         ("sec:experiments",),

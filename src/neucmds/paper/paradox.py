@@ -92,7 +92,7 @@ def _stated_step(bench: Bench, name: str, curves: dict[str, Floats]) -> tuple[in
 
 
 def steps_that_show_it(curves: dict[str, Floats], paper_k: int) -> Iterator[tuple[int, int]]:
-    """Steps (from, to) that make classical MDS worse and Neuc-MDS and Neuc-MDS⁺ not.
+    """Find steps (from, to) that make classical MDS worse and Neuc-MDS and Neuc-MDS⁺ not.
 
     First those that end at the k of the paper, then those that end below it, largest first; of
     each, the step comes first that makes classical MDS worst.

@@ -17,9 +17,9 @@ from neucmds.paper.sources import PAPER_SETS
 __all__ = ["COUNTING_NOTE", "run"]
 
 COUNTING_NOTE = (
-    "Negative pairs are unordered (i < j). “neuc” and “neuc+” count as print does: every D̂ < 0, the "
-    "rounding of twins' zeros included (E14), and for Neuc-MDS⁺ only pairs that are not negative "
-    "under Neuc-MDS as well (E13). Counted alike, Neuc-MDS⁺ has about as many as Neuc-MDS."
+    "Negative pairs are unordered (i < j). “neuc” and “neuc+” count as print does: every D̂ < 0, "
+    "the rounding of twins' zeros included (E14), and for Neuc-MDS⁺ only pairs that are not "
+    "negative under Neuc-MDS as well (E13). Counted alike, Neuc-MDS⁺ has about as many as Neuc-MDS."
 )
 
 

@@ -55,7 +55,5 @@ def _row(bench: Bench, row: str, table: PublishedTable) -> list[Cell]:
     ratios = {"e_C": [d.classical / at_n for d in drawn], "e_N": [d.neuc / neuc for d in drawn]}
     for name, values in ratios.items():
         mean = sum(values) / len(values)
-        cells.append(
-            Cell(row, f"{name} {SIMULATION}", mean, low=min(values), high=max(values))
-        )
+        cells.append(Cell(row, f"{name} {SIMULATION}", mean, low=min(values), high=max(values)))
     return cells
