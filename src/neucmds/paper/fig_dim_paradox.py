@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from neucmds.paper.bench import Bench
-from neucmds.paper.paradox import paradox_cells, paradox_panel
+from neucmds.paper.paradox import paradox
 from neucmds.paper.records import Record
 from neucmds.paper.sources import CUMIDA, IMAGES, STAND_INS
 
@@ -29,15 +29,14 @@ def run_stand_ins(bench: Bench) -> Record:
 
 def _run(bench: Bench, name: str, labels: tuple[str, ...], rows: tuple[str, ...]) -> Record:
     found, skipped = bench.split(rows)
-    panels = [paradox_panel(bench, row) for row in found]
-    cells = [cell for row in found for cell in paradox_cells(bench, row)]
+    shown = [paradox(bench, row) for row in found]
     return Record(
         name,
         labels,
         "STRESS against the number of dimensions",
         {"seed": bench.settings.seed, "n": bench.settings.n},
-        cells=tuple(cells),
-        panels=tuple(panels),
+        cells=tuple(cell for _, cells in shown for cell in cells),
+        panels=tuple(panel for panel, _ in shown),
         skipped=tuple(skipped),
         notes=(
             "“factor” is the STRESS at “to k” over the STRESS at “from k”: above 1, more "

@@ -12,7 +12,7 @@ from neucmds.paper.curves import stress_curve
 from neucmds.paper.records import Cell, Panel, Series
 from neucmds.selection import METHODS
 
-__all__ = ["paradox_cells", "paradox_panel", "steps_that_show_it"]
+__all__ = ["paradox", "steps_that_show_it"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,9 +23,13 @@ OURS = ("exact", "refined")
 MOST_TRIALS = 10
 
 
-def paradox_panel(bench: Bench, name: str) -> Panel:
-    """All curves of one data set."""
+def paradox(bench: Bench, name: str) -> tuple[Panel, list[Cell]]:
+    """All curves of one data set, and STRESS at a larger k over STRESS at a smaller one."""
     curves = _curves(bench, name)
+    return _panel(bench, name, curves), _cells(bench, name, curves)
+
+
+def _panel(bench: Bench, name: str, curves: dict[str, Floats]) -> Panel:
     series = [
         Series(method, tuple(range(1, curve.size + 1)), tuple(curve.tolist()))
         for method, curve in curves.items()
@@ -38,9 +42,8 @@ def paradox_panel(bench: Bench, name: str) -> Panel:
     return Panel(name, "k", "STRESS", tuple(series), log_y=True)
 
 
-def paradox_cells(bench: Bench, name: str) -> list[Cell]:
-    """STRESS at the larger k over STRESS at the smaller one, by method: above 1 is the paradox."""
-    curves = _curves(bench, name)
+def _cells(bench: Bench, name: str, curves: dict[str, Floats]) -> list[Cell]:
+    """Factors by method, above 1 is the paradox; and how far the curves are from monotone."""
     best = int(np.argmin(curves["classical"])) + 1
     cells = [Cell(name, "classical is best at k", best)]
     found = _stated_step(bench, name, curves)
@@ -56,9 +59,10 @@ def paradox_cells(bench: Bench, name: str) -> list[Cell]:
             cells.append(Cell(name, f"factor: {method}", at_end / at_start))
     last = bench.problem(name).k
     for method, curve in curves.items():
-        rise = float(np.max(curve[1:last] / curve[: last - 1]) - 1)
+        head = curve[:last]
+        rise = float(np.max(head[1:] / head[:-1], initial=1.0) - 1)
         column = f"largest rise in one step up to k = {last}: {method}"
-        cells.append(Cell(name, column, max(rise, 0.0)))
+        cells.append(Cell(name, column, rise))
     return cells
 
 
