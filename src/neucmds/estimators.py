@@ -232,6 +232,9 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         if is_array(X) and not is_numpy(X):
+            # scikit-learn would move it to NumPy; `neucmds.inputs` checks it where it is.
+            if reset:
+                self.n_features_in_ = X.shape[1] if X.ndim == 2 else 1
             return X
         return validate_data(
             self,
