@@ -102,7 +102,7 @@ class Inspection:
     @property
     def clear_edge(self) -> bool:
         """Whether signal and noise part clearly: the last count is no multiple of the first."""
-        return sum(self.beyond_noise) <= 3 * max(1, sum(self.certain))
+        return 0 < sum(self.beyond_noise) <= 3 * max(1, sum(self.certain))
 
     @property
     def suggested_k(self) -> int:

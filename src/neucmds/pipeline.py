@@ -24,6 +24,7 @@ from neucmds.starts import RefineSettings, best_refined
 
 __all__ = [
     "ALL_METHODS",
+    "DEFAULT_METHOD",
     "embed_gram",
     "embed_spectrum",
     "neuc_mds",
@@ -251,7 +252,7 @@ def _embed_weighted(
     embedding = embed_weighted(
         found, method=method, requested=components.total, squared=squared, labels=data.labels
     )
-    _warn_of_surprises(embedding)
+    warn_of_surprises(embedding)
     return embedding
 
 

@@ -56,7 +56,11 @@ MAX_PAIRS = 20_000
 
 
 def plot_spectrum(
-    eigenvalues: npt.ArrayLike, kept: npt.ArrayLike = (), *, ax: Axes | None = None
+    eigenvalues: npt.ArrayLike,
+    kept: npt.ArrayLike = (),
+    *,
+    complete: bool = True,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw every eigenvalue of B by its rank among those of its sign, negative ones below zero.
 
@@ -66,6 +70,8 @@ def plot_spectrum(
         In any order; those that are zero up to rounding are left out.
     kept : array-like of shape (k,)
         Those that an embedding keeps; they are drawn larger and filled.
+    complete : bool
+        Whether these are all eigenvalues, or only the largest of either sign.
     ax : Axes, optional
         Where to draw; a new figure by default.
     """
@@ -100,7 +106,9 @@ def plot_spectrum(
     ax.set_xlabel("rank among the eigenvalues of the same sign")
     ax.set_ylabel("eigenvalue of B")
     positive, negative = int((lam[seen] > 0).sum()), int((lam[seen] < 0).sum())
-    ax.set_title(f"Spectrum: {positive} positive, {negative} negative eigenvalues", loc="left")
+    which = "" if complete else ", the largest known"
+    title = f"Spectrum: {positive} positive, {negative} negative eigenvalues{which}"
+    ax.set_title(title, loc="left")
     _legend_below(ax, 2)
     return ax
 

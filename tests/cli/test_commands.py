@@ -212,7 +212,7 @@ class TestCurve:
 class TestProject:
     @pytest.fixture
     def model(self, run, here, named_csv):
-        run("embed", named_csv, "-k", 4, "-o", "model", "--no-plots")
+        run("embed", named_csv, "-k", 4, "--method", "neuc+", "-o", "model", "--no-plots")
         return here / "model"
 
     def test_training_rows_return_to_their_places(self, run, here, model):

@@ -13,7 +13,7 @@ from neucmds.cli.compare import LEGEND
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.curve import CURVE_FILES, add_curve, paradox
 from neucmds.cli.embed import RESULT_FILES, add_result, describe
-from neucmds.cli.options import DEFAULT_METHOD, Force, Json, PictureFormat
+from neucmds.cli.options import Force, Json, PictureFormat
 from neucmds.cli.outputs import Outputs
 from neucmds.cli.tables import comparison_table, percent
 from neucmds.comparison import (
@@ -25,7 +25,7 @@ from neucmds.comparison import (
 )
 from neucmds.gram import DenseGram
 from neucmds.inputs import as_dissimilarity
-from neucmds.pipeline import ALL_METHODS
+from neucmds.pipeline import ALL_METHODS, DEFAULT_METHOD
 from neucmds.selection import Components
 from neucmds.spectrum import full_spectrum
 
@@ -118,7 +118,7 @@ def _lesson(rows: list[Comparison]) -> str:
     best = min(rows, key=lambda row: row.quality.stress)
     times = classical.quality.stress / chosen.quality.stress
     text = (
-        f"What you see: hop counts are not Euclidean, so the spectrum has a large negative part. "
+        "What you see: hop counts are not Euclidean, so the spectrum has a large negative part. "
         f"Classical MDS drops it and misses {percent(classical.quality.normalized_stress)} of "
         f"‖D‖²; {chosen.embedding.method} spends {chosen.embedding.signature[1]} of its {K} "
         f"coordinates on it, each of which subtracts from the dissimilarity instead of adding, and "

@@ -12,7 +12,6 @@ import neucmds
 from neucmds.cli.console import Steps, print_json, print_table, say, steps
 from neucmds.cli.groups import read_groups
 from neucmds.cli.options import (
-    DEFAULT_METHOD,
     File,
     Folder,
     Force,
@@ -31,9 +30,16 @@ from neucmds.embedding import Embedding
 from neucmds.gram import DenseGram
 from neucmds.inputs import as_dissimilarity
 from neucmds.metrics import Quality, evaluate
-from neucmds.pipeline import ALL_METHODS, embed_spectrum, solve_for, warn_of_surprises
+from neucmds.pipeline import (
+    ALL_METHODS,
+    DEFAULT_METHOD,
+    embed_spectrum,
+    solve_for,
+    warn_of_surprises,
+)
 from neucmds.selection import Components
 from neucmds.spectrum import Spectrum
+from neucmds.starts import RefineSettings
 
 __all__ = ["RESULT_FILES", "add_result", "embed"]
 
@@ -103,8 +109,10 @@ def embed(
             method,
             squared=squared,
             labels=data.labels,
-            max_iter=max_iter,
-            callback=lambda _, stress: progress.advance(f"refining: STRESS {stress:.4g}"),
+            settings=RefineSettings(
+                max_iter,
+                callback=lambda _, stress: progress.advance(f"refining: STRESS {stress:.4g}"),
+            ),
         )
         progress.now("measuring the result")
         quality = evaluate(gram, embedding.coordinates, embedding.signs)
@@ -170,7 +178,9 @@ def add_result(
     from neucmds.plots import plot_coordinates, plot_shepard, plot_spectrum
 
     pictures = {
-        "spectrum": plot_spectrum(spectrum.ends.values, embedding.eigenvalues),
+        "spectrum": plot_spectrum(
+            spectrum.ends.values, embedding.eigenvalues, complete=spectrum.complete
+        ),
         "coordinates": plot_coordinates(embedding, groups, title=group_title),
         "shepard": plot_shepard(sq_dissimilarity, embedding),
     }

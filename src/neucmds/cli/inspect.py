@@ -58,7 +58,7 @@ def _facts(found: Inspection, squared: bool) -> list[tuple[str, str]]:
         ("triangle inequality", _triangles(found.triangles)),
         ("noise edge", f"{significant(found.noise_band[0])} to {significant(found.noise_band[1])}"),
         ("beyond noise", _beyond(found)),
-        ("suggested k", str(found.suggested_k)),
+        ("suggested k", _suggestion(found)),
     ]
 
 
@@ -75,13 +75,23 @@ def _triangles(triangles: Triangles | None) -> str:
         return text
     if math.isinf(triangles.worst_ratio):
         return f"{text}; at worst a side stands against two of length zero"
-    return f"{text}; at worst a side is {significant(triangles.worst_ratio, 3)} × the other two"
+    ratio = triangles.worst_ratio
+    worst = f"{significant(ratio, 3)} times" if ratio >= 2 else f"{percent(ratio - 1)} more than"
+    return f"{text}; at worst a side is {worst} the other two together"
 
 
 def _beyond(found: Inspection) -> str:
     sure, wide = found.certain, found.beyond_noise
     text = f"{sure[0]} positive and {sure[1]} negative for certain"
     return text if sure == wide else f"{text}, {wide[0]} and {wide[1]} at the most"
+
+
+def _suggestion(found: Inspection) -> str:
+    if found.clear_edge:
+        return str(found.suggested_k)
+    if not sum(found.beyond_noise):
+        return "none: with so few objects nothing stands out of noise"
+    return f"at least {found.suggested_k}: there is no clear edge"
 
 
 def _advice(found: Inspection, file: str) -> str:
@@ -96,8 +106,5 @@ def _advice(found: Inspection, file: str) -> str:
     if found.clear_edge:
         parts.append(f"Next: neucmds embed {file} -k {found.suggested_k}")
     else:
-        parts.append(
-            "The spectrum falls off without a clear edge, so k is a question of how much STRESS "
-            f"you can afford. Next: neucmds curve {file}"
-        )
+        parts.append(f"Choose k by the STRESS you can afford. Next: neucmds curve {file}")
     return " ".join(parts)

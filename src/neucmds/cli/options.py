@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +9,8 @@ from typing import Annotated
 import typer
 
 from neucmds.errors import InputError
-from neucmds.pipeline import neuc_mds
 
 __all__ = [
-    "DEFAULT_METHOD",
     "PictureFormat",
     "File",
     "Folder",
@@ -28,7 +25,6 @@ __all__ = [
     "parse_components",
 ]
 
-DEFAULT_METHOD = str(inspect.signature(neuc_mds).parameters["method"].default)
 DEFAULT_K = 20
 
 
