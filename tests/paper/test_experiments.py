@@ -63,6 +63,14 @@ def test_a_cumida_file_is_used_once_it_is_there(tmp_path):
     assert "Renal" not in {skip.row for skip in record.skipped}
 
 
+def test_a_broken_file_stops_its_own_row_only(tmp_path):
+    (tmp_path / "Brain_GSE50161.csv").write_text("not,a table\n")
+    bench = Bench(Settings(data_home=tmp_path, download=False, n=SMALL))
+    found, skipped = bench.split(["Random-simplex", "Brain"])
+    assert found == ["Random-simplex"]
+    assert "not with CuMiDa's" in skipped[0].reason
+
+
 def test_spectra_are_computed_once_and_never_shared_between_benches(small, monkeypatch):
     calls = []
     import neucmds.paper.bench as module

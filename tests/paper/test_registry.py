@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from neucmds.errors import InputError
@@ -57,3 +60,8 @@ def test_every_erratum_that_a_number_cites_is_written_down():
     }
     assert cited
     assert cited <= set(ERRATA)
+
+
+def test_the_errata_are_those_of_the_documentation():
+    page = Path(__file__).resolve().parents[2] / "docs" / "errata.md"
+    assert re.findall(r"^\| (E\d+) \|", page.read_text(encoding="utf-8"), re.M) == list(ERRATA)

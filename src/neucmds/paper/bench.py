@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.datasets import DataNotFoundError
 from neucmds.embedding import Embedding
+from neucmds.errors import InputError
 from neucmds.gram import DenseGram
 from neucmds.metrics import Quality, evaluate
 from neucmds.paper.counting import PublishedCounts, count_as_published
@@ -63,7 +63,7 @@ class Bench:
         self.settings = settings
         self.progress = progress or _silent
         self.n_seeds = n_seeds
-        self._problems: dict[str, Problem | DataNotFoundError] = {}
+        self._problems: dict[str, Problem | InputError] = {}
         self._spectra: dict[str, tuple[DenseGram, Spectrum]] = {}
         self._embeddings: dict[tuple[str, str, int], Embedding] = {}
         self._qualities: dict[tuple[str, str, int], Quality] = {}
@@ -87,20 +87,20 @@ class Bench:
             try:
                 self.problem(name)
                 found.append(name)
-            except DataNotFoundError as error:
+            except InputError as error:
                 skipped.append(Skipped(name, str(error)))
         return found, skipped
 
     def problem(self, name: str) -> Problem:
-        """Return a data set; raise `DataNotFoundError` if its files are not there."""
+        """Return a data set; raise `InputError` if its files are not there or not readable."""
         if name not in self._problems:
             self.progress(f"{name}: data")
             try:
                 self._problems[name] = SOURCES[name].make(self.settings)
-            except DataNotFoundError as error:
+            except InputError as error:
                 self._problems[name] = error
         found = self._problems[name]
-        if isinstance(found, DataNotFoundError):
+        if isinstance(found, InputError):
             raise found
         return found
 

@@ -20,7 +20,7 @@ ERRATA: dict[str, str] = {
     "E12": "image k-NN and noise rows come from differences of bytes that wrap modulo 256",
     "E13": "negative distances of Neuc-MDS⁺ count only the pairs not negative under Neuc-MDS",
     "E14": "pairs whose D̂ is zero up to rounding (twins in the k-NN graph) were counted by the "
-    "sign of the rounding, and enter the distortion with factors near 1e7",
+    "sign of the rounding, and enter the distortion with huge factors",
     "E15": "L, N and N⁺ of MNIST k=10 in tab:image-other-metric are scaled additive errors",
     "E16": "SMACOF in tab:stress-all is scikit-learn's own stress, half the sum over D handed in "
     "as if it were unsquared; its image entries are those of the 10-NN graphs, divided by 10",

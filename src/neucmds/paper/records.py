@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import neucmds
+
 __all__ = ["Cell", "Panel", "Printed", "Record", "Series", "Skipped", "versions"]
 
 
@@ -202,8 +204,8 @@ class Record:
 
 def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
-    found = {"python": platform.python_version()}
-    for package in ("neucmds", "numpy", "scipy", "scikit-learn"):
+    found = {"neucmds": neucmds.__version__, "python": platform.python_version()}
+    for package in ("numpy", "scipy", "scikit-learn"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -56,7 +56,7 @@ def printed_row(cell: Cell) -> tuple[str, ...]:
     assert cell.printed is not None
     spread = "" if cell.low is None else f"{number(cell.low, 4)} … {number(cell.high, 4)}"
     difference = "" if cell.difference is None else f"{100 * cell.difference:+.2f} %"
-    note = "" if cell.ours is None else cell.note
+    note = "data not at hand" if cell.ours is None else cell.note
     return (
         cell.row,
         cell.column,
