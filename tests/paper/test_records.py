@@ -85,7 +85,7 @@ def test_a_record_survives_json(record):
 
 def test_the_document_counts_names_differences_and_errata(record):
     text = reproduction([record])
-    assert "| table:some | 3 | 1 | 1 | 1 |" in text
+    assert "| table:some | 3 | 1 | 0 | 0 | 1 | 1 |" in text
     assert "- table:some, set, other: +12.50 %; because of a reason" in text
     assert "- gone not found" in text
     assert "**E16**" in text

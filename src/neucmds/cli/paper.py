@@ -141,7 +141,8 @@ def _show(records: Sequence[Record]) -> None:
     totals = [sum(record.score[i] for record in records) for i in range(3)]
     if sum(totals):
         say(
-            f"{sum(totals)} published numbers: {totals[0]} reproduced, {totals[1]} differ, "
+            f"{sum(totals)} published numbers: {totals[0]} have the same digits, are within "
+            f"tolerance or in range, {totals[1]} differ, "
             f"{totals[2]} not run. {sum(r.seconds for r in records):.0f} s."
         )
 

@@ -45,7 +45,10 @@ def _panel(bench: Bench, name: str, curves: dict[str, Floats]) -> Panel:
 def _cells(bench: Bench, name: str, curves: dict[str, Floats]) -> list[Cell]:
     """Factors by method, above 1 is the paradox; and how far the curves are from monotone."""
     best = int(np.argmin(curves["classical"])) + 1
+    last = bench.problem(name).k
     cells = [Cell(name, "classical is best at k", best)]
+    if best < last:
+        cells += _factors(bench, name, best, last, f"factor from there to k = {last}")
     found = _stated_step(bench, name, curves)
     if found is None:
         cells.append(
@@ -54,16 +57,25 @@ def _cells(bench: Bench, name: str, curves: dict[str, Floats]) -> list[Cell]:
     else:
         start, end = found
         cells += [Cell(name, "from k", start), Cell(name, "to k", end)]
-        for method in (*METHODS, *OURS):
-            at_start, at_end = (_stress(bench, name, method, k) for k in (start, end))
-            cells.append(Cell(name, f"factor: {method}", at_end / at_start))
-    last = bench.problem(name).k
+        cells += _factors(bench, name, start, end, "factor")
     for method, curve in curves.items():
         head = curve[:last]
         rise = float(np.max(head[1:] / head[:-1], initial=1.0) - 1)
         column = f"largest rise in one step up to k = {last}: {method}"
         cells.append(Cell(name, column, rise))
     return cells
+
+
+def _factors(bench: Bench, name: str, start: int, end: int, column: str) -> list[Cell]:
+    """STRESS at one k over STRESS at another, for every method."""
+    return [
+        Cell(
+            name,
+            f"{column}: {method}",
+            _stress(bench, name, method, end) / _stress(bench, name, method, start),
+        )
+        for method in (*METHODS, *OURS)
+    ]
 
 
 def _curves(bench: Bench, name: str) -> dict[str, Floats]:
