@@ -25,7 +25,7 @@ from neucmds.errors import NeucmdsError
 
 __all__ = ["app", "run"]
 
-DONE, BUG, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, BUG, BAD_INPUT, INTERRUPTED, READER_GONE = 0, 1, 2, 130, 141
 
 # The library's advice in the words of the command line.
 _WORDS = (
@@ -80,6 +80,8 @@ def in_command_words(message: str) -> str:
 
 def _report(problem: BaseException, *, debug: bool) -> int:
     """Print one line about a problem, and return the exit code it deserves."""
+    if isinstance(problem.__context__, BrokenPipeError):
+        return READER_GONE
     if isinstance(problem, SystemExit):
         return problem.code if isinstance(problem.code, int) else BUG
     if isinstance(problem, (KeyboardInterrupt, typer.Abort)):
