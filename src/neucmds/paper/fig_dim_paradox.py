@@ -42,9 +42,9 @@ def _run(bench: Bench, name: str, labels: tuple[str, ...], rows: tuple[str, ...]
             "“factor” is the STRESS at a larger k over the STRESS at a smaller one: above 1, more "
             "dimensions made the embedding worse.",
             "“from k” and “to k” are searched for: a step that makes classical MDS worse and "
-            "Neuc-MDS, Neuc-MDS⁺, exact and refined not, the worst for classical among those that end at "
-            "the paper's k. Where it starts elsewhere than at classical's best k, the step from there "
-            "made Neuc-MDS or Neuc-MDS⁺ worse too.",
+            "Neuc-MDS, Neuc-MDS⁺, exact and refined not, the worst for classical among those that "
+            "end at the paper's k. Where it starts elsewhere than at classical's best k, the step "
+            "from there made Neuc-MDS or Neuc-MDS⁺ worse too.",
             "Neither Neuc-MDS nor Neuc-MDS⁺ is monotone in k: both minimise a lower bound, and C3 "
             "may rise.",
         ),

@@ -63,6 +63,7 @@ def run(bench: Bench) -> Record:
         notes=(
             f"The paper states no k. {K} was found by scanning k = 2 … 50 for the two published "
             "factors (E18), so these rows are a fit of one free number to two figures. At "
-            f"k = {k_tables}, the k of the tables, plain triangulation divides by eigenvalues that a sample does not determine.",
+            f"k = {k_tables}, the k of the tables, plain triangulation divides by "
+            "eigenvalues that a sample does not determine.",
         ),
     )

@@ -11,6 +11,10 @@ from neucmds.paper.sources import PAPER_SETS
 
 __all__ = ["run", "smacof_cells"]
 
+# Its old rule, rebuilt, stopped at 157.8 and 161.4 on two draws of Random-simplex (print 159.6),
+# where the one of today goes on to 154; not checked with an old release itself.
+STOPPING = "scikit-learn stopped earlier when the paper was written"
+
 
 def run(bench: Bench) -> Record:
     """Embed every data set by every method, SMACOF included."""
@@ -53,6 +57,7 @@ def smacof_cells(bench: Bench, name: str) -> list[Cell]:
     if bench.source(name).kind == "synthetic":
         draws = [one.own_stress for one in bench.smacof_draws(name)]
         low, high = min(draws), max(draws)
+        note = STOPPING
     return [
         Cell(
             name,
