@@ -26,7 +26,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Needs the data of the paper: set NEUCMDS_DATA. Four minutes on two cores.
+# Needs the data of the paper: set NEUCMDS_DATA. About five minutes on two cores.
 reproduction: $(VENV)/.cli
 	$(BIN)/neucmds paper --force -o paper-neucmds
 	cp paper-neucmds/reproduction.md docs/reproduction.md
