@@ -138,7 +138,8 @@ def test_the_working_copy_is_made_only_if_it_fits(distances, tmp_path):
     gram = BlockedGram(path, max_memory="1GB")
     block = np.random.default_rng(1).normal(size=(N, 3))
     exact = gram.matmat(block)
-    np.testing.assert_allclose(gram.rounded().matmat(block), exact, atol=1e-5 * np.abs(exact).max())
+    with gram.rounded().products() as multiply:
+        np.testing.assert_allclose(multiply(block), exact, atol=1e-5 * np.abs(exact).max())
     assert DenseGram(distances, working_copy=False).rounded() is None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from neucmds.arrays import Array, namespace, row_blocks
+from neucmds.arrays import Array, namespace, row_blocks, row_moments
 from neucmds.gram.rounded import Rounded
 
 __all__ = ["Gram", "Moments"]
@@ -81,10 +81,9 @@ class Gram(ABC):
 
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`."""
-        xp, parts = self.xp, []
-        for _, part in self.walk():
-            parts.append(xp.astype(part, block.dtype, copy=False) @ block)
-        return xp.concat(parts, axis=0)
+        xp = self.xp
+        blocks = (xp.astype(part, block.dtype, copy=False) for _, part in self.walk())
+        return xp.concat([rows @ block for rows in blocks], axis=0)
 
     def walk(self) -> Iterator[tuple[slice, Array]]:
         """Pass over D once: row slices and their rows, which last until the next but one."""
@@ -98,13 +97,12 @@ class Gram(ABC):
     @cached_property
     def moments(self) -> Moments:
         """Row means and norm of D, accumulated in float64 in one pass."""
-        xp = self.xp
         means, sq_norm = [], 0.0
         for _, part in self.walk():
-            block = xp.astype(part, xp.float64, copy=False)
-            means.append(xp.mean(block, axis=1))
-            sq_norm += float(xp.sum(xp.vecdot(block, block, axis=-1)))
-        return Moments(xp.concat(means), sq_norm)
+            mean, squares = row_moments(part)
+            means.append(mean)
+            sq_norm += squares
+        return Moments(self.xp.concat(means), sq_norm)
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +15,8 @@ from neucmds.arrays import (
     device,
     empty_like,
     is_array,
-    is_on_accelerator,
     namespace,
+    on_cpu,
     row_blocks,
     to_numpy,
 )
@@ -86,7 +87,7 @@ class FeatureGram(Gram):
         self.squared = squared
         self.metric: PairMetric = as_pair_metric(metric, features, squared, dict(params or {}))
         self.points: Prepared = self.metric.prepare(features)
-        self.tile = tile or (GPU_TILE if is_on_accelerator(features) else CPU_TILE)
+        self.tile = tile or (CPU_TILE if on_cpu(features) else GPU_TILE)
         self.progress = progress
         self._passes = [0]  # shared with the float32 version of itself
         self._refuse_asymmetry()
@@ -205,8 +206,11 @@ class SingleFeatures:
 
     gram: FeatureGram
 
-    def matmat(self, block: Array) -> Array:
-        """B @ block to single precision, as float64."""
+    def products(self) -> AbstractContextManager[Callable[[Array], Array]]:
+        """Return a context that gives the function for B @ block, as float64."""
+        return nullcontext(self._matmat)
+
+    def _matmat(self, block: Array) -> Array:
         xp = self.gram.xp
         image = self.gram.product(xp.astype(self.gram.center(block), xp.float32))
         return -0.5 * self.gram.center(xp.astype(image, xp.float64))
