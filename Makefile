@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench bench-quick clean
+.PHONY: demo test lint bench bench-quick reproduction clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.cli: pyproject.toml
@@ -38,5 +38,10 @@ bench: $(VENV)/.bench
 bench-quick: $(VENV)/.bench
 	$(BIN)/python benchmarks/peers.py --quick
 
+# Needs the data of the paper: set NEUCMDS_DATA. About five minutes on two cores.
+reproduction: $(VENV)/.cli
+	$(BIN)/neucmds paper --force -o paper-neucmds
+	cp paper-neucmds/reproduction.md docs/reproduction.md
+
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo paper-neucmds .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,6 +13,7 @@ import numpy.typing as npt
 __all__ = [
     "Array",
     "asarray_like",
+    "contiguous",
     "device",
     "empty_like",
     "eps",
@@ -27,6 +28,7 @@ __all__ = [
     "on_cpu",
     "row_blocks",
     "row_moments",
+    "small_eigh",
     "to_numpy",
 ]
 
@@ -45,6 +47,17 @@ def namespace(*arrays: Array) -> Any:
 def device(array: Array) -> Any:
     """Return the device that an array lies on."""
     return compat.device(array)
+
+
+def contiguous(array: Array) -> Array:
+    """Return the array with its last axis contiguous in memory, copied if it is not."""
+    if is_numpy(array):
+        return np.ascontiguousarray(array)
+    if compat.is_torch_array(array):
+        return array.contiguous()
+    if compat.is_cupy_array(array):
+        return namespace(array).ascontiguousarray(array)
+    return array
 
 
 def on_cpu(array: Array) -> bool:
@@ -102,17 +115,28 @@ def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
 
 
 def row_moments(block: Array) -> tuple[Array, float]:
-    """Mean of every row and the sum of all squares, accumulated in float64.
-
-    torch accumulates in another precision than it reads, in one walk; elsewhere a float32 block is
-    widened first.
-    """
+    """Mean of every row and the sum of all squares, accumulated in float64."""
     xp = namespace(block)
-    if compat.is_torch_array(block):
-        norms = xp.linalg.vector_norm(block, axis=1, dtype=xp.float64)
-        return xp.mean(block, axis=1, dtype=xp.float64), float(norms @ norms)
     wide = xp.astype(block, xp.float64, copy=False)
-    return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
+    if on_cpu(wide):
+        return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
+    # A product of the block with itself would be written out on a GPU; a norm is not.
+    norms = xp.linalg.vector_norm(wide, axis=1)
+    return xp.mean(wide, axis=1), float(norms @ norms)
+
+
+def small_eigh(
+    matrix: npt.NDArray[np.float64], near: Array
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Eigenpairs of a small symmetric matrix, computed where `near` lies.
+
+    500 × 500: 22 ms on 16 CPU cores, 5 ms on the H200 beside them.
+    """
+    if on_cpu(near):
+        values, vectors = np.linalg.eigh(matrix)
+        return values, vectors
+    values, vectors = namespace(near).linalg.eigh(asarray_like(matrix, near))
+    return to_numpy(values), to_numpy(vectors)
 
 
 def eps(dtype: Any, xp: Any = np) -> float:

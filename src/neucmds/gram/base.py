@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from neucmds.arrays import Array, namespace, row_blocks, row_moments
-from neucmds.gram.rounded import Rounded
+from neucmds.gram.rounded import Rounded, SingleGram
 
 __all__ = ["Gram", "Moments"]
 
@@ -82,8 +82,8 @@ class Gram(ABC):
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`."""
         xp = self.xp
-        blocks = (xp.astype(part, block.dtype, copy=False) for _, part in self.walk())
-        return xp.concat([rows @ block for rows in blocks], axis=0)
+        wide = (xp.astype(part, block.dtype, copy=False) for _, part in self.walk())
+        return xp.concat([part @ block for part in wide], axis=0)
 
     def walk(self) -> Iterator[tuple[slice, Array]]:
         """Pass over D once: row slices and their rows, which last until the next but one."""
@@ -110,7 +110,7 @@ class Gram(ABC):
 
     def rounded(self) -> Rounded | None:
         """Return B in single precision where that pays, None where it does not."""
-        return None
+        return SingleGram(self) if self.dtype == self.xp.float32 else None
 
     def center(self, block: Array) -> Array:
         """Subtract the mean of every column: the action of C."""

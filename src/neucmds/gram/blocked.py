@@ -15,7 +15,7 @@ from neucmds.budget import available_memory, format_bytes, parse_bytes
 from neucmds.errors import InputError
 from neucmds.gram.base import Gram, Moments
 from neucmds.gram.firstpass import FirstPass
-from neucmds.gram.rounded import RoundedGram
+from neucmds.gram.rounded import Rounded, RoundedGram
 from neucmds.gram.sources import RowSource, as_row_source
 
 __all__ = ["BlockedGram", "Progress"]
@@ -113,12 +113,12 @@ class BlockedGram(Gram):
         """Pass over D once, on the squared scale."""
         return self.pass_over(self._read, self.dtype)
 
-    def rounded(self) -> RoundedGram | None:
+    def rounded(self) -> Rounded | None:
         """Return the float32 copy of B if it fits, beside the blocks: then D is read no more."""
         room = available_memory() if self.max_memory is None else self.max_memory
         blocks = _BLOCKS_IN_MEMORY * self.block_rows * self.n * 8
         fits = room is not None and 4 * self.n**2 + blocks <= room
-        return RoundedGram.of(self) if fits else None
+        return RoundedGram.of(self) if fits else super().rounded()
 
     @cached_property
     def moments(self) -> Moments:

@@ -13,9 +13,10 @@ from sklearn.utils import check_random_state
 
 from neucmds.arrays import Array, asarray_like
 from neucmds.gram import Gram
+from neucmds.gram.rounded import Multiply
 from neucmds.spectrum.base import Spectrum
 from neucmds.spectrum.full import full_spectrum
-from neucmds.spectrum.lanczos import KrylovBasis, Multiply
+from neucmds.spectrum.lanczos import KrylovBasis
 from neucmds.spectrum.orthogonal import orthonormal_rows, project_out
 from neucmds.spectrum.refinement import Pairs, null_level, refined
 from neucmds.spectrum.search import BLOCK, INJECTED, Check, Rule, Search, outermost, split_of
@@ -26,7 +27,7 @@ Indices = npt.NDArray[np.intp]
 
 # A pair that was not kept is handed on if its residual is below this, relative to the kept scale.
 EXTRA_TOL = 3e-4
-# Below this size a float64 eigh (12 s at n = 5000 on 2 cores) is better than no answer.
+# Up to this size a float64 eigh is affordable, and better than no answer.
 FULL_FALLBACK = 5000
 
 
@@ -78,7 +79,13 @@ def krylov_spectrum(
     for products, precision in _operators(gram, single, tol):
         search = Search(gram, rule, n_wanted, tol, limit, callback)
         with products as multiply:
-            basis = _started(gram, multiply, precision, capacity, random_state)
+            basis = KrylovBasis(
+                gram.xp.zeros((capacity, gram.n), dtype=gram.xp.float64, device=gram.device),
+                multiply,
+                _generator(random_state),
+                precision,
+            )
+            basis.inject(BLOCK)
             check, converged = search.run(basis)
         # The float32 copy goes before the finish: the peak fell from 0.70 to 0.61 of D.
         del multiply
@@ -101,42 +108,23 @@ def _operators(
     gram: Gram, single: bool, tol: float
 ) -> Iterator[tuple[AbstractContextManager[Multiply], float]]:
     """Go through the products to try, cheapest first, each with its relative error."""
-    # Three float64 steps mend float32 pairs to 1e-9 or so, not further.
-    if single and tol >= 1e-9:
-        if gram.dtype == gram.xp.float32:
-            # No copy: D itself, centered in float64 on both sides of the product.
-            yield nullcontext(_single_product(gram)), 1e-6
-        else:
-            # Popped, so that nothing here keeps the copy alive after its last product.
-            copies = [copy for copy in (gram.rounded(),) if copy is not None]
-            if copies:
-                yield copies.pop().products(), 1e-7
+    # At n = 3000 the float64 steps brought float32 pairs to 1e-8 on all of four families, but to
+    # 1e-9 on one only.
+    if single and tol >= 1e-8:
+        # Popped, so that nothing here keeps a copy alive after its last product.
+        cheaper = [rounded for rounded in (gram.rounded(),) if rounded is not None]
+        if cheaper:
+            precision = cheaper[0].precision
+            yield cheaper.pop().products(), precision
     yield nullcontext(gram.matmat), 1e-14
 
 
-def _single_product(gram: Gram) -> Multiply:
-    xp = gram.xp
-
-    def multiply(block: Array) -> Array:
-        image = gram.product(xp.astype(gram.center(block), xp.float32))
-        return -0.5 * gram.center(xp.astype(image, xp.float64))
-
-    return multiply
-
-
-def _started(
-    gram: Gram, multiply: Multiply, precision: float, capacity: int, random_state: Any
-) -> KrylovBasis:
-    xp = gram.xp
-    rng = (
-        random_state
-        if isinstance(random_state, np.random.Generator)
-        else check_random_state(0 if random_state is None else random_state)
-    )
-    rows = xp.zeros((capacity, gram.n), dtype=xp.float64, device=gram.device)
-    basis = KrylovBasis(rows, multiply, rng, precision)
-    basis.inject(BLOCK)
-    return basis
+def _generator(random_state: Any) -> np.random.Generator:
+    """Make a Generator of whatever scikit-learn takes for a seed; it draws normals faster."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    seed = check_random_state(0 if random_state is None else random_state)
+    return np.random.default_rng(seed.randint(2**31))
 
 
 def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool) -> Spectrum:

@@ -23,8 +23,9 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Rule = Callable[[Ends], "Selection"]
 
-# Rows of a block. n = 8000, k = 100, Euclidean-ball: 616 columns in 30 products of 16, 22 of 24 or
-# 18 of 32; all of it took 1.37, 1.20 and 1.25 s.
+# Rows of a block. n = 8000, k = 100, Euclidean-ball: 30 products of 16 or 22 of 24 columns, in 1.37
+# and 1.20 s while products were whole; 18 of 32. On an H200 a product costs the same up to 32
+# columns and 1.7 times that beyond; with the vectors thrown in later, a block of 24 has 32.
 BLOCK = 24
 # Random vectors thrown in once the kept pairs are roughly known, and blocks waited for after it:
 # without them a multiplicity above the block's width is missed.
