@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint reproduction clean
+.PHONY: demo test lint bench bench-quick reproduction clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.cli: pyproject.toml
@@ -25,6 +25,18 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+$(VENV)/.bench: $(VENV)/.cli
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	@touch $@
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/performance.py
+
+bench-quick: $(VENV)/.bench
+	$(BIN)/python benchmarks/peers.py --quick
 
 # Needs the data of the paper: set NEUCMDS_DATA. About five minutes on two cores.
 reproduction: $(VENV)/.cli

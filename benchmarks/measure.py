@@ -40,6 +40,8 @@ def machine() -> dict[str, Any]:
     except (OSError, ValueError):
         pass
     found["cores"] = os.cpu_count()
+    # More than the cores means that others were computing too, and times are upper bounds.
+    found["load_before"] = round(os.getloadavg()[0], 1)
     found["system"] = platform.system()
     return found
 

@@ -23,7 +23,6 @@ __all__ = [
     "is_array",
     "is_dask",
     "is_numpy",
-    "is_on_accelerator",
     "is_writable",
     "namespace",
     "on_cpu",
@@ -145,13 +144,6 @@ def eps(dtype: Any, xp: Any = np) -> float:
     return float(xp.finfo(dtype).eps)
 
 
-def is_on_accelerator(value: Array) -> bool:
-    """Tell whether an array lies on a GPU, where launching an operation costs more than cache."""
-    if compat.is_cupy_array(value):
-        return True
-    return bool(compat.is_torch_array(value)) and value.device.type != "cpu"
-
-
 def free_memory(like: Array) -> int | None:
     """Return the free bytes of the GPU that `like` lies on; None for arrays in main memory."""
     if compat.is_cupy_array(like):
@@ -211,14 +203,14 @@ def fused_kernel(body: str, n_vectors: int, like: Array) -> Callable[..., Array]
         None where there is no such compiler: then the steps are applied one by one.
     """
     if compat.is_cupy_array(like):
-        return _cupy_kernel(body, n_vectors)
+        return _cupy_kernel(body, n_vectors, str(like.dtype), int(like.device.id))
     if compat.is_torch_array(like) and like.device.type == "cuda":
         return _torch_kernel(body, n_vectors, str(like.dtype), like.device.index or 0)
     return None
 
 
 @cache
-def _cupy_kernel(body: str, n_vectors: int) -> Callable[..., Array]:
+def _cupy_kernel(body: str, n_vectors: int, dtype: str, device: int) -> Callable[..., Array] | None:
     import cupy
 
     names = ("x", "u", "v")[: 1 + n_vectors]
@@ -235,6 +227,12 @@ def _cupy_kernel(body: str, n_vectors: int) -> Callable[..., Array]:
     def apply(entries: Array, *vectors: Array) -> Array:
         return kernel(entries, *vectors, entries)
 
+    try:
+        with cupy.cuda.Device(device):
+            probe = cupy.zeros((1, 1), dtype=dtype)
+            apply(probe, *([cupy.zeros_like(probe)] * n_vectors))
+    except Exception:  # no compiler, or one that fails: its errors have no common base
+        return None
     return apply
 
 
@@ -252,8 +250,7 @@ def _torch_kernel(
             (1, 1), dtype=getattr(torch, dtype.split(".")[-1]), device=f"cuda:{device}"
         )
         kernel(probe, *([probe] * n_vectors))
-    except (AttributeError, RuntimeError):
-        # A build without the run-time compiler, or a later torch without this interface.
+    except Exception:  # no run-time compiler, or a torch without this (private) interface
         return None
     return kernel  # type: ignore[no-any-return]
 

@@ -13,8 +13,8 @@ from neucmds.arrays import (
     device,
     empty_like,
     is_array,
-    is_on_accelerator,
     namespace,
+    on_cpu,
     row_blocks,
     to_numpy,
 )
@@ -86,7 +86,7 @@ class FeatureGram(Gram):
         self.squared = squared
         self.metric: PairMetric = as_pair_metric(metric, features, squared, dict(params or {}))
         self.points: Prepared = self.metric.prepare(features)
-        self.tile = tile or (GPU_TILE if is_on_accelerator(features) else CPU_TILE)
+        self.tile = tile or (CPU_TILE if on_cpu(features) else GPU_TILE)
         self.progress = progress
         self._passes = [0]  # shared with the float32 version of itself
         self._refuse_asymmetry()
