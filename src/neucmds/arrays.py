@@ -24,6 +24,7 @@ __all__ = [
     "is_dask",
     "is_numpy",
     "is_writable",
+    "min_and_max",
     "namespace",
     "on_cpu",
     "row_blocks",
@@ -137,6 +138,14 @@ def small_eigh(
         return values, vectors
     values, vectors = namespace(near).linalg.eigh(asarray_like(matrix, near))
     return to_numpy(values), to_numpy(vectors)
+
+
+def min_and_max(array: Array) -> tuple[float, float]:
+    """Smallest and largest entry, in one walk where the library can; NaN if any entry is."""
+    xp = namespace(array)
+    both = xp.aminmax(array) if compat.is_torch_array(array) else (xp.min(array), xp.max(array))
+    low, high = to_numpy(xp.stack(list(both)))
+    return float(low), float(high)
 
 
 def eps(dtype: Any, xp: Any = np) -> float:

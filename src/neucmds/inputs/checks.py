@@ -103,8 +103,7 @@ def _extremes(upper: Array, mirror: Array) -> tuple[float, float, float]:
     xp = arrays.namespace(upper)
     if bool(xp.all(upper == mirror)):
         # Most matrices are symmetric to the last bit, and then one tile tells of both.
-        low, high = arrays.to_numpy(xp.stack([xp.min(upper), xp.max(upper)]))
-        return float(low), float(high), 0.0
+        return *arrays.min_and_max(upper), 0.0
     lows, highs = (xp.min(upper), xp.min(mirror)), (xp.max(upper), xp.max(mirror))
     # One stack, one transfer: on an accelerator each float() would wait for the device.
     met = arrays.to_numpy(xp.stack([*lows, *highs, xp.max(xp.abs(upper - mirror))]))
