@@ -121,7 +121,10 @@ def row_moments(block: Array) -> tuple[Array, float]:
     wide = xp.astype(block, xp.float64, copy=False)
     if on_cpu(wide):
         return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
-    # A product of the block with itself would be written out on a GPU; a norm is not.
+    if compat.is_torch_array(wide):
+        # Both in one walk, where a product of the block with itself would be written out.
+        variances, means = xp.var_mean(wide, dim=1, correction=0)
+        return means, float(xp.sum(variances + means * means)) * int(wide.shape[1])
     norms = xp.linalg.vector_norm(wide, axis=1)
     return xp.mean(wide, axis=1), float(norms @ norms)
 

@@ -19,7 +19,7 @@ from neucmds.spectrum.full import full_spectrum
 from neucmds.spectrum.lanczos import KrylovBasis
 from neucmds.spectrum.orthogonal import orthonormal_rows, project_out
 from neucmds.spectrum.refinement import Pairs, null_level, refined
-from neucmds.spectrum.search import BLOCK, INJECTED, Check, Rule, Search, outermost, split_of
+from neucmds.spectrum.search import Check, Rule, Search, Widths, outermost, split_of
 
 __all__ = ["krylov_spectrum"]
 
@@ -71,13 +71,14 @@ def krylov_spectrum(
     """
     if gram.frobenius_sq == 0.0:
         return _empty(gram)
-    capacity = _capacity(gram.n, n_wanted)
-    if capacity < 2 * n_wanted + 5 * BLOCK:
+    widths = Widths.of(gram)
+    capacity = _capacity(gram.n, n_wanted, widths)
+    if capacity < 2 * n_wanted + 5 * widths.block:
         return full_spectrum(gram)
     limit = 40 * (n_wanted + 50) if max_products is None else max_products
     spent = 0
     for products, precision in _operators(gram, single, tol):
-        search = Search(gram, rule, n_wanted, tol, limit, callback)
+        search = Search(gram, rule, n_wanted, tol, limit, callback, widths)
         with products as multiply:
             basis = KrylovBasis(
                 gram.xp.zeros((capacity, gram.n), dtype=gram.xp.float64, device=gram.device),
@@ -85,7 +86,7 @@ def krylov_spectrum(
                 _generator(random_state),
                 precision,
             )
-            basis.inject(BLOCK)
+            basis.inject(widths.block)
             check, converged = search.run(basis)
         # The float32 copy goes before the finish: the peak fell from 0.70 to 0.61 of D.
         del multiply
@@ -99,9 +100,9 @@ def krylov_spectrum(
     return replace(spectrum, n_products=spent)
 
 
-def _capacity(n: int, n_wanted: int) -> int:
+def _capacity(n: int, n_wanted: int, widths: Widths) -> int:
     """Rows of the basis: beyond 4k nothing is gained at k = 100, below 160 restarts cost."""
-    return min(max(4 * n_wanted, 160) + 2 * (BLOCK + INJECTED), int(0.6 * n))
+    return min(max(4 * n_wanted, 160) + 2 * (widths.block + widths.injected), int(0.6 * n))
 
 
 def _operators(

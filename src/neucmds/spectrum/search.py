@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.arrays import on_cpu
 from neucmds.gram import Gram
 from neucmds.spectrum.base import Ends
 from neucmds.spectrum.lanczos import KrylovBasis, Ritz
@@ -17,19 +18,15 @@ from neucmds.spectrum.lanczos import KrylovBasis, Ritz
 if TYPE_CHECKING:
     from neucmds.selection import Selection
 
-__all__ = ["Check", "Rule", "Search", "outermost", "split_of"]
+__all__ = ["Check", "Rule", "Search", "Widths", "outermost", "split_of"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Rule = Callable[[Ends], "Selection"]
 
-# Rows of a block. n = 8000, k = 100, Euclidean-ball: 30 products of 16 or 22 of 24 columns, in 1.37
-# and 1.20 s while products were whole; 18 of 32. On an H200 a product costs the same up to 32
-# columns and 1.7 times that beyond; with the vectors thrown in later, a block of 24 has 32.
-BLOCK = 24
-# Random vectors thrown in once the kept pairs are roughly known, and blocks waited for after it:
-# without them a multiplicity above the block's width is missed.
-INJECTED, PATIENCE = 8, 3
+# Blocks waited for after random vectors were thrown in: without them a multiplicity above the
+# block's width is missed.
+PATIENCE = 3
 ROUGHLY = 1e-3
 
 
@@ -71,6 +68,22 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Widths:
+    """Vectors of a block, and random ones added to it once the kept pairs are roughly known."""
+
+    block: int
+    injected: int
+
+    @classmethod
+    def of(cls, gram: Gram) -> Widths:
+        """Choose by what a product costs where B is multiplied."""
+        # Euclidean-ball, n = 8000, k = 100 on 2 cores: 30 products of 16 or 22 of 24 columns, in
+        # 1.37 and 1.20 s while products were whole; 18 of 32. On an H200 a product costs the same
+        # up to 32 columns, and 1.7 times that beyond.
+        return cls(24, 8) if on_cpu(gram.moments.row_means) else cls(28, 4)
+
+
+@dataclass(frozen=True)
 class Search:
     """The question put to a Krylov basis: the pairs that a rule keeps, and whether they are known.
 
@@ -78,6 +91,7 @@ class Search:
     ----------
     gram, rule, n_wanted, tol, max_products, callback
         As in `krylov_spectrum`.
+    widths : Widths
     """
 
     gram: Gram
@@ -86,6 +100,7 @@ class Search:
     tol: float
     max_products: int
     callback: Callable[[int, float], None] | None
+    widths: Widths
 
     def run(self, basis: KrylovBasis) -> tuple[Check, bool]:
         """Grow the basis until the kept pairs have converged, or the products are used up."""
@@ -100,8 +115,8 @@ class Search:
             if self.callback is not None:
                 self.callback(basis.n_products, check.worst)
             if check.worst < ROUGHLY and (injected is None or check.moved_since(injected)):
-                room = (capacity - BLOCK - 2 * self.n_wanted) // 2 - basis.width
-                basis.inject(min(INJECTED, room))
+                room = (capacity - self.widths.block - 2 * self.n_wanted) // 2 - basis.width
+                basis.inject(min(self.widths.injected, room))
                 injected = check
             elif self._done(check, last, injected):
                 return check, True
@@ -123,7 +138,7 @@ class Search:
         return check.settled and check.split == last.split and check.worst < 0.7 * self.tol
 
     def _first_check(self) -> int:
-        return max(2 * self.n_wanted, self.n_wanted + 6 * BLOCK)
+        return max(2 * self.n_wanted, self.n_wanted + 6 * self.widths.block)
 
     def _look(self, basis: KrylovBasis, step: int) -> Check:
         ritz = basis.ritz()
@@ -144,7 +159,7 @@ class Search:
     def _worth_keeping(self, check: Check, capacity: int) -> Indices:
         """Choose for a restart: what is kept, neighbours in proportion, a few at each end."""
         m, (top, bottom) = check.ritz.values.size, split_of(check.kept)
-        few = min(BLOCK // 2, (capacity - top - bottom) // 2)
+        few = min(self.widths.block // 2, (capacity - top - bottom) // 2)
         room, share = (capacity - top - bottom - 2 * few) // 3, top / max(1, top + bottom)
         top += few + int(room * share)
         bottom += few + int(room * (1 - share))
