@@ -1,0 +1,218 @@
+"""Dissimilarities made from nothing: the paper's two sets and two larger ones for benchmarks.
+
+Every function here returns the matrix D of **squared** dissimilarities, which is the paper's D:
+hand it to `neuc_mds(D, …, squared=True)`. Entries may be negative where the docstring says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import cdist
+from sklearn.utils import check_random_state
+
+from neucmds.arrays import row_blocks
+from neucmds.datasets.perturb import hop_distances
+from neucmds.errors import InputError
+
+__all__ = ["bray_curtis_gamma", "euclidean_ball", "random_hops", "random_simplex"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def random_simplex(
+    n: int = 1000, *, dim: int = 1000, as_printed: bool = False, random_state: Any = None
+) -> Floats:
+    """Squared dissimilarities of the Random-simplex set; negative entries are possible.
+
+    Paper: subsec:syn-data-gen. A tenth of the coordinates count positive, the others negative. All
+    but the last are uniform and nearly cancel out into a simplex; the last, ``0.3·i/n``, makes the
+    one large negative eigenvalue.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects; the paper has 1000.
+    dim : int
+        Number of coordinates; ``dim // 10`` of them count positive. The paper has 1000, whatever n
+        is.
+    as_printed : bool
+        False draws the set that the paper's tables come from (errata E11): positive coordinates
+        from U(0, √(1/100)), negative ones from U(0, √(0.05/899)) at dim = 1000. True follows the
+        text: U(0, 0.01) and U(0, √(0.5/899)), which makes every entry negative.
+    random_state : int, RandomState instance or None
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        D, on the squared scale.
+    """
+    _check_size(n)
+    if dim < 10:
+        raise InputError(f"dim is {dim}; a tenth of it counts positive, so pass at least 10.")
+    rng = check_random_state(random_state)
+    n_positive, n_negative = dim // 10, dim - dim // 10 - 1
+    if as_printed:
+        high_positive, high_negative = 1.0 / n_positive, np.sqrt(0.5 / n_negative)
+    else:  # errata E11: the square root, and 0.05 in place of 0.5
+        high_positive, high_negative = np.sqrt(1.0 / n_positive), np.sqrt(0.05 / n_negative)
+    points = np.empty((n, dim))
+    points[:, :n_positive] = rng.uniform(0.0, high_positive, (n, n_positive))
+    points[:, n_positive:-1] = rng.uniform(0.0, high_negative, (n, n_negative))
+    points[:, -1] = 0.3 * np.arange(1, n + 1) / n
+    signs = np.where(np.arange(dim) < n_positive, 1.0, -1.0)
+    return _signed_sq_dissimilarity(points, signs)
+
+
+def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) -> Floats:
+    """Squared distances between the surfaces of balls: the Euclidean-ball set.
+
+    Paper: subsec:syn-data-gen. Centres are uniform in a hypercube of edge 100. Balls get their
+    radius one after the other: U(0, 5) with probability 0.9, else 0.8 times the distance from the
+    centre to the closest other ball, where a ball without a radius yet counts as its centre. The
+    distance of two balls is the smallest distance between points of the one and of the other, so
+    balls that overlap are at distance 0 (none do at n = 1000; in a denser cube a late small ball
+    can reach into an early big one).
+
+    Parameters
+    ----------
+    n : int
+        Number of balls; the paper has 1000.
+    dim : int
+        Dimension of the hypercube; the paper has 10.
+    random_state : int, RandomState instance or None
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        D, on the squared scale.
+    """
+    _check_size(n)
+    rng = check_random_state(random_state)
+    centres = rng.uniform(0.0, 100.0, (n, dim))
+    big = rng.uniform(size=n) < 0.1
+    radii = _ball_radii(centres, big, rng.uniform(0.0, 5.0, n))
+
+    def squared_gap(rows: slice, cols: slice) -> Floats:
+        gap = cdist(centres[rows], centres[cols])
+        gap -= radii[rows, None]
+        gap -= radii[cols]
+        np.maximum(gap, 0.0, out=gap)
+        return np.square(gap, out=gap)
+
+    return _hollow_symmetric(n, squared_gap)
+
+
+def bray_curtis_gamma(
+    n: int = 1000, *, n_species: int = 50, shape: float = 0.3, random_state: Any = None
+) -> Floats:
+    """Squared Bray-Curtis dissimilarities of random abundance tables, as ecologists have them.
+
+    Abundances are Gamma(shape, 1) per species times a Gamma(2, 1) sampling effort per object. The
+    small shape makes tables sparse in effect, the uneven effort makes the dissimilarity far from
+    Euclidean.
+
+    Parameters
+    ----------
+    n, n_species : int
+        Rows and columns of the abundance table.
+    shape : float
+        Shape of the gamma law of abundances; smaller is sparser.
+    random_state : int, RandomState instance or None
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        D, on the squared scale.
+    """
+    _check_size(n)
+    rng = check_random_state(random_state)
+    table = rng.gamma(shape, size=(n, n_species)) * rng.gamma(2.0, size=(n, 1))
+
+    def squared_bray_curtis(rows: slice, cols: slice) -> Floats:
+        block = cdist(table[rows], table[cols], "braycurtis")
+        return np.square(block, out=block)
+
+    return _hollow_symmetric(n, squared_bray_curtis)
+
+
+def random_hops(
+    n: int = 1000, *, n_neighbors: int = 10, dim: int = 3, random_state: Any = None
+) -> Floats:
+    """Squared hop counts in the nearest-neighbour graph of uniform random points.
+
+    A graph metric of the kind of the paper's image rows (subsec:eva-pert-metric), at any size.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    n_neighbors : int
+        Neighbours per point; edges are undirected. Below about ln(n) the graph may fall apart,
+        which is reported as `InputError`.
+    dim : int
+        Dimension of the cube the points are drawn in.
+    random_state : int, RandomState instance or None
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        D, on the squared scale.
+    """
+    _check_size(n)
+    points = check_random_state(random_state).uniform(size=(n, dim))
+    hops = hop_distances(points, n_neighbors)
+    return np.square(hops, out=hops)
+
+
+def _check_size(n: int) -> None:
+    if n < 2:
+        raise InputError(f"n is {n}; a dissimilarity needs at least 2 objects.")
+
+
+def _ball_radii(centres: Floats, big: npt.NDArray[np.bool_], small_radii: Floats) -> Floats:
+    """Radii in the order of the balls; a ball not yet reached counts as its centre."""
+    radii = np.zeros(len(centres))
+    for i, is_big in enumerate(big):
+        if is_big:
+            gaps = cdist(centres[i : i + 1], centres)[0] - radii
+            gaps[i] = np.inf
+            radii[i] = 0.8 * max(gaps.min(), 0.0)  # a centre inside another ball: a point
+        else:
+            radii[i] = small_radii[i]
+    return radii
+
+
+def _signed_sq_dissimilarity(points: Floats, signs: Floats) -> Floats:
+    """Σ_a s_a (x_ia − x_ja)² for all pairs, from one matrix product."""
+    points -= points.mean(axis=0)  # leaves D as it is, keeps the cancellation below small
+    signed = points * signs
+    norms = np.einsum("ij,ij->i", points, signed)
+
+    def block(rows: slice, cols: slice) -> Floats:
+        out: Floats = signed[rows] @ points[cols].T
+        out *= -2.0
+        out += norms[rows, None]
+        out += norms[cols]
+        return out
+
+    return _hollow_symmetric(len(points), block)
+
+
+def _hollow_symmetric(n: int, block: Callable[[slice, slice], Floats]) -> Floats:
+    """Fill a symmetric matrix with zero diagonal from its upper blocks; no second n × n array."""
+    out = np.empty((n, n))
+    for rows in row_blocks(n, n):
+        right = slice(rows.start, n)
+        out[rows, right] = block(rows, right)
+        corner = np.triu(out[rows, rows], 1)
+        out[rows, rows] = corner + corner.T
+        out[rows.stop :, rows] = out[rows, rows.stop :].T
+    return out

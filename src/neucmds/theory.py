@@ -1,0 +1,308 @@
+"""What pure noise would give: the semicircle law, its STRESS, and where its spectrum ends.
+
+Paper: subsec:random, appendix:randommatrices. Errors here are ``Σ_dropped λ² + (Σ_dropped λ)²``,
+which is (C1 + C2)/4 (errata E6), of a random symmetric n × n matrix whose entries have variance σ²,
+in units of n²σ².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from sklearn.utils import check_random_state
+
+from neucmds.errors import InputError
+
+__all__ = [
+    "ClassicalError",
+    "NoiseBand",
+    "NoiseSplit",
+    "SimulatedErrors",
+    "classical_cut",
+    "classical_error",
+    "classical_error_small",
+    "neuc_cut",
+    "neuc_error",
+    "neuc_error_large",
+    "neuc_error_small",
+    "noise_edge",
+    "simulate_errors",
+    "suggest_k",
+]
+
+# 99 % point of the Tracy-Widom law for real symmetric matrices: pure noise sends its largest
+# eigenvalue past the edge plus this many fluctuation lengths once in a hundred draws.
+TRACY_WIDOM_99 = 2.0234
+
+
+@dataclass(frozen=True)
+class ClassicalError:
+    """Error of classical MDS on noise, ``constant + linear · n``, in units of n²σ²."""
+
+    constant: float
+    linear: float
+
+    def at(self, n: int) -> float:
+        """Value at matrix size n."""
+        return self.constant + self.linear * n
+
+
+@dataclass(frozen=True)
+class SimulatedErrors:
+    """Errors measured on one random matrix, in units of n²σ²."""
+
+    n: int
+    k: int
+    classical: float
+    neuc: float
+
+
+@dataclass(frozen=True)
+class NoiseBand:
+    """Where the eigenvalues of B = −½CDC lie if D is noise around a constant."""
+
+    centre: float
+    radius: float
+    margin: float
+
+    @property
+    def lower(self) -> float:
+        """Lower end, the allowance for chance included."""
+        return self.centre - self.radius - self.margin
+
+    @property
+    def upper(self) -> float:
+        """Upper end, the allowance for chance included."""
+        return self.centre + self.radius + self.margin
+
+
+@dataclass(frozen=True)
+class NoiseSplit:
+    """Eigenvalues that noise does not explain, counted on either side of the band left over."""
+
+    certain: tuple[int, int]
+    signature: tuple[int, int]
+    band: NoiseBand
+    complete: bool
+
+    @property
+    def k(self) -> int:
+        """Suggested number of components."""
+        return sum(self.signature)
+
+
+def _root(r: float) -> float:
+    return float(np.sqrt(max(r * (1 - r / 4), 0.0)))
+
+
+def _tail(r: float) -> float:
+    """Share of a semicircle's mass within r of its upper end, ends at ±2. Paper: cmdschooser."""
+    x = 1 - r / 2
+    return 0.5 - (float(np.arcsin(x)) + x * _root(r)) / np.pi
+
+
+def _below(r: float) -> float:
+    """Second moment of a semicircle up to 2 − r. Paper: cmdserror."""
+    x = 1 - r / 2
+    return 0.5 + (float(np.arcsin(x)) + x * (1 - 2 * r + r * r / 2) * _root(r)) / np.pi
+
+
+def _check_share(c: float) -> None:
+    if not 0.0 <= c <= 1.0:
+        raise InputError(f"c is {c}; pass the share of eigenvalues kept, k/n, between 0 and 1.")
+
+
+def classical_cut(c: float) -> float:
+    """Depth r at which classical MDS cuts the spectrum when it keeps the share c = k/n.
+
+    Kept are the eigenvalues above (2 − r)σ√n. Classical MDS keeps only positive ones, so r stays 2
+    from c = ½ on. Paper: cmdschooser.
+    """
+    _check_share(c)
+    return 2.0 if c >= 0.5 else float(brentq(lambda r: _tail(r) - c, 0.0, 2.0, xtol=1e-15))
+
+
+def neuc_cut(c: float) -> float:
+    """Depth r at which Neuc-MDS cuts both ends of the spectrum when it keeps the share c = k/n.
+
+    Kept are the eigenvalues beyond ±(2 − r)σ√n. Paper: neucmdschooser.
+    """
+    _check_share(c)
+    return float(brentq(lambda r: 2.0 * _tail(r) - c, 0.0, 2.0, xtol=1e-15))
+
+
+def classical_error(c: float) -> ClassicalError:
+    """Error of classical MDS on noise, keeping the share c = k/n of the eigenvalues.
+
+    Paper: cmdserror, tab:randommatrixerrors1. Grows with n; from c = ½ on it stays at 0.5 +
+    0.1801·n.
+    """
+    r = classical_cut(c)
+    linear = 16.0 / (9.0 * np.pi**2) * (r * (1 - r / 4)) ** 3
+    return ClassicalError(constant=float(_below(r)), linear=float(linear))
+
+
+def neuc_error(c: float) -> float:
+    """Error of Neuc-MDS on noise, keeping the share c = k/n of the eigenvalues.
+
+    Paper: neucmdserror, tab:randommatrixerrors1, tab:randommatrixerrors2. Does not grow with n.
+    """
+    return float(2.0 * _below(neuc_cut(c)) - 1.0)
+
+
+def classical_error_small(k: int, n: int) -> float:
+    """Error of classical MDS for k ≪ n, in units of n²σ². Paper: thm:rnd-matrix-compare (1)."""
+    return 1.0 + 4.0 * k * k / n - 4.0 * k / n
+
+
+def neuc_error_small(k: int, n: int) -> float:
+    """Error of Neuc-MDS for k ≪ n, in units of n²σ². Paper: thm:rnd-matrix-compare (1)."""
+    return 1.0 - 4.0 * k / n
+
+
+def neuc_error_large(c: float) -> float:
+    """Error of Neuc-MDS for c = k/n → 1, in units of n²σ²: (π²/12)(1 − c)³.
+
+    Paper: appendix:randommatrices, proof of thm:rnd-matrix-compare (2).
+    """
+    _check_share(c)
+    return float(np.pi**2 / 12.0 * (1.0 - c) ** 3)
+
+
+def simulate_errors(n: int, k: int, *, random_state: Any = None) -> SimulatedErrors:
+    """Draw one random symmetric matrix and measure both errors of thm:rnd-matrix-compare on it.
+
+    Classical MDS keeps the k largest positive eigenvalues, Neuc-MDS the best of all splits of k
+    into largest and smallest (thm:selection).
+
+    Parameters
+    ----------
+    n, k : int
+        Size of the matrix, eigenvalues kept.
+    random_state : int, RandomState instance or None
+        Source of randomness.
+    """
+    if not 0 <= k <= n:
+        raise InputError(f"k is {k}; a matrix of size {n} has 0 to {n} eigenvalues to keep.")
+    rng = check_random_state(random_state)
+    upper = np.triu(rng.standard_normal((n, n)))
+    upper += np.triu(upper, 1).T
+    lam = np.linalg.eigvalsh(upper)  # ascending, σ = 1
+    positive = min(k, int((lam > 0).sum()))
+    dropped = lam[: n - positive]
+    classical = float((dropped**2).sum() + dropped.sum() ** 2)
+    sums = np.concatenate([[0.0], np.cumsum(lam)])
+    squares = np.concatenate([[0.0], np.cumsum(lam**2)])
+    low = np.arange(k + 1)  # smallest kept; dropped are lam[low : low + n - k]
+    errors = squares[low + n - k] - squares[low] + (sums[low + n - k] - sums[low]) ** 2
+    return SimulatedErrors(n=n, k=k, classical=classical / n**2, neuc=float(errors.min()) / n**2)
+
+
+def noise_edge(
+    n: int, *, trace: float, frobenius_sq: float, outliers: npt.ArrayLike = ()
+) -> NoiseBand:
+    """Where the spectrum of B would end if its D were noise of the same mean and size.
+
+    Let D be hollow and symmetric, its off-diagonal entries independent with mean μ and standard
+    deviation σ: D = μ(11ᵀ − I) + σW. Then, as C1 = 0,
+
+        B = −½CDC = (μ/2)·C − (σ/2)·CWC,
+
+    a semicircle of radius 2·(σ/2)·√n = σ√n around μ/2 on the n − 1 directions other than the
+    constant one, whose eigenvalue is 0. Both numbers follow from sums over the m = n − 1
+    eigenvalues: their mean is the centre, and their variance a quarter of the radius squared. No
+    spectrum and no μ, σ are needed.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects.
+    trace, frobenius_sq : float
+        Sum and sum of squares of all eigenvalues of B.
+    outliers : array-like
+        Eigenvalues already known not to be noise; they are taken out of both sums.
+
+    Returns
+    -------
+    NoiseBand
+        Centre, radius, and a margin for chance (the 99 % point of the Tracy-Widom law on either
+        side) and for rounding.
+    """
+    found = np.asarray(outliers, dtype=np.float64)
+    left = n - 1 - found.size
+    if left <= 0:
+        return NoiseBand(centre=0.0, radius=0.0, margin=_rounding(n, frobenius_sq))
+    centre = (trace - float(found.sum())) / left
+    variance = (frobenius_sq - float((found**2).sum())) / left - centre**2
+    radius = 2.0 * np.sqrt(max(variance, 0.0))
+    chance = radius * TRACY_WIDOM_99 / (2.0 * left ** (2.0 / 3.0))
+    return NoiseBand(centre, float(radius), float(chance) + _rounding(n, frobenius_sq))
+
+
+def suggest_k(
+    values: npt.ArrayLike,
+    *,
+    n: int | None = None,
+    trace: float | None = None,
+    frobenius_sq: float | None = None,
+) -> NoiseSplit:
+    """Count the eigenvalues of B that noise does not explain, on either side.
+
+    Starts from the band that the whole of B would have as noise (`noise_edge`), takes out what lies
+    beyond it, estimates the band again from what is left, and repeats until nothing more is found.
+    Structure thus does not hide itself by inflating the noise level.
+
+    The counts say what stands out, not what minimises STRESS. `certain` is the first pass: more
+    than even noise as large as the whole of B would do. `signature` is the last; if it is several
+    times `certain`, the spectrum falls off without an edge, as it does for graph distances (1000
+    objects: 3 certain, 546 in the end), and k is a matter of how much STRESS one can afford.
+
+    Parameters
+    ----------
+    values : array-like
+        Eigenvalues of B: all, or some from both ends. Those that are zero up to rounding, the
+        constant vector's among them (errata E3), are never counted.
+    n : int, optional
+        Number of objects; needed if `values` is not the whole spectrum.
+    trace, frobenius_sq : float, optional
+        Sum and sum of squares of all eigenvalues; needed likewise.
+
+    Returns
+    -------
+    NoiseSplit
+        Counts (p, q) above and below the noise, the band left over, and `complete`: False if all of
+        a partial list of values lie beyond the edge, so that there may be more.
+    """
+    lam = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    if n is None or trace is None or frobenius_sq is None:
+        if n not in (None, lam.size):
+            raise InputError(f"{lam.size} of {n} eigenvalues: pass trace and frobenius_sq as well.")
+        n, trace, frobenius_sq = lam.size, float(lam.sum()), float((lam**2).sum())
+    partial = lam.size < n - 1
+    lam = lam[np.abs(lam) > _rounding(n, frobenius_sq)]
+    band = noise_edge(n, trace=trace, frobenius_sq=frobenius_sq)
+    certain = _beyond(lam, band)
+    counts, previous = certain, (0, 0)
+    while counts != previous:
+        previous = counts
+        found = np.concatenate([lam[: counts[1]], lam[lam.size - counts[0] :]])
+        band = noise_edge(n, trace=trace, frobenius_sq=frobenius_sq, outliers=found)
+        p, q = _beyond(lam, band)
+        counts = max(p, counts[0]), max(q, counts[1])
+        if sum(counts) >= lam.size:
+            break
+    return NoiseSplit(certain, counts, band, complete=not partial or sum(counts) < lam.size)
+
+
+def _beyond(lam: npt.NDArray[np.float64], band: NoiseBand) -> tuple[int, int]:
+    """How many of the ascending eigenvalues lie above and below the band."""
+    return int((lam > band.upper).sum()), int((lam < band.lower).sum())
+
+
+def _rounding(n: int, frobenius_sq: float) -> float:
+    """Eigenvalues of B below this cannot be told from zero."""
+    return float(n * np.finfo(np.float64).eps * np.sqrt(frobenius_sq))

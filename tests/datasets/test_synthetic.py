@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from neucmds.datasets import bray_curtis_gamma, euclidean_ball, random_hops, random_simplex
+from neucmds.errors import InputError
+
+GENERATORS = [random_simplex, euclidean_ball, bray_curtis_gamma, random_hops]
+
+
+@pytest.mark.parametrize("generate", GENERATORS)
+def test_result_is_symmetric_hollow_and_repeats_with_its_seed(generate):
+    first = generate(300, random_state=3)
+    assert first.shape == (300, 300)
+    assert first.dtype == np.float64
+    np.testing.assert_array_equal(first, first.T)
+    assert not np.diag(first).any()
+    np.testing.assert_array_equal(first, generate(300, random_state=3))
+    assert (first != generate(300, random_state=4)).any()
+
+
+@pytest.mark.parametrize("generate", [random_simplex, euclidean_ball, bray_curtis_gamma])
+def test_block_size_does_not_change_the_result(generate, monkeypatch):
+    whole = generate(150, random_state=0)
+    from neucmds import arrays
+    from neucmds.datasets import synthetic
+
+    monkeypatch.setattr(synthetic, "row_blocks", lambda n, m: arrays.row_blocks(n, m, 7 * m))
+    np.testing.assert_allclose(generate(150, random_state=0), whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("generate", GENERATORS)
+def test_one_object_is_refused(generate):
+    with pytest.raises(InputError, match="n is 1"):
+        generate(1)
+
+
+# tab:evaluation-1-all, norms in its units (errata E9), and negatives kept in tab:evaluation-2-all
+@pytest.mark.parametrize(
+    ("generate", "unit", "published", "negatives"),
+    [
+        (random_simplex, 1.0, [28.376, 17.760, 3.433, 1.392], [8, 1]),
+        (euclidean_ball, 1e5, [19.229, 13.154, 3.346, 3.676], [90, 87]),
+    ],
+)
+def test_published_row_comes_out_with_another_seed(generate, unit, published, negatives, norms):
+    values, kept = norms(generate(random_state=0))
+    np.testing.assert_allclose(np.array(values) / unit, published, rtol=0.05)
+    np.testing.assert_allclose(kept, negatives, atol=1)
+
+
+def test_random_simplex_as_printed_has_only_negative_entries():
+    printed = random_simplex(200, as_printed=True, random_state=0)
+    meant = random_simplex(200, random_state=0)
+    upper = np.triu_indices(200, 1)
+    assert (printed[upper] < 0).all()
+    assert (meant[upper] > 0).mean() > 0.9
+
+
+def test_random_simplex_matches_its_definition():
+    # the last coordinate alone: the other 999 are bounded by their ranges
+    d = random_simplex(60, random_state=1)
+    i, j = np.indices(d.shape)
+    plain = d + (0.3 * (i - j) / 60) ** 2
+    off = ~np.eye(60, dtype=bool)
+    slope = np.polyfit(((i - j)[off] / 60.0) ** 2, d[off], 1)[0]
+    assert slope == pytest.approx(-0.09, rel=0.2)
+    assert plain[off].mean() == pytest.approx(100 * 0.01 / 6 - 899 * (0.05 / 899) / 6, rel=0.02)
+
+
+def test_balls_violate_the_triangle_inequality():
+    d = np.sqrt(euclidean_ball(300, random_state=0))
+    detour = (d[:, :, None] + d[None, :, :]).min(axis=1)
+    assert (d > detour + 1e-9).any()
+
+
+def test_overlapping_balls_are_at_distance_zero():
+    d = euclidean_ball(400, dim=2, random_state=0)
+    touching = (d[np.triu_indices(400, 1)] == 0).sum()
+    assert touching > 0
+    assert (d >= 0).all()
+
+
+def test_bray_curtis_lies_between_zero_and_one_and_is_not_euclidean(spectrum):
+    d = bray_curtis_gamma(200, random_state=0)
+    assert d[np.triu_indices(200, 1)].min() > 0
+    assert d.max() <= 1.0
+    lam, _ = spectrum(d)
+    assert lam[0] < -0.01 * lam[-1]
+
+
+def test_hops_are_squares_of_whole_numbers():
+    hops = np.sqrt(random_hops(200, random_state=0))
+    np.testing.assert_array_equal(hops, np.round(hops))
+    assert hops.max() > 2
