@@ -7,10 +7,13 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from neucmds.arrays import Array, asarray_like, namespace, to_numpy
 
-__all__ = ["LeastSquaresPlacement", "LinearPlacement", "Placement"]
+__all__ = ["LeastSquaresPlacement", "LinearPlacement", "Placement", "secular_minimum"]
+
+Floats = npt.NDArray[np.float64]
 
 
 class Placement(Protocol):
@@ -44,10 +47,12 @@ class LinearPlacement:
 
 @dataclass(frozen=True)
 class LeastSquaresPlacement:
-    """The x that minimises Σ_j (δ_j − b_j − (x − x_j)ᵀA(x − x_j))² + 4Σ_a r_a x_a², for many at once.
+    """Least squares: minimise Σ_j (δ_j − b_j − (x − x_j)ᵀA(x − x_j))² + 4Σ_a r_a x_a² over x.
 
-    Gauss–Newton with step halving. With X centered, everything it needs of δ is its sum and Xᵀδ,
-    so an iteration costs O(k²) an object, however many objects were fitted.
+    The global minimum, by one secular equation an object. With X centered, y = Ax and a W that has
+    Wᵀ(XᵀX + R)W = I and WᵀAW = Diag(m), y = Wz turns the objective into
+    4|z|² + 4p·z − 2tc + nc² with c = Σ m z²: a quadratic and a convex function of another. Hence
+    z = −p/(2 − e·m) where e = t − nc solves a monotone equation on the interval of 2 − e·m > 0.
 
     Parameters
     ----------
@@ -65,86 +70,99 @@ class LeastSquaresPlacement:
     signs: Array
     offsets: Array | None = None
     ridge: Array | None = None
-    max_iter: int = 50
 
     def place(self, sq_dissimilarity: Array) -> Array:
-        """Start from the linear solution and descend until no object moves."""
-        xp = namespace(self.coordinates)
-        form = self._form(sq_dissimilarity)
-        position = -0.5 * (form.pull @ form.inverse) * form.signs[None, :]
-        value = form.value(position)
-        for _ in range(self.max_iter):
-            moved, lower = form.shortened(position, form.gauss_newton(position), value)
-            done = bool(xp.all(value - lower <= 1e-12 * xp.abs(value)))
-            position, value = moved, lower
-            if done:
-                break
-        return xp.astype(position, sq_dissimilarity.dtype, copy=False)
-
-    def _form(self, sq_dissimilarity: Array) -> _PlacementForm:
-        # ρ_j = d_j − c + 2y·x_j with d = δ − b − diag(XAXᵀ), y = Ax and c = xᵀAx
-        xp = namespace(self.coordinates)
-        x = xp.astype(self.coordinates, xp.float64, copy=False)
-        a = xp.astype(self.signs, xp.float64, copy=False)
-        shift = (x * x) @ a
-        if self.offsets is not None:
-            shift = shift + xp.astype(self.offsets, xp.float64, copy=False)
+        """Two products with n×k matrices, then O(k) an object and iteration."""
         delta = sq_dissimilarity
-        # Xᵀ(δ − shift) in two products: the block itself is only read, never copied.
-        pull = xp.astype(delta @ xp.astype(x, delta.dtype, copy=False), xp.float64, copy=False)
-        total = xp.sum(delta, axis=1, dtype=xp.float64) - xp.sum(shift)
-        inner = xp.matrix_transpose(x) @ x
-        if self.ridge is not None:
-            inner = inner + asarray_like(np.diag(to_numpy(self.ridge)), x)
-        return _PlacementForm(inner, pull - (shift @ x)[None, :], total, int(x.shape[0]), a)
+        xp = namespace(delta)
+        x, to_y, m, shift = self._parts
+        # Wᵀ Xᵀ (δ − shift) and the sum of δ − shift: the block is read, never copied.
+        p = delta @ asarray_like(x @ to_y, delta)
+        p = xp.astype(p, xp.float64, copy=False) - asarray_like(shift @ x @ to_y, p, xp.float64)
+        t = xp.sum(delta, axis=1, dtype=xp.float64) - float(shift.sum())
+        m_here = asarray_like(m, p)
+        z = secular_minimum(p, t, m_here, int(x.shape[0]))
+        position = z @ asarray_like((self._signs[:, None] * to_y).T, z)
+        return xp.astype(position, delta.dtype, copy=False)
 
-
-@dataclass(frozen=True)
-class _PlacementForm:
-    """Σ_j ρ_j² up to a constant, and its Gauss–Newton step, for a block of objects."""
-
-    inner: Array
-    pull: Array
-    total: Array
-    n: int
-    signs: Array
+    @property
+    def _signs(self) -> Floats:
+        return to_numpy(self.signs).astype(np.float64)
 
     @cached_property
-    def inverse(self) -> Array:
-        s = to_numpy(self.inner)
-        s = s + np.eye(s.shape[0]) * 1e-12 * np.trace(s)
-        return asarray_like(np.linalg.inv(s), self.inner)
+    def _parts(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return X, W, m and b + diag(XAXᵀ), in NumPy float64: they are small."""
+        x, a = to_numpy(self.coordinates).astype(np.float64), self._signs
+        shift = (x * x) @ a
+        if self.offsets is not None:
+            shift = shift + to_numpy(self.offsets)
+        inner = x.T @ x
+        if self.ridge is not None:
+            inner = inner + np.diag(to_numpy(self.ridge))
+        # A column that has all but vanished must not be divided by.
+        inner = inner + np.eye(a.size) * 1e-12 * np.trace(inner)
+        lengths, axes = np.linalg.eigh(inner)
+        root = axes / np.sqrt(np.maximum(lengths, np.finfo(np.float64).tiny))
+        m, rotation = np.linalg.eigh(root.T @ (a[:, None] * root))
+        return x, root @ rotation, m, shift
 
-    def value(self, position: Array) -> Array:
-        xp = namespace(position)
-        y = position * self.signs[None, :]
-        c = xp.vecdot(y, position)
-        linear = 4 * xp.vecdot(y, self.pull) - 2 * c * self.total
-        return linear + self.n * c * c + 4 * xp.vecdot(y @ self.inner, y)
 
-    def gauss_newton(self, position: Array) -> Array:
-        """Solve 4A(S + n·xxᵀ)A·step = −∇/2 for every object, by Sherman–Morrison."""
-        xp = namespace(position)
-        y = position * self.signs[None, :]
-        errors = self.total - self.n * xp.vecdot(y, position)
-        # the gradient of ½Σρ² is 2A(Σ_j ρ_j x_j − x Σ_j ρ_j); both A's cancel against the system's
-        weighted = self.pull + 2 * (y @ self.inner)
-        right = -0.5 * (weighted - errors[:, None] * position)
-        z, u = right @ self.inverse, position @ self.inverse
-        share = self.n * xp.vecdot(position, z) / (1 + self.n * xp.vecdot(position, u))
-        return (z - share[:, None] * u) * self.signs[None, :]
+def secular_minimum(p: Array, t: Array, m: Array, n: int, max_iter: int = 100) -> Array:
+    """Minimise 4|z|² + 4p·z − 2tc + nc² with c = Σ_a m_a z_a², for every row of p and entry of t.
 
-    def shortened(self, position: Array, step: Array, value: Array) -> tuple[Array, Array]:
-        """Halve every object's step until its value does not rise by more than rounding."""
-        xp = namespace(position)
-        length = xp.ones_like(value)
-        slack = 1e-14 * xp.abs(value)
-        for _ in range(30):
-            moved = position + length[:, None] * step
-            lower = self.value(moved)
-            rises = lower > value + slack
-            if not bool(xp.any(rises)):
-                break
-            length = xp.where(rises, length / 2, length)
-        keep = (lower <= value)[:, None]
-        return xp.where(keep, moved, position), xp.minimum(lower, value)
+    Newton's method, kept within a bracket, on h(e) = t − nΣ m p²/(2 − em)² − e. It falls by 1 or
+    more wherever e rises by 1, so the root lies between 0 and h(0).
+    """
+    xp = namespace(p)
+    if p.shape[1] == 0:
+        return p
+    e = xp.zeros_like(t)
+    h0, _ = _secular(e, p, t, m, n)
+    lowest, highest = _pole_free(m)
+    lo, hi = xp.clip(h0, min=lowest, max=0.0), xp.clip(h0, min=0.0, max=highest)
+    h, fall = _secular(e, p, t, m, n)
+    for _ in range(max_iter):
+        moved = e + h / fall
+        moved = xp.where((moved >= lo) & (moved <= hi), moved, 0.5 * (lo + hi))
+        done = bool(xp.all(xp.abs(moved - e) <= 1e-13 * xp.abs(h0)))
+        e = moved
+        h, fall = _secular(e, p, t, m, n)
+        lo, hi = xp.where(h > 0, e, lo), xp.where(h > 0, hi, e)
+        if done:
+            break
+    z = -p / (2 - e[:, None] * m[None, :])
+    # Where p has nothing along the extreme m, the root is beyond the pole and z gets there alone.
+    short = xp.abs(h) > 1e-6 * xp.abs(h0)
+    return _lifted(z, xp.where(short, h, xp.zeros_like(h)), m, n) if bool(xp.any(short)) else z
+
+
+def _secular(e: Array, p: Array, t: Array, m: Array, n: int) -> tuple[Array, Array]:
+    """Return h(e) and −h′(e)."""
+    xp = namespace(p)
+    r = 1 / (2 - e[:, None] * m[None, :])
+    q = m[None, :] * (p * r) ** 2
+    return t - n * xp.sum(q, axis=1) - e, 1 + 2 * n * xp.sum(m[None, :] * q * r, axis=1)
+
+
+def _pole_free(m: Array) -> tuple[float, float]:
+    """Return the ends of the interval on which 2 − e·m > 0 for every m, a hair within."""
+    lowest, highest = float(to_numpy(m).min()), float(to_numpy(m).max())
+    within = 2 * (1 - 1e-12)
+    return (
+        within / lowest if lowest < 0 else -np.inf,
+        within / highest if highest > 0 else np.inf,
+    )
+
+
+def _lifted(z: Array, missing: Array, m: Array, n: int) -> Array:
+    """Lengthen z along the extreme m until nΣmz² has grown by what is missing."""
+    xp = namespace(z)
+    sizes = to_numpy(m)
+    for extreme, sign in ((int(sizes.argmax()), 1.0), (int(sizes.argmin()), -1.0)):
+        if sign * sizes[extreme] <= 0:
+            continue
+        along = asarray_like(np.arange(sizes.size) == extreme, z)[None, :]
+        growth = xp.clip(sign * missing, min=0.0) / (n * abs(float(sizes[extreme])))
+        longer = xp.sqrt(z * z + growth[:, None] * along)
+        z = xp.where((along > 0) & (growth[:, None] > 0), xp.where(z < 0, -longer, longer), z)
+    return z

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -175,8 +176,8 @@ def _candidates(
     # Refined landmarks have no misfit but noise: they sit where least squares would place them.
     take_off = (False, True) if method == "refined" else (True, False)
     ridges = (0.1, *(g for g in RIDGES if g != 0.1))
-    for signature, off, g in itertools.product(signatures, take_off, ridges):
-        yield Recipe(g, off, signature)
+    for wanted, off, g in itertools.product(signatures, take_off, ridges):
+        yield Recipe(g, off, wanted)
 
 
 def _held_out_stress(
@@ -189,7 +190,9 @@ def _held_out_stress(
     kept = np.setdiff1d(np.arange(d.shape[0]), held)
     known, measured, truth = (d[np.ix_(*ids)] for ids in ((kept, kept), (held, kept), (held, held)))
     with _quiet():
-        fits = {n: _embed(known, n, method, **settings) for n in {c.n_components for c in candidates}}
+        fits = {
+            n: _embed(known, n, method, **settings) for n in {c.n_components for c in candidates}
+        }
     stress = []
     for recipe in candidates:
         fit = fits[recipe.n_components]
@@ -199,10 +202,10 @@ def _held_out_stress(
     return np.asarray(stress)
 
 
-class _quiet(warnings.catch_warnings):  # noqa: N801
+@contextmanager
+def _quiet() -> Iterator[None]:
     """Embeddings of folds are tools, not results: what is odd about them is nobody's concern."""
-
-    def __enter__(self) -> None:
-        super().__enter__()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", FewerComponentsWarning)
+        yield
