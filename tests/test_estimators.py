@@ -11,7 +11,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from neucmds import NeucMDS, neuc_mds
 
 
-@parametrize_with_checks([NeucMDS(), NeucMDS(metric="cityblock")])
+@parametrize_with_checks(
+    [
+        NeucMDS(method=method, metric=metric)
+        for method in ("neuc+", "exact", "refined")
+        for metric in ("precomputed", "cityblock")
+    ]
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

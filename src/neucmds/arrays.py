@@ -12,6 +12,7 @@ import numpy.typing as npt
 __all__ = [
     "Array",
     "asarray_like",
+    "device",
     "empty_like",
     "eps",
     "is_array",
@@ -33,6 +34,11 @@ BLOCK_ELEMENTS = 2**21
 def namespace(*arrays: Array) -> Any:
     """Return the array-API namespace shared by all arrays (NumPy's, torch's, CuPy's, dask's)."""
     return compat.array_namespace(*arrays)
+
+
+def device(array: Array) -> Any:
+    """Return the device that an array lies on."""
+    return compat.device(array)
 
 
 def is_array(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Coordinates and signature: what a selection of eigenpairs becomes, as one immutable value."""
+"""The result: coordinates with a signature, as one immutable value."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds.errors import InputError
 from neucmds.geometry import sq_dissimilarities
-from neucmds.gram import Gram
-from neucmds.placement import LeastSquaresPlacement, LinearPlacement, Placement
-from neucmds.refine import Refined
-from neucmds.selection import Components, Selection, neuc_plus
-from neucmds.spectrum import Spectrum
-from neucmds.stress import StressTerms, kept_vectors, stress_terms
+from neucmds.placement import Placement
+from neucmds.stress import StressTerms
 
-__all__ = ["Embedding", "diagonalize", "embed", "embed_refined"]
+__all__ = ["Embedding"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,8 @@ class Embedding:
     weights : array of shape (k,)
         λ̃: the signed squared length of each coordinate column.
     stress_terms : tuple of three floats
-        C1, C2 and C3 (thm:stress-decomp); their sum is the exact STRESS.
+        C1, C2 and C3 (thm:stress-decomp); their sum is the exact STRESS. A weighted STRESS has no
+        such terms: it stands first, beside two zeros.
     sq_norm : float
         ‖D‖²_F on the squared scale, which normalises STRESS.
     method : str
@@ -183,120 +179,3 @@ def _checked_new(delta: Array, embedding: Embedding) -> Array:
             "was on unsquared dissimilarities (squared=False)."
         )
     return delta
-
-
-def embed(
-    gram: Gram,
-    spectrum: Spectrum,
-    selection: Selection,
-    *,
-    method: str,
-    requested: int,
-    squared: bool = False,
-    labels: tuple[str, ...] | None = None,
-) -> Embedding:
-    """Turn kept pairs and their core M into coordinates, by one rule for all methods.
-
-    M = V Diag(μ) Vᵀ, coordinates U_W V √|μ|, signs sign(μ). Indefiniteness is explicit: no square
-    root of a negative number is ever taken.
-    """
-    u = kept_vectors(spectrum, selection)
-    weights, rotation = diagonalize(selection.core)
-    lam = spectrum.ends.values[selection.kept]
-    scale = np.sqrt(np.abs(weights))
-    to_coordinates = asarray_like(rotation * scale, u)
-    coordinates = u @ to_coordinates
-    projector = u @ asarray_like((rotation * scale) / lam[:, None], u)
-    flips = column_signs(coordinates)
-    xp = namespace(u)
-    by_size = np.argsort(-np.abs(lam), kind="stable")
-    residuals = to_numpy(spectrum.residuals)[selection.kept][by_size]
-
-    def cast(array: Array) -> Array:
-        return xp.astype(array, gram.dtype, copy=False)
-
-    return Embedding(
-        coordinates=cast(coordinates * flips),
-        signs=asarray_like(np.sign(weights), coordinates, dtype=gram.dtype),
-        eigenvalues=asarray_like(lam[by_size], coordinates),
-        weights=asarray_like(weights, coordinates),
-        stress_terms=stress_terms(spectrum, gram.diagonal(), selection),
-        sq_norm=gram.moments.sq_norm,
-        method=method,
-        requested=requested,
-        squared=squared,
-        labels=labels,
-        placement=LinearPlacement(cast(gram.moments.row_means), cast(projector * flips)),
-        residuals=asarray_like(residuals, coordinates),
-        converged=spectrum.converged,
-        solver=spectrum.solver,
-    )
-
-
-def embed_refined(
-    gram: Gram,
-    spectrum: Spectrum,
-    refined: Refined,
-    *,
-    method: str,
-    requested: int,
-    squared: bool = False,
-    labels: tuple[str, ...] | None = None,
-) -> Embedding:
-    """Wrap free coordinates; new objects are placed by least squares among them."""
-    xp = gram.xp
-    coordinates = refined.coordinates * column_signs(refined.coordinates)
-    kept = neuc_plus(spectrum.ends, Components(requested)).kept
-    lam = spectrum.ends.values[kept]
-    by_size = np.argsort(-np.abs(lam), kind="stable")
-    coordinates = xp.astype(coordinates, gram.dtype, copy=False)
-    signs = asarray_like(np.sign(refined.weights), coordinates)
-    return Embedding(
-        coordinates=coordinates,
-        signs=signs,
-        eigenvalues=asarray_like(lam[by_size], coordinates, dtype=xp.float64),
-        weights=asarray_like(refined.weights, coordinates, dtype=xp.float64),
-        stress_terms=refined.stress_terms,
-        sq_norm=gram.moments.sq_norm,
-        method=method,
-        requested=requested,
-        squared=squared,
-        labels=labels,
-        placement=LeastSquaresPlacement(coordinates, signs),
-        residuals=asarray_like(to_numpy(spectrum.residuals)[kept][by_size], coordinates),
-        converged=spectrum.converged and refined.converged,
-        solver=spectrum.solver,
-        history=refined.history,
-    )
-
-
-def diagonalize(
-    core: npt.NDArray[np.float64],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Eigenvalues μ of M, largest magnitude first and zeros left out, and their vectors V."""
-    if core.ndim == 1:
-        mu, vectors = core, np.eye(core.size)
-    else:
-        mu, vectors = np.linalg.eigh((core + core.T) / 2)
-    order = np.argsort(-np.abs(mu), kind="stable")
-    largest = float(np.max(np.abs(mu), initial=0.0))
-    order = order[np.abs(mu[order]) > largest * np.finfo(np.float64).eps]
-    return mu[order], vectors[:, order]
-
-
-def column_signs(columns: Array) -> Array:
-    """Return ±1 for each column: the sign that makes its first largest entry positive.
-
-    Entries within 1e-6 of the largest count as largest, so that rounding cannot choose between
-    two of equal size.
-    """
-    xp = namespace(columns)
-    if columns.shape[1] == 0:
-        return xp.ones((0,), dtype=columns.dtype)
-    size = xp.abs(columns)
-    largest = xp.max(size, axis=0, keepdims=True)
-    near = xp.astype(size >= (1 - 1e-6) * largest, xp.int64)
-    first = xp.argmax(near, axis=0, keepdims=True)
-    row_ids = asarray_like(np.arange(columns.shape[0]), columns, dtype=first.dtype)
-    leading = xp.sum(xp.where(row_ids[:, None] == first, columns, xp.zeros_like(columns)), axis=0)
-    return xp.where(leading < 0, -xp.ones_like(leading), xp.ones_like(leading))

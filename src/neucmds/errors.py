@@ -9,6 +9,7 @@ __all__ = [
     "InputError",
     "NeucmdsError",
     "NonEuclideanWarning",
+    "OverfitWarning",
 ]
 
 
@@ -34,3 +35,7 @@ class FewerComponentsWarning(UserWarning):
 
 class NonEuclideanWarning(FewerComponentsWarning):
     """The method keeps only positive eigenvalues, and the data do not have as many as asked for."""
+
+
+class OverfitWarning(UserWarning):
+    """A smaller model predicts held-out entries better than the one asked for, and is used."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import pairwise_distances
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds.arrays import Array, is_array, is_numpy
 from neucmds.embedding import Embedding
-from neucmds.pipeline import neuc_mds
+from neucmds.pipeline import DEFAULT_METHOD, neuc_mds
 
 __all__ = ["NeucMDS"]
 
@@ -22,8 +22,9 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ----------
     n_components : int or (int, int), default=2
         Number of coordinates, or a pair (p, q) of positive and negative ones.
-    method : {"classical", "lower", "neuc", "neuc+"}, default="neuc+"
-        How the eigenpairs and their weights are chosen.
+    method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
+        The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
+        eigenvectors, "refined" sets the coordinates free.
     metric : str or callable, default="precomputed"
         "precomputed": X is the dissimilarity matrix. Otherwise X holds features, and the metric is
         one that `sklearn.metrics.pairwise_distances` knows.
@@ -33,6 +34,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Whether the dissimilarities are squared already (and may then be negative).
     symmetrize : bool, default=False
         Average D and its transpose instead of refusing an asymmetric D.
+    missing : {"error", "ignore"}, default="error"
+        "ignore": NaN means that a pair was not observed, and does not count.
     solver : {"auto", "full", "krylov"}, default="auto"
         How the eigenpairs are computed.
     tol : float, default=1e-7
@@ -41,6 +44,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Seed of the iterative solver's start.
     copy : bool, default=True
         False allows a precomputed X to be squared in place.
+    max_iter : int, default=100
+        Most iterations of "refined".
     verbose : int, default=0
         Print a line on what was found.
 
@@ -59,6 +64,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     stress_terms_ : tuple of three floats
         C1, C2 and C3.
     result_ : Embedding
+    n_iter_ : int
+        Number of refinement steps; a closed form is one.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only when X has string column names.
@@ -80,15 +87,17 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self,
         n_components: int | tuple[int, int] = 2,
         *,
-        method: str = "neuc+",
+        method: str = DEFAULT_METHOD,
         metric: Any = "precomputed",
         metric_params: dict[str, Any] | None = None,
         squared: bool = False,
         symmetrize: bool = False,
+        missing: Literal["error", "ignore"] = "error",
         solver: str = "auto",
         tol: float = 1e-7,
         random_state: Any = None,
         copy: bool = True,
+        max_iter: int = 100,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -97,10 +106,12 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.metric_params = metric_params
         self.squared = squared
         self.symmetrize = symmetrize
+        self.missing = missing
         self.solver = solver
         self.tol = tol
         self.random_state = random_state
         self.copy = copy
+        self.max_iter = max_iter
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> NeucMDS:
@@ -124,10 +135,12 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self.method,
             squared=self.squared,
             symmetrize=self.symmetrize,
+            missing=self.missing,
             solver=self.solver,
             tol=self.tol,
             random_state=self.random_state,
             copy=self.copy and precomputed,
+            max_iter=self.max_iter,
         )
         if self.verbose:
             print(summary(self.result_))
@@ -199,6 +212,11 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self.result_.stress_terms
 
     @property
+    def n_iter_(self) -> int:
+        """Number of refinement steps; a closed form is one."""
+        return max(1, len(self.result_.history) - 1)
+
+    @property
     def _n_features_out(self) -> int:
         return self.result_.k
 
@@ -211,6 +229,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             reset=reset,
             dtype=("float64", "float32"),
             ensure_min_samples=2 if reset else 1,
+            ensure_all_finite="allow-nan" if reset and self.missing == "ignore" else True,
         )
 
     def _distances(self, X: Any, fit: bool = False) -> Any:

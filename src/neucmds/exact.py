@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
-from neucmds.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.arrays import Array, asarray_like, device, namespace, to_numpy
 from neucmds.selection import Components, Selection, classical, lower, neuc, neuc_plus
 from neucmds.spectrum import Spectrum
 from neucmds.stress import kept_vectors, stress_terms
@@ -24,6 +24,12 @@ __all__ = ["exact_selection", "exact_weights"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+
+# Matching pursuit holds a square matrix over its candidates: 8 MB, and O(n) work for each entry.
+MOST_CANDIDATES = 1000
+# Up to here the n×n system is solved as it stands, where n³/3 + 2n²k is less than some 50 steps of
+# conjugate gradients at 4nk² each: n < 20k. Beyond, no n×n matrix exists.
+MOST_DENSE = 2000
 
 
 def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components) -> Selection:
@@ -43,14 +49,22 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
         the best ones of the signs asked for.
     """
     published = _published(spectrum, components)
-    supports = [selection.kept for selection in published]
+    totals = [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in published]
+    # The supports of neuc and neuc+, and of the best published weighting should it be another.
+    supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
     if components.signature is None:
-        supports.append(_matching_pursuit(spectrum, diagonal, components.total))
-    candidates = published + [
+        # Neither reach is the better one everywhere: over all pairs, STRESS on protein similarities
+        # falls from 5721 to 4071 (k = 20), on 2-NN hop distances it rises from 2.36e6 to 2.41e6.
+        k = components.total
+        supports += [
+            _matching_pursuit(spectrum, diagonal, k, reach)
+            for reach in (2 * k, max(2 * k, MOST_CANDIDATES // 2))
+        ]
+    ours = [
         _on_support(spectrum, diagonal, kept, components.signature) for kept in _distinct(supports)
     ]
-    totals = [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in candidates]
-    return candidates[int(np.argmin(totals))]
+    totals += [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in ours]
+    return (published + ours)[int(np.argmin(totals))]
 
 
 def _published(spectrum: Spectrum, components: Components) -> list[Selection]:
@@ -80,7 +94,7 @@ def _on_support(
 
 
 def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
-    """Solve for M by conjugate gradients; every step costs O(nk²) and no n×n matrix exists.
+    """Solve for M.
 
     With P = U_W U_Wᵀ and T = (n/2)I + ½11ᵀ the optimum is M = Λ_W + U_Wᵀ Diag(y) U_W where
     (T⁻¹ + P∘P) y = e₀ and e₀ = diag(B) − (U_W ⊙ U_W) λ_W: symmetric and positive definite.
@@ -95,8 +109,14 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
         inverse_t = (2 / n) * (y - xp.sum(y) / (2 * n))
         return inverse_t + xp.sum((u @ (ut @ (y[:, None] * u))) * u, axis=1)
 
-    leverage = xp.sum(u * u, axis=1)
-    y = _conjugate_gradients(system, e0, preconditioner=2 / n + leverage * leverage)
+    if n <= min(20 * kept.size, MOST_DENSE):
+        projector = u @ ut
+        identity = xp.eye(n, dtype=u.dtype, device=device(u))
+        dense = projector * projector + (2 / n) * identity - 1 / n**2
+        y = xp.linalg.solve(dense, e0[:, None])[:, 0]
+    else:
+        leverage = xp.sum(u * u, axis=1)
+        y = _conjugate_gradients(system, e0, preconditioner=2 / n + leverage * leverage)
     core = np.diag(lam) + to_numpy(ut @ (y[:, None] * u))
     return np.asarray((core + core.T) / 2)
 
@@ -104,12 +124,12 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
 def _conjugate_gradients(
     system: Callable[[Array], Array], right_side: Array, preconditioner: Array
 ) -> Array:
-    """Solve a positive definite system to 1e-10, Jacobi-preconditioned."""
+    """Solve a positive definite system to 1e-8, Jacobi-preconditioned: 1e-16 in the STRESS."""
     xp = namespace(right_side)
     x, residual = xp.zeros_like(right_side), right_side
     z = residual / preconditioner
     direction, rho = z, float(xp.vecdot(residual, z))
-    target = 1e-20 * rho
+    target = 1e-16 * rho
     for _ in range(200):
         if rho <= target or rho == 0:
             break
@@ -155,15 +175,15 @@ def _quadratic(spectrum: Spectrum, diagonal: Array, kept: Indices) -> tuple[Floa
     return hessian, linear
 
 
-def _matching_pursuit(spectrum: Spectrum, diagonal: Array, k: int) -> Indices:
+def _matching_pursuit(spectrum: Spectrum, diagonal: Array, k: int, reach: int) -> Indices:
     """Add, k times, the eigenvector whose weight lowers the true STRESS most.
 
     The gain of a candidate is r²/d, with r its residual correlation and d its Schur diagonal, both
-    kept up to date by one Cholesky row a step. Up to 2k candidates from each end.
+    kept up to date by one Cholesky row a step. Candidates are `reach` pairs from each end.
     """
     m = spectrum.ends.size
     ids = np.arange(m)
-    candidates = ids[(ids < 2 * k) | (ids >= m - 2 * k)]
+    candidates = ids[(ids < reach) | (ids >= m - reach)]
     hessian, residual = _quadratic(spectrum, diagonal, candidates)
     schur = np.diag(hessian).copy()
     rows = np.zeros((min(k, candidates.size), candidates.size))

@@ -8,20 +8,19 @@ instead of computed: one product with B an iteration, on any `Gram`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.descent import Callback, descend, lowest_point, point_blocks
 from neucmds.gram import Gram
 
 __all__ = ["Refined", "refine"]
 
 Floats = npt.NDArray[np.float64]
-Callback = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
@@ -78,35 +77,14 @@ def refine(
     callback : callable, optional
         Called with the iteration and the STRESS after every step.
     """
-    state = _State.start(gram, coordinates, signs)
-    history = [state.value]
-    gradient = state.gradient()
-    step = precondition(state, gradient)
-    direction, converged = -step, False
-    for iteration in range(1, max_iter + 1):
-        direction = gram.center(direction)
-        if not state.xp.sum(gradient * direction) < 0:
-            direction = gram.center(-step)
-        moved = state.line_search(direction)
-        if moved is None:
-            converged = True
-            break
-        state, previous = moved, gradient
-        history.append(state.value)
-        if callback is not None:
-            callback(iteration, state.value)
-        if len(history) > 5 and history[-6] - history[-1] <= tol * history[-6]:
-            converged = True
-            break
-        gradient = state.gradient()
-        step = precondition(state, gradient)
-        direction = _hestenes_stiefel(gradient, previous, step, direction) * direction - step
-    x, weights = canonical(state.x, signs)
-    return Refined(x, weights, state.stress_terms(), tuple(history), converged)
+    start = _FreeCoordinates.start(gram, coordinates, signs)
+    found = descend(start, max_iter=max_iter, tol=tol, callback=callback)
+    x, weights = canonical(found.state.x, signs)
+    return Refined(x, weights, found.state.stress_terms(), found.history, found.converged)
 
 
 @dataclass(frozen=True)
-class _State:
+class _FreeCoordinates:
     """X, BX and all that f and its gradient are made of."""
 
     gram: Gram
@@ -116,30 +94,28 @@ class _State:
     diagonal: Array
 
     @classmethod
-    def start(cls, gram: Gram, coordinates: Array, signs: Floats) -> _State:
+    def start(cls, gram: Gram, coordinates: Array, signs: Floats) -> _FreeCoordinates:
         diagonal = gram.diagonal()
         x = gram.center(asarray_like(coordinates, diagonal))
         return cls(gram, x, _product(gram, x), asarray_like(signs, diagonal), diagonal)
 
-    @property
-    def xp(self) -> Any:
-        return namespace(self.x)
-
-    @property
+    @cached_property
     def value(self) -> float:
         return sum(self.stress_terms())
 
+    @cached_property
     def inner(self) -> Array:
         """S = XᵀX."""
         return namespace(self.x).matrix_transpose(self.x) @ self.x
 
+    @cached_property
     def diagonal_error(self) -> Array:
         """Return e = diag(B) − (X∘X)a."""
         return self.diagonal - (self.x * self.x) @ self.signs
 
     def stress_terms(self) -> tuple[float, float, float]:
-        xp, a, s = namespace(self.x), self.signs, self.inner()
-        e = self.diagonal_error()
+        xp, a, s = namespace(self.x), self.signs, self.inner
+        e = self.diagonal_error
         overlap = float(xp.sum(xp.sum(self.x * self.bx, axis=0) * a))
         own = float(xp.sum(a[:, None] * (s * s) * a[None, :]))
         c1 = 4 * max(0.0, self.gram.frobenius_sq - 2 * overlap + own)
@@ -147,20 +123,25 @@ class _State:
         return c1, c2, max(0.0, 2 * self.gram.n * float(xp.vecdot(e, e)) - c2 / 2)
 
     def gradient(self) -> Array:
-        """∇f = −2[8(BX − XAS) + (4n·e + 4Σe)∘X]A."""
+        """∇f = −2C[8(BX − XAS) + (4n·e + 4Σe)∘X]A, within the centered X that f is written for."""
         xp, a, n = namespace(self.x), self.signs, self.gram.n
-        e = self.diagonal_error()
-        pull = 8 * (self.bx - (self.x * a[None, :]) @ self.inner())
+        e = self.diagonal_error
+        pull = 8 * (self.bx - (self.x * a[None, :]) @ self.inner)
         pull = pull + (4 * n * e + 4 * xp.sum(e))[:, None] * self.x
-        return -2 * pull * a[None, :]
+        # Centered here and again after preconditioning: with the second alone, directions that the
+        # preconditioner turns into translations stall the descent far from a stationary point.
+        return self.gram.center(-2 * pull * a[None, :])
 
-    def line_search(self, direction: Array) -> _State | None:
+    def precondition(self, gradient: Array) -> Array:
+        return self.gram.center(point_blocks(self.x, self.inner, self.signs, gradient))
+
+    def minimize_along(self, direction: Array) -> _FreeCoordinates | None:
         """Go to the lowest point of the quartic f(X + tP); None if rounding leaves no way down."""
         b_direction = _product(self.gram, direction)
-        t = _lowest(self._quartic(direction, b_direction))
+        t = lowest_point(self._quartic(direction, b_direction))
         if t is None:
             return None
-        moved = _State(
+        moved = _FreeCoordinates(
             self.gram,
             self.x + t * direction,
             self.bx + t * b_direction,
@@ -177,14 +158,14 @@ class _State:
         """
         xp, n = namespace(p), self.gram.n
         pt, xt = xp.matrix_transpose(p), xp.matrix_transpose(self.x)
-        s, r, q = (to_numpy(block) for block in (xt @ self.x, xt @ p, pt @ p))
+        s, r, q = (to_numpy(block) for block in (self.inner, xt @ p, pt @ p))
         a = to_numpy(self.signs)
         aa = np.outer(a, a)
         b_x_x, b_x_p, b_p_p = (
             float(a @ to_numpy(xp.sum(left * right, axis=0)))
             for left, right in ((self.x, self.bx), (p, self.bx), (p, bp))
         )
-        e0 = to_numpy(self.diagonal_error())
+        e0 = to_numpy(self.diagonal_error)
         e1 = -2 * to_numpy((self.x * p) @ self.signs)
         e2 = -to_numpy((p * p) @ self.signs)
         # ⟨B, G1⟩ and so on, in the order of the powers of t
@@ -207,23 +188,6 @@ class _State:
         return np.asarray(4 * gram_part + e_part)
 
 
-def precondition(state: _State, gradient: Array) -> Array:
-    """Solve with every object's Gauss–Newton block 16·ASA + 16n(Ax_i)(Ax_i)ᵀ, by Sherman–Morrison.
-
-    It follows the isometries of the form, which L-BFGS does not.
-    """
-    xp, a, n = namespace(state.x), state.signs, state.gram.n
-    s = to_numpy(state.inner())
-    # A column that has all but vanished must not blow up its own step.
-    s = s + np.eye(s.shape[0]) * 1e-12 * np.trace(s)
-    signs = to_numpy(a)
-    inverse = asarray_like(np.linalg.inv(s) * np.outer(signs, signs) / 16, state.x)
-    ax = state.x * a[None, :]
-    z, u = gradient @ inverse, ax @ inverse
-    share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
-    return z - share[:, None] * u
-
-
 def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
     """Rotate coordinates, form unchanged, so that columns are orthogonal and ordered by weight."""
     q, r = namespace(x).linalg.qr(x)
@@ -237,25 +201,3 @@ def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
 def _product(gram: Gram, block: Array) -> Array:
     xp = gram.xp
     return xp.astype(gram.matmat(xp.astype(block, gram.dtype, copy=False)), xp.float64, copy=False)
-
-
-def _hestenes_stiefel(gradient: Array, previous: Array, step: Array, direction: Array) -> float:
-    xp = namespace(gradient)
-    change = gradient - previous
-    curvature = float(xp.sum(direction * change))
-    return max(0.0, float(xp.sum(step * change)) / curvature) if curvature > 0 else 0.0
-
-
-def _lowest(coefficients: Floats) -> float | None:
-    """Return the t > 0 of least value of a quartic that falls at 0, constant first."""
-    c = coefficients
-    scale = float(np.max(np.abs(c)))
-    if not np.isfinite(scale) or scale == 0:
-        return None
-    stationary = np.roots([4 * c[4], 3 * c[3], 2 * c[2], c[1]])
-    real = stationary[np.abs(stationary.imag) <= 1e-8 * np.abs(stationary)].real
-    real = real[real > 0]
-    if real.size == 0:
-        return None
-    change = c[1] * real + c[2] * real**2 + c[3] * real**3 + c[4] * real**4
-    return float(real[int(np.argmin(change))])

@@ -6,15 +6,16 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.arrays import Array, asarray_like
-from neucmds.embedding import diagonalize
+from neucmds.coordinates import diagonalize
+from neucmds.descent import Callback
 from neucmds.exact import exact_selection, exact_weights
 from neucmds.gram import Gram
-from neucmds.refine import Callback, Refined, refine
+from neucmds.refine import Refined, refine
 from neucmds.selection import Components, Selection, neuc, neuc_plus
 from neucmds.spectrum import Spectrum
 from neucmds.stress import kept_vectors, stress_terms
 
-__all__ = ["best_refined"]
+__all__ = ["best_refined", "eigenvector_start"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +35,7 @@ def best_refined(
     reaches, refinement goes on from there: `refined` is never worse than `exact`.
     """
     settings = {"max_iter": max_iter, "tol": tol, "callback": callback}
-    x, signs = _eigenvector_start(spectrum, gram.diagonal(), components)
+    x, signs = eigenvector_start(spectrum, gram.diagonal(), components)
     result = refine(gram, x, signs, **settings)  # type: ignore[arg-type]
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
     if sum(stress_terms(spectrum, gram.diagonal(), closed_form)) < result.stress:
@@ -43,7 +44,7 @@ def best_refined(
     return result
 
 
-def _eigenvector_start(
+def eigenvector_start(
     spectrum: Spectrum, diagonal: Array, components: Components
 ) -> tuple[Array, Floats]:
     """Kept eigenvectors with their exact weights, clamped so that no sign flips."""

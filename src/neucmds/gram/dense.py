@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import array_api_compat as compat
-
-from neucmds.arrays import Array, namespace
+from neucmds.arrays import Array, device, namespace
 from neucmds.gram.base import Gram
 
 __all__ = ["DenseGram"]
@@ -30,7 +28,7 @@ class DenseGram(Gram):
     @property
     def device(self) -> Any:
         """The device that D lies on."""
-        return compat.device(self.sq_dissimilarity)
+        return device(self.sq_dissimilarity)
 
     def rows(self, rows: slice) -> Array:
         """Return a view of these rows of D."""

@@ -2,5 +2,6 @@
 
 from neucmds.inputs.files import read_table
 from neucmds.inputs.memory import Dissimilarity, as_dissimilarity
+from neucmds.inputs.weights import as_weighted
 
-__all__ = ["Dissimilarity", "as_dissimilarity", "read_table"]
+__all__ = ["Dissimilarity", "as_dissimilarity", "as_weighted", "read_table"]

@@ -21,8 +21,9 @@ from neucmds.inputs.verdict import Findings, Rules, Tile, judge, judge_diagonal,
 
 __all__ = ["check_and_write", "tile_pairs", "tile_side", "working_dtype"]
 
-# At n = 8000 in float64 the walk took 1.3 products D @ (n×16) with tiles of 256, 2.1 with 64, 1.9
-# with 1024. On an accelerator the launches and one transfer a tile weigh more than the cache.
+# At n = 8000 in float64 the walk took 1.5 products D @ (n×16) with tiles of 256, the least of 64 to
+# 1024 in each of two runs (64: 3.2, 1024: 3.8). The tile for other libraries is larger, for there
+# a launch and a transfer a tile may weigh more than the cache; it is a guess, not yet measured.
 NUMPY_TILE = 256
 DEVICE_TILE = 4096
 

@@ -38,7 +38,8 @@ def unwrap(data: Any) -> Table:
     if isinstance(data, (str, os.PathLike)):
         values, labels = read_table(data, mmap=True)
         return Table(_plain(values), labels, owned=not isinstance(values, np.memmap))
-    if hasattr(data, "ids") and hasattr(data, "data"):
+    # Masked arrays have `data` and `ids` too; there `ids` is a method.
+    if not callable(getattr(data, "ids", callable)) and hasattr(data, "data"):
         return Table(np.asarray(data.data), tuple(data.ids))
     if all(hasattr(data, name) for name in ("index", "columns", "to_numpy")):
         return Table(_frame_values(data), _frame_labels(data))

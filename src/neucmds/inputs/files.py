@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -120,16 +121,14 @@ def _broken_npy(name: str, error: Exception) -> FileFormatError:
 
 
 def _read_npz(stream: BinaryIO, name: str) -> Table:
+    if stream.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
+        raise FileFormatError(f"{name} is no npz file: it does not begin as one.")
+    stream.seek(0)
     try:
         with np.load(stream, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FileFormatError(f"{name} is no npz file: it does not begin as one.")
-            key = _matrix_key(archive, name)
-            values = _member(archive, key, name)
+            values = _member(archive, _matrix_key(archive, name), name)
             return values, _npz_labels(archive, values, name)
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        if isinstance(error, FileFormatError):
-            raise
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise FileFormatError(f"{name} is no npz file, or a damaged one.") from error
 
 

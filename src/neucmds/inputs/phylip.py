@@ -21,7 +21,7 @@ def looks_like_phylip(lines: list[str]) -> bool:
     filled = [line for line in lines[:100] if line.strip()][:2]
     if len(filled) < 2 or not re.fullmatch(r"\s*\d+\s*", filled[0]):
         return False
-    return _numbers(filled[1].split()[:1]) is None
+    return _numbers(re.split(r"[\s,;]+", filled[1].strip())[:1]) is None
 
 
 def parse_phylip(lines: list[str], name: str) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
@@ -31,7 +31,8 @@ def parse_phylip(lines: list[str], name: str) -> tuple[npt.NDArray[np.float64], 
         raise FileFormatError(f"{name} is no PHYLIP matrix: it does not begin with a whole number.")
     n = int(filled[0][1])
     rest = filled[1:][::-1]
-    labels, rows = [], []
+    labels: list[str] = []
+    rows: list[list[float]] = []
     for i in range(n):
         if not rest:
             raise FileFormatError(f"{name} announces {n} objects and holds {i}.")
@@ -77,7 +78,9 @@ def _split_name(line: str, number: int, name: str) -> tuple[str, list[float]]:
     if row is not None:
         return first, row
     row = _numbers(line[NAME_WIDTH:].split())
-    if row is not None:
+    # A short line with numbers in it is no long name: it has a bad cell.
+    only_name = all(_numbers([cell]) is None for cell in rest)
+    if row is not None and (row or only_name):
         return line[:NAME_WIDTH].strip(), row
     bad = next(cell for cell in rest if _numbers([cell]) is None)
     raise FileFormatError(f"{name}, line {number}: {bad!r} is not a number.")

@@ -90,8 +90,8 @@ def judge(findings: Findings, source: Array, dtype: Any, rules: Rules) -> None:
 
 def judge_diagonal(source: Array, rules: Rules, tolerance: float) -> None:
     """Raise unless the diagonal is observed and zero up to the tolerance."""
-    diagonal = arrays.to_numpy(arrays.namespace(source).linalg.diagonal(source))
-    size = np.abs(diagonal.astype(np.float64))
+    diagonal = _as_float64(arrays.namespace(source).linalg.diagonal(source))
+    size = np.abs(diagonal)
     worst = int(np.argmax(size))  # NaN comes first
     if np.isnan(size[worst]):
         raise InputError(
@@ -148,8 +148,7 @@ def _find(
 ) -> tuple[int, int]:
     """Find the highest score among a tile and its mirror image; above the diagonal wins a tie."""
     rows, cols = tile
-    upper = arrays.to_numpy(source[rows, cols]).astype(np.float64)
-    lower = arrays.to_numpy(source[cols, rows]).astype(np.float64)
+    upper, lower = _as_float64(source[rows, cols]), _as_float64(source[cols, rows])
     best: tuple[float, int, int] = (-math.inf, 0, 0)
     for a, b, top, left in ((upper, lower.T, rows, cols), (lower, upper.T, cols, rows)):
         scores = np.where(np.isnan(s := score(a, b).astype(np.float64)), -np.inf, s)
@@ -157,3 +156,9 @@ def _find(
         if scores[i, j] > best[0]:
             best = (float(scores[i, j]), top.start + int(i), left.start + int(j))
     return best[1], best[2]
+
+
+def _as_float64(values: Array) -> npt.NDArray[np.float64]:
+    # Converted before the transfer: NumPy has no bfloat16.
+    xp = arrays.namespace(values)
+    return arrays.to_numpy(xp.astype(values, xp.float64))

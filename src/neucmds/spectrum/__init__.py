@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from neucmds.errors import InputError
 from neucmds.gram import Gram
 from neucmds.spectrum.base import Ends, Spectrum
 from neucmds.spectrum.full import full_spectrum
@@ -20,4 +21,6 @@ def solve(
     random_state: Any = None,
 ) -> Spectrum:
     """Compute the eigenpairs that the selection rule keeps."""
+    if solver not in ("auto", "full"):
+        raise InputError(f"solver={solver!r} is unknown; choose 'auto' or 'full'.")
     return full_spectrum(gram)

@@ -1,0 +1,174 @@
+"""Embedding: what it derives, what it refuses, and that a file brings all of it back."""
+
+import numpy as np
+import pytest
+
+from neucmds import Embedding, FewerComponentsWarning, InputError, NonEuclideanWarning, neuc_mds
+from neucmds.errors import FileFormatError
+
+METHODS = ["classical", "lower", "neuc", "neuc+", "exact", "refined"]
+
+
+@pytest.fixture(scope="module")
+def D():
+    entries = np.random.default_rng(0).gamma(1.0, size=(30, 30))
+    D = entries + entries.T
+    np.fill_diagonal(D, 0)
+    return D
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_coordinates_are_centered_and_ordered_by_weight(D, method):
+    embedding = neuc_mds(D, 4, method)
+    np.testing.assert_allclose(embedding.coordinates.mean(axis=0), 0, atol=1e-12)
+    assert np.all(np.diff(np.abs(embedding.weights)) <= 1e-12)
+    lengths = np.sum(embedding.coordinates**2, axis=0)
+    np.testing.assert_allclose(embedding.signs * lengths, embedding.weights, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_largest_entry_of_every_column_is_positive(D, method):
+    x = neuc_mds(D, 4, method).coordinates
+    assert np.all(x[np.argmax(np.abs(x), axis=0), np.arange(x.shape[1])] > 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_complex_coordinates_give_dissimilarities_as_plain_dot_products(D, method):
+    embedding = neuc_mds(D, 4, method)
+    z = embedding.complex_coordinates
+    difference = z[:, None, :] - z[None, :, :]
+    plain = np.sum(difference * difference, axis=-1)
+    np.testing.assert_allclose(plain.imag, 0, atol=1e-12)
+    np.testing.assert_allclose(plain.real, embedding.dissimilarities(), atol=1e-10)
+
+
+def test_parts_of_the_dissimilarities_equal_the_whole(D):
+    embedding = neuc_mds(D, 4)
+    whole = embedding.dissimilarities()
+    assert np.all(np.diag(whole) == 0)
+    np.testing.assert_allclose(embedding.dissimilarities([3, 7], slice(5, 9)), whole[[3, 7], 5:9])
+    assert embedding.dissimilarities([5], [5])[0, 0] == 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_saved_embedding_comes_back_whole(D, method, tmp_path):
+    embedding = neuc_mds(D, 4, method, labels=[f"object {i}" for i in range(30)])
+    embedding.save(tmp_path / "e.npz")
+    back = Embedding.load(tmp_path / "e.npz")
+    assert back.labels == embedding.labels
+    assert back.method == method
+    assert back.stress_terms == embedding.stress_terms
+    assert back.history == embedding.history
+    assert back.signature == embedding.signature
+    np.testing.assert_array_equal(back.coordinates, embedding.coordinates)
+    np.testing.assert_array_equal(back.transform(D[:3]), embedding.transform(D[:3]))
+    assert [p.name for p in tmp_path.iterdir()] == ["e.npz"]
+
+
+def test_a_failed_save_leaves_the_old_file_alone(D, tmp_path, monkeypatch):
+    path = tmp_path / "e.npz"
+    neuc_mds(D, 2).save(path)
+    before = path.read_bytes()
+
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", fail)
+    with pytest.raises(OSError, match="disk full"):
+        neuc_mds(D, 3).save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["e.npz"]
+
+
+def test_foreign_and_damaged_files_are_refused(D, tmp_path):
+    good = tmp_path / "good.npz"
+    neuc_mds(D, 2).save(good)
+    foreign, text, cut, gone = (tmp_path / name for name in ("f.npz", "t.npz", "c.npz", "g.npz"))
+    np.savez(foreign, D=D)
+    text.write_text("no archive")
+    cut.write_bytes(good.read_bytes()[:500])
+    for path in (foreign, text, cut, gone):
+        with pytest.raises(FileFormatError, match=path.name) as caught:
+            Embedding.load(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_newer_format_is_refused(D, tmp_path, monkeypatch):
+    monkeypatch.setattr("neucmds.storage.FORMAT_VERSION", 99)
+    neuc_mds(D, 2).save(tmp_path / "new.npz")
+    monkeypatch.undo()
+    with pytest.raises(FileFormatError, match="update neucmds"):
+        Embedding.load(tmp_path / "new.npz")
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        (np.ones((2, 29)), "expected \\(m, 30\\)"),
+        (np.ones(30), "expected \\(m, 30\\)"),
+        (np.full((1, 30), np.nan), "NaN"),
+        (-np.ones((1, 30)), "negative entry"),
+    ],
+)
+def test_bad_new_dissimilarities_are_refused(D, new, message):
+    with pytest.raises(InputError, match=message):
+        neuc_mds(D, 3).transform(new)
+
+
+@pytest.mark.parametrize("k", [0, 30, 31, -1, 1.5, "3", (1, 2, 3), (0, 0), (15, 15), True])
+def test_bad_numbers_of_components_are_refused(D, k):
+    with pytest.raises(InputError, match="n_components"):
+        neuc_mds(D, k)
+
+
+def test_unknown_names_are_refused(D):
+    with pytest.raises(InputError, match="refined"):
+        neuc_mds(D, 2, "nuec")
+    with pytest.raises(InputError, match="solver"):
+        neuc_mds(D, 2, solver="magic")
+
+
+def strongly_non_euclidean(n=20, positive=3):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(n, 12))
+    signs = np.where(np.arange(12) < positive, 1.0, -1.0)
+    return np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
+
+
+@pytest.mark.parametrize("method", ["classical", "lower"])
+def test_more_coordinates_than_positive_eigenvalues_are_fewer_columns_and_a_warning(method):
+    with pytest.warns(NonEuclideanWarning, match="'neuc\\+'"):
+        embedding = neuc_mds(strongly_non_euclidean(), 8, method, squared=True)
+    assert embedding.k <= 3
+    assert embedding.requested == 8
+    assert np.all(np.isfinite(embedding.coordinates))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_matrix_of_zeros_has_no_coordinates(method):
+    with pytest.warns(FewerComponentsWarning):
+        embedding = neuc_mds(np.zeros((5, 5)), 2, method)
+    assert embedding.coordinates.shape == (5, 0)
+    assert embedding.stress == 0
+    np.testing.assert_array_equal(embedding.dissimilarities(), np.zeros((5, 5)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_equal_dissimilarities_and_two_objects_work(method):
+    equal = 3 * (np.ones((6, 6)) - np.eye(6))
+    assert neuc_mds(equal, 5, method).normalized_stress < 1e-25
+    two = neuc_mds([[0, 2], [2, 0]], 1, method)
+    np.testing.assert_allclose(np.abs(two.coordinates[:, 0]), 1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_scaling_the_input_scales_the_result(D, method):
+    for factor in (1e-60, 1e60):
+        scaled = neuc_mds(D * factor, 4, method)
+        assert scaled.normalized_stress == pytest.approx(neuc_mds(D, 4, method).normalized_stress)
+
+
+def test_labels_of_a_frame_are_kept(D):
+    pd = pytest.importorskip("pandas")
+    names = [f"site {i}" for i in range(30)]
+    assert neuc_mds(pd.DataFrame(D, names, names), 2).labels == tuple(names)

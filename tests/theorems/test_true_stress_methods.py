@@ -1,0 +1,148 @@
+"""`exact` is never worse than a published closed form, `refined` never worse than `exact`."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neucmds import ConvergenceWarning, FewerComponentsWarning, neuc_mds
+from neucmds.exact import exact_weights
+from neucmds.gram import DenseGram
+from neucmds.refine import refine
+from neucmds.selection import METHODS, Components, Selection, neuc_plus
+from neucmds.spectrum import full_spectrum
+from neucmds.stress import stress_terms
+
+PUBLISHED = list(METHODS)
+
+
+def random_hollow(seed, n):
+    entries = np.random.default_rng(seed).normal(size=(n, n)) ** 3
+    D = entries + entries.T
+    np.fill_diagonal(D, 0)
+    return D
+
+
+def fit(D, k, method, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewerComponentsWarning)
+        return neuc_mds(D, k, method, squared=True, **kwargs)
+
+
+matrices = st.builds(random_hollow, st.integers(0, 10**6), st.integers(3, 24))
+
+
+@given(matrices, st.integers(1, 10))
+@settings(max_examples=80, deadline=None)
+def test_exact_is_never_worse_than_a_published_method(D, k):
+    k = min(k, D.shape[0] - 1)
+    best_published = min(fit(D, k, method).stress for method in PUBLISHED)
+    assert fit(D, k, "exact").stress <= best_published * (1 + 1e-9) + 1e-10 * np.sum(D**2)
+
+
+@given(matrices, st.integers(1, 10))
+@settings(max_examples=40, deadline=None)
+def test_refined_is_never_worse_than_exact(D, k):
+    k = min(k, D.shape[0] - 1)
+    exact, refined = fit(D, k, "exact"), fit(D, k, "refined")
+    assert refined.stress <= exact.stress * (1 + 1e-9) + 1e-10 * np.sum(D**2)
+    assert all(np.diff(refined.history) <= 0)
+
+
+@pytest.mark.parametrize("method", ["exact", "refined"])
+@given(matrices, st.integers(1, 10))
+@settings(max_examples=40, deadline=None)
+def test_reported_stress_is_brute_force_stress(method, D, k):
+    embedding = fit(D, min(k, D.shape[0] - 1), method)
+    x = embedding.coordinates
+    brute = np.sum(embedding.signs * (x[:, None] - x[None]) ** 2, axis=-1)
+    expected = np.sum((brute - D) ** 2)
+    assert embedding.stress == pytest.approx(expected, rel=1e-9, abs=1e-11 * np.sum(D**2))
+
+
+@given(matrices, st.integers(1, 6), st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_no_other_core_on_the_support_has_less_stress(D, k, seed):
+    gram = DenseGram(D)
+    spectrum = full_spectrum(gram)
+    kept = neuc_plus(spectrum.ends, Components(min(k, D.shape[0] - 1))).kept
+    from neucmds.exact import _best_core
+
+    core = _best_core(spectrum, gram.diagonal(), kept)
+    best = sum(stress_terms(spectrum, gram.diagonal(), Selection(kept, core)))
+    nudge = np.random.default_rng(seed).normal(size=core.shape)
+    for size in (1e-3, 1e-1):
+        other = core + size * np.linalg.norm(core) * (nudge + nudge.T)
+        assert sum(stress_terms(spectrum, gram.diagonal(), Selection(kept, other))) >= best
+
+
+@given(matrices, st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_exact_weights_are_stationary(D, k):
+    gram = DenseGram(D)
+    spectrum = full_spectrum(gram)
+    kept = neuc_plus(spectrum.ends, Components(min(k, D.shape[0] - 1))).kept
+    weights = exact_weights(spectrum, gram.diagonal(), kept).core
+
+    def stress(w):
+        return sum(stress_terms(spectrum, gram.diagonal(), Selection(kept, w)))
+
+    step = 1e-2 * np.max(np.abs(weights))
+    for axis in np.eye(weights.size):
+        assert stress(weights) <= stress(weights + step * axis)
+        assert stress(weights) <= stress(weights - step * axis)
+
+
+@pytest.mark.parametrize("signature", [(3, 0), (2, 3), (0, 2)])
+@pytest.mark.parametrize("method", ["exact", "refined"])
+def test_a_fixed_signature_is_never_broken(method, signature):
+    embedding = fit(random_hollow(5, 20), signature, method)
+    if method == "refined":
+        assert embedding.signature == signature
+    # a weight of the wrong sign becomes zero, which is no coordinate
+    assert embedding.signature <= signature
+    assert embedding.k > 0
+
+
+def test_refinement_reports_every_step_and_stops_when_told():
+    D, seen = random_hollow(1, 30), []
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        embedding = fit(
+            D, 4, "refined", max_iter=3, callback=lambda i, value: seen.append((i, value))
+        )
+    assert not embedding.converged
+    assert [value for _, value in seen][-1] == embedding.history[-1]
+    assert len(embedding.history) <= 4
+
+
+def test_refinement_reaches_a_stationary_point():
+    D = random_hollow(2, 30)
+    gram = DenseGram(D)
+    start = fit(D, 4, "neuc")
+    refined = refine(gram, start.coordinates, start.signs, tol=0, max_iter=3000)
+    x, signs = refined.coordinates, np.sign(refined.weights)
+
+    def stress(x):
+        d_hat = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
+        return np.sum((d_hat - D) ** 2)
+
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        direction = rng.normal(size=x.shape)
+        h = 1e-5
+        slope = (stress(x + h * direction) - stress(x - h * direction)) / (2 * h)
+        assert abs(slope) < 1e-3 * stress(x)
+
+
+def test_an_exact_embedding_exists_and_is_found():
+    rng = np.random.default_rng(4)
+    x, signs = rng.normal(size=(40, 5)), np.array([1, 1, 1, -1, -1.0])
+    D = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
+    # `refined` subtracts ‖B‖² from itself: its floor is the rounding of that.
+    for method, floor in (("neuc", 1e-25), ("neuc+", 1e-25), ("exact", 1e-25), ("refined", 1e-13)):
+        embedding = fit(D, 5, method)
+        assert embedding.signature == (3, 2)
+        assert embedding.normalized_stress < floor
+        np.testing.assert_allclose(embedding.dissimilarities(), D, atol=1e-9)
