@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from neucmds.arrays import Array, namespace, row_blocks
+from neucmds.gram.rounded import RoundedGram
 
 __all__ = ["Gram", "Moments"]
 
@@ -78,8 +79,11 @@ class Gram(ABC):
         """The device that products are computed on."""
 
     def product(self, block: Array) -> Array:
-        """D @ block, in the precision of D."""
-        return self.xp.concat([self.rows(rows) @ block for rows in self.row_slices()], axis=0)
+        """D @ block, in the precision of `block`."""
+        xp, parts = self.xp, []
+        for rows in self.row_slices():
+            parts.append(xp.astype(self.rows(rows), block.dtype, copy=False) @ block)
+        return xp.concat(parts, axis=0)
 
     def row_slices(self) -> list[slice]:
         """Cut the objects into the row blocks that a pass over D walks through."""
@@ -93,12 +97,16 @@ class Gram(ABC):
         for rows in self.row_slices():
             block = xp.astype(self.rows(rows), xp.float64, copy=False)
             means.append(xp.mean(block, axis=1))
-            sq_norm += float(xp.sum(xp.vecdot(block, block, axis=1)))
+            sq_norm += float(xp.sum(xp.vecdot(block, block, axis=-1)))
         return Moments(xp.concat(means), sq_norm)
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""
         return -0.5 * self.center(self.product(self.center(block)))
+
+    def rounded(self) -> RoundedGram | None:
+        """Return a float32 working copy of B where that pays, None where it does not."""
+        return None
 
     def center(self, block: Array) -> Array:
         """Subtract the mean of every column: the action of C."""

@@ -1,0 +1,64 @@
+"""Which solver: the one place that weighs LAPACK against Krylov."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from neucmds.errors import InputError
+from neucmds.gram import Gram
+from neucmds.spectrum.base import Spectrum
+from neucmds.spectrum.full import full_spectrum
+from neucmds.spectrum.krylov import krylov_spectrum
+from neucmds.spectrum.search import Rule
+
+__all__ = ["SOLVERS", "prefers_full", "solve"]
+
+SOLVERS = ("auto", "full", "krylov")
+
+
+def prefers_full(n: int, n_wanted: int) -> bool:
+    """Tell whether LAPACK is the faster solver for so many objects and pairs."""
+    return n <= 600 or 8 * n_wanted >= n
+
+
+def solve(
+    gram: Gram,
+    rule: Rule,
+    n_wanted: int,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-7,
+    random_state: Any = None,
+    max_products: int | None = None,
+    single: bool = True,
+    callback: Callable[[int, float], None] | None = None,
+) -> Spectrum:
+    """Compute as much of the spectrum of B as a selection rule needs.
+
+    Parameters
+    ----------
+    gram : Gram
+    rule : callable
+        Selects from the ends of a spectrum.
+    n_wanted : int
+        Number of pairs that the rule keeps at the most.
+    solver : {"auto", "full", "krylov"}
+        "auto" takes LAPACK for at most 600 objects, or if an eighth of the pairs or more are wanted.
+    tol, random_state, max_products, single, callback
+        As in `krylov_spectrum`; LAPACK has no use for them.
+    """
+    if solver not in SOLVERS:
+        raise InputError(f"solver={solver!r} is not known; choose one of {', '.join(SOLVERS)}.")
+    if solver == "full" or (solver == "auto" and prefers_full(gram.n, n_wanted)):
+        return full_spectrum(gram)
+    return krylov_spectrum(
+        gram,
+        rule,
+        n_wanted,
+        tol=tol,
+        random_state=random_state,
+        max_products=max_products,
+        single=single,
+        callback=callback,
+    )
