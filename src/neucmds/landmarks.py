@@ -16,6 +16,7 @@ from neucmds.arrays import Array, is_dask
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.inputs import as_dissimilarity
+from neucmds.pipeline import DEFAULT_METHOD
 from neucmds.progress import ProgressLine
 from neucmds.triangulation import PLACEMENTS, Recipe, embed_landmarks
 
@@ -37,7 +38,7 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
         Drawn; spread out, each the farthest from those before it; or named by their rows.
-    method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="neuc+"
+    method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         How the landmarks are embedded.
     placement : {"auto", "least_squares", "linear"}, default="auto"
         "auto": least squares with a ridge and offsets chosen on landmarks held out; with "neuc" the
@@ -100,7 +101,7 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         n_landmarks: int | float | None = None,
         *,
         landmarks: Any = "random",
-        method: str = "neuc+",
+        method: str = DEFAULT_METHOD,
         placement: str = "auto",
         metric: Any = "precomputed",
         metric_params: dict[str, Any] | None = None,

@@ -14,15 +14,15 @@ from neucmds.errors import InputError
 __all__ = ["check_rows", "map_rows", "require_dask", "require_known_chunks"]
 
 
-def require_dask() -> Any:
-    """Import dask.array, or say how to get it."""
+def require_dask(whole: bool = False) -> Any:
+    """Import dask.array, or all of dask, or say how to get it."""
     try:
         import dask.array
     except ImportError as problem:
         raise ImportError(
             "dask arrays need the extra 'dask': pip install 'neucmds[dask]'."
         ) from problem
-    return dask.array
+    return dask if whole else dask.array
 
 
 def require_known_chunks(array: Array, name: str) -> None:

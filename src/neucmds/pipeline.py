@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal
 
+from neucmds.arrays import is_dask
 from neucmds.completion import complete_and_refine
 from neucmds.coordinates import embed, embed_refined, embed_weighted
 from neucmds.descent import Callback
@@ -22,7 +23,7 @@ from neucmds.selection import METHODS, Components, Selection, neuc_plus, union
 from neucmds.spectrum import Ends, Spectrum, solve
 from neucmds.starts import best_refined
 
-__all__ = ["ALL_METHODS", "embed_gram", "embed_spectrum", "neuc_mds"]
+__all__ = ["ALL_METHODS", "as_gram", "embed_gram", "embed_spectrum", "neuc_mds"]
 
 ALL_METHODS = (*METHODS, "exact", "refined")
 # Of all methods "refined" has the least STRESS on the fitted objects, and on objects placed later
@@ -52,7 +53,8 @@ def neuc_mds(
     Parameters
     ----------
     D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list or path
-        Symmetric dissimilarities with a zero diagonal; they need not be Euclidean, nor metric.
+        Symmetric dissimilarities with a zero diagonal; they need not be Euclidean, nor metric. The
+        chunks of a dask array stay on its workers.
     n_components : int or (int, int), default=2
         Number of coordinates, or a pair (p, q) of positive and negative ones.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
@@ -94,9 +96,12 @@ def neuc_mds(
     >>> neuc_mds(D, n_components=2).signature
     (1, 1)
     """
-    data = as_dissimilarity(
-        D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy, missing=missing
-    )
+    if is_dask(D):
+        data = _on_workers(D, squared, symmetrize, labels, weights, missing)
+    else:
+        data = as_dissimilarity(
+            D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy, missing=missing
+        )
     weighted = as_weighted(data, weights) if weights is not None or missing == "ignore" else None
     if weighted is not None:
         return _embed_weighted(
@@ -110,7 +115,7 @@ def neuc_mds(
             callback=callback,
         )
     return embed_gram(
-        DenseGram(data.values),
+        as_gram(data),
         n_components,
         method,
         squared=squared,
@@ -193,6 +198,27 @@ def embed_spectrum(
     else:
         selection = METHODS[method](spectrum.ends, components)
     return embed(gram, spectrum, selection, **settings)
+
+
+def as_gram(data: Dissimilarity) -> Gram:
+    """Put checked dissimilarities behind the operator that knows where they lie."""
+    if is_dask(data.values):
+        from neucmds.gram.dask import DaskGram
+
+        return DaskGram(data.values)
+    return DenseGram(data.values)
+
+
+def _on_workers(
+    D: Any, squared: bool, symmetrize: bool, labels: Any, weights: Any, missing: str
+) -> Dissimilarity:
+    from neucmds.inputs.lazy import lazy_dissimilarity
+
+    if weights is not None or missing == "ignore":
+        raise InputError(
+            "weights and missing entries are not for dask arrays; pass D.compute() if it fits."
+        )
+    return lazy_dissimilarity(D, squared=squared, symmetrize=symmetrize, labels=labels)
 
 
 def _embed_weighted(

@@ -28,7 +28,7 @@ from neucmds.embedding import Embedding
 from neucmds.errors import ConvergenceWarning, FewerComponentsWarning
 from neucmds.geometry import sq_dissimilarities
 from neucmds.gram import DenseGram
-from neucmds.pipeline import embed_gram
+from neucmds.pipeline import DEFAULT_METHOD, embed_gram
 from neucmds.placement import LeastSquaresPlacement
 
 __all__ = ["PLACEMENTS", "Recipe", "embed_landmarks", "least_squares_rule", "misfit"]
@@ -66,7 +66,7 @@ class Recipe:
 def embed_landmarks(
     sq_dissimilarity: Floats,
     n_components: NComponents,
-    method: str = "neuc+",
+    method: str = DEFAULT_METHOD,
     placement: str = "auto",
     *,
     rng: np.random.RandomState,
