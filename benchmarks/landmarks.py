@@ -74,9 +74,7 @@ def collect(seeds):
         for k, share in CASES:
             for method in METHODS:
                 runs = [one_run(make, k, share, method, seed) for seed in range(seeds)]
-                ratios = {
-                    key: [values[key] for _, values in runs] for key in runs[0][1]
-                }
+                ratios = {key: [values[key] for _, values in runs] for key in runs[0][1]}
                 rows.append(
                     {
                         "data": name,

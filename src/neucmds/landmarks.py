@@ -337,9 +337,11 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         i, j = (int(at) for at in np.argwhere(bad)[0])
         what = "the dissimilarities" if self._precomputed else f"metric={self.metric!r}"
         verb = "hold" if self._precomputed else "gives"
+        count = int(bad.sum())
+        which = "1 pair," if count == 1 else f"{count} pairs, the first being"
         raise InputError(
-            f"{what} {verb} {block[i, j]} for {int(bad.sum())} pairs, the first being object "
-            f"{int(ids[i])} and landmark {int(self.landmarks_[j])}; drop or repair these objects."
+            f"{what} {verb} {block[i, j]} for {which} object {int(ids[i])} and landmark "
+            f"{int(self.landmarks_[j])}; drop or repair these objects."
         )
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
