@@ -19,7 +19,7 @@ demo: $(VENV)/.cli
 	$(BIN)/neucmds demo --force
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

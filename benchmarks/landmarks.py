@@ -1,4 +1,4 @@
-"""How close does each way of placing objects among landmarks come to embedding all of them?
+"""How close each way of placing objects among landmarks comes to embedding all of them.
 
 For every data set, k, share of landmarks and method: STRESS over all n² pairs when all objects are
 placed from landmarks, divided by the STRESS of the same method on the whole matrix; mean over

@@ -1,6 +1,6 @@
 """1,000,000 × 50 features, cityblock, 1000 landmarks, k = 20: seconds and peak memory.
 
-    PYTHONPATH=src OPENBLAS_NUM_THREADS=1 python benchmarks/million.py [--n 1000000] [--method neuc+]
+    PYTHONPATH=src OPENBLAS_NUM_THREADS=1 python benchmarks/million.py [--n N] [--method M]
 
 Features are uniform float64 around 20 centres; the coordinates go to a ``.npy`` memory map. Also
 printed: what the distances alone cost a pair in this process, one thread and all threads, which is
@@ -66,7 +66,7 @@ def peak_gb():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1_000_000)
-    parser.add_argument("--method", default="neuc+")
+    parser.add_argument("--method", default="refined")
     parser.add_argument("--record", type=Path, default=RECORD)
     args = parser.parse_args()
     features = make(args.n)

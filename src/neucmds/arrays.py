@@ -20,7 +20,9 @@ __all__ = [
     "is_numpy",
     "is_writable",
     "namespace",
+    "on_cpu",
     "row_blocks",
+    "row_moments",
     "to_numpy",
 ]
 
@@ -39,6 +41,11 @@ def namespace(*arrays: Array) -> Any:
 def device(array: Array) -> Any:
     """Return the device that an array lies on."""
     return compat.device(array)
+
+
+def on_cpu(array: Array) -> bool:
+    """Tell whether an array lies in the memory of the CPU."""
+    return is_numpy(array) or not str(device(array)).startswith(("cuda", "<CUDA", "mps", "xpu"))
 
 
 def is_array(value: object) -> bool:
@@ -88,6 +95,20 @@ def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
     """Make an unfilled array of any shape in the library and on the device of `like`."""
     xp = namespace(like)
     return xp.empty(shape, dtype=like.dtype if dtype is None else dtype, device=compat.device(like))
+
+
+def row_moments(block: Array) -> tuple[Array, float]:
+    """Mean of every row and the sum of all squares, accumulated in float64.
+
+    torch accumulates in another precision than it reads, in one walk; elsewhere a float32 block is
+    widened first.
+    """
+    xp = namespace(block)
+    if compat.is_torch_array(block):
+        norms = xp.linalg.vector_norm(block, axis=1, dtype=xp.float64)
+        return xp.mean(block, axis=1, dtype=xp.float64), float(norms @ norms)
+    wide = xp.astype(block, xp.float64, copy=False)
+    return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
 
 
 def eps(dtype: Any, xp: Any = np) -> float:

@@ -64,6 +64,7 @@ class _Settings:
     """How long and how loudly a round may run."""
 
     max_iter: int
+    tol: float
     random_state: Any
     callback: Callback | None
 
@@ -78,6 +79,7 @@ def complete_and_refine(
     components: Components,
     *,
     max_iter: int = 100,
+    tol: float = 1e-3,
     random_state: Any = None,
     callback: Callback | None = None,
 ) -> Descent[WeightedStress]:
@@ -91,6 +93,8 @@ def complete_and_refine(
     components : Components
     max_iter : int
         Most iterations of the last round.
+    tol : float
+        Stop when five iterations together gain less than this share of the weighted STRESS.
     random_state : int, RandomState or None
         Chooses the entries that are held out.
     callback : callable, optional
@@ -103,7 +107,7 @@ def complete_and_refine(
         what is returned then.
     """
     problem = _Problem(sq_dissimilarity, weights)
-    settings = _Settings(max_iter, random_state, callback)
+    settings = _Settings(max_iter, tol, random_state, callback)
     if not problem.has_gaps:
         return _fit(problem, components, settings)
     filled = problem.filled(_row_effects(problem))
@@ -175,6 +179,7 @@ def _fit(problem: _Problem, components: Components, settings: _Settings) -> Desc
         x,
         asarray_like(signs, x),
         max_iter=settings.max_iter,
+        tol=settings.tol,
         callback=settings.callback,
     )
 

@@ -46,6 +46,10 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         False allows a precomputed X to be squared in place.
     max_iter : int, default=100
         Most iterations of "refined".
+    stress_tol : float, default=2e-3
+        "refined" stops when five iterations together gain less than this share of the STRESS.
+    climb : bool, default=False
+        Let "refined" also try signatures with one negative coordinate more or fewer.
     verbose : int, default=0
         Print a line on what was found.
 
@@ -98,6 +102,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         random_state: Any = None,
         copy: bool = True,
         max_iter: int = 100,
+        stress_tol: float = 2e-3,
+        climb: bool = False,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -112,6 +118,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.copy = copy
         self.max_iter = max_iter
+        self.stress_tol = stress_tol
+        self.climb = climb
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> NeucMDS:
@@ -141,6 +149,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             random_state=self.random_state,
             copy=self.copy and precomputed,
             max_iter=self.max_iter,
+            stress_tol=self.stress_tol,
+            climb=self.climb,
         )
         if self.verbose:
             print(summary(self.result_))
@@ -222,6 +232,9 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         if is_array(X) and not is_numpy(X):
+            # scikit-learn would move it to NumPy; `neucmds.inputs` checks it where it is.
+            if reset:
+                self.n_features_in_ = X.shape[1] if X.ndim == 2 else 1
             return X
         return validate_data(
             self,

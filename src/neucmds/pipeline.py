@@ -21,7 +21,7 @@ from neucmds.gram import DenseGram, Gram
 from neucmds.inputs import Dissimilarity, as_dissimilarity, as_weighted
 from neucmds.selection import METHODS, Components, Selection, neuc_plus, union
 from neucmds.spectrum import Ends, Spectrum, solve
-from neucmds.starts import best_refined
+from neucmds.starts import RefineSettings, best_refined
 
 __all__ = ["ALL_METHODS", "as_gram", "embed_gram", "embed_spectrum", "neuc_mds"]
 
@@ -46,6 +46,8 @@ def neuc_mds(
     random_state: Any = None,
     copy: bool = True,
     max_iter: int = 100,
+    stress_tol: float = 2e-3,
+    climb: bool = False,
     callback: Callback | None = None,
 ) -> Embedding:
     """Embed dissimilarities as real coordinates with a sign for each coordinate.
@@ -81,6 +83,11 @@ def neuc_mds(
         False allows D to be squared in place.
     max_iter : int, default=100
         Most iterations of "refined".
+    stress_tol : float, default=2e-3
+        "refined" stops when five iterations together gain less than this share of the STRESS.
+    climb : bool, default=False
+        Let "refined" also try signatures with one negative coordinate more or fewer, as long as
+        that helps: a few times the work, rarely more than a few percent of STRESS.
     callback : callable, optional
         Called by "refined" with the iteration and the STRESS after every step.
 
@@ -102,6 +109,7 @@ def neuc_mds(
         data = as_dissimilarity(
             D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy, missing=missing
         )
+    settings = RefineSettings(max_iter, stress_tol, climb, callback)
     weighted = as_weighted(data, weights) if weights is not None or missing == "ignore" else None
     if weighted is not None:
         return _embed_weighted(
@@ -111,8 +119,7 @@ def neuc_mds(
             method,
             squared=squared,
             random_state=random_state,
-            max_iter=max_iter,
-            callback=callback,
+            settings=settings,
         )
     return embed_gram(
         as_gram(data),
@@ -123,8 +130,7 @@ def neuc_mds(
         solver=solver,
         tol=tol,
         random_state=random_state,
-        max_iter=max_iter,
-        callback=callback,
+        settings=settings,
     )
 
 
@@ -138,12 +144,11 @@ def embed_gram(
     solver: str = "auto",
     tol: float = 1e-7,
     random_state: Any = None,
-    max_iter: int = 100,
-    callback: Callback | None = None,
+    settings: RefineSettings | None = None,
 ) -> Embedding:
     """Embed a D that is already behind a `Gram`: the pipeline without its first room.
 
-    Parameters are those of `neuc_mds`.
+    Parameters are those of `neuc_mds`; `settings` are for "refined".
     """
     components = Components.parse(n_components, gram.n)
     if method not in ALL_METHODS:
@@ -162,8 +167,7 @@ def embed_gram(
         method,
         squared=squared,
         labels=labels,
-        max_iter=max_iter,
-        callback=callback,
+        settings=settings,
     )
     _warn_of_surprises(embedding)
     return embedding
@@ -177,27 +181,26 @@ def embed_spectrum(
     *,
     squared: bool = False,
     labels: tuple[str, ...] | None = None,
-    max_iter: int = 100,
-    callback: Callback | None = None,
+    settings: RefineSettings | None = None,
 ) -> Embedding:
     """Embed from a spectrum that is already there: one solve serves every method and every k.
 
-    Parameters are those of `neuc_mds`.
+    Parameters are those of `neuc_mds`; `settings` are for "refined".
     """
-    settings: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "method": method,
         "requested": components.total,
         "squared": squared,
         "labels": labels,
     }
     if method == "refined" and neuc_plus(spectrum.ends, components).k:
-        refined = best_refined(gram, spectrum, components, max_iter=max_iter, callback=callback)
-        return embed_refined(gram, spectrum, refined, **settings)
+        refined = best_refined(gram, spectrum, components, settings or RefineSettings())
+        return embed_refined(gram, spectrum, refined, **facts)
     if method in ("exact", "refined"):
         selection = exact_selection(spectrum, gram.diagonal(), components)
     else:
         selection = METHODS[method](spectrum.ends, components)
-    return embed(gram, spectrum, selection, **settings)
+    return embed(gram, spectrum, selection, **facts)
 
 
 def as_gram(data: Dissimilarity) -> Gram:
@@ -229,8 +232,7 @@ def _embed_weighted(
     *,
     squared: bool,
     random_state: Any,
-    max_iter: int,
-    callback: Callback | None,
+    settings: RefineSettings,
 ) -> Embedding:
     """Embed when pairs count differently: the free coordinates are the only ones defined then."""
     if method != "refined":
@@ -244,9 +246,10 @@ def _embed_weighted(
         values,
         pair_weights,
         components,
-        max_iter=max_iter,
+        max_iter=settings.max_iter,
+        tol=settings.tol,
         random_state=random_state,
-        callback=callback,
+        callback=settings.callback,
     )
     embedding = embed_weighted(
         found, method=method, requested=components.total, squared=squared, labels=data.labels

@@ -59,7 +59,7 @@ def refine(
     signs: Floats,
     *,
     max_iter: int = 100,
-    tol: float = 5e-4,
+    tol: float = 2e-3,
     callback: Callback | None = None,
 ) -> Refined:
     """Lower the STRESS of coordinates with a fixed signature until it hardly moves.
@@ -72,7 +72,7 @@ def refine(
     signs : ndarray of shape (k,)
         ±1.0 each; the number of each sign does not change.
     max_iter : int, default=100
-    tol : float, default=5e-4
+    tol : float, default=2e-3
         Stop when five iterations together gain less than this share of the STRESS.
     callback : callable, optional
         Called with the iteration and the STRESS after every step.

@@ -117,6 +117,21 @@ def test_refinement_reports_every_step_and_stops_when_told():
     assert len(embedding.history) <= 4
 
 
+def test_climbing_never_ends_higher_than_it_began():
+    for seed in range(4):
+        D = random_hollow(seed, 30)
+        assert fit(D, 6, "refined", climb=True).stress <= 1.005 * fit(D, 6, "refined").stress
+
+
+def test_climbing_finds_a_better_signature_where_there_is_one():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(40, 6)) * [9, 8, 7, 1, 1, 1]
+    D = np.sum((x[:, None] - x[None]) ** 2, axis=-1) ** 0.8
+    climbed = {q: fit(D, (6 - q, q), "refined").stress for q in range(4)}
+    best = min(climbed, key=climbed.get)
+    assert fit(D, 6, "refined", climb=True).stress <= 1.01 * climbed[best]
+
+
 def test_refinement_reaches_a_stationary_point():
     D = random_hollow(2, 30)
     gram = DenseGram(D)

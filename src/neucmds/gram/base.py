@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from neucmds.arrays import Array, namespace, row_blocks
+from neucmds.arrays import Array, namespace, row_blocks, row_moments
 from neucmds.gram.rounded import RoundedGram
 
 __all__ = ["Gram", "Moments"]
@@ -80,10 +80,9 @@ class Gram(ABC):
 
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`."""
-        xp, parts = self.xp, []
-        for rows in self.row_slices():
-            parts.append(xp.astype(self.rows(rows), block.dtype, copy=False) @ block)
-        return xp.concat(parts, axis=0)
+        xp = self.xp
+        blocks = (xp.astype(self.rows(r), block.dtype, copy=False) for r in self.row_slices())
+        return xp.concat([rows @ block for rows in blocks], axis=0)
 
     def row_slices(self) -> list[slice]:
         """Cut the objects into the row blocks that a pass over D walks through."""
@@ -92,13 +91,12 @@ class Gram(ABC):
     @cached_property
     def moments(self) -> Moments:
         """Row means and norm of D, accumulated in float64 in one pass."""
-        xp = self.xp
         means, sq_norm = [], 0.0
         for rows in self.row_slices():
-            block = xp.astype(self.rows(rows), xp.float64, copy=False)
-            means.append(xp.mean(block, axis=1))
-            sq_norm += float(xp.sum(xp.vecdot(block, block, axis=-1)))
-        return Moments(xp.concat(means), sq_norm)
+            mean, squares = row_moments(self.rows(rows))
+            means.append(mean)
+            sq_norm += squares
+        return Moments(self.xp.concat(means), sq_norm)
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""

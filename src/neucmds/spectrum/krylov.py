@@ -1,4 +1,4 @@
-"""Both ends of the spectrum by mixed-precision block Lanczos, stopped when what is kept is known."""
+"""Both ends of the spectrum by mixed-precision block Lanczos, until what is kept is known."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from neucmds.spectrum.base import Spectrum
 from neucmds.spectrum.full import full_spectrum
 from neucmds.spectrum.lanczos import KrylovBasis, Multiply
 from neucmds.spectrum.orthogonal import orthonormal_rows, project_out
-from neucmds.spectrum.refinement import Pairs, refined
-from neucmds.spectrum.search import BLOCK, INJECTED, Check, Rule, Search, split_of
+from neucmds.spectrum.refinement import Pairs, null_level, refined
+from neucmds.spectrum.search import BLOCK, INJECTED, Check, Rule, Search, outermost, split_of
 
 __all__ = ["krylov_spectrum"]
 
@@ -46,8 +46,8 @@ def krylov_spectrum(
     ----------
     gram : Gram
     rule : callable
-        Selects from the ends of a spectrum; it is asked at every check, with the Ritz values and the
-        exact trace and Frobenius norm.
+        Selects from the ends of a spectrum; it is asked at every check, with the Ritz values and
+        the exact trace and Frobenius norm.
     n_wanted : int
         Number of pairs that the rule will keep at the most.
     tol : float
@@ -70,7 +70,7 @@ def krylov_spectrum(
     if gram.frobenius_sq == 0.0:
         return _empty(gram)
     capacity = _capacity(gram.n, n_wanted)
-    if capacity < n_wanted + 5 * BLOCK:
+    if capacity < 2 * n_wanted + 5 * BLOCK:
         return full_spectrum(gram)
     limit = 40 * (n_wanted + 50) if max_products is None else max_products
     spent = 0
@@ -87,7 +87,7 @@ def krylov_spectrum(
 
 
 def _capacity(n: int, n_wanted: int) -> int:
-    """Rows of the basis: more than 4k gained nothing at k = 100, fewer than 160 restarts too often."""
+    """Rows of the basis: beyond 4k nothing is gained at k = 100, below 160 restarts cost."""
     return min(max(4 * n_wanted, 160) + 2 * (BLOCK + INJECTED), int(0.6 * n))
 
 
@@ -131,12 +131,11 @@ def _started(
 
 def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool) -> Spectrum:
     """Refine what was kept in float64, add what else is known, and ask the rule once more."""
-    top, bottom = check.split
+    top, bottom = split_of(check.kept)
     n_products = basis.n_products
     for _ in range(4):
         tolerance = search.tol * check.scale
-        m = check.ritz.values.size
-        which = np.r_[np.arange(top), np.arange(m - bottom, m)].astype(np.intp)
+        which = outermost(check.ritz.values.size, top, bottom)
         rows = basis.vectors(check.ritz, which)
         pairs, spent, noise = refined(search.gram, rows, top, tolerance)
         n_products += spent
@@ -163,6 +162,8 @@ def _assembled(
     """Put the refined pairs around the further ones: from the top down to the bottom."""
     gram, ritz, xp = search.gram, check.ritz, search.gram.xp
     real = pairs.real(gram)
+    # What was not refined is known to the rounding of the products at best.
+    noise = max(noise, basis.precision * float(np.max(np.abs(ritz.values))))
     top, bottom = int(np.sum(real[: split[0]])), int(np.sum(real[split[0] :]))
     above, below = _further(search, check, split, noise)
     # Where a kept value is zero, all further in are too.
@@ -212,7 +213,8 @@ def _further(
     """Find the Ritz pairs next to the kept ones that are known too, up to 2k from either end."""
     ritz, m = check.ritz, check.ritz.values.size
     left = np.hypot(ritz.residuals, noise)
-    known = (left <= EXTRA_TOL * check.scale) & (left < 0.1 * np.abs(ritz.values))
+    clear = np.abs(ritz.values) > np.maximum(10 * left, null_level(search.gram, ritz.values))
+    known = clear & (left <= EXTRA_TOL * check.scale)
     limit = min(2 * search.n_wanted, m // 2)
     above = _run(known[split[0] : limit] & (ritz.values[split[0] : limit] > 0))
     below = _run(known[::-1][split[1] : limit] & (ritz.values[::-1][split[1] : limit] < 0))

@@ -1,7 +1,7 @@
 """Block Lanczos with full reorthogonalisation: one basis that grows, is read, and is thinned out.
 
-The projected matrix is kept whole, as Rayleigh–Ritz on the basis: a thick restart and vectors thrown in
-from outside then need no bookkeeping, their couplings come out of the next projection.
+The projected matrix is kept whole, as Rayleigh–Ritz on the basis: a thick restart and vectors
+thrown in from outside need no bookkeeping, their couplings come out of the next projection.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class KrylovBasis:
         image = xp.asarray(self.multiply(block.T).T, copy=True)
         self.n_products += self.width
         largest = _longest(image)
-        # First the rows with couplings (the last two blocks; after a restart, all), then all. With a
-        # huge trace a single pass estimated a residual of 1e-11 where the true one was 7e-3; with the
-        # block alone in the first, a hypercube's basis lost a digit of orthogonality per block.
+        # First the rows with couplings (the last two blocks; after a restart, all), then all. With
+        # a huge trace a single pass estimated a residual of 1e-11 where the true one was 7e-3; with
+        # the block alone in the first, a hypercube's basis lost a digit of orthogonality per block.
         image, coupled = project_out(self.rows[self.local : new, :], image)
         image, coefficients = project_out(self.rows[:new, :], image)
         coefficients[:, self.local :] += coupled

@@ -12,7 +12,7 @@ from neucmds.arrays import Array, asarray_like, eps, namespace, to_numpy
 from neucmds.gram import Gram
 from neucmds.spectrum.orthogonal import orthonormal_rows, project_out
 
-__all__ = ["Pairs", "refined"]
+__all__ = ["Pairs", "null_level", "refined"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,11 +45,11 @@ class Pairs:
 
     def real(self, gram: Gram) -> npt.NDArray[np.bool_]:
         """Tell which values can be told from zero; the others carry no information."""
-        return np.abs(self.values) > np.maximum(self.residuals, _null_level(gram, self.values))
+        return np.abs(self.values) > np.maximum(self.residuals, null_level(gram, self.values))
 
 
 def refined(gram: Gram, rows: Array, n_top: int, tolerance: float) -> tuple[Pairs, int, float]:
-    """Mend these Ritz vectors until their true residuals are below the tolerance, if three steps do.
+    """Mend Ritz vectors until their true residuals are below the tolerance, if three steps do.
 
     Returns
     -------
@@ -82,10 +82,10 @@ def refined(gram: Gram, rows: Array, n_top: int, tolerance: float) -> tuple[Pair
 def _undecided(pairs: Pairs, gram: Gram) -> npt.NDArray[np.bool_]:
     """Tell which pairs are neither clearly zero nor known to have the sign they show."""
     size = np.abs(pairs.values)
-    return (size > _null_level(gram, size)) & (size < pairs.residuals)
+    return (size > null_level(gram, size)) & (size < pairs.residuals)
 
 
-def _null_level(gram: Gram, values: Floats) -> float:
+def null_level(gram: Gram, values: Floats) -> float:
     """Magnitude that rounding alone gives a zero eigenvalue in float64."""
     # A product with B goes through D, whose norm its mean can make many times that of B.
     by_product = 4 * math.sqrt(gram.n * gram.moments.sq_norm)

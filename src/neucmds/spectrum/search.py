@@ -17,14 +17,14 @@ from neucmds.spectrum.lanczos import KrylovBasis, Ritz
 if TYPE_CHECKING:
     from neucmds.selection import Selection
 
-__all__ = ["Check", "Rule", "Search", "split_of"]
+__all__ = ["Check", "Rule", "Search", "outermost", "split_of"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Rule = Callable[[Ends], "Selection"]
 
 # Rows of a block. n = 8000, 2 cores, one float32 product: 25 ms with 16 columns, 33 ms with 32.
-BLOCK = 16
+BLOCK = 24
 # Random vectors thrown in once the kept pairs are roughly known, and blocks waited for after it.
 INJECTED, PATIENCE = 8, 3
 ROUGHLY = 1e-3
@@ -36,15 +36,26 @@ class Check:
 
     ritz: Ritz
     kept: Indices
-    scale: float
-    worst: float
+    clear: Indices
     settled: bool
     step: int
 
     @property
     def split(self) -> tuple[int, int]:
-        """How many of the kept pairs are from the top, and from the bottom."""
-        return split_of(self.kept)
+        """How many of the kept pairs that are no noise are from the top, and from the bottom."""
+        return split_of(self.clear)
+
+    @property
+    def scale(self) -> float:
+        """The largest kept magnitude."""
+        return float(
+            np.max(np.abs(self.ritz.values[self.clear if self.clear.size else slice(None)]))
+        )
+
+    @property
+    def worst(self) -> float:
+        """The largest residual of a kept pair, relative to the scale."""
+        return float(np.max(self.ritz.residuals[self.clear], initial=0.0)) / self.scale
 
     def moved_since(self, earlier: Check) -> bool:
         """Tell whether a kept value moved further than its residual allowed: a copy was missing."""
@@ -58,7 +69,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Search:
-    """The question put to a Krylov basis: which pairs does the rule keep, and are they known?"""
+    """The question put to a Krylov basis: the pairs that a rule keeps, and whether they are known.
+
+    Parameters
+    ----------
+    gram, rule, n_wanted, tol, max_products, callback
+        As in `krylov_spectrum`.
+    """
 
     gram: Gram
     rule: Rule
@@ -80,13 +97,10 @@ class Search:
             if self.callback is not None:
                 self.callback(basis.n_products, check.worst)
             if check.worst < ROUGHLY and (injected is None or check.moved_since(injected)):
-                basis.inject(min(INJECTED, (capacity - BLOCK - self.n_wanted) // 2 - basis.width))
+                room = (capacity - BLOCK - 2 * self.n_wanted) // 2 - basis.width
+                basis.inject(min(INJECTED, room))
                 injected = check
-            elif (
-                injected is not None
-                and step >= injected.step + PATIENCE
-                and self._done(check, last)
-            ):
+            elif self._done(check, last, injected):
                 return check, True
             if basis.n_products >= self.max_products:
                 return check, False
@@ -100,9 +114,10 @@ class Search:
     def _full(basis: KrylovBasis) -> bool:
         return basis.size + 2 * basis.width > int(basis.rows.shape[0])
 
-    def _done(self, check: Check, last: Check | None) -> bool:
-        still = last is not None and check.split == last.split
-        return still and check.settled and check.worst < 0.7 * self.tol
+    def _done(self, check: Check, last: Check | None, injected: Check | None) -> bool:
+        if last is None or injected is None or check.step < injected.step + PATIENCE:
+            return False
+        return check.settled and check.split == last.split and check.worst < 0.7 * self.tol
 
     def _first_check(self) -> int:
         return max(2 * self.n_wanted, self.n_wanted + 6 * BLOCK)
@@ -110,28 +125,27 @@ class Search:
     def _look(self, basis: KrylovBasis, step: int) -> Check:
         ritz = basis.ritz()
         kept = np.sort(self.rule(self._ends(ritz.values)).kept)
-        scale = float(np.max(np.abs(ritz.values[kept if kept.size else slice(None)])))
         # Values within the rounding of the products are not waited for: where the rule keeps noise
         # (no positive pair exists, say), only the float64 finish can show it.
         noise = basis.precision * float(np.max(np.abs(ritz.values)))
         clear = kept[np.abs(ritz.values[kept]) > noise]
-        worst = float(np.max(ritz.residuals[clear], initial=0.0)) / scale
         pushed = np.sort(_pushed(ritz, kept))[::-1]
-        settled = split_of(np.sort(self.rule(self._ends(pushed)).kept)) == split_of(kept)
-        return Check(ritz, kept, scale, worst, settled, step)
+        again = np.sort(self.rule(self._ends(pushed)).kept)
+        again = again[np.abs(pushed[again]) > noise]
+        return Check(ritz, kept, clear, split_of(again) == split_of(clear), step)
 
     def _ends(self, values: Floats) -> Ends:
         moments = self.gram.moments
         return Ends(values, moments.trace, moments.frobenius_sq, values.size, values.size)
 
     def _worth_keeping(self, check: Check, capacity: int) -> Indices:
-        """Choose for a restart: the kept pairs, neighbours in their proportion, a few at each end."""
-        m, (top, bottom) = check.ritz.values.size, check.split
+        """Choose for a restart: what is kept, neighbours in proportion, a few at each end."""
+        m, (top, bottom) = check.ritz.values.size, split_of(check.kept)
         few = min(BLOCK // 2, (capacity - top - bottom) // 2)
         room, share = (capacity - top - bottom - 2 * few) // 3, top / max(1, top + bottom)
         top += few + int(room * share)
         bottom += few + int(room * (1 - share))
-        return np.r_[np.arange(top), np.arange(m - bottom, m)].astype(np.intp)
+        return outermost(m, top, bottom)
 
 
 def _pushed(ritz: Ritz, kept: Indices) -> Floats:
@@ -142,6 +156,11 @@ def _pushed(ritz: Ritz, kept: Indices) -> Floats:
     outwards = np.where(np.arange(lam.size) < lam.size - lam.size // 2, error, -error)
     outwards[kept] = 0.0
     return lam + outwards
+
+
+def outermost(size: int, top: int, bottom: int) -> Indices:
+    """Return the indices of so many values from the top and from the bottom."""
+    return np.concatenate([np.arange(top), np.arange(size - bottom, size)]).astype(np.intp)
 
 
 def split_of(kept: Indices) -> tuple[int, int]:

@@ -44,7 +44,7 @@ def solve(
     n_wanted : int
         Number of pairs that the rule keeps at the most.
     solver : {"auto", "full", "krylov"}
-        "auto" takes LAPACK for at most 600 objects, or if an eighth of the pairs or more are wanted.
+        "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted.
     tol, random_state, max_products, single, callback
         As in `krylov_spectrum`; LAPACK has no use for them.
     """

@@ -1,0 +1,185 @@
+"""D in device memory: time, memory and accuracy of a fit on one GPU.
+
+    python benchmarks/gpu/dense.py --record benchmarks/records/gpu_dense.json
+
+Euclidean-ball dissimilarities are built on the device. Times are medians of three fits after a
+warm-up fit at the same size, with the device synchronised around each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from neucmds import NeucMDS, neuc_mds
+from neucmds.gram import DenseGram
+
+DEVICE = "cuda"
+
+
+def ball(n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    """Squared gaps between balls; one in ten reaches 0.8 of the way to the nearest centre."""
+    generator = torch.Generator(device=DEVICE).manual_seed(seed)
+    options = {"generator": generator, "device": DEVICE, "dtype": torch.float64}
+    centres = 100 * torch.rand((n, 10), **options)
+    radii = 5 * torch.rand((n,), **options)
+    large = torch.rand((n,), **options) < 0.1
+    D = torch.empty((n, n), dtype=dtype, device=DEVICE)
+    for rows in torch.arange(n, device=DEVICE).split(2048):
+        gaps = torch.cdist(centres[rows], centres)
+        gaps[torch.arange(len(rows), device=DEVICE), rows] = torch.inf
+        nearest = gaps.min(dim=1).values
+        radii[rows] = torch.where(large[rows], 0.8 * nearest, radii[rows])
+    for rows in torch.arange(n, device=DEVICE).split(2048):
+        gaps = torch.cdist(centres[rows], centres) - radii[rows, None] - radii[None, :]
+        D[rows] = (gaps.clamp_(min=0) ** 2).to(dtype)
+    D.fill_diagonal_(0)
+    # cdist is not symmetric to the last bit
+    for rows in torch.arange(n, device=DEVICE).split(2048):
+        start = int(rows[0])
+        D[rows, start:] = D[start:, rows].T.contiguous()
+    return D
+
+
+def timed(work: Any) -> tuple[float, Any]:
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    result = work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - started, result
+
+
+def fit(D: torch.Tensor, k: int, method: str, **settings: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return neuc_mds(D, k, method, squared=True, tol=1e-6, random_state=0, **settings)
+
+
+def measure_fit(n: int, dtype: torch.dtype, k: int = 100, method: str = "neuc+") -> dict[str, Any]:
+    """Time and peak memory of one fit, with the true float64 residual of the kept pairs."""
+    D = ball(n, dtype)
+    fit(D, k, method)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    runs = [timed(lambda: fit(D, k, method)) for _ in range(3)]
+    embedding = runs[-1][1]
+    size = D.numel() * D.element_size()
+    worst = float(embedding.residuals.max() / embedding.eigenvalues.abs().max())
+    return {
+        "what": f"fit, {method}",
+        "n": n,
+        "k": k,
+        "dtype": str(dtype).removeprefix("torch."),
+        "seconds": statistics.median(seconds for seconds, _ in runs),
+        "all_seconds": [seconds for seconds, _ in runs],
+        "peak_over_D": torch.cuda.max_memory_allocated() / size,
+        "signature": embedding.signature,
+        "converged": embedding.converged,
+        "worst_residual": worst,
+        "normalized_stress": embedding.normalized_stress,
+    }
+
+
+def measure_against_eigh(n: int, k: int = 100) -> dict[str, Any]:
+    """Time a fit beside torch.linalg.eigh of the same B in the same run."""
+    D = ball(n, torch.float64)
+    fit(D, k, "neuc+")
+    ours, embedding = timed(lambda: fit(D, k, "neuc+"))
+    B = DenseGram(D).matmat(torch.eye(n, dtype=torch.float64, device=DEVICE))
+    B = (B + B.T) / 2
+    torch.linalg.eigh(B[:2000, :2000])
+    theirs, (values, _) = timed(lambda: torch.linalg.eigh(B))
+    again, embedding = timed(lambda: fit(D, k, "neuc+"))
+    full = values.cpu().numpy()
+    kept = np.sort(embedding.eigenvalues.cpu().numpy())
+    positive, negative = int((kept > 0).sum()), int((kept < 0).sum())
+    expected = np.r_[full[:negative], full[full.size - positive :]]
+    return {
+        "what": "fit against torch.linalg.eigh",
+        "n": n,
+        "k": k,
+        "seconds": min(ours, again),
+        "eigh_seconds": theirs,
+        "ratio": theirs / min(ours, again),
+        "largest_relative_error": float(np.max(np.abs(kept - expected)) / np.max(np.abs(expected))),
+    }
+
+
+def measure_refined(n: int, k: int = 50, iterations: int = 50) -> dict[str, Any]:
+    """Time a refinement of a fixed number of iterations, fit included."""
+    D = ball(n, torch.float64)
+    settings = {"max_iter": iterations, "stress_tol": 0.0}
+    fit(D, k, "refined", max_iter=2)
+    seconds, embedding = timed(lambda: fit(D, k, "refined", **settings))
+    history = np.asarray(embedding.history)
+    return {
+        "what": "refined, fit included",
+        "n": n,
+        "k": k,
+        "iterations": history.size - 1,
+        "seconds": seconds,
+        "monotone": bool(np.all(np.diff(history) <= 0)),
+        "first_and_last_stress": [history[0], history[-1]],
+    }
+
+
+def measure_estimator(n: int) -> dict[str, Any]:
+    """Check that the estimator answers in the library and on the device of its input."""
+    D = ball(n, torch.float32)
+    estimator = NeucMDS(20, squared=True).fit(D)
+    placed = estimator.transform(D[:5])
+    found = {"what": "estimator", "n": n, "device": str(estimator.embedding_.device)}
+    found["placed_on"] = str(placed.device)
+    try:
+        import cupy
+
+        ours = NeucMDS(20, squared=True, method="neuc+").fit(cupy.asarray(D))
+        torchs = NeucMDS(20, squared=True, method="neuc+").fit(D)
+        found["cupy"] = type(ours.embedding_).__module__
+        found["cupy_against_torch"] = abs(ours.stress_ / torchs.stress_ - 1)
+    except ImportError:
+        found["cupy"] = "not installed"
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--quick", action="store_true", help="small sizes only")
+    arguments = parser.parse_args()
+    jobs = [
+        lambda: measure_estimator(3000),
+        lambda: measure_fit(4000, torch.float64),
+    ]
+    if not arguments.quick:
+        jobs += [
+            lambda: measure_fit(20_000, torch.float64),
+            lambda: measure_fit(50_000, torch.float64),
+            lambda: measure_fit(100_000, torch.float32),
+            lambda: measure_refined(20_000),
+            lambda: measure_against_eigh(20_000),
+        ]
+    record: dict[str, Any] = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "rows": [],
+    }
+    for job in jobs:
+        row = job()
+        record["rows"].append(row)
+        print(json.dumps(row), flush=True)
+        torch.cuda.empty_cache()
+        if arguments.record is not None:
+            arguments.record.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""The corrections equal vegan's, and do what they promise."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import squareform
+
+from neucmds import corrections
+from neucmds.datasets import bray_curtis_gamma
+from neucmds.gram import DenseGram
+from neucmds.spectrum import full_spectrum
+
+VEGAN = json.loads((Path(__file__).parent / "fixtures" / "vegan_wcmdscale.json").read_text())
+
+
+@pytest.mark.parametrize("table", ["dune", "varespec"])
+@pytest.mark.parametrize("name", ["lingoes", "cailliez"])
+def test_constants_and_eigenvalues_equal_those_of_vegan(table, name):
+    D = squareform(VEGAN[table]["condensed"]) ** 2
+    corrected = getattr(corrections, name)(D)
+    assert corrected.constant == pytest.approx(VEGAN[table][f"{name}_constant"], rel=1e-6)
+    theirs = np.asarray(VEGAN[table][f"{name}_eigenvalues"])
+    ours = full_spectrum(DenseGram(corrected.sq_dissimilarity)).values[: theirs.size]
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["lingoes", "cailliez"])
+def test_the_corrected_matrix_is_euclidean_and_just_so(name):
+    D = bray_curtis_gamma(200, random_state=0)
+    values = full_spectrum(DenseGram(getattr(corrections, name)(D).sq_dissimilarity)).values
+    assert values[-1] == pytest.approx(0, abs=1e-6 * values[0])
