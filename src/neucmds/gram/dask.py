@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from typing import Any
 
@@ -27,9 +28,9 @@ MOST_GATHERED = 5000
 class DaskGram(Gram):
     """B = −½CDC for a D whose chunks stay where they are.
 
-    A product is one task a chunk and a tree of sums over each row of chunks. What moves is the
-    block, in pieces that belong to a column of chunks, and partial sums of the same size. Pieces
-    are part of the graph, so whatever a lost worker held can be computed again.
+    A product makes its sums over each row of chunks where they lie; what moves is the block, in
+    pieces that belong to a column of chunks, and one partial sum of that size a worker. Pieces are
+    known to the scheduler, so whatever a lost worker held can be computed again.
 
     Parameters
     ----------
@@ -64,9 +65,10 @@ class DaskGram(Gram):
 
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`."""
+        if self._futures:
+            return self._product_on_cluster(block)
         da = require_dask()
-        d = self.sq_dissimilarity
-        width = int(block.shape[1])
+        d, width = self.sq_dissimilarity, int(block.shape[1])
         pieces = da.from_array(
             np.ascontiguousarray(block), chunks=(d.chunks[1], (width,)), name=False
         )
@@ -75,6 +77,42 @@ class DaskGram(Gram):
             dtype=block.dtype, adjust_chunks={"j": 1}, meta=np.empty((0, 0, 0), block.dtype),
         )  # fmt: skip
         return np.asarray(partial.sum(axis=1, split_every=SPLIT_EVERY).compute())
+
+    @cached_property
+    def _futures(self) -> dict[Any, Any]:
+        """The persisted chunks by their keys, if a distributed cluster holds them."""
+        if "distributed" not in sys.modules:
+            return {}
+        distributed: Any = sys.modules["distributed"]
+        return {future.key: future for future in distributed.futures_of(self.sq_dissimilarity)}
+
+    def _product_on_cluster(self, block: Array) -> Array:
+        """Multiply where the chunks lie: a task for each row of chunks and worker that has some.
+
+        Left to itself the scheduler runs one product in twenty where the block's piece is, and
+        moves the chunk there. With the chunks' places known, sums over a row of chunks are made
+        before anything leaves a worker, so what moves does not depend on how D is cut.
+        """
+        client = next(iter(self._futures.values())).client
+        ends = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
+        # The scheduler keeps a task's arguments: unlike scattered data they outlive a worker.
+        pieces = [client.submit(_same, piece, pure=False) for piece in np.split(block, ends)]
+        places = client.who_has(list(self._futures.values()))
+        sums = []
+        for row in self.sq_dissimilarity.__dask_keys__():
+            parts = [
+                client.submit(
+                    _multiply_row,
+                    [self._futures[row[j]] for j in columns],
+                    [pieces[j] for j in columns],
+                    workers=place,
+                    allow_other_workers=place is not None,
+                    pure=False,
+                )
+                for place, columns in _by_place(row, places)
+            ]
+            sums.append(client.submit(_add, parts, pure=False))
+        return np.concatenate(client.gather(sums), axis=0)
 
     @cached_property
     def moments(self) -> Moments:
@@ -92,6 +130,31 @@ class DaskGram(Gram):
 
 def _multiply(chunk: Floats, piece: Floats) -> Floats:
     return np.asarray((chunk.astype(piece.dtype, copy=False) @ piece)[:, None, :])
+
+
+def _by_place(row: list[Any], places: Any) -> list[tuple[str | None, list[int]]]:
+    """Group the chunks of a row by the worker that holds them; None: lost, or on its way."""
+    groups: dict[str | None, list[int]] = {}
+    for j, key in enumerate(row):
+        holders = sorted(places.get(key) or ())
+        groups.setdefault(holders[0] if holders else None, []).append(j)
+    return list(groups.items())
+
+
+def _same(piece: Floats) -> Floats:
+    return piece
+
+
+def _multiply_row(chunks: list[Floats], pieces: list[Floats]) -> Floats:
+    """Σ_j D_ij V_j over the chunks at hand, one product at a time."""
+    total = np.zeros((chunks[0].shape[0], pieces[0].shape[1]), dtype=pieces[0].dtype)
+    for chunk, piece in zip(chunks, pieces, strict=True):
+        total += chunk.astype(piece.dtype, copy=False) @ piece
+    return total
+
+
+def _add(parts: list[Floats]) -> Floats:
+    return np.asarray(sum(parts[1:], start=parts[0]))
 
 
 def _sums(chunk: Floats) -> Floats:
