@@ -138,7 +138,7 @@ def run(n, chunk, n_workers, stealing):
         "sent_checking": sent_checking,
         "model_checking": round(8 * n * n / 2 * (1 - 1 / n_workers)),
         "sent_products": sent,
-        "model_products": 8 * n * columns * 2 * min(m, n_workers),
+        "model_products": 8 * n * columns * (2 * min(m, n_workers) - 1),
         "worker_peak_rss": worker,
         "client_growth": growth.bytes,
         "block_n_2k": 8 * n * 2 * K,

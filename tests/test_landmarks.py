@@ -337,6 +337,17 @@ def test_dask_features_come_back_as_a_lazy_dask_array(features):
     np.testing.assert_allclose(placed.compute(), expected.transform(features), atol=1e-10)
 
 
+def test_a_dask_chunk_is_placed_in_pieces_and_errors_name_rows_of_the_whole(features):
+    da = pytest.importorskip("dask.array")
+    many = np.tile(features, (40, 1))  # 12,000 rows to 300 landmarks: two pieces
+    est = LandmarkNeucMDS(2, landmarks=range(300), metric="cityblock", method="neuc").fit(features)
+    found = est.transform(da.from_array(many, chunks=(-1, -1))).compute()
+    np.testing.assert_allclose(found, est.transform(many), atol=1e-10)
+    many[9000, 0] = np.nan
+    with pytest.raises(InputError, match="object 9000 and landmark 0"):
+        est.transform(da.from_array(many, chunks=(5000, -1))).compute()
+
+
 def test_dask_features_of_unknown_length_are_refused(features):
     da = pytest.importorskip("dask.array")
     lazy = da.from_array(features, chunks=70)

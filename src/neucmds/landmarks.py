@@ -207,13 +207,13 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
+        width = max(X.shape[1], self._n_landmarks)
         if is_dask(X):
             from neucmds.lazy import map_rows
 
             if out is not None:
                 raise InputError("out= is for arrays in memory; store the dask array that returns.")
-            return map_rows(X, self._place, self.result_.k)
-        width = max(X.shape[1], self._n_landmarks)
+            return map_rows(X, self._place, self.result_.k, width)
         progress = ProgressLine("placed") if self.verbose else None
         shape = (X.shape[0], self.result_.k)
         with chunked.open_output(out, shape, X.dtype) as target:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from neucmds.arrays import Array
+from neucmds.arrays import Array, row_blocks
 from neucmds.errors import InputError
 
 __all__ = ["check_rows", "map_rows", "require_dask", "require_known_chunks"]
@@ -45,17 +45,25 @@ def check_rows(X: Array) -> Array:
     return X.astype(dtype).rechunk({1: -1})
 
 
-def map_rows(X: Array, work: Callable[[Any, int], Any], width: int) -> Array:
-    """Return lazily what `work(rows, start)` makes of every chunk of rows, `width` columns each."""
-    da = require_dask()
+def map_rows(X: Array, work: Callable[[Any, int], Any], width: int, n_wide: int) -> Array:
+    """Return lazily what `work(rows, start)` makes of every chunk of rows, `width` columns each.
 
-    def of_chunk(rows: Any, block_info: Any = None) -> Any:
-        start = block_info[0]["array-location"][0][0] if block_info else 0
-        return work(rows, int(start))
+    A chunk is worked off in pieces of about 2²¹ entries of `n_wide` columns, so that chunks may be
+    as large as a worker can hold, and the work is sent to a worker once, not with every chunk.
+    """
+    dask, da = require_dask(whole=True), require_dask()
+
+    def of_chunk(rows: Any, work: Any, block_info: Any = None) -> Any:
+        start = int(block_info[0]["array-location"][0][0]) if block_info else 0
+        out = np.empty((rows.shape[0], width), dtype=rows.dtype)
+        for piece in row_blocks(rows.shape[0], n_wide):
+            out[piece] = work(rows[piece], start + piece.start)
+        return out
 
     return da.map_blocks(
         of_chunk,
         X,
+        work=dask.delayed(work),
         dtype=X.dtype,
         chunks=(X.chunks[0], (width,)),
         meta=np.empty((0, width), dtype=X.dtype),
