@@ -23,7 +23,16 @@ from neucmds.selection import METHODS, Components, Selection, neuc_plus, union
 from neucmds.spectrum import Ends, Spectrum, solve
 from neucmds.starts import RefineSettings, best_refined
 
-__all__ = ["ALL_METHODS", "as_gram", "embed_gram", "embed_spectrum", "neuc_mds"]
+__all__ = [
+    "ALL_METHODS",
+    "DEFAULT_METHOD",
+    "as_gram",
+    "embed_gram",
+    "embed_spectrum",
+    "neuc_mds",
+    "solve_for",
+    "warn_of_surprises",
+]
 
 ALL_METHODS = (*METHODS, "exact", "refined")
 # Of all methods "refined" has the least STRESS on the fitted objects, and on objects placed later
@@ -151,14 +160,8 @@ def embed_gram(
     Parameters are those of `neuc_mds`; `settings` are for "refined".
     """
     components = Components.parse(n_components, gram.n)
-    if method not in ALL_METHODS:
-        raise InputError(f"method={method!r} is unknown; choose one of {', '.join(ALL_METHODS)}.")
-
-    def rule(ends: Ends) -> Selection:
-        return METHODS.get(method, union)(ends, components)
-
-    spectrum = solve(
-        gram, rule, components.total, solver=solver, tol=tol, random_state=random_state
+    spectrum = solve_for(
+        gram, components, method, solver=solver, tol=tol, random_state=random_state
     )
     embedding = embed_spectrum(
         gram,
@@ -169,8 +172,30 @@ def embed_gram(
         labels=labels,
         settings=settings,
     )
-    _warn_of_surprises(embedding)
+    warn_of_surprises(embedding)
     return embedding
+
+
+def solve_for(
+    gram: Gram,
+    components: Components,
+    method: str,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-7,
+    random_state: Any = None,
+) -> Spectrum:
+    """Compute the eigenpairs that a method will look at.
+
+    Parameters are those of `neuc_mds`.
+    """
+    if method not in ALL_METHODS:
+        raise InputError(f"method={method!r} is unknown; choose one of {', '.join(ALL_METHODS)}.")
+
+    def rule(ends: Ends) -> Selection:
+        return METHODS.get(method, union)(ends, components)
+
+    return solve(gram, rule, components.total, solver=solver, tol=tol, random_state=random_state)
 
 
 def embed_spectrum(
@@ -254,11 +279,11 @@ def _embed_weighted(
     embedding = embed_weighted(
         found, method=method, requested=components.total, squared=squared, labels=data.labels
     )
-    _warn_of_surprises(embedding)
+    warn_of_surprises(embedding)
     return embedding
 
 
-def _warn_of_surprises(embedding: Embedding) -> None:
+def warn_of_surprises(embedding: Embedding) -> None:
     """Say aloud what the fields of the result say silently."""
     if not embedding.converged:
         warnings.warn(_unconverged(embedding), ConvergenceWarning, stacklevel=4)

@@ -117,7 +117,7 @@ def eigenvector_start(
         chosen = neuc(spectrum.ends, components)
     signs = np.sign(chosen.core)
     weights = exact_weights(spectrum, diagonal, chosen.kept).core
-    floor = 1e-3 * float(np.median(np.abs(weights)))
+    floor = 1e-3 * float(np.median(np.abs(weights))) if weights.size else 0.0
     lengths = np.sqrt(np.maximum(signs * weights, floor))
     u = kept_vectors(spectrum, chosen)
     return u * asarray_like(lengths, u)[None, :], signs

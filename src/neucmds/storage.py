@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -97,13 +98,13 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
 
 def _read_arrays(path: Path) -> dict[str, Any]:
     try:
+        if not zipfile.is_zipfile(path) and path.is_file():
+            raise FileFormatError(f"{path}: not an embedding saved by neucmds.")
         with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FileFormatError(f"{path}: not an embedding saved by neucmds.")
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError as problem:
         raise FileFormatError(f"{path}: no such file.") from problem
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
         if isinstance(problem, FileFormatError):
             raise
         raise FileFormatError(

@@ -72,6 +72,14 @@ def test_more_sources_than_one_block_of_bits():
     np.testing.assert_array_equal(hop_distances(x, 9), expected)
 
 
+def test_connect_joins_parts_at_their_closest_objects():
+    line = np.array([0.0, 1.0, 2.0, 10.0, 11.0, 30.0, 31.0])[:, None]
+    hops = hop_distances(line, 1, connect=True)
+    ends = [(2, 3), (4, 5)]
+    assert all(hops[i, j] == 1 for i, j in ends)
+    assert hops[0, 6] == 6
+
+
 def test_disconnected_graph_is_named_with_its_parts():
     x = np.concatenate([np.arange(5.0), 100 + np.arange(3.0)])[:, None]
     with pytest.raises(InputError, match=r"2 components of 5, 3 objects; raise n_neighbors"):

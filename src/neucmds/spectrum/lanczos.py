@@ -84,10 +84,8 @@ class KrylovBasis:
 
     def expand(self) -> None:
         """Multiply the next block, project it, and make what is left the block after it."""
-        xp = namespace(self.rows)
         old, new = self.size, self.size + self.width
-        block = self.rows[old:new, :]
-        image = xp.asarray(self.multiply(block.T).T, copy=True)
+        image = self.multiply(self.rows[old:new, :].T).T
         self.n_products += self.width
         largest = _longest(image)
         # First the rows with couplings (the last two blocks; after a restart, all), then all. With

@@ -1,0 +1,23 @@
+"""The command line: parsing and printing only; what it prints comes from the library."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command and return its exit code: 0 done, 2 bad input, 1 a bug."""
+    missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(
+            f"neucmds: error: the command line needs {' and '.join(missing)}; "
+            'install them with: pip install "neucmds[cli]"',
+            file=sys.stderr,
+        )
+        return 2
+    from neucmds.cli.app import run
+
+    return run()

@@ -1,0 +1,156 @@
+"""The program: its commands, and what becomes of everything that can go wrong in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import neucmds
+from neucmds.cli.compare import compare
+from neucmds.cli.console import error_console, one_line_warnings, print_error
+from neucmds.cli.curve import curve
+from neucmds.cli.demo import demo
+from neucmds.cli.embed import embed
+from neucmds.cli.inspect import inspect
+from neucmds.cli.project import project
+from neucmds.errors import NeucmdsError
+
+__all__ = ["app", "run"]
+
+DONE, BUG, BAD_INPUT, INTERRUPTED, READER_GONE = 0, 1, 2, 130, 141
+
+# The library's advice in the words of the command line.
+_WORDS = (
+    (r"pass missing=\"ignore\" to leave such pairs out", "fill them in, or drop those objects"),
+    (r", or by NaN with missing=\"ignore\"", ""),
+    (r"symmetrize=True", "--symmetrize"),
+    (r"squared=True", "--squared"),
+    (r"squared=False", "no --squared"),
+    (r"n_components=\((\d+), (\d+)\)", r"-k \1,\2"),
+    (r"n_components=", "-k "),
+    (r"method='([^']+)'", r"--method \1"),
+    (r"rename one, or pass labels=", "rename one"),
+    (r"raise max_iter", "raise --max-iter"),
+)
+
+
+class Program(TyperGroup):
+    """A group of commands that ends in an exit code and, if that is not zero, in one line."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Parse, run, and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
+        words = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in words or os.environ.get("NEUCMDS_DEBUG", "0") not in ("", "0")
+        words = [word for word in words if word != "--debug"]
+        with one_line_warnings():
+            try:
+                code = super().main(args=words, prog_name="neucmds", standalone_mode=False, **extra)
+            except BaseException as problem:
+                code = _report(problem, debug=debug)
+        if code == INTERRUPTED:
+            print_error("interrupted; nothing was written.")
+        code = code if isinstance(code, int) else DONE
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+def in_command_words(message: str) -> str:
+    """Say what the library says with the options of the command line."""
+    for pattern, words in _WORDS:
+        message = re.sub(pattern, words, message)
+    return message
+
+
+def _report(problem: BaseException, *, debug: bool) -> int:
+    """Print one line about a problem, and return the exit code it deserves."""
+    if isinstance(problem.__context__, BrokenPipeError):
+        return READER_GONE
+    if isinstance(problem, SystemExit):
+        return problem.code if isinstance(problem.code, int) else BUG
+    if isinstance(problem, (KeyboardInterrupt, typer.Abort)):
+        return INTERRUPTED
+    usage = getattr(problem, "format_message", None)
+    if usage is not None:
+        context = getattr(problem, "ctx", None)
+        command = context.command_path if context is not None else "neucmds"
+        print_error(f"{usage()} See: {command} --help")
+        return BAD_INPUT
+    if isinstance(problem, NeucmdsError):
+        print_error(in_command_words(str(problem)))
+        return BAD_INPUT
+    if isinstance(problem, OSError):
+        place = f"{problem.filename}: " if problem.filename else ""
+        print_error(f"{place}{problem.strerror or problem}.")
+        return BAD_INPUT
+    if isinstance(problem, MemoryError):
+        print_error(f"not enough memory for a matrix of this size ({problem}).")
+        return BAD_INPUT
+    if debug:
+        text = "".join(traceback.format_exception(problem))
+        error_console().print(text, markup=False, end="")
+    print_error(
+        f"this is a bug ({type(problem).__name__}: {problem}); please report it, "
+        "together with what --debug prints."
+    )
+    return BUG
+
+
+app = typer.Typer(
+    cls=Program,
+    name="neucmds",
+    help="Multidimensional scaling for dissimilarities that are not Euclidean: real coordinates "
+    "with a sign each.",
+    epilog="Start with: neucmds demo",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"neucmds {neucmds.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Print the traceback of a bug; also NEUCMDS_DEBUG=1.")
+    ] = False,
+) -> None:
+    """Print the help if no command is given."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for command in (embed, inspect, compare, curve, project, demo):
+    app.command()(command)
+
+
+def run() -> int:
+    """Run with the arguments of the process."""
+    return int(app(standalone_mode=False) or DONE)

@@ -1,0 +1,146 @@
+"""``neucmds curve``: STRESS against k for every method."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from neucmds.cli.console import print_json, print_table, say, steps
+from neucmds.cli.options import (
+    File,
+    Folder,
+    Force,
+    Json,
+    NoPlots,
+    PictureFormat,
+    Pictures,
+    Squared,
+    Symmetrize,
+)
+from neucmds.cli.outputs import Outputs, default_folder
+from neucmds.cli.tables import curve_table, percent
+from neucmds.comparison import (
+    CLOSED_FORMS,
+    StressCurves,
+    TurningPoint,
+    classical_turning_point,
+    spaced_ks,
+    stress_curves,
+)
+from neucmds.errors import InputError
+from neucmds.gram import DenseGram
+from neucmds.inputs import as_dissimilarity
+from neucmds.spectrum import full_spectrum
+
+__all__ = ["CURVE_FILES", "add_curve", "curve", "paradox"]
+
+CURVE_FILES = ("curve.csv", *(f"curve.{kind.value}" for kind in PictureFormat))
+DEFAULT_K_MAX = 100
+ROWS_SHOWN = 14
+
+
+def curve(
+    file: File,
+    k_max: Annotated[
+        int | None,
+        typer.Option(
+            "--k-max",
+            help=f"Largest k; {DEFAULT_K_MAX} by default, or n − 1 if that is less.",
+            show_default=False,
+        ),
+    ] = None,
+    refined: Annotated[
+        bool, typer.Option("--refined", help="Also refine at every k, which takes longer.")
+    ] = False,
+    squared: Squared = False,
+    symmetrize: Symmetrize = False,
+    output: Folder = None,
+    as_json: Json = False,
+    force: Force = False,
+    no_plots: NoPlots = False,
+    picture_format: Pictures = PictureFormat.png,
+) -> None:
+    """Draw STRESS against k for every method."""
+    folder = default_folder(file) if output is None else output
+    outputs = Outputs(folder, CURVE_FILES, force=force)
+    methods = (*CLOSED_FORMS, "refined") if refined else CLOSED_FORMS
+    with steps() as progress:
+        progress.now(f"reading {file}")
+        data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
+        ks = spaced_ks(_largest_k(k_max, data.n))
+        gram = DenseGram(data.values)
+        progress.now(f"computing the spectrum of {data.n:,} objects")
+        spectrum = full_spectrum(gram)
+        progress.begin("embedding", len(ks))
+        curves = stress_curves(gram, spectrum, ks, methods, on_step=progress.advance)
+        turning = classical_turning_point(gram, spectrum)
+        add_curve(outputs, curves, None if no_plots else picture_format)
+        files = outputs.commit()
+    if as_json:
+        print_json(_document(file, curves, turning) | {"files": [str(path) for path in files]})
+        return
+    print_table(curve_table(curves, _some(curves.ks)))
+    say(paradox(turning, curves))
+    say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
+
+
+def add_curve(outputs: Outputs, curves: StressCurves, kind: PictureFormat | None) -> None:
+    """Plan the files of a curve."""
+    header = ["k", *curves.stress]
+    rows = ([k, *(repr(v[i]) for v in curves.stress.values())] for i, k in enumerate(curves.ks))
+    outputs.add_csv("curve.csv", header, rows)
+    if kind is not None:
+        from neucmds.plots import plot_curve
+
+        outputs.add_plot(f"curve.{kind.value}", plot_curve(curves))
+
+
+def paradox(turning: TurningPoint, curves: StressCurves) -> str:
+    """Say in a sentence where more coordinates make classical MDS worse."""
+    norm = curves.sq_norm or 1.0
+    if not turning.paradox:
+        return (
+            f"Classical MDS gets better up to k = {turning.last_k}, all of its coordinates: "
+            "no dimensionality paradox here."
+        )
+    return (
+        f"Dimensionality paradox: classical MDS is best at k = {turning.k} "
+        f"({percent(turning.stress / norm)} of ‖D‖²) and gets worse from there, to "
+        f"{percent(turning.last_stress / norm)} with all its {turning.last_k:,} coordinates."
+    )
+
+
+def _largest_k(k_max: int | None, n: int) -> int:
+    if k_max is None:
+        return min(DEFAULT_K_MAX, n - 1)
+    if not 1 <= k_max < n:
+        raise InputError(f"--k-max {k_max} must be between 1 and n − 1 = {n - 1}.")
+    return k_max
+
+
+def _some(ks: tuple[int, ...]) -> list[int]:
+    """As many of the ks as a screen holds, ends included."""
+    if len(ks) <= ROWS_SHOWN:
+        return list(ks)
+    wanted = [k for k in (1, 2, 3, 5, 7, 10, 15, 20) if k in ks]
+    far = [k for k in ks if k > 20]
+    step = max(1, len(far) // (ROWS_SHOWN - len(wanted)))
+    return sorted({*wanted, *far[::-1][::step]})
+
+
+def _document(file: str, curves: StressCurves, turning: TurningPoint) -> dict[str, object]:
+    return {
+        "command": "curve",
+        "input": file,
+        "k": list(curves.ks),
+        "stress": {method: list(values) for method, values in curves.stress.items()},
+        "sq_norm": curves.sq_norm,
+        "classical": {
+            "paradox": turning.paradox,
+            "best_k": turning.k,
+            "best_stress": turning.stress,
+            "last_k": turning.last_k,
+            "last_stress": turning.last_stress,
+        },
+    }

@@ -1,0 +1,141 @@
+"""``neucmds demo``: every method on handwritten digits that ship with scikit-learn."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from neucmds.cli.compare import LEGEND
+from neucmds.cli.console import print_json, print_table, say, steps
+from neucmds.cli.curve import CURVE_FILES, add_curve, paradox
+from neucmds.cli.embed import RESULT_FILES, add_result, describe
+from neucmds.cli.options import Force, Json, PictureFormat
+from neucmds.cli.outputs import Outputs
+from neucmds.cli.tables import comparison_table, percent
+from neucmds.comparison import (
+    Comparison,
+    classical_turning_point,
+    compare_methods,
+    spaced_ks,
+    stress_curves,
+)
+from neucmds.gram import DenseGram
+from neucmds.inputs import as_dissimilarity
+from neucmds.pipeline import ALL_METHODS, DEFAULT_METHOD
+from neucmds.selection import Components
+from neucmds.spectrum import full_spectrum
+
+__all__ = ["demo"]
+
+K, NEIGHBOURS, CURVE_TO = 20, 5, 60
+MATRIX, GROUPS, TABLE = "digits.npy", "digits-labels.txt", "comparison.json"
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results.")
+    ] = Path("demo"),
+    as_json: Json = False,
+    force: Force = False,
+) -> None:
+    """See it all on 1,797 handwritten digits."""
+    names = (*RESULT_FILES, *CURVE_FILES, MATRIX, GROUPS, TABLE)
+    outputs = Outputs(output, names, force=force)
+    with steps() as progress:
+        progress.now("loading the digits that ship with scikit-learn")
+        hops, digits = _digits()
+        objects = [f"image{i}:{digit}" for i, digit in enumerate(digits)]
+        data = as_dissimilarity(hops, labels=objects)
+        gram = DenseGram(data.values)
+        progress.now(f"computing the spectrum of {data.n:,} objects")
+        start = time.perf_counter()
+        spectrum = full_spectrum(gram)
+        spectrum_seconds = time.perf_counter() - start
+        progress.begin("comparing", len(ALL_METHODS))
+        rows = compare_methods(
+            gram, spectrum, Components(K), labels=data.labels, on_step=progress.advance
+        )
+        ks = spaced_ks(CURVE_TO, points=10)
+        progress.begin("embedding", len(ks))
+        curves = stress_curves(gram, spectrum, ks, on_step=progress.advance)
+        turning = classical_turning_point(gram, spectrum)
+        progress.now("writing the result")
+        chosen = _of(rows, DEFAULT_METHOD)
+        record = describe(MATRIX, chosen.embedding, chosen.quality)
+        groups = [str(digit) for digit in digits]
+        png = PictureFormat.png
+        add_result(outputs, chosen.embedding, record, spectrum, data.values, groups, png, "digit")
+        add_curve(outputs, curves, png)
+        outputs.add(MATRIX, lambda path: np.save(path, hops.astype(np.uint8)))
+        outputs.add(GROUPS, lambda path: _write_lines(path, groups))
+        document = {
+            "command": "demo",
+            "n": data.n,
+            "requested": K,
+            "spectrum_seconds": spectrum_seconds,
+            "methods": [row.as_dict() for row in rows],
+            "classical_best_k": turning.k,
+        }
+        outputs.add_json(TABLE, document)
+        files = outputs.commit()
+    if as_json:
+        print_json(document | {"files": [str(path) for path in files]})
+        return
+    say(
+        f"{data.n:,} handwritten digits that ship with scikit-learn. Dissimilarity: hops between "
+        f"two images, 1 to {int(hops.max())}, in the graph that joins each to its {NEIGHBOURS} "
+        "nearest neighbours (and, where that leaves groups apart, their closest images).\n"
+    )
+    print_table(comparison_table(f"Every method with k = {K} coordinates an image", rows))
+    say(f"{LEGEND} ({spectrum_seconds:.2f} s).\n")
+    say(_lesson(rows) + " " + paradox(turning, curves) + "\n")
+    say(_next_steps(output))
+
+
+def _digits() -> tuple[Any, Any]:
+    from sklearn.datasets import load_digits
+
+    from neucmds.datasets.perturb import hop_distances
+
+    bunch = load_digits()
+    return hop_distances(bunch.data, NEIGHBOURS, connect=True), bunch.target
+
+
+def _of(rows: list[Comparison], method: str) -> Comparison:
+    return next(row for row in rows if row.embedding.method == method)
+
+
+def _write_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _lesson(rows: list[Comparison]) -> str:
+    classical, chosen = _of(rows, "classical"), _of(rows, DEFAULT_METHOD)
+    best = min(rows, key=lambda row: row.quality.stress)
+    times = classical.quality.stress / chosen.quality.stress
+    text = (
+        "What you see: hop counts are not Euclidean, so the spectrum has a large negative part. "
+        f"Classical MDS drops it and misses {percent(classical.quality.normalized_stress)} of "
+        f"‖D‖²; {chosen.embedding.method} spends {chosen.embedding.signature[1]} of its {K} "
+        f"coordinates on it, each of which subtracts from the dissimilarity instead of adding, and "
+        f"misses {percent(chosen.quality.normalized_stress)}, {times:.0f} times less."
+    )
+    if best.embedding.method != chosen.embedding.method:
+        text += f" {best.embedding.method} gets to {percent(best.quality.normalized_stress)}."
+    return text
+
+
+def _next_steps(folder: Path) -> str:
+    return "\n".join(
+        [
+            f"Written to {folder}/. Look at {folder}/coordinates.png, spectrum.png, curve.png and "
+            "shepard.png, then try:",
+            f"  neucmds inspect {folder}/{MATRIX}",
+            f"  neucmds embed {folder}/{MATRIX} -k 20 --method exact --labels {folder}/{GROUPS}",
+            "  neucmds compare YOUR.csv -k 20     a square table, with or without names",
+        ]
+    )

@@ -1,0 +1,209 @@
+"""``neucmds embed``: coordinates, quality and plots in a folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import neucmds
+from neucmds.cli.console import Steps, print_json, print_table, say, steps
+from neucmds.cli.groups import read_groups
+from neucmds.cli.options import (
+    File,
+    Folder,
+    Force,
+    Json,
+    NoPlots,
+    PictureFormat,
+    Pictures,
+    Seed,
+    Squared,
+    Symmetrize,
+    parse_components,
+)
+from neucmds.cli.outputs import Outputs, coordinate_rows, default_folder
+from neucmds.cli.tables import count, facts_table, percent, significant
+from neucmds.embedding import Embedding
+from neucmds.gram import DenseGram
+from neucmds.inputs import as_dissimilarity
+from neucmds.metrics import Quality, evaluate
+from neucmds.pipeline import (
+    ALL_METHODS,
+    DEFAULT_METHOD,
+    embed_spectrum,
+    solve_for,
+    warn_of_surprises,
+)
+from neucmds.selection import Components
+from neucmds.spectrum import Spectrum
+from neucmds.starts import RefineSettings
+
+__all__ = ["RESULT_FILES", "add_result", "embed"]
+
+PLOTS = ("spectrum", "coordinates", "shepard")
+RESULT_FILES = (
+    "coordinates.csv",
+    "embedding.npz",
+    "quality.json",
+    *(f"{plot}.{kind.value}" for plot in PLOTS for kind in PictureFormat),
+)
+
+
+def embed(
+    file: File,
+    components: Annotated[
+        str | None,
+        typer.Option(
+            "-k",
+            "--components",
+            metavar="K",
+            help="Number of coordinates, or p,q for p positive and q negative ones; "
+            "20 by default, or n − 1 if that is less.",
+            show_default=False,
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}.")
+    ] = DEFAULT_METHOD,
+    squared: Squared = False,
+    symmetrize: Symmetrize = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="Groups that colour the plot: one a line, or name,group.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Seed = 0,
+    max_iter: Annotated[
+        int, typer.Option("--max-iter", min=1, help="Most iterations of --method refined.")
+    ] = 100,
+    output: Folder = None,
+    as_json: Json = False,
+    force: Force = False,
+    no_plots: NoPlots = False,
+    picture_format: Pictures = PictureFormat.png,
+) -> None:
+    """Write coordinates, quality and plots."""
+    folder = default_folder(file) if output is None else output
+    outputs = Outputs(folder, RESULT_FILES, force=force)
+    start = time.perf_counter()
+    with steps() as progress:
+        progress.now(f"reading {file}")
+        data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
+        wanted = Components.parse(parse_components(components, data.n), data.n)
+        groups = None if labels is None else read_groups(labels, data.n, data.labels)
+        gram = DenseGram(data.values)
+        progress.now(f"computing the spectrum of {data.n:,} objects")
+        spectrum = solve_for(gram, wanted, method, random_state=seed)
+        _announce(progress, method, max_iter)
+        embedding = embed_spectrum(
+            gram,
+            spectrum,
+            wanted,
+            method,
+            squared=squared,
+            labels=data.labels,
+            settings=RefineSettings(
+                max_iter,
+                callback=lambda _, stress: progress.advance(f"refining: STRESS {stress:.4g}"),
+            ),
+        )
+        progress.now("measuring the result")
+        quality = evaluate(gram, embedding.coordinates, embedding.signs)
+        record = describe(file, embedding, quality) | {"seconds": time.perf_counter() - start}
+        progress.now("writing the result")
+        kind = None if no_plots else picture_format
+        add_result(outputs, embedding, record, spectrum, data.values, groups, kind)
+        files = outputs.commit()
+    warn_of_surprises(embedding)
+    if as_json:
+        print_json(record | {"files": [str(path) for path in files]})
+    else:
+        print_table(facts_table(f"{file}: {data.n:,} objects", _facts(embedding, quality)))
+        say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
+
+
+def _announce(progress: Steps, method: str, max_iter: int) -> None:
+    if method == "refined":
+        progress.begin("refining", max_iter)
+    else:
+        progress.now(f"embedding by {method}")
+
+
+def describe(source: str, embedding: Embedding, quality: Quality) -> dict[str, Any]:
+    """Return everything a machine may want to know of a result, but its coordinates."""
+    return {
+        "command": "embed",
+        "version": neucmds.__version__,
+        "input": source,
+        "n": embedding.n,
+        "method": embedding.method,
+        "requested": embedding.requested,
+        "k": embedding.k,
+        "signature": embedding.signature,
+        "squared": embedding.squared,
+        **quality.as_dict(),
+        "stress_terms": embedding.stress_terms,
+        "weights": embedding.weights,
+        "eigenvalues": embedding.eigenvalues,
+        "converged": embedding.converged,
+        "solver": embedding.solver,
+    }
+
+
+def add_result(
+    outputs: Outputs,
+    embedding: Embedding,
+    record: dict[str, Any],
+    spectrum: Spectrum,
+    sq_dissimilarity: Any,
+    groups: list[str] | None,
+    kind: PictureFormat | None,
+    group_title: str = "label",
+) -> None:
+    """Plan the files of one embedding."""
+    outputs.add_csv(
+        "coordinates.csv", *coordinate_rows(embedding, embedding.coordinates, embedding.labels)
+    )
+    outputs.add("embedding.npz", embedding.save)
+    outputs.add_json("quality.json", record)
+    if kind is None:
+        return
+    from neucmds.plots import plot_coordinates, plot_shepard, plot_spectrum
+
+    pictures = {
+        "spectrum": plot_spectrum(
+            spectrum.ends.values, embedding.eigenvalues, complete=spectrum.complete
+        ),
+        "coordinates": plot_coordinates(embedding, groups, title=group_title),
+        "shepard": plot_shepard(sq_dissimilarity, embedding),
+    }
+    for name, ax in pictures.items():
+        outputs.add_plot(f"{name}.{kind.value}", ax)
+
+
+def _facts(embedding: Embedding, quality: Quality) -> list[tuple[str, str]]:
+    positive, negative = embedding.signature
+    pairs = embedding.n * (embedding.n - 1) // 2
+    return [
+        ("method", embedding.method),
+        (
+            "coordinates",
+            f"{embedding.k}: {positive} positive, {negative} negative",
+        ),
+        ("STRESS", significant(quality.stress)),
+        ("normalised STRESS", f"{percent(quality.normalized_stress)} of ‖D‖² is not explained"),
+        ("scaled additive error", significant(quality.scaled_additive_error)),
+        ("distortion", f"{significant(quality.distortion)} (1 is perfect)"),
+        ("undefined pairs", f"{count(quality.undefined_pairs)} of {count(pairs)}"),
+        (
+            "negative dissimilarities",
+            f"{count(quality.negative_dissimilarities)} of {count(pairs)}",
+        ),
+    ]

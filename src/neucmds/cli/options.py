@@ -1,0 +1,92 @@
+"""What commands share: the same option has the same name and the same words everywhere."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neucmds.errors import InputError
+
+__all__ = [
+    "PictureFormat",
+    "File",
+    "Folder",
+    "Force",
+    "Json",
+    "NoPlots",
+    "Number",
+    "Pictures",
+    "Seed",
+    "Squared",
+    "Symmetrize",
+    "parse_components",
+]
+
+DEFAULT_K = 20
+
+
+class PictureFormat(StrEnum):
+    """How plots are saved."""
+
+    png = "png"
+    svg = "svg"
+
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet; - reads standard input.",
+        show_default=False,
+    ),
+]
+Number = Annotated[
+    str | None,
+    typer.Option(
+        "-k",
+        "--components",
+        metavar="K",
+        help=f"Number of coordinates; {DEFAULT_K} by default, or n − 1 if that is less.",
+        show_default=False,
+    ),
+]
+Squared = Annotated[
+    bool,
+    typer.Option("--squared", help="FILE holds squared dissimilarities, negative ones welcome."),
+]
+Symmetrize = Annotated[
+    bool, typer.Option("--symmetrize", help="Average D and its transpose instead of refusing.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="Folder for the results; FILE's name with -neucmds by default.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite results that are there already.")]
+NoPlots = Annotated[bool, typer.Option("--no-plots", help="Write no plots.")]
+Pictures = Annotated[PictureFormat, typer.Option("--format", help="Format of the plots.")]
+
+
+def parse_components(text: str | None, n: int) -> int | tuple[int, int]:
+    """Read ``20``, or ``12,8`` for 12 positive and 8 negative coordinates."""
+    if text is None:
+        return min(DEFAULT_K, n - 1)
+    try:
+        parts = [int(part) for part in text.split(",")]
+    except ValueError:
+        parts = []
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) == 2:
+        return parts[0], parts[1]
+    raise InputError(f"-k {text} is not understood; pass a number such as 20, or a pair p,q.")

@@ -1,0 +1,112 @@
+"""Records as tables for reading: a few digits, units in the header, the best value marked."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from neucmds.comparison import Comparison, StressCurves
+
+__all__ = [
+    "comparison_table",
+    "count",
+    "curve_table",
+    "facts_table",
+    "percent",
+    "significant",
+    "signature",
+]
+
+
+def significant(value: float | None, digits: int = 4) -> str:
+    """Write a number with a few significant digits; what is undefined is a dash."""
+    if value is None or math.isnan(value):
+        return "–"
+    # 1.7e9 for 1.7e+09: a table of nine columns has to fit into 80.
+    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{value:.{digits}g}")
+
+
+def percent(share: float) -> str:
+    """Write a share in per cent, with enough digits to tell it from zero."""
+    if share == 0:
+        return "0 %"
+    return f"{100 * share:.3g} %"
+
+
+def count(number: float) -> str:
+    """Write a whole number in groups of three digits."""
+    return f"{int(number):,}"
+
+
+def signature(pair: Sequence[int]) -> str:
+    """Write numbers of positive and negative coordinates."""
+    return f"{pair[0]}+ {pair[1]}−"
+
+
+def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
+    """Two columns: what, and how much."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(name, value)
+    return table
+
+
+_COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("STRESS", "stress", significant),
+    ("norm-\nalised", "normalized_stress", lambda v: significant(v, 3)),
+    ("additive\nerror", "scaled_additive_error", significant),
+    ("distor-\ntion", "distortion", significant),
+    ("undef.\npairs", "undefined_pairs", count),
+    ("negative\nD̂", "negative_dissimilarities", count),
+)
+
+
+def comparison_table(title: str, rows: Sequence[Comparison]) -> Table:
+    """One row a method; the lowest value of every column, which is the best, has a star."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column("method", style="bold", no_wrap=True)
+    for name, _, _ in _COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("signs", justify="right", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    columns = [
+        _starred([getattr(row.quality, field) for row in rows], write)
+        for _, field, write in _COLUMNS
+    ]
+    seconds = _starred([row.seconds for row in rows], lambda v: f"{v:.3f}")
+    for i, row in enumerate(rows):
+        cells = [column[i] for column in columns]
+        pair = signature(row.embedding.signature)
+        table.add_row(row.embedding.method, *cells, pair, seconds[i])
+    return table
+
+
+def _starred(values: Sequence[float], write: Callable[[float], str]) -> list[str]:
+    texts = [write(value) for value in values]
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return texts
+    best = write(min(known))
+    # Values that read the same share the star; a blank keeps the digits below each other.
+    return [f"[green]{text}*[/green]" if text == best else f"{text} " for text in texts]
+
+
+def curve_table(curves: StressCurves, shown: Sequence[int]) -> Table:
+    """One row a k, one column a method: STRESS as a share of ‖D‖²; the best of a row has a star."""
+    table = Table(title="STRESS / ‖D‖²", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("k", justify="right", style="bold")
+    for method in curves.stress:
+        table.add_column(method, justify="right")
+    normalized: dict[str, Any] = {m: curves.normalized(m) for m in curves.stress}
+    for k in shown:
+        at = curves.ks.index(k)
+        values = [normalized[m][at] for m in curves.stress]
+        table.add_row(str(k), *_starred(values, lambda v: significant(v, 3)))
+    return table

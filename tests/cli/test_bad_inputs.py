@@ -1,0 +1,159 @@
+"""Bad input: exit code 2, exactly one line on standard error, and nothing left behind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from neucmds.cli.app import in_command_words
+
+from .conftest import squared_gaps
+
+
+def _npy(here, d):
+    np.save(here / "bad.npy", d)
+    return "bad.npy"
+
+
+def _changed(here, i, j, value, both=True):
+    d = squared_gaps()
+    d[i, j] = value
+    if both:
+        d[j, i] = value
+    return _npy(here, d)
+
+
+def _text(here, text, name="bad.csv"):
+    (here / name).write_text(text)
+    return name
+
+
+def _truncated(here):
+    np.save(here / "whole.npy", squared_gaps())
+    content = (here / "whole.npy").read_bytes()
+    (here / "whole.npy").unlink()
+    (here / "bad.npy").write_bytes(content[: len(content) // 2])
+    return "bad.npy"
+
+
+def _objects(here):
+    np.save(here / "bad.npy", np.array([[0, "a"], [None, 0]], dtype=object), allow_pickle=True)
+    return "bad.npy"
+
+
+BAD_MATRICES = {
+    "not square": (lambda here: _npy(here, np.ones((4, 5))), "not square: 4 × 5"),
+    "not symmetric": (lambda here: _changed(here, 2, 3, 9.0, both=False), "pass --symmetrize"),
+    "nan": (lambda here: _changed(here, 2, 3, np.nan), "missing (NaN)"),
+    "inf": (lambda here: _changed(here, 2, 3, np.inf), "infinite"),
+    "complex": (lambda here: _npy(here, squared_gaps() + 0j), "complex"),
+    "diagonal": (lambda here: _changed(here, 2, 2, 3.0), "diagonal that is not zero: 3"),
+    "negative": (lambda here: _changed(here, 2, 3, -1.0), "--squared"),
+    "empty file": (lambda here: _text(here, ""), "is empty"),
+    "blank file": (lambda here: _text(here, "\n\n"), "is empty"),
+    "prose": (lambda here: _text(here, "It was a dark night.\nNo matrix here.\n"), "bad.csv"),
+    "truncated npy": (_truncated, "truncated or damaged"),
+    "duplicate labels": (
+        lambda here: _text(here, ",a,b,a\na,0,1,2\nb,1,0,3\na,2,3,0\n"),
+        "labels are not unique: 'a'",
+    ),
+    "object array": (_objects, "Python objects"),
+    "no such file": (lambda here: "absent.npy", "does not exist"),
+    "unknown suffix": (lambda here: _text(here, "0 1\n1 0\n", "bad.xyz"), "'.xyz'"),
+    "one object": (lambda here: _npy(here, np.zeros((1, 1))), "at least 2"),
+}
+
+
+@pytest.mark.parametrize("command", ["embed", "inspect", "compare", "curve"])
+@pytest.mark.parametrize("what", BAD_MATRICES)
+def test_bad_matrix_ends_in_one_line(run, here, command, what):
+    make, expected = BAD_MATRICES[what]
+    file = make(here)
+    before = sorted(here.iterdir())
+    outcome = run(command, file)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert expected in outcome.err
+    _assert_one_line(outcome.err)
+    assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["embed", "gaps.npy", "-k", "0"], "-k 0"),
+        (["embed", "gaps.npy", "-k", "-3"], "-k -3"),
+        (["embed", "gaps.npy", "-k", "14"], "between 1 and n − 1 = 13"),
+        (["embed", "gaps.npy", "-k", "10,10"], "-k 10,10"),
+        (["embed", "gaps.npy", "-k", "many"], "-k many"),
+        (["embed", "gaps.npy", "--method", "magic"], "--method magic is unknown"),
+        (["embed", "gaps.npy", "-k", "2,1", "--method", "classical"], "--method classical"),
+        (["embed", "gaps.npy", "--labels", "absent.txt"], "absent.txt"),
+        (["embed", "gaps.npy", "-o", "gaps.npy"], "is a file"),
+        (["embed", "gaps.npy", "--format", "pdf"], "pdf"),
+        (["compare", "gaps.npy", "-k", "0"], "-k 0"),
+        (["compare", "gaps.npy", "-k", "14"], "between 1 and"),
+        (["compare", "gaps.npy", "-k", "3,2"], "compare takes a number"),
+        (["curve", "gaps.npy", "--k-max", "0"], "--k-max 0"),
+        (["curve", "gaps.npy", "--k-max", "14"], "--k-max 14"),
+        (["embed"], "FILE"),
+        (["embed", "gaps.npy", "--nonsense"], "--nonsense"),
+        (["nonsense"], "nonsense"),
+        (["project", "absent.npz", "gaps.npy"], "no such file"),
+        (["project", "gaps.npy", "gaps.npy"], "not an embedding"),
+    ],
+)
+def test_bad_arguments_end_in_one_line(run, here, matrix, args, expected):
+    outcome = run(*args)
+    assert outcome.code == 2
+    assert expected in outcome.err
+    _assert_one_line(outcome.err)
+    assert sorted(here.iterdir()) == [matrix]
+
+
+def test_wrong_number_of_labels_is_counted(run, here, matrix):
+    (here / "groups.txt").write_text("a\nb\n")
+    outcome = run("embed", matrix, "--labels", "groups.txt")
+    assert outcome.code == 2
+    assert "2 labels for 14 objects" in outcome.err
+
+
+def test_empty_standard_input_is_named(run):
+    outcome = run("inspect", "-", stdin=b"")
+    assert outcome.code == 2
+    assert "standard input is empty" in outcome.err
+
+
+def test_bug_exits_1_and_asks_for_a_report(run, matrix, monkeypatch):
+    monkeypatch.setattr("neucmds.cli.inspect.full_spectrum", lambda gram: 1 / 0)
+    outcome = run("inspect", matrix)
+    assert outcome.code == 1
+    assert "please report" in outcome.err
+    _assert_one_line(outcome.err)
+    assert "Traceback" in run("inspect", matrix, "--debug").err
+    monkeypatch.setenv("NEUCMDS_DEBUG", "1")
+    assert "Traceback" in run("inspect", matrix).err
+
+
+def test_interruption_while_writing_leaves_nothing(run, here, matrix, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("neucmds.cli.outputs._save_figure", interrupt)
+    outcome = run("embed", matrix, "-k", "3")
+    assert outcome.code == 130
+    _assert_one_line(outcome.err)
+    assert list(here.iterdir()) == [matrix]
+
+
+def test_advice_names_options_of_the_command():
+    said = in_command_words("n_components=(3, 4) … pass squared=True, or symmetrize=True.")
+    assert said == "-k 3,4 … pass --squared, or --symmetrize."
+
+
+def _assert_one_line(err):
+    assert err.count("\n") == 1, err
+    assert err.startswith("neucmds: error: ")
+    assert "Traceback" not in err
+    assert "missing=" not in err
+    assert "=True" not in err

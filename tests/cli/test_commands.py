@@ -1,0 +1,298 @@
+"""Every command on small matrices: what it prints, what it writes, what it refuses to overwrite."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from neucmds import Embedding, neuc_mds
+from neucmds.pipeline import ALL_METHODS
+
+from .conftest import squared_gaps
+
+
+def _read_csv(path):
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+class TestEmbed:
+    def test_writes_the_library_s_result(self, run, here, named_csv):
+        outcome = run("embed", named_csv, "-k", 5, "--method", "neuc+")
+        assert outcome.code == 0, outcome.err
+        folder = here / "sites-neucmds"
+        expected = neuc_mds(squared_gaps(), 5, "neuc+")
+        header, *rows = _read_csv(folder / "coordinates.csv")
+        signs = ["+" if s > 0 else "-" for s in expected.signs]
+        assert header == ["object", *(f"axis{a}({s})" for a, s in enumerate(signs, 1))]
+        assert [row[0] for row in rows] == [f"site{i}" for i in range(14)]
+        values = np.array([[float(x) for x in row[1:]] for row in rows])
+        np.testing.assert_allclose(values, expected.coordinates, atol=1e-10)
+        saved = Embedding.load(folder / "embedding.npz")
+        assert saved.labels[0] == "site0"
+        assert np.array_equal(saved.coordinates, values)
+        assert json.loads((folder / "quality.json").read_text())["signature"] == list(
+            expected.signature
+        )
+        assert {p.name for p in folder.glob("*.png")} == {
+            "spectrum.png",
+            "coordinates.png",
+            "shepard.png",
+        }
+        assert list(here.glob(".*")) == []
+
+    @pytest.mark.parametrize("method", ALL_METHODS)
+    def test_every_method(self, run, matrix, method):
+        outcome = run("embed", matrix, "-k", 4, "--method", method, "--no-plots", "--json")
+        assert outcome.code == 0, outcome.err
+        assert outcome.document["method"] == method
+        assert outcome.document["k"] <= 4
+
+    def test_default_k_is_capped_by_the_number_of_objects(self, run, matrix):
+        document = run("embed", matrix, "--no-plots", "--json").document
+        assert document["requested"] == 13
+
+    def test_fixed_signature(self, run, matrix):
+        document = run("embed", matrix, "-k", "2,1", "--no-plots", "--json").document
+        assert document["signature"] == [2, 1]
+
+    def test_existing_results_need_force(self, run, here, matrix):
+        run("embed", matrix, "-k", 3)
+        before = (here / "gaps-neucmds" / "coordinates.csv").read_text()
+        outcome = run("embed", matrix, "-k", 4)
+        assert outcome.code == 2
+        assert "--force" in outcome.err
+        assert outcome.err.count("\n") == 1
+        assert (here / "gaps-neucmds" / "coordinates.csv").read_text() == before
+        (here / "gaps-neucmds" / "mine.txt").write_text("stays")
+        assert run("embed", matrix, "-k", 4, "--force", "--format", "svg").code == 0
+        names = {p.name for p in (here / "gaps-neucmds").iterdir()}
+        assert names == {
+            "coordinates.csv",
+            "embedding.npz",
+            "quality.json",
+            "spectrum.svg",
+            "coordinates.svg",
+            "shepard.svg",
+            "mine.txt",
+        }
+
+    def test_reads_standard_input(self, run, here):
+        buffer = io.BytesIO()
+        np.save(buffer, squared_gaps())
+        outcome = run("embed", "-", "-k", 3, "--no-plots", stdin=buffer.getvalue())
+        assert outcome.code == 0, outcome.err
+        assert (here / "stdin-neucmds" / "coordinates.csv").exists()
+
+    def test_squared_and_symmetrize_reach_the_library(self, run, here):
+        d = squared_gaps()
+        d[0, 1] = d[1, 0] = -0.5
+        d[2, 3] += 0.2
+        np.save(here / "d.npy", d)
+        outcome = run(
+            "embed", "d.npy", "-k", 3, "--squared", "--symmetrize", "--no-plots", "--json"
+        )
+        assert outcome.code == 0, outcome.err
+        expected = neuc_mds(d, 3, squared=True, symmetrize=True)
+        assert outcome.document["stress"] == pytest.approx(expected.stress)
+
+    def test_warnings_are_one_line(self, run, matrix):
+        outcome = run("embed", matrix, "-k", 13, "--method", "classical", "--no-plots")
+        assert outcome.code == 0
+        assert outcome.err.startswith("neucmds: warning: ")
+        assert outcome.err.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "\n".join("ab"[i % 2] for i in range(14)),
+            "group\n" + "\n".join("ab"[i % 2] for i in range(14)),
+            "object,group\n" + "\n".join(f"site{i},{'ab'[i % 2]}" for i in reversed(range(14))),
+        ],
+        ids=["lines", "header", "by name"],
+    )
+    def test_labels_colour_the_plot(self, run, here, named_csv, text):
+        (here / "groups.csv").write_text(text + "\n")
+        outcome = run("embed", named_csv, "-k", 3, "--labels", "groups.csv", "--format", "svg")
+        assert outcome.code == 0, outcome.err
+
+    def test_plots_of_one_coordinate(self, run, matrix):
+        assert run("embed", matrix, "-k", 1).code == 0
+
+
+class TestInspect:
+    def test_says_that_it_is_not_euclidean(self, run, matrix):
+        outcome = run("inspect", matrix)
+        assert outcome.code == 0, outcome.err
+        for word in ("Euclidean?", "no", "negative share (NEF)", "triangle", "noise", "suggested"):
+            assert word in outcome.out
+
+    def test_euclidean_distances_are_euclidean(self, run, here):
+        np.save(here / "line.npy", np.sqrt(squared_gaps()))
+        document = run("inspect", "line.npy", "--json").document
+        assert document["euclidean"]
+        assert document["negative_share"] == 0
+        assert document["triangles"]["violated"] == 0
+        assert document["positive_eigenvalues"] == 2
+
+    def test_counts_duplicates_and_negative_entries(self, run, here):
+        d = squared_gaps(6)
+        d[:, 1], d[1, :] = d[:, 0], d[0, :]
+        d[0, 1] = d[1, 0] = d[1, 1] = 0.0
+        np.save(here / "twins.npy", d)
+        document = run("inspect", "twins.npy", "--json").document
+        assert (document["zero_pairs"], document["duplicate_objects"]) == (1, 1)
+        np.save(here / "minus.npy", -d)
+        minus = run("inspect", "minus.npy", "--squared", "--json").document
+        assert minus["negative_entries"] == 14
+        assert minus["triangles"] is None
+        assert run("inspect", "minus.npy", "--squared").code == 0
+
+    def test_infinite_ratio_is_null_in_json(self, run, here):
+        np.save(here / "d.npy", np.array([[0.0, 0, 5], [0, 0, 0], [5, 0, 0]]))
+        document = run("inspect", "d.npy", "--json").document
+        assert document["triangles"]["worst_ratio"] is None
+        assert run("inspect", "d.npy").code == 0
+
+
+class TestCompare:
+    def test_one_row_a_method_and_the_best_marked(self, run, matrix):
+        outcome = run("compare", matrix, "-k", 4)
+        assert outcome.code == 0, outcome.err
+        assert all(f" {method} " in outcome.out for method in ALL_METHODS)
+        assert "*" in outcome.out
+        assert max(len(line.rstrip()) for line in outcome.out.splitlines()[:12]) <= 80
+
+    def test_json_agrees_with_the_library(self, run, matrix, here):
+        document = run("compare", matrix, "-k", 4, "--json").document
+        assert [row["method"] for row in document["methods"]] == list(ALL_METHODS)
+        for row in document["methods"][:5]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                stress = neuc_mds(squared_gaps(), 4, row["method"]).stress
+            assert row["stress"] == pytest.approx(stress, rel=1e-6, abs=1e-12)
+        assert list(here.iterdir()) == [matrix]
+
+    def test_nothing_defined_is_null(self, run, here):
+        np.save(here / "zero.npy", np.zeros((5, 5)))
+        outcome = run("compare", "zero.npy", "-k", 2, "--json")
+        assert outcome.code == 0, outcome.err
+        assert outcome.document["methods"][0]["distortion"] is None
+
+
+class TestCurve:
+    def test_finds_where_classical_turns(self, run, here, matrix):
+        outcome = run("curve", matrix)
+        assert outcome.code == 0, outcome.err
+        assert "paradox" in outcome.out
+        header, *rows = _read_csv(here / "gaps-neucmds" / "curve.csv")
+        assert header == ["k", "classical", "lower", "neuc", "neuc+", "exact"]
+        assert [row[0] for row in rows] == [str(k) for k in range(1, 14)]
+        assert (here / "gaps-neucmds" / "curve.png").exists()
+
+    def test_turning_point_is_the_least_stress(self, run, matrix):
+        document = run("curve", matrix, "--no-plots", "--json", "--refined").document
+        classical = document["stress"]["classical"]
+        assert document["classical"]["best_k"] == 1 + int(np.argmin(classical))
+        assert document["classical"]["best_stress"] == pytest.approx(min(classical))
+        assert "refined" in document["stress"]
+
+    def test_shares_a_folder_with_embed(self, run, here, matrix):
+        assert run("embed", matrix, "-k", 3, "--no-plots").code == 0
+        assert run("curve", matrix, "--k-max", 4).code == 0
+        assert run("curve", matrix, "--k-max", 4).code == 2
+        assert (here / "gaps-neucmds" / "coordinates.csv").exists()
+
+
+class TestProject:
+    @pytest.fixture
+    def model(self, run, here, named_csv):
+        run("embed", named_csv, "-k", 4, "--method", "neuc+", "-o", "model", "--no-plots")
+        return here / "model"
+
+    def test_training_rows_return_to_their_places(self, run, here, model):
+        np.save(here / "new.npy", squared_gaps()[:3])
+        document = run("project", model, "new.npy", "--json").document
+        fitted = Embedding.load(model / "embedding.npz").coordinates
+        np.testing.assert_allclose(document["coordinates"], fitted[:3], atol=1e-10)
+        assert len(document["normalized_stress"]) == 3
+
+    def test_prints_csv_or_writes_it(self, run, here, model):
+        np.save(here / "new.npy", squared_gaps()[0])
+        printed = run("project", model / "embedding.npz", "new.npy")
+        assert printed.out.startswith("object,axis1(")
+        assert run("project", model, "new.npy", "-o", "placed.csv").code == 0
+        assert (here / "placed.csv").read_text() == printed.out
+        assert run("project", model, "new.npy", "-o", "placed.csv").code == 2
+        assert run("project", model, "new.npy", "-o", "placed.csv", "--force").code == 0
+
+    @pytest.mark.parametrize("layout", ["bare", "names", "header", "both", "r", "semicolon"])
+    def test_text_layouts(self, run, here, model, layout):
+        d = squared_gaps()[[5, 7]]
+        mark = ";" if layout == "semicolon" else ","
+        header = [f"site{i}" for i in range(14)]
+        rows = [[repr(float(x)) for x in row] for row in d]
+        if layout == "semicolon":
+            rows = [[x.replace(".", ",") for x in row] for row in rows]
+        if layout in ("names", "both", "r"):
+            rows = [[name, *row] for name, row in zip(["u", "v"], rows, strict=True)]
+        if layout in ("header", "both", "r"):
+            rows = [[""] * (layout == "both") + header, *rows]
+        (here / "new.csv").write_text("\n".join(mark.join(row) for row in rows) + "\n")
+        document = run("project", model, "new.csv", "--json").document
+        fitted = Embedding.load(model / "embedding.npz").coordinates
+        np.testing.assert_allclose(document["coordinates"], fitted[[5, 7]], atol=1e-10)
+        assert document["objects"] == (
+            ["u", "v"] if layout in ("names", "both", "r") else ["0", "1"]
+        )
+
+    def test_named_columns_are_put_in_order(self, run, here, model):
+        order = np.random.default_rng(0).permutation(14)
+        lines = [
+            ",".join(f"site{i}" for i in order),
+            ",".join(str(x) for x in squared_gaps()[3, order]),
+        ]
+        (here / "new.csv").write_text("\n".join(lines) + "\n")
+        document = run("project", model, "new.csv", "--json").document
+        fitted = Embedding.load(model / "embedding.npz").coordinates
+        np.testing.assert_allclose(document["coordinates"], fitted[[3]], atol=1e-10)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("1,2,3\n", "3 columns"),
+            (",".join(["1"] * 13 + ["x"]) + "\n", "'x' is not a number"),
+            (",".join(["1"] * 13 + ["nan"]) + "\n", "NaN"),
+            (",".join(["1"] * 13 + ["-1"]) + "\n", "negative"),
+            (",".join(f"x{i}" for i in range(14)) + "\n" + ",".join(["1"] * 14) + "\n", "'site0'"),
+            ("", "is empty"),
+        ],
+    )
+    def test_bad_new_objects_end_in_one_line(self, run, here, model, text, expected):
+        (here / "new.csv").write_text(text)
+        outcome = run("project", model, "new.csv", "-o", "placed.csv")
+        assert outcome.code == 2
+        assert expected in outcome.err
+        assert outcome.err.count("\n") == 1
+        assert not (here / "placed.csv").exists()
+
+
+class TestProgram:
+    def test_no_command_prints_the_help(self, run):
+        outcome = run()
+        assert outcome.code == 0
+        assert "neucmds demo" in outcome.out
+
+    @pytest.mark.parametrize("command", ["embed", "inspect", "compare", "curve", "project", "demo"])
+    def test_help(self, run, command):
+        assert run(command, "--help").code == 0
+
+    def test_version(self, run):
+        import neucmds
+
+        assert run("--version").out == f"neucmds {neucmds.__version__}\n"

@@ -1,0 +1,96 @@
+"""The real program in processes of its own: streams, exit codes, the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .conftest import squared_gaps
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+
+def program(*args, cwd, stdin=None, prelude="pass"):
+    code = f"import sys; {prelude}; from neucmds.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, args)],
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"},
+        check=False,
+        timeout=120,
+    )
+
+
+def test_module_runs(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "neucmds.cli", "--version"],
+        cwd=tmp_path,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(SRC)},
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"neucmds ")
+
+
+def test_json_alone_is_on_standard_output(tmp_path):
+    text = "\n".join(" ".join(map(str, row)) for row in squared_gaps()).encode()
+    done = program("compare", "-", "-k", "3", "--json", cwd=tmp_path, stdin=text)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["methods"]) == 6
+    assert done.stderr == b""
+
+
+def test_bad_input_exits_2_with_one_line(tmp_path):
+    np.save(tmp_path / "bad.npy", np.ones((3, 4)))
+    done = program("embed", "bad.npy", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_without_the_extra_it_is_named(tmp_path):
+    hide = "import importlib.util as u; f = u.find_spec; "
+    hide += "u.find_spec = lambda name, *a: None if name == 'typer' else f(name, *a)"
+    done = program("--version", cwd=tmp_path, prelude=hide)
+    assert done.returncode == 2
+    assert b'pip install "neucmds[cli]"' in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    return folder, program("demo", cwd=folder)
+
+
+def test_demo_compares_every_method_and_explains(demo):
+    folder, done = demo
+    text = done.stdout.decode()
+    assert done.returncode == 0, done.stderr
+    assert all(m in text for m in ("1,797", "classical", "neuc+", "refined", "inspect demo/"))
+    written = {path.name for path in (folder / "demo").iterdir()}
+    pictures = {"spectrum.png", "coordinates.png", "shepard.png", "curve.png"}
+    assert pictures | {"coordinates.csv", "embedding.npz", "quality.json", "digits.npy"} <= written
+
+
+def test_what_the_demo_suggests_works(demo, run):
+    folder, _ = demo
+    found = run("inspect", folder / "demo" / "digits.npy", "--json").document
+    assert not found["euclidean"]
+    assert found["triangles"]["violated"] == 0
+    assert not found["triangles"]["exact"]
+    groups = folder / "demo" / "digits-labels.txt"
+    assert run("embed", folder / "demo" / "digits.npy", "--labels", groups).code == 0
+
+
+def test_demo_is_not_overwritten(demo, run):
+    folder, _ = demo
+    assert run("demo", "-o", folder / "demo").code == 2
