@@ -249,6 +249,30 @@ def test_maxmin_takes_the_farthest_each_time():
         assert nearest[chosen[step]] == nearest.max()
 
 
+def test_maxmin_spreads_features_matrices_and_dask_arrays_alike(features):
+    da = pytest.importorskip("dask.array")
+    d = cdist(features, features, "cityblock")
+    settings = {"n_components": 2, "n_landmarks": 40, "landmarks": "maxmin", "random_state": 0}
+    by_metric = LandmarkNeucMDS(metric="cityblock", **settings).fit(features)
+    by_matrix = LandmarkNeucMDS(**settings).fit(d)
+    by_dask = LandmarkNeucMDS(**settings).fit(da.from_array(d, chunks=100))
+    spread = by_dask.landmarks_
+    assert spread.size == 40 == np.unique(spread).size
+    np.testing.assert_allclose(
+        by_dask.transform(da.from_array(d, chunks=100)).compute(), by_dask.transform(d), atol=1e-10
+    )
+    drawn = LandmarkNeucMDS(2, 40, random_state=0).fit(d).landmarks_
+    for chosen in (by_metric.landmarks_, by_matrix.landmarks_, spread):
+        assert d[:, chosen].min(axis=1).max() < d[:, drawn].min(axis=1).max()
+
+
+def test_numpy_counts_are_counts(features):
+    k = np.int64(3)
+    assert (
+        LandmarkNeucMDS(k, np.int64(50), metric="cityblock").fit_transform(features).shape[1] == 3
+    )
+
+
 def test_maxmin_never_takes_an_object_twice_even_among_copies():
     d = np.zeros((12, 12))
     assert np.unique(maxmin(12, 9, lambda i: d[i], np.random.RandomState(0))).size == 9

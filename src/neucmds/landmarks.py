@@ -22,6 +22,9 @@ from neucmds.triangulation import PLACEMENTS, Recipe, embed_landmarks
 
 __all__ = ["LandmarkNeucMDS"]
 
+# Objects that "maxmin" looks at, a landmark: each costs as many dissimilarities as placing it does.
+SPREAD_SAMPLE = 10
+
 
 class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Embed landmarks, then place every object from its dissimilarities to them.
@@ -37,7 +40,8 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     n_landmarks : int, float or None, default=None
         Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
-        Drawn; spread out, each the farthest from those before it; or named by their rows.
+        Drawn; spread out, each the farthest from those before it, among 10 objects drawn for each
+        landmark, or all of a D in memory; or named by their rows.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         How the landmarks are embedded.
     placement : {"auto", "least_squares", "linear"}, default="auto"
@@ -148,10 +152,13 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X = self._checked(X)
         rng = check_random_state(self.random_state)
         self.landmarks_ = self._choose(X, rng)
-        rows = _taken(X, self.landmarks_)
-        self._features = None if self._precomputed else rows
         self._fitted_on_all = self._precomputed and X.shape[0] == X.shape[1]
-        among = self._to_landmarks(rows, self.landmarks_)
+        self._features = None if self._precomputed else _taken(X, self.landmarks_)
+        if self._features is not None:
+            among = self._to_landmarks(self._features, self.landmarks_)
+        else:
+            columns = self.landmarks_ if self._fitted_on_all else slice(None)
+            among = self._finite(_taken(X, self.landmarks_, columns), self.landmarks_)
         # The landmarks are few: double precision costs nothing and saves digits.
         known = as_dissimilarity(
             among.astype(np.float64), squared=self.squared, symmetrize=self.symmetrize
@@ -283,24 +290,21 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self._spread(X, count, rng)
 
     def _spread(self, X: Any, count: int, rng: np.random.RandomState) -> Any:
-        # Of a dask array, and of very many objects, a sample is spread: 20 a landmark.
-        n = int(X.shape[0])
-        ids = landmark_sets.random_sample(n, min(n, 20 * count), rng)
-        sample = _taken(X, ids)
-        n_threads = chunked.thread_count(self.n_jobs)
+        n, params = int(X.shape[0]), self.metric_params or {}
+        if self._precomputed and not is_dask(X):
+            return np.sort(landmark_sets.maxmin(n, count, lambda i: X[:, i], rng))
+        ids = landmark_sets.random_sample(n, min(n, SPREAD_SAMPLE * count), rng)
+        if self._precomputed:
+            among = _taken(X, ids, ids)
+            chosen = landmark_sets.maxmin(ids.size, count, lambda i: among[:, i], rng)
+        else:
+            sample = _taken(X, ids)
 
-        def to_one(i: int) -> Any:
-            if self._precomputed:
-                return np.asarray(sample[:, ids[i]])
-            column = np.empty((ids.size, 1))
-            one, params = sample[i : i + 1], self.metric_params or {}
+            def to_one(i: int) -> Any:
+                return chunked.distances(sample, sample[i : i + 1], self.metric, params)[:, 0]
 
-            def work(rows: slice) -> Any:
-                return chunked.distances(sample[rows], one, self.metric, params)
-
-            return chunked.fill_rows(column, work, 2 * sample.shape[1], n_threads)[:, 0]
-
-        return np.sort(ids[landmark_sets.maxmin(ids.size, count, to_one, rng)])
+            chosen = landmark_sets.maxmin(ids.size, count, to_one, rng)
+        return np.sort(ids[chosen])
 
     def _place(self, X: Any, start: int = 0) -> Any:
         """Coordinates of some rows of X; `start` is the number of the first, for messages."""
@@ -325,6 +329,9 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         else:
             whole = self._fitted_on_all and X.shape[1] == self.n_features_in_
             block = X[:, self.landmarks_] if whole else X
+        return self._finite(block, ids)
+
+    def _finite(self, block: Any, ids: Any) -> Any:
         # One sum finds what is not finite; only then is it worth looking for.
         if not math.isfinite(float(block.sum(dtype=np.float64))):
             self._refuse_not_finite(block, ids)
@@ -371,6 +378,8 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return tags
 
 
-def _taken(X: Any, ids: Any) -> Any:
-    """Rows of X in memory."""
-    return np.asarray(X[ids].compute() if is_dask(X) else X[ids])
+def _taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
+    """Rows and columns of X, in memory."""
+    if is_dask(X):
+        return np.asarray(X[rows][:, columns].compute())
+    return X[rows] if isinstance(columns, slice) else X[np.ix_(rows, columns)]

@@ -30,6 +30,7 @@ from neucmds.geometry import sq_dissimilarities
 from neucmds.gram import DenseGram
 from neucmds.pipeline import DEFAULT_METHOD, embed_gram
 from neucmds.placement import LeastSquaresPlacement
+from neucmds.selection import Components
 
 __all__ = ["PLACEMENTS", "Recipe", "embed_landmarks", "least_squares_rule", "misfit"]
 
@@ -95,6 +96,8 @@ def embed_landmarks(
     recipe : Recipe or None
         How the rule was made; None for "linear".
     """
+    components = Components.parse(n_components, sq_dissimilarity.shape[0])
+    n_components = components.signature or components.total
     if placement == "linear":
         return _embed(sq_dissimilarity, n_components, method, **settings), None
     recipe = Recipe(0.0, False, n_components)
