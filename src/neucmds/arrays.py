@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import array_api_compat as compat
@@ -12,17 +13,23 @@ import numpy.typing as npt
 __all__ = [
     "Array",
     "asarray_like",
+    "contiguous",
     "device",
     "empty_like",
     "eps",
+    "free_memory",
+    "fused_kernel",
+    "in_place",
     "is_array",
     "is_dask",
     "is_numpy",
+    "is_on_accelerator",
     "is_writable",
     "namespace",
     "on_cpu",
     "row_blocks",
     "row_moments",
+    "small_eigh",
     "to_numpy",
 ]
 
@@ -41,6 +48,17 @@ def namespace(*arrays: Array) -> Any:
 def device(array: Array) -> Any:
     """Return the device that an array lies on."""
     return compat.device(array)
+
+
+def contiguous(array: Array) -> Array:
+    """Return the array with its last axis contiguous in memory, copied if it is not."""
+    if is_numpy(array):
+        return np.ascontiguousarray(array)
+    if compat.is_torch_array(array):
+        return array.contiguous()
+    if compat.is_cupy_array(array):
+        return namespace(array).ascontiguousarray(array)
+    return array
 
 
 def on_cpu(array: Array) -> bool:
@@ -111,9 +129,136 @@ def row_moments(block: Array) -> tuple[Array, float]:
     return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
 
 
+def small_eigh(
+    matrix: npt.NDArray[np.float64], near: Array
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Eigenpairs of a small symmetric matrix, computed where `near` lies.
+
+    500 × 500: 22 ms on 16 CPU cores, 5 ms on the H200 beside them.
+    """
+    if on_cpu(near):
+        values, vectors = np.linalg.eigh(matrix)
+        return values, vectors
+    values, vectors = namespace(near).linalg.eigh(asarray_like(matrix, near))
+    return to_numpy(values), to_numpy(vectors)
+
+
 def eps(dtype: Any, xp: Any = np) -> float:
     """Machine epsilon of a real floating dtype."""
     return float(xp.finfo(dtype).eps)
+
+
+def is_on_accelerator(value: Array) -> bool:
+    """Tell whether an array lies on a GPU, where launching an operation costs more than cache."""
+    if compat.is_cupy_array(value):
+        return True
+    return bool(compat.is_torch_array(value)) and value.device.type != "cpu"
+
+
+def free_memory(like: Array) -> int | None:
+    """Return the free bytes of the GPU that `like` lies on; None for arrays in main memory."""
+    if compat.is_cupy_array(like):
+        import cupy
+
+        with like.device:
+            unused = cupy.get_default_memory_pool().free_bytes()
+            return int(cupy.cuda.runtime.memGetInfo()[0]) + int(unused)
+    if compat.is_torch_array(like) and like.device.type == "cuda":
+        import torch
+
+        cached = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
+        return int(torch.cuda.mem_get_info(like.device)[0]) + int(cached)
+    return None
+
+
+# Old names are known to every release of NumPy and CuPy.
+_OLD_NAMES = {"acos": "arccos", "acosh": "arccosh", "pow": "power"}
+_TORCH_NAMES = {"clip": "clamp"}
+
+
+def in_place(name: str, array: Array, *args: float) -> Array:
+    """Apply a function of the array API, over the array itself where the library can.
+
+    The result is returned in any case, and the array is not to be used afterwards.
+    """
+    if compat.is_torch_array(array):
+        return getattr(array, _TORCH_NAMES.get(name, name) + "_")(*args)
+    if is_numpy(array):
+        return getattr(np, _OLD_NAMES.get(name, name))(array, *args, out=array)
+    if compat.is_cupy_array(array):
+        import cupy
+
+        return getattr(cupy, _OLD_NAMES.get(name, name))(array, *args, out=array)
+    xp = namespace(array)
+    if name == "clip":
+        return xp.clip(array, *(None if limit is None else float(limit) for limit in args))
+    return getattr(xp, name)(array, *args)
+
+
+def fused_kernel(body: str, n_vectors: int, like: Array) -> Callable[..., Array] | None:
+    """Compile an elementwise function to one CUDA kernel, where that can be done.
+
+    Parameters
+    ----------
+    body : str
+        Statements in C++ that return a value of type T, made from `x`, an entry, and from `u` and
+        `v` if there are vectors.
+    n_vectors : int
+        How many further arrays, broadcast against the first, the function takes: 0 or 2.
+    like : array
+        Of the library and on the device it is for.
+
+    Returns
+    -------
+    callable or None
+        None where there is no such compiler: then the steps are applied one by one.
+    """
+    if compat.is_cupy_array(like):
+        return _cupy_kernel(body, n_vectors)
+    if compat.is_torch_array(like) and like.device.type == "cuda":
+        return _torch_kernel(body, n_vectors, str(like.dtype), like.device.index or 0)
+    return None
+
+
+@cache
+def _cupy_kernel(body: str, n_vectors: int) -> Callable[..., Array]:
+    import cupy
+
+    names = ("x", "u", "v")[: 1 + n_vectors]
+    arguments = ", ".join(f"T {name}" for name in names)
+    function = f"template <typename T> __device__ T neucmds_entry({arguments}) {{ {body} }}"
+    kernel = cupy.ElementwiseKernel(
+        arguments,
+        "T y",
+        f"y = neucmds_entry<T>({', '.join(names)})",
+        "neucmds_entry_kernel",
+        preamble=function,
+    )
+
+    def apply(entries: Array, *vectors: Array) -> Array:
+        return kernel(entries, *vectors, entries)
+
+    return apply
+
+
+@cache
+def _torch_kernel(
+    body: str, n_vectors: int, dtype: str, device: int
+) -> Callable[..., Array] | None:
+    import torch
+
+    arguments = ", ".join(f"T {name}" for name in ("x", "u", "v")[: 1 + n_vectors])
+    code = f"template <typename T> T neucmds_entry({arguments}) {{ {body} }}"
+    try:
+        kernel = torch.cuda.jiterator._create_jit_fn(code)
+        probe = torch.zeros(
+            (1, 1), dtype=getattr(torch, dtype.split(".")[-1]), device=f"cuda:{device}"
+        )
+        kernel(probe, *([probe] * n_vectors))
+    except (AttributeError, RuntimeError):
+        # A build without the run-time compiler, or a later torch without this interface.
+        return None
+    return kernel  # type: ignore[no-any-return]
 
 
 def row_blocks(n_rows: int, n_cols: int, elements: int = BLOCK_ELEMENTS) -> Iterator[slice]:

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from neucmds.arrays import Array, is_numpy
+from neucmds.arrays import Array, contiguous, is_numpy, on_cpu
 
-__all__ = ["few_rows_times"]
+__all__ = ["few_rows_times", "symmetric_times", "width_for"]
 
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
@@ -41,11 +41,32 @@ def few_rows_times(matrix: Array) -> Iterator[Callable[[Array], Array]]:
     """
     blas = _openblas() if is_numpy(matrix) and matrix.shape[0] >= _PANEL_COLUMNS else None
     if blas is None:
-        yield lambda rows: rows @ matrix
+        yield lambda rows: symmetric_times(matrix, rows.T).T
         return
     threads = max(int(library["num_threads"]) for library in blas.info())
     with ThreadPoolExecutor(threads) as pool, blas.limit(limits=1):
         yield lambda rows: _by_panels(matrix, rows, pool)
+
+
+def symmetric_times(matrix: Array, columns: Array) -> Array:
+    """Multiply a symmetric matrix with a block of columns, the way round that is quicker.
+
+    OpenBLAS packs less for a few wide rows: 38 ms against 56 (float64, n = 8000, 16 columns).
+    cuBLAS likes tall contiguous columns and the matrix transposed: 16.7 ms against 26.9 (float32,
+    n = 100,000, 32 columns, one H200).
+    """
+    if on_cpu(matrix):
+        return (columns.T @ matrix).T
+    return matrix.T @ contiguous(columns)
+
+
+def width_for(array: Array) -> int:
+    """Return how many columns a product takes at little more than the price of one.
+
+    On one H200, 32 columns cost what 16 do. On 2 CPU cores Euclidean-ball (n = 8000, k = 100) takes
+    30 products of 16, 22 of 24 or 18 of 32 columns, and 1.37, 1.20 and 1.25 s.
+    """
+    return 24 if on_cpu(array) else 32
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any, Literal
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -10,6 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds.arrays import Array, is_array, is_numpy
 from neucmds.embedding import Embedding
+from neucmds.gram import Gram
+from neucmds.gram.pairs import by_rows
+from neucmds.homes import feature_home, lives_outside
 from neucmds.pipeline import DEFAULT_METHOD, neuc_mds
 
 __all__ = ["NeucMDS"]
@@ -26,8 +30,11 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" sets the coordinates free.
     metric : str or callable, default="precomputed"
-        "precomputed": X is the dissimilarity matrix. Otherwise X holds features, and the metric is
-        one that `sklearn.metrics.pairwise_distances` knows.
+        "precomputed": X is the dissimilarity matrix, or a path or store that holds it. Otherwise X
+        holds features, and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or
+        "rbf" (see `neucmds.gram.FeatureGram`), or one that `sklearn.metrics.pairwise_distances`
+        knows. A callable takes two rows of NumPy features, as there, but two blocks of rows of any
+        other array library. Dissimilarities that do not fit in memory are never stored.
     metric_params : dict, optional
         Further arguments of the metric.
     squared : bool, default=False
@@ -44,6 +51,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Seed of the iterative solver's start.
     copy : bool, default=True
         False allows a precomputed X to be squared in place.
+    max_memory : int or str, optional
+        Most memory to use, as bytes or "2GB"; by default what is free.
     max_iter : int, default=100
         Most iterations of "refined".
     stress_tol : float, default=2e-3
@@ -101,6 +110,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tol: float = 1e-7,
         random_state: Any = None,
         copy: bool = True,
+        max_memory: int | str | None = None,
         max_iter: int = 100,
         stress_tol: float = 2e-3,
         climb: bool = False,
@@ -117,6 +127,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
         self.copy = copy
+        self.max_memory = max_memory
         self.max_iter = max_iter
         self.stress_tol = stress_tol
         self.climb = climb
@@ -135,10 +146,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         -------
         self
         """
-        precomputed = self.metric == "precomputed"
-        D = self._checked(X) if precomputed else self._distances(self._checked(X), fit=True)
         self.result_: Embedding = neuc_mds(
-            D,
+            self._checked(X) if self._precomputed else self._between(self._checked(X)),
             self.n_components,
             self.method,
             squared=self.squared,
@@ -147,7 +156,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             solver=self.solver,
             tol=self.tol,
             random_state=self.random_state,
-            copy=self.copy and precomputed,
+            copy=self.copy,
+            max_memory=self.max_memory,
             max_iter=self.max_iter,
             stress_tol=self.stress_tol,
             climb=self.climb,
@@ -184,7 +194,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         new = self._checked(X, reset=False)
-        return self.result_.transform(new if self.metric == "precomputed" else self._distances(new))
+        return self.result_.transform(new if self._precomputed else self._to_fitted(new))
 
     def dissimilarities(self) -> Array:
         """D̂ between the fitted objects, on the squared scale; entries may be negative."""
@@ -236,6 +246,8 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             if reset:
                 self.n_features_in_ = X.shape[1] if X.ndim == 2 else 1
             return X
+        if reset and self._precomputed and self._outside(X):
+            return X
         return validate_data(
             self,
             X,
@@ -245,9 +257,38 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             ensure_all_finite="allow-nan" if reset and self.missing == "ignore" else True,
         )
 
-    def _distances(self, X: Any, fit: bool = False) -> Any:
-        if fit:
-            self._features = X
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    def _outside(self, X: Any) -> bool:
+        """Tell whether D is a file, or does not fit: then it is checked while it is read."""
+        if isinstance(X, (str, PathLike, Gram)):
+            return True
+        return lives_outside(X, self.squared, self.max_memory)
+
+    def _between(self, X: Any) -> Any:
+        """D between feature rows, stored if it fits."""
+        self._features, self._space = X, None
+        if self.symmetrize or self.missing == "ignore":
+            return self._to_fitted(X)  # both orders of every pair are needed, or gaps allowed
+        metric, params = self.metric, self.metric_params
+        if callable(metric) and is_numpy(X):
+            # scikit-learn's callables take two rows; those on other libraries take two blocks.
+            metric, params = by_rows(metric, params or {}), None
+        gram, self._space = feature_home(
+            X,
+            self.n_components,
+            metric,
+            params=params,
+            squared=self.squared,
+            max_memory=self.max_memory,
+        )
+        return gram
+
+    def _to_fitted(self, X: Any) -> Any:
+        if self._space is not None:
+            return self._space.between(X)
         params = self.metric_params or {}
         distances = pairwise_distances(X, self._features, metric=self.metric, **params)
         # Some metrics answer in double precision whatever they are asked in.
@@ -255,7 +296,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.metric == "precomputed"
+        tags.input_tags.pairwise = self._precomputed
         tags.input_tags.positive_only = tags.input_tags.pairwise and not self.squared
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -18,7 +18,10 @@ from neucmds.errors import (
 )
 from neucmds.exact import exact_selection
 from neucmds.gram import DenseGram, Gram
+from neucmds.gram.blocked import Progress
+from neucmds.homes import Limit, blocked_home, cluster_home, loaded, working_copy_fits
 from neucmds.inputs import Dissimilarity, as_dissimilarity, as_weighted
+from neucmds.inputs.containers import as_labels
 from neucmds.selection import METHODS, Components, Selection, neuc_plus, union
 from neucmds.spectrum import Ends, Spectrum, solve
 from neucmds.starts import RefineSettings, best_refined
@@ -26,7 +29,6 @@ from neucmds.starts import RefineSettings, best_refined
 __all__ = [
     "ALL_METHODS",
     "DEFAULT_METHOD",
-    "as_gram",
     "embed_gram",
     "embed_spectrum",
     "neuc_mds",
@@ -54,18 +56,22 @@ def neuc_mds(
     tol: float = 1e-7,
     random_state: Any = None,
     copy: bool = True,
+    max_memory: Limit = None,
     max_iter: int = 100,
     stress_tol: float = 2e-3,
     climb: bool = False,
     callback: Callback | None = None,
+    progress: Progress | None = None,
 ) -> Embedding:
     """Embed dissimilarities as real coordinates with a sign for each coordinate.
 
     Parameters
     ----------
-    D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list or path
-        Symmetric dissimilarities with a zero diagonal; they need not be Euclidean, nor metric. The
-        chunks of a dask array stay on its workers.
+    D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list, path or Gram
+        Symmetric dissimilarities with a zero diagonal; they need not be Euclidean, nor metric. An
+        npy file, memory map, zarr array or HDF5 dataset that does not fit in memory is read in
+        blocks of rows. The chunks of a dask array stay on its workers. `neucmds.gram.BlockedGram`
+        and `FeatureGram` are taken as they are.
     n_components : int or (int, int), default=2
         Number of coordinates, or a pair (p, q) of positive and negative ones.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
@@ -90,6 +96,9 @@ def neuc_mds(
         Seed of the iterative solver's start.
     copy : bool, default=True
         False allows D to be squared in place.
+    max_memory : int or str, optional
+        Most memory to use beyond a D that is in memory already: bytes, or "2GB". By default what is
+        free. A D outside memory that needs more is read in blocks.
     max_iter : int, default=100
         Most iterations of "refined".
     stress_tol : float, default=2e-3
@@ -99,6 +108,8 @@ def neuc_mds(
         that helps: a few times the work, rarely more than a few percent of STRESS.
     callback : callable, optional
         Called by "refined" with the iteration and the STRESS after every step.
+    progress : callable, optional
+        Called while a D outside memory is read: the number of the pass, rows done in it, and n.
 
     Returns
     -------
@@ -112,14 +123,36 @@ def neuc_mds(
     >>> neuc_mds(D, n_components=2).signature
     (1, 1)
     """
-    if is_dask(D):
-        data = _on_workers(D, squared, symmetrize, labels, weights, missing)
-    else:
-        data = as_dissimilarity(
-            D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy, missing=missing
-        )
     settings = RefineSettings(max_iter, stress_tol, climb, callback)
-    weighted = as_weighted(data, weights) if weights is not None or missing == "ignore" else None
+    solving: dict[str, Any] = {"solver": solver, "tol": tol, "random_state": random_state}
+    plain = weights is None and missing == "error" and not symmetrize
+    gram = D if isinstance(D, Gram) else None
+    if is_dask(D):
+        complete = weights is None and missing == "error"
+        gram = cluster_home(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
+        plain = True
+    if gram is None and plain:
+        gram = blocked_home(
+            D,
+            n_components,
+            squared=squared,
+            max_memory=max_memory,
+            labels=labels,
+            progress=progress,
+        )
+    if gram is not None:
+        if not plain:
+            raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
+        facts: dict[str, Any] = {
+            "squared": getattr(gram, "squared", squared),
+            "labels": as_labels(labels, gram.n),
+        }
+        return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
+    D, copy = loaded(D, copy)
+    data = as_dissimilarity(
+        D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy, missing=missing
+    )
+    weighted = None if weights is None and missing == "error" else as_weighted(data, weights)
     if weighted is not None:
         return _embed_weighted(
             data,
@@ -130,17 +163,9 @@ def neuc_mds(
             random_state=random_state,
             settings=settings,
         )
-    return embed_gram(
-        as_gram(data),
-        n_components,
-        method,
-        squared=squared,
-        labels=data.labels,
-        solver=solver,
-        tol=tol,
-        random_state=random_state,
-        settings=settings,
-    )
+    gram = DenseGram(data.values, working_copy=working_copy_fits(data, max_memory))
+    facts = {"squared": squared, "labels": data.labels}
+    return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
 
 
 def embed_gram(
@@ -226,27 +251,6 @@ def embed_spectrum(
     else:
         selection = METHODS[method](spectrum.ends, components)
     return embed(gram, spectrum, selection, **facts)
-
-
-def as_gram(data: Dissimilarity) -> Gram:
-    """Put checked dissimilarities behind the operator that knows where they lie."""
-    if is_dask(data.values):
-        from neucmds.gram.dask import DaskGram
-
-        return DaskGram(data.values)
-    return DenseGram(data.values)
-
-
-def _on_workers(
-    D: Any, squared: bool, symmetrize: bool, labels: Any, weights: Any, missing: str
-) -> Dissimilarity:
-    from neucmds.inputs.lazy import lazy_dissimilarity
-
-    if weights is not None or missing == "ignore":
-        raise InputError(
-            "weights and missing entries are not for dask arrays; pass D.compute() if it fits."
-        )
-    return lazy_dissimilarity(D, squared=squared, symmetrize=symmetrize, labels=labels)
 
 
 def _embed_weighted(

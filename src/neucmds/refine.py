@@ -8,7 +8,8 @@ instead of computed: one product with B an iteration, on any `Gram`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,10 +18,14 @@ import numpy.typing as npt
 from neucmds.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds.descent import Callback, descend, lowest_point, point_blocks
 from neucmds.gram import Gram
+from neucmds.gram.rounded import Multiply
 
 __all__ = ["Refined", "refine"]
 
 Floats = npt.NDArray[np.float64]
+
+# Up to here float64 products cost next to nothing.
+SMALL = 1500
 
 
 @dataclass(frozen=True)
@@ -78,9 +83,25 @@ def refine(
         Called with the iteration and the STRESS after every step.
     """
     start = _FreeCoordinates.start(gram, coordinates, signs)
-    found = descend(start, max_iter=max_iter, tol=tol, callback=callback)
-    x, weights = canonical(found.state.x, signs)
-    return Refined(x, weights, found.state.stress_terms(), found.history, found.converged)
+    with _cheapest_product(start) as multiply:
+        found = descend(
+            replace(start, multiply=multiply), max_iter=max_iter, tol=tol, callback=callback
+        )
+    # One exact product at the end: what is reported owes nothing to single precision.
+    end = replace(found.state, bx=gram.matmat(found.state.x))
+    x, weights = canonical(end.x, signs)
+    return Refined(x, weights, end.stress_terms(), found.history, found.converged)
+
+
+def _cheapest_product(start: _FreeCoordinates) -> AbstractContextManager[Multiply]:
+    """Choose single precision where it pays, and where the fit is not too good for it."""
+    gram = start.gram
+    # STRESS is ‖B‖² less what fits: at a share of 1e-5 single precision has two digits left.
+    if gram.n > SMALL and start.value > 4e-5 * gram.frobenius_sq:
+        rounded = gram.rounded()
+        if rounded is not None:
+            return rounded.products()
+    return nullcontext(gram.matmat)
 
 
 @dataclass(frozen=True)
@@ -92,12 +113,14 @@ class _FreeCoordinates:
     bx: Array
     signs: Array
     diagonal: Array
+    multiply: Multiply
 
     @classmethod
     def start(cls, gram: Gram, coordinates: Array, signs: Floats) -> _FreeCoordinates:
         diagonal = gram.diagonal()
         x = gram.center(asarray_like(coordinates, diagonal))
-        return cls(gram, x, _product(gram, x), asarray_like(signs, diagonal), diagonal)
+        a = asarray_like(signs, diagonal)
+        return cls(gram, x, gram.matmat(x), a, diagonal, gram.matmat)
 
     @cached_property
     def value(self) -> float:
@@ -137,17 +160,11 @@ class _FreeCoordinates:
 
     def minimize_along(self, direction: Array) -> _FreeCoordinates | None:
         """Go to the lowest point of the quartic f(X + tP); None if rounding leaves no way down."""
-        b_direction = _product(self.gram, direction)
+        b_direction = self.multiply(direction)
         t = lowest_point(self._quartic(direction, b_direction))
         if t is None:
             return None
-        moved = _FreeCoordinates(
-            self.gram,
-            self.x + t * direction,
-            self.bx + t * b_direction,
-            self.signs,
-            self.diagonal,
-        )
+        moved = replace(self, x=self.x + t * direction, bx=self.bx + t * b_direction)
         return moved if moved.value < self.value else None
 
     def _quartic(self, p: Array, bp: Array) -> Floats:
@@ -196,8 +213,3 @@ def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
     order = np.argsort(-np.abs(mu), kind="stable")
     mu, v = mu[order], v[:, order]
     return q @ asarray_like(v * np.sqrt(np.abs(mu)), x), mu
-
-
-def _product(gram: Gram, block: Array) -> Array:
-    xp = gram.xp
-    return xp.astype(gram.matmat(xp.astype(block, gram.dtype, copy=False)), xp.float64, copy=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from neucmds.arrays import Array, namespace, row_blocks, row_moments
-from neucmds.gram.rounded import RoundedGram
+from neucmds.gram.rounded import Rounded, SingleGram
 
 __all__ = ["Gram", "Moments"]
 
@@ -81,8 +82,13 @@ class Gram(ABC):
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`."""
         xp = self.xp
-        blocks = (xp.astype(self.rows(r), block.dtype, copy=False) for r in self.row_slices())
-        return xp.concat([rows @ block for rows in blocks], axis=0)
+        wide = (xp.astype(part, block.dtype, copy=False) for _, part in self.walk())
+        return xp.concat([part @ block for part in wide], axis=0)
+
+    def walk(self) -> Iterator[tuple[slice, Array]]:
+        """Pass over D once: row slices and their rows, which last until the next but one."""
+        for rows in self.row_slices():
+            yield rows, self.rows(rows)
 
     def row_slices(self) -> list[slice]:
         """Cut the objects into the row blocks that a pass over D walks through."""
@@ -92,8 +98,8 @@ class Gram(ABC):
     def moments(self) -> Moments:
         """Row means and norm of D, accumulated in float64 in one pass."""
         means, sq_norm = [], 0.0
-        for rows in self.row_slices():
-            mean, squares = row_moments(self.rows(rows))
+        for _, part in self.walk():
+            mean, squares = row_moments(part)
             means.append(mean)
             sq_norm += squares
         return Moments(self.xp.concat(means), sq_norm)
@@ -102,9 +108,9 @@ class Gram(ABC):
         """B @ block, centering the block before the product and the result after it."""
         return -0.5 * self.center(self.product(self.center(block)))
 
-    def rounded(self) -> RoundedGram | None:
-        """Return a float32 working copy of B where that pays, None where it does not."""
-        return None
+    def rounded(self) -> Rounded | None:
+        """Return B in single precision where that pays, None where it does not."""
+        return SingleGram(self) if self.dtype == self.xp.float32 else None
 
     def center(self, block: Array) -> Array:
         """Subtract the mean of every column: the action of C."""

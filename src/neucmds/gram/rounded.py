@@ -1,12 +1,12 @@
-"""A float32 working copy of B: half the size of a float64 D, and its products twice as fast."""
+"""Products with B in single precision: from a float32 copy of B, or from a D that is float32."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from neucmds.arrays import Array, namespace, on_cpu, row_blocks
 from neucmds.blas import few_rows_times
@@ -14,11 +14,24 @@ from neucmds.blas import few_rows_times
 if TYPE_CHECKING:
     from neucmds.gram.base import Gram
 
-__all__ = ["RoundedGram"]
+__all__ = ["Multiply", "Rounded", "RoundedGram", "SingleGram"]
+
+Multiply = Callable[[Array], Array]
 
 # Entries centered at a time: 1 MB in float64 stays in cache. At n = 8000 the copy took 112 ms with
 # blocks of this size, 168 ms with 16 MB blocks, and two threads gained nothing.
 _CACHED_ELEMENTS = 2**17
+
+
+class Rounded(Protocol):
+    """Products with B to single precision: all that a solver asks of a cheaper B."""
+
+    @property
+    def precision(self) -> float:
+        """Relative error of a product."""
+
+    def products(self) -> AbstractContextManager[Multiply]:
+        """Give the function for B @ block, to single precision but as float64."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,7 @@ class RoundedGram:
 
     matrix: Array
     scale: float
+    precision: float = 1e-7
 
     @classmethod
     def of(cls, gram: Gram) -> RoundedGram:
@@ -45,18 +59,20 @@ class RoundedGram:
         columns = means - gram.moments.mean
         matrix = xp.empty((gram.n, gram.n), dtype=xp.float32, device=gram.device)
         # On a GPU a block must fill the chip, not a cache.
-        elements = _CACHED_ELEMENTS if on_cpu(means) else max(_CACHED_ELEMENTS, gram.n**2 // 64)
-        for rows in row_blocks(gram.n, gram.n, elements):
-            # Rounding first would leave the error of D's large mean, of 1e-3 of the kept
-            # eigenvalues on Random-simplex, in every product.
-            block = xp.astype(gram.rows(rows), xp.float64, copy=False) - means[rows, None]
-            block -= columns
-            block *= -0.5 / scale
-            matrix[rows, :] = xp.astype(block, xp.float32)
+        elements = _CACHED_ELEMENTS if on_cpu(means) else gram.n**2
+        for whole, part in gram.walk():
+            for some in row_blocks(int(part.shape[0]), gram.n, elements):
+                rows = slice(whole.start + some.start, whole.start + some.stop)
+                # Rounding first would leave the error of D's large mean, of 1e-3 of the kept
+                # eigenvalues on Random-simplex, in every product.
+                block = xp.astype(part[some, :], xp.float64, copy=False) - means[rows, None]
+                block -= columns
+                block *= -0.5 / scale
+                matrix[rows, :] = xp.astype(block, xp.float32)
         return cls(matrix, scale)
 
     @contextmanager
-    def products(self) -> Iterator[Callable[[Array], Array]]:
+    def products(self) -> Iterator[Multiply]:
         """Yield the function for B @ block, to single precision but as float64."""
         xp = namespace(self.matrix)
         # Bᵀ = B, and OpenBLAS packs less for a wide product: 28 ms against 31 at n = 8000 and 24
@@ -67,3 +83,20 @@ class RoundedGram:
                     self.scale * xp.astype(times(xp.astype(block.T, xp.float32)), xp.float64).T
                 )
             )
+
+
+@dataclass(frozen=True)
+class SingleGram:
+    """A D that is float32 already: no copy, centered in float64 on both sides of the product."""
+
+    gram: Gram
+    precision: float = 1e-6
+
+    def products(self) -> AbstractContextManager[Multiply]:
+        """Give the function for B @ block, to single precision but as float64."""
+        return nullcontext(self._multiply)
+
+    def _multiply(self, block: Array) -> Array:
+        xp, gram = self.gram.xp, self.gram
+        image = gram.product(xp.astype(gram.center(block), xp.float32))
+        return -0.5 * gram.center(xp.astype(image, xp.float64))

@@ -6,19 +6,18 @@ thrown in from outside need no bookkeeping, their couplings come out of the next
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import Array, asarray_like, namespace
+from neucmds.arrays import Array, asarray_like, namespace, small_eigh
+from neucmds.gram.rounded import Multiply
 from neucmds.spectrum.orthogonal import orthonormal_rows, project_out, random_rows
 
-__all__ = ["KrylovBasis", "Multiply", "Ritz"]
+__all__ = ["KrylovBasis", "Ritz"]
 
 Floats = npt.NDArray[np.float64]
-Multiply = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class KrylovBasis:
     rows : array of shape (capacity, n), float64
     multiply : callable
         Product of B with a block of columns.
-    rng : numpy Generator or RandomState
+    rng : numpy Generator
         Refills the block where it breaks down (exact low rank, repeated eigenvalues).
     precision : float
         Relative error of a product.
@@ -56,7 +55,7 @@ class KrylovBasis:
 
     rows: Array
     multiply: Multiply
-    rng: np.random.Generator | np.random.RandomState
+    rng: np.random.Generator
     precision: float
     size: int = 0
     width: int = 0
@@ -118,7 +117,8 @@ class KrylovBasis:
     def ritz(self) -> Ritz:
         """Solve the projected problem: Rayleigh–Ritz, signs kept."""
         m = self.size
-        lam, vectors = np.linalg.eigh(0.5 * (self.projected[:m, :m] + self.projected[:m, :m].T))
+        projected = 0.5 * (self.projected[:m, :m] + self.projected[:m, :m].T)
+        lam, vectors = small_eigh(projected, near=self.rows)
         lam, vectors = lam[::-1], vectors[:, ::-1]
         last = vectors[m - self.coupling.shape[0] :, :]
         return Ritz(lam, vectors, np.linalg.norm(self.coupling.T @ last, axis=0))

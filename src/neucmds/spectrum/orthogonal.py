@@ -44,9 +44,7 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
     return _whiten(rows, factor) if factor.shape[1] else (rows, factor)
 
 
-def random_rows(
-    count: int, basis: Array, rng: np.random.Generator | np.random.RandomState
-) -> Array:
+def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
     """Draw orthonormal centered rows orthogonal to `basis`; fewer where there is no room left."""
     xp, n = namespace(basis), int(basis.shape[1])
     count = max(0, min(count, n - 1 - int(basis.shape[0])))

@@ -1,0 +1,90 @@
+"""What every benchmark needs: the machine in words, the families of matrices, peak memory."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neucmds.datasets import synthetic
+
+RECORDS = Path(__file__).parent / "records"
+SEED = 0
+
+FAMILIES: dict[str, Callable[[int], np.ndarray]] = {
+    "Euclidean-ball": lambda n: synthetic.euclidean_ball(n, random_state=SEED),
+    "Random-simplex": lambda n: synthetic.random_simplex(n, random_state=SEED),
+    "8-NN hops": lambda n: synthetic.random_hops(n, n_neighbors=8, random_state=SEED),
+    "Bray-Curtis gamma": lambda n: synthetic.bray_curtis_gamma(n, random_state=SEED),
+}
+
+
+def machine() -> dict[str, Any]:
+    """Name the processor and say how much of it there is; nothing that names its owner."""
+    found: dict[str, Any] = {"processor": platform.processor() or platform.machine()}
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                found["processor"] = line.split(":", 1)[1].strip()
+                break
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        found["memory_gb"] = round(pages / 1e9, 1)
+    except (OSError, ValueError):
+        pass
+    found["cores"] = os.cpu_count()
+    found["system"] = platform.system()
+    return found
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Versions of Python and of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    # Run from a checkout, the package may not be installed.
+    import neucmds
+
+    return {"neucmds": neucmds.__version__, **found}
+
+
+def resident() -> int:
+    """Bytes that this process holds in memory now."""
+    return _status("VmRSS") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def forget_peak() -> None:
+    """Start the peak anew from what is resident now, where the kernel allows it."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak() -> int:
+    """Most bytes that this process has held since `forget_peak`."""
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write a record as JSON, one row a line."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _status(name: str) -> int:
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
