@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint reproduction clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.cli: pyproject.toml
@@ -26,5 +26,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Needs the data of the paper: set NEUCMDS_DATA. About five minutes on two cores.
+reproduction: $(VENV)/.cli
+	$(BIN)/neucmds paper --force -o paper-neucmds
+	cp paper-neucmds/reproduction.md docs/reproduction.md
+
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo paper-neucmds .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -116,17 +116,14 @@ def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
 
 
 def row_moments(block: Array) -> tuple[Array, float]:
-    """Mean of every row and the sum of all squares, accumulated in float64.
-
-    torch accumulates in another precision than it reads, in one walk; elsewhere a float32 block is
-    widened first.
-    """
+    """Mean of every row and the sum of all squares, accumulated in float64."""
     xp = namespace(block)
-    if compat.is_torch_array(block):
-        norms = xp.linalg.vector_norm(block, axis=1, dtype=xp.float64)
-        return xp.mean(block, axis=1, dtype=xp.float64), float(norms @ norms)
     wide = xp.astype(block, xp.float64, copy=False)
-    return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
+    if on_cpu(wide):
+        return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
+    # A product of the block with itself would be written out on a GPU; a norm is not.
+    norms = xp.linalg.vector_norm(wide, axis=1)
+    return xp.mean(wide, axis=1), float(norms @ norms)
 
 
 def small_eigh(

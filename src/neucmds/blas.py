@@ -2,8 +2,9 @@
 
 For every product OpenBLAS first copies the matrix into its own order; with 16 to 40 vectors that is
 half of the time. Its AVX-512 builds skip the copy for products below 10⁶ multiplications, so a
-large product is cut into such panels here. n = 8000, float32, 2 threads, milliseconds for 16 / 24 /
-32 vectors: 23 / 28 / 33 by one product, 11 / 17 / 20 by panels.
+large product is cut into such panels here. n = 8000, float32, 2 threads, best milliseconds for
+16 / 24 / 32 vectors: 23 / 28 / 33 by one product, 11 / 17 / 20 by panels (no other BLAS thread
+spinning).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 
 from neucmds.arrays import Array, contiguous, is_numpy, on_cpu
 
-__all__ = ["few_rows_times", "symmetric_times", "width_for"]
+__all__ = ["few_rows_times", "symmetric_times"]
 
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
@@ -58,15 +59,6 @@ def symmetric_times(matrix: Array, columns: Array) -> Array:
     if on_cpu(matrix):
         return (columns.T @ matrix).T
     return matrix.T @ contiguous(columns)
-
-
-def width_for(array: Array) -> int:
-    """Return how many columns a product takes at little more than the price of one.
-
-    On one H200, 32 columns cost what 16 do. On 2 CPU cores Euclidean-ball (n = 8000, k = 100) takes
-    30 products of 16, 22 of 24 or 18 of 32 columns, and 1.37, 1.20 and 1.25 s.
-    """
-    return 24 if on_cpu(array) else 32
 
 
 @lru_cache(maxsize=1)

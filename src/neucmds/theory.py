@@ -25,11 +25,13 @@ __all__ = [
     "classical_cut",
     "classical_error",
     "classical_error_small",
+    "errors_of_spectrum",
     "neuc_cut",
     "neuc_error",
     "neuc_error_large",
     "neuc_error_small",
     "noise_edge",
+    "random_spectrum",
     "simulate_errors",
     "suggest_k",
 ]
@@ -186,12 +188,22 @@ def simulate_errors(n: int, k: int, *, random_state: Any = None) -> SimulatedErr
     random_state : int, RandomState instance or None
         Source of randomness.
     """
-    if not 0 <= k <= n:
-        raise InputError(f"k is {k}; a matrix of size {n} has 0 to {n} eigenvalues to keep.")
+    return errors_of_spectrum(random_spectrum(n, random_state=random_state), k)
+
+
+def random_spectrum(n: int, *, random_state: Any = None) -> npt.NDArray[np.float64]:
+    """Eigenvalues, smallest first, of one random symmetric matrix with standard normal entries."""
     rng = check_random_state(random_state)
     upper = np.triu(rng.standard_normal((n, n)))
     upper += np.triu(upper, 1).T
-    lam = np.linalg.eigvalsh(upper)  # ascending, σ = 1
+    return np.asarray(np.linalg.eigvalsh(upper))
+
+
+def errors_of_spectrum(lam: npt.NDArray[np.float64], k: int) -> SimulatedErrors:
+    """Measure both errors on the eigenvalues, smallest first, of a matrix with unit variance."""
+    n = lam.size
+    if not 0 <= k <= n:
+        raise InputError(f"k is {k}; a matrix of size {n} has 0 to {n} eigenvalues to keep.")
     positive = min(k, int((lam > 0).sum()))
     dropped = lam[: n - positive]
     classical = float((dropped**2).sum() + dropped.sum() ** 2)

@@ -19,6 +19,7 @@ from neucmds.cli.curve import curve
 from neucmds.cli.demo import demo
 from neucmds.cli.embed import embed
 from neucmds.cli.inspect import inspect
+from neucmds.cli.paper import paper
 from neucmds.cli.project import project
 from neucmds.errors import NeucmdsError
 
@@ -147,7 +148,7 @@ def root(
         typer.echo(context.get_help())
 
 
-for command in (embed, inspect, compare, curve, project, demo):
+for command in (embed, inspect, compare, curve, project, paper, demo):
     app.command()(command)
 
 

@@ -63,8 +63,9 @@ class RoundedGram:
         for whole, part in gram.walk():
             for some in row_blocks(int(part.shape[0]), gram.n, elements):
                 rows = slice(whole.start + some.start, whole.start + some.stop)
-                # Rounding first would leave the error of D's large mean, of 1e-3 of the kept
-                # eigenvalues on Random-simplex, in every product.
+                # Rounded first, D's mean adds to the error of a product: 6.5e-7 of the largest
+                # kept eigenvalue against 2.8e-7 on Random-simplex at n = 3000 (no gain on
+                # Euclidean-ball).
                 block = xp.astype(part[some, :], xp.float64, copy=False) - means[rows, None]
                 block -= columns
                 block *= -0.5 / scale

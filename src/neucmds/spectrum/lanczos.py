@@ -105,8 +105,8 @@ class KrylovBasis:
         rows, self.coupling = orthonormal_rows(image, self.precision * largest)
         weakest = _weakest(self.coupling) / largest
         while weakest < 1e-4:
-            # Scaling a weak direction up scales up what it still has of the basis: without a second
-            # pass a hypercube's basis was orthogonal to 2e-4 only, with one of two to 1e-8.
+            # Scaling a weak direction up scales up what it still has of the basis, and of the
+            # constant vector: without another pass a hypercube's rows were centered to 1e-10 only.
             rows, _ = project_out(self.rows[: self.size, :], _centered(rows))
             rows, turn = orthonormal_rows(rows, 0.1)
             self.coupling, weakest = self.coupling @ turn, _weakest(turn)

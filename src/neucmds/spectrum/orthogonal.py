@@ -11,8 +11,8 @@ __all__ = ["orthonormal_rows", "project_out", "random_rows"]
 
 Floats = npt.NDArray[np.float64]
 
-# Smallest eigenvalue of a Gram matrix with unit diagonal that CholeskyQR still leaves accurate:
-# below it one pass keeps fewer than 6 digits.
+# Smallest eigenvalue of a Gram matrix with unit diagonal at which CholeskyQR, whose error grows
+# with its inverse, still leaves two passes enough; below it the eigenvectors take over.
 _WELL_CONDITIONED = 1e-5
 # Directions weaker than 3e-7 of the block are rounding in its Gram matrix (eps·b = 3.6e-15).
 _INDEPENDENT = 1e-13
@@ -48,7 +48,9 @@ def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
     """Draw orthonormal centered rows orthogonal to `basis`; fewer where there is no room left."""
     xp, n = namespace(basis), int(basis.shape[1])
     count = max(0, min(count, n - 1 - int(basis.shape[0])))
-    rows = asarray_like(rng.standard_normal((count, n)), basis)
+    # Any direction will do: normals of single precision are drawn in half of the time.
+    draws = rng.standard_normal((count, n), dtype=np.float32)
+    rows = xp.astype(asarray_like(draws, basis, dtype=xp.float32), basis.dtype)
     for _ in range(2):
         rows = rows - xp.mean(rows, axis=1, keepdims=True)
         rows, _ = project_out(basis, rows)
