@@ -8,12 +8,14 @@ from neucmds.errors import (
     NonEuclideanWarning,
 )
 from neucmds.estimators import NeucMDS
+from neucmds.landmarks import LandmarkNeucMDS
 from neucmds.pipeline import neuc_mds
 
 __version__ = "0.1.0"
 
 __all__ = [
     "NeucMDS",
+    "LandmarkNeucMDS",
     "neuc_mds",
     "Embedding",
     "InputError",

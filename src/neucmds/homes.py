@@ -19,7 +19,15 @@ from neucmds.inputs.containers import as_labels
 from neucmds.inputs.files import read_table
 from neucmds.selection import Components
 
-__all__ = ["Limit", "blocked_home", "feature_home", "lives_outside", "loaded", "working_copy_fits"]
+__all__ = [
+    "Limit",
+    "blocked_home",
+    "cluster_home",
+    "feature_home",
+    "lives_outside",
+    "loaded",
+    "working_copy_fits",
+]
 
 Limit = int | str | None
 
@@ -64,6 +72,29 @@ def blocked_home(
     )
     _ = gram.moments  # the pass that checks
     return gram
+
+
+def cluster_home(
+    D: Array,
+    complete: bool = True,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    labels: Any = None,
+) -> Gram:
+    """Return a dask array checked and persisted on its workers, behind its operator.
+
+    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently.
+    """
+    from neucmds.gram.dask import DaskGram
+    from neucmds.inputs.lazy import lazy_dissimilarity
+
+    if not complete:
+        raise InputError(
+            "weights and missing entries are not for dask arrays; pass D.compute() if it fits."
+        )
+    data = lazy_dissimilarity(D, squared=squared, symmetrize=symmetrize, labels=labels)
+    return DaskGram(data.values)
 
 
 def feature_home(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal
 
+from neucmds.arrays import is_dask
 from neucmds.completion import complete_and_refine
 from neucmds.coordinates import embed, embed_refined, embed_weighted
 from neucmds.descent import Callback
@@ -18,7 +19,7 @@ from neucmds.errors import (
 from neucmds.exact import exact_selection
 from neucmds.gram import DenseGram, Gram
 from neucmds.gram.blocked import Progress
-from neucmds.homes import Limit, blocked_home, loaded, working_copy_fits
+from neucmds.homes import Limit, blocked_home, cluster_home, loaded, working_copy_fits
 from neucmds.inputs import Dissimilarity, as_dissimilarity, as_weighted
 from neucmds.inputs.containers import as_labels
 from neucmds.selection import METHODS, Components, Selection, neuc_plus, union
@@ -69,7 +70,8 @@ def neuc_mds(
     D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list, path or Gram
         Symmetric dissimilarities with a zero diagonal; they need not be Euclidean, nor metric. An
         npy file, memory map, zarr array or HDF5 dataset that does not fit in memory is read in
-        blocks of rows. `neucmds.gram.BlockedGram` and `FeatureGram` are taken as they are.
+        blocks of rows. The chunks of a dask array stay on its workers. `neucmds.gram.BlockedGram`
+        and `FeatureGram` are taken as they are.
     n_components : int or (int, int), default=2
         Number of coordinates, or a pair (p, q) of positive and negative ones.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
@@ -125,6 +127,10 @@ def neuc_mds(
     solving: dict[str, Any] = {"solver": solver, "tol": tol, "random_state": random_state}
     plain = weights is None and missing == "error" and not symmetrize
     gram = D if isinstance(D, Gram) else None
+    if is_dask(D):
+        complete = weights is None and missing == "error"
+        gram = cluster_home(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
+        plain = True
     if gram is None and plain:
         gram = blocked_home(
             D,

@@ -39,6 +39,10 @@ def save_embedding(embedding: Embedding, path: str | PathLike[str]) -> None:
     if isinstance(embedding.placement, LinearPlacement):
         arrays["placement_mean"] = to_numpy(embedding.placement.mean)
         arrays["placement_projector"] = to_numpy(embedding.placement.projector)
+    if isinstance(embedding.placement, LeastSquaresPlacement):
+        for name in ("offsets", "ridge"):
+            if (values := getattr(embedding.placement, name)) is not None:
+                arrays[f"placement_{name}"] = to_numpy(values)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -74,7 +78,12 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
     if header["placement"] == "LinearPlacement":
         placement = LinearPlacement(arrays["placement_mean"], arrays["placement_projector"])
     elif header["placement"] == "LeastSquaresPlacement":
-        placement = LeastSquaresPlacement(arrays["coordinates"], arrays["signs"])
+        placement = LeastSquaresPlacement(
+            arrays["coordinates"],
+            arrays["signs"],
+            arrays.get("placement_offsets"),
+            arrays.get("placement_ridge"),
+        )
     labels = tuple(str(name) for name in arrays["labels"]) if "labels" in arrays else None
     c1, c2, c3 = (float(term) for term in arrays["stress_terms"])
     return Embedding(

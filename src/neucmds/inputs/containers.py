@@ -49,7 +49,7 @@ def unwrap(data: Any) -> Table:
             "pass D.toarray() if they are."
         )
     if arrays.is_dask(data):
-        raise InputError("D is a dask array, which is not taken here; pass D.compute().")
+        raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
         return Table(

@@ -1,0 +1,105 @@
+"""Which objects are landmarks: drawn, spread out, or named by the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.errors import InputError
+
+__all__ = ["check_count", "landmark_count", "maxmin", "named", "random_sample"]
+
+Indices = npt.NDArray[np.intp]
+
+# More landmarks cost L² memory and L³ time once; a thousand embed in a second.
+DEFAULT_LANDMARKS = 1000
+
+
+def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
+    """Turn a user's `n_landmarks` into a number: None is max(1000, 4k), a float is a share of n."""
+    if n_landmarks is None:
+        count = min(n, max(DEFAULT_LANDMARKS, 4 * k))
+    elif isinstance(n_landmarks, float):
+        if not 0 < n_landmarks <= 1:
+            raise InputError(
+                f"n_landmarks={n_landmarks!r} as a share of all objects must be in (0, 1]."
+            )
+        count = max(1, round(n_landmarks * n))
+    elif isinstance(n_landmarks, (int, np.integer)) and not isinstance(n_landmarks, bool):
+        count = int(n_landmarks)
+    else:
+        raise InputError(f"n_landmarks={n_landmarks!r} must be a whole number, a share, or None.")
+    if count > n:
+        raise InputError(f"n_landmarks={n_landmarks!r} of {n} objects: there are not as many.")
+    return check_count(count, k)
+
+
+def check_count(count: int, k: int) -> int:
+    """Refuse fewer landmarks than k coordinates need."""
+    if count < k + 1:
+        raise InputError(
+            f"{count} landmarks are too few for {k} coordinates; at least k + 1 = {k + 1} are "
+            "needed, and 4k or more place well."
+        )
+    return count
+
+
+def named(landmarks: Any, n: int, k: int) -> Indices:
+    """Check indices given by a user: whole numbers, within range, each once, enough."""
+    ids = np.asarray(landmarks)
+    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+        raise InputError(
+            f"landmarks={landmarks!r} must be 'random', 'maxmin' or a sequence of row numbers."
+        )
+    outside = ids[(ids < -n) | (ids >= n)]
+    if outside.size:
+        raise InputError(f"landmarks hold row {outside[0]}, but there are {n} objects.")
+    ids = np.where(ids < 0, ids + n, ids).astype(np.intp)
+    values, counts = np.unique(ids, return_counts=True)
+    if np.any(counts > 1):
+        twice = int(values[counts > 1][0])
+        raise InputError(
+            f"landmarks hold {int(np.sum(counts > 1))} object(s) more than once, first row "
+            f"{twice}; name each landmark once."
+        )
+    check_count(ids.size, k)
+    return ids
+
+
+def maxmin(
+    n: int,
+    count: int,
+    dissimilarities_to: Callable[[int], npt.NDArray[Any]],
+    rng: np.random.RandomState,
+) -> Indices:
+    """Spread landmarks: each is the object farthest from those before it, the first is random.
+
+    Parameters
+    ----------
+    n, count : int
+        Number of objects and of landmarks.
+    dissimilarities_to : callable
+        Dissimilarities (n,) of all objects to one of them.
+    rng : RandomState
+    """
+    chosen = [int(rng.randint(n))]
+    nearest = np.full(n, np.inf)
+    for _ in range(count - 1):
+        np.minimum(nearest, dissimilarities_to(chosen[-1]), out=nearest)
+        # Copies of a landmark are at 0, and so may be chosen when there is nothing else; not twice.
+        nearest[chosen[-1]] = -np.inf
+        chosen.append(int(np.argmax(nearest)))
+    return np.asarray(chosen, dtype=np.intp)
+
+
+def random_sample(n: int, count: int, rng: np.random.RandomState) -> Indices:
+    """Draw `count` of `n` objects without replacement, in ascending order."""
+    if 20 * count >= n:
+        return np.sort(rng.permutation(n)[:count]).astype(np.intp)
+    ids: set[int] = set()
+    while len(ids) < count:  # a permutation of 10⁷ objects for 10³ of them would be a waste
+        ids.update(int(i) for i in rng.randint(n, size=count - len(ids)))
+    return np.sort(np.fromiter(ids, dtype=np.intp))

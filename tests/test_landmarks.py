@@ -1,0 +1,387 @@
+"""Landmarks: scikit-learn's contract, placement that stays close, and rows by the chunk."""
+
+import io
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from neucmds import Embedding, InputError, LandmarkNeucMDS, neuc_mds
+from neucmds.chunked import thread_count
+from neucmds.datasets.synthetic import random_simplex
+from neucmds.geometry import sq_dissimilarities
+from neucmds.landmark_sets import landmark_count, maxmin, random_sample
+from neucmds.placement import LeastSquaresPlacement, secular_minimum
+from neucmds.progress import ProgressLine
+from neucmds.triangulation import misfit
+
+
+@parametrize_with_checks(
+    [
+        LandmarkNeucMDS(metric="cityblock"),
+        LandmarkNeucMDS(n_landmarks=8, landmarks="maxmin", metric="euclidean", method="neuc"),
+        LandmarkNeucMDS(),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def stress(coordinates, signs, d):
+    errors = sq_dissimilarities(coordinates, coordinates, signs) - d
+    return float(np.sum(errors**2) - np.sum(np.diag(errors) ** 2))
+
+
+# Placement
+
+
+def objective(z, p, t, m, n):
+    c = float(m @ z**2)
+    return 4 * z @ z + 4 * p @ z - 2 * t * c + n * c * c
+
+
+@pytest.mark.parametrize("m", [[0.5, 0.1], [-0.5, -0.1], [0.7, -0.3], [0.4, 0.0], [1.0, 1.0]])
+@pytest.mark.parametrize("t", [-20.0, -1.0, 0.0, 3.0, 40.0])
+def test_the_secular_equation_finds_the_global_minimum(m, t):
+    m, rng = np.asarray(m), np.random.default_rng(0)
+    p = rng.normal(size=(3, 2)) * 3
+    found = secular_minimum(p, np.full(3, t), m, 7)
+    for z, row in zip(found, p, strict=True):
+        starts = itertools.product((-5, 0.1, 5), repeat=2)
+        best = min(minimize(objective, s, (row, t, m, 7), tol=1e-12).fun for s in starts)
+        assert objective(z, row, t, m, 7) <= best + 1e-7 * abs(best)
+
+
+@pytest.mark.parametrize(("t", "m"), [(30.0, [0.5, 0.1]), (-30.0, [-0.5, 0.1])])
+def test_an_object_that_nothing_pulls_is_still_as_far_out_as_its_dissimilarities_say(t, m):
+    z = secular_minimum(np.zeros((1, 2)), np.array([t]), np.asarray(m), 7)[0]
+    best = minimize(objective, [5.0, 0.5], (np.zeros(2), t, np.asarray(m), 7), tol=1e-12)
+    assert best.fun < -1
+    np.testing.assert_allclose(objective(z, np.zeros(2), t, np.asarray(m), 7), best.fun)
+
+
+def test_least_squares_placement_minimises_what_it_says():
+    rng = np.random.default_rng(1)
+    x, signs = rng.normal(size=(30, 3)), np.array([1.0, 1.0, -1.0])
+    x = x - x.mean(axis=0)
+    offsets, ridge = rng.normal(size=30), np.array([0.5, 2.0, 1.0])
+    delta = rng.uniform(1, 9, size=(4, 30))
+
+    def loss(y, row):
+        gaps = row - offsets - sq_dissimilarities(y[None, :], x, signs)[0]
+        return gaps @ gaps + 4 * ridge @ y**2
+
+    placed = LeastSquaresPlacement(x, signs, offsets, ridge).place(delta)
+    for y, row in zip(placed, delta, strict=True):
+        best = min(minimize(loss, s, (row,), tol=1e-10).fun for s in rng.normal(size=(9, 3)) * 2)
+        np.testing.assert_allclose(loss(y, row), best, rtol=1e-7)
+
+
+def test_the_misfit_is_the_least_squares_fit_of_one_number_an_object():
+    rng = np.random.default_rng(2)
+    errors = rng.normal(size=(7, 7))
+    errors = errors + errors.T
+    np.fill_diagonal(errors, 0)
+    i, j = np.triu_indices(7, 1)
+    design = np.zeros((i.size, 7))
+    design[np.arange(i.size), i] = design[np.arange(i.size), j] = 1
+    expected = np.linalg.lstsq(design, errors[i, j], rcond=None)[0]
+    np.testing.assert_allclose(misfit(errors), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("placement", ["auto", "least_squares", "linear"])
+@pytest.mark.parametrize("landmarks", ["random", "maxmin"])
+def test_what_k_coordinates_express_exactly_is_placed_exactly(placement, landmarks):
+    signs = np.array([1.0, 1.0, 1.0, -1.0])
+    x = np.random.default_rng(3).normal(size=(200, 4))
+    d = sq_dissimilarities(x, x, signs)
+    est = LandmarkNeucMDS(
+        (3, 1), 20, landmarks=landmarks, placement=placement, squared=True, random_state=0
+    )
+    y = est.fit_transform(d)
+    np.testing.assert_allclose(sq_dissimilarities(y, y, est.signature_), d, atol=1e-6 * d.max())
+
+
+@pytest.mark.parametrize(
+    ("k", "share", "bar"), [(10, 0.25, 1.0644), (10, 0.10, 1.0898), (100, 0.25, 1.5)]
+)
+@pytest.mark.parametrize("method", ["neuc", "neuc+"])
+def test_landmarks_come_close_to_embedding_everything(k, share, bar, method):
+    """The paper's figures for Random-simplex; benchmarks/landmarks.py has ten seeds."""
+    d = random_simplex(1000, random_state=0)
+    est = LandmarkNeucMDS(k, share, method=method, squared=True, random_state=0)
+    reached = stress(est.fit_transform(d), est.signature_, d)
+    assert reached <= bar * neuc_mds(d, k, method, squared=True).stress
+
+
+def test_plain_triangulation_blows_up_and_the_default_does_not():
+    d = random_simplex(1000, random_state=1)
+    reached = {
+        placement: stress((est := LandmarkNeucMDS(
+            100, 0.25, method="neuc+", placement=placement, squared=True, random_state=1
+        )).fit_transform(d), est.signature_, d)
+        for placement in ("auto", "linear")
+    }  # fmt: skip
+    assert reached["linear"] > 4 * reached["auto"]
+
+
+# Ways in and ways out
+
+
+@pytest.fixture
+def features():
+    return np.random.default_rng(0).normal(size=(300, 6))
+
+
+def test_features_all_dissimilarities_and_those_to_landmarks_give_the_same(features):
+    d = cdist(features, features, "cityblock")
+    ids = np.arange(0, 300, 5)
+    settings = {"n_components": 4, "landmarks": ids, "random_state": 0}
+    by_metric = LandmarkNeucMDS(metric="manhattan", **settings).fit(features)
+    by_matrix, by_block = LandmarkNeucMDS(**settings), LandmarkNeucMDS(**settings)
+    expected = by_metric.transform(features)
+    np.testing.assert_allclose(by_matrix.fit_transform(d), expected, atol=1e-8)
+    np.testing.assert_allclose(by_block.fit_transform(d[:, ids]), expected, atol=1e-8)
+    np.testing.assert_allclose(by_matrix.transform(d[:7, ids]), expected[:7], atol=1e-8)
+    np.testing.assert_allclose(by_matrix.result_.transform(d[:7, ids]), expected[:7], atol=1e-8)
+
+
+def test_all_objects_as_landmarks_in_any_order_is_still_all_dissimilarities(features):
+    d = cdist(features, features, "cityblock")
+    order = np.random.default_rng(1).permutation(300)
+    settings = {"n_components": 3, "method": "neuc+", "placement": "linear"}
+    expected = LandmarkNeucMDS(landmarks=np.arange(300), **settings).fit_transform(d)
+    found = LandmarkNeucMDS(landmarks=order, **settings).fit_transform(d)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-8)
+
+
+def halved_cityblock(x, y):
+    return 0.5 * np.abs(x - y).sum()
+
+
+def test_a_function_is_a_metric_too(features):
+    named = LandmarkNeucMDS(3, 40, metric="cityblock", random_state=0).fit(features)
+    function = LandmarkNeucMDS(3, 40, metric=halved_cityblock, random_state=0).fit(features)
+    np.testing.assert_allclose(
+        2 * function.transform(features[:9]), named.transform(features[:9]), atol=1e-6
+    )
+
+
+def test_threads_and_chunks_do_not_change_a_number(features):
+    one, two = (
+        LandmarkNeucMDS(3, 50, metric="canberra", random_state=0, n_jobs=jobs).fit(features)
+        for jobs in (1, 2)
+    )
+    many = np.tile(features, (200, 1))  # 60,000 rows of 50: two chunks
+    np.testing.assert_allclose(one.transform(many), two.transform(many), atol=1e-12)
+
+
+def test_a_saved_landmark_embedding_places_as_before(features, tmp_path):
+    est = LandmarkNeucMDS(3, 50, metric="cityblock", random_state=0).fit(features)
+    est.result_.save(tmp_path / "landmarks.npz")
+    new = cdist(features[:5], features[est.landmarks_], "cityblock")
+    loaded = Embedding.load(tmp_path / "landmarks.npz")
+    np.testing.assert_array_equal(loaded.transform(new), est.result_.transform(new))
+
+
+def test_coordinates_go_straight_to_disk(features, tmp_path):
+    est = LandmarkNeucMDS(3, 50, metric="cityblock", random_state=0).fit(features)
+    out = est.transform(features, out=tmp_path / "coordinates.npy")
+    assert isinstance(out, np.memmap)
+    np.testing.assert_array_equal(np.load(tmp_path / "coordinates.npy"), est.transform(features))
+    assert [path.name for path in tmp_path.iterdir()] == ["coordinates.npy"]
+
+
+def test_a_file_is_there_when_it_is_complete_or_not_at_all(tmp_path):
+    block = np.abs(np.random.default_rng(0).normal(size=(50, 20)))
+    block[:20] = cdist(block[:20], block[:20])
+    est = LandmarkNeucMDS(2, landmarks=np.arange(20)).fit(block)
+    block[40, 3] = -1
+    with pytest.raises(InputError, match="negative entry"):
+        est.transform(block, out=tmp_path / "coordinates.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_neither_the_matrix_nor_the_block_ever_exists():
+    rows = np.random.default_rng(0).normal(size=(40_000, 5))
+    est = LandmarkNeucMDS(2, 200, metric="cityblock", random_state=0, n_jobs=2).fit(rows)
+    tracemalloc.start()
+    est.transform(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60e6  # the 40,000 × 200 block is 64 MB and squared once more; D is 12.8 GB
+
+
+def test_output_as_pandas_has_named_columns(features):
+    est = LandmarkNeucMDS(3, 50, metric="cityblock").set_output(transform="pandas")
+    columns = ["landmarkneucmds0", "landmarkneucmds1", "landmarkneucmds2"]
+    assert list(est.fit_transform(features).columns) == columns
+
+
+def test_progress_tells_the_share_and_the_time_left():
+    stream = io.StringIO()
+    line = ProgressLine("placed", stream, every=0.0)
+    line(250, 1000)
+    line(1000, 1000)
+    assert "placed: 250 of 1,000 (25%), " in stream.getvalue()
+    assert "s left" in stream.getvalue()
+    assert stream.getvalue().endswith("\n")
+
+
+def test_verbose_shows_progress(features, capsys):
+    LandmarkNeucMDS(2, 50, metric="cityblock", verbose=1).fit_transform(features)
+    assert "300 of 300 (100%)" in capsys.readouterr().err
+
+
+# Which landmarks
+
+
+def test_maxmin_takes_the_farthest_each_time():
+    points = np.random.default_rng(0).normal(size=(100, 2))
+    d = cdist(points, points)
+    chosen = maxmin(100, 10, lambda i: d[i], np.random.RandomState(0))
+    for step in range(1, 10):
+        nearest = d[:, chosen[:step]].min(axis=1)
+        assert nearest[chosen[step]] == nearest.max()
+
+
+def test_maxmin_spreads_features_matrices_and_dask_arrays_alike(features):
+    da = pytest.importorskip("dask.array")
+    d = cdist(features, features, "cityblock")
+    settings = {"n_components": 2, "n_landmarks": 40, "landmarks": "maxmin", "random_state": 0}
+    by_metric = LandmarkNeucMDS(metric="cityblock", **settings).fit(features)
+    by_matrix = LandmarkNeucMDS(**settings).fit(d)
+    by_dask = LandmarkNeucMDS(**settings).fit(da.from_array(d, chunks=100))
+    spread = by_dask.landmarks_
+    assert spread.size == 40 == np.unique(spread).size
+    np.testing.assert_allclose(
+        by_dask.transform(da.from_array(d, chunks=100)).compute(), by_dask.transform(d), atol=1e-10
+    )
+    drawn = LandmarkNeucMDS(2, 40, random_state=0).fit(d).landmarks_
+    for chosen in (by_metric.landmarks_, by_matrix.landmarks_, spread):
+        assert d[:, chosen].min(axis=1).max() < d[:, drawn].min(axis=1).max()
+
+
+def test_numpy_counts_are_counts(features):
+    k = np.int64(3)
+    assert (
+        LandmarkNeucMDS(k, np.int64(50), metric="cityblock").fit_transform(features).shape[1] == 3
+    )
+
+
+def test_maxmin_never_takes_an_object_twice_even_among_copies():
+    d = np.zeros((12, 12))
+    assert np.unique(maxmin(12, 9, lambda i: d[i], np.random.RandomState(0))).size == 9
+
+
+@pytest.mark.parametrize("count", [3, 900])
+def test_a_random_sample_has_no_repeats(count):
+    ids = random_sample(1000, count, np.random.RandomState(0))
+    assert ids.size == count == np.unique(ids).size
+    assert ids.max() < 1000
+
+
+def test_counts_of_landmarks():
+    assert landmark_count(None, 10**6, 20) == 1000
+    assert landmark_count(None, 10**6, 500) == 2000
+    assert landmark_count(0.25, 1000, 10) == 250
+    assert thread_count(1) == 1
+    assert thread_count(-1) == thread_count(None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_landmarks": 4, "n_components": 4}, r"4 landmarks are too few for 4 coordinates"),
+        ({"n_landmarks": 301}, "n_landmarks=301 of 300 objects"),
+        ({"n_landmarks": 1.5}, r"must be in \(0, 1\]"),
+        ({"landmarks": [0, 5, 5, 9]}, r"hold 1 object\(s\) more than once, first row 5"),
+        ({"landmarks": [0, 5, 300]}, "hold row 300, but there are 300 objects"),
+        ({"landmarks": [0, 1]}, "2 landmarks are too few for 2 coordinates"),
+        ({"landmarks": "grid"}, "landmarks='grid' must be"),
+        ({"placement": "best"}, "placement='best' is unknown"),
+        ({"method": "best"}, "method='best' is unknown"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(features, settings, message):
+    with pytest.raises(InputError, match=message) as caught:
+        LandmarkNeucMDS(metric="cityblock", **settings).fit_transform(features)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_metric_that_gives_nan_is_named_with_the_pair(features):
+    features = np.abs(features)
+    features[200] = 0  # Bray-Curtis of two empty samples is 0/0
+    message = "metric='braycurtis' gives nan for 1 pair, object 200 and landmark 200"
+    with pytest.raises(InputError, match=message), np.errstate(invalid="ignore"):
+        LandmarkNeucMDS(2, landmarks=[*range(20), 200], metric="braycurtis").fit(features)
+
+
+def undefined_far_out(x, y):
+    return np.nan if max(x[0], y[0]) > 50 and min(x[0], y[0]) < 0 else np.abs(x - y).sum()
+
+
+def test_later_arrivals_with_nan_are_named_by_their_own_row(features):
+    est = LandmarkNeucMDS(2, landmarks=range(10), metric=undefined_far_out).fit(features)
+    features[[123, 250], 0] = 99
+    below = np.flatnonzero(features[:10, 0] < 0)
+    message = (
+        f"gives nan for {2 * below.size} pairs, the first being object 123 and landmark {below[0]};"
+    )
+    with pytest.raises(InputError, match=message):
+        est.transform(features)
+
+
+def test_a_block_without_its_landmarks_is_refused(features):
+    block = cdist(features, features[:30])
+    with pytest.raises(InputError, match="pass the landmarks' rows"):
+        LandmarkNeucMDS(2).fit(block)
+    with pytest.raises(InputError, match="30 columns, but 10 landmarks are named"):
+        LandmarkNeucMDS(2, landmarks=range(10)).fit(block)
+
+
+# Dask
+
+
+def test_dask_features_come_back_as_a_lazy_dask_array(features):
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(features, chunks=(70, 4))
+    settings = {"n_components": 3, "n_landmarks": 60, "metric": "cityblock", "random_state": 0}
+    est = LandmarkNeucMDS(**settings).fit(lazy)
+    placed = est.transform(lazy)
+    assert isinstance(placed, da.Array)
+    assert placed.chunks == ((70, 70, 70, 70, 20), (3,))
+    expected = LandmarkNeucMDS(**settings).fit(features)
+    np.testing.assert_array_equal(est.landmarks_, expected.landmarks_)
+    np.testing.assert_allclose(placed.compute(), expected.transform(features), atol=1e-10)
+
+
+def test_a_dask_chunk_is_placed_in_pieces_and_errors_name_rows_of_the_whole(features):
+    da = pytest.importorskip("dask.array")
+    many = np.tile(features, (40, 1))  # 12,000 rows to 300 landmarks: two pieces
+    est = LandmarkNeucMDS(2, landmarks=range(300), metric="cityblock", method="neuc").fit(features)
+    found = est.transform(da.from_array(many, chunks=(-1, -1))).compute()
+    np.testing.assert_allclose(found, est.transform(many), atol=1e-10)
+    many[9000, 0] = np.nan
+    with pytest.raises(InputError, match="object 9000 and landmark 0"):
+        est.transform(da.from_array(many, chunks=(5000, -1))).compute()
+
+
+def test_dask_features_of_unknown_length_are_refused(features):
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(features, chunks=70)
+    with pytest.raises(InputError, match="unknown chunk sizes"):
+        LandmarkNeucMDS(metric="cityblock").fit(lazy[lazy[:, 0] > 0])
+
+
+def test_a_dask_array_is_not_written_to_out(features):
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(features, chunks=(70, 6))
+    est = LandmarkNeucMDS(3, 60, metric="cityblock").fit(lazy)
+    with pytest.raises(InputError, match="out= is for arrays in memory"):
+        est.transform(lazy, out="coordinates.npy")
