@@ -19,7 +19,7 @@ from neucmds.spectrum.full import full_spectrum
 from neucmds.spectrum.lanczos import KrylovBasis
 from neucmds.spectrum.orthogonal import orthonormal_rows, project_out
 from neucmds.spectrum.refinement import Pairs, null_level, refined
-from neucmds.spectrum.search import Check, Rule, Search, Widths, outermost, split_of
+from neucmds.spectrum.search import Check, Rule, Search, Sizes, outermost, split_of
 
 __all__ = ["krylov_spectrum"]
 
@@ -71,22 +71,21 @@ def krylov_spectrum(
     """
     if gram.frobenius_sq == 0.0:
         return _empty(gram)
-    widths = Widths.of(gram)
-    capacity = _capacity(gram.n, n_wanted, widths)
-    if capacity < 2 * n_wanted + 5 * widths.block:
+    sizes = Sizes.of(gram, n_wanted)
+    if sizes.capacity < 2 * n_wanted + 5 * sizes.block:
         return full_spectrum(gram)
     limit = 40 * (n_wanted + 50) if max_products is None else max_products
     spent = 0
     for products, precision in _operators(gram, single, tol):
-        search = Search(gram, rule, n_wanted, tol, limit, callback, widths)
+        search = Search(gram, rule, n_wanted, tol, limit, callback, sizes)
         with products as multiply:
             basis = KrylovBasis(
-                gram.xp.zeros((capacity, gram.n), dtype=gram.xp.float64, device=gram.device),
+                gram.xp.zeros((sizes.capacity, gram.n), dtype=gram.xp.float64, device=gram.device),
                 multiply,
                 _generator(random_state),
                 precision,
             )
-            basis.inject(widths.block)
+            basis.inject(sizes.block)
             check, converged = search.run(basis)
         # The float32 copy goes before the finish: the peak fell from 0.70 to 0.61 of D.
         del multiply
@@ -98,11 +97,6 @@ def krylov_spectrum(
     if not spectrum.converged and gram.n <= FULL_FALLBACK:
         spectrum = full_spectrum(gram)
     return replace(spectrum, n_products=spent)
-
-
-def _capacity(n: int, n_wanted: int, widths: Widths) -> int:
-    """Rows of the basis: beyond 4k nothing is gained at k = 100, below 160 restarts cost."""
-    return min(max(4 * n_wanted, 160) + 2 * (widths.block + widths.injected), int(0.6 * n))
 
 
 def _operators(

@@ -18,7 +18,7 @@ from neucmds.spectrum.lanczos import KrylovBasis, Ritz
 if TYPE_CHECKING:
     from neucmds.selection import Selection
 
-__all__ = ["Check", "Rule", "Search", "Widths", "outermost", "split_of"]
+__all__ = ["Check", "Rule", "Search", "Sizes", "outermost", "split_of"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -68,19 +68,26 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Widths:
-    """Vectors of a block, and random ones added to it once the kept pairs are roughly known."""
+class Sizes:
+    """Vectors of a block, random ones added to it later, and how many the basis may hold.
+
+    Random vectors are thrown in once the kept pairs are roughly known.
+    """
 
     block: int
     injected: int
+    capacity: int
 
     @classmethod
-    def of(cls, gram: Gram) -> Widths:
+    def of(cls, gram: Gram, n_wanted: int) -> Sizes:
         """Choose by what a product costs where B is multiplied."""
         # Euclidean-ball, n = 8000, k = 100 on 2 cores: 30 products of 16 or 22 of 24 columns, in
         # 1.37 and 1.20 s while products were whole; 18 of 32. On an H200 a product costs the same
         # up to 32 columns, and 1.7 times that beyond.
-        return cls(24, 8) if on_cpu(gram.moments.row_means) else cls(28, 4)
+        block, injected, share = (24, 8, 4) if on_cpu(gram.moments.row_means) else (28, 4, 7)
+        # Beyond 4k rows nothing is gained on a CPU at k = 100, below 160 restarts cost.
+        wanted = max(share * n_wanted, 160) + 2 * (block + injected)
+        return cls(block, injected, min(wanted, int(0.6 * gram.n)))
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ class Search:
     ----------
     gram, rule, n_wanted, tol, max_products, callback
         As in `krylov_spectrum`.
-    widths : Widths
+    sizes : Sizes
     """
 
     gram: Gram
@@ -100,7 +107,7 @@ class Search:
     tol: float
     max_products: int
     callback: Callable[[int, float], None] | None
-    widths: Widths
+    sizes: Sizes
 
     def run(self, basis: KrylovBasis) -> tuple[Check, bool]:
         """Grow the basis until the kept pairs have converged, or the products are used up."""
@@ -115,8 +122,8 @@ class Search:
             if self.callback is not None:
                 self.callback(basis.n_products, check.worst)
             if check.worst < ROUGHLY and (injected is None or check.moved_since(injected)):
-                room = (capacity - self.widths.block - 2 * self.n_wanted) // 2 - basis.width
-                basis.inject(min(self.widths.injected, room))
+                room = (capacity - self.sizes.block - 2 * self.n_wanted) // 2 - basis.width
+                basis.inject(min(self.sizes.injected, room))
                 injected = check
             elif self._done(check, last, injected):
                 return check, True
@@ -138,7 +145,7 @@ class Search:
         return check.settled and check.split == last.split and check.worst < 0.7 * self.tol
 
     def _first_check(self) -> int:
-        return max(2 * self.n_wanted, self.n_wanted + 6 * self.widths.block)
+        return max(2 * self.n_wanted, self.n_wanted + 6 * self.sizes.block)
 
     def _look(self, basis: KrylovBasis, step: int) -> Check:
         ritz = basis.ritz()
@@ -159,7 +166,7 @@ class Search:
     def _worth_keeping(self, check: Check, capacity: int) -> Indices:
         """Choose for a restart: what is kept, neighbours in proportion, a few at each end."""
         m, (top, bottom) = check.ritz.values.size, split_of(check.kept)
-        few = min(self.widths.block // 2, (capacity - top - bottom) // 2)
+        few = min(self.sizes.block // 2, (capacity - top - bottom) // 2)
         room, share = (capacity - top - bottom - 2 * few) // 3, top / max(1, top + bottom)
         top += few + int(room * share)
         bottom += few + int(room * (1 - share))
