@@ -37,11 +37,17 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
     There are fewer rows than in `block` when some of these are shorter than `negligible` or
     linearly dependent.
     """
-    lengths = np.sqrt(np.diag(_inner(block)))
+    inner = _inner(block)
+    lengths = np.sqrt(np.diag(inner))
     safe = np.where(lengths > negligible, lengths, np.inf)
-    rows, factor = _whiten(_scaled(1.0 / safe, block), np.diag(lengths))
+    # Scaling the small matrix instead of the rows saves a walk over them, and on a GPU a wait.
+    mix, factor = _whitening(inner / np.outer(safe, safe))
+    rows, factor = _mixed(mix / safe, block), lengths[:, None] * factor
+    if not factor.shape[1]:
+        return rows, factor
     # CholeskyQR2: the second pass makes the rows orthonormal to the last digit.
-    return _whiten(rows, factor) if factor.shape[1] else (rows, factor)
+    mix, again = _whitening(_inner(rows))
+    return _mixed(mix, rows), factor @ again
 
 
 def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
@@ -58,16 +64,23 @@ def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
     return rows
 
 
-def _whiten(block: Array, factor: Floats) -> tuple[Array, Floats]:
-    """Orthonormalise rows of about unit length, folding what it takes into `factor`."""
-    inner = _inner(block)
+def _whitening(inner: Floats) -> tuple[Floats, Floats]:
+    """From the inner products of rows of about unit length: what makes them orthonormal, and back.
+
+    Returns
+    -------
+    mix : ndarray of shape (r, b)
+        ``mix @ rows`` are orthonormal; r < b where rows are linearly dependent.
+    factor : ndarray of shape (b, r)
+        ``rows = factor @ mix @ rows``.
+    """
     lam, vectors = np.linalg.eigh(inner)
     if lam.size and lam[0] > _WELL_CONDITIONED:
         lower = np.linalg.cholesky(inner)
-        return _mixed(np.linalg.inv(lower), block), factor @ lower
+        return np.asarray(np.linalg.inv(lower)), np.asarray(lower)
     strong = lam > _INDEPENDENT
     root, vectors = np.sqrt(lam[strong]), vectors[:, strong]
-    return _mixed((vectors / root).T, block), factor @ (vectors * root)
+    return (vectors / root).T, vectors * root
 
 
 def _inner(block: Array) -> Floats:
@@ -76,7 +89,3 @@ def _inner(block: Array) -> Floats:
 
 def _mixed(coefficients: Floats, block: Array) -> Array:
     return asarray_like(coefficients, block) @ block
-
-
-def _scaled(factors: Floats, block: Array) -> Array:
-    return asarray_like(factors[:, None], block) * block
