@@ -81,11 +81,13 @@ class Sizes:
     @classmethod
     def of(cls, gram: Gram, n_wanted: int) -> Sizes:
         """Choose by what a product costs where B is multiplied."""
-        # Euclidean-ball, n = 8000, k = 100 on 2 cores: 30 products of 16 or 22 of 24 columns, in
-        # 1.37 and 1.20 s while products were whole; 18 of 32. On an H200 a product costs the same
-        # up to 32 columns, and 1.7 times that beyond.
-        block, injected, share = (24, 8, 4) if on_cpu(gram.moments.row_means) else (28, 4, 7)
-        # Beyond 4k rows nothing is gained on a CPU at k = 100, below 160 restarts cost.
+        # n = 8000, k = 100 on 2 cores, seconds for ball / hops / Bray–Curtis / simplex (best of 2):
+        #   24 + 8 vectors, basis 4k: 1.19 1.16 0.89 0.87;  16 + 4, 4k: 1.24 0.93 0.83 0.73
+        #   16 + 4, 6k: 1.11 1.18 0.82 0.71;  12 + 4, 6k: 1.09 1.14 0.87 0.78
+        # On an H200 a product costs the same up to 32 columns and 1.7 times that beyond; with 7k
+        # no restart was needed.
+        block, injected, share = (16, 4, 6) if on_cpu(gram.moments.row_means) else (28, 4, 7)
+        # Below 160 rows restarts cost.
         wanted = max(share * n_wanted, 160) + 2 * (block + injected)
         return cls(block, injected, min(wanted, int(0.6 * gram.n)))
 
