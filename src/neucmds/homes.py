@@ -130,8 +130,8 @@ def feature_home(
 
 
 def vector_bytes(n: int, n_components: int) -> int:
-    """Memory for the solver's basis of 4k vectors or more, and for what it makes of them."""
-    return 8 * n * (6 * max(n_components, 40) + 100)
+    """Memory for the solver's basis of 6k vectors or more, and for what it makes of them."""
+    return 8 * n * (8 * max(n_components, 30) + 100)
 
 
 def working_copy_fits(data: Dissimilarity, max_memory: Limit) -> bool:

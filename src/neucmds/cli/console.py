@@ -127,11 +127,15 @@ class Steps:
         """Say what is being done from here on, in how many parts."""
         self.progress.reset(self.task, total=total, description=description)
 
+    def describe(self, description: str) -> None:
+        """Say more of what goes on, without counting."""
+        self.progress.update(self.task, description=description)
+
     def advance(self, description: str | None = None) -> None:
         """Count one part, and say what comes now."""
         self.progress.advance(self.task)
         if description is not None:
-            self.progress.update(self.task, description=description)
+            self.describe(description)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from neucmds.cli.options import (
     Folder,
     Force,
     Json,
+    MaxMemory,
     NoPlots,
     PictureFormat,
     Pictures,
@@ -27,8 +28,9 @@ from neucmds.cli.options import (
 from neucmds.cli.outputs import Outputs, coordinate_rows, default_folder
 from neucmds.cli.tables import count, facts_table, percent, significant
 from neucmds.embedding import Embedding
-from neucmds.gram import DenseGram
-from neucmds.inputs import as_dissimilarity
+from neucmds.gram import DenseGram, Gram
+from neucmds.homes import blocked_home, lives_outside
+from neucmds.inputs import as_dissimilarity, read_table
 from neucmds.metrics import Quality, evaluate
 from neucmds.pipeline import (
     ALL_METHODS,
@@ -83,6 +85,7 @@ def embed(
     max_iter: Annotated[
         int, typer.Option("--max-iter", min=1, help="Most iterations of --method refined.")
     ] = 100,
+    max_memory: MaxMemory = None,
     output: Folder = None,
     as_json: Json = False,
     force: Force = False,
@@ -95,11 +98,11 @@ def embed(
     start = time.perf_counter()
     with steps() as progress:
         progress.now(f"reading {file}")
-        data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
-        wanted = Components.parse(parse_components(components, data.n), data.n)
-        groups = None if labels is None else read_groups(labels, data.n, data.labels)
-        gram = DenseGram(data.values)
-        progress.now(f"computing the spectrum of {data.n:,} objects")
+        gram, names = _home(file, components, squared, symmetrize, max_memory, progress)
+        n = gram.n
+        wanted = Components.parse(parse_components(components, n), n)
+        groups = None if labels is None else read_groups(labels, n, names)
+        progress.now(f"computing the spectrum of {n:,} objects")
         spectrum = solve_for(gram, wanted, method, random_state=seed)
         _announce(progress, method, max_iter)
         embedding = embed_spectrum(
@@ -108,7 +111,7 @@ def embed(
             wanted,
             method,
             squared=squared,
-            labels=data.labels,
+            labels=names,
             settings=RefineSettings(
                 max_iter,
                 callback=lambda _, stress: progress.advance(f"refining: STRESS {stress:.4g}"),
@@ -119,14 +122,41 @@ def embed(
         record = describe(file, embedding, quality) | {"seconds": time.perf_counter() - start}
         progress.now("writing the result")
         kind = None if no_plots else picture_format
-        add_result(outputs, embedding, record, spectrum, data.values, groups, kind)
+        sq_dissimilarity = gram.sq_dissimilarity if isinstance(gram, DenseGram) else None
+        add_result(outputs, embedding, record, spectrum, sq_dissimilarity, groups, kind)
         files = outputs.commit()
     warn_of_surprises(embedding)
     if as_json:
         print_json(record | {"files": [str(path) for path in files]})
     else:
-        print_table(facts_table(f"{file}: {data.n:,} objects", _facts(embedding, quality)))
+        print_table(facts_table(f"{file}: {n:,} objects", _facts(embedding, quality)))
         say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
+
+
+def _home(
+    file: str,
+    components: str | None,
+    squared: bool,
+    symmetrize: bool,
+    max_memory: str | None,
+    progress: Steps,
+) -> tuple[Gram, tuple[str, ...] | None]:
+    """Put D where it fits: in memory, or on disk in blocks; return the names of its objects too."""
+    if lives_outside(file, squared, max_memory):
+        n = int(read_table(file, mmap=True)[0].shape[0])
+        gram = blocked_home(
+            file,
+            parse_components(components, n),
+            squared=squared,
+            max_memory=max_memory,
+            progress=lambda number, done, n: progress.describe(
+                f"pass {number} over D: {100 * done // n} %"
+            ),
+        )
+        if gram is not None:
+            return gram, None
+    data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
+    return DenseGram(data.values), data.labels
 
 
 def _announce(progress: Steps, method: str, max_iter: int) -> None:
@@ -182,8 +212,10 @@ def add_result(
             spectrum.ends.values, embedding.eigenvalues, complete=spectrum.complete
         ),
         "coordinates": plot_coordinates(embedding, groups, title=group_title),
-        "shepard": plot_shepard(sq_dissimilarity, embedding),
     }
+    # Pairs at random from a file that does not fit in memory would be one read each.
+    if sq_dissimilarity is not None:
+        pictures["shepard"] = plot_shepard(sq_dissimilarity, embedding)
     for name, ax in pictures.items():
         outputs.add_plot(f"{name}.{kind.value}", ax)
 
