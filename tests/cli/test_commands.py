@@ -47,7 +47,7 @@ class TestEmbed:
         assert list(here.glob(".*")) == []
 
     def test_a_file_larger_than_the_memory_allowed_is_read_in_blocks(self, run, here):
-        D = np.sqrt(squared_gaps(700))
+        D = squared_gaps(700)
         np.save(here / "huge.npy", D)
         outcome = run("embed", "huge.npy", "-k", 3, "--method", "neuc+", "--max-memory", "3.5MB")
         assert outcome.code == 0, outcome.err
@@ -58,7 +58,7 @@ class TestEmbed:
         assert (folder / "coordinates.png").exists()
 
     def test_too_little_memory_says_how_much_is_needed(self, run, here):
-        np.save(here / "huge.npy", np.sqrt(squared_gaps(700)))
+        np.save(here / "huge.npy", squared_gaps(700))
         outcome = run("embed", "huge.npy", "-k", 3, "--max-memory", "1MB")
         assert outcome.code == 2
         assert "pass at least" in outcome.err
