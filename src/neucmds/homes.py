@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from neucmds.arrays import Array, free_memory, is_numpy
+from neucmds.arrays import Array, free_memory, is_dask, is_numpy
 from neucmds.budget import available_memory, format_bytes, parse_bytes
 from neucmds.errors import InputError
 from neucmds.gram import BlockedGram, DenseGram, FeatureGram, Gram
@@ -26,10 +26,40 @@ __all__ = [
     "feature_home",
     "lives_outside",
     "loaded",
+    "outside_home",
     "working_copy_fits",
 ]
 
 Limit = int | str | None
+
+
+def outside_home(
+    D: Any,
+    n_components: int | tuple[int, int],
+    *,
+    complete: bool = True,
+    squared: bool = False,
+    symmetrize: bool = False,
+    max_memory: Limit = None,
+    labels: Any = None,
+    progress: Progress | None = None,
+) -> Gram | None:
+    """Return D behind its operator if it is no matrix in memory; None if it is, or fits.
+
+    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently.
+    """
+    if is_dask(D):
+        return cluster_home(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
+    plain = complete and not symmetrize
+    if isinstance(D, Gram):
+        if not plain:
+            raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
+        return D
+    if not plain:
+        return None
+    return blocked_home(
+        D, n_components, squared=squared, max_memory=max_memory, labels=labels, progress=progress
+    )
 
 
 def blocked_home(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal
 
-from neucmds.arrays import is_dask
 from neucmds.completion import complete_and_refine
 from neucmds.coordinates import embed, embed_refined, embed_weighted
 from neucmds.descent import Callback
@@ -19,7 +18,7 @@ from neucmds.errors import (
 from neucmds.exact import exact_selection
 from neucmds.gram import DenseGram, Gram
 from neucmds.gram.blocked import Progress
-from neucmds.homes import Limit, blocked_home, cluster_home, loaded, working_copy_fits
+from neucmds.homes import Limit, loaded, outside_home, working_copy_fits
 from neucmds.inputs import Dissimilarity, as_dissimilarity, as_weighted
 from neucmds.inputs.containers import as_labels
 from neucmds.selection import METHODS, Components, Selection, neuc_plus, union
@@ -37,8 +36,8 @@ __all__ = [
 ]
 
 ALL_METHODS = (*METHODS, "exact", "refined")
-# Of all methods "refined" has the least STRESS on the fitted objects, and on objects placed later
-# too (docs/quality.md), at about twice the time of a closed form.
+# Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
+# placed later (benchmarks/records/placement.json), at about twice the time of a closed form.
 DEFAULT_METHOD = "refined"
 
 
@@ -125,24 +124,17 @@ def neuc_mds(
     """
     settings = RefineSettings(max_iter, stress_tol, climb, callback)
     solving: dict[str, Any] = {"solver": solver, "tol": tol, "random_state": random_state}
-    plain = weights is None and missing == "error" and not symmetrize
-    gram = D if isinstance(D, Gram) else None
-    if is_dask(D):
-        complete = weights is None and missing == "error"
-        gram = cluster_home(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
-        plain = True
-    if gram is None and plain:
-        gram = blocked_home(
-            D,
-            n_components,
-            squared=squared,
-            max_memory=max_memory,
-            labels=labels,
-            progress=progress,
-        )
+    gram = outside_home(
+        D,
+        n_components,
+        complete=weights is None and missing == "error",
+        squared=squared,
+        symmetrize=symmetrize,
+        max_memory=max_memory,
+        labels=labels,
+        progress=progress,
+    )
     if gram is not None:
-        if not plain:
-            raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
         facts: dict[str, Any] = {
             "squared": getattr(gram, "squared", squared),
             "labels": as_labels(labels, gram.n),
