@@ -161,6 +161,25 @@ def test_equal_dissimilarities_and_two_objects_work(method):
     np.testing.assert_allclose(np.abs(two.coordinates[:, 0]), 1)
 
 
+@pytest.mark.parametrize(("factor", "message"), [(1e120, "too large"), (1e-120, "too small")])
+def test_what_doubles_cannot_hold_is_refused(D, factor, message):
+    with pytest.raises(InputError, match=message):
+        neuc_mds(D * factor, 2)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_iter": 0}, {"max_iter": 2.5}, {"stress_tol": -1}, {"tol": 0}, {"tol": "x"}]
+)
+def test_settings_out_of_range_are_refused(D, settings):
+    with pytest.raises(InputError, match=f"{next(iter(settings))}="):
+        neuc_mds(D, 2, **settings)
+
+
+def test_a_folder_that_is_not_there_is_named(D, tmp_path):
+    with pytest.raises(InputError, match="nowhere"):
+        neuc_mds(D, 2).save(tmp_path / "nowhere" / "e.npz")
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_scaling_the_input_scales_the_result(D, method):
     for factor in (1e-60, 1e60):

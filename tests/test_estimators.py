@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from neucmds import NeucMDS, neuc_mds
+from neucmds import InputError, NeucMDS, neuc_mds
 
 
 @parametrize_with_checks(
@@ -75,6 +75,25 @@ def test_the_input_is_changed_only_when_allowed(dissimilarity):
     np.testing.assert_array_equal(dissimilarity, before)
     NeucMDS(n_components=2, copy=False).fit(dissimilarity)
     np.testing.assert_allclose(dissimilarity, before**2)
+
+
+def test_names_of_objects_are_kept(dissimilarity):
+    pd = pytest.importorskip("pandas")
+    skbio = pytest.importorskip("skbio")
+    names = [f"site {i}" for i in range(40)]
+    frame = pd.DataFrame(dissimilarity, names, names)
+    assert NeucMDS(2).fit(frame).result_.labels == tuple(names)
+    assert NeucMDS(2).fit(skbio.DistanceMatrix(dissimilarity, names)).result_.labels == tuple(names)
+
+
+def test_a_metric_without_answer_is_refused(features):
+    def broken(a, b):
+        return float("nan") if a[0] > 1 else 1.0
+
+    with pytest.raises(InputError, match="NaN or infinity, first for objects"):
+        NeucMDS(2, metric=broken).fit(features)
+    with pytest.raises(InputError, match="metric='nope'"):
+        NeucMDS(2, metric="nope").fit(features)
 
 
 def test_single_precision_in_gives_single_precision_out(dissimilarity):

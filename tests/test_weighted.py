@@ -88,8 +88,25 @@ def test_overfitting_is_noticed_and_said():
     D = noise + noise.T
     np.fill_diagonal(D, 0)
     holed = np.where(hide(60, 0.3), np.nan, D)
+    weights = random_weights(60)
     with pytest.warns(OverfitWarning, match="overfit the observed entries"):
-        neuc_mds(holed, 20, squared=True, missing="ignore", random_state=0)
+        embedding = neuc_mds(
+            holed, 20, squared=True, missing="ignore", weights=weights, random_state=0
+        )
+    counted = np.where(np.isnan(holed), 0.0, weights)
+    assert embedding.stress == pytest.approx(weighted_stress(embedding, D, counted), rel=1e-9)
+
+
+def test_a_gap_among_few_objects_is_no_reason_to_give_up():
+    x = np.arange(6.0)
+    D = (x[:, None] - x[None]) ** 2
+    holed = D.copy()
+    holed[0, 5] = holed[5, 0] = np.nan
+    for seed in range(6):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", OverfitWarning)
+            embedding = neuc_mds(holed, 1, squared=True, missing="ignore", random_state=seed)
+        assert embedding.dissimilarities()[0, 5] == pytest.approx(25, rel=1e-3)
 
 
 def test_no_warning_where_the_model_fits():

@@ -6,6 +6,7 @@ from neucmds.errors import (
     FewerComponentsWarning,
     InputError,
     NonEuclideanWarning,
+    OverfitWarning,
 )
 from neucmds.estimators import NeucMDS
 from neucmds.landmarks import LandmarkNeucMDS
@@ -22,5 +23,6 @@ __all__ = [
     "ConvergenceWarning",
     "FewerComponentsWarning",
     "NonEuclideanWarning",
+    "OverfitWarning",
     "__version__",
 ]

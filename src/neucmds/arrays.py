@@ -120,7 +120,8 @@ def row_moments(block: Array) -> tuple[Array, float]:
     xp = namespace(block)
     wide = xp.astype(block, xp.float64, copy=False)
     if on_cpu(wide):
-        return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
+        with np.errstate(over="ignore"):  # an infinite sum is refused where it is used
+            return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
     if compat.is_torch_array(wide):
         # Both in one walk, where a product of the block with itself would be written out.
         variances, means = xp.var_mean(wide, dim=1, correction=0)

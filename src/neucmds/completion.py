@@ -113,9 +113,23 @@ def complete_and_refine(
     filled = problem.filled(_row_effects(problem))
     best = _best_size(problem, components, settings)
     if best is None:
-        ones = namespace(weights).ones_like(weights)
-        return _fit(_Problem(filled.sq_dissimilarity, ones), components, settings)
+        return _fit_filled(problem, filled, components, settings)
     return _grow(filled, _sizes(components)[: best + 1], settings)[-1]
+
+
+def _fit_filled(
+    problem: _Problem, filled: _Problem, components: Components, settings: _Settings
+) -> Descent[WeightedStress]:
+    """Let filled gaps count like the average pair; what is reported is of the observed ones."""
+    xp, observed = namespace(problem.weights), problem.observed
+    count = int(xp.sum(xp.astype(observed, xp.int64)))
+    average = float(xp.sum(problem.weights)) / count
+    weights = xp.where(observed, problem.weights, xp.full_like(problem.weights, average))
+    found = _fit(_Problem(filled.sq_dissimilarity, weights), components, settings)
+    state = WeightedStress(
+        problem.sq_dissimilarity, problem.weights, found.state.x, found.state.signs
+    )
+    return Descent(state, (state.value,), found.converged)
 
 
 def _grow(
@@ -142,7 +156,7 @@ def _best_size(problem: _Problem, components: Components, settings: _Settings) -
     errors = [_error(problem, held_out, prediction) for prediction in predictions]
     best = int(np.argmin(errors))
     # A smaller model must be better by more than the noise of a small sample.
-    if errors[best] > 0.95 * errors[-1]:
+    if errors[best] >= 0.95 * errors[-1]:
         return len(sizes) - 1
     model = "row effects alone" if best == 0 else f"{sizes[best - 1].total} coordinates"
     warnings.warn(
@@ -156,7 +170,7 @@ def _best_size(problem: _Problem, components: Components, settings: _Settings) -
 
 
 def _sizes(components: Components) -> list[Components]:
-    """k/4, k/2, k coordinates, at least one; a fixed signature is scaled alike."""
+    """k/4, k/2, k coordinates, at least one; a fixed signature has but its own size."""
     if components.signature is not None:
         return [components]
     k = components.total

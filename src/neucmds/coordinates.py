@@ -11,7 +11,7 @@ from neucmds.embedding import Embedding
 from neucmds.gram import Gram
 from neucmds.placement import LeastSquaresPlacement, LinearPlacement
 from neucmds.refine import Refined, canonical
-from neucmds.selection import Components, Selection, neuc_plus
+from neucmds.selection import Components, Selection, neuc
 from neucmds.spectrum import Spectrum
 from neucmds.stress import kept_vectors, stress_terms
 from neucmds.weighted import WeightedStress
@@ -43,7 +43,9 @@ def embed(
     projector = u @ asarray_like((rotation * scale) / lam[:, None], u)
     flips = column_signs(coordinates)
     xp = namespace(u)
-    by_size = np.argsort(-np.abs(lam), kind="stable")
+    # As the coordinates are ordered, where there is an eigenvalue to each.
+    sizes = selection.core if selection.core.ndim == 1 else lam
+    by_size = np.argsort(-np.abs(sizes), kind="stable")
     residuals = to_numpy(spectrum.residuals)[selection.kept][by_size]
 
     def cast(array: Array) -> Array:
@@ -80,7 +82,9 @@ def embed_refined(
     """Wrap free coordinates; new objects are placed by least squares among them."""
     xp = gram.xp
     coordinates = refined.coordinates * column_signs(refined.coordinates)
-    kept = neuc_plus(spectrum.ends, Components(requested)).kept
+    negative = int(np.sum(refined.weights < 0))
+    signature = (refined.weights.size - negative, negative)
+    kept = neuc(spectrum.ends, Components(requested, signature)).kept
     lam = spectrum.ends.values[kept]
     by_size = np.argsort(-np.abs(lam), kind="stable")
     coordinates = xp.astype(coordinates, gram.dtype, copy=False)
@@ -148,7 +152,7 @@ def diagonalize(
         mu, vectors = np.linalg.eigh((core + core.T) / 2)
     order = np.argsort(-np.abs(mu), kind="stable")
     largest = float(np.max(np.abs(mu), initial=0.0))
-    order = order[np.abs(mu[order]) > largest * np.finfo(np.float64).eps]
+    order = order[np.abs(mu[order]) > largest * max(64, mu.size) * np.finfo(np.float64).eps]
     return mu[order], vectors[:, order]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -153,10 +153,6 @@ class Embedding:
         from neucmds.storage import load_embedding
 
         return load_embedding(path)
-
-    def with_labels(self, labels: tuple[str, ...] | None) -> Embedding:
-        """Return the same embedding with names for its objects."""
-        return replace(self, labels=labels)
 
     def _indices(self, which: Any) -> Array:
         ids = np.arange(self.n)[slice(None) if which is None else which]

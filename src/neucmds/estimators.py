@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from neucmds.arrays import Array, is_array, is_numpy
+from neucmds.arrays import Array, is_array, is_dask, is_numpy
 from neucmds.embedding import Embedding
+from neucmds.errors import InputError
 from neucmds.gram import Gram
 from neucmds.gram.pairs import by_rows
 from neucmds.homes import feature_home, lives_outside
@@ -146,6 +147,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         -------
         self
         """
+        labels = self._labels(X)
         self.result_: Embedding = neuc_mds(
             self._checked(X) if self._precomputed else self._between(self._checked(X)),
             self.n_components,
@@ -153,6 +155,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             squared=self.squared,
             symmetrize=self.symmetrize,
             missing=self.missing,
+            labels=labels,
             solver=self.solver,
             tol=self.tol,
             random_state=self.random_state,
@@ -246,7 +249,10 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             if reset:
                 self.n_features_in_ = X.shape[1] if X.ndim == 2 else 1
             return X
+        if hasattr(X, "ids") and hasattr(X, "data"):
+            X = X.data  # scikit-bio's DistanceMatrix
         if reset and self._precomputed and self._outside(X):
+            self._forget_features()
             return X
         return validate_data(
             self,
@@ -256,6 +262,21 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             ensure_min_samples=2 if reset else 1,
             ensure_all_finite="allow-nan" if reset and self.missing == "ignore" else True,
         )
+
+    def _labels(self, X: Any) -> Any:
+        """Names of the objects, where a table or a DistanceMatrix of dissimilarities has them."""
+        if not self._precomputed:
+            return None
+        if hasattr(X, "ids"):
+            return X.ids
+        named = hasattr(X, "index") and hasattr(X, "columns") and list(X.index) == list(X.columns)
+        return list(X.index) if named and all(isinstance(a, str) for a in X.index) else None
+
+    def _forget_features(self) -> None:
+        """Drop what an earlier fit said of the columns of X; those of a file are known later."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
 
     @property
     def _precomputed(self) -> bool:
@@ -269,6 +290,11 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _between(self, X: Any) -> Any:
         """D between feature rows, stored if it fits."""
+        if is_dask(X):
+            raise InputError(
+                "features in a dask array are for LandmarkNeucMDS; here pass X.compute(), or D as "
+                "a dask array with metric='precomputed'."
+            )
         self._features, self._space = X, None
         if self.symmetrize or self.missing == "ignore":
             return self._to_fitted(X)  # both orders of every pair are needed, or gaps allowed
@@ -290,7 +316,11 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self._space is not None:
             return self._space.between(X)
         params = self.metric_params or {}
-        distances = pairwise_distances(X, self._features, metric=self.metric, **params)
+        try:
+            distances = pairwise_distances(X, self._features, metric=self.metric, **params)
+        except (ValueError, TypeError) as problem:
+            reason = " ".join(str(problem).split())[:200]
+            raise InputError(f"metric={self.metric!r} cannot be used here: {reason}") from problem
         # Some metrics answer in double precision whatever they are asked in.
         return distances.astype(X.dtype, copy=False)
 

@@ -303,7 +303,7 @@ def warn_of_surprises(embedding: Embedding) -> None:
 
 
 def _unconverged(embedding: Embedding) -> str:
-    if embedding.history:
+    if len(embedding.history) > 1:
         steps = len(embedding.history) - 1
         return f"refinement was still gaining after {steps} iterations; raise max_iter."
     worst = float(max(embedding.residuals))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from neucmds.arrays import Array, asarray_like
 from neucmds.coordinates import diagonalize
 from neucmds.descent import Callback
+from neucmds.errors import InputError
 from neucmds.exact import exact_selection, exact_weights
 from neucmds.gram import Gram
 from neucmds.refine import Refined, refine
@@ -44,6 +45,12 @@ class RefineSettings:
     climb: bool = False
     callback: Callback | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
+            raise InputError(f"max_iter={self.max_iter!r} must be a whole number of at least 1.")
+        if not isinstance(self.tol, (int, float)) or not 0 <= self.tol < 1:
+            raise InputError(f"stress_tol={self.tol!r} must be a number from 0 to 1.")
+
 
 def best_refined(
     gram: Gram, spectrum: Spectrum, components: Components, settings: RefineSettings
@@ -51,14 +58,19 @@ def best_refined(
     """Refine from eigenvector coordinates with the signature of `neuc+` (or the one asked for).
 
     Should the closed form of `exact`, which may choose another signature, be better than what that
-    reaches, refinement goes on from there: `refined` is never worse than `exact`.
+    reaches, refinement goes on from there: unless the signature is fixed, `refined` is never worse
+    than `exact`.
     """
     if settings.climb and components.signature is None:
         components = _climb(gram, spectrum, components)
     x, signs = eigenvector_start(spectrum, gram.diagonal(), components)
     result = _refine(gram, x, signs, settings)
+    if components.signature is not None:
+        return result  # a closed form of fixed signs may leave some without weight
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
-    if sum(stress_terms(spectrum, gram.diagonal(), closed_form)) < result.stress:
+    reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
+    # Less by more than rounding: otherwise the simpler start stays.
+    if reached < result.stress - 1e-12 * gram.moments.sq_norm:
         x, signs = _coordinates(spectrum, closed_form)
         result = _refine(gram, x, signs, settings)
     return result

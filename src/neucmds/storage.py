@@ -15,7 +15,7 @@ import numpy as np
 
 from neucmds.arrays import to_numpy
 from neucmds.embedding import Embedding
-from neucmds.errors import FileFormatError
+from neucmds.errors import FileFormatError, InputError
 from neucmds.placement import LeastSquaresPlacement, LinearPlacement, Placement
 
 __all__ = ["FORMAT_VERSION", "load_embedding", "save_embedding"]
@@ -43,10 +43,16 @@ def save_embedding(embedding: Embedding, path: str | PathLike[str]) -> None:
         for name in ("offsets", "ridge"):
             if (values := getattr(embedding.placement, name)) is not None:
                 arrays[f"placement_{name}"] = to_numpy(values)
+    if not target.parent.is_dir():
+        raise InputError(f"{target}: the folder {target.parent} does not exist; make it first.")
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             np.savez(file, header=np.asarray(json.dumps(header)), **arrays)
+        # mkstemp lets only its owner read; a result is as readable as any other new file.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
         Path(temporary).replace(target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -58,19 +64,20 @@ def load_embedding(path: str | PathLike[str]) -> Embedding:
     arrays = _read_arrays(Path(path))
     try:
         header = json.loads(str(arrays.pop("header")))
-    except (KeyError, ValueError) as problem:
+        known = header["format"] == "neucmds.Embedding" and int(header["version"]) > 0
+    except (KeyError, ValueError, TypeError) as problem:
         raise FileFormatError(f"{path}: not an embedding saved by neucmds.") from problem
-    if header.get("format") != "neucmds.Embedding":
+    if not known:
         raise FileFormatError(f"{path}: not an embedding saved by neucmds.")
-    if header["version"] > FORMAT_VERSION:
+    if int(header["version"]) > FORMAT_VERSION:
         raise FileFormatError(
             f"{path}: written in format {header['version']}, but this neucmds reads up to "
             f"{FORMAT_VERSION}; update neucmds."
         )
     try:
         return _rebuild(header, arrays)
-    except KeyError as problem:
-        raise FileFormatError(f"{path}: damaged, the entry {problem} is missing.") from problem
+    except (KeyError, ValueError, TypeError) as problem:
+        raise FileFormatError(f"{path}: damaged, {problem!r} is missing or wrong.") from problem
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:

@@ -39,6 +39,8 @@ _WORDS = (
     (r"method='([^']+)'", r"--method \1"),
     (r"rename one, or pass labels=", "rename one"),
     (r"raise max_iter", "raise --max-iter"),
+    (r"max_memory=", "--max-memory "),
+    (r"max_memory", "--max-memory"),
 )
 
 

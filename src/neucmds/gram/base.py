@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from neucmds.arrays import Array, namespace, row_blocks, row_moments
+from neucmds.errors import InputError
 from neucmds.gram.rounded import Rounded, SingleGram
 
 __all__ = ["Gram", "Moments"]
@@ -28,6 +30,14 @@ class Moments:
 
     row_means: Array
     sq_norm: float
+
+    def __post_init__(self) -> None:
+        # Fourth powers of dissimilarities: 1e-81 and 1e77 are the ends of what doubles can hold.
+        xp = namespace(self.row_means)
+        if not math.isfinite(self.sq_norm):
+            raise InputError("D is too large: ‖D‖² overflows; divide D by a constant.")
+        if self.sq_norm == 0 and bool(xp.any(self.row_means != 0)):
+            raise InputError("D is too small: ‖D‖² underflows; multiply D by a constant.")
 
     @property
     def n(self) -> int:

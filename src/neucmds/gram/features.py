@@ -97,7 +97,7 @@ class FeatureGram(Gram):
         return self._passes[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        # A module cannot be pickled, and a callback is of the session that passed it.
+        # A module cannot be pickled, and a callback is of the process that passed it.
         return {**self.__dict__, "xp": None, "progress": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -154,6 +154,7 @@ class FeatureGram(Gram):
         """Return D itself, on the squared scale: what is kept when it fits in memory."""
         out = empty_like(self.points.left, (self.n, self.n))
         for rows, cols, tile in self._tiles():
+            self._refuse_missing(tile, rows.start, cols.start)
             out[rows, cols] = tile
             out[cols, rows] = self.xp.matrix_transpose(tile)
         return out
@@ -185,12 +186,23 @@ class FeatureGram(Gram):
             if self.progress is not None:
                 self.progress(self.n_passes, rows.stop, self.n)
 
+    def _refuse_missing(self, tile: Array, top: int, left: int) -> None:
+        """Raise for an entry that is no number, and name its pair."""
+        if bool(self.xp.all(self.xp.isfinite(tile))):
+            return
+        i, j = (int(at[0]) for at in to_numpy(~self.xp.isfinite(tile)).nonzero())
+        raise InputError(
+            f"the metric gives NaN or infinity, first for objects {top + i} and {left + j}; drop "
+            "those objects, or change the metric."
+        )
+
     def _refuse_asymmetry(self) -> None:
         """Compare a small tile with its mirror image, since half of D is never computed."""
         xp, some = self.xp, min(self.n // 2, 64)
         first, second = self.points[:some], self.points[some : 2 * some]
         there = self.metric.squares(first, second)
         back = xp.matrix_transpose(self.metric.squares(second, first))
+        self._refuse_missing(there, 0, some)
         gap, size = float(xp.max(xp.abs(there - back))), float(xp.max(xp.abs(there)))
         if gap > math.sqrt(float(xp.finfo(self.dtype).eps)) * size:
             raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,6 +12,8 @@ import numpy.typing as npt
 from neucmds.arrays import Array, to_numpy
 
 __all__ = ["Ends", "Spectrum"]
+
+EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Ends:
     n_top, n_bottom : int
         ``values[:n_top]`` are the largest eigenvalues of B and ``values[m - n_bottom:]`` the
         smallest. A complete spectrum has both equal to m.
+    precision : float
+        Relative rounding of the entries of D.
     """
 
     values: npt.NDArray[np.float64]
@@ -33,6 +38,7 @@ class Ends:
     frobenius_sq: float
     n_top: int
     n_bottom: int
+    precision: float = EPS
 
     @property
     def size(self) -> int:
@@ -43,7 +49,9 @@ class Ends:
     def null_level(self) -> float:
         """Magnitude below which an eigenvalue cannot be told from zero."""
         largest = float(np.max(np.abs(self.values), initial=0.0))
-        return largest * max(64, self.size) * float(np.finfo(np.float64).eps)
+        # D of single precision is B with noise of norm ε√n at the most, as measured by its entries.
+        noise = 0.0 if self.precision <= EPS else 2 * self.precision * math.sqrt(self.size)
+        return largest * max(max(64, self.size) * EPS, noise)
 
     @classmethod
     def of(cls, values: npt.ArrayLike) -> Ends:
@@ -74,6 +82,8 @@ class Spectrum:
         Number of columns multiplied with B.
     solver : str
         Name of the solver that found the pairs.
+    precision : float
+        Relative rounding of the entries of D.
     """
 
     values: Array
@@ -86,12 +96,13 @@ class Spectrum:
     converged: bool = True
     n_products: int = 0
     solver: str = field(default="full")
+    precision: float = EPS
 
     @cached_property
     def ends(self) -> Ends:
         """The eigenvalues alone, as NumPy float64, for the selection rules."""
         lam = to_numpy(self.values).astype(np.float64)
-        return Ends(lam, self.trace, self.frobenius_sq, self.n_top, self.n_bottom)
+        return Ends(lam, self.trace, self.frobenius_sq, self.n_top, self.n_bottom, self.precision)
 
     @property
     def complete(self) -> bool:

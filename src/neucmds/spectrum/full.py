@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from neucmds.arrays import Array
+from neucmds.arrays import Array, eps
 from neucmds.gram import Gram
 from neucmds.spectrum.base import Spectrum
 
@@ -39,6 +39,7 @@ def full_spectrum(gram: Gram) -> Spectrum:
         n_bottom=gram.n - 1,
         n_products=gram.n,
         solver="full",
+        precision=eps(gram.dtype, xp),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.arrays import Array, asarray_like
+from neucmds.arrays import Array, asarray_like, eps
 from neucmds.gram import Gram
 from neucmds.gram.rounded import Multiply
 from neucmds.spectrum.base import Spectrum
@@ -187,6 +187,7 @@ def _assembled(
         n_top=top + int(above.size),
         n_bottom=bottom + int(below.size),
         solver="krylov",
+        precision=eps(gram.dtype, xp),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import on_cpu
+from neucmds.arrays import eps, on_cpu
 from neucmds.gram import Gram
 from neucmds.spectrum.base import Ends
 from neucmds.spectrum.lanczos import KrylovBasis, Ritz
@@ -163,7 +163,9 @@ class Search:
 
     def _ends(self, values: Floats) -> Ends:
         moments = self.gram.moments
-        return Ends(values, moments.trace, moments.frobenius_sq, values.size, values.size)
+        precision = eps(self.gram.dtype, self.gram.xp)
+        m = values.size
+        return Ends(values, moments.trace, moments.frobenius_sq, m, m, precision)
 
     def _worth_keeping(self, check: Check, capacity: int) -> Indices:
         """Choose for a restart: what is kept, neighbours in proportion, a few at each end."""

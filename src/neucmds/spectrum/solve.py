@@ -54,6 +54,8 @@ def solve(
     """
     if solver not in SOLVERS:
         raise InputError(f"solver={solver!r} is not known; choose one of {', '.join(SOLVERS)}.")
+    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
+        raise InputError(f"tol={tol!r} must be a number between 0 and 1.")
     if solver == "full" or (solver == "auto" and prefers_full(gram.n, n_wanted)):
         return full_spectrum(gram)
     return krylov_spectrum(
