@@ -66,7 +66,7 @@ def by_lbfgs(gram: DenseGram, x: np.ndarray, signs: np.ndarray) -> Trace:
     started = time.perf_counter()
 
     def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        state = _FreeCoordinates.start(gram, flat.reshape(x.shape), signs)
+        state = _FreeCoordinates.start(gram, flat.reshape(x.shape), signs, gram.matmat)
         trace.append((len(trace) + 1, time.perf_counter() - started, state.value))
         return state.value, state.gradient().ravel()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from neucmds import NeucMDS, neuc_mds
+from neucmds import LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds.arrays import namespace, to_numpy
 from neucmds.datasets import euclidean_ball
 from neucmds.gram import DenseGram
@@ -65,6 +65,15 @@ def test_the_estimator_stays_in_its_library(backend):
     assert estimator.n_features_in_ == D.shape[1]
     expected = NeucMDS(4, squared=True).fit(D).transform(D[:3])
     np.testing.assert_allclose(to_numpy(estimator.transform(backend(D[:3]))), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_landmarks_answer_in_the_library_of_their_input(backend):
+    settings = {"n_components": 3, "n_landmarks": 40, "squared": True, "random_state": 0}
+    placed = LandmarkNeucMDS(**settings).fit_transform(backend(D))
+    assert namespace(placed) is namespace(backend(D))
+    expected = LandmarkNeucMDS(**settings).fit_transform(D)
+    np.testing.assert_allclose(to_numpy(placed), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

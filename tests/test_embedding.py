@@ -191,3 +191,9 @@ def test_labels_of_a_frame_are_kept(D):
     pd = pytest.importorskip("pandas")
     names = [f"site {i}" for i in range(30)]
     assert neuc_mds(pd.DataFrame(D, names, names), 2).labels == tuple(names)
+
+
+def test_too_little_free_memory_is_told_before_the_work(D, monkeypatch):
+    monkeypatch.setattr("neucmds.homes.available_memory", lambda: 1000)
+    with pytest.raises(InputError, match="are free; ask for fewer"):
+        neuc_mds(D, 2)

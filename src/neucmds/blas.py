@@ -26,6 +26,7 @@ __all__ = ["few_rows_times", "symmetric_times"]
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
 _SMALL = 10**6
+_FEW = 48
 # Columns of a panel: with 1000 the vectors' part stays in the L2 cache.
 _PANEL_COLUMNS = 1000
 # Rows handed to a thread at a time; a multiple of 6 rows runs fastest in the kernel.
@@ -33,14 +34,17 @@ _TASK_ROWS = 252
 
 
 @contextmanager
-def few_rows_times(matrix: Array) -> Iterator[Callable[[Array], Array]]:
+def few_rows_times(matrix: Array, count: int = 1) -> Iterator[Callable[[Array], Array]]:
     """Yield the function that multiplies a few rows with a symmetric matrix.
+
+    Of more rows than 48 (`count`) packing is a small part, and BLAS does better by itself.
 
     Where the product is done by panels, BLAS itself keeps to one thread until the end of the
     context: its idle threads spin, and took half of the gain away. The panels do not depend on the
     number of threads, so neither do the last digits.
     """
-    blas = _openblas() if is_numpy(matrix) and matrix.shape[0] >= _PANEL_COLUMNS else None
+    panels = is_numpy(matrix) and matrix.shape[0] >= _PANEL_COLUMNS and count <= _FEW
+    blas = _openblas() if panels else None
     if blas is None:
         yield lambda rows: symmetric_times(matrix, rows.T).T
         return

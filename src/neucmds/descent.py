@@ -106,7 +106,9 @@ def point_blocks(x: Array, inner: Array, signs: Array, right_side: Array) -> Arr
     ax = x * signs[None, :]
     z, u = right_side @ inverse, ax @ inverse
     share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
-    return z - share[:, None] * u
+    u *= share[:, None]
+    z -= u
+    return z
 
 
 def _dot(left: Array, right: Array) -> float:

@@ -26,8 +26,8 @@ __all__ = [
     "feature_home",
     "lives_outside",
     "loaded",
+    "memory_home",
     "outside_home",
-    "working_copy_fits",
 ]
 
 Limit = int | str | None
@@ -164,9 +164,26 @@ def vector_bytes(n: int, n_components: int) -> int:
     return 8 * n * (8 * max(n_components, 30) + 100)
 
 
-def working_copy_fits(data: Dissimilarity, max_memory: Limit) -> bool:
-    """Tell whether a bound leaves room for the float32 copy of a D that is in memory."""
-    return max_memory is None or 4 * data.n**2 <= parse_bytes(max_memory)
+def memory_home(data: Dissimilarity, n_components: Any, max_memory: Limit = None) -> DenseGram:
+    """Return a D that is in memory behind its operator, with a float32 copy if there is room.
+
+    Raises
+    ------
+    InputError
+        If the solver's vectors do not fit in the memory that is free where D lies: before any work.
+    """
+    limit = _limit(max_memory, data.values)
+    k = Components.parse(n_components, data.n).total
+    vectors = vector_bytes(data.n, k)
+    # A bound that a user sets is for the copy; what is free is for all.
+    if limit is not None and max_memory is None and vectors > limit:
+        raise InputError(
+            f"{data.n} objects and {k} coordinates need {format_bytes(vectors)} beyond D, but "
+            f"{format_bytes(limit)} are free; ask for fewer coordinates, pass D as float32, read "
+            "it in blocks from a file, or use LandmarkNeucMDS."
+        )
+    room = limit if limit is None or max_memory is not None else limit - vectors
+    return DenseGram(data.values, working_copy=room is None or 4 * data.n**2 <= room)
 
 
 def lives_outside(D: Any, squared: bool, max_memory: Limit) -> bool:

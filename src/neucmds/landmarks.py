@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds import chunked, landmark_sets
-from neucmds.arrays import Array, is_dask
+from neucmds.arrays import Array, asarray_like, is_array, is_dask, is_numpy, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.inputs import as_dissimilarity
@@ -210,10 +210,10 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Returns
         -------
         array of shape (m, k)
-            A lazy dask array if X is one.
+            A lazy dask array if X is one; of the library and on the device of X otherwise.
         """
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
+        given, X = X, self._checked(X, reset=False)
         width = max(X.shape[1], self._n_landmarks)
         if is_dask(X):
             from neucmds.lazy import map_rows
@@ -231,7 +231,9 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 chunked.thread_count(self.n_jobs),
                 progress,
             )
-        return target if out is None else np.load(out, mmap_mode="r")
+        if out is not None:
+            return np.load(out, mmap_mode="r")
+        return asarray_like(target, given) if _elsewhere(given) else target
 
     @property
     def signature_(self) -> Array:
@@ -352,6 +354,9 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         )
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
+        if _elsewhere(X):
+            # Landmarks are few and chunks are small: the work is the CPU's, the answer is not.
+            X = to_numpy(X)
         if is_dask(X):
             from neucmds.lazy import check_rows
 
@@ -376,6 +381,11 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.input_tags.positive_only = self._precomputed and not self.squared
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _elsewhere(X: Any) -> bool:
+    """Tell whether an array belongs to another library than NumPy or dask."""
+    return is_array(X) and not is_numpy(X) and not is_dask(X)
 
 
 def _taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:

@@ -15,14 +15,15 @@ from neucmds.errors import (
     InputError,
     NonEuclideanWarning,
 )
-from neucmds.exact import exact_selection
-from neucmds.gram import DenseGram, Gram
+from neucmds.exact import MOST_DENSE, exact_selection
+from neucmds.gram import Gram
 from neucmds.gram.blocked import Progress
-from neucmds.homes import Limit, loaded, outside_home, working_copy_fits
+from neucmds.homes import Limit, loaded, memory_home, outside_home
 from neucmds.inputs import Dissimilarity, as_dissimilarity, as_weighted
 from neucmds.inputs.containers import as_labels
 from neucmds.selection import METHODS, Components, Selection, neuc_plus, union
 from neucmds.spectrum import Ends, Spectrum, solve
+from neucmds.spectrum.solve import check_tolerance
 from neucmds.starts import RefineSettings, best_refined
 
 __all__ = [
@@ -155,7 +156,7 @@ def neuc_mds(
             random_state=random_state,
             settings=settings,
         )
-    gram = DenseGram(data.values, working_copy=working_copy_fits(data, max_memory))
+    gram = memory_home(data, n_components, max_memory)
     facts = {"squared": squared, "labels": data.labels}
     return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
 
@@ -209,8 +210,15 @@ def solve_for(
     if method not in ALL_METHODS:
         raise InputError(f"method={method!r} is unknown; choose one of {', '.join(ALL_METHODS)}.")
 
+    check_tolerance(tol)
+    wanted = METHODS.get(method, union)
+    if method == "refined":
+        # It sets out from eigenvectors and leaves them: starts from residuals of 1e-3 end where
+        # exact ones do.
+        tol, wanted = max(tol, 1e-3), union if gram.n <= MOST_DENSE else neuc_plus
+
     def rule(ends: Ends) -> Selection:
-        return METHODS.get(method, union)(ends, components)
+        return wanted(ends, components)
 
     return solve(gram, rule, components.total, solver=solver, tol=tol, random_state=random_state)
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.arrays import Array, asarray_like, namespace, to_numpy
-from neucmds.descent import Callback, descend, lowest_point, point_blocks
+from neucmds.descent import Callback, Descent, descend, lowest_point, point_blocks
 from neucmds.gram import Gram
 from neucmds.gram.rounded import Multiply
 
@@ -82,26 +82,28 @@ def refine(
     callback : callable, optional
         Called with the iteration and the STRESS after every step.
     """
-    start = _FreeCoordinates.start(gram, coordinates, signs)
-    with _cheapest_product(start) as multiply:
-        found = descend(
-            replace(start, multiply=multiply), max_iter=max_iter, tol=tol, callback=callback
-        )
+
+    def descent(multiply: Multiply) -> Descent[_FreeCoordinates] | None:
+        start = _FreeCoordinates.start(gram, coordinates, signs, multiply)
+        # STRESS is ‖B‖² less what fits: at a share of 1e-5 single precision has two digits left.
+        if multiply != gram.matmat and start.value <= 4e-5 * gram.frobenius_sq:
+            return None
+        return descend(start, max_iter=max_iter, tol=tol, callback=callback)
+
+    with _cheapest_product(gram, signs.size) as multiply:
+        found = descent(multiply)
+    found = found or descent(gram.matmat)
+    assert found is not None
     # One exact product at the end: what is reported owes nothing to single precision.
     end = replace(found.state, bx=gram.matmat(found.state.x))
     x, weights = canonical(end.x, signs)
     return Refined(x, weights, end.stress_terms(), found.history, found.converged)
 
 
-def _cheapest_product(start: _FreeCoordinates) -> AbstractContextManager[Multiply]:
-    """Choose single precision where it pays, and where the fit is not too good for it."""
-    gram = start.gram
-    # STRESS is ‖B‖² less what fits: at a share of 1e-5 single precision has two digits left.
-    if gram.n > SMALL and start.value > 4e-5 * gram.frobenius_sq:
-        rounded = gram.rounded()
-        if rounded is not None:
-            return rounded.products()
-    return nullcontext(gram.matmat)
+def _cheapest_product(gram: Gram, columns: int) -> AbstractContextManager[Multiply]:
+    """Choose single precision where it pays."""
+    rounded = gram.rounded() if gram.n > SMALL else None
+    return nullcontext(gram.matmat) if rounded is None else rounded.products(columns)
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,12 @@ class _FreeCoordinates:
     multiply: Multiply
 
     @classmethod
-    def start(cls, gram: Gram, coordinates: Array, signs: Floats) -> _FreeCoordinates:
+    def start(
+        cls, gram: Gram, coordinates: Array, signs: Floats, multiply: Multiply
+    ) -> _FreeCoordinates:
         diagonal = gram.diagonal()
         x = gram.center(asarray_like(coordinates, diagonal))
-        a = asarray_like(signs, diagonal)
-        return cls(gram, x, gram.matmat(x), a, diagonal, gram.matmat)
+        return cls(gram, x, multiply(x), asarray_like(signs, diagonal), diagonal, multiply)
 
     @cached_property
     def value(self) -> float:
@@ -136,24 +139,31 @@ class _FreeCoordinates:
         """Return e = diag(B) − (X∘X)a."""
         return self.diagonal - (self.x * self.x) @ self.signs
 
+    @cached_property
+    def overlap(self) -> float:
+        """⟨B, XAXᵀ⟩."""
+        xp = namespace(self.x)
+        return float(xp.sum(xp.sum(self.x * self.bx, axis=0) * self.signs))
+
     def stress_terms(self) -> tuple[float, float, float]:
         xp, a, s = namespace(self.x), self.signs, self.inner
         e = self.diagonal_error
-        overlap = float(xp.sum(xp.sum(self.x * self.bx, axis=0) * a))
         own = float(xp.sum(a[:, None] * (s * s) * a[None, :]))
-        c1 = 4 * max(0.0, self.gram.frobenius_sq - 2 * overlap + own)
+        c1 = 4 * max(0.0, self.gram.frobenius_sq - 2 * self.overlap + own)
         c2 = 4 * float(xp.sum(e)) ** 2
         return c1, c2, max(0.0, 2 * self.gram.n * float(xp.vecdot(e, e)) - c2 / 2)
 
     def gradient(self) -> Array:
         """∇f = −2C[8(BX − XAS) + (4n·e + 4Σe)∘X]A, within the centered X that f is written for."""
-        xp, a, n = namespace(self.x), self.signs, self.gram.n
-        e = self.diagonal_error
-        pull = 8 * (self.bx - (self.x * a[None, :]) @ self.inner)
-        pull = pull + (4 * n * e + 4 * xp.sum(e))[:, None] * self.x
+        xp, a, e = namespace(self.x), self.signs, self.diagonal_error
+        gradient = self.x @ (16 * a[:, None] * self.inner * a[None, :])
+        gradient -= self.bx * (16 * a)[None, :]
+        own = self.x * (8 * (self.gram.n * e + xp.sum(e)))[:, None]
+        own *= a[None, :]
+        gradient -= own
         # Centered here and again after preconditioning: with the second alone, directions that the
         # preconditioner turns into translations stall the descent far from a stationary point.
-        return self.gram.center(-2 * pull * a[None, :])
+        return self.gram.center(gradient)
 
     def precondition(self, gradient: Array) -> Array:
         return self.gram.center(point_blocks(self.x, self.inner, self.signs, gradient))
@@ -164,7 +174,9 @@ class _FreeCoordinates:
         t = lowest_point(self._quartic(direction, b_direction))
         if t is None:
             return None
-        moved = replace(self, x=self.x + t * direction, bx=self.bx + t * b_direction)
+        b_direction *= t
+        b_direction += self.bx
+        moved = replace(self, x=self.x + t * direction, bx=b_direction)
         return moved if moved.value < self.value else None
 
     def _quartic(self, p: Array, bp: Array) -> Floats:
@@ -178,10 +190,7 @@ class _FreeCoordinates:
         s, r, q = (to_numpy(block) for block in (self.inner, xt @ p, pt @ p))
         a = to_numpy(self.signs)
         aa = np.outer(a, a)
-        b_x_x, b_x_p, b_p_p = (
-            float(a @ to_numpy(xp.sum(left * right, axis=0)))
-            for left, right in ((self.x, self.bx), (p, self.bx), (p, bp))
-        )
+        b_x_p, b_p_p = (float(a @ to_numpy(xp.sum(p * image, axis=0))) for image in (self.bx, bp))
         e0 = to_numpy(self.diagonal_error)
         e1 = -2 * to_numpy((self.x * p) @ self.signs)
         e2 = -to_numpy((p * p) @ self.signs)
@@ -191,7 +200,7 @@ class _FreeCoordinates:
         g12, g22 = 2 * np.sum(aa * r * q), np.sum(aa * q * q)
         gram_part = np.array(
             [
-                self.gram.frobenius_sq - 2 * b_x_x + g00,
+                self.gram.frobenius_sq - 2 * self.overlap + g00,
                 -4 * b_x_p + 2 * g01,
                 g11 - 2 * b_p_p + 2 * g02,
                 2 * g12,

@@ -11,7 +11,7 @@ from neucmds.arrays import Array, asarray_like
 from neucmds.coordinates import diagonalize
 from neucmds.descent import Callback
 from neucmds.errors import InputError
-from neucmds.exact import exact_selection, exact_weights
+from neucmds.exact import MOST_DENSE, exact_selection, exact_weights
 from neucmds.gram import Gram
 from neucmds.refine import Refined, refine
 from neucmds.selection import Components, Selection, neuc, neuc_plus
@@ -58,15 +58,17 @@ def best_refined(
     """Refine from eigenvector coordinates with the signature of `neuc+` (or the one asked for).
 
     Should the closed form of `exact`, which may choose another signature, be better than what that
-    reaches, refinement goes on from there: unless the signature is fixed, `refined` is never worse
-    than `exact`.
+    reaches, refinement goes on from there: up to 2000 objects, and unless the signature is fixed,
+    `refined` is never worse than `exact` by construction. Beyond it was not in any measurement.
     """
     if settings.climb and components.signature is None:
         components = _climb(gram, spectrum, components)
     x, signs = eigenvector_start(spectrum, gram.diagonal(), components)
     result = _refine(gram, x, signs, settings)
-    if components.signature is not None:
-        return result  # a closed form of fixed signs may leave some without weight
+    # A closed form of fixed signs may leave some without weight; of many objects it takes longer
+    # than it is worth.
+    if components.signature is not None or gram.n > MOST_DENSE:
+        return result
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
     reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
     # Less by more than rounding: otherwise the simpler start stays.

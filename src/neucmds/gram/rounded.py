@@ -30,8 +30,11 @@ class Rounded(Protocol):
     def precision(self) -> float:
         """Relative error of a product."""
 
-    def products(self) -> AbstractContextManager[Multiply]:
-        """Give the function for B @ block, to single precision but as float64."""
+    def products(self, columns: int = 1) -> AbstractContextManager[Multiply]:
+        """Give the function for B @ block, to single precision but as float64.
+
+        `columns` is how many a block will have.
+        """
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,12 @@ class RoundedGram:
         return cls(matrix, scale)
 
     @contextmanager
-    def products(self) -> Iterator[Multiply]:
+    def products(self, columns: int = 1) -> Iterator[Multiply]:
         """Yield the function for B @ block, to single precision but as float64."""
         xp = namespace(self.matrix)
         # Bᵀ = B, and OpenBLAS packs less for a wide product: 28 ms against 31 at n = 8000 and 24
         # columns.
-        with few_rows_times(self.matrix) as times:
+        with few_rows_times(self.matrix, columns) as times:
             yield (
                 lambda block: (
                     self.scale * xp.astype(times(xp.astype(block.T, xp.float32)), xp.float64).T
@@ -93,7 +96,7 @@ class SingleGram:
     gram: Gram
     precision: float = 1e-6
 
-    def products(self) -> AbstractContextManager[Multiply]:
+    def products(self, columns: int = 1) -> AbstractContextManager[Multiply]:
         """Give the function for B @ block, to single precision but as float64."""
         return nullcontext(self._multiply)
 

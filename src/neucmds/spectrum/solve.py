@@ -12,9 +12,15 @@ from neucmds.spectrum.full import full_spectrum
 from neucmds.spectrum.krylov import krylov_spectrum
 from neucmds.spectrum.search import Rule
 
-__all__ = ["SOLVERS", "prefers_full", "solve"]
+__all__ = ["SOLVERS", "check_tolerance", "prefers_full", "solve"]
 
 SOLVERS = ("auto", "full", "krylov")
+
+
+def check_tolerance(tol: float) -> None:
+    """Refuse a tolerance that no solver can use."""
+    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
+        raise InputError(f"tol={tol!r} must be a number between 0 and 1.")
 
 
 def prefers_full(n: int, n_wanted: int) -> bool:
@@ -54,8 +60,7 @@ def solve(
     """
     if solver not in SOLVERS:
         raise InputError(f"solver={solver!r} is not known; choose one of {', '.join(SOLVERS)}.")
-    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
-        raise InputError(f"tol={tol!r} must be a number between 0 and 1.")
+    check_tolerance(tol)
     if solver == "full" or (solver == "auto" and prefers_full(gram.n, n_wanted)):
         return full_spectrum(gram)
     return krylov_spectrum(
