@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from neucmds.arrays import BLOCK_ELEMENTS, Array, device, namespace, row_blocks
@@ -54,9 +53,5 @@ class DenseGram(Gram):
         """Return the float32 copy, half the size of a float64 D, if it is needed and allowed."""
         if self.dtype == self.xp.float32 or not self.working_copy:
             return super().rounded()
-        return self._copy
-
-    @cached_property
-    def _copy(self) -> RoundedGram:
-        # Kept, since refinement goes on with it after the solver; together they need 0.7 of D.
+        # Not kept: the solver drops it before its finish, and its peak with it.
         return RoundedGram.of(self)
