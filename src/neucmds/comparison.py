@@ -182,7 +182,7 @@ def spaced_ks(k_max: int, dense_up_to: int = 20, points: int = 20) -> tuple[int,
 def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
     """Find the k of least STRESS for classical MDS among all k, in O(n²) from the spectrum.
 
-    Every step adds λ u∘u to the diagonal of G, and C1, C2, C3 follow from that (notes 2).
+    Every step adds λ u∘u to the diagonal of G, and C1, C2, C3 follow from that (docs/facts.md, 2).
     """
     lam = spectrum.ends.values
     positive = int((lam[: spectrum.n_top] > spectrum.ends.null_level).sum())

@@ -158,7 +158,7 @@ def _conjugate_gradients(
 def exact_weights(
     spectrum: Spectrum, diagonal: Array, kept: Indices, signs: Floats | None = None
 ) -> Selection:
-    """Best weight for each kept eigenvector: one k×k solve (notes 6).
+    """Best weight for each kept eigenvector: one k×k solve (docs/facts.md, 6).
 
     Parameters
     ----------

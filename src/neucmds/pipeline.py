@@ -38,7 +38,7 @@ __all__ = [
 
 ALL_METHODS = (*METHODS, "exact", "refined")
 # Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
-# placed later (benchmarks/records/placement.json), at about twice the time of a closed form.
+# placed later (benchmarks/records/placement.json), at two to three times the time of "neuc+".
 DEFAULT_METHOD = "refined"
 
 

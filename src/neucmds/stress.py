@@ -23,8 +23,8 @@ def kept_vectors(spectrum: Spectrum, selection: Selection) -> Array:
 def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> StressTerms:
     """C1, C2 and C3 of G = U_W M U_Wᵀ in O(nk²), or O(nk) when M is diagonal.
 
-    With E = B − G and e = diag(E): C1 = 4‖E‖², C2 = 4(Σe)², C3 = 2n‖e‖² − C2/2 (notes 2). Neither
-    D̂ nor the dropped eigenpairs are needed.
+    With E = B − G and e = diag(E): C1 = 4‖E‖², C2 = 4(Σe)², C3 = 2n‖e‖² − C2/2. Neither D̂ nor the
+    dropped eigenpairs are needed (docs/facts.md, 2).
 
     Paper: thm:stress-decomp, thm:general_lower_error.
     """

@@ -56,12 +56,12 @@ class Moments:
 
     @property
     def trace(self) -> float:
-        """Trace of B, the sum of all its eigenvalues (notes 1)."""
+        """Trace of B, the sum of all its eigenvalues (docs/facts.md, 1)."""
         return 0.5 * self.n * self.mean
 
     @cached_property
     def frobenius_sq(self) -> float:
-        """‖B‖²_F, the sum of all squared eigenvalues (notes 1)."""
+        """‖B‖²_F, the sum of all squared eigenvalues (docs/facts.md, 1)."""
         # D is hollow, so ‖B‖² ≥ ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits
         # at the most.
         row_part = float(namespace(self.row_means).vecdot(self.row_means, self.row_means))
@@ -79,6 +79,8 @@ class Gram(ABC):
     n: int
     xp: Any
     dtype: Any
+    # Whether a pass over D costs more than what is multiplied in it: then blocks are wider.
+    costly_pass: bool = False
 
     @abstractmethod
     def rows(self, rows: slice) -> Array:

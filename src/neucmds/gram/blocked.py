@@ -61,6 +61,8 @@ class BlockedGram(Gram):
     under suspicion are then compared entry by entry, in a second pass.
     """
 
+    costly_pass = True
+
     def __init__(
         self,
         source: Any,

@@ -38,6 +38,8 @@ class DaskGram(Gram):
         Checked and persisted by `neucmds.inputs.lazy_dissimilarity`.
     """
 
+    costly_pass = True
+
     def __init__(self, sq_dissimilarity: Array) -> None:
         self.sq_dissimilarity = sq_dissimilarity
         self.xp = xp

@@ -69,6 +69,8 @@ class FeatureGram(Gram):
     (100, 5)
     """
 
+    costly_pass = True
+
     def __init__(
         self,
         features: Array,

@@ -86,7 +86,8 @@ class Sizes:
         #   16 + 4, 6k: 1.11 1.18 0.82 0.71;  12 + 4, 6k: 1.09 1.14 0.87 0.78
         # On an H200 a product costs the same up to 32 columns and 1.7 times that beyond; with 7k
         # no restart was needed.
-        block, injected, share = (16, 4, 6) if on_cpu(gram.moments.row_means) else (28, 4, 7)
+        narrow = on_cpu(gram.moments.row_means) and not gram.costly_pass
+        block, injected, share = (16, 4, 6) if narrow else (28, 4, 7)
         # Below 160 rows restarts cost.
         wanted = max(share * n_wanted, 160) + 2 * (block + injected)
         return cls(block, injected, min(wanted, int(0.6 * gram.n)))
