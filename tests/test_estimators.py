@@ -86,6 +86,15 @@ def test_names_of_objects_are_kept(dissimilarity):
     assert NeucMDS(2).fit(skbio.DistanceMatrix(dissimilarity, names)).result_.labels == tuple(names)
 
 
+def test_features_in_a_dask_array_are_features(features):
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(features, chunks=(16, 6))
+    ours = NeucMDS(3, metric="angular").fit(lazy)
+    expected = NeucMDS(3, metric="angular").fit(features)
+    np.testing.assert_allclose(ours.embedding_, expected.embedding_, atol=1e-10)
+    np.testing.assert_allclose(ours.transform(lazy[:4]), expected.transform(features[:4]))
+
+
 def test_a_metric_without_answer_is_refused(features):
     def broken(a, b):
         return float("nan") if a[0] > 1 else 1.0

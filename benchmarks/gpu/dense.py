@@ -93,15 +93,17 @@ def measure_fit(n: int, dtype: torch.dtype, k: int = 100, method: str = "neuc+")
 
 
 def measure_against_eigh(n: int, k: int = 100) -> dict[str, Any]:
-    """Time a fit beside torch.linalg.eigh of the same B in the same run."""
+    """Time fits before and after torch.linalg.eigh of the same B; the median of six."""
     D = ball(n, torch.float64)
     fit(D, k, "neuc+")
-    ours, embedding = timed(lambda: fit(D, k, "neuc+"))
+    before = [timed(lambda: fit(D, k, "neuc+"))[0] for _ in range(3)]
     B = DenseGram(D).matmat(torch.eye(n, dtype=torch.float64, device=DEVICE))
     B = (B + B.T) / 2
     torch.linalg.eigh(B[:2000, :2000])
     theirs, (values, _) = timed(lambda: torch.linalg.eigh(B))
-    again, embedding = timed(lambda: fit(D, k, "neuc+"))
+    after = [timed(lambda: fit(D, k, "neuc+")) for _ in range(3)]
+    embedding = after[-1][1]
+    ours = statistics.median([*before, *(seconds for seconds, _ in after)])
     full = values.cpu().numpy()
     kept = np.sort(embedding.eigenvalues.cpu().numpy())
     positive, negative = int((kept > 0).sum()), int((kept < 0).sum())
@@ -110,9 +112,9 @@ def measure_against_eigh(n: int, k: int = 100) -> dict[str, Any]:
         "what": "fit against torch.linalg.eigh",
         "n": n,
         "k": k,
-        "seconds": min(ours, again),
+        "seconds": ours,
         "eigh_seconds": theirs,
-        "ratio": theirs / min(ours, again),
+        "ratio": theirs / ours,
         "largest_relative_error": float(np.max(np.abs(kept - expected)) / np.max(np.abs(expected))),
     }
 

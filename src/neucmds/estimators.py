@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from neucmds.arrays import Array, is_array, is_dask, is_numpy
+from neucmds.arrays import Array, is_array, is_dask, is_numpy, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.gram import Gram
@@ -291,10 +291,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _between(self, X: Any) -> Any:
         """D between feature rows, stored if it fits."""
         if is_dask(X):
-            raise InputError(
-                "features in a dask array are for LandmarkNeucMDS; here pass X.compute(), or D as "
-                "a dask array with metric='precomputed'."
-            )
+            X = to_numpy(X)  # features are small beside D, which is computed from them in passes
         self._features, self._space = X, None
         if self.symmetrize or self.missing == "ignore":
             return self._to_fitted(X)  # both orders of every pair are needed, or gaps allowed
@@ -313,6 +310,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return gram
 
     def _to_fitted(self, X: Any) -> Any:
+        X = to_numpy(X) if is_dask(X) else X
         if self._space is not None:
             return self._space.between(X)
         params = self.metric_params or {}
