@@ -220,7 +220,9 @@ def table(record: dict[str, Any]) -> list[str]:
     ]
     for row in record["rows"]:
         if "failed" in row:
-            lines.append(f"| {row['family']} | {row['system']} | {row['failed']} | | | | | |")
+            # Most often D has negative entries, and these systems want their square roots.
+            said = row["failed"].split(". ")[0].rpartition(": ")[2]
+            lines.append(f"| {row['family']} | {row['system']} | refused: {said} | | | | | |")
             continue
         error = row.get("largest_relative_error")
         cells = [
