@@ -94,7 +94,7 @@ def complete_and_refine(
     max_iter : int
         Most iterations of the last round.
     tol : float
-        Stop when five iterations together gain less than this share of the weighted STRESS.
+        Stop when three iterations together gain less than this share of the weighted STRESS.
     random_state : int, RandomState or None
         Chooses the entries that are held out.
     callback : callable, optional

@@ -17,6 +17,11 @@ Floats = npt.NDArray[np.float64]
 Callback = Callable[[int, float], None]
 
 
+# Iterations whose gain decides. On the data sets of docs/quality.md a window of three ends 2 to 3
+# products sooner than one of five, and at most 0.6 % higher than the end of the road.
+WINDOW = 3
+
+
 class Objective(Protocol):
     """A STRESS at some coordinates: a value that knows where it is and how to move."""
 
@@ -49,7 +54,7 @@ class Descent(Generic[State]):
 def descend(
     state: State, *, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Descent[State]:
-    """Descend until five iterations together gain less than `tol` of the value.
+    """Descend until three iterations together gain less than `tol` of the value.
 
     Hestenes–Stiefel directions, restarted whenever one does not point down.
     """
@@ -67,7 +72,10 @@ def descend(
         history.append(state.value)
         if callback is not None:
             callback(iteration, state.value)
-        if len(history) > 5 and history[-6] - history[-1] <= tol * history[-6]:
+        if (
+            len(history) > WINDOW
+            and history[-1 - WINDOW] - history[-1] <= tol * history[-1 - WINDOW]
+        ):
             return Descent(state, tuple(history), converged=True)
         gradient = state.gradient()
         step = state.precondition(gradient)

@@ -57,7 +57,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     max_iter : int, default=100
         Most iterations of "refined".
     stress_tol : float, default=2e-3
-        "refined" stops when five iterations together gain less than this share of the STRESS.
+        "refined" stops when three iterations together gain less than this share of the STRESS.
     climb : bool, default=False
         Let "refined" also try signatures with one negative coordinate more or fewer.
     verbose : int, default=0

@@ -164,7 +164,9 @@ def vector_bytes(n: int, n_components: int) -> int:
     return 8 * n * (8 * max(n_components, 30) + 100)
 
 
-def memory_home(data: Dissimilarity, n_components: Any, max_memory: Limit = None) -> DenseGram:
+def memory_home(
+    data: Dissimilarity, n_components: Any, max_memory: Limit = None, *, keep_copy: bool = False
+) -> DenseGram:
     """Return a D that is in memory behind its operator, with a float32 copy if there is room.
 
     Raises
@@ -183,7 +185,8 @@ def memory_home(data: Dissimilarity, n_components: Any, max_memory: Limit = None
             "it in blocks from a file, or use LandmarkNeucMDS."
         )
     room = limit if limit is None or max_memory is not None else limit - vectors
-    return DenseGram(data.values, working_copy=room is None or 4 * data.n**2 <= room)
+    fits = room is None or 4 * data.n**2 <= room
+    return DenseGram(data.values, working_copy=fits, keep_copy=keep_copy)
 
 
 def lives_outside(D: Any, squared: bool, max_memory: Limit) -> bool:

@@ -102,7 +102,7 @@ def neuc_mds(
     max_iter : int, default=100
         Most iterations of "refined".
     stress_tol : float, default=2e-3
-        "refined" stops when five iterations together gain less than this share of the STRESS.
+        "refined" stops when three iterations together gain less than this share of the STRESS.
     climb : bool, default=False
         Let "refined" also try signatures with one negative coordinate more or fewer, as long as
         that helps: a few times the work, rarely more than a few percent of STRESS.
@@ -156,7 +156,7 @@ def neuc_mds(
             random_state=random_state,
             settings=settings,
         )
-    gram = memory_home(data, n_components, max_memory)
+    gram = memory_home(data, n_components, max_memory, keep_copy=method == "refined")
     facts = {"squared": squared, "labels": data.labels}
     return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
 

@@ -78,7 +78,7 @@ def refine(
         ±1.0 each; the number of each sign does not change.
     max_iter : int, default=100
     tol : float, default=2e-3
-        Stop when five iterations together gain less than this share of the STRESS.
+        Stop when three iterations together gain less than this share of the STRESS.
     callback : callable, optional
         Called with the iteration and the STRESS after every step.
     """

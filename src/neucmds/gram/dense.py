@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from neucmds.arrays import BLOCK_ELEMENTS, Array, device, namespace, row_blocks
@@ -21,11 +22,17 @@ class DenseGram(Gram):
         Symmetric and hollow, on the squared scale; checked by `neucmds.inputs`, not here.
     working_copy : bool, default=True
         Whether a float32 copy may be made, which takes half the memory of a float64 D.
+    keep_copy : bool, default=False
+        Whether it is kept for the next who asks; otherwise the solver drops it before its finish,
+        and its peak of memory with it.
     """
 
-    def __init__(self, sq_dissimilarity: Array, *, working_copy: bool = True) -> None:
+    def __init__(
+        self, sq_dissimilarity: Array, *, working_copy: bool = True, keep_copy: bool = False
+    ) -> None:
         self.sq_dissimilarity = sq_dissimilarity
         self.working_copy = working_copy
+        self.keep_copy = keep_copy
         self.xp = namespace(sq_dissimilarity)
         self.n = int(sq_dissimilarity.shape[0])
         self.dtype = sq_dissimilarity.dtype
@@ -53,5 +60,8 @@ class DenseGram(Gram):
         """Return the float32 copy, half the size of a float64 D, if it is needed and allowed."""
         if self.dtype == self.xp.float32 or not self.working_copy:
             return super().rounded()
-        # Not kept: the solver drops it before its finish, and its peak with it.
+        return self._kept_copy if self.keep_copy else RoundedGram.of(self)
+
+    @cached_property
+    def _kept_copy(self) -> RoundedGram:
         return RoundedGram.of(self)
