@@ -42,6 +42,12 @@ def test_complex_coordinates_give_dissimilarities_as_plain_dot_products(D, metho
     np.testing.assert_allclose(plain.real, embedding.dissimilarities(), atol=1e-10)
 
 
+def test_it_introduces_itself_in_one_line(D):
+    said = repr(neuc_mds(D, (2, 1), "neuc"))
+    assert "30 objects by neuc: 2 positive and 1 negative" in said
+    assert "\n" not in said
+
+
 def test_parts_of_the_dissimilarities_equal_the_whole(D):
     embedding = neuc_mds(D, 4)
     whole = embedding.dissimilarities()

@@ -17,7 +17,7 @@ from neucmds.stress import StressTerms
 __all__ = ["Embedding"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Embedding:
     """k real coordinates for each of n objects, with a sign for each coordinate.
 
@@ -70,6 +70,14 @@ class Embedding:
     converged: bool = True
     solver: str = "full"
     history: tuple[float, ...] = ()
+
+    def __repr__(self) -> str:
+        positive, negative = self.signature
+        return (
+            f"<Embedding of {self.n} objects by {self.method}: {positive} positive and "
+            f"{negative} negative coordinates, STRESS {self.stress:.4g} "
+            f"({self.normalized_stress:.2%} of ‖D‖²)>"
+        )
 
     @property
     def n(self) -> int:

@@ -284,7 +284,7 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if self._precomputed and X.shape[0] != X.shape[1]:
             raise InputError(
                 f"X is {X.shape[0]} × {X.shape[1]}, dissimilarities to landmarks only; pass the "
-                "landmarks' rows as landmarks=."
+                "landmarks' rows as landmarks=, or metric= if X holds features."
             )
         count = landmark_sets.landmark_count(self.n_landmarks, n, k)
         if self.landmarks == "random":

@@ -50,7 +50,8 @@ class Components:
             total, signature = int(n_components), None
         else:
             raise InputError(
-                f"n_components={n_components!r} must be a whole number or a pair (p, q)."
+                f"n_components={n_components!r} must be a whole number from 1 to n − 1 = {n - 1}, "
+                "or a pair (p, q)."
             )
         if not 1 <= total < n:
             raise InputError(

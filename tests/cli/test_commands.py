@@ -57,6 +57,19 @@ class TestEmbed:
         assert not (folder / "shepard.png").exists()
         assert (folder / "coordinates.png").exists()
 
+    @pytest.mark.parametrize(
+        ("lines", "said"),
+        [
+            ([f"zz{i},a" for i in range(14)], "no line for 'site0'"),
+            ([*(f"site{i},a" for i in range(14)), "site3,b"], "names 'site3' twice"),
+        ],
+    )
+    def test_labels_that_do_not_match_are_refused(self, run, here, named_csv, lines, said):
+        (here / "groups.csv").write_text("\n".join(lines))
+        outcome = run("embed", named_csv, "-k", 2, "--labels", "groups.csv")
+        assert outcome.code == 2
+        assert said in outcome.err
+
     def test_too_little_memory_says_how_much_is_needed(self, run, here):
         np.save(here / "huge.npy", squared_gaps(700))
         outcome = run("embed", "huge.npy", "-k", 3, "--max-memory", "1MB")

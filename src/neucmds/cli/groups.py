@@ -30,15 +30,26 @@ def read_groups(path: Path, n: int, names: Sequence[str] | None) -> list[str]:
     labels = _read_npy(path) if path.suffix == ".npy" else None
     if labels is None:
         rows = _read_rows(path)
-        by_name = {row[0]: row[-1] for row in rows} if len(rows[0]) == 2 else {}
-        if names is not None and set(names) <= set(by_name):
-            return [by_name[name] for name in names]
+        if names is not None and len(rows[0]) == 2:
+            return _by_name(path, rows, names)
         labels = [row[-1] for row in rows]
     if len(labels) == n + 1 and path.suffix != ".npy":
         labels = labels[1:]
     if len(labels) != n:
         raise InputError(f"{path.name} holds {len(labels)} labels for {n} objects.")
     return labels
+
+
+def _by_name(path: Path, rows: list[list[str]], names: Sequence[str]) -> list[str]:
+    """Put labels in the order of the objects; in the order of the lines they could be anyone's."""
+    by_name: dict[str, str] = {}
+    for name, label in rows:
+        if by_name.setdefault(name, label) != label:
+            raise InputError(f"{path.name} names {name!r} twice, with different labels.")
+    for name in names:
+        if name not in by_name:
+            raise InputError(f"{path.name} has no line for {name!r}; name every object once.")
+    return [by_name[name] for name in names]
 
 
 def _read_npy(path: Path) -> list[str]:
