@@ -23,6 +23,7 @@ RECORD = Path(__file__).parent / "records" / "refined_at_scale.json"
 N, K, REPEATS = 8000, 100, 3
 FAMILIES = {
     "Euclidean-ball": synthetic.euclidean_ball,
+    "Random-simplex": synthetic.random_simplex,
     "8-NN hops": lambda n, random_state: synthetic.random_hops(
         n, n_neighbors=8, random_state=random_state
     ),
