@@ -30,8 +30,8 @@ class Embedding:
     signs : array of shape (k,)
         ±1.0 each.
     eigenvalues : array of shape (k',)
-        Kept eigenvalues λ of B, largest magnitude first. For the paper's methods, and up to rows
-        given up as zero, eigenvalue and coordinate correspond.
+        Kept eigenvalues λ of B: for the paper's methods one a coordinate, in their order; otherwise
+        largest magnitude first.
     weights : array of shape (k,)
         λ̃: the signed squared length of each coordinate column.
     stress_terms : tuple of three floats

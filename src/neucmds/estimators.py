@@ -5,11 +5,11 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any, Literal
 
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds.arrays import Array, is_array, is_dask, is_numpy, to_numpy
+from neucmds.contract import SignedTransformer
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.gram import Gram
@@ -20,7 +20,7 @@ from neucmds.pipeline import DEFAULT_METHOD, neuc_mds
 __all__ = ["NeucMDS"]
 
 
-class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NeucMDS(SignedTransformer):
     """Multidimensional scaling that keeps negative eigenvalues, as coordinates with a sign.
 
     Parameters
@@ -148,7 +148,7 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self
         """
         labels = self._labels(X)
-        self.result_: Embedding = neuc_mds(
+        self.result_ = neuc_mds(
             self._checked(X) if self._precomputed else self._between(self._checked(X)),
             self.n_components,
             self.method,
@@ -210,21 +210,6 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self.result_.coordinates
 
     @property
-    def signature_(self) -> Array:
-        """The sign of each coordinate."""
-        return self.result_.signs
-
-    @property
-    def eigenvalues_(self) -> Array:
-        """Kept eigenvalues of B."""
-        return self.result_.eigenvalues
-
-    @property
-    def weights_(self) -> Array:
-        """Signed squared length of each coordinate."""
-        return self.result_.weights
-
-    @property
     def stress_(self) -> float:
         """‖D̂ − D‖²_F on the squared scale."""
         return self.result_.stress
@@ -238,10 +223,6 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def n_iter_(self) -> int:
         """Number of refinement steps; a closed form is one."""
         return max(1, len(self.result_.history) - 1)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.result_.k
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         if is_array(X) and not is_numpy(X):
@@ -277,10 +258,6 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 delattr(self, name)
-
-    @property
-    def _precomputed(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "precomputed"
 
     def _outside(self, X: Any) -> bool:
         """Tell whether D is a file, or does not fit: then it is checked while it is read."""
@@ -321,13 +298,6 @@ class NeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             raise InputError(f"metric={self.metric!r} cannot be used here: {reason}") from problem
         # Some metrics answer in double precision whatever they are asked in.
         return distances.astype(X.dtype, copy=False)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.positive_only = tags.input_tags.pairwise and not self.squared
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def summary(embedding: Embedding) -> str:

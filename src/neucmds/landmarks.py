@@ -7,13 +7,12 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds import chunked, landmark_sets
 from neucmds.arrays import Array, asarray_like, is_array, is_dask, is_numpy, to_numpy
-from neucmds.embedding import Embedding
+from neucmds.contract import SignedTransformer
 from neucmds.errors import InputError
 from neucmds.inputs import as_dissimilarity
 from neucmds.pipeline import DEFAULT_METHOD
@@ -26,7 +25,7 @@ __all__ = ["LandmarkNeucMDS"]
 SPREAD_SAMPLE = 10
 
 
-class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class LandmarkNeucMDS(SignedTransformer):
     """Embed landmarks, then place every object from its dissimilarities to them.
 
     `fit` embeds the landmarks and learns, from landmarks held out, how to place others; `transform`
@@ -163,7 +162,6 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         known = as_dissimilarity(
             among.astype(np.float64), squared=self.squared, symmetrize=self.symmetrize
         )
-        self.result_: Embedding
         self.recipe_: Recipe | None
         self.result_, self.recipe_ = embed_landmarks(
             known.values,
@@ -236,31 +234,8 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return asarray_like(target, given) if _elsewhere(given) else target
 
     @property
-    def signature_(self) -> Array:
-        """The sign of each coordinate."""
-        return self.result_.signs
-
-    @property
-    def eigenvalues_(self) -> Array:
-        """Kept eigenvalues of the landmarks' B."""
-        return self.result_.eigenvalues
-
-    @property
-    def weights_(self) -> Array:
-        """Signed squared length of each coordinate among the landmarks."""
-        return self.result_.weights
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.result_.k
-
-    @property
     def _n_landmarks(self) -> int:
         return int(self.landmarks_.size)
-
-    @property
-    def _precomputed(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "precomputed"
 
     @property
     def _k(self) -> int:
@@ -374,13 +349,6 @@ class LandmarkNeucMDS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             dtype=("float64", "float32"),
             ensure_min_samples=2 if reset else 1,
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.positive_only = self._precomputed and not self.squared
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _elsewhere(X: Any) -> bool:

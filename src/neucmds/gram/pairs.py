@@ -105,10 +105,8 @@ class InnerMetric(PairMetric):
         return kernel(inner)
 
 
-class Angular(InnerMetric):
-    """The angle between two vectors, in radians: arccos of their cosine similarity."""
-
-    body = "T g = x < T(-1) ? T(-1) : (x > T(1) ? T(1) : x); T a = acos(g); return a * a;"
+class _OfDirections(InnerMetric):
+    """A metric that looks at the directions of vectors alone."""
 
     def __init__(self, features: Array) -> None:
         del features
@@ -117,24 +115,22 @@ class Angular(InnerMetric):
         """Scale every row to unit length."""
         unit = _unit_rows(features)
         return Prepared(unit, unit)
+
+
+class Angular(_OfDirections):
+    """The angle between two vectors, in radians: arccos of their cosine similarity."""
+
+    body = "T g = x < T(-1) ? T(-1) : (x > T(1) ? T(1) : x); T a = acos(g); return a * a;"
 
     def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
         """arccos(g)²."""
         return _square(in_place("acos", in_place("clip", inner, -1.0, 1.0)))
 
 
-class Cosine(InnerMetric):
+class Cosine(_OfDirections):
     """One minus the cosine similarity, as in scikit-learn and SciPy."""
 
     body = "T a = T(1) - x; return a * a;"
-
-    def __init__(self, features: Array) -> None:
-        del features
-
-    def prepare(self, features: Array) -> Prepared:
-        """Scale every row to unit length."""
-        unit = _unit_rows(features)
-        return Prepared(unit, unit)
 
     def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
         """(1 − g)²."""
