@@ -38,10 +38,10 @@ def embed(
     weights, rotation = diagonalize(selection.core)
     lam = spectrum.ends.values[selection.kept]
     scale = np.sqrt(np.abs(weights))
-    to_coordinates = asarray_like(rotation * scale, u)
-    coordinates = u @ to_coordinates
-    projector = u @ asarray_like((rotation * scale) / lam[:, None], u)
+    coordinates = u @ asarray_like(rotation * scale, u)
     flips = column_signs(coordinates)
+    projector = u @ (asarray_like((rotation * scale) / lam[:, None], u) * flips)
+    coordinates = coordinates * flips
     xp = namespace(u)
     # As the coordinates are ordered, where there is an eigenvalue to each.
     sizes = selection.core if selection.core.ndim == 1 else lam
@@ -52,7 +52,7 @@ def embed(
         return xp.astype(array, gram.dtype, copy=False)
 
     return Embedding(
-        coordinates=cast(coordinates * flips),
+        coordinates=cast(coordinates),
         signs=asarray_like(np.sign(weights), coordinates, dtype=gram.dtype),
         eigenvalues=asarray_like(lam[by_size], coordinates),
         weights=asarray_like(weights, coordinates),
@@ -62,7 +62,7 @@ def embed(
         requested=requested,
         squared=squared,
         labels=labels,
-        placement=LinearPlacement(cast(gram.moments.row_means), cast(projector * flips)),
+        placement=LinearPlacement(cast(gram.moments.row_means), cast(projector)),
         residuals=asarray_like(residuals, coordinates),
         converged=spectrum.converged,
         solver=spectrum.solver,

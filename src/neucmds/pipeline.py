@@ -220,7 +220,15 @@ def solve_for(
     def rule(ends: Ends) -> Selection:
         return wanted(ends, components)
 
-    return solve(gram, rule, components.total, solver=solver, tol=tol, random_state=random_state)
+    return solve(
+        gram,
+        rule,
+        components.total,
+        solver=solver,
+        tol=tol,
+        random_state=random_state,
+        spare=method not in METHODS,
+    )
 
 
 def embed_spectrum(

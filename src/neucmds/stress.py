@@ -16,6 +16,8 @@ StressTerms = tuple[float, float, float]
 def kept_vectors(spectrum: Spectrum, selection: Selection) -> Array:
     """U_W: the kept eigenvectors, one column each."""
     xp = namespace(spectrum.vectors)
+    if np.array_equal(selection.kept, np.arange(spectrum.ends.size)):
+        return spectrum.vectors
     kept = asarray_like(selection.kept, spectrum.vectors, dtype=xp.int64)
     return xp.take(spectrum.vectors, kept, axis=1)
 

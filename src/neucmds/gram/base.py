@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from neucmds.arrays import Array, namespace, row_blocks, row_moments
 from neucmds.errors import InputError
 from neucmds.gram.rounded import Rounded, SingleGram
 
 __all__ = ["Gram", "Moments"]
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -106,15 +108,15 @@ class Gram(ABC):
         """Cut the objects into the row blocks that a pass over D walks through."""
         return list(row_blocks(self.n, self.n))
 
+    def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
+        """Pass over D once and do a piece of work on every row slice and its rows."""
+        return [work(rows, part) for rows, part in self.walk()]
+
     @cached_property
     def moments(self) -> Moments:
         """Row means and norm of D, accumulated in float64 in one pass."""
-        means, sq_norm = [], 0.0
-        for _, part in self.walk():
-            mean, squares = row_moments(part)
-            means.append(mean)
-            sq_norm += squares
-        return Moments(self.xp.concat(means), sq_norm)
+        parts = self.on_each(lambda _, part: row_moments(part))
+        return Moments(self.xp.concat([means for means, _ in parts]), sum(sq for _, sq in parts))
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""

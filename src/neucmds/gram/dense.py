@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from neucmds.arrays import BLOCK_ELEMENTS, Array, device, namespace, row_blocks
+from neucmds.arrays import BLOCK_ELEMENTS, Array, device, is_numpy, namespace, row_blocks
 from neucmds.blas import symmetric_times
-from neucmds.gram.base import Gram
+from neucmds.gram.base import Gram, Result
 from neucmds.gram.rounded import Rounded, RoundedGram
+from neucmds.threads import spread
 
 __all__ = ["DenseGram"]
 
@@ -49,6 +51,12 @@ class DenseGram(Gram):
     def row_slices(self) -> list[slice]:
         """Cut D into at most 64 parts, so that no pass starts thousands of kernels on a GPU."""
         return list(row_blocks(self.n, self.n, max(BLOCK_ELEMENTS, self.n**2 // 64)))
+
+    def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
+        """Do a piece of work on every row slice, on all threads where the library has none."""
+        if not is_numpy(self.sq_dissimilarity):
+            return super().on_each(work)
+        return spread(lambda rows: work(rows, self.rows(rows)), self.row_slices())
 
     def product(self, block: Array) -> Array:
         """D @ block in one matrix product; row by row if D must be widened for it."""

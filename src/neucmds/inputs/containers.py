@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from neucmds import arrays
 from neucmds.arrays import Array
 from neucmds.errors import InputError
-from neucmds.inputs.checks import tile_pairs, tile_side
+from neucmds.inputs.checks import tile_side, tile_strips
 from neucmds.inputs.files import read_table
 
 __all__ = ["Table", "as_labels", "to_square", "unwrap"]
@@ -164,7 +165,7 @@ def _spread(condensed: Array, dtype: Any) -> Array:
         square[i, i] = 0.0
         square[i, i + 1 :] = xp.astype(condensed[start : start + n - i - 1], dtype)
         start += n - i - 1
-    for rows, cols in tile_pairs(n, tile_side(square)):
+    for rows, cols in chain.from_iterable(tile_strips(n, tile_side(square))):
         if rows == cols:
             upper = xp.triu(square[rows, cols])
             square[rows, cols] = upper + upper.T

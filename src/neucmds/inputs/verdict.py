@@ -46,6 +46,10 @@ class Extreme:
         """Return the worse of this and a value met in a tile."""
         return Extreme(value, tile) if value > self.value else self
 
+    def merged(self, later: Extreme) -> Extreme:
+        """Return the worse of two, the earlier one if they are equal."""
+        return self.or_larger(later.value, later.tile)
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -56,6 +60,20 @@ class Findings:
     depth: Extreme = Extreme()
     one_sided: Tile | None = None
     missing: npt.NDArray[np.int64] | None = None
+
+    def merged(self, later: Findings) -> Findings:
+        """Put together what two walks have met, one after the other."""
+        if self.missing is None or later.missing is None:
+            missing = later.missing if self.missing is None else self.missing
+        else:
+            missing = self.missing + later.missing
+        return Findings(
+            self.size.merged(later.size),
+            self.gap.merged(later.gap),
+            self.depth.merged(later.depth),
+            later.one_sided if self.one_sided is None else self.one_sided,
+            missing,
+        )
 
 
 def judge(findings: Findings, source: Array, dtype: Any, rules: Rules) -> None:

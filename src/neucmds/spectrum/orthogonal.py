@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.blas import combined_rows, inner_products
 
 __all__ = ["orthonormal_rows", "project_out", "random_rows"]
 
@@ -27,8 +28,8 @@ def project_out(basis: Array, block: Array) -> tuple[Array, Floats]:
     coefficients : ndarray of shape (len(block), len(basis))
         What was taken out: ``block = coefficients @ basis + remainder``.
     """
-    coefficients = block @ basis.T
-    return block - coefficients @ basis, to_numpy(coefficients)
+    coefficients = inner_products(block, basis)
+    return block - combined_rows(coefficients, basis), to_numpy(coefficients)
 
 
 def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
@@ -84,8 +85,8 @@ def _whitening(inner: Floats) -> tuple[Floats, Floats]:
 
 
 def _inner(block: Array) -> Floats:
-    return to_numpy(block @ block.T)
+    return to_numpy(inner_products(block, block))
 
 
 def _mixed(coefficients: Floats, block: Array) -> Array:
-    return asarray_like(coefficients, block) @ block
+    return combined_rows(asarray_like(coefficients, block), block)

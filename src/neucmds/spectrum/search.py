@@ -99,7 +99,7 @@ class Search:
 
     Parameters
     ----------
-    gram, rule, n_wanted, tol, max_products, callback
+    gram, rule, n_wanted, tol, max_products, callback, spare
         As in `krylov_spectrum`.
     sizes : Sizes
     """
@@ -111,6 +111,7 @@ class Search:
     max_products: int
     callback: Callable[[int, float], None] | None
     sizes: Sizes
+    spare: bool
 
     def run(self, basis: KrylovBasis) -> tuple[Check, bool]:
         """Grow the basis until the kept pairs have converged, or the products are used up."""

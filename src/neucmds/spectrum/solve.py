@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from neucmds.arrays import keep_freed_memory
 from neucmds.errors import InputError
 from neucmds.gram import Gram
 from neucmds.spectrum.base import Spectrum
@@ -42,6 +43,7 @@ def solve(
     random_state: Any = None,
     max_products: int | None = None,
     single: bool = True,
+    spare: bool = True,
     callback: Callable[[int, float], None] | None = None,
 ) -> Spectrum:
     """Compute as much of the spectrum of B as a selection rule needs.
@@ -55,12 +57,13 @@ def solve(
         Number of pairs that the rule keeps at the most.
     solver : {"auto", "full", "krylov"}
         "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted.
-    tol, random_state, max_products, single, callback
+    tol, random_state, max_products, single, spare, callback
         As in `krylov_spectrum`; LAPACK has no use for them.
     """
     if solver not in SOLVERS:
         raise InputError(f"solver={solver!r} is not known; choose one of {', '.join(SOLVERS)}.")
     check_tolerance(tol)
+    keep_freed_memory()
     if solver == "full" or (solver == "auto" and prefers_full(gram.n, n_wanted)):
         return full_spectrum(gram)
     return krylov_spectrum(
@@ -71,5 +74,6 @@ def solve(
         random_state=random_state,
         max_products=max_products,
         single=single,
+        spare=spare,
         callback=callback,
     )
