@@ -66,7 +66,8 @@ def by_lbfgs(gram: DenseGram, x: np.ndarray, signs: np.ndarray) -> Trace:
     started = time.perf_counter()
 
     def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        state = _FreeCoordinates.start(gram, flat.reshape(x.shape), signs, gram.matmat)
+        here = gram.center(flat.reshape(x.shape))
+        state = _FreeCoordinates.at(gram, here, gram.matmat(here), signs, gram.matmat)
         trace.append((len(trace) + 1, time.perf_counter() - started, state.value))
         return state.value, state.gradient().ravel()
 
@@ -129,7 +130,8 @@ def main() -> None:
     record = {}
     for name, (D, k) in data().items():
         gram = DenseGram(D)
-        x, signs = eigenvector_start(full_spectrum(gram), gram.diagonal(), Components(k))
+        start = eigenvector_start(full_spectrum(gram), gram.diagonal(), Components(k))
+        x, signs = start.coordinates, start.signs
         traces = {
             "refined": by_refine(gram, x, signs),
             "L-BFGS": by_lbfgs(gram, x, signs),

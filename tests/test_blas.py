@@ -14,29 +14,34 @@ def test_panels_give_the_product(n, count):
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((n, n), dtype=np.float32)
     matrix += matrix.T
-    rows = rng.standard_normal((count, n), dtype=np.float32)
-    product = blas._by_panels(matrix, rows)
-    np.testing.assert_allclose(product, rows @ matrix, rtol=0, atol=1e-5 * n)
+    columns = rng.standard_normal((n, count))
+    product = blas._by_panels(matrix, columns, 0.5)
+    np.testing.assert_allclose(product, 0.5 * matrix @ columns, rtol=0, atol=1e-5 * n)
 
 
 def test_panels_do_not_depend_on_the_number_of_threads():
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((1200, 1200), dtype=np.float32)
-    rows = rng.standard_normal((24, 1200), dtype=np.float32)
+    columns = rng.standard_normal((1200, 24))
     products = []
     for limit in (1, 3):
         with threadpool_limits(limit):
-            products.append(blas._by_panels(matrix, rows))
+            products.append(blas._by_panels(matrix, columns, 1.0))
     np.testing.assert_array_equal(*products)
+
+
+def test_a_scale_beyond_single_precision_is_kept():
+    matrix, columns = np.ones((1100, 1100), dtype=np.float32), np.ones((1100, 3))
+    np.testing.assert_array_equal(blas._by_panels(matrix, columns, 2.0**300), 1100 * 2.0**300)
 
 
 @pytest.mark.parametrize("library", [np, array_api_strict])
 @pytest.mark.parametrize("n", [30, 1100])
 def test_any_library_multiplies(library, n):
     matrix = library.asarray(np.ones((n, n), dtype=np.float32))
-    with blas.few_rows_times(matrix) as times:
-        product = times(library.asarray(np.ones((3, n), dtype=np.float32)))
-    np.testing.assert_array_equal(np.asarray(product), np.full((3, n), n))
+    with blas.single_products(matrix, 2.0) as multiply:
+        product = multiply(library.asarray(np.ones((n, 3))))
+    np.testing.assert_array_equal(np.asarray(product), np.full((n, 3), 2 * n))
 
 
 @pytest.mark.parametrize("n", [37, 2000])

@@ -3,8 +3,8 @@
 For every product OpenBLAS first copies the matrix into its own order; with 16 to 40 vectors that is
 half of the time. Its AVX-512 builds skip the copy for products below 10⁶ multiplications, so a
 large product is cut into such panels here. n = 8000, float32, 2 threads, best milliseconds for
-16 / 24 / 32 vectors: 23 / 28 / 33 by one product, 11 / 18 / 20 by panels (no other BLAS thread
-spinning).
+16 / 24 / 32 / 100 vectors: 23 / 28 / 33 / 76 by one product, 11 / 18 / 20 / 67 by panels (no other
+BLAS thread spinning).
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import Array, contiguous, is_numpy, on_cpu
+from neucmds.arrays import Array, contiguous, is_numpy, namespace, on_cpu
 from neucmds.threads import at_work, blas_libraries, spread, team
 
-__all__ = ["combined_rows", "few_rows_times", "inner_products", "symmetric_times"]
+__all__ = ["combined_rows", "inner_products", "single_products", "symmetric_times"]
 
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
 _SMALL = 10**6
-_FEW = 48
+# Most vectors of a panel: 100 are done as 52 and 48.
+_MOST = 52
 _FEW_OBJECTS = 1000
 # Columns of a panel: the vectors' part of it stays in the L2 cache.
 _PANEL_COLUMNS = 1334
@@ -41,20 +42,24 @@ _FEW_PRODUCTS = 500
 
 
 @contextmanager
-def few_rows_times(matrix: Array, count: int = 1) -> Iterator[Callable[[Array], Array]]:
-    """Yield the function that multiplies a few rows with a symmetric matrix.
-
-    Of more rows than 48 (`count`) packing is a small part, and BLAS does better by itself.
+def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], Array]]:
+    """Yield the function that multiplies float64 columns with a scaled symmetric float32 matrix.
 
     Where the product is done by panels, a team of threads is at work until the end of the context,
     and BLAS itself keeps to one.
     """
-    panels = is_numpy(matrix) and matrix.shape[0] >= _FEW_OBJECTS and count <= _FEW
-    if not panels or not _unpacked():
-        yield lambda rows: symmetric_times(matrix, rows.T).T
+    if is_numpy(matrix) and matrix.shape[0] >= _FEW_OBJECTS and _unpacked():
+        with team():
+            yield lambda columns: _by_panels(matrix, columns, scale)
         return
-    with team():
-        yield lambda rows: _by_panels(matrix, rows)
+    xp = namespace(matrix)
+
+    def multiply(columns: Array) -> Array:
+        image = xp.astype(symmetric_times(matrix, xp.astype(columns, xp.float32)), xp.float64)
+        image *= scale
+        return image
+
+    yield multiply
 
 
 def inner_products(block: Array, basis: Array) -> Array:
@@ -111,28 +116,34 @@ def _shares(n: int) -> list[slice]:
     return [slice(*pair) for pair in pairwise(bounds)]
 
 
-def _by_panels(matrix: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    columns = np.ascontiguousarray(rows.T)
-    product = np.zeros_like(columns)
+def _by_panels(
+    matrix: npt.NDArray[Any], columns: npt.NDArray[Any], scale: float
+) -> npt.NDArray[np.float64]:
+    count = columns.shape[1]
+    width = -(-count // (4 * -(-count // _MOST))) * 4  # equal groups, of whole quarters of a vector
+    groups = [slice(start, start + width) for start in range(0, count, width)]
+    parts = [np.ascontiguousarray(columns[:, group], dtype=matrix.dtype) for group in groups]
+    product = np.empty(columns.shape)
 
     def multiply(start: int) -> None:
-        _multiply(matrix[start : start + _TASK_ROWS], columns, product[start:])
+        rows = slice(start, start + _TASK_ROWS)
+        for group, sums in zip(groups, _panel_sums(matrix[rows], parts), strict=True):
+            np.multiply(sums, scale, out=product[rows, group], dtype=np.float64)
 
     spread(multiply, range(0, matrix.shape[0], _TASK_ROWS))
-    return np.ascontiguousarray(product.T)
+    return product
 
 
-def _multiply(
-    matrix: npt.NDArray[Any], columns: npt.NDArray[Any], product: npt.NDArray[Any]
-) -> None:
-    """Add ``matrix @ columns`` to the first rows of `product`, panel by panel."""
-    height = max(1, _SMALL // (_PANEL_COLUMNS * columns.shape[1]))
-    height = height // 6 * 6 or height
-    whole = matrix.shape[0] // height * height
-    stack = matrix[:whole].reshape(-1, height, matrix.shape[1])
-    target = product[:whole].reshape(-1, height, columns.shape[1])
-    rest = slice(whole, matrix.shape[0])
+def _panel_sums(matrix: npt.NDArray[Any], parts: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Return ``matrix @ part`` for every part, panel by panel."""
+    sums = [np.zeros((matrix.shape[0], part.shape[1]), dtype=matrix.dtype) for part in parts]
     for start in range(0, matrix.shape[1], _PANEL_COLUMNS):
-        part = slice(start, start + _PANEL_COLUMNS)
-        target += stack[:, :, part] @ columns[part]
-        product[rest] += matrix[rest, part] @ columns[part]
+        some = slice(start, start + _PANEL_COLUMNS)
+        for part, total in zip(parts, sums, strict=True):
+            height = max(1, _SMALL // (_PANEL_COLUMNS * part.shape[1]))
+            height = height // 6 * 6 or height
+            whole = matrix.shape[0] // height * height
+            stack = matrix[:whole, some].reshape(-1, height, matrix[:, some].shape[1])
+            total[:whole].reshape(-1, height, part.shape[1])[...] += stack @ part[some]
+            total[whole:] += matrix[whole:, some] @ part[some]
+    return sums

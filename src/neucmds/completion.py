@@ -186,12 +186,12 @@ def _fit(problem: _Problem, components: Components, settings: _Settings) -> Desc
 
     # Sloppy eigenpairs do: the descent that follows mends far more than 1e-3.
     spectrum = solve(gram, rule, components.total, tol=1e-3, random_state=settings.random_state)
-    x, signs = eigenvector_start(spectrum, gram.diagonal(), components)
+    start = eigenvector_start(spectrum, gram.diagonal(), components)
     return refine_weighted(
         problem.sq_dissimilarity,
         problem.weights,
-        x,
-        asarray_like(signs, x),
+        start.coordinates,
+        asarray_like(start.signs, start.coordinates),
         max_iter=settings.max_iter,
         tol=settings.tol,
         callback=settings.callback,

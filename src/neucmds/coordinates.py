@@ -13,7 +13,7 @@ from neucmds.placement import LeastSquaresPlacement, LinearPlacement
 from neucmds.refine import Refined, canonical
 from neucmds.selection import Components, Selection, neuc
 from neucmds.spectrum import Spectrum
-from neucmds.stress import kept_vectors, stress_terms
+from neucmds.stress import stress_terms
 from neucmds.weighted import WeightedStress
 
 __all__ = ["column_signs", "diagonalize", "embed", "embed_refined", "embed_weighted"]
@@ -34,7 +34,7 @@ def embed(
     M = V Diag(μ) Vᵀ, coordinates U_W V √|μ|, signs sign(μ). Indefiniteness is explicit: no square
     root of a negative number is ever taken.
     """
-    u = kept_vectors(spectrum, selection)
+    u = spectrum.take(selection.kept)
     weights, rotation = diagonalize(selection.core)
     lam = spectrum.ends.values[selection.kept]
     scale = np.sqrt(np.abs(weights))

@@ -10,8 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.threads import over_rows
 
-__all__ = ["Callback", "Descent", "Objective", "descend", "lowest_point", "point_blocks"]
+__all__ = [
+    "Callback",
+    "Descent",
+    "Objective",
+    "centered",
+    "descend",
+    "lowest_point",
+    "point_blocks",
+]
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[int, float], None]
@@ -79,10 +88,9 @@ def descend(
             return Descent(state, tuple(history), converged=True)
         gradient = state.gradient()
         step = state.precondition(gradient)
-        change = gradient - previous
-        curvature = _dot(direction, change)
-        beta = max(0.0, _dot(step, change) / curvature) if curvature > 0 else 0.0
-        direction = beta * direction - step
+        curvature = _dot(direction, gradient) - _dot(direction, previous)
+        change = _dot(step, gradient) - _dot(step, previous)
+        direction = _turned(direction, max(0.0, change / curvature) if curvature > 0 else 0.0, step)
     return Descent(state, tuple(history), converged=False)
 
 
@@ -111,13 +119,44 @@ def point_blocks(x: Array, inner: Array, signs: Array, right_side: Array) -> Arr
     s = s + np.eye(s.shape[0]) * 1e-12 * np.trace(s)
     a = to_numpy(signs)
     inverse = asarray_like(np.linalg.inv(s) * np.outer(a, a) / 16, x)
-    ax = x * signs[None, :]
-    z, u = right_side @ inverse, ax @ inverse
-    share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
-    u *= share[:, None]
-    z -= u
-    return z
+    solved = xp.empty_like(x)
+
+    def solve(rows: slice) -> None:
+        ax = x[rows, :] * signs[None, :]
+        z, u = right_side[rows, :] @ inverse, ax @ inverse
+        share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
+        u *= share[:, None]
+        z -= u
+        solved[rows, :] = z
+
+    over_rows(solve, *x.shape)
+    return solved
+
+
+def centered(block: Array) -> Array:
+    """Subtract the mean of every column, over the block itself."""
+    xp, n = namespace(block), int(block.shape[0])
+    mean = sum(over_rows(lambda rows: xp.sum(block[rows, :], axis=0), *block.shape)) / n
+
+    def subtract(rows: slice) -> None:
+        block[rows, :] -= mean[None, :]
+
+    over_rows(subtract, *block.shape)
+    return block
 
 
 def _dot(left: Array, right: Array) -> float:
-    return float(namespace(left).sum(left * right))
+    xp = namespace(left)
+    parts = over_rows(lambda rows: xp.sum(left[rows, :] * right[rows, :]), *left.shape)
+    return float(sum(parts))
+
+
+def _turned(direction: Array, beta: float, step: Array) -> Array:
+    """``beta * direction - step``, over the direction itself."""
+
+    def turn(rows: slice) -> None:
+        direction[rows, :] *= beta
+        direction[rows, :] -= step[rows, :]
+
+    over_rows(turn, *direction.shape)
+    return direction

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 from neucmds.arrays import Array, asarray_like, device, namespace, to_numpy
 from neucmds.selection import Components, Selection, classical, lower, neuc, neuc_plus
 from neucmds.spectrum import Spectrum
-from neucmds.stress import kept_vectors, stress_terms
+from neucmds.stress import stress_terms
 
 __all__ = ["exact_selection", "exact_weights"]
 
@@ -112,7 +112,7 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     With P = U_W U_Wᵀ and T = (n/2)I + ½11ᵀ the optimum is M = Λ_W + U_Wᵀ Diag(y) U_W where
     (T⁻¹ + P∘P) y = e₀ and e₀ = diag(B) − (U_W ⊙ U_W) λ_W: symmetric and positive definite.
     """
-    u = kept_vectors(spectrum, Selection(kept, np.empty(0)))
+    u = spectrum.take(kept)
     xp, n = namespace(u), int(u.shape[0])
     ut = xp.matrix_transpose(u)
     lam = spectrum.ends.values[kept]
@@ -179,7 +179,7 @@ def exact_weights(
 
 def _quadratic(spectrum: Spectrum, diagonal: Array, kept: Indices) -> tuple[Floats, Floats]:
     """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors."""
-    u = kept_vectors(spectrum, Selection(kept, np.empty(0)))
+    u = spectrum.take(kept)
     xp, n = namespace(u), int(u.shape[0])
     v = u * u
     vt = xp.matrix_transpose(v)

@@ -16,11 +16,20 @@ from neucmds.gram import Gram
 from neucmds.refine import Refined, refine
 from neucmds.selection import Components, Selection, neuc, neuc_plus
 from neucmds.spectrum import Spectrum
-from neucmds.stress import kept_vectors, stress_terms
+from neucmds.stress import stress_terms
 
 __all__ = ["RefineSettings", "best_refined", "eigenvector_start"]
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Start:
+    """Coordinates, the sign of each, and B @ coordinates where the solver knows it."""
+
+    coordinates: Array
+    signs: Floats
+    images: Array | None
 
 
 @dataclass(frozen=True)
@@ -63,8 +72,7 @@ def best_refined(
     """
     if settings.climb and components.signature is None:
         components = _climb(gram, spectrum, components)
-    x, signs = eigenvector_start(spectrum, gram.diagonal(), components)
-    result = _refine(gram, x, signs, settings)
+    result = _refine(gram, eigenvector_start(spectrum, gram.diagonal(), components), settings)
     # A closed form of fixed signs may leave some without weight; of many objects it takes longer
     # than it is worth.
     if components.signature is not None or gram.n > MOST_DENSE:
@@ -73,16 +81,16 @@ def best_refined(
     reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
     # Less by more than rounding: otherwise the simpler start stays.
     if reached < result.stress - 1e-12 * gram.moments.sq_norm:
-        x, signs = _coordinates(spectrum, closed_form)
-        result = _refine(gram, x, signs, settings)
+        result = _refine(gram, _closed_form_start(spectrum, closed_form), settings)
     return result
 
 
-def _refine(gram: Gram, x: Array, signs: Floats, settings: RefineSettings) -> Refined:
+def _refine(gram: Gram, start: Start, settings: RefineSettings) -> Refined:
     return refine(
         gram,
-        x,
-        signs,
+        start.coordinates,
+        start.signs,
+        images=start.images,
         max_iter=settings.max_iter,
         tol=settings.tol,
         callback=settings.callback,
@@ -114,16 +122,13 @@ def _climb(gram: Gram, spectrum: Spectrum, components: Components) -> Components
 def _short_refinement(gram: Gram, spectrum: Spectrum, k: int, negatives: int) -> float:
     if not 0 <= negatives <= k:
         return np.inf
-    x, signs = eigenvector_start(
-        spectrum, gram.diagonal(), Components(k, (k - negatives, negatives))
-    )
-    # Fewer columns than asked for: the spectrum does not reach that far.
-    return refine(gram, x, signs, max_iter=10).stress if signs.size == k else np.inf
+    start = eigenvector_start(spectrum, gram.diagonal(), Components(k, (k - negatives, negatives)))
+    if start.signs.size < k:
+        return np.inf  # the spectrum does not reach that far
+    return _refine(gram, start, RefineSettings(max_iter=10)).stress
 
 
-def eigenvector_start(
-    spectrum: Spectrum, diagonal: Array, components: Components
-) -> tuple[Array, Floats]:
+def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Components) -> Start:
     """Kept eigenvectors with their exact weights, clamped so that no sign flips."""
     if components.signature is None:
         chosen = neuc_plus(spectrum.ends, components)
@@ -133,11 +138,13 @@ def eigenvector_start(
     weights = exact_weights(spectrum, diagonal, chosen.kept).core
     floor = 1e-3 * float(np.median(np.abs(weights))) if weights.size else 0.0
     lengths = np.sqrt(np.maximum(signs * weights, floor))
-    u = kept_vectors(spectrum, chosen)
-    return u * asarray_like(lengths, u)[None, :], signs
+    u, images = spectrum.take(chosen.kept), spectrum.images(chosen.kept)
+    scale = asarray_like(lengths, u)[None, :]
+    return Start(u * scale, signs, None if images is None else images * scale)
 
 
-def _coordinates(spectrum: Spectrum, selection: Selection) -> tuple[Array, Floats]:
+def _closed_form_start(spectrum: Spectrum, selection: Selection) -> Start:
     weights, rotation = diagonalize(selection.core)
-    u = kept_vectors(spectrum, selection)
-    return u @ asarray_like(rotation * np.sqrt(np.abs(weights)), u), np.sign(weights)
+    u, images = spectrum.take(selection.kept), spectrum.images(selection.kept)
+    turn = asarray_like(rotation * np.sqrt(np.abs(weights)), u)
+    return Start(u @ turn, np.sign(weights), None if images is None else images @ turn)

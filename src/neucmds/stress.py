@@ -8,18 +8,9 @@ from neucmds.arrays import Array, asarray_like, namespace
 from neucmds.selection import Selection
 from neucmds.spectrum import Spectrum
 
-__all__ = ["StressTerms", "kept_vectors", "stress_terms"]
+__all__ = ["StressTerms", "stress_terms"]
 
 StressTerms = tuple[float, float, float]
-
-
-def kept_vectors(spectrum: Spectrum, selection: Selection) -> Array:
-    """U_W: the kept eigenvectors, one column each."""
-    xp = namespace(spectrum.vectors)
-    if np.array_equal(selection.kept, np.arange(spectrum.ends.size)):
-        return spectrum.vectors
-    kept = asarray_like(selection.kept, spectrum.vectors, dtype=xp.int64)
-    return xp.take(spectrum.vectors, kept, axis=1)
 
 
 def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> StressTerms:
@@ -31,7 +22,7 @@ def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> S
     Paper: thm:stress-decomp, thm:general_lower_error.
     """
     xp = namespace(spectrum.vectors)
-    u = kept_vectors(spectrum, selection)
+    u = spectrum.take(selection.kept)
     core = asarray_like(selection.core, u)
     gram_rows = u * core[None, :] if selection.core.ndim == 1 else u @ core
     e = diagonal - xp.astype(xp.sum(gram_rows * u, axis=1), diagonal.dtype, copy=False)

@@ -15,7 +15,10 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["at_work", "blas_libraries", "spread", "team"]
+__all__ = ["at_work", "blas_libraries", "over_rows", "spread", "team"]
+
+# Entries of a slice of rows: 1 MB in float64.
+_SLICE = 2**17
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -89,6 +92,14 @@ def spread(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result
     own = _Team(_n_threads())
     with own.helpers:
         return own.spread(work, parts)
+
+
+def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Result]:
+    """Do a piece of work on slices of n rows where a team is at work, else on all rows at once."""
+    if not at_work():
+        return [work(slice(0, n))]
+    step = max(1, _SLICE // max(1, width))
+    return spread(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
 
 
 @lru_cache(maxsize=1)

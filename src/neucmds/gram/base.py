@@ -122,6 +122,11 @@ class Gram(ABC):
         """B @ block, centering the block before the product and the result after it."""
         return -0.5 * self.center(self.product(self.center(block)))
 
+    def quadratic(self, coordinates: Array, signs: Array) -> float:
+        """⟨B, XAXᵀ⟩ for centered coordinates, in float64."""
+        xp = self.xp
+        return float(xp.vecdot(xp.sum(coordinates * self.matmat(coordinates), axis=0), signs))
+
     def rounded(self) -> Rounded | None:
         """Return B in single precision where that pays, None where it does not."""
         return SingleGram(self) if self.dtype == self.xp.float32 else None

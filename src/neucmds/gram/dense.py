@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from neucmds.arrays import BLOCK_ELEMENTS, Array, device, is_numpy, namespace, row_blocks
+from neucmds.arrays import BLOCK_ELEMENTS, Array, device, is_numpy, namespace, on_cpu, row_blocks
 from neucmds.blas import symmetric_times
 from neucmds.gram.base import Gram, Result
 from neucmds.gram.rounded import Rounded, RoundedGram
@@ -63,6 +63,19 @@ class DenseGram(Gram):
         if block.dtype != self.dtype:
             return super().product(block)
         return symmetric_times(self.sq_dissimilarity, block)
+
+    def quadratic(self, coordinates: Array, signs: Array) -> float:
+        """⟨B, XAXᵀ⟩ from the upper triangle of D: half of a product."""
+        xp, x = self.xp, coordinates
+        if x.dtype != self.dtype or not on_cpu(x):
+            return super().quadratic(x, signs)
+        total = 0.0
+        for rows in self.row_slices():
+            weighted = x[rows, :] * signs[None, :]
+            own = self.sq_dissimilarity[rows, rows] @ x[rows, :]
+            right = self.sq_dissimilarity[rows, rows.stop :] @ x[rows.stop :, :]
+            total += float(xp.sum(weighted * own)) + 2 * float(xp.sum(weighted * right))
+        return -0.5 * total
 
     def rounded(self) -> Rounded | None:
         """Return the float32 copy, half the size of a float64 D, if it is needed and allowed."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from neucmds.arrays import Array, namespace, on_cpu, row_blocks
-from neucmds.blas import few_rows_times
+from neucmds.arrays import Array, on_cpu, row_blocks
+from neucmds.blas import single_products
 
 if TYPE_CHECKING:
     from neucmds.gram.base import Gram
@@ -30,11 +30,8 @@ class Rounded(Protocol):
     def precision(self) -> float:
         """Relative error of a product."""
 
-    def products(self, columns: int = 1) -> AbstractContextManager[Multiply]:
-        """Give the function for B @ block, to single precision but as float64.
-
-        `columns` is how many a block will have.
-        """
+    def products(self) -> AbstractContextManager[Multiply]:
+        """Give the function for B @ block, to single precision but as float64."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +75,9 @@ class RoundedGram:
         gram.on_each(fill)
         return cls(matrix, scale)
 
-    @contextmanager
-    def products(self, columns: int = 1) -> Iterator[Multiply]:
-        """Yield the function for B @ block, to single precision but as float64."""
-        xp = namespace(self.matrix)
-        # Bᵀ = B, and OpenBLAS packs less for a wide product: 28 ms against 31 at n = 8000 and 24
-        # columns.
-        with few_rows_times(self.matrix, columns) as times:
-
-            def multiply(block: Array) -> Array:
-                image = xp.astype(times(xp.astype(block.T, xp.float32)), xp.float64)
-                image *= self.scale
-                return image.T
-
-            yield multiply
+    def products(self) -> AbstractContextManager[Multiply]:
+        """Give the function for B @ block, to single precision but as float64."""
+        return single_products(self.matrix, self.scale)
 
 
 @dataclass(frozen=True)
@@ -101,7 +87,7 @@ class SingleGram:
     gram: Gram
     precision: float = 1e-6
 
-    def products(self, columns: int = 1) -> AbstractContextManager[Multiply]:
+    def products(self) -> AbstractContextManager[Multiply]:
         """Give the function for B @ block, to single precision but as float64."""
         return nullcontext(self._multiply)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import Array, to_numpy
+from neucmds.arrays import Array, asarray_like, namespace, to_numpy
 
 __all__ = ["Ends", "Spectrum"]
 
@@ -84,6 +84,8 @@ class Spectrum:
         Name of the solver that found the pairs.
     precision : float
         Relative rounding of the entries of D.
+    remainder : (array of shape (m, b), array of shape (b, n)) or None
+        Their product is what is left of ``B u − λ u``, a pair a row, where the solver knows it.
     """
 
     values: Array
@@ -97,12 +99,32 @@ class Spectrum:
     n_products: int = 0
     solver: str = field(default="full")
     precision: float = EPS
+    remainder: tuple[Array, Array] | None = None
 
     @cached_property
     def ends(self) -> Ends:
         """The eigenvalues alone, as NumPy float64, for the selection rules."""
         lam = to_numpy(self.values).astype(np.float64)
         return Ends(lam, self.trace, self.frobenius_sq, self.n_top, self.n_bottom, self.precision)
+
+    def take(self, kept: npt.NDArray[np.intp]) -> Array:
+        """Return some eigenvectors, one column each."""
+        if np.array_equal(kept, np.arange(self.values.shape[0])):
+            return self.vectors
+        xp = namespace(self.vectors)
+        return xp.take(self.vectors, asarray_like(kept, self.vectors, dtype=xp.int64), axis=1)
+
+    def images(self, kept: npt.NDArray[np.intp]) -> Array | None:
+        """Return B u of some eigenvectors, one column each; None where no product was kept."""
+        if self.remainder is None:
+            return None
+        images = self.take(kept) * asarray_like(self.ends.values[kept], self.vectors)
+        coefficients, rows = self.remainder
+        if rows.shape[0]:
+            xp = namespace(rows)
+            some = xp.take(coefficients, asarray_like(kept, rows, dtype=xp.int64), axis=0)
+            images += xp.matrix_transpose(some @ rows)
+        return images
 
     @property
     def complete(self) -> bool:

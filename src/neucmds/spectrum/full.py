@@ -29,6 +29,7 @@ def full_spectrum(gram: Gram) -> Spectrum:
     # LAPACK's backward error: what ‖Bu − λu‖ is bounded by, at no further product.
     scale = float(xp.max(xp.abs(values))) if gram.n > 1 else 0.0
     bound = scale * gram.n * float(xp.finfo(values.dtype).eps)
+    nothing = xp.zeros((gram.n - 1, 0), dtype=xp.float64, device=gram.device)
     return Spectrum(
         values=values,
         vectors=vectors,
@@ -40,6 +41,7 @@ def full_spectrum(gram: Gram) -> Spectrum:
         n_products=gram.n,
         solver="full",
         precision=eps(gram.dtype, xp),
+        remainder=(nothing, xp.zeros((0, gram.n), dtype=xp.float64, device=gram.device)),
     )
 
 

@@ -134,25 +134,24 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
     if search.tol < 10 * basis.precision:
         return None
     gram, ritz, (top, bottom) = search.gram, check.ritz, split_of(check.kept)
+    # Ritz values lie within the spectrum, so a sign is in doubt only within the noise of zero.
+    noise = basis.precision * float(np.max(np.abs(ritz.values)))
     kept = outermost(ritz.values.size, top, bottom)
     values, rows = ritz.values[kept], basis.vectors(ritz, kept)
     residuals = np.maximum(ritz.residuals[kept], sampled_residuals(gram, values, rows))
-    # A value within its error of zero may have the wrong sign, or be no eigenvalue at all.
-    if np.any(residuals > np.minimum(search.tol * check.scale, 0.1 * np.abs(values))):
+    if np.any(residuals > search.tol * check.scale) or np.any(np.abs(values) < 10 * noise):
         return None
-    above = below = np.arange(0)
+    more = above = below = np.arange(0)
     if search.spare:
-        noise = basis.precision * float(np.max(np.abs(ritz.values)))
         above, below = _further(search, check, (top, bottom), noise)
         more = np.r_[above, below]
         rows = gram.xp.concat([rows[:top, :], basis.vectors(ritz, more), rows[top:, :]], axis=0)
-        values = np.r_[values[:top], ritz.values[more], values[top:]]
-        estimates = np.hypot(ritz.residuals[more], noise)
-        residuals = np.r_[residuals[:top], estimates, residuals[top:]]
+    estimates = np.hypot(ritz.residuals[more], noise)
+    which = np.r_[kept[:top], more, kept[top:]]
     return Spectrum(
-        values=asarray_like(values, rows),
+        values=asarray_like(ritz.values[which], rows),
         vectors=rows.T,
-        residuals=asarray_like(residuals, rows),
+        residuals=asarray_like(np.r_[residuals[:top], estimates, residuals[top:]], rows),
         trace=gram.trace,
         frobenius_sq=gram.frobenius_sq,
         n_top=top + int(above.size),
@@ -160,6 +159,7 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
         n_products=basis.n_products,
         solver="krylov",
         precision=eps(gram.dtype, gram.xp),
+        remainder=basis.remainder(ritz, which),
     )
 
 

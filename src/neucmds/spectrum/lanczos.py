@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import Array, asarray_like, namespace, small_eigh
+from neucmds.arrays import Array, asarray_like, contiguous, namespace, small_eigh
 from neucmds.gram.rounded import Multiply
 from neucmds.spectrum.orthogonal import orthonormal_rows, project_out, random_rows
 
@@ -29,12 +29,16 @@ class Ritz:
     values : ndarray of shape (m,)
     coefficients : ndarray of shape (m, m)
         Column i holds the i-th Ritz vector in the basis.
+    remainder : ndarray of shape (m, b)
+        Row i holds B u − θ u of the i-th pair in the next block, by the recurrence; rounding in the
+        products comes on top.
     residuals : ndarray of shape (m,)
-        What the recurrence says ‖Bu − θu‖ is; rounding in the products comes on top.
+        The length of that.
     """
 
     values: Floats
     coefficients: Floats
+    remainder: Floats
     residuals: Floats
 
 
@@ -84,7 +88,7 @@ class KrylovBasis:
     def expand(self) -> None:
         """Multiply the next block, project it, and make what is left the block after it."""
         old, new = self.size, self.size + self.width
-        image = self.multiply(self.rows[old:new, :].T).T
+        image = contiguous(self.multiply(self.rows[old:new, :].T).T)
         self.n_products += self.width
         largest = _longest(image)
         # First the rows with couplings (the last two blocks; after a restart, all), then all. With
@@ -120,13 +124,19 @@ class KrylovBasis:
         projected = 0.5 * (self.projected[:m, :m] + self.projected[:m, :m].T)
         lam, vectors = small_eigh(projected, near=self.rows)
         lam, vectors = lam[::-1], vectors[:, ::-1]
-        last = vectors[m - self.coupling.shape[0] :, :]
-        return Ritz(lam, vectors, np.linalg.norm(self.coupling.T @ last, axis=0))
+        left = vectors[m - self.coupling.shape[0] :, :].T @ self.coupling
+        return Ritz(lam, vectors, left, np.linalg.norm(left, axis=1))
 
     def vectors(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> Array:
         """Ritz vectors as orthonormal rows."""
         coefficients = np.ascontiguousarray(ritz.coefficients[:, which].T)
         return asarray_like(coefficients, self.rows) @ self.rows[: self.size, :]
+
+    def remainder(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> tuple[Array, Array]:
+        """B u − θ u of Ritz pairs: coefficients, and the rows they are for."""
+        xp, b = namespace(self.rows), ritz.remainder.shape[1]
+        block = xp.asarray(self.rows[self.size : self.size + b, :], copy=True)
+        return asarray_like(np.ascontiguousarray(ritz.remainder[which]), self.rows), block
 
     def restart(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> None:
         """Thin the basis out to these Ritz vectors and the next block. Thick restart."""
@@ -135,8 +145,7 @@ class KrylovBasis:
         self.rows[:kept, :] = self.vectors(ritz, which)
         # The residual of every Ritz pair lies in the next block, so nothing is forgotten.
         self.projected[:kept, :kept] = np.diag(ritz.values[which])
-        last = ritz.coefficients[m - self.coupling.shape[0] :, which]
-        self.coupling = last.T @ self.coupling
+        self.coupling = ritz.remainder[which]
         self.local, self.size, self.width = 0, kept, 0
         self._append(block)
 
