@@ -63,6 +63,50 @@ def test_residuals_of_kept_pairs_are_true(with_spectrum, rule, single):
     assert np.all(left <= 10 * spectrum.residuals + 1e-12 * scale)
 
 
+@pytest.mark.parametrize("library", [np, array_api_strict])
+@pytest.mark.parametrize("spare", [True, False])
+def test_pairs_taken_as_found_meet_a_looser_tolerance(rule, library, spare):
+    D = noise(1500)
+    gram, keep = DenseGram(library.asarray(D)), rule("neuc", 20)
+    spectrum = krylov_spectrum(gram, keep, 20, tol=1e-5, spare=spare)
+    u, lam = np.asarray(spectrum.vectors), np.asarray(spectrum.values)
+    left = np.linalg.norm(DenseGram(D).matmat(u) - u * lam, axis=0)
+    kept = keep(spectrum.ends).kept
+    assert spectrum.remainder is not None  # there was no float64 step
+    assert spare or kept.size == lam.size
+    scale = np.abs(lam[kept]).max()
+    assert left[kept].max() <= 1e-5 * scale
+    # 256 of 1500 rows tell a length to about 5 %.
+    np.testing.assert_allclose(
+        np.asarray(spectrum.residuals)[kept], left[kept], rtol=0.3, atol=1e-8 * scale
+    )
+
+
+@pytest.mark.parametrize("solver", ["full", "krylov"])
+@pytest.mark.parametrize("library", [np, array_api_strict])
+def test_images_are_products_with_the_matrix(rule, solver, library):
+    D = noise(1200)
+    gram = DenseGram(library.asarray(D))
+    spectrum = solve(gram, rule("neuc", 20), 20, solver=solver, tol=1e-3)
+    some = np.array([0, 3, 2])
+    true = DenseGram(D).matmat(np.asarray(spectrum.vectors)[:, some])
+    images = np.asarray(spectrum.images(some))
+    scale = np.linalg.norm(true)
+    np.testing.assert_allclose(images, true, rtol=0, atol=3e-7 * scale)
+    known = np.asarray(spectrum.take(some)) * np.asarray(spectrum.values)[some]
+    if solver == "krylov":  # the remainder is what makes them so
+        assert np.linalg.norm(known - true) > 1e-5 * scale
+
+
+def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(with_spectrum, rule):
+    # Three pairs where five are asked for: float32 noise must not stand in for the others.
+    spectrum = krylov_spectrum(
+        DenseGram(with_spectrum([9.0, -5.0, 2.0], 1500)), rule("neuc", 5), 5, tol=1e-5
+    )
+    np.testing.assert_allclose(np.sort(spectrum.values)[[0, -2, -1]], [-5.0, 2.0, 9.0], atol=1e-6)
+    assert spectrum.values.shape == (3,)
+
+
 def test_subspace_is_that_of_lapack(with_spectrum, rule):
     gram, keep = DenseGram(with_spectrum(decaying(), N)), rule("neuc", 12)
     found, full = krylov_spectrum(gram, keep, 12), full_spectrum(gram)
