@@ -2,7 +2,8 @@
 
     python benchmarks/refined_at_scale.py    writes benchmarks/records/refined_at_scale.json
 
-The bar is 2: `refined` in at most twice the time of `neuc+`.
+Both as they are called by default; the bar is 2: `refined` in at most twice the time of `neuc+`.
+The time of `neuc+` with tol=1e-6, which needs no float64 step, stands beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from neucmds import neuc_mds
 from neucmds.datasets import synthetic
 
 RECORD = Path(__file__).parent / "records" / "refined_at_scale.json"
-N, K, REPEATS = 8000, 100, 3
+N, K, REPEATS = 8000, 100, 5
+FITS = {
+    "neuc+": ("neuc+", {}),
+    "neuc+, tol=1e-6": ("neuc+", {"tol": 1e-6}),
+    "refined": ("refined", {}),
+}
 FAMILIES = {
     "Euclidean-ball": synthetic.euclidean_ball,
     "Random-simplex": synthetic.random_simplex,
@@ -36,16 +42,16 @@ def main() -> None:
     record = {"n": N, "k": K, "threads": os.environ["OPENBLAS_NUM_THREADS"], "families": {}}
     for name, make in FAMILIES.items():
         D = make(N, random_state=0)
-        times: dict[str, list[float]] = {"neuc+": [], "refined": []}
+        times: dict[str, list[float]] = {name: [] for name in FITS}
         stress = {}
         for repeat in range(REPEATS + 1):
-            for method in times:
+            for fit, (method, options) in FITS.items():
                 started = time.perf_counter()
-                found = neuc_mds(D, K, method, squared=True, tol=1e-6, random_state=0)
+                found = neuc_mds(D, K, method, squared=True, random_state=0, **options)
                 if repeat:
-                    times[method].append(time.perf_counter() - started)
-                stress[method] = found.normalized_stress
-        medians = {method: statistics.median(values) for method, values in times.items()}
+                    times[fit].append(time.perf_counter() - started)
+                stress[fit] = found.normalized_stress
+        medians = {fit: statistics.median(values) for fit, values in times.items()}
         record["families"][name] = {
             "seconds": medians,
             "ratio": medians["refined"] / medians["neuc+"],
