@@ -131,6 +131,7 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
 
     A float64 step takes as long as nine expansions of the basis (n = 8000, k = 100).
     """
+    # Errors that are no noise (of features in float32, say) move values by as much as residuals.
     if search.tol < 10 * basis.precision:
         return None
     gram, ritz, (top, bottom) = search.gram, check.ritz, split_of(check.kept)

@@ -75,10 +75,15 @@ def _whitening(inner: Floats) -> tuple[Floats, Floats]:
     factor : ndarray of shape (b, r)
         ``rows = factor @ mix @ rows``.
     """
+    try:
+        lower = np.asarray(np.linalg.cholesky(inner))
+        mix = np.asarray(np.linalg.inv(lower))
+        # ‖L⁻¹‖²_F is no less than the inverse of the smallest eigenvalue.
+        if _WELL_CONDITIONED * np.sum(mix**2) < 1:
+            return mix, lower
+    except np.linalg.LinAlgError:
+        pass  # not positive definite to rounding
     lam, vectors = np.linalg.eigh(inner)
-    if lam.size and lam[0] > _WELL_CONDITIONED:
-        lower = np.linalg.cholesky(inner)
-        return np.asarray(np.linalg.inv(lower)), np.asarray(lower)
     strong = lam > _INDEPENDENT
     root, vectors = np.sqrt(lam[strong]), vectors[:, strong]
     return (vectors / root).T, vectors * root
