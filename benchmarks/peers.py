@@ -234,7 +234,7 @@ def table(record: dict[str, Any]) -> list[str]:
         error = row.get("largest_relative_error")
         cells = [
             row["family"],
-            row["system"] + (" †" if row["clipped"] else ""),
+            row["system"] + (" †" if row.get("clipped") else ""),
             f"{row['seconds']:.3g}",
             f"{row.get('times_neucmds', float('nan')):.2g}",
             f"{row['peak_over_D']:.2f} D",

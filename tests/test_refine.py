@@ -8,12 +8,23 @@ import pytest
 
 from neucmds import neuc_mds
 from neucmds.datasets import synthetic
+from neucmds.descent import _dot, _turned
 from neucmds.gram import DenseGram
 from neucmds.gram.base import Gram
 from neucmds.refine import _FreeCoordinates, canonical, refine
 from neucmds.threads import team
 
 SIGNS = np.array([1.0, 1.0, -1.0, 1.0, -1.0])
+
+
+class Counting(DenseGram):
+    """Counts its products."""
+
+    products = 0
+
+    def matmat(self, block):
+        self.products += 1
+        return super().matmat(block)
 
 
 def coordinates(n, seed=0):
@@ -65,12 +76,52 @@ def test_the_quadratic_form_of_a_triangle_is_that_of_the_whole(library):
 
 
 def test_known_images_change_nothing_but_a_product():
-    gram = DenseGram(synthetic.euclidean_ball(400, random_state=0))
+    gram = Counting(synthetic.euclidean_ball(400, random_state=0))
     x = coordinates(400)
+    images = gram.matmat(x)
     plain = refine(gram, x, SIGNS, max_iter=5)
-    helped = refine(gram, x, SIGNS, max_iter=5, images=gram.matmat(x))
+    gram.products, once = 0, gram.products - 1
+    helped = refine(gram, x, SIGNS, max_iter=5, images=images)
+    assert gram.products == once - 1
     np.testing.assert_allclose(helped.history, plain.history, rtol=1e-10)
     np.testing.assert_allclose(np.abs(helped.weights), np.abs(plain.weights), rtol=1e-8)
+
+
+@pytest.mark.parametrize("n", [700, 1000])
+def test_an_exact_form_is_reached_from_images_in_single_precision(n):
+    # At STRESS 0 what float32 makes of B X would decide every step.
+    x = coordinates(n)
+    form = (x * SIGNS) @ x.T
+    D = np.diag(form)[:, None] + np.diag(form)[None, :] - 2 * form
+    np.fill_diagonal(D, 0.0)
+    found = neuc_mds((D + D.T) / 2, SIGNS.size, squared=True, solver="krylov")
+    assert found.signature == (3, 2)
+    assert found.normalized_stress < 1e-14
+
+
+def test_no_coordinate_is_canonical_too():
+    turned, weights = canonical(np.zeros((7, 0)), np.zeros(0))
+    assert turned.shape == (7, 0)
+    assert weights.shape == (0,)
+
+
+def test_a_line_in_a_team_is_the_same_line():
+    n = 30_000
+    gram = DenseGram(np.zeros((1, 1)))
+    gram.n, gram.moments = n, type("M", (), {"diagonal": np.ones(n), "frobenius_sq": 1e12})()
+    x, way = coordinates(n), coordinates(n, 1)
+
+    def everything():
+        here = _FreeCoordinates.at(gram, x, 2.0 * x, SIGNS, lambda block: 2.0 * block)
+        moved = here.minimize_along(np.sign(_dot(way, here.gradient())) * -way)
+        turned = _turned(way.copy(), 0.3, x)
+        return moved.x, moved.bx, moved.value, _dot(x, way), turned
+
+    whole = everything()
+    with team():
+        parts = everything()
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(one).max())
 
 
 @pytest.mark.parametrize("smallest", [1.0, 1e-5])

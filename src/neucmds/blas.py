@@ -120,7 +120,7 @@ def _by_panels(
     matrix: npt.NDArray[Any], columns: npt.NDArray[Any], scale: float
 ) -> npt.NDArray[np.float64]:
     count = columns.shape[1]
-    width = -(-count // (4 * -(-count // _MOST))) * 4  # equal groups, of whole quarters of a vector
+    width = -(-count // (4 * -(-count // _MOST))) * 4  # equal groups of a multiple of four
     groups = [slice(start, start + width) for start in range(0, count, width)]
     parts = [np.ascontiguousarray(columns[:, group], dtype=matrix.dtype) for group in groups]
     product = np.empty(columns.shape)

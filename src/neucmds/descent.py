@@ -45,7 +45,10 @@ class Objective(Protocol):
         """Solve with a positive definite stand-in for the Hessian; the result is centered."""
 
     def minimize_along(self, direction: Array) -> Self | None:
-        """Return the objective at the lowest point of the line; None when there is no way down."""
+        """Return the objective at the lowest point of the line; None when there is no way down.
+
+        The direction is not to be kept: it is turned in place.
+        """
 
 
 State = TypeVar("State", bound=Objective)

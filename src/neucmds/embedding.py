@@ -48,7 +48,7 @@ class Embedding:
     placement : Placement or None
         The rule behind `transform`.
     residuals : array of shape (k',)
-        ``‖B u − λ u‖`` of the kept eigenpairs.
+        ``‖B u − λ u‖`` of the kept eigenpairs, or an estimate of it from some rows of B.
     converged : bool
     solver : str
     history : tuple of floats

@@ -91,7 +91,8 @@ def neuc_mds(
     solver : {"auto", "full", "krylov"}, default="auto"
         How the eigenpairs are computed; "auto" chooses by size.
     tol : float, default=1e-7
-        Relative residual that the kept eigenpairs must reach (iterative solver).
+        Relative residual that the kept eigenpairs must reach (iterative solver). From 1e-6 up no
+        product in double precision is needed, which takes up to a third less time.
     random_state : int, RandomState or None
         Seed of the iterative solver's start.
     copy : bool, default=True

@@ -82,7 +82,7 @@ def refine(
     signs : ndarray of shape (k,)
         ±1.0 each; the number of each sign does not change.
     images : array of shape (n, k), optional
-        B @ coordinates where that is known already: it saves a product.
+        B @ coordinates where that is known, as exactly as `gram` multiplies: it saves a product.
     max_iter : int, default=100
     tol : float, default=2e-3
         Stop when three iterations together gain less than this share of the STRESS.
@@ -291,7 +291,7 @@ def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
     xp = namespace(x)
     inner = to_numpy(xp.matrix_transpose(x) @ x)
     sizes = np.linalg.eigvalsh(inner)
-    if sizes[0] > _WELL_CONDITIONED * sizes[-1]:
+    if sizes.size and sizes[0] > _WELL_CONDITIONED * sizes[-1]:
         # X = QR with R from XᵀX = RᵀR: a tenth of the time of a Householder QR (n = 8000, k = 100).
         r = np.linalg.cholesky(inner).T
         basis, back = x, np.linalg.inv(r)

@@ -13,7 +13,7 @@ from neucmds.descent import Callback
 from neucmds.errors import InputError
 from neucmds.exact import MOST_DENSE, exact_selection, exact_weights
 from neucmds.gram import Gram
-from neucmds.refine import Refined, refine
+from neucmds.refine import SMALL, Refined, refine
 from neucmds.selection import Components, Selection, neuc, neuc_plus
 from neucmds.spectrum import Spectrum
 from neucmds.stress import stress_terms
@@ -138,13 +138,19 @@ def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Component
     weights = exact_weights(spectrum, diagonal, chosen.kept).core
     floor = 1e-3 * float(np.median(np.abs(weights))) if weights.size else 0.0
     lengths = np.sqrt(np.maximum(signs * weights, floor))
-    u, images = spectrum.take(chosen.kept), spectrum.images(chosen.kept)
+    u, images = spectrum.take(chosen.kept), _images(spectrum, chosen.kept)
     scale = asarray_like(lengths, u)[None, :]
     return Start(u * scale, signs, None if images is None else images * scale)
 
 
+def _images(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array | None:
+    """B u as exactly as the descent will multiply: in double precision up to some size."""
+    exact = spectrum.complete or int(spectrum.vectors.shape[0]) > SMALL
+    return spectrum.images(kept) if exact else None
+
+
 def _closed_form_start(spectrum: Spectrum, selection: Selection) -> Start:
     weights, rotation = diagonalize(selection.core)
-    u, images = spectrum.take(selection.kept), spectrum.images(selection.kept)
+    u, images = spectrum.take(selection.kept), _images(spectrum, selection.kept)
     turn = asarray_like(rotation * np.sqrt(np.abs(weights)), u)
     return Start(u @ turn, np.sign(weights), None if images is None else images @ turn)

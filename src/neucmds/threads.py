@@ -5,6 +5,7 @@ Shares are cut without regard to how many threads there are, so no digit depends
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -49,12 +50,16 @@ class _Team:
 
         others = min(self.size, len(todo)) - 1
         helping = [self.helpers.submit(help_out) for _ in range(others)]
-        help_out()
-        for helper in helping:
-            helper.result()
-        if failures:
-            # Parts are taken in order, so this is the one that a single thread would have met.
-            raise failures[min(failures)]
+        try:
+            help_out()
+            for helper in helping:
+                helper.result()
+            if failures:
+                # Parts are taken in order: this is the one that a single thread would have met.
+                raise failures[min(failures)]
+        finally:
+            todo.clear()
+            failures.clear()
         return [results[i] for i in range(len(results))]
 
 
@@ -70,13 +75,14 @@ def team() -> Iterator[None]:
     if at_work():
         yield
         return
-    own = _Team(_n_threads())
-    with own.helpers, blas_libraries().limit(limits=1):
-        token = _open_team.set(own)
-        try:
-            yield
-        finally:
-            _open_team.reset(token)
+    with _one_blas_thread() as allowed:
+        own = _Team(allowed)
+        with own.helpers:
+            token = _open_team.set(own)
+            try:
+                yield
+            finally:
+                _open_team.reset(token)
 
 
 def at_work() -> bool:
@@ -86,12 +92,10 @@ def at_work() -> bool:
 
 def spread(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
     """Do a piece of work on every part, in the open team or else in one of its own; in order."""
-    here = _open_team.get()
-    if here is not None:
+    with team():
+        here = _open_team.get()
+        assert here is not None
         return here.spread(work, parts)
-    own = _Team(_n_threads())
-    with own.helpers:
-        return own.spread(work, parts)
 
 
 def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Result]:
@@ -108,5 +112,40 @@ def blas_libraries() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-def _n_threads() -> int:
-    return max((int(library["num_threads"]) for library in blas_libraries().info()), default=1)
+class _BlasLimit:
+    """The limit on the threads of BLAS, which all teams of a process share: it is process-wide."""
+
+    lock = threading.Lock()
+    teams = 0
+    allowed = 1
+    limiter: Any = None
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[int]:
+    """Keep BLAS to one thread while any team is at work; yield how many it is allowed."""
+    # Were every team to restore what it found, two that overlap would leave BLAS at one for good.
+    with _BlasLimit.lock:
+        if _BlasLimit.teams == 0:
+            blas = blas_libraries()
+            _BlasLimit.allowed = max((int(one["num_threads"]) for one in blas.info()), default=1)
+            _BlasLimit.limiter = blas.limit(limits=1)
+        _BlasLimit.teams += 1
+        allowed = _BlasLimit.allowed
+    try:
+        yield allowed
+    finally:
+        with _BlasLimit.lock:
+            _BlasLimit.teams -= 1
+            if _BlasLimit.teams == 0:
+                _free_for_all_threads()
+                _BlasLimit.limiter.restore_original_limits()
+                _free_for_all_threads()
+
+
+def _free_for_all_threads() -> None:
+    """Let any thread set the limit: threadpoolctl 3.8 heeds only the first that did."""
+    for library in blas_libraries().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)

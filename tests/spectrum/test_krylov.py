@@ -12,6 +12,7 @@ from neucmds.errors import InputError
 from neucmds.gram import DenseGram
 from neucmds.selection import METHODS, Components
 from neucmds.spectrum import Ends, full_spectrum, krylov_spectrum, solve
+from neucmds.spectrum.refinement import sampled_residuals
 
 N = 480
 
@@ -80,6 +81,34 @@ def test_pairs_taken_as_found_meet_a_looser_tolerance(rule, library, spare):
     np.testing.assert_allclose(
         np.asarray(spectrum.residuals)[kept], left[kept], rtol=0.3, atol=1e-8 * scale
     )
+
+
+def test_a_residual_in_one_row_is_seen_by_the_sample():
+    # One object far from all others: its row holds nearly all of B, and of the rounding.
+    D = noise(1500)
+    D[700, :] = D[:, 700] = 1e4
+    D[700, 700] = 0.0
+    gram = DenseGram(D)
+    u = np.zeros((1, 1500))
+    u[0, 3], u[0, 1200] = 1.0, -1.0
+    left = gram.matmat(u.T)[:, 0]
+    left[700] = 0.0
+    assert sampled_residuals(gram, np.zeros(1), u)[0] == pytest.approx(
+        np.linalg.norm(left), rel=0.3
+    )
+    u[0, 3], u[0, 700] = 0.0, 1.0
+    true = np.linalg.norm(gram.matmat(u.T))
+    assert sampled_residuals(gram, np.zeros(1), u)[0] == pytest.approx(true, rel=0.3)
+
+
+@pytest.mark.parametrize("n", [5, 32, 33, 200])
+def test_a_sample_of_all_rows_is_exact(n):
+    gram = DenseGram(noise(n))
+    u = np.random.default_rng(1).standard_normal((2, n))
+    u -= u.mean(axis=1, keepdims=True)
+    lam = np.array([0.7, -2.0])
+    true = np.linalg.norm(gram.matmat(u.T) - u.T * lam, axis=0)
+    np.testing.assert_allclose(sampled_residuals(gram, lam, u), true, rtol=1e-12)
 
 
 @pytest.mark.parametrize("solver", ["full", "krylov"])

@@ -29,7 +29,7 @@ from neucmds.cli.outputs import Outputs, coordinate_rows, default_folder
 from neucmds.cli.tables import count, facts_table, percent, significant
 from neucmds.embedding import Embedding
 from neucmds.gram import DenseGram, Gram
-from neucmds.homes import blocked_home, lives_outside
+from neucmds.homes import blocked_home, lives_outside, memory_home
 from neucmds.inputs import as_dissimilarity, read_table
 from neucmds.metrics import Quality, evaluate
 from neucmds.pipeline import (
@@ -98,7 +98,7 @@ def embed(
     start = time.perf_counter()
     with steps() as progress:
         progress.now(f"reading {file}")
-        gram, names = _home(file, components, squared, symmetrize, max_memory, progress)
+        gram, names = _home(file, components, method, squared, symmetrize, max_memory, progress)
         n = gram.n
         wanted = Components.parse(parse_components(components, n), n)
         groups = None if labels is None else read_groups(labels, n, names)
@@ -136,6 +136,7 @@ def embed(
 def _home(
     file: str,
     components: str | None,
+    method: str,
     squared: bool,
     symmetrize: bool,
     max_memory: str | None,
@@ -156,7 +157,8 @@ def _home(
         if gram is not None:
             return gram, None
     data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
-    return DenseGram(data.values), data.labels
+    wanted = parse_components(components, data.n)
+    return memory_home(data, wanted, max_memory, keep_copy=method == "refined"), data.labels
 
 
 def _announce(progress: Steps, method: str, max_iter: int) -> None:

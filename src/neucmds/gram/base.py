@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from neucmds.arrays import Array, namespace, row_blocks, row_moments
 from neucmds.errors import InputError
 from neucmds.gram.rounded import Rounded, SingleGram
@@ -16,6 +19,7 @@ from neucmds.gram.rounded import Rounded, SingleGram
 __all__ = ["Gram", "Moments"]
 
 Result = TypeVar("Result")
+Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,10 @@ class Gram(ABC):
         wide = (xp.astype(part, block.dtype, copy=False) for _, part in self.walk())
         return xp.concat([part @ block for part in wide], axis=0)
 
+    def pick(self, indices: Indices) -> Array | None:
+        """Return some rows of D; None where that costs more than as many rows."""
+        return None
+
     def walk(self) -> Iterator[tuple[slice, Array]]:
         """Pass over D once: row slices and their rows, which last until the next but one."""
         for rows in self.row_slices():
@@ -109,7 +117,10 @@ class Gram(ABC):
         return list(row_blocks(self.n, self.n))
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
-        """Pass over D once and do a piece of work on every row slice and its rows."""
+        """Pass over D once and do a piece of work on every row slice and its rows.
+
+        It may be done on several slices at a time.
+        """
         return [work(rows, part) for rows, part in self.walk()]
 
     @cached_property

@@ -6,9 +6,18 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from neucmds.arrays import BLOCK_ELEMENTS, Array, device, is_numpy, namespace, on_cpu, row_blocks
+from neucmds.arrays import (
+    BLOCK_ELEMENTS,
+    Array,
+    asarray_like,
+    device,
+    is_numpy,
+    namespace,
+    on_cpu,
+    row_blocks,
+)
 from neucmds.blas import symmetric_times
-from neucmds.gram.base import Gram, Result
+from neucmds.gram.base import Gram, Indices, Result
 from neucmds.gram.rounded import Rounded, RoundedGram
 from neucmds.threads import spread
 
@@ -56,7 +65,12 @@ class DenseGram(Gram):
         """Do a piece of work on every row slice, on all threads where the library has none."""
         if not is_numpy(self.sq_dissimilarity):
             return super().on_each(work)
-        return spread(lambda rows: work(rows, self.rows(rows)), self.row_slices())
+        return spread(lambda rows: work(rows, self.rows(rows)), list(row_blocks(self.n, self.n)))
+
+    def pick(self, indices: Indices) -> Array:
+        """Return some rows of D."""
+        some = asarray_like(indices, self.sq_dissimilarity, dtype=self.xp.int64)
+        return self.xp.take(self.sq_dissimilarity, some, axis=0)
 
     def product(self, block: Array) -> Array:
         """D @ block in one matrix product; row by row if D must be widened for it."""
@@ -65,7 +79,7 @@ class DenseGram(Gram):
         return symmetric_times(self.sq_dissimilarity, block)
 
     def quadratic(self, coordinates: Array, signs: Array) -> float:
-        """⟨B, XAXᵀ⟩ from the upper triangle of D: half of a product."""
+        """⟨B, XAXᵀ⟩ from the upper triangle of D, symmetric to rounding: half a product."""
         xp, x = self.xp, coordinates
         if x.dtype != self.dtype or not on_cpu(x):
             return super().quadratic(x, signs)

@@ -19,7 +19,7 @@ from neucmds.arrays import (
     to_numpy,
 )
 from neucmds.errors import InputError
-from neucmds.gram.base import Gram, Moments
+from neucmds.gram.base import Gram, Indices, Moments
 from neucmds.gram.blocked import Progress
 from neucmds.gram.pairs import InnerMetric, PairMetric, Prepared, as_pair_metric
 from neucmds.gram.rounded import Rounded, SingleGram
@@ -117,6 +117,10 @@ class FeatureGram(Gram):
         computed = self.metric.squares(self.points[rows], self.points)
         computed[:, rows] = _hollow(computed[:, rows], xp)
         return computed
+
+    def pick(self, indices: Indices) -> Array:
+        """Compute some rows of D."""
+        return self.xp.concat([self.rows(slice(int(i), int(i) + 1)) for i in indices], axis=0)
 
     def row_slices(self) -> list[slice]:
         """Cut the objects so that a block of rows has as many entries as a tile."""

@@ -71,7 +71,7 @@ class Spectrum:
     vectors : array of shape (n, m)
         Orthonormal and centered: orthogonal to the constant vector.
     residuals : array of shape (m,)
-        ``‖B u − λ u‖`` of each pair.
+        ``‖B u − λ u‖`` of each pair, or an estimate of it from some rows of B.
     trace, frobenius_sq : float
         Of all of B.
     n_top, n_bottom : int
@@ -115,7 +115,10 @@ class Spectrum:
         return xp.take(self.vectors, asarray_like(kept, self.vectors, dtype=xp.int64), axis=1)
 
     def images(self, kept: npt.NDArray[np.intp]) -> Array | None:
-        """Return B u of some eigenvectors, one column each; None where no product was kept."""
+        """Return B u of some eigenvectors, one column each; None where no product was kept.
+
+        They are as exact as the solver's products were: to single precision, it may be.
+        """
         if self.remainder is None:
             return None
         images = self.take(kept) * asarray_like(self.ends.values[kept], self.vectors)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.arrays import Array, asarray_like, eps
+from neucmds.arrays import Array, asarray_like, eps, keep_freed_memory, on_cpu
 from neucmds.gram import Gram
 from neucmds.gram.rounded import Multiply
 from neucmds.spectrum.base import Spectrum
@@ -74,6 +74,8 @@ def krylov_spectrum(
     """
     if gram.frobenius_sq == 0.0:
         return _empty(gram)
+    if on_cpu(gram.moments.row_means):
+        keep_freed_memory()
     sizes = Sizes.of(gram, n_wanted)
     if sizes.capacity < 2 * n_wanted + 5 * sizes.block:
         return full_spectrum(gram)
@@ -119,7 +121,7 @@ def _operators(
 
 
 def _generator(random_state: Any) -> np.random.Generator:
-    """Make a Generator of whatever scikit-learn takes for a seed; it draws normals faster."""
+    """Make a Generator of whatever scikit-learn takes for a seed; it draws faster."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     seed = check_random_state(0 if random_state is None else random_state)
@@ -139,8 +141,12 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
     noise = basis.precision * float(np.max(np.abs(ritz.values)))
     kept = outermost(ritz.values.size, top, bottom)
     values, rows = ritz.values[kept], basis.vectors(ritz, kept)
-    residuals = np.maximum(ritz.residuals[kept], sampled_residuals(gram, values, rows))
-    if np.any(residuals > search.tol * check.scale) or np.any(np.abs(values) < 10 * noise):
+    sampled = sampled_residuals(gram, values, rows)
+    if sampled is None:
+        return None
+    residuals = np.maximum(ritz.residuals[kept], sampled)
+    doubtful = np.abs(values) <= max(10 * noise, null_level(gram, values))
+    if np.any(doubtful) or np.any(residuals > search.tol * check.scale):
         return None
     more = above = below = np.arange(0)
     if search.spare:

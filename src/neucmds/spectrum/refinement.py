@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import Array, asarray_like, eps, namespace, to_numpy
+from neucmds.arrays import Array, asarray_like, eps, namespace, row_blocks, to_numpy
 from neucmds.gram import Gram
 from neucmds.spectrum.orthogonal import orthonormal_rows, project_out
 
@@ -19,8 +19,9 @@ Floats = npt.NDArray[np.float64]
 # The first step takes most of the float32 noise out of a pair (2e-7 became 1e-8 or less on all of
 # four families, n = 3000), the next ones little; what three do not mend needs float64 products.
 _STEPS = 3
-# Rows of D that stand for all when residuals are sampled, and of them neighbours read together.
-_SAMPLE, _NEIGHBOURS = 256, 32
+# Rows that stand for all when residuals are sampled, and how many of the largest stand for
+# themselves: rounding is where the entries are.
+_SAMPLE, _LARGEST = 256, 32
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,10 @@ def refined(gram: Gram, rows: Array, n_top: int, tolerance: float) -> tuple[Pair
     return pairs, n_products, noise
 
 
-def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats:
+def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
     """Estimate ‖Bu − λu‖ in float64 from a few rows of B: 256 tell it to 5 % where it is noise.
+
+    None where a few rows of D cannot be had cheaply.
 
     Parameters
     ----------
@@ -90,16 +93,24 @@ def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats:
         Pairs, their vectors centered and one a row.
     """
     xp, columns = gram.xp, rows.T
+    by_size = np.argsort(np.abs(to_numpy(gram.diagonal())), kind="stable")
+    largest, others = by_size[-_LARGEST:], np.sort(by_size[:-_LARGEST])
+    spaced = np.linspace(0, max(0, others.size - 1), min(_SAMPLE, others.size)).astype(np.intp)
     # D is symmetric: the mean of D u is that of its row means with u, and B = −½CDC.
     means = gram.moments.row_means @ columns
-    parts = []
-    for start in np.linspace(0, max(0, gram.n - _NEIGHBOURS), _SAMPLE // _NEIGHBOURS).astype(int):
-        some = slice(int(start), min(int(start) + _NEIGHBOURS, gram.n))
-        image = -0.5 * (xp.astype(gram.rows(some), xp.float64, copy=False) @ columns - means)
-        parts.append(image - columns[some, :] * asarray_like(values, rows))
-    left = xp.concat(parts, axis=0)
-    share = math.sqrt(gram.n / int(left.shape[0]))
-    return share * to_numpy(xp.linalg.vector_norm(left, axis=0))
+    lam = asarray_like(values, rows)
+    total = np.zeros(values.size)
+    for chosen, stand_for in ((largest, largest.size), (others[spaced], others.size)):
+        for part in row_blocks(chosen.size, gram.n):
+            some = chosen[part]
+            picked = gram.pick(some)
+            if picked is None:
+                return None
+            own = xp.take(columns, asarray_like(some, columns, dtype=xp.int64), axis=0)
+            left = -0.5 * (xp.astype(picked, xp.float64, copy=False) @ columns - means) - own * lam
+            squares = to_numpy(xp.sum(left * left, axis=0))
+            total += squares * (stand_for / chosen.size)
+    return np.asarray(np.sqrt(total))
 
 
 def _undecided(pairs: Pairs, gram: Gram) -> npt.NDArray[np.bool_]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from neucmds.arrays import keep_freed_memory
 from neucmds.errors import InputError
 from neucmds.gram import Gram
 from neucmds.spectrum.base import Spectrum
@@ -63,7 +62,6 @@ def solve(
     if solver not in SOLVERS:
         raise InputError(f"solver={solver!r} is not known; choose one of {', '.join(SOLVERS)}.")
     check_tolerance(tol)
-    keep_freed_memory()
     if solver == "full" or (solver == "auto" and prefers_full(gram.n, n_wanted)):
         return full_spectrum(gram)
     return krylov_spectrum(
