@@ -38,7 +38,8 @@ __all__ = [
 
 ALL_METHODS = (*METHODS, "exact", "refined")
 # Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
-# placed later (benchmarks/records/placement.json), at two to three times the time of "neuc+".
+# placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
+# time of "neuc+" (benchmarks/records/refined_at_scale.json).
 DEFAULT_METHOD = "refined"
 
 

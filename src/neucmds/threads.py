@@ -92,6 +92,9 @@ def at_work() -> bool:
 
 def spread(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
     """Do a piece of work on every part, in the open team or else in one of its own; in order."""
+    parts = list(parts)
+    if len(parts) == 1:
+        return [work(parts[0])]
     with team():
         here = _open_team.get()
         assert here is not None
