@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from neucmds import neuc_mds
 from neucmds.errors import InputError
 from neucmds.gram import DenseGram
 from neucmds.selection import METHODS, Components
@@ -125,6 +126,17 @@ def test_images_are_products_with_the_matrix(rule, solver, library):
     known = np.asarray(spectrum.take(some)) * np.asarray(spectrum.values)[some]
     if solver == "krylov":  # the remainder is what makes them so
         assert np.linalg.norm(known - true) > 1e-5 * scale
+
+
+def test_little_that_is_dropped_is_measured_in_float64():
+    # An outlier holds all but 1e-12 of B: a loose tolerance must not make that little wrong.
+    D = np.abs(noise(1100))
+    D[0, 1:] *= 1e4
+    D[1:, 0] = D[0, 1:]
+    found = neuc_mds(D, 2, "neuc", solver="krylov", tol=1e-3)
+    x = found.coordinates
+    d_hat = np.sum(found.signs * (x[:, None] - x[None]) ** 2, axis=-1)
+    assert found.stress == pytest.approx(np.sum((d_hat - D**2) ** 2), rel=0.05)
 
 
 def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(with_spectrum, rule):

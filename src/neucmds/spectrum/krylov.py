@@ -141,6 +141,10 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
     noise = basis.precision * float(np.max(np.abs(ritz.values)))
     kept = outermost(ritz.values.size, top, bottom)
     values, rows = ritz.values[kept], basis.vectors(ritz, kept)
+    # What is dropped is ‖B‖² less the kept squares: of little, single precision leaves no digit.
+    dropped = gram.frobenius_sq - float(values @ values)
+    if basis.precision > 1e-12 and dropped < 1e-6 * gram.frobenius_sq:
+        return None
     sampled = sampled_residuals(gram, values, rows)
     if sampled is None:
         return None
