@@ -27,9 +27,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from neucmds import __version__, neuc_mds
-from neucmds.gram.dask import DaskGram
-from neucmds.inputs.lazy import lazy_dissimilarity
-from neucmds.pipeline import embed_gram
+from neucmds._input.chunks import lazy_dissimilarity
+from neucmds._operator.cluster import DaskGram
+from neucmds.api import embed_gram
 
 K = 20
 RECORD = Path(__file__).parent / "records" / "cluster.json"

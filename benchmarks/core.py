@@ -19,10 +19,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 import numpy as np
 from sklearn.manifold import smacof
 
+from neucmds._operator import DenseGram
+from neucmds.api import ALL_METHODS, neuc_mds
 from neucmds.datasets import euclidean_ball, random_simplex
-from neucmds.gram import DenseGram
 from neucmds.metrics import evaluate
-from neucmds.pipeline import ALL_METHODS, neuc_mds
 
 RECORD = Path(__file__).parent / "records" / "core.json"
 N, K, REPEATS = 1000, 100, 7

@@ -23,10 +23,10 @@ import numpy as np
 import scipy
 
 from neucmds import LandmarkNeucMDS, __version__, neuc_mds
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._placement.rules import LeastSquaresPlacement
 from neucmds.datasets.synthetic import euclidean_ball, random_simplex
 from neucmds.errors import FewerComponentsWarning
-from neucmds.geometry import sq_dissimilarities
-from neucmds.placement import LeastSquaresPlacement
 
 DATA = {"random_simplex": random_simplex, "euclidean_ball": euclidean_ball}
 CASES = ((10, 0.25), (10, 0.10), (100, 0.25), (50, 0.10))

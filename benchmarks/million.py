@@ -22,8 +22,8 @@ import numpy as np
 import scipy
 
 from neucmds import LandmarkNeucMDS, __version__
-from neucmds.chunked import distances, fill_rows, thread_count
-from neucmds.geometry import sq_dissimilarities
+from neucmds._backend.chunked import distances, fill_rows, thread_count
+from neucmds._methods.geometry import sq_dissimilarities
 
 RECORD = Path(__file__).parent / "records" / "million.json"
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from measure import RECORDS, SEED, forget_peak, machine, peak, versions, write_record
 from neucmds import neuc_mds
-from neucmds.gram import BlockedGram, FeatureGram
+from neucmds._operator import BlockedGram, FeatureGram
 
 
 def write_matrix(path: Path, n: int) -> None:

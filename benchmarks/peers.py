@@ -41,8 +41,9 @@ from measure import (
     versions,
     write_record,
 )
-from neucmds.selection import METHODS, Components
-from neucmds.spectrum.base import Ends
+from neucmds._input.components import Components
+from neucmds._methods.selection import METHODS
+from neucmds._spectrum.spectrum import Ends
 
 TOL = 1e-6
 Solver = Callable[[Any, int], np.ndarray]

@@ -17,7 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 import numpy as np
 
 from neucmds import datasets, neuc_mds
-from neucmds.geometry import sq_dissimilarities
+from neucmds._methods.geometry import sq_dissimilarities
 
 RECORD = Path(__file__).parent / "records" / "placement.json"
 METHODS = ("classical", "neuc", "neuc+", "exact", "refined")

@@ -27,9 +27,9 @@ from sklearn.manifold import smacof
 
 import neucmds
 from neucmds import corrections, datasets
-from neucmds.gram import DenseGram
+from neucmds._operator import DenseGram
+from neucmds.api import ALL_METHODS, embed_gram
 from neucmds.metrics import evaluate
-from neucmds.pipeline import ALL_METHODS, embed_gram
 
 RECORD = Path(__file__).parent / "records" / "quality.json"
 PAGE = Path(__file__).parents[1] / "docs" / "quality.md"

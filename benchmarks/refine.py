@@ -22,11 +22,11 @@ from scipy.optimize import minimize
 from sklearn.manifold import smacof
 
 from neucmds import datasets
-from neucmds.gram import DenseGram
-from neucmds.refine import _FreeCoordinates, refine
-from neucmds.selection import Components
-from neucmds.spectrum import full_spectrum
-from neucmds.starts import eigenvector_start
+from neucmds._input.components import Components
+from neucmds._methods.refined.objective import _FreeCoordinates, refine
+from neucmds._methods.refined.starts import eigenvector_start
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
 
 RECORD = Path(__file__).parent / "records" / "refine.json"
 Trace = list[tuple[int, float, float]]

@@ -8,9 +8,9 @@ import pytest
 from scipy.spatial.distance import squareform
 
 from neucmds import corrections
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
 from neucmds.datasets import bray_curtis_gamma
-from neucmds.gram import DenseGram
-from neucmds.spectrum import full_spectrum
 
 VEGAN = json.loads((Path(__file__).parent / "fixtures" / "vegan_wcmdscale.json").read_text())
 

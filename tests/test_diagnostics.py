@@ -5,10 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
 from neucmds.comparison import classical_turning_point, spaced_ks, stress_curves
 from neucmds.diagnostics import inspect_dissimilarity, triangle_violations
-from neucmds.gram import DenseGram
-from neucmds.spectrum import full_spectrum
 
 
 def random_matrix(n, seed=0):

@@ -100,7 +100,7 @@ def test_foreign_and_damaged_files_are_refused(D, tmp_path):
 
 
 def test_a_newer_format_is_refused(D, tmp_path, monkeypatch):
-    monkeypatch.setattr("neucmds.storage.FORMAT_VERSION", 99)
+    monkeypatch.setattr("neucmds.embedding.FORMAT_VERSION", 99)
     neuc_mds(D, 2).save(tmp_path / "new.npz")
     monkeypatch.undo()
     with pytest.raises(FileFormatError, match="update neucmds"):
@@ -200,6 +200,6 @@ def test_labels_of_a_frame_are_kept(D):
 
 
 def test_too_little_free_memory_is_told_before_the_work(D, monkeypatch):
-    monkeypatch.setattr("neucmds.homes.available_memory", lambda: 1000)
+    monkeypatch.setattr("neucmds._operator.choose.available_memory", lambda: 1000)
     with pytest.raises(InputError, match="are free; ask for fewer"):
         neuc_mds(D, 2)

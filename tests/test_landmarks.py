@@ -11,13 +11,13 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from neucmds import Embedding, InputError, LandmarkNeucMDS, neuc_mds
-from neucmds.chunked import thread_count
+from neucmds._backend.chunked import thread_count
+from neucmds._backend.progress import ProgressLine
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._placement.landmark_selection import landmark_count, maxmin, random_sample
+from neucmds._placement.rules import LeastSquaresPlacement, secular_minimum
+from neucmds._placement.triangulation import misfit
 from neucmds.datasets.synthetic import random_simplex
-from neucmds.geometry import sq_dissimilarities
-from neucmds.landmark_sets import landmark_count, maxmin, random_sample
-from neucmds.placement import LeastSquaresPlacement, secular_minimum
-from neucmds.progress import ProgressLine
-from neucmds.triangulation import misfit
 
 
 @parametrize_with_checks(

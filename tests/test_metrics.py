@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import gmean
 
 import neucmds.metrics
-from neucmds.arrays import row_blocks
-from neucmds.gram import DenseGram
+from neucmds._backend.arrays import row_blocks
+from neucmds._operator import DenseGram
 from neucmds.metrics import evaluate
 
 

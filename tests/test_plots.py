@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from neucmds import neuc_mds, plots
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
 from neucmds.comparison import spaced_ks, stress_curves
-from neucmds.gram import DenseGram
-from neucmds.spectrum import full_spectrum
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from neucmds import NeucMDS, neuc_mds
-from neucmds.gram import DenseGram
+from neucmds._operator import DenseGram
 
 DEVICE = "cuda"
 

@@ -25,8 +25,8 @@ import numpy as np
 import torch
 
 from neucmds import neuc_mds
-from neucmds.arrays import to_numpy
-from neucmds.gram import FeatureGram, pairs
+from neucmds._backend.arrays import to_numpy
+from neucmds._operator import FeatureGram, pairs
 
 METRICS = ("angular", "cosine", "euclidean", "rbf", "hyperbolic", "balls")
 

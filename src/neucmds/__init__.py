@@ -1,5 +1,6 @@
 """Dissimilarities in, coordinates with a signature out."""
 
+from neucmds.api import neuc_mds
 from neucmds.embedding import Embedding
 from neucmds.errors import (
     ConvergenceWarning,
@@ -8,9 +9,7 @@ from neucmds.errors import (
     NonEuclideanWarning,
     OverfitWarning,
 )
-from neucmds.estimators import NeucMDS
-from neucmds.landmarks import LandmarkNeucMDS
-from neucmds.pipeline import neuc_mds
+from neucmds.estimators import LandmarkNeucMDS, NeucMDS
 
 __version__ = "0.1.0"
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import to_numpy
+from neucmds._backend.arrays import to_numpy
+from neucmds._input.components import Components
+from neucmds._operator import Gram
+from neucmds._spectrum import Spectrum
+from neucmds.api import ALL_METHODS, embed_spectrum
 from neucmds.embedding import Embedding
-from neucmds.gram import Gram
 from neucmds.metrics import Quality, evaluate
-from neucmds.pipeline import ALL_METHODS, embed_spectrum
-from neucmds.selection import Components
-from neucmds.spectrum import Spectrum
 
 __all__ = [
     "CLOSED_FORMS",

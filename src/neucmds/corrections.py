@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.linalg import eigvals, eigvalsh
 from scipy.sparse.linalg import LinearOperator, eigs
 
-from neucmds.gram import DenseGram
+from neucmds._operator import DenseGram
 
 __all__ = ["Corrected", "cailliez", "lingoes"]
 

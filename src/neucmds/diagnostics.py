@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.arrays import row_blocks
-from neucmds.spectrum import Spectrum
+from neucmds._backend.arrays import row_blocks
+from neucmds._spectrum import Spectrum
 from neucmds.theory import suggest_k
 
 __all__ = ["Inspection", "Triangles", "inspect_dissimilarity", "triangle_violations"]

@@ -2,25 +2,74 @@
 
 from __future__ import annotations
 
+import math
 from os import PathLike
 from typing import Any, Literal
 
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import pairwise_distances
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from neucmds.arrays import Array, is_array, is_dask, is_numpy, to_numpy
-from neucmds.contract import SignedTransformer
+from neucmds._backend import chunked
+from neucmds._backend.arrays import Array, asarray_like, is_array, is_dask, is_numpy, to_numpy
+from neucmds._backend.progress import ProgressLine
+from neucmds._input import as_dissimilarity
+from neucmds._operator import Gram
+from neucmds._operator.choose import feature_home, lives_outside
+from neucmds._operator.feature_metrics import by_rows
+from neucmds._placement import landmark_selection
+from neucmds._placement.triangulation import PLACEMENTS, Recipe
+from neucmds.api import DEFAULT_METHOD, embed_landmarks, neuc_mds
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.gram import Gram
-from neucmds.gram.pairs import by_rows
-from neucmds.homes import feature_home, lives_outside
-from neucmds.pipeline import DEFAULT_METHOD, neuc_mds
 
-__all__ = ["NeucMDS"]
+__all__ = ["LandmarkNeucMDS", "NeucMDS"]
+
+# Objects that "maxmin" looks at, a landmark: each costs as many dissimilarities as placing it does.
+SPREAD_SAMPLE = 10
 
 
-class NeucMDS(SignedTransformer):
+class _SignedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer to coordinates with a signature, from features or dissimilarities."""
+
+    metric: Any
+    squared: bool
+    result_: Embedding
+
+    @property
+    def signature_(self) -> Array:
+        """The sign of each coordinate."""
+        return self.result_.signs
+
+    @property
+    def eigenvalues_(self) -> Array:
+        """Kept eigenvalues of B."""
+        return self.result_.eigenvalues
+
+    @property
+    def weights_(self) -> Array:
+        """Signed squared length of each coordinate."""
+        return self.result_.weights
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.result_.k
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.positive_only = self._precomputed and not self.squared
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class NeucMDS(_SignedTransformer):
     """Multidimensional scaling that keeps negative eigenvalues, as coordinates with a sign.
 
     Parameters
@@ -33,7 +82,7 @@ class NeucMDS(SignedTransformer):
     metric : str or callable, default="precomputed"
         "precomputed": X is the dissimilarity matrix, or a path or store that holds it. Otherwise X
         holds features, and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or
-        "rbf" (see `neucmds.gram.FeatureGram`), or one that `sklearn.metrics.pairwise_distances`
+        "rbf" (see `neucmds.operators`), or one that `sklearn.metrics.pairwise_distances`
         knows. A callable takes two rows of NumPy features, as there, but two blocks of rows of any
         other array library. Dissimilarities that do not fit in memory are never stored.
     metric_params : dict, optional
@@ -226,7 +275,7 @@ class NeucMDS(SignedTransformer):
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         if is_array(X) and not is_numpy(X):
-            # scikit-learn would move it to NumPy; `neucmds.inputs` checks it where it is.
+            # scikit-learn would move it to NumPy; `neucmds._input` checks it where it is.
             if reset:
                 self.n_features_in_ = X.shape[1] if X.ndim == 2 else 1
             return X
@@ -298,6 +347,344 @@ class NeucMDS(SignedTransformer):
             raise InputError(f"metric={self.metric!r} cannot be used here: {reason}") from problem
         # Some metrics answer in double precision whatever they are asked in.
         return distances.astype(X.dtype, copy=False)
+
+
+class LandmarkNeucMDS(_SignedTransformer):
+    """Embed landmarks, then place every object from its dissimilarities to them.
+
+    `fit` embeds the landmarks and learns, from landmarks held out, how to place others; `transform`
+    places objects, fitted ones and later arrivals alike, in chunks and in threads. The n×n matrix
+    never exists. Paper: Landmark MDS paragraph of sec:experiments.
+
+    Parameters
+    ----------
+    n_components : int or (int, int), default=2
+        Number of coordinates, or a pair (p, q) of positive and negative ones.
+    n_landmarks : int, float or None, default=None
+        Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more.
+    landmarks : {"random", "maxmin"} or sequence of int, default="random"
+        Drawn; spread out, each the farthest from those before it, among 10 objects drawn for each
+        landmark, or all of a D in memory; or named by their rows.
+    method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
+        How the landmarks are embedded.
+    placement : {"auto", "least_squares", "linear"}, default="auto"
+        "auto": least squares with a ridge and offsets chosen on landmarks held out; with "neuc" the
+        signature is chosen so too. "least_squares": without these. "linear": plain triangulation,
+        which divides by small eigenvalues.
+    metric : str or callable, default="precomputed"
+        "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
+        for the latter, `landmarks` must name the rows. Otherwise X holds features, and the metric
+        is one that scipy or `sklearn.metrics.pairwise_distances` knows, or a function.
+    metric_params : dict, optional
+        Further arguments of the metric.
+    squared : bool, default=False
+        Whether the dissimilarities are squared already (and may then be negative).
+    symmetrize : bool, default=False
+        Average the dissimilarities among landmarks and their transpose if they differ.
+    solver : {"auto", "full", "krylov"}, default="auto"
+        How the landmarks' eigenpairs are computed.
+    tol : float, default=1e-7
+        Relative residual that the kept eigenpairs must reach (iterative solver).
+    random_state : int, RandomState or None
+        Draws landmarks and folds.
+    n_jobs : int or None, default=None
+        Threads that place objects; None and -1 are all cores.
+    verbose : int, default=0
+        Show how far `transform` has come and how long it will still take.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (L,)
+        Rows of the landmarks.
+    result_ : Embedding
+        Of the landmarks; its `transform` places objects by their (m, L) dissimilarities to them.
+    recipe_ : Recipe or None
+        What was chosen on landmarks held out.
+    signature_ : ndarray of shape (k,)
+        ±1.0: the sign of each coordinate.
+    eigenvalues_, weights_ : ndarray
+        Of the landmarks.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when X has string column names.
+
+    See Also
+    --------
+    NeucMDS : All of D at once.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from neucmds import LandmarkNeucMDS
+    >>> X = load_digits().data
+    >>> est = LandmarkNeucMDS(n_components=5, n_landmarks=200, metric="cityblock", random_state=0)
+    >>> est.fit_transform(X).shape
+    (1797, 5)
+    """
+
+    def __init__(
+        self,
+        n_components: int | tuple[int, int] = 2,
+        n_landmarks: int | float | None = None,
+        *,
+        landmarks: Any = "random",
+        method: str = DEFAULT_METHOD,
+        placement: str = "auto",
+        metric: Any = "precomputed",
+        metric_params: dict[str, Any] | None = None,
+        squared: bool = False,
+        symmetrize: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-7,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.method = method
+        self.placement = placement
+        self.metric = metric
+        self.metric_params = metric_params
+        self.squared = squared
+        self.symmetrize = symmetrize
+        self.solver = solver
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> LandmarkNeucMDS:
+        """Choose and embed the landmarks, and learn how to place objects among them.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), (n, n) or (n, L), NumPy or dask
+            Features; or dissimilarities, all or those to the landmarks.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        if self.placement not in PLACEMENTS:
+            raise InputError(
+                f"placement={self.placement!r} is unknown; choose one of {', '.join(PLACEMENTS)}."
+            )
+        X = self._checked(X)
+        rng = check_random_state(self.random_state)
+        self.landmarks_ = self._choose(X, rng)
+        self._fitted_on_all = self._precomputed and X.shape[0] == X.shape[1]
+        self._features = None if self._precomputed else _taken(X, self.landmarks_)
+        if self._features is not None:
+            among = self._to_landmarks(self._features, self.landmarks_)
+        else:
+            columns = self.landmarks_ if self._fitted_on_all else slice(None)
+            among = self._finite(_taken(X, self.landmarks_, columns), self.landmarks_)
+        # The landmarks are few: double precision costs nothing and saves digits.
+        known = as_dissimilarity(
+            among.astype(np.float64), squared=self.squared, symmetrize=self.symmetrize
+        )
+        self.recipe_: Recipe | None
+        self.result_, self.recipe_ = embed_landmarks(
+            known.values,
+            self.n_components,
+            self.method,
+            self.placement,
+            rng=rng,
+            squared=self.squared,
+            solver=self.solver,
+            tol=self.tol,
+            random_state=rng,
+        )
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, out: str | PathLike[str] | None = None) -> Array:
+        """Fit, and place all objects.
+
+        Parameters
+        ----------
+        X : array
+            As for `fit`.
+        y : ignored
+        out : path, optional
+            As for `transform`.
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        return self.fit(X).transform(X, out=out)
+
+    def transform(self, X: Any, out: str | PathLike[str] | None = None) -> Array:
+        """Place objects.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features), (m, n) or (m, L), NumPy or dask
+            Features of the objects, or their dissimilarities to all fitted objects or to the
+            landmarks.
+        out : path, optional
+            Write the coordinates to this ``.npy`` file instead of memory; the memory map of it is
+            returned. Not for dask arrays, which have `dask.array.to_npy_stack` and others.
+
+        Returns
+        -------
+        array of shape (m, k)
+            A lazy dask array if X is one; of the library and on the device of X otherwise.
+        """
+        check_is_fitted(self)
+        given, X = X, self._checked(X, reset=False)
+        width = max(X.shape[1], self._n_landmarks)
+        if is_dask(X):
+            from neucmds._backend.dask_arrays import map_rows
+
+            if out is not None:
+                raise InputError("out= is for arrays in memory; store the dask array that returns.")
+            return map_rows(X, self._place, self.result_.k, width)
+        progress = ProgressLine("placed") if self.verbose else None
+        shape = (X.shape[0], self.result_.k)
+        with chunked.open_output(out, shape, X.dtype) as target:
+            chunked.fill_rows(
+                target,
+                lambda rows: self._place(X[rows], rows.start),
+                width,
+                chunked.thread_count(self.n_jobs),
+                progress,
+            )
+        if out is not None:
+            return np.load(out, mmap_mode="r")
+        return asarray_like(target, given) if _elsewhere(given) else target
+
+    @property
+    def _n_landmarks(self) -> int:
+        return int(self.landmarks_.size)
+
+    @property
+    def _k(self) -> int:
+        parts = np.atleast_1d(np.asarray(self.n_components))
+        return int(parts.sum()) if np.issubdtype(parts.dtype, np.integer) else 1
+
+    def _choose(self, X: Any, rng: np.random.RandomState) -> Any:
+        n, k = int(X.shape[0]), self._k
+        if not isinstance(self.landmarks, str):
+            ids = landmark_selection.named(self.landmarks, n, k)
+            if self._precomputed and X.shape[1] not in (n, ids.size):
+                raise InputError(
+                    f"X has {X.shape[1]} columns, but {ids.size} landmarks are named; pass one "
+                    f"column a landmark, or all {n}."
+                )
+            return ids
+        if self.landmarks not in ("random", "maxmin"):
+            raise InputError(
+                f"landmarks={self.landmarks!r} must be 'random', 'maxmin' or row numbers."
+            )
+        if self._precomputed and X.shape[0] != X.shape[1]:
+            raise InputError(
+                f"X is {X.shape[0]} × {X.shape[1]}, dissimilarities to landmarks only; pass the "
+                "landmarks' rows as landmarks=, or metric= if X holds features."
+            )
+        count = landmark_selection.landmark_count(self.n_landmarks, n, k)
+        if self.landmarks == "random":
+            return landmark_selection.random_sample(n, count, rng)
+        return self._spread(X, count, rng)
+
+    def _spread(self, X: Any, count: int, rng: np.random.RandomState) -> Any:
+        n, params = int(X.shape[0]), self.metric_params or {}
+        if self._precomputed and not is_dask(X):
+            return np.sort(landmark_selection.maxmin(n, count, lambda i: X[:, i], rng))
+        ids = landmark_selection.random_sample(n, min(n, SPREAD_SAMPLE * count), rng)
+        if self._precomputed:
+            among = _taken(X, ids, ids)
+            chosen = landmark_selection.maxmin(ids.size, count, lambda i: among[:, i], rng)
+        else:
+            sample = _taken(X, ids)
+
+            def to_one(i: int) -> Any:
+                return chunked.distances(sample, sample[i : i + 1], self.metric, params)[:, 0]
+
+            chosen = landmark_selection.maxmin(ids.size, count, to_one, rng)
+        return np.sort(ids[chosen])
+
+    def _place(self, X: Any, start: int = 0) -> Any:
+        """Coordinates of some rows of X; `start` is the number of the first, for messages."""
+        ids = np.arange(start, start + X.shape[0])
+        block = self._to_landmarks(X, ids)
+        if self._precomputed and not self.squared and block.size and float(np.min(block)) < 0:
+            raise InputError(
+                f"dissimilarities have a negative entry ({float(np.min(block)):.3g}), but the fit "
+                "was on unsquared ones (squared=False)."
+            )
+        if not self.squared:
+            # The block is ours unless it is a view of the user's rows.
+            block = np.square(block, out=None if self._precomputed else block)
+        placement = self.result_.placement
+        assert placement is not None
+        return placement.place(block).astype(X.dtype, copy=False)
+
+    def _to_landmarks(self, X: Any, ids: Any) -> Any:
+        """Dissimilarities (m, L) of rows of X to the landmarks, finite or refused by name."""
+        if self._features is not None:
+            block = chunked.distances(X, self._features, self.metric, self.metric_params or {})
+        else:
+            whole = self._fitted_on_all and X.shape[1] == self.n_features_in_
+            block = X[:, self.landmarks_] if whole else X
+        return self._finite(block, ids)
+
+    def _finite(self, block: Any, ids: Any) -> Any:
+        # One sum finds what is not finite; only then is it worth looking for.
+        if not math.isfinite(float(block.sum(dtype=np.float64))):
+            self._refuse_not_finite(block, ids)
+        return block
+
+    def _refuse_not_finite(self, block: Any, ids: Any) -> None:
+        bad = ~np.isfinite(block)
+        if not bad.any():
+            return
+        i, j = (int(at) for at in np.argwhere(bad)[0])
+        what = "the dissimilarities" if self._precomputed else f"metric={self.metric!r}"
+        verb = "hold" if self._precomputed else "gives"
+        count = int(bad.sum())
+        which = "1 pair," if count == 1 else f"{count} pairs, the first being"
+        raise InputError(
+            f"{what} {verb} {block[i, j]} for {which} object {int(ids[i])} and landmark "
+            f"{int(self.landmarks_[j])}; drop or repair these objects."
+        )
+
+    def _checked(self, X: Any, reset: bool = True) -> Any:
+        if _elsewhere(X):
+            # Landmarks are few and chunks are small: the work is the CPU's, the answer is not.
+            X = to_numpy(X)
+        if is_dask(X):
+            from neucmds._backend.dask_arrays import check_rows
+
+            X = check_rows(X)
+            if reset:
+                self.n_features_in_ = int(X.shape[1])
+            return X
+        if not reset and self._precomputed and getattr(X, "shape", ())[1:] == (self._n_landmarks,):
+            # Later arrivals need no dissimilarities but those to the landmarks.
+            return check_array(X, dtype=("float64", "float32"))
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=("float64", "float32"),
+            ensure_min_samples=2 if reset else 1,
+        )
+
+
+def _elsewhere(X: Any) -> bool:
+    """Tell whether an array belongs to another library than NumPy or dask."""
+    return is_array(X) and not is_numpy(X) and not is_dask(X)
+
+
+def _taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
+    """Rows and columns of X, in memory."""
+    if is_dask(X):
+        return np.asarray(X[rows][:, columns].compute())
+    return X[rows] if isinstance(columns, slice) else X[np.ix_(rows, columns)]
 
 
 def summary(embedding: Embedding) -> str:

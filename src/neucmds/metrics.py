@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import Array, asarray_like, namespace, to_numpy
-from neucmds.geometry import rounding_level, sq_dissimilarities
-from neucmds.gram import Gram
+from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._methods.geometry import rounding_level, sq_dissimilarities
+from neucmds._operator import Gram
 
 __all__ = ["Quality", "evaluate"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import to_numpy
+from neucmds._backend.arrays import to_numpy
 from neucmds.comparison import StressCurves
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from neucmds import Embedding, neuc_mds
-from neucmds.pipeline import ALL_METHODS
+from neucmds.api import ALL_METHODS
 
 from .conftest import squared_gaps
 

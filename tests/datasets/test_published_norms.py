@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from neucmds._input.components import Components
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
+from neucmds.api import embed_spectrum
 from neucmds.datasets import euclidean_ball, random_simplex
-from neucmds.gram import DenseGram
-from neucmds.pipeline import embed_spectrum
-from neucmds.selection import Components
-from neucmds.spectrum import full_spectrum
 
 # ‖D̂ − D‖_F of classical, lower, neuc and neuc+, and negative eigenvalues kept by the last two
 RECOMPUTED = [

@@ -23,7 +23,7 @@ def test_result_is_symmetric_hollow_and_repeats_with_its_seed(generate):
 @pytest.mark.parametrize("generate", [random_simplex, euclidean_ball, bray_curtis_gamma])
 def test_block_size_does_not_change_the_result(generate, monkeypatch):
     whole = generate(150, random_state=0)
-    from neucmds import arrays
+    from neucmds._backend import arrays
     from neucmds.datasets import synthetic
 
     monkeypatch.setattr(synthetic, "row_blocks", lambda n, m: arrays.row_blocks(n, m, 7 * m))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from neucmds._input.components import Components
+from neucmds._methods.selection import METHODS
+from neucmds._operator import DenseGram
+from neucmds._spectrum.full import full_spectrum
+from neucmds.api import embed_spectrum
 from neucmds.datasets import euclidean_ball
-from neucmds.gram import DenseGram
 from neucmds.metrics import evaluate
 from neucmds.paper.counting import count_as_published, is_metric
 from neucmds.paper.curves import stress_curve
 from neucmds.paper.paradox import steps_that_show_it
 from neucmds.paper.smacof import run_smacof
-from neucmds.pipeline import embed_spectrum
-from neucmds.selection import METHODS, Components
-from neucmds.spectrum.full import full_spectrum
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neucmds.selection import Components, classical, lower, neuc, neuc_plus
-from neucmds.spectrum import Ends
+from neucmds._input.components import Components
+from neucmds._methods.selection import classical, lower, neuc, neuc_plus
+from neucmds._spectrum import Ends
 
 # Small whole numbers make ties and exact zeros common; floats make everything else.
 whole = st.integers(-4, 4).map(float)

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neucmds import ConvergenceWarning, FewerComponentsWarning, neuc_mds
-from neucmds.exact import exact_weights
-from neucmds.gram import DenseGram
-from neucmds.refine import refine
-from neucmds.selection import METHODS, Components, Selection, neuc_plus
-from neucmds.spectrum import full_spectrum
-from neucmds.stress import stress_terms
+from neucmds._input.components import Components
+from neucmds._methods.exact import exact_weights
+from neucmds._methods.refined.objective import refine
+from neucmds._methods.selection import METHODS, Selection, neuc_plus
+from neucmds._methods.stress import stress_terms
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
 
 PUBLISHED = list(METHODS)
 
@@ -68,7 +69,7 @@ def test_no_other_core_on_the_support_has_less_stress(D, k, seed):
     gram = DenseGram(D)
     spectrum = full_spectrum(gram)
     kept = neuc_plus(spectrum.ends, Components(min(k, D.shape[0] - 1))).kept
-    from neucmds.exact import _best_core
+    from neucmds._methods.exact import _best_core
 
     core = _best_core(spectrum, gram.diagonal(), kept)
     best = sum(stress_terms(spectrum, gram.diagonal(), Selection(kept, core)))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 
+from neucmds._input import as_dissimilarity
+from neucmds._input.components import Components
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
+from neucmds.api import ALL_METHODS
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.options import File, Json, Number, Squared, Symmetrize, parse_components
 from neucmds.cli.tables import comparison_table
 from neucmds.comparison import compare_methods
 from neucmds.errors import InputError
-from neucmds.gram import DenseGram
-from neucmds.inputs import as_dissimilarity
-from neucmds.pipeline import ALL_METHODS
-from neucmds.selection import Components
-from neucmds.spectrum import full_spectrum
 
 __all__ = ["LEGEND", "compare"]
 

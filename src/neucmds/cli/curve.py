@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+from neucmds._input import as_dissimilarity
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.options import (
     File,
@@ -29,9 +32,6 @@ from neucmds.comparison import (
     stress_curves,
 )
 from neucmds.errors import InputError
-from neucmds.gram import DenseGram
-from neucmds.inputs import as_dissimilarity
-from neucmds.spectrum import full_spectrum
 
 __all__ = ["CURVE_FILES", "add_curve", "curve", "paradox"]
 

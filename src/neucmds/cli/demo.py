@@ -9,6 +9,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from neucmds._input import as_dissimilarity
+from neucmds._input.components import Components
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
+from neucmds.api import ALL_METHODS, DEFAULT_METHOD
 from neucmds.cli.compare import LEGEND
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.curve import CURVE_FILES, add_curve, paradox
@@ -23,11 +28,6 @@ from neucmds.comparison import (
     spaced_ks,
     stress_curves,
 )
-from neucmds.gram import DenseGram
-from neucmds.inputs import as_dissimilarity
-from neucmds.pipeline import ALL_METHODS, DEFAULT_METHOD
-from neucmds.selection import Components
-from neucmds.spectrum import full_spectrum
 
 __all__ = ["demo"]
 

@@ -9,6 +9,19 @@ from typing import Annotated, Any
 import typer
 
 import neucmds
+from neucmds._input import as_dissimilarity, read_table
+from neucmds._input.components import Components
+from neucmds._methods.refined.starts import RefineSettings
+from neucmds._operator import DenseGram, Gram
+from neucmds._operator.choose import blocked_home, lives_outside, memory_home
+from neucmds._spectrum import Spectrum
+from neucmds.api import (
+    ALL_METHODS,
+    DEFAULT_METHOD,
+    embed_spectrum,
+    solve_for,
+    warn_of_surprises,
+)
 from neucmds.cli.console import Steps, print_json, print_table, say, steps
 from neucmds.cli.groups import read_groups
 from neucmds.cli.options import (
@@ -28,20 +41,7 @@ from neucmds.cli.options import (
 from neucmds.cli.outputs import Outputs, coordinate_rows, default_folder
 from neucmds.cli.tables import count, facts_table, percent, significant
 from neucmds.embedding import Embedding
-from neucmds.gram import DenseGram, Gram
-from neucmds.homes import blocked_home, lives_outside, memory_home
-from neucmds.inputs import as_dissimilarity, read_table
 from neucmds.metrics import Quality, evaluate
-from neucmds.pipeline import (
-    ALL_METHODS,
-    DEFAULT_METHOD,
-    embed_spectrum,
-    solve_for,
-    warn_of_surprises,
-)
-from neucmds.selection import Components
-from neucmds.spectrum import Spectrum
-from neucmds.starts import RefineSettings
 
 __all__ = ["RESULT_FILES", "add_result", "embed"]
 

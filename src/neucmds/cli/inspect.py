@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from neucmds._input import as_dissimilarity
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.options import File, Json, Seed, Squared, Symmetrize
 from neucmds.cli.tables import count, facts_table, percent, significant
 from neucmds.diagnostics import Inspection, Triangles, inspect_dissimilarity
-from neucmds.gram import DenseGram
-from neucmds.inputs import as_dissimilarity
-from neucmds.spectrum import full_spectrum
 
 __all__ = ["inspect"]
 

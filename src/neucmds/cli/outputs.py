@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from neucmds.arrays import to_numpy
+from neucmds._backend.arrays import to_numpy
 from neucmds.cli.console import clean
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from neucmds.arrays import to_numpy
+from neucmds._backend.arrays import to_numpy
+from neucmds._input.readers.new_objects import read_new_objects
+from neucmds._methods.geometry import sq_dissimilarities
 from neucmds.cli.console import print_json, say, steps
 from neucmds.cli.options import Force, Json
 from neucmds.cli.outputs import check_file, coordinate_rows, write_csv, write_file
 from neucmds.cli.tables import percent
 from neucmds.embedding import Embedding
-from neucmds.geometry import sq_dissimilarities
-from neucmds.inputs.rectangle import read_new_objects
 from neucmds.plots import axis_names
 
 __all__ = ["project"]

@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds.arrays import row_blocks
+from neucmds._backend.arrays import row_blocks
 from neucmds.errors import InputError
 
 __all__ = ["add_noise", "entropic_affinities", "hop_distances", "missing_pixels"]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
-from neucmds.arrays import row_blocks
+from neucmds._backend.arrays import row_blocks
 from neucmds.datasets.perturb import hop_distances
 from neucmds.errors import InputError
 

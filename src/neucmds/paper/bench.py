@@ -11,18 +11,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from neucmds._input.components import Components
+from neucmds._methods.selection import METHODS
+from neucmds._operator import DenseGram
+from neucmds._spectrum import Spectrum
+from neucmds._spectrum.full import full_spectrum
+from neucmds.api import embed_spectrum
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.gram import DenseGram
 from neucmds.metrics import Quality, evaluate
 from neucmds.paper.counting import PublishedCounts, count_as_published
 from neucmds.paper.records import Skipped
 from neucmds.paper.smacof import Smacof, run_smacof
 from neucmds.paper.sources import SOURCES, Problem, Settings, Source
-from neucmds.pipeline import embed_spectrum
-from neucmds.selection import METHODS, Components
-from neucmds.spectrum import Spectrum
-from neucmds.spectrum.full import full_spectrum
 from neucmds.theory import random_spectrum
 
 __all__ = ["Bench", "Draw", "Progress"]

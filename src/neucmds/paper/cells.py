@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from neucmds._methods.selection import METHODS
+from neucmds.api import ALL_METHODS
 from neucmds.metrics import Quality
 from neucmds.paper.bench import Bench
 from neucmds.paper.published import PublishedTable
 from neucmds.paper.records import Cell, Skipped
-from neucmds.pipeline import ALL_METHODS
-from neucmds.selection import METHODS
 
 __all__ = [
     "ADDITIVE_ERROR",

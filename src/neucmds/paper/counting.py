@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.geometry import rounding_level
-from neucmds.selection import METHODS, Components
-from neucmds.spectrum import Ends
+from neucmds._input.components import Components
+from neucmds._methods.geometry import rounding_level
+from neucmds._methods.selection import METHODS
+from neucmds._spectrum import Ends
 
 __all__ = ["PublishedCounts", "count_as_published", "is_metric"]
 

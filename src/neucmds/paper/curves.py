@@ -7,10 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.arrays import to_numpy
-from neucmds.gram import Gram
-from neucmds.selection import METHODS, Components
-from neucmds.spectrum import Spectrum
+from neucmds._backend.arrays import to_numpy
+from neucmds._input.components import Components
+from neucmds._methods.selection import METHODS
+from neucmds._operator import Gram
+from neucmds._spectrum import Spectrum
 
 __all__ = ["stress_curve"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds.gram import DenseGram
+from neucmds._input.components import Components
+from neucmds._operator import DenseGram
+from neucmds._spectrum.full import full_spectrum
+from neucmds.api import embed_spectrum
 from neucmds.metrics import evaluate
 from neucmds.paper import published
 from neucmds.paper.bench import Bench
 from neucmds.paper.records import Cell, Record
-from neucmds.pipeline import embed_spectrum
-from neucmds.selection import Components
-from neucmds.spectrum.full import full_spectrum
 
 __all__ = ["landmark_factor", "run"]
 

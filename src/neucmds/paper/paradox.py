@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from neucmds._methods.selection import METHODS
 from neucmds.paper.bench import Bench
 from neucmds.paper.curves import stress_curve
 from neucmds.paper.records import Cell, Panel, Series
-from neucmds.selection import METHODS
 
 __all__ = ["paradox", "steps_that_show_it"]
 

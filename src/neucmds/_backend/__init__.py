@@ -1,0 +1,1 @@
+"""What the mathematics stands on: arrays of any library, BLAS, threads, memory, files, progress."""

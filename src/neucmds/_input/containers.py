@@ -1,0 +1,174 @@
+"""What comes wrapped: lists, tables and matrices of other libraries become an array and labels.
+
+Tables are told by what they offer, so that neither pandas nor scikit-bio is ever imported here.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from neucmds._backend import arrays
+from neucmds._backend.arrays import Array
+from neucmds._input.readers.files import read_table
+from neucmds._input.walk import tile_side, tile_strips
+from neucmds.errors import InputError
+
+__all__ = ["Table", "as_labels", "to_square", "unwrap"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """An array out of its wrapping; `owned` if nobody else holds it, so it may be overwritten."""
+
+    array: Array
+    labels: Sequence[object] | None = None
+    owned: bool = False
+    wrapped: bool = True
+
+
+def unwrap(data: Any) -> Table:
+    """Take the array and the labels out of whatever holds them."""
+    if isinstance(data, (str, os.PathLike)):
+        values, labels = read_table(data, mmap=True)
+        return Table(_plain(values), labels, owned=not isinstance(values, np.memmap))
+    # Masked arrays have `data` and `ids` too; there `ids` is a method.
+    if not callable(getattr(data, "ids", callable)) and hasattr(data, "data"):
+        return Table(np.asarray(data.data), tuple(data.ids))
+    if all(hasattr(data, name) for name in ("index", "columns", "to_numpy")):
+        return Table(_frame_values(data), _frame_labels(data))
+    if hasattr(data, "tocsr"):
+        raise InputError(
+            "D is a sparse matrix, whose absent entries would count as zeros; "
+            "pass D.toarray() if they are."
+        )
+    if arrays.is_dask(data):
+        raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
+        return Table(
+            np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype), owned=True
+        )
+    if arrays.is_array(data):
+        return Table(_plain(data), wrapped=False)
+    return Table(_from_sequence(data), owned=isinstance(data, (list, tuple)))
+
+
+def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:
+    """Spread a condensed vector over a square matrix; say whether that made a new array."""
+    shape = tuple(array.shape)
+    expanded = len(shape) == 1
+    if expanded:
+        array = _spread(array, dtype)
+    elif len(shape) != 2 or shape[0] != shape[1]:
+        size = " × ".join(map(str, shape)) or "a single number"
+        raise InputError(f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed.")
+    if array.shape[0] < 2:
+        raise InputError(f"D has {array.shape[0]} objects; at least 2 are needed.")
+    return array, expanded
+
+
+def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
+    """Check that there is one unique label an object, and turn them into text."""
+    if labels is None:
+        return None
+    names = tuple(str(label) for label in labels)
+    if len(names) != n:
+        raise InputError(f"D has {n} objects but {len(names)} labels; pass one label an object.")
+    first: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if first.setdefault(name, i) != i:
+            raise InputError(
+                f"labels are not unique: {name!r} names objects {first[name]} and {i}; "
+                "rename one, or pass labels=."
+            )
+    return names
+
+
+def _plain(array: Array) -> Array:
+    # Subclasses (memory maps, np.matrix) become plain views: a memory map pays for each slice.
+    return np.asarray(array) if arrays.is_numpy(array) else array
+
+
+def _from_sequence(data: object) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(data)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"D cannot be made an array ({_one_line(error)}); pass rows of equal length."
+        ) from error
+    if array.dtype == object:
+        cell = next((c for c in array.flat if not isinstance(c, Real)), None)
+        raise InputError(
+            f"D holds {cell!r} ({type(cell).__name__}), which is no real number; "
+            "pass numbers, and NaN for missing ones."
+        )
+    return array
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
+    values = frame.to_numpy()
+    if values.dtype != object:
+        return np.asarray(values)
+    try:
+        # pandas' nullable columns come as objects; NA becomes NaN and is judged like any other.
+        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"D has columns that are not numbers ({_one_line(error)}); convert or drop them."
+        ) from error
+
+
+def _frame_labels(frame: Any) -> Sequence[object] | None:
+    rows, cols = ([str(label) for label in axis] for axis in (frame.index, frame.columns))
+    counted = [str(i) for i in range(len(rows))]
+    if rows == cols:
+        # Labels that only count the rows say nothing; messages already give the index.
+        return None if rows == counted else rows
+    if len(rows) != len(cols):
+        return None
+    if sorted(rows) == sorted(cols):
+        raise InputError(
+            "D has the same labels in another order in its index and its columns; "
+            "pass D.loc[:, D.index] if they are to be matched."
+        )
+    at = next(i for i, (row, col) in enumerate(zip(rows, cols, strict=True)) if row != col)
+    raise InputError(
+        f"D has an index that differs from its columns, first at {at}: {rows[at]!r} and "
+        f"{cols[at]!r}; set D.index = D.columns, or pass D.to_numpy()."
+    )
+
+
+def _spread(condensed: Array, dtype: Any) -> Array:
+    length = int(condensed.shape[0])
+    n = (1 + math.isqrt(1 + 8 * length)) // 2
+    if n * (n - 1) // 2 != length or length == 0:
+        raise InputError(
+            f"D is a vector of {length} entries, which is n(n-1)/2 for no n: {n} objects have "
+            f"{n * (n - 1) // 2}, {n + 1} have {n * (n + 1) // 2}; pass all pairs once."
+        )
+    xp = arrays.namespace(condensed)
+    square = arrays.empty_like(condensed, (n, n), dtype)
+    start = 0
+    for i in range(n):
+        square[i, i] = 0.0
+        square[i, i + 1 :] = xp.astype(condensed[start : start + n - i - 1], dtype)
+        start += n - i - 1
+    for rows, cols in chain.from_iterable(tile_strips(n, tile_side(square))):
+        if rows == cols:
+            upper = xp.triu(square[rows, cols])
+            square[rows, cols] = upper + upper.T
+        else:
+            square[cols, rows] = square[rows, cols].T
+    return square

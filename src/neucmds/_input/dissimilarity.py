@@ -1,0 +1,126 @@
+"""From what a user holds to a checked, named matrix of squared dissimilarities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from neucmds._backend import arrays
+from neucmds._backend.arrays import Array
+from neucmds._input import containers, walk
+from neucmds._input.validation import Rules
+from neucmds.errors import InputError
+
+__all__ = ["Dissimilarity", "Missing", "as_dissimilarity"]
+
+Missing = Literal["error", "ignore"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dissimilarity:
+    """A checked square matrix of squared dissimilarities, and what its objects are called.
+
+    Parameters
+    ----------
+    values : array of shape (n, n)
+        Squared dissimilarities, floating, symmetric to rounding, in the caller's array library.
+        NaN marks a missing pair.
+    labels : tuple of str, or None
+        One unique name an object.
+    """
+
+    values: Array
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of objects."""
+        return int(self.values.shape[0])
+
+
+def as_dissimilarity(
+    data: Any,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    copy: bool = True,
+    missing: Missing = "error",
+    labels: Sequence[object] | None = None,
+) -> Dissimilarity:
+    """Read, check and name a dissimilarity matrix, and put it on the squared scale.
+
+    Parameters
+    ----------
+    data : array, nested list, DataFrame, DistanceMatrix, str or Path
+        A square matrix; or its condensed upper triangle in the order of
+        `scipy.spatial.distance.squareform`; or the file that holds either (`-`: standard input).
+        Arrays of other libraries stay in their library and on their device. Masked entries of a
+        NumPy masked array count as missing; booleans count as 0 and 1.
+    squared : bool, default False
+        Whether `data` already holds squared dissimilarities, which may be negative.
+    symmetrize : bool, default False
+        Average D and Dᵀ, on the scale given, instead of refusing an asymmetric matrix. Where only
+        one of the two is missing, the other stands for both.
+    copy : bool, default True
+        Keep the caller's array as it is. With False a writable floating array is overwritten with
+        its squares where that saves an n×n copy. A floating array with `squared=True` is
+        only read and never copied, whatever `copy` says, unless `symmetrize` is asked for.
+    missing : {"error", "ignore"}, default "error"
+        What to do about NaN off the diagonal: refuse, or keep as missing pairs.
+    labels : sequence, optional
+        Names of the objects; they go before those found in `data`.
+
+    Returns
+    -------
+    Dissimilarity
+        The values on the squared scale, in float32 for input of at most that precision and in
+        float64 for everything else.
+
+    Raises
+    ------
+    InputError
+        If the matrix is not square, finite, real, symmetric and zero on the diagonal to rounding,
+        or not named once an object.
+
+    Examples
+    --------
+    >>> from neucmds._input import as_dissimilarity
+    >>> as_dissimilarity([[0, 3], [3, 0]], labels=["here", "there"]).values
+    array([[0., 9.],
+           [9., 0.]])
+    """
+    if missing not in ("error", "ignore"):
+        raise InputError(f'missing={missing!r} is not known; pass "error" or "ignore".')
+    if isinstance(data, Dissimilarity):
+        return (
+            data
+            if labels is None
+            else as_dissimilarity(data.values, squared=True, missing="ignore", labels=labels)
+        )
+    table = containers.unwrap(data)
+    dtype = walk.working_dtype(table.array)
+    source, expanded = containers.to_square(table.array, dtype)
+    names = containers.as_labels(table.labels if labels is None else labels, source.shape[0])
+    overwrite = expanded or table.owned or (not copy and not table.wrapped)
+    rules = Rules(squared, symmetrize, missing == "ignore", names)
+    target = _target(source, dtype, rules, overwrite)
+    walk.check_and_write(source, target, dtype, rules)
+    return Dissimilarity(source if target is None else target, names)
+
+
+def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array | None:
+    """Where the result is written: nowhere (the source will do), over the source, or anew."""
+    same_dtype = bool(source.dtype == dtype)
+    if same_dtype and rules.squared and not rules.symmetrize:
+        return None
+    # A strided view is squared tile by tile as well, but then belongs to a larger array whose owner
+    # may not expect it: only whole blocks of memory are overwritten.
+    whole = not arrays.is_numpy(source) or source.flags.c_contiguous or source.flags.f_contiguous
+    if overwrite and same_dtype and whole and arrays.is_writable(source):
+        return source
+    target = arrays.empty_like(source, source.shape, dtype)
+    if not arrays.is_writable(target):
+        library = type(source).__module__.split(".")[0]
+        raise InputError(f"arrays of {library} cannot be written to; pass numpy.asarray(D).")
+    return target

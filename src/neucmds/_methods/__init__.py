@@ -1,0 +1,1 @@
+"""From a spectrum to coordinates: which pairs, which weights, and coordinates set free."""

@@ -1,0 +1,220 @@
+"""The true STRESS minimised in closed form over everything that kept eigenvectors can express.
+
+On a support W the paper weights eigenvectors one by one and minimises a lower bound. Here
+G = U_W M U_Wᵀ with any symmetric M, and the STRESS itself is minimised: still convex.
+
+    E = B − G,  e = diag(E),  STRESS = 4‖E‖² + 2n‖e‖² + 2(Σe)²
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
+
+from neucmds._backend.arrays import Array, asarray_like, device, namespace, to_numpy
+from neucmds._input.components import Components
+from neucmds._methods.selection import Selection, classical, lower, neuc, neuc_plus
+from neucmds._methods.stress import stress_terms
+from neucmds._spectrum import Spectrum
+
+__all__ = ["exact_selection", "exact_weights"]
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+# Matching pursuit holds a square matrix over its candidates: 8 MB, and O(n) work for each entry.
+MOST_CANDIDATES = 1000
+# Up to here the n×n system is solved as it stands, where n³/3 + 2n²k is less than some 50 steps of
+# conjugate gradients at 4nk² each: n < 20k. Beyond, no n×n matrix exists.
+MOST_DENSE = 2000
+
+
+def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components) -> Selection:
+    """Choose the support and core M of least STRESS among all that are tried.
+
+    The supports are those of the paper's methods and the one that matching pursuit finds; the
+    paper's own weightings are candidates too, so the result is never worse than any of them.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Pairs from both ends; matching pursuit looks at all of them.
+    diagonal : array of shape (n,)
+        The diagonal of B.
+    components : Components
+        With a fixed signature, M is used only if it has that signature; otherwise the weights are
+        the best ones of the signs asked for.
+    """
+    published = _published(spectrum, components)
+    totals = [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in published]
+    # The supports of neuc and neuc+, and of the best published weighting should it be another.
+    supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
+    if components.signature is None:
+        # Neither reach is the better one everywhere: over all pairs, STRESS on protein similarities
+        # falls from 5721 to 4071 (k = 20), on 2-NN hop distances it rises from 2.36e6 to 2.41e6.
+        k = components.total
+        # Placing new objects divides by λ: a tenth of what neuc and neuc+ keep is small enough.
+        smallest = [np.min(np.abs(spectrum.ends.values[kept]), initial=np.inf) for kept in supports]
+        floor = 0.1 * float(min(smallest))
+        supports += [
+            _matching_pursuit(spectrum, diagonal, k, reach, floor)
+            for reach in (2 * k, max(2 * k, MOST_CANDIDATES // 2))
+        ]
+    ours = [
+        _on_support(spectrum, diagonal, kept, components.signature)
+        for kept in _promising(spectrum, diagonal, _distinct(supports))
+    ]
+    totals += [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in ours]
+    return (published + ours)[int(np.argmin(totals))]
+
+
+def _published(spectrum: Spectrum, components: Components) -> list[Selection]:
+    if components.signature is not None:
+        return [method(spectrum.ends, components) for method in (neuc, neuc_plus)]
+    methods = [neuc, neuc_plus]
+    # The k largest are there to be tried unless the solver stopped short of them.
+    if spectrum.n_top >= components.total:
+        methods += [classical, lower]
+    return [method(spectrum.ends, components) for method in methods]
+
+
+def _distinct(supports: list[Indices]) -> list[Indices]:
+    return list({tuple(kept): kept for kept in supports if kept.size}.values())
+
+
+def _promising(spectrum: Spectrum, diagonal: Array, supports: list[Indices]) -> list[Indices]:
+    """Of many objects, only the support on which single weights do best is worth a full core."""
+    if int(diagonal.shape[0]) <= MOST_DENSE or not supports:
+        return supports
+    best = [exact_weights(spectrum, diagonal, kept) for kept in supports]
+    totals = [sum(stress_terms(spectrum, diagonal, selection)) for selection in best]
+    return [supports[int(np.argmin(totals))]]
+
+
+def _on_support(
+    spectrum: Spectrum, diagonal: Array, kept: Indices, signature: tuple[int, int] | None
+) -> Selection:
+    core = _best_core(spectrum, diagonal, kept)
+    if signature is not None:
+        mu = np.linalg.eigvalsh(core)
+        if (int(np.sum(mu > 0)), int(np.sum(mu < 0))) != signature:
+            signs = np.sign(spectrum.ends.values[kept])
+            return exact_weights(spectrum, diagonal, kept, signs)
+    return Selection(kept, core)
+
+
+def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
+    """Solve for M.
+
+    With P = U_W U_Wᵀ and T = (n/2)I + ½11ᵀ the optimum is M = Λ_W + U_Wᵀ Diag(y) U_W where
+    (T⁻¹ + P∘P) y = e₀ and e₀ = diag(B) − (U_W ⊙ U_W) λ_W: symmetric and positive definite.
+    """
+    u = spectrum.take(kept)
+    xp, n = namespace(u), int(u.shape[0])
+    ut = xp.matrix_transpose(u)
+    lam = spectrum.ends.values[kept]
+    e0 = diagonal - (u * u) @ asarray_like(lam, u)
+
+    def system(y: Array) -> Array:
+        inverse_t = (2 / n) * (y - xp.sum(y) / (2 * n))
+        return inverse_t + xp.sum((u @ (ut @ (y[:, None] * u))) * u, axis=1)
+
+    if n <= min(20 * kept.size, MOST_DENSE):
+        projector = u @ ut
+        identity = xp.eye(n, dtype=u.dtype, device=device(u))
+        dense = projector * projector + (2 / n) * identity - 1 / n**2
+        y = xp.linalg.solve(dense, e0[:, None])[:, 0]
+    else:
+        leverage = xp.sum(u * u, axis=1)
+        y = _conjugate_gradients(system, e0, preconditioner=2 / n + leverage * leverage)
+    core = np.diag(lam) + to_numpy(ut @ (y[:, None] * u))
+    return np.asarray((core + core.T) / 2)
+
+
+def _conjugate_gradients(
+    system: Callable[[Array], Array], right_side: Array, preconditioner: Array
+) -> Array:
+    """Solve a positive definite system to 1e-6, Jacobi-preconditioned: 1e-12 in the STRESS."""
+    xp = namespace(right_side)
+    x, residual = xp.zeros_like(right_side), right_side
+    z = residual / preconditioner
+    direction, rho = z, float(xp.vecdot(residual, z))
+    target = 1e-12 * rho
+    for _ in range(200):
+        if rho <= target or rho == 0:
+            break
+        image = system(direction)
+        step = rho / float(xp.vecdot(direction, image))
+        x, residual = x + step * direction, residual - step * image
+        z = residual / preconditioner
+        rho, previous = float(xp.vecdot(residual, z)), rho
+        direction = z + (rho / previous) * direction
+    return x
+
+
+def exact_weights(
+    spectrum: Spectrum, diagonal: Array, kept: Indices, signs: Floats | None = None
+) -> Selection:
+    """Best weight for each kept eigenvector: one k×k solve (docs/facts.md, 6).
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    diagonal : array of shape (n,)
+    kept : ndarray of int
+    signs : ndarray of ±1, optional
+        Fix the sign of each weight; weights that would change sign become zero.
+    """
+    hessian, linear = _quadratic(spectrum, diagonal, kept)
+    if signs is None:
+        return Selection(kept, np.linalg.solve(hessian, linear).astype(np.float64))
+    factor = np.linalg.cholesky(hessian)
+    target = solve_triangular(factor, linear, lower=True)
+    weights = signs * nnls(factor.T * signs[None, :], target)[0]
+    return Selection(kept, weights)
+
+
+def _quadratic(spectrum: Spectrum, diagonal: Array, kept: Indices) -> tuple[Floats, Floats]:
+    """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors."""
+    u = spectrum.take(kept)
+    xp, n = namespace(u), int(u.shape[0])
+    v = u * u
+    vt = xp.matrix_transpose(v)
+    hessian = 2 * n * to_numpy(vt @ v) + 4 * np.eye(kept.size) + 2
+    linear = 2 * n * to_numpy(vt @ diagonal) + 4 * spectrum.ends.values[kept] + 2 * spectrum.trace
+    return hessian, linear
+
+
+def _matching_pursuit(
+    spectrum: Spectrum, diagonal: Array, k: int, reach: int, floor: float
+) -> Indices:
+    """Add, k times, the eigenvector whose weight lowers the true STRESS most.
+
+    The gain of a candidate is r²/d, with r its residual correlation and d its Schur diagonal, both
+    kept up to date by one Cholesky row a step. Candidates are `reach` pairs from each end whose
+    eigenvalue has at least the size `floor`.
+    """
+    m, lam = spectrum.ends.size, np.abs(spectrum.ends.values)
+    ids = np.arange(m)
+    candidates = ids[((ids < reach) | (ids >= m - reach)) & (lam >= floor)]
+    hessian, residual = _quadratic(spectrum, diagonal, candidates)
+    schur = np.diag(hessian).copy()
+    rows = np.zeros((min(k, candidates.size), candidates.size))
+    chosen: list[int] = []
+    for step in range(rows.shape[0]):
+        free = schur > 1e-12 * np.diag(hessian)
+        gain = np.divide(residual**2, schur, out=np.zeros_like(schur), where=free)
+        gain[chosen] = -1
+        best = int(np.argmax(gain))
+        if gain[best] <= 0:
+            break
+        row = (hessian[best] - rows[:step, best] @ rows[:step]) / np.sqrt(schur[best])
+        residual = residual - row * (residual[best] / np.sqrt(schur[best]))
+        schur = schur - row**2
+        rows[step] = row
+        chosen.append(best)
+    return np.sort(candidates[chosen])

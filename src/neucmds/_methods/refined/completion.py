@@ -1,0 +1,232 @@
+"""Entries nobody observed: filled in by models of growing size, checked on entries held out.
+
+Refining straight after one imputation is a trap: the imputed values pull the start towards
+themselves. So the model grows, k/4, k/2, k, and refills the gaps after each round; and since it can
+overfit, a small share of the observed entries tells whether it should have stopped earlier.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._input.components import Components
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods.refined.descent import Callback, Descent
+from neucmds._methods.refined.starts import eigenvector_start
+from neucmds._methods.refined.weighted import WeightedStress, refine_weighted
+from neucmds._methods.selection import neuc_plus
+from neucmds._operator import DenseGram
+from neucmds._spectrum import Ends, solve
+from neucmds.errors import OverfitWarning
+
+__all__ = ["complete_and_refine"]
+
+Floats = npt.NDArray[np.float64]
+HELD_OUT = 0.05
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """D with gaps filled by anything finite, and the weights that say which entries count."""
+
+    sq_dissimilarity: Array
+    weights: Array
+
+    @property
+    def n(self) -> int:
+        return int(self.sq_dissimilarity.shape[0])
+
+    @property
+    def observed(self) -> Array:
+        return self.weights > 0
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a pair of different objects has no weight; the diagonal never has."""
+        xp = namespace(self.weights)
+        return int(xp.sum(xp.astype(self.observed, xp.int64))) < self.n * (self.n - 1)
+
+    def filled(self, prediction: Array) -> _Problem:
+        """Put a prediction where nothing was observed."""
+        xp = namespace(prediction)
+        d = xp.where(self.observed, self.sq_dissimilarity, prediction)
+        return _Problem(d, self.weights)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How long and how loudly a round may run."""
+
+    max_iter: int
+    tol: float
+    random_state: Any
+    callback: Callback | None
+
+    def brief(self) -> _Settings:
+        """Return the settings of a round that only prepares the next one."""
+        return replace(self, max_iter=5, callback=None)
+
+
+def complete_and_refine(
+    sq_dissimilarity: Array,
+    weights: Array,
+    components: Components,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    random_state: Any = None,
+    callback: Callback | None = None,
+) -> Descent[WeightedStress]:
+    """Minimise the weighted STRESS when some weights are zero.
+
+    Parameters
+    ----------
+    sq_dissimilarity : array of shape (n, n)
+        Finite everywhere; what stands at weight zero is not used.
+    weights : array of shape (n, n)
+    components : Components
+    max_iter : int
+        Most iterations of the last round.
+    tol : float
+        Stop when three iterations together gain less than this share of the weighted STRESS.
+    random_state : int, RandomState or None
+        Chooses the entries that are held out.
+    callback : callable, optional
+        Called with the iteration and the weighted STRESS during the last round.
+
+    Warns
+    -----
+    OverfitWarning
+        When a smaller model, or none but row effects, predicts held-out entries better; that is
+        what is returned then.
+    """
+    problem = _Problem(sq_dissimilarity, weights)
+    settings = _Settings(max_iter, tol, random_state, callback)
+    if not problem.has_gaps:
+        return _fit(problem, components, settings)
+    filled = problem.filled(_row_effects(problem))
+    best = _best_size(problem, components, settings)
+    if best is None:
+        return _fit_filled(problem, filled, components, settings)
+    return _grow(filled, _sizes(components)[: best + 1], settings)[-1]
+
+
+def _fit_filled(
+    problem: _Problem, filled: _Problem, components: Components, settings: _Settings
+) -> Descent[WeightedStress]:
+    """Let filled gaps count like the average pair; what is reported is of the observed ones."""
+    xp, observed = namespace(problem.weights), problem.observed
+    count = int(xp.sum(xp.astype(observed, xp.int64)))
+    average = float(xp.sum(problem.weights)) / count
+    weights = xp.where(observed, problem.weights, xp.full_like(problem.weights, average))
+    found = _fit(_Problem(filled.sq_dissimilarity, weights), components, settings)
+    state = WeightedStress(
+        problem.sq_dissimilarity, problem.weights, found.state.x, found.state.signs
+    )
+    return Descent(state, (state.value,), found.converged)
+
+
+def _grow(
+    problem: _Problem, sizes: list[Components], settings: _Settings
+) -> list[Descent[WeightedStress]]:
+    """Fit models of growing size, each filling the gaps for the next; only the last in earnest."""
+    fits = []
+    for size in sizes:
+        fits.append(_fit(problem, size, settings if size is sizes[-1] else settings.brief()))
+        problem = problem.filled(_predict(fits[-1].state))
+    return fits
+
+
+def _best_size(problem: _Problem, components: Components, settings: _Settings) -> int | None:
+    """Return which model size predicts held-out entries best; None if row effects alone do."""
+    xp = namespace(problem.weights)
+    held_out = _hold_out(problem, settings.random_state)
+    kept = xp.where(held_out, xp.zeros_like(problem.weights), problem.weights)
+    training = _Problem(problem.sq_dissimilarity, kept)
+    row_effects = _row_effects(training)
+    sizes = _sizes(components)
+    fits = _grow(training.filled(row_effects), sizes, replace(settings, max_iter=30, callback=None))
+    predictions = [row_effects, *(_predict(fit.state) for fit in fits)]
+    errors = [_error(problem, held_out, prediction) for prediction in predictions]
+    best = int(np.argmin(errors))
+    # A smaller model must be better by more than the noise of a small sample.
+    if errors[best] >= 0.95 * errors[-1]:
+        return len(sizes) - 1
+    model = "row effects alone" if best == 0 else f"{sizes[best - 1].total} coordinates"
+    warnings.warn(
+        f"{components.total} coordinates overfit the observed entries: on held-out ones the error "
+        f"is {errors[-1]:.2g} of predicting their mean, with {model} {errors[best]:.2g}; the gaps "
+        f"are filled by {model}. Ask for fewer coordinates.",
+        OverfitWarning,
+        stacklevel=2,
+    )
+    return None if best == 0 else best - 1
+
+
+def _sizes(components: Components) -> list[Components]:
+    """k/4, k/2, k coordinates, at least one; a fixed signature has but its own size."""
+    if components.signature is not None:
+        return [components]
+    k = components.total
+    return [Components(size) for size in sorted({max(1, k // 4), max(1, k // 2), k})]
+
+
+def _fit(problem: _Problem, components: Components, settings: _Settings) -> Descent[WeightedStress]:
+    """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
+    gram = DenseGram(problem.sq_dissimilarity)
+
+    def rule(ends: Ends) -> Any:
+        return neuc_plus(ends, components)
+
+    # Sloppy eigenpairs do: the descent that follows mends far more than 1e-3.
+    spectrum = solve(gram, rule, components.total, tol=1e-3, random_state=settings.random_state)
+    start = eigenvector_start(spectrum, gram.diagonal(), components)
+    return refine_weighted(
+        problem.sq_dissimilarity,
+        problem.weights,
+        start.coordinates,
+        asarray_like(start.signs, start.coordinates),
+        max_iter=settings.max_iter,
+        tol=settings.tol,
+        callback=settings.callback,
+    )
+
+
+def _predict(state: WeightedStress) -> Array:
+    return sq_dissimilarities(state.x, state.x, state.signs)
+
+
+def _row_effects(problem: _Problem) -> Array:
+    """D_ij ≈ r_i + r_j by least squares on what was observed."""
+    observed = to_numpy(problem.observed).copy()
+    np.fill_diagonal(observed, False)
+    d = np.where(observed, to_numpy(problem.sq_dissimilarity), 0.0)
+    counts = observed.sum(axis=1)
+    # (Diag(counts) + observed) r = row sums; the diagonal shift guards bipartite patterns
+    system = observed.astype(np.float64)
+    system[np.diag_indices_from(system)] = counts + 1e-9 * max(1, counts.max())
+    effects = np.linalg.solve(system, d.sum(axis=1))
+    return asarray_like(effects[:, None] + effects[None, :], problem.sq_dissimilarity)
+
+
+def _hold_out(problem: _Problem, random_state: Any) -> Array:
+    """Choose a symmetric 5 % of the observed pairs, leaving every object most of its own."""
+    rng = check_random_state(random_state)
+    n = problem.n
+    upper = np.triu(rng.random_sample((n, n)) < HELD_OUT, 1)
+    chosen = (upper | upper.T) & to_numpy(problem.observed)
+    return asarray_like(chosen, problem.weights, dtype=namespace(problem.weights).bool)
+
+
+def _error(problem: _Problem, held_out: Array, prediction: Array) -> float:
+    """‖D − prediction‖ over the held-out entries, relative to predicting their mean."""
+    d, guess = (to_numpy(m)[to_numpy(held_out)] for m in (problem.sq_dissimilarity, prediction))
+    spread = float(np.linalg.norm(d - d.mean())) if d.size else 0.0
+    return float(np.linalg.norm(d - guess)) / spread if spread > 0 else 0.0

@@ -1,0 +1,165 @@
+"""Preconditioned nonlinear conjugate gradients with an exact line search on a quartic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._backend.threads import over_rows
+
+__all__ = [
+    "Callback",
+    "Descent",
+    "Objective",
+    "centered",
+    "descend",
+    "lowest_point",
+    "point_blocks",
+]
+
+Floats = npt.NDArray[np.float64]
+Callback = Callable[[int, float], None]
+
+
+# Iterations whose gain decides. On the data sets of docs/quality.md a window of three ends 2 to 3
+# products sooner than one of five, and at most 0.6 % higher than the end of the road.
+WINDOW = 3
+
+
+class Objective(Protocol):
+    """A STRESS at some coordinates: a value that knows where it is and how to move."""
+
+    @property
+    def value(self) -> float:
+        """The STRESS here."""
+
+    def gradient(self) -> Array:
+        """Return the gradient, centered."""
+
+    def precondition(self, gradient: Array) -> Array:
+        """Solve with a positive definite stand-in for the Hessian; the result is centered."""
+
+    def minimize_along(self, direction: Array) -> Self | None:
+        """Return the objective at the lowest point of the line; None when there is no way down.
+
+        The direction is not to be kept: it is turned in place.
+        """
+
+
+State = TypeVar("State", bound=Objective)
+
+
+@dataclass(frozen=True)
+class Descent(Generic[State]):
+    """Where a descent ended, and every value on the way."""
+
+    state: State
+    history: tuple[float, ...]
+    converged: bool
+
+
+def descend(
+    state: State, *, max_iter: int, tol: float, callback: Callback | None = None
+) -> Descent[State]:
+    """Descend until three iterations together gain less than `tol` of the value.
+
+    Hestenes–Stiefel directions, restarted whenever one does not point down.
+    """
+    history = [state.value]
+    gradient = state.gradient()
+    step = state.precondition(gradient)
+    direction = -step
+    for iteration in range(1, max_iter + 1):
+        if not _dot(gradient, direction) < 0:
+            direction = -step
+        moved = state.minimize_along(direction)
+        if moved is None:
+            return Descent(state, tuple(history), converged=True)
+        state, previous = moved, gradient
+        history.append(state.value)
+        if callback is not None:
+            callback(iteration, state.value)
+        if (
+            len(history) > WINDOW
+            and history[-1 - WINDOW] - history[-1] <= tol * history[-1 - WINDOW]
+        ):
+            return Descent(state, tuple(history), converged=True)
+        gradient = state.gradient()
+        step = state.precondition(gradient)
+        curvature = _dot(direction, gradient) - _dot(direction, previous)
+        change = _dot(step, gradient) - _dot(step, previous)
+        direction = _turned(direction, max(0.0, change / curvature) if curvature > 0 else 0.0, step)
+    return Descent(state, tuple(history), converged=False)
+
+
+def lowest_point(quartic: Floats) -> float | None:
+    """Return the t > 0 where a quartic (constant first) that falls at 0 is lowest."""
+    c = quartic
+    if not np.all(np.isfinite(c)) or c[1] >= 0:
+        return None
+    stationary = np.roots([4 * c[4], 3 * c[3], 2 * c[2], c[1]])
+    real = stationary[np.abs(stationary.imag) <= 1e-8 * np.abs(stationary)].real
+    real = real[real > 0]
+    if real.size == 0:
+        return None
+    change = c[1] * real + c[2] * real**2 + c[3] * real**3 + c[4] * real**4
+    return float(real[int(np.argmin(change))])
+
+
+def point_blocks(x: Array, inner: Array, signs: Array, right_side: Array) -> Array:
+    """Solve with every object's Gauss–Newton block 16·ASA + 16n(Ax_i)(Ax_i)ᵀ, by Sherman–Morrison.
+
+    S = XᵀX is `inner`. The blocks follow the isometries of the form, which L-BFGS does not.
+    """
+    xp, n = namespace(x), int(x.shape[0])
+    s = to_numpy(inner)
+    # A column that has all but vanished must not blow up its own step.
+    s = s + np.eye(s.shape[0]) * 1e-12 * np.trace(s)
+    a = to_numpy(signs)
+    inverse = asarray_like(np.linalg.inv(s) * np.outer(a, a) / 16, x)
+    solved = xp.empty_like(x)
+
+    def solve(rows: slice) -> None:
+        ax = x[rows, :] * signs[None, :]
+        z, u = right_side[rows, :] @ inverse, ax @ inverse
+        share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
+        u *= share[:, None]
+        z -= u
+        solved[rows, :] = z
+
+    over_rows(solve, *x.shape)
+    return solved
+
+
+def centered(block: Array) -> Array:
+    """Subtract the mean of every column, over the block itself."""
+    xp, n = namespace(block), int(block.shape[0])
+    mean = sum(over_rows(lambda rows: xp.sum(block[rows, :], axis=0), *block.shape)) / n
+
+    def subtract(rows: slice) -> None:
+        block[rows, :] -= mean[None, :]
+
+    over_rows(subtract, *block.shape)
+    return block
+
+
+def _dot(left: Array, right: Array) -> float:
+    xp = namespace(left)
+    parts = over_rows(lambda rows: xp.sum(left[rows, :] * right[rows, :]), *left.shape)
+    return float(sum(parts))
+
+
+def _turned(direction: Array, beta: float, step: Array) -> Array:
+    """``beta * direction - step``, over the direction itself."""
+
+    def turn(rows: slice) -> None:
+        direction[rows, :] *= beta
+        direction[rows, :] -= step[rows, :]
+
+    over_rows(turn, *direction.shape)
+    return direction

@@ -1,0 +1,186 @@
+"""Which eigenpairs are kept, and with which weights: pure functions on the ends of a spectrum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._input.components import Components
+from neucmds._spectrum.spectrum import Ends
+from neucmds.errors import InputError
+
+__all__ = [
+    "METHODS",
+    "Selection",
+    "classical",
+    "lower",
+    "neuc",
+    "neuc_plus",
+    "shrink",
+    "split_bounds",
+    "union",
+]
+
+Floats = npt.NDArray[np.float64]
+Rule = Callable[[Ends], "Selection"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Kept eigenpairs W and the symmetric core M of G = U_W M U_Wᵀ.
+
+    Parameters
+    ----------
+    kept : ndarray of int
+        Indices into the spectrum's values.
+    core : ndarray of shape (k,) or (k, k)
+        M; one-dimensional when it is diagonal, which it is for all of the paper's methods.
+    """
+
+    kept: npt.NDArray[np.intp]
+    core: Floats
+
+    @property
+    def k(self) -> int:
+        """Number of kept pairs."""
+        return int(self.kept.size)
+
+
+def shrink(kept: Floats, dropped_sum: float) -> Floats:
+    """Spread what was dropped evenly over what is kept. Paper: thm:general_lower_error."""
+    return kept + dropped_sum / (1 + kept.size)
+
+
+def split_bounds(
+    ends: Ends, k: int, second_term_divisor: float
+) -> tuple[npt.NDArray[np.intp], Floats]:
+    """Evaluate (C1 + C2/divisor)/4 at every split of k into r largest and k − r smallest.
+
+    One of these splits is optimal among *all* subsets of size k, so k + 1 values replace the
+    paper's greedy search (docs/facts.md, 3).
+
+    Returns
+    -------
+    from_top : ndarray of int
+        The numbers r of reachable splits, in ascending order.
+    bounds : ndarray
+        The bound at each of them.
+
+    Paper: eqn:optimization, eq:opt_problem2_main, thm:selection, prop:second_algo.
+    """
+    lam = ends.values
+    from_top = np.arange(max(0, k - ends.n_bottom), min(k, ends.n_top) + 1)
+    from_bottom = k - from_top
+    top = np.concatenate([[0.0], np.cumsum(lam)])
+    bottom = np.concatenate([[0.0], np.cumsum(lam[::-1])])
+    top_sq = np.concatenate([[0.0], np.cumsum(lam**2)])
+    bottom_sq = np.concatenate([[0.0], np.cumsum(lam[::-1] ** 2)])
+    dropped = ends.trace - top[from_top] - bottom[from_bottom]
+    dropped_sq = ends.frobenius_sq - top_sq[from_top] - bottom_sq[from_bottom]
+    return from_top, np.maximum(dropped_sq, 0.0) + dropped**2 / second_term_divisor
+
+
+def classical(ends: Ends, components: Components) -> Selection:
+    """Keep the k largest positive eigenvalues: classical MDS, PCoA. Paper: sec:main_results."""
+    return _with_weights(ends, _largest_positive(ends, components, "classical"))
+
+
+def lower(ends: Ends, components: Components) -> Selection:
+    """Keep the k largest positive eigenvalues, shrunk towards trace zero and clipped at zero.
+
+    Neuc-MDS⁺ restricted to positive eigenvalues (docs/facts.md, 5); may keep fewer than k.
+    """
+    return _shrunk(ends, _largest_positive(ends, components, "lower"))
+
+
+def neuc(ends: Ends, components: Components) -> Selection:
+    """Keep the k eigenvalues that minimise C1 + C2. Paper: alg:ev-selection, thm:selection."""
+    return _with_weights(ends, _kept_pairs(ends, components, second_term_divisor=1.0))
+
+
+def neuc_plus(ends: Ends, components: Components) -> Selection:
+    """Keep and shift the k eigenvalues that minimise C̃1 + C̃2.
+
+    Paper: alg:ev-selection-plus with T₋ the most negative (errata E2), thm:general_lower_error.
+    """
+    kept = _kept_pairs(ends, components, second_term_divisor=1.0 + components.total)
+    return _shrunk(ends, kept)
+
+
+def union(ends: Ends, components: Components) -> Selection:
+    """Keep every pair that `neuc` or `neuc+` keeps: what the true-STRESS methods start from."""
+    kept = np.union1d(neuc(ends, components).kept, neuc_plus(ends, components).kept)
+    return _with_weights(ends, kept)
+
+
+def _kept_pairs(
+    ends: Ends, components: Components, second_term_divisor: float
+) -> npt.NDArray[np.intp]:
+    if components.signature is not None:
+        positive, negative = components.signature
+        top = min(positive, int(np.sum(ends.values[: ends.n_top] > ends.null_level)))
+        tail = ends.values[ends.size - ends.n_bottom :]
+        bottom = min(negative, int(np.sum(tail < -ends.null_level)))
+        return _from_both_ends(ends, top, bottom)
+    k = min(components.total, ends.size)
+    from_top, bounds = split_bounds(ends, k, second_term_divisor)
+    # Among splits that rounding cannot tell apart, the one with most positive pairs: a Euclidean D
+    # of rank below k then keeps no spurious negative.
+    tie = float(bounds.min()) + 8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
+    r = int(from_top[np.flatnonzero(bounds <= tie)[-1]])
+    return _not_null(ends, _from_both_ends(ends, r, k - r))
+
+
+def _from_both_ends(ends: Ends, top: int, bottom: int) -> npt.NDArray[np.intp]:
+    return np.concatenate([np.arange(top), np.arange(ends.size - bottom, ends.size)]).astype(
+        np.intp
+    )
+
+
+def _not_null(ends: Ends, kept: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    # A kept zero changes nothing (proof of thm:selection), and its vector is arbitrary.
+    return kept[np.abs(ends.values[kept]) > ends.null_level]
+
+
+def _largest_positive(ends: Ends, components: Components, method: str) -> npt.NDArray[np.intp]:
+    if components.signature is not None and components.signature[1] > 0:
+        raise InputError(
+            f"method={method!r} keeps positive eigenvalues only, so n_components="
+            f"{components.signature} cannot be met; use 'neuc', 'neuc+' or 'exact'."
+        )
+    positive = int(np.sum(ends.values[: ends.n_top] > ends.null_level))
+    return np.arange(min(components.total, positive), dtype=np.intp)
+
+
+def _with_weights(ends: Ends, kept: npt.NDArray[np.intp]) -> Selection:
+    return Selection(kept, ends.values[kept].copy())
+
+
+def _shrunk(ends: Ends, kept: npt.NDArray[np.intp]) -> Selection:
+    """Shift the kept eigenvalues, giving up the smallest while the shift would flip its sign."""
+    lam = ends.values
+    by_size = kept[np.argsort(-np.abs(lam[kept]), kind="stable")]
+    while by_size.size:
+        dropped_sum = _dropped_sum(ends, by_size)
+        weights = shrink(lam[by_size], dropped_sum)
+        flipped = np.flatnonzero(weights * lam[by_size] <= 0)
+        if flipped.size == 0:
+            break
+        by_size = np.delete(by_size, flipped[-1])
+    still_kept = np.sort(by_size)
+    return Selection(still_kept, shrink(lam[still_kept], _dropped_sum(ends, still_kept)))
+
+
+METHODS: dict[str, Callable[[Ends, Components], Selection]] = {
+    "classical": classical,
+    "lower": lower,
+    "neuc": neuc,
+    "neuc+": neuc_plus,
+}
+
+
+def _dropped_sum(ends: Ends, kept: npt.NDArray[np.intp]) -> float:
+    return ends.trace - float(ends.values[kept].sum())

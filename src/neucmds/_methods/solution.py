@@ -1,0 +1,134 @@
+"""What a method found, before it is wrapped for users: coordinates, weights, STRESS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._input.components import Components
+from neucmds._methods.geometry import canonical, column_signs, diagonalize
+from neucmds._methods.refined.descent import Descent
+from neucmds._methods.refined.objective import Refined
+from neucmds._methods.refined.weighted import WeightedStress
+from neucmds._methods.selection import Selection, neuc
+from neucmds._methods.stress import StressTerms, stress_terms
+from neucmds._operator import Gram
+from neucmds._spectrum import Spectrum
+
+__all__ = ["Solution", "from_refinement", "from_selection", "from_weighted"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Coordinates with signed weights and the figures that go with them.
+
+    Parameters
+    ----------
+    coordinates : array of shape (n, k), float64
+        Ordered by weight; the first largest entry of each column is positive.
+    weights : ndarray of shape (k,)
+        Signed squared length of each column.
+    dtype : dtype
+        Precision of the input, in which coordinates are returned.
+    stress_terms : tuple of three floats
+        C1, C2 and C3; a weighted STRESS stands first, beside two zeros.
+    sq_norm : float
+        ‖D‖²_F, weighted as the STRESS is.
+    eigenvalues, residuals : ndarray
+        Kept eigenvalues and ``‖Bu − λu‖`` of each.
+    projector : array of shape (n, k), optional
+        ``U_W Λ_W⁻¹`` times the map from U_W to coordinates, where coordinates are linear in B.
+    row_means : array of shape (n,), optional
+        Row means of D, which go with the projector.
+    converged : bool
+    solver : str
+    history : tuple of floats
+    """
+
+    coordinates: Array
+    weights: Floats
+    dtype: Any
+    stress_terms: StressTerms
+    sq_norm: float
+    eigenvalues: Floats
+    residuals: Floats
+    converged: bool
+    solver: str
+    history: tuple[float, ...] = ()
+    projector: Array | None = None
+    row_means: Array | None = None
+
+
+def from_selection(gram: Gram, spectrum: Spectrum, selection: Selection) -> Solution:
+    """Turn kept pairs and their core M into coordinates, by one rule for all closed forms.
+
+    M = V Diag(μ) Vᵀ, coordinates U_W V √|μ|, signs sign(μ). Indefiniteness is explicit: no square
+    root of a negative number is ever taken.
+    """
+    u = spectrum.take(selection.kept)
+    weights, rotation = diagonalize(selection.core)
+    lam = spectrum.ends.values[selection.kept]
+    scale = np.sqrt(np.abs(weights))
+    coordinates = u @ asarray_like(rotation * scale, u)
+    flips = column_signs(coordinates)
+    # As the coordinates are ordered, where there is an eigenvalue to each.
+    sizes = selection.core if selection.core.ndim == 1 else lam
+    by_size = np.argsort(-np.abs(sizes), kind="stable")
+    return Solution(
+        coordinates=coordinates * flips,
+        weights=weights,
+        dtype=gram.dtype,
+        stress_terms=stress_terms(spectrum, gram.diagonal(), selection),
+        sq_norm=gram.moments.sq_norm,
+        eigenvalues=lam[by_size],
+        residuals=to_numpy(spectrum.residuals)[selection.kept][by_size],
+        converged=spectrum.converged,
+        solver=spectrum.solver,
+        projector=u @ (asarray_like((rotation * scale) / lam[:, None], u) * flips),
+        row_means=gram.moments.row_means,
+    )
+
+
+def from_refinement(gram: Gram, spectrum: Spectrum, refined: Refined, requested: int) -> Solution:
+    """Take free coordinates, beside the eigenvalues that their signature starts from."""
+    negative = int(np.sum(refined.weights < 0))
+    signature = (refined.weights.size - negative, negative)
+    kept = neuc(spectrum.ends, Components(requested, signature)).kept
+    lam = spectrum.ends.values[kept]
+    by_size = np.argsort(-np.abs(lam), kind="stable")
+    return Solution(
+        coordinates=refined.coordinates * column_signs(refined.coordinates),
+        weights=refined.weights,
+        dtype=gram.dtype,
+        stress_terms=refined.stress_terms,
+        sq_norm=gram.moments.sq_norm,
+        eigenvalues=lam[by_size],
+        residuals=to_numpy(spectrum.residuals)[kept][by_size],
+        converged=spectrum.converged and refined.converged,
+        solver=spectrum.solver,
+        history=refined.history,
+    )
+
+
+def from_weighted(found: Descent[WeightedStress]) -> Solution:
+    """Take coordinates of least weighted STRESS, which has no decomposition: C2 = C3 = 0."""
+    state, xp = found.state, namespace(found.state.x)
+    x, weights = canonical(state.x, to_numpy(state.signs))
+    return Solution(
+        coordinates=x * column_signs(x),
+        weights=weights,
+        dtype=state.sq_dissimilarity.dtype,
+        stress_terms=(state.value, 0.0, 0.0),
+        sq_norm=float(xp.sum(state.weights * state.sq_dissimilarity**2)),
+        eigenvalues=np.zeros(0),
+        residuals=np.zeros(0),
+        converged=found.converged,
+        solver="weighted",
+        history=found.history,
+    )

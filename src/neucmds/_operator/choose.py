@@ -1,0 +1,230 @@
+"""Where D lives: in memory if it fits, else in blocks of rows, or nowhere but in the features."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neucmds._backend.arrays import Array, free_memory, is_dask, is_numpy
+from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
+from neucmds._input import Dissimilarity
+from neucmds._input.components import Components
+from neucmds._input.containers import as_labels
+from neucmds._input.readers.files import read_table
+from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram
+from neucmds._operator.blocked import Progress
+from neucmds._operator.row_sources import is_store
+from neucmds.errors import InputError
+
+__all__ = [
+    "Limit",
+    "blocked_home",
+    "cluster_home",
+    "feature_home",
+    "lives_outside",
+    "loaded",
+    "memory_home",
+    "outside_home",
+]
+
+Limit = int | str | None
+
+
+def outside_home(
+    D: Any,
+    n_components: int | tuple[int, int],
+    *,
+    complete: bool = True,
+    squared: bool = False,
+    symmetrize: bool = False,
+    max_memory: Limit = None,
+    labels: Any = None,
+    progress: Progress | None = None,
+) -> Gram | None:
+    """Return D behind its operator if it is no matrix in memory; None if it is, or fits.
+
+    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently.
+    """
+    if is_dask(D):
+        return cluster_home(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
+    plain = complete and not symmetrize
+    if isinstance(D, Gram):
+        if not plain:
+            raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
+        return D
+    if not plain:
+        return None
+    return blocked_home(
+        D, n_components, squared=squared, max_memory=max_memory, labels=labels, progress=progress
+    )
+
+
+def blocked_home(
+    D: Any,
+    n_components: int | tuple[int, int],
+    *,
+    squared: bool = False,
+    max_memory: Limit = None,
+    labels: Any = None,
+    progress: Progress | None = None,
+) -> BlockedGram | None:
+    """Return D in blocks, checked, if it lies outside memory and does not fit; else None.
+
+    Parameters are those of `neuc_mds`. What fits is D in the precision it is worked in, squared,
+    and half of a float64 D again for the float32 working copy; within `max_memory`, or else within
+    the memory that is free.
+    """
+    source = _outside(D, squared, max_memory)
+    if source is None:
+        return None
+    n = int(source.shape[0])
+    bound = None if max_memory is None else parse_bytes(max_memory)
+    if bound is not None:
+        k = Components.parse(n_components, n).total
+        vectors = vector_bytes(n, k)
+        if bound < vectors + 32 * n:
+            raise InputError(
+                f"max_memory is {format_bytes(bound)}, too little for {n} objects and "
+                f"{k} coordinates: the solver's vectors need {format_bytes(vectors)} "
+                f"and a row of D {format_bytes(32 * n)}; pass at least "
+                f"{format_bytes(1.1 * (vectors + 64 * n))}."
+            )
+        bound -= vectors
+    gram = BlockedGram(
+        source,
+        squared=squared,
+        max_memory=bound,
+        labels=as_labels(labels, n),
+        progress=progress,
+    )
+    _ = gram.moments  # the pass that checks
+    return gram
+
+
+def cluster_home(
+    D: Array,
+    complete: bool = True,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    labels: Any = None,
+) -> Gram:
+    """Return a dask array checked and persisted on its workers, behind its operator.
+
+    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently.
+    """
+    from neucmds._input.chunks import lazy_dissimilarity
+    from neucmds._operator.cluster import DaskGram
+
+    if not complete:
+        raise InputError(
+            "weights and missing entries are not for dask arrays; pass D.compute() if it fits."
+        )
+    data = lazy_dissimilarity(D, squared=squared, symmetrize=symmetrize, labels=labels)
+    return DaskGram(data.values)
+
+
+def feature_home(
+    features: Array,
+    n_components: int | tuple[int, int],
+    metric: Any,
+    *,
+    params: dict[str, Any] | None = None,
+    squared: bool = False,
+    max_memory: Limit = None,
+    progress: Progress | None = None,
+) -> tuple[Gram, FeatureGram]:
+    """Return D between features, stored if it fits and else computed in every pass; and the space.
+
+    Raises
+    ------
+    InputError
+        If not even the solver's vectors fit in the memory that is free.
+    """
+    space = FeatureGram(features, metric, params=params, squared=squared, progress=progress)
+    limit = _limit(max_memory, space.points.left)
+    k = Components.parse(n_components, space.n).total
+    vectors = vector_bytes(space.n, k)
+    if limit is not None and vectors > limit:
+        raise InputError(
+            f"{space.n} objects and {k} coordinates need {format_bytes(vectors)} for "
+            f"the solver's vectors, but {format_bytes(limit)} may be used; ask for fewer "
+            "coordinates, or use LandmarkNeucMDS."
+        )
+    if limit is None or _dense_bytes(space.n, space.dtype, space.xp) + vectors <= limit:
+        return DenseGram(space.dense()), space
+    return space, space
+
+
+def vector_bytes(n: int, n_components: int) -> int:
+    """Memory for the solver's basis of 6k vectors or more, and for what it makes of them."""
+    return 8 * n * (8 * max(n_components, 30) + 100)
+
+
+def memory_home(
+    data: Dissimilarity, n_components: Any, max_memory: Limit = None, *, keep_copy: bool = False
+) -> DenseGram:
+    """Return a D that is in memory behind its operator, with a float32 copy if there is room.
+
+    Raises
+    ------
+    InputError
+        If the solver's vectors do not fit in the memory that is free where D lies: before any work.
+    """
+    limit = _limit(max_memory, data.values)
+    k = Components.parse(n_components, data.n).total
+    vectors = vector_bytes(data.n, k)
+    # A bound that a user sets is for the copy; what is free is for all.
+    if limit is not None and max_memory is None and vectors > limit:
+        raise InputError(
+            f"{data.n} objects and {k} coordinates need {format_bytes(vectors)} beyond D, but "
+            f"{format_bytes(limit)} are free; ask for fewer coordinates, pass D as float32, read "
+            "it in blocks from a file, or use LandmarkNeucMDS."
+        )
+    room = limit if limit is None or max_memory is not None else limit - vectors
+    fits = room is None or 4 * data.n**2 <= room
+    return DenseGram(data.values, working_copy=fits, keep_copy=keep_copy)
+
+
+def lives_outside(D: Any, squared: bool, max_memory: Limit) -> bool:
+    """Tell whether D will be read in blocks."""
+    return _outside(D, squared, max_memory) is not None
+
+
+def loaded(D: Any, copy: bool) -> tuple[Any, bool]:
+    """Read a store that fits into memory, where it may then be overwritten; pass on all else."""
+    if is_store(D) and not is_numpy(D):
+        return np.asarray(D[...]), False
+    return D, copy
+
+
+def _outside(D: Any, squared: bool, max_memory: Limit) -> Any:
+    """Return what holds D outside memory, or D itself if its squares do not fit; else None."""
+    limit = _limit(max_memory)
+    if limit is None:
+        return None
+    if isinstance(D, (str, os.PathLike)):
+        if Path(D).suffix.lower() != ".npy" or not Path(D).is_file():
+            return None
+        D, _ = read_table(D, mmap=True)
+    if not is_store(D) and not (max_memory is not None and is_numpy(D) and not squared):
+        return None
+    if len(D.shape) != 2 or D.shape[0] != D.shape[1]:
+        return None  # refused, or spread out if condensed, where matrices in memory are checked
+    wide = np.float32 if D.dtype in (np.float16, np.float32) else np.float64
+    return D if _dense_bytes(int(D.shape[0]), wide, np) > limit else None
+
+
+def _limit(max_memory: Limit, like: Array | None = None) -> int | None:
+    if max_memory is not None:
+        return parse_bytes(max_memory)
+    on_device = None if like is None else free_memory(like)
+    return available_memory() if on_device is None else on_device
+
+
+def _dense_bytes(n: int, dtype: Any, xp: Any) -> int:
+    """D, and the float32 copy of a float64 D."""
+    return n * n * (4 if xp.finfo(dtype).bits == 32 else 12)

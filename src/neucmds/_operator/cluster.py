@@ -1,0 +1,165 @@
+"""D in chunks on the workers of a dask cluster: blocks of columns travel, D does not."""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from typing import Any
+
+import array_api_compat.numpy as xp
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import Array
+from neucmds._backend.dask_arrays import require_dask
+from neucmds._operator.gram import Gram, Moments
+from neucmds.errors import InputError
+
+__all__ = ["DaskGram"]
+
+Floats = npt.NDArray[Any]
+
+# Partial products of one row of chunks are added up so many at a time, where they lie.
+SPLIT_EVERY = 16
+# LAPACK needs all of D in one place: 200 MB at this size.
+MOST_GATHERED = 5000
+
+
+class DaskGram(Gram):
+    """B = −½CDC for a D whose chunks stay where they are.
+
+    A product makes its sums over each row of chunks where they lie; what moves is the block, in
+    pieces that belong to a column of chunks, and one partial sum of that size a worker. Pieces are
+    known to the scheduler, so whatever a lost worker held can be computed again.
+
+    Parameters
+    ----------
+    sq_dissimilarity : dask array of shape (n, n)
+        Checked and persisted by `neucmds._input.lazy_dissimilarity`.
+    """
+
+    costly_pass = True
+
+    def __init__(self, sq_dissimilarity: Array) -> None:
+        self.sq_dissimilarity = sq_dissimilarity
+        self.xp = xp
+        self.n = int(sq_dissimilarity.shape[0])
+        self.dtype = sq_dissimilarity.dtype
+
+    @property
+    def device(self) -> Any:
+        """Blocks of columns are NumPy arrays of the client."""
+        return "cpu"
+
+    def rows(self, rows: slice) -> Array:
+        """Gather these rows of D."""
+        return np.asarray(self.sq_dissimilarity[rows, :].compute())
+
+    def row_slices(self) -> list[slice]:
+        """Cut D for those who want to read it all, if it is small enough to be gathered."""
+        if self.n > MOST_GATHERED:
+            raise InputError(
+                f"this would gather D of {self.n} objects ({8e-9 * self.n**2:.1f} GB) from the "
+                "workers; ask for fewer than n/8 coordinates with solver='krylov', or pass "
+                "D.compute()."
+            )
+        return super().row_slices()
+
+    def product(self, block: Array) -> Array:
+        """D @ block, in the precision of `block`."""
+        if self._futures:
+            return self._product_on_cluster(block)
+        da = require_dask()
+        d, width = self.sq_dissimilarity, int(block.shape[1])
+        pieces = da.from_array(
+            np.ascontiguousarray(block), chunks=(d.chunks[1], (width,)), name=False
+        )
+        partial = da.blockwise(
+            _multiply, "ijb", d, "ij", pieces, "jb",
+            dtype=block.dtype, adjust_chunks={"j": 1}, meta=np.empty((0, 0, 0), block.dtype),
+        )  # fmt: skip
+        return np.asarray(partial.sum(axis=1, split_every=SPLIT_EVERY).compute())
+
+    @cached_property
+    def _futures(self) -> dict[Any, Any]:
+        """The persisted chunks by their keys, if a distributed cluster holds them."""
+        if "distributed" not in sys.modules:
+            return {}
+        distributed: Any = sys.modules["distributed"]
+        return {future.key: future for future in distributed.futures_of(self.sq_dissimilarity)}
+
+    def _product_on_cluster(self, block: Array) -> Array:
+        """Multiply where the chunks lie: a task for each row of chunks and worker that has some.
+
+        Left to itself the scheduler runs one product in twenty where the block's piece is, and
+        moves the chunk there. With the chunks' places known, sums over a row of chunks are made
+        before anything leaves a worker, so what moves does not depend on how D is cut.
+        """
+        client = next(iter(self._futures.values())).client
+        ends = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
+        # The scheduler keeps a task's arguments: unlike scattered data they outlive a worker.
+        pieces = [client.submit(_same, piece, pure=False) for piece in np.split(block, ends)]
+        places = client.who_has(list(self._futures.values()))
+        sums = []
+        for row in self.sq_dissimilarity.__dask_keys__():
+            parts = [
+                client.submit(
+                    _multiply_row,
+                    [self._futures[row[j]] for j in columns],
+                    [pieces[j] for j in columns],
+                    workers=place,
+                    allow_other_workers=place is not None,
+                    pure=False,
+                )
+                for place, columns in _by_place(row, places)
+            ]
+            sums.append(client.submit(_add, parts, pure=False))
+        return np.concatenate(client.gather(sums), axis=0)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Row means and norm of D in one pass over the chunks."""
+        da = require_dask()
+        d = self.sq_dissimilarity
+        partial = da.blockwise(
+            _sums, "ijb", d, "ij",
+            new_axes={"b": 2}, dtype=np.float64, adjust_chunks={"j": 1},
+            meta=np.empty((0, 0, 0)),
+        )  # fmt: skip
+        sums = np.asarray(partial.sum(axis=1, split_every=SPLIT_EVERY).compute())
+        return Moments(sums[:, 0] / self.n, float(sums[:, 1].sum()))
+
+
+def _multiply(chunk: Floats, piece: Floats) -> Floats:
+    return np.asarray((chunk.astype(piece.dtype, copy=False) @ piece)[:, None, :])
+
+
+def _by_place(row: list[Any], places: Any) -> list[tuple[str | None, list[int]]]:
+    """Group the chunks of a row by the worker that holds them; None: lost, or on its way."""
+    groups: dict[str | None, list[int]] = {}
+    for j, key in enumerate(row):
+        holders = sorted(places.get(key) or ())
+        groups.setdefault(holders[0] if holders else None, []).append(j)
+    return list(groups.items())
+
+
+def _same(piece: Floats) -> Floats:
+    return piece
+
+
+def _multiply_row(chunks: list[Floats], pieces: list[Floats]) -> Floats:
+    """Σ_j D_ij V_j over the chunks at hand, one product at a time."""
+    total = np.zeros((chunks[0].shape[0], pieces[0].shape[1]), dtype=pieces[0].dtype)
+    for chunk, piece in zip(chunks, pieces, strict=True):
+        total += chunk.astype(piece.dtype, copy=False) @ piece
+    return total
+
+
+def _add(parts: list[Floats]) -> Floats:
+    return np.asarray(sum(parts[1:], start=parts[0]))
+
+
+def _sums(chunk: Floats) -> Floats:
+    """Row sums and row sums of squares, as (rows, 1, 2)."""
+    wide = chunk.astype(np.float64, copy=False)
+    return np.stack([wide.sum(axis=1), np.vecdot(wide, wide)], axis=-1)[:, None, :]

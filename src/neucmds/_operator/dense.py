@@ -1,0 +1,102 @@
+"""D in memory, as one array of any library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from neucmds._backend.arrays import (
+    BLOCK_ELEMENTS,
+    Array,
+    asarray_like,
+    device,
+    is_numpy,
+    namespace,
+    on_cpu,
+    row_blocks,
+)
+from neucmds._backend.blas import symmetric_times
+from neucmds._backend.threads import spread
+from neucmds._operator.gram import Gram, Indices, Result
+from neucmds._operator.single_precision import Rounded, RoundedGram
+
+__all__ = ["DenseGram"]
+
+
+class DenseGram(Gram):
+    """B = −½CDC for a D held in memory; D is only read, no centered copy is made.
+
+    Parameters
+    ----------
+    sq_dissimilarity : array of shape (n, n)
+        Symmetric and hollow, on the squared scale; checked by `neucmds._input`, not here.
+    working_copy : bool, default=True
+        Whether a float32 copy may be made, which takes half the memory of a float64 D.
+    keep_copy : bool, default=False
+        Whether it is kept for the next who asks; otherwise the solver drops it before its finish,
+        and its peak of memory with it.
+    """
+
+    def __init__(
+        self, sq_dissimilarity: Array, *, working_copy: bool = True, keep_copy: bool = False
+    ) -> None:
+        self.sq_dissimilarity = sq_dissimilarity
+        self.working_copy = working_copy
+        self.keep_copy = keep_copy
+        self.xp = namespace(sq_dissimilarity)
+        self.n = int(sq_dissimilarity.shape[0])
+        self.dtype = sq_dissimilarity.dtype
+
+    @property
+    def device(self) -> Any:
+        """The device that D lies on."""
+        return device(self.sq_dissimilarity)
+
+    def rows(self, rows: slice) -> Array:
+        """Return a view of these rows of D."""
+        return self.sq_dissimilarity[rows, :]
+
+    def row_slices(self) -> list[slice]:
+        """Cut D into at most 64 parts, so that no pass starts thousands of kernels on a GPU."""
+        return list(row_blocks(self.n, self.n, max(BLOCK_ELEMENTS, self.n**2 // 64)))
+
+    def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
+        """Do a piece of work on every row slice, on all threads where the library has none."""
+        if not is_numpy(self.sq_dissimilarity):
+            return super().on_each(work)
+        return spread(lambda rows: work(rows, self.rows(rows)), list(row_blocks(self.n, self.n)))
+
+    def pick(self, indices: Indices) -> Array:
+        """Return some rows of D."""
+        some = asarray_like(indices, self.sq_dissimilarity, dtype=self.xp.int64)
+        return self.xp.take(self.sq_dissimilarity, some, axis=0)
+
+    def product(self, block: Array) -> Array:
+        """D @ block in one matrix product; row by row if D must be widened for it."""
+        if block.dtype != self.dtype:
+            return super().product(block)
+        return symmetric_times(self.sq_dissimilarity, block)
+
+    def quadratic(self, coordinates: Array, signs: Array) -> float:
+        """⟨B, XAXᵀ⟩ from the upper triangle of D, symmetric to rounding: half a product."""
+        xp, x = self.xp, coordinates
+        if x.dtype != self.dtype or not on_cpu(x):
+            return super().quadratic(x, signs)
+        total = 0.0
+        for rows in self.row_slices():
+            weighted = x[rows, :] * signs[None, :]
+            own = self.sq_dissimilarity[rows, rows] @ x[rows, :]
+            right = self.sq_dissimilarity[rows, rows.stop :] @ x[rows.stop :, :]
+            total += float(xp.sum(weighted * own)) + 2 * float(xp.sum(weighted * right))
+        return -0.5 * total
+
+    def rounded(self) -> Rounded | None:
+        """Return the float32 copy, half the size of a float64 D, if it is needed and allowed."""
+        if self.dtype == self.xp.float32 or not self.working_copy:
+            return super().rounded()
+        return self._kept_copy if self.keep_copy else RoundedGram.of(self)
+
+    @cached_property
+    def _kept_copy(self) -> RoundedGram:
+        return RoundedGram.of(self)

@@ -1,0 +1,161 @@
+"""The operator B = −½CDC and the few numbers of D that replace the spectrum nobody computes."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import Array, namespace, row_blocks, row_moments
+from neucmds._operator.single_precision import Rounded, SingleGram
+from neucmds.errors import InputError
+
+__all__ = ["Gram", "Moments"]
+
+Result = TypeVar("Result")
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Row means and squared norm of D; the diagonal, trace and norm of B follow from them.
+
+    Parameters
+    ----------
+    row_means : array of shape (n,), float64
+        Mean squared dissimilarity of each object to all (itself included).
+    sq_norm : float
+        ‖D‖²_F.
+    """
+
+    row_means: Array
+    sq_norm: float
+
+    def __post_init__(self) -> None:
+        # Fourth powers of dissimilarities: 1e-81 and 1e77 are the ends of what doubles can hold.
+        xp = namespace(self.row_means)
+        if not math.isfinite(self.sq_norm):
+            raise InputError("D is too large: ‖D‖² overflows; divide D by a constant.")
+        if self.sq_norm == 0 and bool(xp.any(self.row_means != 0)):
+            raise InputError("D is too small: ‖D‖² underflows; multiply D by a constant.")
+
+    @property
+    def n(self) -> int:
+        """Number of objects."""
+        return int(self.row_means.shape[0])
+
+    @cached_property
+    def mean(self) -> float:
+        """Mean of all entries of D."""
+        return float(namespace(self.row_means).mean(self.row_means))
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal of B: D is hollow, so −½(0 − 2·row mean + mean)."""
+        return self.row_means - 0.5 * self.mean
+
+    @property
+    def trace(self) -> float:
+        """Trace of B, the sum of all its eigenvalues (docs/facts.md, 1)."""
+        return 0.5 * self.n * self.mean
+
+    @cached_property
+    def frobenius_sq(self) -> float:
+        """‖B‖²_F, the sum of all squared eigenvalues (docs/facts.md, 1)."""
+        # D is hollow, so ‖B‖² ≥ ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits
+        # at the most.
+        row_part = float(namespace(self.row_means).vecdot(self.row_means, self.row_means))
+        centered = self.sq_norm - 2 * self.n * row_part + (self.n * self.mean) ** 2
+        return max(0.0, 0.25 * centered)
+
+
+class Gram(ABC):
+    """B = −½CDC, never formed: products with blocks of columns, and the moments of D.
+
+    An implementation says where D comes from by `rows`; it may override `product` when it can
+    multiply faster than row block by row block.
+    """
+
+    n: int
+    xp: Any
+    dtype: Any
+    # Whether a pass over D costs more than what is multiplied in it: then blocks are wider.
+    costly_pass: bool = False
+
+    @abstractmethod
+    def rows(self, rows: slice) -> Array:
+        """Return these rows of D (squared scale), shape (len(rows), n)."""
+
+    @property
+    @abstractmethod
+    def device(self) -> Any:
+        """The device that products are computed on."""
+
+    def product(self, block: Array) -> Array:
+        """D @ block, in the precision of `block`."""
+        xp = self.xp
+        wide = (xp.astype(part, block.dtype, copy=False) for _, part in self.walk())
+        return xp.concat([part @ block for part in wide], axis=0)
+
+    def pick(self, indices: Indices) -> Array | None:
+        """Return some rows of D; None where that costs more than as many rows."""
+        return None
+
+    def walk(self) -> Iterator[tuple[slice, Array]]:
+        """Pass over D once: row slices and their rows, which last until the next but one."""
+        for rows in self.row_slices():
+            yield rows, self.rows(rows)
+
+    def row_slices(self) -> list[slice]:
+        """Cut the objects into the row blocks that a pass over D walks through."""
+        return list(row_blocks(self.n, self.n))
+
+    def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
+        """Pass over D once and do a piece of work on every row slice and its rows.
+
+        It may be done on several slices at a time.
+        """
+        return [work(rows, part) for rows, part in self.walk()]
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Row means and norm of D, accumulated in float64 in one pass."""
+        parts = self.on_each(lambda _, part: row_moments(part))
+        return Moments(self.xp.concat([means for means, _ in parts]), sum(sq for _, sq in parts))
+
+    def matmat(self, block: Array) -> Array:
+        """B @ block, centering the block before the product and the result after it."""
+        return -0.5 * self.center(self.product(self.center(block)))
+
+    def quadratic(self, coordinates: Array, signs: Array) -> float:
+        """⟨B, XAXᵀ⟩ for centered coordinates, in float64."""
+        xp = self.xp
+        return float(xp.vecdot(xp.sum(coordinates * self.matmat(coordinates), axis=0), signs))
+
+    def rounded(self) -> Rounded | None:
+        """Return B in single precision where that pays, None where it does not."""
+        return SingleGram(self) if self.dtype == self.xp.float32 else None
+
+    def center(self, block: Array) -> Array:
+        """Subtract the mean of every column: the action of C."""
+        return block - self.xp.mean(block, axis=0, keepdims=True)
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of B, float64."""
+        return self.moments.diagonal
+
+    @property
+    def trace(self) -> float:
+        """The sum of all eigenvalues of B."""
+        return self.moments.trace
+
+    @property
+    def frobenius_sq(self) -> float:
+        """The sum of all squared eigenvalues of B."""
+        return self.moments.frobenius_sq

@@ -1,0 +1,190 @@
+"""A placement rule that does not blow up, learnt from the dissimilarities among landmarks.
+
+Plain triangulation divides by small eigenvalues, and repeats on every placed object the misfit
+that a spectral embedding leaves at its landmarks. Three things cure it:
+
+- least squares on the object's own dissimilarities, not on the centered ones;
+- the landmarks' misfit is theirs: E = D − D̂ among landmarks is fitted by b_i + b_j, and b_j is
+  taken off whatever is measured to landmark j;
+- a ridge towards the center: a coordinate of length² s among L landmarks has variance s/L, and
+  with noise σ² in each dissimilarity it is known to σ²/4s, so the ridge is g·(σ²/4)·(L/s).
+
+Which signature, whether b is taken off, and g are chosen by placing landmarks that were held out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import Array
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._placement.rules import LeastSquaresPlacement
+from neucmds.errors import ConvergenceWarning, FewerComponentsWarning
+
+__all__ = ["PLACEMENTS", "Fitted", "Recipe", "cross_validated", "least_squares_rule", "misfit"]
+
+Floats = npt.NDArray[Any]
+NComponents = int | tuple[int, int]
+
+
+class Fitted(Protocol):
+    """What a placement rule asks of the embedding it places objects in."""
+
+    @property
+    def coordinates(self) -> Array:
+        """Coordinates of the landmarks."""
+
+    @property
+    def signs(self) -> Array:
+        """±1 for each coordinate."""
+
+    @property
+    def signature(self) -> tuple[int, int]:
+        """Numbers of positive and of negative coordinates."""
+
+    def dissimilarities(self) -> Array:
+        """Return D̂ between the landmarks, on the squared scale."""
+
+
+Fit = Callable[[Floats, NComponents, str], Fitted]
+
+PLACEMENTS = ("auto", "least_squares", "linear")
+
+# Ridges tried, and how many landmarks take part: five eigensolves of 1200 objects are about 2 s.
+RIDGES = (0.0, 0.1, 0.3, 1.0)
+FOLDS = 5
+MOST_VALIDATED = 1500
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a least-squares placement is made by.
+
+    Parameters
+    ----------
+    ridge : float
+        g, in units of what noise and variance call for.
+    take_off : bool
+        Whether the landmarks' own misfit b is taken off.
+    n_components : int or (int, int)
+        Signature of the landmark embedding.
+    """
+
+    ridge: float
+    take_off: bool
+    n_components: NComponents
+
+
+def least_squares_rule(
+    sq_dissimilarity: Floats, embedding: Fitted, recipe: Recipe
+) -> LeastSquaresPlacement:
+    """Make the placement rule of a recipe from the landmarks' own misfit."""
+    x = np.asarray(embedding.coordinates, dtype=np.float64)
+    n = x.shape[0]
+    errors = _errors(sq_dissimilarity, embedding)
+    offsets = misfit(errors) if recipe.take_off else np.zeros(n)
+    # n²/2 dissimilarities were fitted by nk numbers
+    freedom = max(1 - 2 * x.shape[1] / n, 0.05)
+    noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
+    lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
+    ridge = recipe.ridge * (noise / 4) * (n / lengths)
+    return LeastSquaresPlacement(embedding.coordinates, embedding.signs, offsets, ridge)
+
+
+def misfit(errors: Floats) -> Floats:
+    """Return the b of the least-squares fit E_ij ≈ b_i + b_j off the diagonal (n > 2)."""
+    n = errors.shape[0]
+    sums = errors.sum(axis=0)
+    return np.asarray((sums - sums.sum() / (2 * (n - 1))) / max(n - 2, 1))
+
+
+def _errors(sq_dissimilarity: Floats, embedding: Fitted) -> Floats:
+    return np.asarray(sq_dissimilarity - embedding.dissimilarities(), dtype=np.float64)
+
+
+def cross_validated(
+    sq_dissimilarity: Floats,
+    n_components: NComponents,
+    method: str,
+    rng: np.random.RandomState,
+    fit: Fit,
+) -> Recipe:
+    """Choose the recipe of least STRESS among landmarks held out, pairs of one fold together.
+
+    Parameters
+    ----------
+    sq_dissimilarity : ndarray of shape (L, L)
+        Squared dissimilarities among the landmarks.
+    n_components, method
+        As for `neuc_mds`.
+    rng : RandomState
+        Draws the folds.
+    fit : callable
+        ``fit(sq_dissimilarity, n_components, method)`` embeds some of the landmarks.
+    """
+    order = rng.permutation(sq_dissimilarity.shape[0])[:MOST_VALIDATED]
+    d = sq_dissimilarity[np.ix_(order, order)]
+    candidates = list(_candidates(d, n_components, method, fit))
+    total = n_components if isinstance(n_components, int) else sum(n_components)
+    held_out = min(order.size // FOLDS, order.size - total - 2)
+    if held_out < 4:
+        return candidates[0]
+    stress = np.zeros(len(candidates))
+    for fold in range(FOLDS):
+        held = np.arange(fold * held_out, (fold + 1) * held_out)
+        stress += _held_out_stress(d, held, candidates, method, fit)
+    return candidates[int(np.argmin(stress))]
+
+
+def _candidates(d: Floats, n_components: NComponents, method: str, fit: Fit) -> Iterator[Recipe]:
+    """Every recipe to try; the first is the one to use when nothing can be held out."""
+    signatures: list[NComponents] = [n_components]
+    if method == "neuc" and isinstance(n_components, int):
+        # Few objects have a wider spectrum than many, and "neuc" then spends more coordinates on
+        # balancing the trace (12 instead of 8 of 100 on Random-simplex) than pays on the others.
+        with _quiet():
+            signature = fit(d, n_components, "neuc+").signature
+        if sum(signature) == n_components:
+            signatures.append(signature)
+    # Refined landmarks have no misfit but noise: they sit where least squares would place them.
+    take_off = (False, True) if method == "refined" else (True, False)
+    ridges = (0.1, *(g for g in RIDGES if g != 0.1))
+    for wanted, off, g in itertools.product(signatures, take_off, ridges):
+        yield Recipe(g, off, wanted)
+
+
+def _held_out_stress(
+    d: Floats,
+    held: npt.NDArray[np.intp],
+    candidates: list[Recipe],
+    method: str,
+    fit: Fit,
+) -> Floats:
+    kept = np.setdiff1d(np.arange(d.shape[0]), held)
+    known, measured, truth = (d[np.ix_(*ids)] for ids in ((kept, kept), (held, kept), (held, held)))
+    with _quiet():
+        fits = {n: fit(known, n, method) for n in {c.n_components for c in candidates}}
+    stress = []
+    for recipe in candidates:
+        fitted = fits[recipe.n_components]
+        placed = least_squares_rule(known, fitted, recipe).place(measured)
+        errors = sq_dissimilarities(placed, placed, fitted.signs) - truth
+        stress.append(float(np.sum(errors**2) - np.sum(np.diag(errors) ** 2)))
+    return np.asarray(stress)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Embeddings of folds are tools, not results: what is odd about them is nobody's concern."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FewerComponentsWarning)
+        yield

@@ -1,0 +1,76 @@
+"""All eigenpairs by LAPACK, with the constant vector taken out exactly."""
+
+from __future__ import annotations
+
+import math
+
+from neucmds._backend.arrays import Array, eps
+from neucmds._operator import Gram
+from neucmds._spectrum.spectrum import Spectrum
+
+__all__ = ["full_spectrum"]
+
+
+def full_spectrum(gram: Gram) -> Spectrum:
+    """Compute all n − 1 eigenpairs of B that the constant vector has no part in.
+
+    B = Q [Φ 0; 0 0] Qᵀ with Q the Householder reflection that sends the constant vector to the
+    last axis, so the eigenpairs of Φ are those of B without the constant vector: it can never be
+    selected, not even when B has other null vectors to mix with (errata E3).
+
+    Paper: lm:vdv_qdq.
+    """
+    xp = gram.xp
+    block = _reflected_block(gram)
+    values, small = xp.linalg.eigh(block)
+    values, small = xp.flip(values, axis=0), xp.flip(small, axis=1)
+    zero_row = xp.zeros((1, gram.n - 1), dtype=small.dtype, device=gram.device)
+    vectors = _reflect(xp.concat([small, zero_row], axis=0), gram)
+    # LAPACK's backward error: what ‖Bu − λu‖ is bounded by, at no further product.
+    scale = float(xp.max(xp.abs(values))) if gram.n > 1 else 0.0
+    bound = scale * gram.n * float(xp.finfo(values.dtype).eps)
+    nothing = xp.zeros((gram.n - 1, 0), dtype=xp.float64, device=gram.device)
+    return Spectrum(
+        values=values,
+        vectors=vectors,
+        residuals=xp.full(values.shape, bound, dtype=values.dtype, device=gram.device),
+        trace=gram.trace,
+        frobenius_sq=gram.frobenius_sq,
+        n_top=gram.n - 1,
+        n_bottom=gram.n - 1,
+        n_products=gram.n,
+        solver="full",
+        precision=eps(gram.dtype, xp),
+        remainder=(nothing, xp.zeros((0, gram.n), dtype=xp.float64, device=gram.device)),
+    )
+
+
+def _reflector(gram: Gram) -> tuple[Array, float]:
+    """Return v and 2/vᵀv of Q = I − (2/vᵀv) v vᵀ, with v = (1, …, 1, 1 + √n)."""
+    xp, n = gram.xp, gram.n
+    root = math.sqrt(n)
+    ones = xp.ones((n - 1,), dtype=xp.float64, device=gram.device)
+    last = xp.full((1,), 1.0 + root, dtype=xp.float64, device=gram.device)
+    return xp.concat([ones, last]), 1.0 / (n + root)
+
+
+def _reflect(block: Array, gram: Gram) -> Array:
+    """Q @ block."""
+    xp = gram.xp
+    v, beta = _reflector(gram)
+    return block - beta * v[:, None] * xp.matmul(v[None, :], block)
+
+
+def _reflected_block(gram: Gram) -> Array:
+    """Φ(B) = −½Φ(D): the leading (n−1)×(n−1) block of −½QDQ, float64."""
+    xp, n = gram.xp, gram.n
+    d = xp.concat(
+        [xp.astype(gram.rows(rows), xp.float64, copy=False) for rows in gram.row_slices()], axis=0
+    )
+    v, beta = _reflector(gram)
+    dv = d @ v
+    # QDQ = D − vwᵀ − wvᵀ with w = β(Dv − ½β(vᵀDv)v)
+    w = beta * (dv - (0.5 * beta * float(xp.vecdot(v, dv))) * v)
+    head = d[: n - 1, : n - 1] - (v[: n - 1, None] * w[None, : n - 1])
+    head = head - (w[: n - 1, None] * v[None, : n - 1])
+    return -0.5 * head

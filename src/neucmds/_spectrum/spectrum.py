@@ -1,0 +1,135 @@
+"""What a solver returns: eigenpairs of B from both ends, and the exact sums over all of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+
+__all__ = ["Ends", "Spectrum"]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Eigenvalues from both ends of the spectrum: all that a selection may look at.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,), float64
+        Sorted, largest first. The constant vector's zero is never among them (errata E3).
+    trace, frobenius_sq : float
+        Sum and sum of squares of *all* eigenvalues, the unknown ones in the middle included.
+    n_top, n_bottom : int
+        ``values[:n_top]`` are the largest eigenvalues of B and ``values[m - n_bottom:]`` the
+        smallest. A complete spectrum has both equal to m.
+    precision : float
+        Relative rounding of the entries of D.
+    """
+
+    values: npt.NDArray[np.float64]
+    trace: float
+    frobenius_sq: float
+    n_top: int
+    n_bottom: int
+    precision: float = EPS
+
+    @property
+    def size(self) -> int:
+        """Number of known eigenvalues."""
+        return int(self.values.size)
+
+    @cached_property
+    def null_level(self) -> float:
+        """Magnitude below which an eigenvalue cannot be told from zero."""
+        largest = float(np.max(np.abs(self.values), initial=0.0))
+        # D of single precision is B with noise of norm ε√n at the most, as measured by its entries.
+        noise = 0.0 if self.precision <= EPS else 2 * self.precision * math.sqrt(self.size)
+        return largest * max(max(64, self.size) * EPS, noise)
+
+    @classmethod
+    def of(cls, values: npt.ArrayLike) -> Ends:
+        """Make the ends of a complete spectrum from all its eigenvalues, in any order."""
+        lam = np.sort(np.asarray(values, dtype=np.float64))[::-1]
+        return cls(lam, float(lam.sum()), float(lam @ lam), lam.size, lam.size)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenpairs of B, possibly partial; trace and Frobenius norm are of the whole of B.
+
+    Parameters
+    ----------
+    values : array of shape (m,)
+        Largest first.
+    vectors : array of shape (n, m)
+        Orthonormal and centered: orthogonal to the constant vector.
+    residuals : array of shape (m,)
+        ``‖B u − λ u‖`` of each pair, or an estimate of it from some rows of B.
+    trace, frobenius_sq : float
+        Of all of B.
+    n_top, n_bottom : int
+        How many of the values are the largest, and the smallest, of B.
+    converged : bool
+        Whether the pairs the selection rule asked for met the tolerance.
+    n_products : int
+        Number of columns multiplied with B.
+    solver : str
+        Name of the solver that found the pairs.
+    precision : float
+        Relative rounding of the entries of D.
+    remainder : (array of shape (m, b), array of shape (b, n)) or None
+        Their product is what is left of ``B u − λ u``, a pair a row, where the solver knows it.
+    """
+
+    values: Array
+    vectors: Array
+    residuals: Array
+    trace: float
+    frobenius_sq: float
+    n_top: int
+    n_bottom: int
+    converged: bool = True
+    n_products: int = 0
+    solver: str = field(default="full")
+    precision: float = EPS
+    remainder: tuple[Array, Array] | None = None
+
+    @cached_property
+    def ends(self) -> Ends:
+        """The eigenvalues alone, as NumPy float64, for the selection rules."""
+        lam = to_numpy(self.values).astype(np.float64)
+        return Ends(lam, self.trace, self.frobenius_sq, self.n_top, self.n_bottom, self.precision)
+
+    def take(self, kept: npt.NDArray[np.intp]) -> Array:
+        """Return some eigenvectors, one column each."""
+        if np.array_equal(kept, np.arange(self.values.shape[0])):
+            return self.vectors
+        xp = namespace(self.vectors)
+        return xp.take(self.vectors, asarray_like(kept, self.vectors, dtype=xp.int64), axis=1)
+
+    def images(self, kept: npt.NDArray[np.intp]) -> Array | None:
+        """Return B u of some eigenvectors, one column each; None where no product was kept.
+
+        They are as exact as the solver's products were: to single precision, it may be.
+        """
+        if self.remainder is None:
+            return None
+        images = self.take(kept) * asarray_like(self.ends.values[kept], self.vectors)
+        coefficients, rows = self.remainder
+        if rows.shape[0]:
+            xp = namespace(rows)
+            some = xp.take(coefficients, asarray_like(kept, rows, dtype=xp.int64), axis=0)
+            images += xp.matrix_transpose(some @ rows)
+        return images
+
+    @property
+    def complete(self) -> bool:
+        """Whether every eigenvalue of B but the constant vector's is known."""
+        return int(self.vectors.shape[0]) == int(self.values.shape[0]) + 1

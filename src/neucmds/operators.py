@@ -1,0 +1,8 @@
+"""B = −½CDC where D is not a matrix in memory: computed from features, or read in blocks.
+
+Anything here can be handed to `neucmds.neuc_mds` in place of D.
+"""
+
+from neucmds._operator import BlockedGram, FeatureGram, Gram
+
+__all__ = ["BlockedGram", "FeatureGram", "Gram"]

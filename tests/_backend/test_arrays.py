@@ -1,0 +1,113 @@
+"""One test, every array library: the whole pipeline stays in the library it was given."""
+
+import numpy as np
+import pytest
+
+from neucmds import LandmarkNeucMDS, NeucMDS, neuc_mds
+from neucmds._backend.arrays import namespace, to_numpy
+from neucmds._operator import DenseGram
+from neucmds.api import ALL_METHODS
+from neucmds.datasets import euclidean_ball
+from neucmds.metrics import evaluate
+
+D = euclidean_ball(130, random_state=0)
+
+
+def read_only(values):
+    values = np.array(values)
+    values.flags.writeable = False
+    return values
+
+
+def strict(values):
+    return pytest.importorskip("array_api_strict").asarray(values)
+
+
+def torch(values):
+    return pytest.importorskip("torch", reason="torch is not installed").asarray(values)
+
+
+BACKENDS = [read_only, strict, torch]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("solver", ["full", "krylov"])
+@pytest.mark.parametrize("method", ALL_METHODS)
+def test_every_backend_agrees_with_numpy(backend, solver, method):
+    ours = backend(D)
+    expected = neuc_mds(D, 5, method, squared=True, solver=solver, random_state=0)
+    embedding = neuc_mds(ours, 5, method, squared=True, solver=solver, random_state=0)
+    for part in (embedding.coordinates, embedding.signs, embedding.weights):
+        assert namespace(part) is namespace(ours)
+    np.testing.assert_allclose(to_numpy(embedding.coordinates), expected.coordinates, atol=1e-7)
+    np.testing.assert_array_equal(to_numpy(embedding.signs), expected.signs)
+    assert embedding.stress == pytest.approx(expected.stress, rel=1e-9)
+    placed = embedding.transform(backend(D[:4]))
+    np.testing.assert_allclose(to_numpy(placed), expected.transform(D[:4]), atol=1e-6)
+    np.testing.assert_allclose(
+        to_numpy(embedding.dissimilarities()), expected.dissimilarities(), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_metrics_agree_with_numpy(backend):
+    embedding = neuc_mds(backend(D), 5, squared=True)
+    ours = evaluate(DenseGram(backend(D)), embedding.coordinates, embedding.signs)
+    x, signs = to_numpy(embedding.coordinates), to_numpy(embedding.signs)
+    for name, value in evaluate(DenseGram(D), x, signs).as_dict().items():
+        assert ours.as_dict()[name] == pytest.approx(value, rel=1e-10), name
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_estimator_stays_in_its_library(backend):
+    estimator = NeucMDS(4, squared=True).fit(backend(D))
+    assert namespace(estimator.embedding_) is namespace(backend(D))
+    assert estimator.n_features_in_ == D.shape[1]
+    expected = NeucMDS(4, squared=True).fit(D).transform(D[:3])
+    np.testing.assert_allclose(to_numpy(estimator.transform(backend(D[:3]))), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_landmarks_answer_in_the_library_of_their_input(backend):
+    settings = {"n_components": 3, "n_landmarks": 40, "squared": True, "random_state": 0}
+    placed = LandmarkNeucMDS(**settings).fit_transform(backend(D))
+    assert namespace(placed) is namespace(backend(D))
+    expected = LandmarkNeucMDS(**settings).fit_transform(D)
+    np.testing.assert_allclose(to_numpy(placed), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_unsquared_input_is_squared_in_its_library_and_left_alone(backend):
+    ours = backend(np.sqrt(D))
+    embedding = neuc_mds(ours, 4, "neuc", random_state=0)
+    expected = neuc_mds(D, 4, "neuc", squared=True, random_state=0)
+    np.testing.assert_allclose(to_numpy(embedding.coordinates), expected.coordinates, atol=1e-7)
+    np.testing.assert_array_equal(to_numpy(ours), np.sqrt(D))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weights_and_gaps_work(backend):
+    upper = np.triu(np.random.default_rng(0).random(D.shape) < 0.2, 1)
+    holed = np.where(upper | upper.T, np.nan, D)
+    embedding = neuc_mds(backend(holed), 5, squared=True, missing="ignore", random_state=0)
+    expected = neuc_mds(holed, 5, squared=True, missing="ignore", random_state=0)
+    assert namespace(embedding.coordinates) is namespace(backend(D))
+    assert embedding.stress == pytest.approx(expected.stress, rel=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", ALL_METHODS)
+def test_single_precision_stays_single_and_close(backend, method):
+    single = backend(D.astype(np.float32))
+    embedding = neuc_mds(single, 5, method, squared=True, random_state=0)
+    assert embedding.coordinates.dtype == single.dtype
+    expected = neuc_mds(D, 5, method, squared=True, random_state=0)
+    assert embedding.stress == pytest.approx(expected.stress, rel=1e-4)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_saved_embedding_comes_back_as_numpy(backend, tmp_path):
+    embedding = neuc_mds(backend(D), 3, squared=True)
+    embedding.save(tmp_path / "e.npz")
+    back = type(embedding).load(tmp_path / "e.npz")
+    np.testing.assert_array_equal(back.coordinates, to_numpy(embedding.coordinates))

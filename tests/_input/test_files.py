@@ -1,0 +1,292 @@
+"""What `read_table` promises: the numbers and names of every format, one line for what is wrong."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import skbio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import squareform
+
+from neucmds._input import as_dissimilarity, read_table
+from neucmds._input.readers.text import parse_text
+from neucmds.errors import FileFormatError
+
+NAMES = ("ant", "bee", "cat")
+D = np.array([[0, 1.5, 2], [1.5, 0, 3], [2, 3, 0]])
+FRAME = pd.DataFrame(D, NAMES, NAMES)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(name: str, content: str | bytes):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return _write
+
+
+def refusal(path, **options) -> str:
+    with pytest.raises(FileFormatError) as caught:
+        read_table(path, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def expect(table, labels=NAMES, values=D):
+    found, names = table
+    np.testing.assert_array_equal(found, values)
+    assert names == labels
+
+
+def npy_bytes(array, **options) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, **options)
+    return buffer.getvalue()
+
+
+def npz_bytes(**arrays) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+# Text
+
+TEXTS = {
+    "plain csv": ("d.csv", "0,1.5,2\n1.5,0,3\n2,3,0\n", None),
+    "no end of line, CRLF": ("d.csv", "0,1.5,2\r\n1.5,0,3\r\n2,3,0", None),
+    "byte order mark": ("d.csv", "\ufeff0,1.5,2\n1.5,0,3\n2,3,0\n", None),
+    "blank lines": ("d.csv", "\n0,1.5,2\n\n1.5,0,3\n2,3,0\n\n", None),
+    "blanks around": ("d.csv", " 0, 1.5 ,2\n1.5,0,3\n2,3,0\n", None),
+    "header": ("d.csv", "ant,bee,cat\n0,1.5,2\n1.5,0,3\n2,3,0\n", NAMES),
+    "header of numbers": ("d.csv", "7,8,9\n0,1.5,2\n1.5,0,3\n2,3,0\n", ("7", "8", "9")),
+    "row labels": ("d.csv", "ant,0,1.5,2\nbee,1.5,0,3\ncat,2,3,0\n", NAMES),
+    "both": ("d.csv", FRAME.to_csv(), NAMES),
+    "both, corner named": ("d.csv", FRAME.rename_axis("id").to_csv(), NAMES),
+    "pandas counting": ("d.csv", pd.DataFrame(D).to_csv(), None),
+    "pandas without index": ("d.csv", FRAME.to_csv(index=False), NAMES),
+    "quoted, comma inside": (
+        "d.csv",
+        '"","a,1","b","c"\n"a,1",0,1.5,2\n"b",1.5,0,3\n"c",2,3,0\n',
+        ("a,1", "b", "c"),
+    ),
+    "R write.table": (
+        "d.txt",
+        '"ant" "bee" "cat"\n"ant" 0 1.5 2\n"bee" 1.5 0 3\n"cat" 2 3 0\n',
+        NAMES,
+    ),
+    "R write.csv2": (
+        "d.csv",
+        '"";"ant";"bee";"cat"\n"ant";0;1,5;2\n"bee";1,5;0;3\n"cat";2;3;0\n',
+        NAMES,
+    ),
+    "tsv": ("d.tsv", FRAME.to_csv(sep="\t"), NAMES),
+    "blank in label": ("d.tsv", "\ta b\tc\na b\t0\t1\nc\t1\t0\n", ("a b", "c")),
+    "spaces": ("d.txt", "  0   1.5 2\n  1.5 0   3\n  2   3   0\n", None),
+    "numpy savetxt": ("d.txt", "# made by hand\n0 1.5 2\n1.5 0 3\n2 3 0\n", None),
+    "lower with diagonal": ("d.csv", "0\n1.5,0\n2,3,0\n", None),
+    "lower without diagonal": ("d.csv", "1.5\n2,3\n", None),
+    "lower, labels": ("d.csv", "ant,0\nbee,1.5,0\ncat,2,3,0\n", NAMES),
+    "lower, labels, no diagonal": ("d.csv", "ant\nbee,1.5\ncat,2,3\n", NAMES),
+    "lower, header": ("d.csv", "id,ant,bee,cat\nant,0\nbee,1.5,0\ncat,2,3,0\n", NAMES),
+    "phylip in txt": ("d.txt", "3\nant 0 1.5 2\nbee 1.5 0 3\ncat 2 3 0\n", NAMES),
+    "phylip": ("d.phy", "  3\nant  0 1.5 2\nbee  1.5 0 3\ncat  2 3 0\n", NAMES),
+    "phylip lower": ("d.phy", "3\nant\nbee 1.5\ncat 2 3\n", NAMES),
+    "phylip lower with diagonal": ("d.phy", "3\nant 0\nbee 1.5 0\ncat 2 3 0\n", NAMES),
+    "phylip strict names": (
+        "d.dist",
+        "3\nHomo sapie0 1.5 2\nPan       1.5 0 3\nPongo pyg 2 3 0\n",
+        ("Homo sapie", "Pan", "Pongo pyg"),
+    ),
+    "phylip broken rows": ("d.phylip", "3\nant 0 1.5\n  2\nbee 1.5 0\n 3\ncat 2 3 0\n", NAMES),
+}
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_every_text_layout_gives_the_same_matrix(case, write):
+    name, content, labels = TEXTS[case]
+    values = D if case != "blank in label" else np.array([[0, 1], [1, 0]])
+    expect(read_table(write(name, content)), labels, values)
+
+
+def test_lsmat_of_scikit_bio_is_read(tmp_path):
+    skbio.DistanceMatrix(D, NAMES).write(tmp_path / "d.lsmat")
+    expect(read_table(tmp_path / "d.lsmat"))
+
+
+@pytest.mark.parametrize(
+    "content", ["1.5\n2\n3\n", "1.5,2,3\n", "distance\n1.5\n2\n3\n", "1.5 2 3"]
+)
+def test_a_single_row_or_column_is_condensed(content, write):
+    path = write("d.csv", content)
+    expect(read_table(path), None, squareform(D))
+    np.testing.assert_array_equal(as_dissimilarity(path).values, D**2)
+
+
+def test_whole_numbers_in_a_column_are_no_phylip(write):
+    expect(read_table(write("d.txt", "3\n4\n5\n")), None, np.array([3.0, 4, 5]))
+
+
+@pytest.mark.parametrize("word", ["NA", "nan", "", "N/A", "NaN"])
+def test_missing_numbers_become_nan(word, write):
+    content = FRAME.to_csv().replace("1.5", word)
+    expect(read_table(write("d.csv", content)), NAMES, np.where(D == 1.5, np.nan, D))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.data(), st.integers(2, 6), st.sampled_from([",", "\t", ";"]), st.booleans(), st.booleans()
+)
+def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index):
+    numbers = st.floats(0, 1e300, exclude_min=True)
+    values = squareform(
+        data.draw(st.lists(numbers, min_size=n * (n - 1) // 2, max_size=n * (n - 1) // 2))
+    )
+    labels = [f"object {i}" for i in range(n)]
+    text = pd.DataFrame(values, labels, labels).to_csv(sep=sep, header=header, index=index)
+    expect(parse_text(text.splitlines(), "d"), tuple(labels) if header or index else None, values)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("d.csv", "0,1,2\n1,0,x\n2,3,0\n", "line 2, cell 3: 'x'"),
+        ("d.csv", "0,x,2\n1,0,3\n2,3,0\n", "line 1, cell 2: 'x'"),
+        ("d.csv", "\n,a,b\n\na,0,1\nb,1,?!\n", "line 5, cell 3: '?!'"),
+        ("d.csv", "0,1,2\n1,0\n2,3,0\n", "line 2: 2 cells where others have 3"),
+        ("d.csv", "0,1\n1,0,3\n2,3,0\n", "line 1: 2 cells where others have 3"),
+        ("d.csv", "0,1,2\n1,0,3\n2,3,0\n4,5,6\n5,6,7\n", "5 lines of 3 cells"),
+        (
+            "d.txt",
+            "Dear reader, this is\nno matrix, it is\na letter, you see\nand more, yes\n",
+            "'Dear reader'",
+        ),
+        ("d.csv", ",a,b\nb,0,1\na,1,0\n", "another order"),
+        ("d.csv", ",a,b\na,0,1\nc,1,0\n", "column 2 'b' and row 2 'c'"),
+        ("d.csv", "# only a remark\n", "empty"),
+        ("d.csv", "", "empty"),
+        ("d.npy", b"", "empty"),
+        ("d.csv", b"0,\xff\n\xff,0\n", "UTF-8"),
+        ("d.csv", b"0,1\0\n", "NUL"),
+        ("d.phy", "ant 0 1\n", "whole number"),
+        ("d.phy", "3\nant 0 1 2\nbee 1 0 3\n", "announces 3 objects and holds 2"),
+        ("d.phy", "2\nant 0 1\nbee 1 0\ncat 2 3\n", "line 4: more follows"),
+        ("d.phy", "2\nant 0 x\nbee 1 0\n", "line 2: 'x'"),
+        ("d.phy", "3\nant 0 1 2\nbee 1 0\ncat 2 3 0\n", "line 3: 'bee' has 2 numbers where 3"),
+        ("d.npy", "no array", "does not begin"),
+        ("d.npy", npy_bytes(D)[:-8], "truncated"),
+        ("d.npy", npy_bytes(D)[:20], "truncated"),
+        ("d.npy", npy_bytes(np.array([None, {}]), allow_pickle=True), "Python objects"),
+        ("d.npz", "no archive", "no npz"),
+        ("d.npz", npz_bytes(D=D)[:100], "no npz"),
+        ("d.npz", npy_bytes(D), "no npz"),
+        ("d.npz", npz_bytes(A=D, B=D), "2 others that could be it (it has: A, B)"),
+        ("d.npz", npz_bytes(D=D.astype(object)), "['D'] holds Python objects"),
+        ("d.npz", npz_bytes(D=D, names=np.array(NAMES, object)), "['names'] holds Python objects"),
+        ("d.parquet", "no table", "no parquet"),
+        ("d.xlsx", "x", "known are .npy, .npz, .csv"),
+        ("d", "x", "no suffix"),
+    ],
+)
+def test_what_cannot_be_read_is_named(name, content, said, write):
+    path = write(name, content)
+    for mmap in (True, False):
+        assert said in refusal(path, mmap=mmap)
+
+
+def test_a_missing_file_and_a_directory_are_named(tmp_path):
+    assert "does not exist" in refusal(tmp_path / "gone.npy")
+    (tmp_path / "folder.npy").mkdir()
+    assert "directory" in refusal(tmp_path / "folder.npy")
+
+
+# Arrays
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+@pytest.mark.parametrize("values", [D, D.astype("float32"), np.asfortranarray(D), squareform(D)])
+def test_npy_is_read_or_mapped(values, mmap, tmp_path):
+    np.save(tmp_path / "d.NPY.npy", values)
+    found, labels = read_table(tmp_path / "d.NPY.npy", mmap=mmap)
+    np.testing.assert_array_equal(found, values)
+    assert found.dtype == values.dtype
+    assert labels is None
+    assert isinstance(found, np.memmap) == mmap
+
+
+@pytest.mark.parametrize(
+    ("held", "labels"),
+    [
+        ({"D": D}, None),
+        ({"anything": D, "note": np.array("text")}, None),
+        ({"D": D, "raw": D + 1}, None),
+        ({"D": D, "names": np.array(NAMES)}, NAMES),
+        ({"D": D, "names": np.array(NAMES, dtype="S")}, NAMES),
+        ({"D": D, "labels": np.array(NAMES)}, NAMES),
+        ({"D": D, "labels": np.array(["x", "y", "z"]), "names": np.array(NAMES)}, NAMES),
+        ({"D": D, "labels": np.array(["x", "x", "y"])}, None),
+        ({"D": D, "labels": np.array(["x", "y"])}, None),
+        ({"D": D, "names": np.array([4, 5, 6])}, ("4", "5", "6")),
+    ],
+    ids=lambda value: "+".join(value) if value else "none",
+)
+def test_npz_labels_are_names_and_not_classes(held, labels, write):
+    expect(read_table(write("d.npz", npz_bytes(**held))), labels)
+
+
+def test_npz_may_be_condensed(write):
+    content = npz_bytes(D=squareform(D), names=np.array(NAMES))
+    expect(read_table(write("d.npz", content)), NAMES, squareform(D))
+
+
+@pytest.mark.parametrize(
+    ("frame", "labels"),
+    [
+        (FRAME, NAMES),
+        (FRAME.reset_index(drop=True), NAMES),
+        (FRAME.rename_axis("id").reset_index(), NAMES),
+        (pd.DataFrame(D, columns=list("012")), None),
+    ],
+    ids=["index", "columns only", "first column", "counted"],
+)
+def test_parquet_is_read(frame, labels, tmp_path):
+    pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
+    frame.to_parquet(tmp_path / "d.parquet")
+    expect(read_table(tmp_path / "d.parquet"), labels)
+
+
+def test_parquet_without_pandas_names_the_extra(write, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert "neucmds[parquet]" in refusal(write("d.parquet", b"PAR1"))
+
+
+# Standard input
+
+
+@pytest.mark.parametrize(
+    ("content", "labels"),
+    [
+        (npy_bytes(D), None),
+        (npz_bytes(D=D, names=np.array(NAMES)), NAMES),
+        (FRAME.to_csv().encode(), NAMES),
+        (FRAME.to_csv(sep="\t").encode(), NAMES),
+        (b"3\nant\nbee 1.5\ncat 2 3\n", NAMES),
+    ],
+    ids=["npy", "npz", "csv", "tsv", "phylip"],
+)
+def test_standard_input_is_told_by_its_first_bytes(content, labels, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    expect(read_table("-"), labels)
+
+
+def test_empty_standard_input_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
+    assert refusal("-") == "standard input is empty."

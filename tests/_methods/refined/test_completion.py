@@ -1,0 +1,152 @@
+"""Weights and gaps: the weighted STRESS is what is minimised, and hidden entries come back."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds._methods.refined.weighted import WeightedStress
+from neucmds.datasets import euclidean_ball
+from neucmds.errors import OverfitWarning
+
+
+def low_rank(seed=0, n=60, signs=(1, 1, 1, -1)):
+    x = np.random.default_rng(seed).normal(size=(n, len(signs)))
+    return np.sum(np.asarray(signs) * (x[:, None] - x[None]) ** 2, axis=-1)
+
+
+def hide(n, share, seed=0):
+    upper = np.triu(np.random.default_rng(seed).random((n, n)) < share, 1)
+    return upper | upper.T
+
+
+def random_weights(n, seed=0):
+    w = np.random.default_rng(seed).gamma(0.5, size=(n, n))
+    return w + w.T
+
+
+def weighted_stress(embedding, D, w):
+    off = ~np.eye(D.shape[0], dtype=bool)
+    return np.sum((w * (embedding.dissimilarities() - D) ** 2)[off])
+
+
+def test_the_gradient_and_the_quartic_are_those_of_the_weighted_stress():
+    rng = np.random.default_rng(3)
+    D, w = low_rank(n=15), random_weights(15)
+    np.fill_diagonal(w, 0)
+    signs = np.array([1.0, -1.0])
+    x, p = (a - a.mean(axis=0) for a in rng.normal(size=(2, 15, 2)))
+
+    def stress(t):
+        return WeightedStress(D, w, x + t * p, signs).value
+
+    here = WeightedStress(D, w, x, signs)
+    slope = (stress(1e-6) - stress(-1e-6)) / 2e-6
+    assert np.sum(here.gradient() * p) == pytest.approx(slope, rel=1e-6)
+    for t in (0.0, 0.3, -1.7):
+        assert np.polyval(here._quartic(p)[::-1], t) == pytest.approx(stress(t), rel=1e-10)
+
+
+def test_equal_weights_change_nothing():
+    D = euclidean_ball(80, random_state=0)
+    plain = neuc_mds(D, 5, squared=True)
+    weighted = neuc_mds(D, 5, squared=True, weights=np.full(D.shape, 3.0))
+    assert weighted.stress / 3 == pytest.approx(plain.stress, rel=0.02)
+
+
+def test_weights_lower_the_error_where_they_are_large():
+    D = euclidean_ball(80, random_state=0)
+    w = random_weights(80)
+    plain = neuc_mds(D, 5, squared=True)
+    weighted = neuc_mds(D, 5, squared=True, weights=w)
+    assert weighted.stress == pytest.approx(weighted_stress(weighted, D, w), rel=1e-9)
+    assert weighted.stress < 0.9 * weighted_stress(plain, D, w)
+    assert np.all(np.diff(weighted.history) <= 0)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_hidden_entries_of_an_exact_embedding_come_back(share):
+    D, gaps = low_rank(), hide(60, share)
+    holed = np.where(gaps, np.nan, D)
+    embedding = neuc_mds(holed, 4, squared=True, missing="ignore", random_state=0)
+    error = np.linalg.norm((embedding.dissimilarities() - D)[gaps])
+    assert error < 0.02 * np.linalg.norm((D - D[gaps].mean())[gaps])
+
+
+def test_hidden_values_do_not_matter():
+    D, gaps = low_rank(), hide(60, 0.3)
+    w = (~gaps).astype(float)
+    first = neuc_mds(D, 4, squared=True, weights=w, random_state=0)
+    second = neuc_mds(np.where(gaps, 1e3, D), 4, squared=True, weights=w, random_state=0)
+    np.testing.assert_array_equal(first.coordinates, second.coordinates)
+
+
+def test_overfitting_is_noticed_and_said():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(60, 60)) ** 2
+    D = noise + noise.T
+    np.fill_diagonal(D, 0)
+    holed = np.where(hide(60, 0.3), np.nan, D)
+    weights = random_weights(60)
+    with pytest.warns(OverfitWarning, match="overfit the observed entries"):
+        embedding = neuc_mds(
+            holed, 20, squared=True, missing="ignore", weights=weights, random_state=0
+        )
+    counted = np.where(np.isnan(holed), 0.0, weights)
+    assert embedding.stress == pytest.approx(weighted_stress(embedding, D, counted), rel=1e-9)
+
+
+def test_a_gap_among_few_objects_is_no_reason_to_give_up():
+    x = np.arange(6.0)
+    D = (x[:, None] - x[None]) ** 2
+    holed = D.copy()
+    holed[0, 5] = holed[5, 0] = np.nan
+    for seed in range(6):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", OverfitWarning)
+            embedding = neuc_mds(holed, 1, squared=True, missing="ignore", random_state=seed)
+        assert embedding.dissimilarities()[0, 5] == pytest.approx(25, rel=1e-3)
+
+
+def test_no_warning_where_the_model_fits():
+    holed = np.where(hide(60, 0.3), np.nan, low_rank())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        neuc_mds(holed, 4, squared=True, missing="ignore", random_state=0)
+
+
+def test_the_estimator_takes_gaps():
+    holed = np.sqrt(np.where(hide(60, 0.2), np.nan, np.abs(low_rank())))
+    assert NeucMDS(3, missing="ignore", random_state=0).fit_transform(holed).shape == (60, 3)
+    with pytest.raises(ValueError, match="NaN"):
+        NeucMDS(3).fit(holed)
+
+
+D3 = np.array([[0.0, 1, 2], [1, 0, 3], [2, 3, 0]])
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"weights": np.ones((2, 2))}, "shape \\(2, 2\\)"),
+        ({"weights": -np.ones((3, 3))}, "negative"),
+        ({"weights": np.triu(np.ones((3, 3)))}, "not symmetric"),
+        ({"weights": np.full((3, 3), np.inf)}, "infinity"),
+        ({"weights": [[0, 0, 0], [0, 1, 1], [0, 1, 1]]}, "object 0"),
+        ({"weights": np.ones((3, 3)), "method": "neuc"}, "method='refined'"),
+    ],
+)
+def test_bad_weights_are_refused(kwargs, message):
+    with pytest.raises(InputError, match=message):
+        neuc_mds(D3, 1, **kwargs)
+
+
+def test_gaps_are_an_error_unless_allowed_and_lost_objects_always():
+    holed = D3.copy()
+    holed[0, 1] = holed[1, 0] = np.nan
+    with pytest.raises(InputError, match=r"missing=.ignore"):
+        neuc_mds(holed, 1)
+    holed[0, 2] = holed[2, 0] = np.nan
+    with pytest.raises(InputError, match="'a'"):
+        neuc_mds(holed, 1, missing="ignore", labels=["a", "b", "c"])

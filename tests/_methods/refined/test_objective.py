@@ -1,0 +1,147 @@
+"""What the refinement carries along instead of computing it anew, held to what it is."""
+
+from __future__ import annotations
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from neucmds import neuc_mds
+from neucmds._backend.threads import team
+from neucmds._methods.refined.descent import _dot, _turned
+from neucmds._methods.refined.objective import _FreeCoordinates, canonical, refine
+from neucmds._operator import DenseGram
+from neucmds._operator.gram import Gram
+from neucmds.datasets import synthetic
+
+SIGNS = np.array([1.0, 1.0, -1.0, 1.0, -1.0])
+
+
+class Counting(DenseGram):
+    """Counts its products."""
+
+    products = 0
+
+    def matmat(self, block):
+        self.products += 1
+        return super().matmat(block)
+
+
+def coordinates(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal((n, SIGNS.size))
+    return x - x.mean(axis=0)
+
+
+@pytest.mark.parametrize("n", [60, 700])
+def test_what_follows_a_line_is_what_would_be_computed_there(n):
+    gram = DenseGram(synthetic.euclidean_ball(n, random_state=0))
+    x = coordinates(n)
+    start = _FreeCoordinates.at(gram, x, gram.matmat(x), SIGNS, gram.matmat)
+    moved = start.minimize_along(-start.precondition(start.gradient()))
+    anew = _FreeCoordinates.at(gram, moved.x, gram.matmat(moved.x), SIGNS, gram.matmat)
+    for name in ("bx", "inner", "diagonal_error"):
+        carried, computed = getattr(moved, name), getattr(anew, name)
+        size = np.abs(computed).max()
+        np.testing.assert_allclose(carried, computed, rtol=0, atol=1e-9 * size, err_msg=name)
+    assert moved.value == pytest.approx(anew.value, rel=1e-9)
+    assert moved.value < start.value
+
+
+def test_slices_of_a_team_add_up_to_the_whole():
+    n = 40_000
+    gram = DenseGram(np.zeros((1, 1)))
+    gram.n, gram.moments = n, type("M", (), {"diagonal": np.ones(n), "frobenius_sq": 1.0})()
+    x, bx = coordinates(n), coordinates(n, 1)
+
+    def everything():
+        here = _FreeCoordinates.at(gram, x, bx, SIGNS, lambda block: block)
+        gradient = here.gradient()
+        return here.inner, here.diagonal_error, here.overlap, gradient, here.precondition(gradient)
+
+    whole = everything()
+    with team():
+        parts = everything()
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(one).max())
+
+
+@pytest.mark.parametrize("library", [np, array_api_strict])
+def test_the_quadratic_form_of_a_triangle_is_that_of_the_whole(library):
+    D = synthetic.random_simplex(3000, random_state=0)
+    x = coordinates(3000)
+    gram = DenseGram(library.asarray(D))
+    found = gram.quadratic(library.asarray(x), library.asarray(SIGNS))
+    whole = Gram.quadratic(DenseGram(D), x, SIGNS)
+    assert found == pytest.approx(whole, rel=1e-11)
+
+
+def test_known_images_change_nothing_but_a_product():
+    gram = Counting(synthetic.euclidean_ball(400, random_state=0))
+    x = coordinates(400)
+    images = gram.matmat(x)
+    plain = refine(gram, x, SIGNS, max_iter=5)
+    gram.products, once = 0, gram.products - 1
+    helped = refine(gram, x, SIGNS, max_iter=5, images=images)
+    assert gram.products == once - 1
+    np.testing.assert_allclose(helped.history, plain.history, rtol=1e-10)
+    np.testing.assert_allclose(np.abs(helped.weights), np.abs(plain.weights), rtol=1e-8)
+
+
+@pytest.mark.parametrize("n", [700, 1000])
+def test_an_exact_form_is_reached_from_images_in_single_precision(n):
+    # At STRESS 0 what float32 makes of B X would decide every step.
+    x = coordinates(n)
+    form = (x * SIGNS) @ x.T
+    D = np.diag(form)[:, None] + np.diag(form)[None, :] - 2 * form
+    np.fill_diagonal(D, 0.0)
+    found = neuc_mds((D + D.T) / 2, SIGNS.size, squared=True, solver="krylov")
+    assert found.signature == (3, 2)
+    assert found.normalized_stress < 1e-14
+
+
+def test_no_coordinate_is_canonical_too():
+    turned, weights = canonical(np.zeros((7, 0)), np.zeros(0))
+    assert turned.shape == (7, 0)
+    assert weights.shape == (0,)
+
+
+def test_a_line_in_a_team_is_the_same_line():
+    n = 30_000
+    gram = DenseGram(np.zeros((1, 1)))
+    gram.n, gram.moments = n, type("M", (), {"diagonal": np.ones(n), "frobenius_sq": 1e12})()
+    x, way = coordinates(n), coordinates(n, 1)
+
+    def everything():
+        here = _FreeCoordinates.at(gram, x, 2.0 * x, SIGNS, lambda block: 2.0 * block)
+        moved = here.minimize_along(np.sign(_dot(way, here.gradient())) * -way)
+        turned = _turned(way.copy(), 0.3, x)
+        return moved.x, moved.bx, moved.value, _dot(x, way), turned
+
+    whole = everything()
+    with team():
+        parts = everything()
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(one).max())
+
+
+@pytest.mark.parametrize("smallest", [1.0, 1e-5])
+def test_canonical_coordinates_are_orthogonal_and_of_the_same_form(smallest):
+    x = coordinates(200) * np.geomspace(1.0, smallest, SIGNS.size)
+    turned, weights = canonical(x, SIGNS)
+    form = (x * SIGNS) @ x.T
+    inner = turned.T @ turned
+    np.testing.assert_allclose((turned * np.sign(weights)) @ turned.T, form, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(inner, np.diag(np.abs(weights)), rtol=0, atol=1e-9 * inner.max())
+    assert np.all(np.diff(np.abs(weights)) <= 0)
+
+
+def test_single_precision_search_and_descent_report_a_stress_in_double():
+    D = synthetic.random_simplex(2500, random_state=0)
+    found = neuc_mds(D, 20, squared=True)
+    x = found.coordinates
+    sq = np.sum(found.signs * x**2, axis=1)
+    residual = D - (sq[:, None] + sq[None, :] - 2 * (x * found.signs) @ x.T)
+    assert found.stress == pytest.approx(np.sum(residual**2), rel=1e-8)
+    assert all(np.diff(found.history) <= 0)
+    # what the descent saw in single precision is close to what is reported
+    assert found.history[-1] == pytest.approx(found.stress, rel=1e-4)

@@ -1,0 +1,277 @@
+"""D outside memory gives the numbers of D in memory, and is checked while it is read."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
+from neucmds._operator import BlockedGram, DenseGram
+from neucmds._operator.choose import blocked_home
+
+N = 700
+
+
+@pytest.fixture(scope="module")
+def distances():
+    points = np.random.default_rng(0).normal(size=(N, 6)) * np.linspace(3, 1, 6)
+    return squareform(pdist(points, "cityblock"))
+
+
+def as_npy(D, folder):
+    np.save(folder / "D.npy", D)
+    return folder / "D.npy"
+
+
+def as_map(D, folder):
+    return np.load(as_npy(D, folder), mmap_mode="r")
+
+
+def as_part_of_a_map(D, folder):
+    np.save(folder / "wide.npy", np.vstack([np.full((5, len(D)), 7.0), D, D]))
+    return np.load(folder / "wide.npy", mmap_mode="r")[5 : 5 + len(D)]
+
+
+def as_copy_on_write_map(D, folder):
+    return np.load(as_npy(D, folder), mmap_mode="c")
+
+
+def as_fortran_npy(D, folder):
+    np.save(folder / "F.npy", np.asfortranarray(D))
+    return folder / "F.npy"
+
+
+def as_zarr(D, folder):
+    zarr = pytest.importorskip("zarr")
+    store = zarr.open(
+        str(folder / "D.zarr"), mode="w", shape=D.shape, dtype=D.dtype, chunks=(64, 90)
+    )
+    store[:] = D
+    return store
+
+
+def as_hdf5(D, folder):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "D.h5", "w") as file:
+        file.create_dataset("D", data=D, chunks=(50, len(D)), compression="gzip")
+    return h5py.File(folder / "D.h5", "r")["D"]
+
+
+def as_array(D, folder):
+    return D
+
+
+def as_function(D, folder):
+    return lambda start, stop: D[start:stop]
+
+
+STORES = [
+    as_npy,
+    as_map,
+    as_part_of_a_map,
+    as_copy_on_write_map,
+    as_fortran_npy,
+    as_zarr,
+    as_hdf5,
+    as_array,
+    as_function,
+]
+
+
+def blocked(store, D, folder, **settings):
+    settings.setdefault("max_memory", 40 * 32 * len(D))
+    return BlockedGram(store(D, folder), n=len(D), **settings)
+
+
+@pytest.mark.parametrize("read_ahead", [True, False])
+@pytest.mark.parametrize("squared", [True, False])
+@pytest.mark.parametrize("store", STORES)
+def test_every_store_agrees_with_memory(store, squared, read_ahead, distances, tmp_path):
+    held = distances**2 if squared else distances
+    gram = blocked(store, held, tmp_path, squared=squared, read_ahead=read_ahead)
+    dense = DenseGram(distances**2)
+    block = np.random.default_rng(1).normal(size=(N, 5))
+    np.testing.assert_allclose(gram.product(block), dense.product(block), rtol=1e-11, atol=1e-9)
+    np.testing.assert_allclose(gram.matmat(block), dense.matmat(block), rtol=1e-9, atol=1e-8)
+    np.testing.assert_array_equal(gram.rows(slice(90, 140)), dense.rows(slice(90, 140)))
+    np.testing.assert_allclose(gram.moments.row_means, dense.moments.row_means, rtol=1e-13)
+    assert gram.moments.sq_norm == pytest.approx(dense.moments.sq_norm, rel=1e-13)
+    assert len(gram.row_slices()) > 10
+
+
+@pytest.mark.parametrize("method", ["neuc+", "exact", "refined"])
+@pytest.mark.parametrize("store", [as_npy, as_zarr, as_hdf5])
+def test_the_embedding_is_that_of_memory(store, method, distances, tmp_path):
+    expected = neuc_mds(distances, 8, method)
+    found = neuc_mds(store(distances, tmp_path), 8, method, max_memory="4MB")
+    assert found.signature == expected.signature
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-7)
+    assert found.stress == pytest.approx(expected.stress, rel=1e-6)
+    np.testing.assert_allclose(
+        found.transform(distances[:4]), expected.transform(distances[:4]), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_a_bound_decides_between_memory_and_blocks(distances, tmp_path):
+    path = as_npy(distances, tmp_path)
+    assert blocked_home(path, 2, max_memory="1GB") is None
+    assert blocked_home(path, 2) is None
+    assert isinstance(blocked_home(path, 2, max_memory="4MB"), BlockedGram)
+    # In memory already: only the squares are too much.
+    assert blocked_home(distances, 2, squared=True, max_memory="4MB") is None
+    assert isinstance(blocked_home(distances, 2, max_memory="4MB"), BlockedGram)
+
+
+def test_the_estimator_takes_what_the_function_takes(distances, tmp_path):
+    path = as_npy(distances, tmp_path)
+    expected = NeucMDS(4, method="neuc+").fit(distances)
+    for D in (path, str(path), as_map(distances, tmp_path), as_zarr(distances, tmp_path)):
+        found = NeucMDS(4, method="neuc+", max_memory="4MB").fit(D)
+        np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-7)
+
+
+def test_the_working_copy_is_made_only_if_it_fits(distances, tmp_path):
+    path = as_npy(distances, tmp_path)
+    assert BlockedGram(path, max_memory=N * N * 4).rounded() is None
+    gram = BlockedGram(path, max_memory="1GB")
+    block = np.random.default_rng(1).normal(size=(N, 3))
+    exact = gram.matmat(block)
+    with gram.rounded().products() as multiply:
+        np.testing.assert_allclose(multiply(block), exact, atol=1e-5 * np.abs(exact).max())
+    assert DenseGram(distances, working_copy=False).rounded() is None
+
+
+def test_blocks_keep_within_the_bound_and_to_whole_chunks(distances, tmp_path):
+    gram = blocked(as_array, distances, tmp_path, max_memory=100 * 32 * N)
+    assert gram.block_rows == 100
+    chunked = BlockedGram(as_hdf5(distances, tmp_path), max_memory=120 * 32 * N)
+    assert chunked.block_rows == 100
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8, ">f8"])
+def test_what_is_stored_otherwise_is_converted_as_it_is_read(dtype, distances, tmp_path):
+    held = np.round(distances * 4).astype(dtype)
+    gram = blocked(as_npy, held, tmp_path)
+    assert gram.dtype == (np.float32 if dtype in (np.float32, np.float16) else np.float64)
+    block = np.random.default_rng(1).normal(size=(N, 3))
+    expected = held.astype(np.float64) ** 2 @ block
+    np.testing.assert_allclose(gram.product(block), expected, rtol=1e-9, atol=1e-6)
+
+
+def test_progress_is_told_after_every_block(distances, tmp_path):
+    told = []
+    gram = blocked(as_npy, distances, tmp_path, progress=lambda *where: told.append(where))
+    gram.product(np.ones((N, 1)))
+    gram.product(np.ones((N, 1)))
+    assert told[0] == (1, gram.block_rows, N)
+    assert told[-1] == (2, N, N)
+    assert gram.n_passes == 2
+
+
+@pytest.mark.parametrize("store", [as_npy, as_zarr, as_hdf5, as_function])
+def test_a_bad_entry_is_found_wherever_it_is(store, distances, tmp_path):
+    for value, word in ((np.nan, "missing (NaN)"), (np.inf, "infinite"), (-np.inf, "infinite")):
+        D = distances.copy()
+        D[412, 77] = value
+        with pytest.raises(InputError, match=re.escape(f"{word} entries, the first at (412, 77)")):
+            _ = blocked(store, D, tmp_path).moments
+
+
+def test_a_bad_entry_in_fortran_order_is_named_by_its_own_place(distances, tmp_path):
+    D = distances.copy()
+    D[412, 77] = np.nan
+    with pytest.raises(InputError, match=re.escape("(412, 77)")):
+        _ = blocked(as_fortran_npy, D, tmp_path).moments
+
+
+def test_negative_entries_and_diagonals_are_refused_exactly(distances, tmp_path):
+    D = distances.copy()
+    D[3, 600] = D[600, 3] = -0.25
+    with pytest.raises(InputError, match=re.escape("-0.25 at (3, 600); pass squared=True")):
+        _ = blocked(as_npy, D, tmp_path).moments
+    _ = blocked(as_npy, D, tmp_path, squared=True).moments
+    D = distances.copy()
+    D[650, 650] = 0.5
+    labels = tuple(f"o{i}" for i in range(N))
+    with pytest.raises(InputError, match=re.escape("not zero: 0.5 at (650, 650), 'o650' and")):
+        _ = blocked(as_npy, D, tmp_path, labels=labels).moments
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_single_asymmetric_pair_is_found_and_named(seed, distances, tmp_path):
+    i, j = sorted(np.random.default_rng(seed).choice(N, 2, replace=False))
+    D = distances.copy()
+    D[i, j] += 1e-6 * D.max()
+    with pytest.raises(InputError, match="not symmetric: largest gap") as caught:
+        _ = blocked(as_npy, D, tmp_path).moments
+    assert f"({i}, {j})" in str(caught.value)
+
+
+def test_asymmetry_everywhere_is_found(distances, tmp_path):
+    noise = np.random.default_rng(0).normal(size=(N, N)) * 1e-5
+    np.fill_diagonal(noise, 0)
+    with pytest.raises(InputError, match="not symmetric"):
+        _ = blocked(as_npy, distances + np.abs(noise), tmp_path).moments
+
+
+def test_gaps_of_rounding_pass(distances, tmp_path):
+    noise = np.random.default_rng(0).uniform(size=(N, N)) * 1e-9 * distances.max()
+    np.fill_diagonal(noise, 0)
+    gram = blocked(as_npy, distances + noise, tmp_path)
+    assert np.isfinite(gram.moments.sq_norm)
+
+
+def test_overflow_is_refused_before_it_spreads(distances, tmp_path):
+    with pytest.raises(InputError, match="overflows when squared"):
+        _ = blocked(as_npy, distances * 1e160, tmp_path).moments
+
+
+def test_what_is_no_square_matrix_is_refused(tmp_path):
+    np.save(tmp_path / "wide.npy", np.zeros((4, 7)))
+    with pytest.raises(InputError, match="not square: 4 × 7"):
+        BlockedGram(tmp_path / "wide.npy")
+    with pytest.raises(InputError, match="not square: 4 × 7"):
+        neuc_mds(tmp_path / "wide.npy", 2, max_memory="1kB")
+    with pytest.raises(InputError, match="not square: 6; in blocks"):
+        BlockedGram(np.zeros(6))
+    with pytest.raises(InputError, match="pass n="):
+        BlockedGram(lambda start, stop: np.zeros((stop - start, 5)))
+    with pytest.raises(InputError, match=re.escape("(1, 7) is due")):
+        BlockedGram(lambda start, stop: np.zeros((stop - start, 5)), n=7)
+    with pytest.raises(InputError, match="complex"):
+        BlockedGram(np.zeros((4, 4), dtype=complex))
+    with pytest.raises(InputError, match="at least 2"):
+        BlockedGram(np.zeros((1, 1)))
+
+
+def test_too_little_memory_says_how_much_is_needed(distances, tmp_path):
+    path = as_npy(distances, tmp_path)
+    with pytest.raises(InputError, match=r"max_memory is 10 kB.*need 22.4 kB; pass at least that"):
+        BlockedGram(path, max_memory="10kB")
+    with pytest.raises(
+        InputError, match=r"700 objects and 8 coordinates.*pass at least (\S+ MB)"
+    ) as e:
+        neuc_mds(path, 8, max_memory="1MB")
+    enough = re.search(r"at least (\S+ MB)", str(e.value))[1]
+    assert neuc_mds(path, 8, "neuc+", max_memory=enough).k == 8
+
+
+def test_a_file_cut_off_after_it_was_opened_is_refused(distances, tmp_path):
+    gram = blocked(as_npy, distances, tmp_path)
+    with gram.source.path.open("r+b") as file:
+        file.truncate(N * N * 4)
+    with pytest.raises(InputError, match=r"D\.npy ends before its last row"):
+        gram.product(np.ones((N, 1)))
+
+
+def test_amounts_of_memory_are_read_and_written():
+    assert parse_bytes("2GB") == parse_bytes(2e9) == 2_000_000_000
+    assert parse_bytes("1.5 MiB") == 1.5 * 2**20
+    assert format_bytes(7.2e9) == "7.2 GB"
+    for bad in ("two", "-1GB", "", "2XB", 0, -5, True):
+        with pytest.raises(InputError, match="max_memory"):
+            parse_bytes(bad)
+    free = available_memory()
+    assert free is None or free > 0

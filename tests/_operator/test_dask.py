@@ -1,0 +1,214 @@
+"""A D in chunks gives what a D in memory gives, on threads and on a cluster of real processes."""
+
+import os
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds._input.chunks import lazy_dissimilarity
+from neucmds._operator import DenseGram
+from neucmds._operator.cluster import DaskGram
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+LARGE, CHUNK, K = 12_000, 1000, 6
+
+
+def cityblock(rows, cols):
+    return cdist(rows, cols, "cityblock")
+
+
+def features(n):
+    return np.random.default_rng(0).normal(size=(n, 6)) * np.geomspace(3, 1, 6)
+
+
+def lazy_cityblock(n, chunk):
+    """D as a graph: computed by whichever worker is to hold it, and again if that one is lost."""
+    x = da.from_array(features(n), chunks=(chunk, -1))
+    with warnings.catch_warnings():  # that n × 6 features make n × n chunks is the point
+        warnings.simplefilter("ignore", da.PerformanceWarning)
+        return da.blockwise(
+            cityblock, "ij", x, "ik", x, "jk", concatenate=True, dtype=float, meta=np.empty((0, 0))
+        )
+
+
+@pytest.fixture
+def dissimilarity():
+    return cityblock(features(900), features(900))
+
+
+@pytest.mark.parametrize("chunks", [900, 300, ((500, 250, 150), (500, 250, 150))])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_and_moments_are_those_of_the_matrix_in_memory(dissimilarity, chunks, dtype):
+    sq = (dissimilarity**2).astype(dtype)
+    lazy, dense = DaskGram(da.from_array(sq, chunks=chunks)), DenseGram(sq)
+    block = np.random.default_rng(1).normal(size=(900, 5)).astype(dtype)
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    scale = np.abs(dense.matmat(block)).max()
+    np.testing.assert_allclose(lazy.matmat(block), dense.matmat(block), atol=tolerance * scale)
+    assert lazy.matmat(block).dtype == dtype
+    np.testing.assert_allclose(lazy.moments.row_means, dense.moments.row_means, rtol=tolerance)
+    np.testing.assert_allclose(lazy.frobenius_sq, dense.frobenius_sq, rtol=tolerance)
+
+
+@pytest.mark.parametrize("method", ["neuc", "neuc+", "exact", "refined"])
+def test_every_method_gives_the_same_on_threads(dissimilarity, method):
+    lazy = NeucMDS(4, method=method).fit(da.from_array(dissimilarity, chunks=200))
+    memory = NeucMDS(4, method=method).fit(dissimilarity)
+    np.testing.assert_allclose(lazy.eigenvalues_, memory.eigenvalues_, rtol=1e-8)
+    np.testing.assert_allclose(lazy.stress_, memory.stress_, rtol=1e-6)
+    np.testing.assert_allclose(
+        lazy.transform(dissimilarity[:5]), memory.transform(dissimilarity[:5]), atol=1e-4
+    )
+
+
+def test_squared_input_labels_and_symmetrize_mean_what_they_mean_in_memory(dissimilarity):
+    skewed = dissimilarity**2 + np.triu(np.ones_like(dissimilarity), 1)
+    names = [f"object {i}" for i in range(900)]
+    settings = {"squared": True, "symmetrize": True, "labels": names}
+    lazy = neuc_mds(da.from_array(skewed, chunks=300), 3, "neuc+", **settings)
+    memory = neuc_mds(skewed, 3, "neuc+", **settings)
+    np.testing.assert_allclose(lazy.eigenvalues, memory.eigenvalues, rtol=1e-8)
+    assert lazy.labels == memory.labels
+
+
+def test_a_chunk_that_needs_no_change_is_not_copied(dissimilarity):
+    lazy = lazy_dissimilarity(da.from_array(dissimilarity**2, chunks=300), squared=True)
+    again = lazy_dissimilarity(lazy.values, squared=True)
+    first, second = (d.values.to_delayed()[0, 1].compute() for d in (lazy, again))
+    assert np.shares_memory(first, second)
+
+
+def set_entry(matrix, i, j, value):
+    changed = matrix.copy()
+    changed[i, j] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda d: d[:, :899], "not square: 900 × 899"),
+        (lambda d: set_entry(d, 4, 700, np.nan), r"holds nan at \(4, 700\)"),
+        (lambda d: set_entry(d, 4, 700, -2.0), r"Negative values in data: -2 at \(4, 700\)"),
+        (lambda d: set_entry(d, 4, 700, 9.0), r"not symmetric: largest gap .* at \(4, 700\)"),
+        (lambda d: set_entry(d, 400, 400, 1.0), r"diagonal that is not zero: 1 at \(400, 400\)"),
+    ],
+)
+def test_bad_entries_are_named_without_gathering(dissimilarity, spoil, message):
+    with pytest.raises(InputError, match=message):
+        neuc_mds(da.from_array(spoil(dissimilarity), chunks=300), 2)
+
+
+def test_chunks_that_are_not_square_are_refused(dissimilarity):
+    with pytest.raises(InputError, match=r"not square in chunks: rows are cut into 3 × 300"):
+        neuc_mds(da.from_array(dissimilarity, chunks=(300, 450)), 2)
+
+
+def test_unknown_chunk_sizes_are_refused(dissimilarity):
+    lazy = da.from_array(dissimilarity, chunks=300)
+    unknown = lazy[lazy[:, 0] >= 0]
+    with pytest.raises(InputError, match=r"unknown chunk sizes; call D\.compute_chunk_sizes"):
+        neuc_mds(unknown, 2)
+
+
+def test_missing_entries_and_weights_are_refused(dissimilarity):
+    lazy = da.from_array(dissimilarity, chunks=300)
+    with pytest.raises(InputError, match="not for dask arrays"):
+        neuc_mds(lazy, 2, missing="ignore")
+
+
+def test_a_large_matrix_is_never_gathered():
+    huge = DaskGram(da.zeros((20_000, 20_000), chunks=5000))
+    with pytest.raises(InputError, match=r"would gather D of 20000 objects \(3.2 GB\)"):
+        huge.row_slices()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+class ClientMemory:
+    """Highest resident size of this process, above what it was at the start."""
+
+    def __enter__(self):
+        self.start = self.peak = self.now()
+        self.watching = True
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+        return self
+
+    def watch(self):
+        while self.watching:
+            self.peak = max(self.peak, self.now())
+            time.sleep(0.005)
+
+    def __exit__(self, *_):
+        self.watching = False
+        self.thread.join()
+
+    @property
+    def growth(self):
+        return self.peak - self.start
+
+    @staticmethod
+    def now():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def fit(D):
+    # At the default of 1e-7 eigenvalues agree to 1e-13, but STRESS, which is of first order in the
+    # vectors, to 1.5e-8 only.
+    return neuc_mds(D, K, "neuc+", tol=1e-9)
+
+
+def assert_same(found, expected):
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-8)
+    np.testing.assert_allclose(found.stress, expected.stress, rtol=1e-8)
+    assert found.signature == expected.signature
+
+
+def test_a_cluster_finds_what_one_machine_finds(cluster):
+    x = features(3000)
+    assert_same(fit(lazy_cityblock(3000, 500)), fit(cityblock(x, x)))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")
+def test_12000_objects_with_a_worker_killed_in_the_middle(cluster, monkeypatch):
+    """Same result, D never on the client. One test, as each part needs the same half minute."""
+    victim = next(iter(cluster.run(os.getpid).values()))
+    plain, calls = DaskGram.product, []
+
+    def product(self, block):
+        calls.append(block.shape)
+        if len(calls) == 4:
+            threading.Timer(0.05, os.kill, (victim, signal.SIGKILL)).start()
+        return plain(self, block)
+
+    monkeypatch.setattr(DaskGram, "product", product)
+    with ClientMemory() as memory:
+        found = fit(lazy_cityblock(LARGE, CHUNK))
+    assert len(calls) > 4
+    assert victim not in cluster.run(os.getpid).values()
+
+    one_block = LARGE * 2 * K * 8
+    constant = 128e6  # the solver's basis, messages, a graph; D would be 1152e6
+    assert memory.growth < 1.5 * one_block + constant
+
+    x = features(LARGE)
+    assert_same(found, fit(cityblock(x, x)))

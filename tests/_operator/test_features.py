@@ -1,0 +1,273 @@
+"""D from features is the D of a distance matrix, in every array library, and is never stored."""
+
+import pickle
+import re
+
+import array_api_strict
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.metrics import pairwise_distances
+
+from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds._backend.arrays import namespace, to_numpy
+from neucmds._operator import DenseGram, FeatureGram
+from neucmds._operator.choose import feature_home
+from neucmds._operator.feature_metrics import INNER_METRICS
+
+N = 150
+RNG = np.random.default_rng(0)
+POINTS = RNG.normal(size=(N, 6)) * np.linspace(2, 1, 6) + 3
+BALL = 0.9 * RNG.normal(size=(N, 6)) / 4
+BALL /= np.maximum(1, np.linalg.norm(BALL, axis=1, keepdims=True) / 0.95)
+ROUND = np.c_[10 * RNG.normal(size=(N, 4)), RNG.uniform(0, 3, N)]
+
+
+def torch_array(values):
+    return pytest.importorskip("torch").asarray(np.array(values))
+
+
+LIBRARIES = {"numpy": np.asarray, "strict": array_api_strict.asarray, "torch": torch_array}
+library = pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
+
+
+def sq_angular(x, y):
+    unit = [a / np.linalg.norm(a, axis=1, keepdims=True) for a in (x, y)]
+    return np.arccos(np.clip(unit[0] @ unit[1].T, -1, 1)) ** 2
+
+
+def sq_poincare(x, y):
+    gap = cdist(x, y, "sqeuclidean")
+    inside = [1 - np.sum(a**2, axis=1) for a in (x, y)]
+    return np.arccosh(1 + 2 * gap / (inside[0][:, None] * inside[1])) ** 2
+
+
+def lifted(x):
+    inside = 1 - np.sum(x**2, axis=1, keepdims=True)
+    return np.hstack([2 / inside - 1, 2 * x / inside])
+
+
+def sq_balls(x, y):
+    return np.maximum(0, cdist(x[:, :-1], y[:, :-1]) - x[:, -1:] - y[:, -1]) ** 2
+
+
+CASES = {
+    "angular": (POINTS, "angular", {}, sq_angular),
+    "cosine": (POINTS, "cosine", {}, lambda x, y: cdist(x, y, "cosine") ** 2),
+    "euclidean": (POINTS, "euclidean", {}, lambda x, y: cdist(x, y, "sqeuclidean")),
+    "root": (POINTS, "euclidean", {"power": 0.5}, cdist),
+    "cube": (POINTS, "euclidean", {"power": 3}, lambda x, y: cdist(x, y) ** 6),
+    "rbf": (
+        POINTS,
+        "rbf",
+        {"gamma": 0.05},
+        lambda x, y: 2 - 2 * np.exp(-0.05 * cdist(x, y, "sqeuclidean")),
+    ),
+    "balls": (ROUND, "balls", {}, sq_balls),
+    "poincare": (BALL, "hyperbolic", {}, sq_poincare),
+    "hyperboloid": (
+        lifted(BALL),
+        "hyperbolic",
+        {"model": "hyperboloid"},
+        lambda x, y: np.arccosh(np.maximum(1, x[:, :1] * y[:, 0] - x[:, 1:] @ y[:, 1:].T)) ** 2,
+    ),
+}
+case = pytest.mark.parametrize(
+    ("features", "metric", "params", "expected"), CASES.values(), ids=CASES
+)
+
+
+def hollow(D):
+    D = (D + D.T) / 2
+    np.fill_diagonal(D, 0)
+    return D
+
+
+@library
+@case
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_every_metric_agrees_with_its_definition(make, dtype, features, metric, params, expected):
+    D = hollow(expected(features, features))
+    gram = FeatureGram(make(features.astype(dtype)), metric, params=params, tile=37)
+    dense, tolerance = DenseGram(D), (1e-11 if dtype == "float64" else 2e-5) * D.max()
+    block = np.random.default_rng(1).normal(size=(N, 4))
+    assert gram.dtype == getattr(gram.xp, dtype)
+    np.testing.assert_allclose(to_numpy(gram.dense()), D, atol=tolerance)
+    np.testing.assert_allclose(to_numpy(gram.rows(slice(30, 80))), D[30:80], atol=tolerance)
+    found = to_numpy(gram.product(make(block.astype(dtype))))
+    np.testing.assert_allclose(found, dense.product(block), atol=N * tolerance)
+    means = to_numpy(gram.moments.row_means)
+    np.testing.assert_allclose(means, dense.moments.row_means, atol=tolerance)
+    assert gram.moments.sq_norm == pytest.approx(
+        dense.moments.sq_norm, rel=1e-10 if dtype == "float64" else 1e-4
+    )
+
+
+@library
+@case
+def test_the_matrix_is_exactly_symmetric_and_hollow(make, features, metric, params, expected):
+    D = to_numpy(
+        FeatureGram(make(features.astype("float32")), metric, params=params, tile=64).dense()
+    )
+    np.testing.assert_array_equal(D, D.T)
+    np.testing.assert_array_equal(np.diag(D), 0)
+
+
+@library
+def test_a_product_multiplies_exactly_the_matrix_that_dense_shows(make):
+    gram = FeatureGram(make(POINTS.astype("float32")), "angular", tile=64)
+    block = np.random.default_rng(1).normal(size=(N, 3))
+    # In float64 the entries rounded to float32 are summed without further loss.
+    expected = to_numpy(gram.dense()).astype(np.float64) @ block
+    np.testing.assert_allclose(
+        to_numpy(gram.product(make(block))), expected, rtol=1e-12, atol=1e-11
+    )
+
+
+@library
+@case
+def test_the_embedding_is_that_of_the_stored_matrix(make, features, metric, params, expected):
+    stored = neuc_mds(hollow(expected(features, features)), 6, "neuc+", squared=True)
+    found = neuc_mds(FeatureGram(make(features), metric, params=params, tile=50), 6, "neuc+")
+    assert found.signature == stored.signature
+    np.testing.assert_allclose(to_numpy(found.eigenvalues), stored.eigenvalues, rtol=1e-8)
+    assert found.stress == pytest.approx(stored.stress, rel=1e-7, abs=1e-9 * stored.sq_norm)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("metric", ["angular", "balls"])
+def test_the_krylov_solver_finds_the_same_pairs(metric, dtype):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(900, 7)) * np.linspace(3, 1, 7)
+    X[:, -1] = np.abs(X[:, -1])
+    gram = FeatureGram(X.astype(dtype), metric)
+    full = neuc_mds(FeatureGram(X, metric).dense(), 10, "neuc+", squared=True, solver="full")
+    found = neuc_mds(gram, 10, "neuc+", solver="krylov", tol=1e-6)
+    assert found.converged
+    assert found.solver == "krylov"
+    assert found.signature == full.signature
+    rtol = 1e-8 if dtype == "float64" else 1e-4
+    np.testing.assert_allclose(found.eigenvalues, full.eigenvalues, rtol=rtol)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["cityblock", "canberra", "chebyshev", "seuclidean", "mahalanobis", "sqeuclidean", "l1"],
+)
+def test_every_metric_of_scikit_learn_is_known_to_numpy(metric):
+    gram = FeatureGram(POINTS, metric, tile=64)
+    expected = pairwise_distances(POINTS, metric=metric) ** 2
+    np.testing.assert_allclose(gram.dense(), hollow(expected), rtol=1e-9)
+
+
+@library
+def test_any_function_of_two_blocks_will_do(make):
+    def manhattan(x, y):
+        xp = namespace(x)
+        return xp.sum(xp.abs(x[:, None, :] - y[None, :, :]), axis=-1)
+
+    features = make(POINTS)
+    gram = FeatureGram(features, manhattan, tile=64)
+    np.testing.assert_allclose(
+        to_numpy(gram.dense()), cdist(POINTS, POINTS, "cityblock") ** 2, rtol=1e-9
+    )
+
+
+def test_a_function_may_return_squared_and_negative_dissimilarities():
+    def lorentz(x, y):
+        return cdist(x[:, 1:], y[:, 1:], "sqeuclidean") - (x[:, :1] - y[:, 0]) ** 2
+
+    gram = FeatureGram(POINTS, lorentz, squared=True)
+    assert float(gram.dense().min()) < 0
+    embedding = neuc_mds(gram, 6, "neuc")
+    assert embedding.signature == (5, 1)
+    assert embedding.squared
+    assert embedding.normalized_stress < 1e-20
+
+
+def test_new_objects_are_measured_against_the_fitted_ones():
+    gram = FeatureGram(POINTS[:100], "angular")
+    np.testing.assert_allclose(
+        gram.between(POINTS[100:]), np.sqrt(sq_angular(POINTS[100:], POINTS[:100])), rtol=1e-9
+    )
+
+
+@library
+def test_the_estimator_stores_the_matrix_only_if_it_fits(make):
+    settings = {"metric": "angular", "method": "neuc+"}
+    stored = NeucMDS(4, **settings).fit(make(POINTS))
+    # 600 kB hold the vectors of the solver but not the matrix.
+    never = NeucMDS(4, **settings, max_memory="600kB").fit(make(POINTS))
+    np.testing.assert_allclose(
+        to_numpy(never.eigenvalues_), to_numpy(stored.eigenvalues_), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        to_numpy(never.transform(make(POINTS[:5]))), to_numpy(stored.embedding_)[:5], atol=1e-7
+    )
+    gram, space = feature_home(make(POINTS), 4, "angular", max_memory="600kB")
+    assert gram is space
+    gram, space = feature_home(make(POINTS), 4, "angular")
+    assert isinstance(gram, DenseGram)
+
+
+def test_a_callable_of_the_estimator_takes_two_rows_as_in_scikit_learn():
+    def manhattan(x, y, scale):
+        assert x.ndim == y.ndim == 1
+        return scale * np.abs(x - y).sum()
+
+    found = NeucMDS(3, metric=manhattan, metric_params={"scale": 2.0}).fit(POINTS[:40])
+    expected = NeucMDS(3).fit(2 * cdist(POINTS[:40], POINTS[:40], "cityblock"))
+    np.testing.assert_allclose(found.stress_, expected.stress_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["angular", "cityblock"])
+def test_a_fitted_estimator_survives_pickling(metric):
+    fitted = NeucMDS(3, metric=metric).fit(POINTS)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.transform(POINTS[:3]), fitted.transform(POINTS[:3]))
+
+
+def test_progress_is_told_after_every_row_of_tiles():
+    told = []
+    gram = FeatureGram(POINTS, tile=50, progress=lambda *where: told.append(where))
+    gram.product(np.ones((N, 1)))
+    assert told == [(1, 50, N), (1, 100, N), (1, 150, N)]
+
+
+def test_unknown_metrics_are_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="'manhatan' is unknown") as caught:
+        FeatureGram(POINTS, "manhatan")
+    assert all(name in str(caught.value) for name in (*INNER_METRICS, "manhattan", "jaccard"))
+    with pytest.raises(InputError, match="'cityblock' is unknown; known for every array library"):
+        FeatureGram(array_api_strict.asarray(POINTS), "cityblock")
+
+
+@pytest.mark.parametrize(
+    ("features", "metric", "params", "message"),
+    [
+        (np.vstack([POINTS, np.zeros(6)]), "angular", {}, f"row {N} of the features is zero"),
+        (POINTS, "hyperbolic", {}, "points of the Poincaré ball have norm below 1"),
+        (POINTS, "hyperbolic", {"model": "disc"}, "'disc' is unknown"),
+        (-np.abs(POINTS), "balls", {}, "is negative"),
+        (POINTS[:, :1], "balls", {}, "radii"),
+        (POINTS, "rbf", {"gamma": -1.0}, "gamma=-1.0 must be a positive number"),
+        (POINTS, "euclidean", {"power": 0}, "power=0 must be a positive number"),
+        (POINTS, "angular", {"power": 2}, "does not take 'power'"),
+        (np.where(POINTS > 8, np.nan, POINTS), "euclidean", {}, "NaN or infinity, first in row"),
+        (POINTS[0], "euclidean", {}, "features have shape (6,)"),
+        (POINTS * 1e200, "euclidean", {}, "the metric gives NaN or infinity, first for objects"),
+        (POINTS, lambda x, y: np.zeros(3), {}, "returned shape (3,)"),
+        (POINTS, lambda x, y: x[:, :1] - 2 * y[:, 0], {}, "the metric is not symmetric"),
+        (POINTS.tolist(), "euclidean", {}, "features are list"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(features, metric, params, message):
+    with np.errstate(all="ignore"), pytest.raises(InputError, match=re.escape(message)):
+        _ = FeatureGram(features, metric, params=params).moments
+
+
+def test_too_little_memory_for_the_vectors_is_told_before_the_work():
+    with pytest.raises(
+        InputError, match=r"150 objects and 4 coordinates need 408 kB .* 100 kB may"
+    ):
+        NeucMDS(4, metric="angular", max_memory="100kB").fit(POINTS)
