@@ -1,6 +1,14 @@
-"""What can go wrong, named: one error for bad input, one warning for each surprise in a result."""
+"""What can go wrong, named: one error for bad input, one warning for each surprise in a result.
+
+A message that names a parameter marks it by `option`, so that it is written once and read twice:
+``str(error)`` speaks Python (``symmetrize=True``), the command line renders its own spelling
+(``--symmetrize``) by `rendered`.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable
 
 __all__ = [
     "ConvergenceWarning",
@@ -10,11 +18,63 @@ __all__ = [
     "NeucmdsError",
     "NonEuclideanWarning",
     "OverfitWarning",
+    "option",
+    "rendered",
 ]
+
+# Private-use characters, which no file name or label holds by accident.
+_OPEN, _BETWEEN, _CLOSE = "\ue000", "\ue001", "\ue002"
+_OPTION = re.compile(f"{_OPEN}([a-z_]+)(?:{_BETWEEN}([^{_CLOSE}]*))?{_CLOSE}")
+
+
+def option(name: str, *value: object) -> str:
+    """Mark a parameter, and the value it has or should have, inside a message.
+
+    Parameters
+    ----------
+    name : str
+        As the parameter is called in Python.
+    *value : object
+        At most one; left out, the parameter is meant without a value.
+
+    Examples
+    --------
+    >>> from neucmds.errors import InputError, option
+    >>> str(InputError(f"pass {option('symmetrize', True)} to average."))
+    'pass symmetrize=True to average.'
+    """
+    if not value:
+        return f"{_OPEN}{name}{_CLOSE}"
+    return f"{_OPEN}{name}{_BETWEEN}{value[0]!r}{_CLOSE}"
+
+
+def rendered(message: str, spell: Callable[[str, str | None], str] | None = None) -> str:
+    """Write the marked parameters of a message out.
+
+    Parameters
+    ----------
+    message : str
+    spell : callable, optional
+        ``spell(name, value)`` returns the text for a parameter; the value is its repr, or None. By
+        default as in Python: ``name=value`` or ``name``.
+    """
+    spell = _in_python if spell is None else spell
+    return _OPTION.sub(lambda found: spell(found[1], found[2]), message)
+
+
+def _in_python(name: str, value: str | None) -> str:
+    return name if value is None else f"{name}={value}"
 
 
 class NeucmdsError(Exception):
     """Base class of every error raised on purpose by this package."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(rendered(message))
+        self.marked = message
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return type(self), (self.marked,)
 
 
 class InputError(NeucmdsError, ValueError):
