@@ -1,6 +1,7 @@
 import pickle
+import warnings
 
-from neucmds.errors import FileFormatError, InputError, option, rendered
+from neucmds.errors import ConvergenceWarning, FileFormatError, InputError, option, rendered
 
 
 def test_a_marked_option_reads_as_python_and_can_be_spelled_otherwise():
@@ -27,3 +28,12 @@ def test_errors_survive_a_process_border():
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is FileFormatError
     assert (str(again), again.marked) == (str(error), error.marked)
+
+
+def test_a_warning_keeps_its_marks_too():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.warn(f"raise {option('max_iter')}.", ConvergenceWarning, stacklevel=1)
+    found = caught[0].message
+    assert str(found) == "raise max_iter."
+    assert rendered(found.marked, lambda name, _: f"--{name}") == "raise --max_iter."

@@ -20,7 +20,7 @@ from neucmds._methods.selection import METHODS, Selection, neuc_plus, union
 from neucmds._methods.solution import from_refinement, from_selection, from_weighted
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
-from neucmds._operator.choose import Limit, loaded, memory_home, outside_home
+from neucmds._operator.choose import Limit, loaded, dense_operator, lazy_operator
 from neucmds._placement.triangulation import Recipe, cross_validated, least_squares_rule
 from neucmds._spectrum import Ends, Spectrum, solve
 from neucmds._spectrum.solve import check_tolerance
@@ -134,7 +134,7 @@ def neuc_mds(
     """
     settings = RefineSettings(max_iter, stress_tol, climb, callback)
     solving: dict[str, Any] = {"solver": solver, "tol": tol, "random_state": random_state}
-    gram = outside_home(
+    gram = lazy_operator(
         D,
         n_components,
         complete=weights is None and missing == "error",
@@ -165,7 +165,7 @@ def neuc_mds(
             random_state=random_state,
             settings=settings,
         )
-    gram = memory_home(data, n_components, max_memory, keep_copy=method == "refined")
+    gram = dense_operator(data, n_components, max_memory, keep_copy=method == "refined")
     facts = {"squared": squared, "labels": data.labels}
     return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
 

@@ -16,6 +16,7 @@ __all__ = [
     "FewerComponentsWarning",
     "InputError",
     "NeucmdsError",
+    "NeucmdsWarning",
     "NonEuclideanWarning",
     "OverfitWarning",
     "option",
@@ -66,8 +67,8 @@ def _in_python(name: str, value: str | None) -> str:
     return name if value is None else f"{name}={value}"
 
 
-class NeucmdsError(Exception):
-    """Base class of every error raised on purpose by this package."""
+class _Marked(Exception):
+    """A message that keeps its marked parameters in `marked`, beside their Python reading."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(rendered(message))
@@ -75,6 +76,10 @@ class NeucmdsError(Exception):
 
     def __reduce__(self) -> tuple[type, tuple[str]]:
         return type(self), (self.marked,)
+
+
+class NeucmdsError(_Marked):
+    """Base class of every error raised on purpose by this package."""
 
 
 class InputError(NeucmdsError, ValueError):
@@ -85,11 +90,15 @@ class FileFormatError(InputError):
     """A file cannot be read as what it claims, or was asked, to be."""
 
 
-class ConvergenceWarning(UserWarning):
+class NeucmdsWarning(_Marked, UserWarning):
+    """Base class of every warning issued by this package."""
+
+
+class ConvergenceWarning(NeucmdsWarning):
     """An iterative solver stopped before its tolerance was met; the residuals are in the result."""
 
 
-class FewerComponentsWarning(UserWarning):
+class FewerComponentsWarning(NeucmdsWarning):
     """Fewer coordinates than asked for carry any information, so fewer are returned."""
 
 
@@ -97,5 +106,5 @@ class NonEuclideanWarning(FewerComponentsWarning):
     """The method keeps only positive eigenvalues, and the data do not have as many as asked for."""
 
 
-class OverfitWarning(UserWarning):
+class OverfitWarning(NeucmdsWarning):
     """A smaller model predicts held-out entries better than the one asked for, and is used."""

@@ -17,7 +17,7 @@ from neucmds._backend.arrays import Array, asarray_like, is_array, is_dask, is_n
 from neucmds._backend.progress import ProgressLine
 from neucmds._input import as_dissimilarity
 from neucmds._operator import Gram
-from neucmds._operator.choose import feature_home, lives_outside
+from neucmds._operator.choose import feature_operator, needs_blocks
 from neucmds._operator.feature_metrics import by_rows
 from neucmds._placement import landmark_selection
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
@@ -312,7 +312,7 @@ class NeucMDS(_SignedTransformer):
         """Tell whether D is a file, or does not fit: then it is checked while it is read."""
         if isinstance(X, (str, PathLike, Gram)):
             return True
-        return lives_outside(X, self.squared, self.max_memory)
+        return needs_blocks(X, self.squared, self.max_memory)
 
     def _between(self, X: Any) -> Any:
         """D between feature rows, stored if it fits."""
@@ -325,7 +325,7 @@ class NeucMDS(_SignedTransformer):
         if callable(metric) and is_numpy(X):
             # scikit-learn's callables take two rows; those on other libraries take two blocks.
             metric, params = by_rows(metric, params or {}), None
-        gram, self._space = feature_home(
+        gram, self._space = feature_operator(
             X,
             self.n_components,
             metric,

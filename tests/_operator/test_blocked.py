@@ -9,7 +9,7 @@ from scipy.spatial.distance import pdist, squareform
 from neucmds import InputError, NeucMDS, neuc_mds
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
 from neucmds._operator import BlockedGram, DenseGram
-from neucmds._operator.choose import blocked_home
+from neucmds._operator.choose import blocked_operator
 
 N = 700
 
@@ -116,12 +116,12 @@ def test_the_embedding_is_that_of_memory(store, method, distances, tmp_path):
 
 def test_a_bound_decides_between_memory_and_blocks(distances, tmp_path):
     path = as_npy(distances, tmp_path)
-    assert blocked_home(path, 2, max_memory="1GB") is None
-    assert blocked_home(path, 2) is None
-    assert isinstance(blocked_home(path, 2, max_memory="4MB"), BlockedGram)
+    assert blocked_operator(path, 2, max_memory="1GB") is None
+    assert blocked_operator(path, 2) is None
+    assert isinstance(blocked_operator(path, 2, max_memory="4MB"), BlockedGram)
     # In memory already: only the squares are too much.
-    assert blocked_home(distances, 2, squared=True, max_memory="4MB") is None
-    assert isinstance(blocked_home(distances, 2, max_memory="4MB"), BlockedGram)
+    assert blocked_operator(distances, 2, squared=True, max_memory="4MB") is None
+    assert isinstance(blocked_operator(distances, 2, max_memory="4MB"), BlockedGram)
 
 
 def test_the_estimator_takes_what_the_function_takes(distances, tmp_path):

@@ -12,7 +12,7 @@ from sklearn.metrics import pairwise_distances
 from neucmds import InputError, NeucMDS, neuc_mds
 from neucmds._backend.arrays import namespace, to_numpy
 from neucmds._operator import DenseGram, FeatureGram
-from neucmds._operator.choose import feature_home
+from neucmds._operator.choose import feature_operator
 from neucmds._operator.feature_metrics import INNER_METRICS
 
 N = 150
@@ -204,9 +204,9 @@ def test_the_estimator_stores_the_matrix_only_if_it_fits(make):
     np.testing.assert_allclose(
         to_numpy(never.transform(make(POINTS[:5]))), to_numpy(stored.embedding_)[:5], atol=1e-7
     )
-    gram, space = feature_home(make(POINTS), 4, "angular", max_memory="600kB")
+    gram, space = feature_operator(make(POINTS), 4, "angular", max_memory="600kB")
     assert gram is space
-    gram, space = feature_home(make(POINTS), 4, "angular")
+    gram, space = feature_operator(make(POINTS), 4, "angular")
     assert isinstance(gram, DenseGram)
 
 

@@ -1,4 +1,4 @@
-"""Where D lives: in memory if it fits, else in blocks of rows, or nowhere but in the features."""
+"""Which operator holds D: a matrix in memory if it fits, else blocks of rows, chunks or features."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from neucmds.errors import InputError
 
 __all__ = [
     "Limit",
-    "blocked_home",
-    "cluster_home",
-    "feature_home",
-    "lives_outside",
+    "blocked_operator",
+    "dask_operator",
+    "feature_operator",
+    "needs_blocks",
     "loaded",
-    "memory_home",
-    "outside_home",
+    "dense_operator",
+    "lazy_operator",
 ]
 
 Limit = int | str | None
 
 
-def outside_home(
+def lazy_operator(
     D: Any,
     n_components: int | tuple[int, int],
     *,
@@ -49,7 +49,7 @@ def outside_home(
     Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently.
     """
     if is_dask(D):
-        return cluster_home(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
+        return dask_operator(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
     plain = complete and not symmetrize
     if isinstance(D, Gram):
         if not plain:
@@ -57,12 +57,12 @@ def outside_home(
         return D
     if not plain:
         return None
-    return blocked_home(
+    return blocked_operator(
         D, n_components, squared=squared, max_memory=max_memory, labels=labels, progress=progress
     )
 
 
-def blocked_home(
+def blocked_operator(
     D: Any,
     n_components: int | tuple[int, int],
     *,
@@ -104,7 +104,7 @@ def blocked_home(
     return gram
 
 
-def cluster_home(
+def dask_operator(
     D: Array,
     complete: bool = True,
     *,
@@ -127,7 +127,7 @@ def cluster_home(
     return DaskGram(data.values)
 
 
-def feature_home(
+def feature_operator(
     features: Array,
     n_components: int | tuple[int, int],
     metric: Any,
@@ -164,7 +164,7 @@ def vector_bytes(n: int, n_components: int) -> int:
     return 8 * n * (8 * max(n_components, 30) + 100)
 
 
-def memory_home(
+def dense_operator(
     data: Dissimilarity, n_components: Any, max_memory: Limit = None, *, keep_copy: bool = False
 ) -> DenseGram:
     """Return a D that is in memory behind its operator, with a float32 copy if there is room.
@@ -189,7 +189,7 @@ def memory_home(
     return DenseGram(data.values, working_copy=fits, keep_copy=keep_copy)
 
 
-def lives_outside(D: Any, squared: bool, max_memory: Limit) -> bool:
+def needs_blocks(D: Any, squared: bool, max_memory: Limit) -> bool:
     """Tell whether D will be read in blocks."""
     return _outside(D, squared, max_memory) is not None
 

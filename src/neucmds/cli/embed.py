@@ -13,7 +13,7 @@ from neucmds._input import as_dissimilarity, read_table
 from neucmds._input.components import Components
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import DenseGram, Gram
-from neucmds._operator.choose import blocked_home, lives_outside, memory_home
+from neucmds._operator.choose import blocked_operator, needs_blocks, dense_operator
 from neucmds._spectrum import Spectrum
 from neucmds.api import (
     ALL_METHODS,
@@ -143,9 +143,9 @@ def _home(
     progress: Steps,
 ) -> tuple[Gram, tuple[str, ...] | None]:
     """Put D where it fits: in memory, or on disk in blocks; return the names of its objects too."""
-    if lives_outside(file, squared, max_memory):
+    if needs_blocks(file, squared, max_memory):
         n = int(read_table(file, mmap=True)[0].shape[0])
-        gram = blocked_home(
+        gram = blocked_operator(
             file,
             parse_components(components, n),
             squared=squared,
@@ -158,7 +158,7 @@ def _home(
             return gram, None
     data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
     wanted = parse_components(components, data.n)
-    return memory_home(data, wanted, max_memory, keep_copy=method == "refined"), data.labels
+    return dense_operator(data, wanted, max_memory, keep_copy=method == "refined"), data.labels
 
 
 def _announce(progress: Steps, method: str, max_iter: int) -> None:
