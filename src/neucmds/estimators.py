@@ -23,7 +23,7 @@ from neucmds._placement import landmark_selection
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
 from neucmds.api import DEFAULT_METHOD, embed_landmarks, neuc_mds
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["LandmarkNeucMDS", "NeucMDS"]
 
@@ -344,7 +344,9 @@ class NeucMDS(_SignedTransformer):
             distances = pairwise_distances(X, self._features, metric=self.metric, **params)
         except (ValueError, TypeError) as problem:
             reason = " ".join(str(problem).split())[:200]
-            raise InputError(f"metric={self.metric!r} cannot be used here: {reason}") from problem
+            raise InputError(
+                f"{option('metric', self.metric)} cannot be used here: {reason}"
+            ) from problem
         # Some metrics answer in double precision whatever they are asked in.
         return distances.astype(X.dtype, copy=False)
 
@@ -470,7 +472,8 @@ class LandmarkNeucMDS(_SignedTransformer):
         """
         if self.placement not in PLACEMENTS:
             raise InputError(
-                f"placement={self.placement!r} is unknown; choose one of {', '.join(PLACEMENTS)}."
+                f"{option('placement', self.placement)} is unknown; choose one of "
+                f"{', '.join(PLACEMENTS)}."
             )
         X = self._checked(X)
         rng = check_random_state(self.random_state)
@@ -578,7 +581,7 @@ class LandmarkNeucMDS(_SignedTransformer):
             return ids
         if self.landmarks not in ("random", "maxmin"):
             raise InputError(
-                f"landmarks={self.landmarks!r} must be 'random', 'maxmin' or row numbers."
+                f"{option('landmarks', self.landmarks)} must be 'random', 'maxmin' or row numbers."
             )
         if self._precomputed and X.shape[0] != X.shape[1]:
             raise InputError(
@@ -614,7 +617,7 @@ class LandmarkNeucMDS(_SignedTransformer):
         if self._precomputed and not self.squared and block.size and float(np.min(block)) < 0:
             raise InputError(
                 f"dissimilarities have a negative entry ({float(np.min(block)):.3g}), but the fit "
-                "was on unsquared ones (squared=False)."
+                f"was on unsquared ones ({option('squared', False)})."
             )
         if not self.squared:
             # The block is ours unless it is a view of the user's rows.
@@ -643,7 +646,7 @@ class LandmarkNeucMDS(_SignedTransformer):
         if not bad.any():
             return
         i, j = (int(at) for at in np.argwhere(bad)[0])
-        what = "the dissimilarities" if self._precomputed else f"metric={self.metric!r}"
+        what = "the dissimilarities" if self._precomputed else option("metric", self.metric)
         verb = "hold" if self._precomputed else "gives"
         count = int(bad.sum())
         which = "1 pair," if count == 1 else f"{count} pairs, the first being"

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["available_memory", "format_bytes", "parse_bytes"]
 
@@ -28,11 +28,13 @@ def parse_bytes(amount: int | float | str) -> int:
     if isinstance(amount, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKmMgGtT]?)(i?)[bB]?\s*", amount)
         if match is None or (match[3] and not match[2]):
-            raise InputError(f'max_memory={amount!r} is not understood; write "2GB" or bytes.')
+            raise InputError(
+                f"{option('max_memory', amount)} is not understood; write '2GB' or bytes."
+            )
         units = _BINARY_UNITS if match[3] else _UNITS
         amount = float(match[1]) * units[match[2].upper()]
     if isinstance(amount, bool) or not amount >= 1:
-        raise InputError(f"max_memory={amount!r} must be a positive number of bytes.")
+        raise InputError(f"{option('max_memory', amount)} must be a positive number of bytes.")
     return int(amount)
 
 

@@ -15,7 +15,7 @@ from neucmds._backend.arrays import Array, eps
 from neucmds._input import containers, walk
 from neucmds._input.dissimilarity import Dissimilarity
 from neucmds._input.validation import Rules
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["lazy_dissimilarity"]
 
@@ -87,7 +87,8 @@ def _chunk(chunk: Floats, row: int, col: int, rules: Rules) -> Floats:
     if not rules.squared and chunk.min() < 0:
         i, j = (int(at) for at in np.unravel_index(int(chunk.argmin()), chunk.shape))
         raise InputError(
-            f"Negative values in data: {chunk[i, j]:.4g} at {place(i, j)}; pass squared=True if D "
+            f"Negative values in data: {chunk[i, j]:.4g} at {place(i, j)}; pass "
+            f"{option('squared', True)} if D "
             "already holds squared dissimilarities."
         )
     if row == col:
@@ -137,7 +138,7 @@ def _check_symmetry(values: Array, rules: Rules, dtype: np.dtype[Any]) -> None:
     if worst.gap > math.sqrt(eps(dtype)) * max(found.size for found in gaps):
         raise InputError(
             f"D is not symmetric: largest gap {worst.gap:.2g} at {rules.place(*worst.at)}; "
-            "pass symmetrize=True to average."
+            f"pass {option('symmetrize', True)} to average."
         )
 
 

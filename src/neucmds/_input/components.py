@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["Components"]
+
+DEFAULT_TOTAL = 20
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,15 @@ class Components:
     signature: tuple[int, int] | None = None
 
     @classmethod
-    def parse(cls, n_components: int | tuple[int, int], n: int) -> Components:
-        """Check a user's `n_components` against the number of objects."""
+    def parse(cls, n_components: int | tuple[int, int] | None, n: int) -> Components:
+        """Check a user's `n_components` against the number of objects; None: 20, or n − 1."""
+        if n_components is None:
+            n_components = min(DEFAULT_TOTAL, n - 1)
+        given = option("n_components", n_components)
         if isinstance(n_components, (tuple, list)):
             if len(n_components) != 2 or not all(_is_count(c) for c in n_components):
                 raise InputError(
-                    f"n_components={n_components!r} must be a whole number k, or a pair (p, q) of "
+                    f"{given} must be a whole number k, or a pair (p, q) of "
                     "whole numbers ≥ 0: p positive and q negative coordinates."
                 )
             positive, negative = int(n_components[0]), int(n_components[1])
@@ -33,12 +38,11 @@ class Components:
             total, signature = int(n_components), None
         else:
             raise InputError(
-                f"n_components={n_components!r} must be a whole number from 1 to n − 1 = {n - 1}, "
-                "or a pair (p, q)."
+                f"{given} must be a whole number from 1 to n − 1 = {n - 1}, or a pair (p, q)."
             )
         if not 1 <= total < n:
             raise InputError(
-                f"n_components={n_components!r} asks for {total} coordinates of {n} objects; "
+                f"{given} asks for {total} coordinates of {n} objects; "
                 f"it must be between 1 and n − 1 = {n - 1}."
             )
         return cls(total, signature)

@@ -19,7 +19,7 @@ from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._input.readers.files import read_table
 from neucmds._input.walk import tile_side, tile_strips
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["Table", "as_labels", "to_square", "unwrap"]
 
@@ -87,7 +87,7 @@ def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None
         if first.setdefault(name, i) != i:
             raise InputError(
                 f"labels are not unique: {name!r} names objects {first[name]} and {i}; "
-                "rename one, or pass labels=."
+                f"rename one, or pass {option('labels')}."
             )
     return names
 

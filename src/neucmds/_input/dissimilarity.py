@@ -10,7 +10,7 @@ from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._input import containers, walk
 from neucmds._input.validation import Rules
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["Dissimilarity", "Missing", "as_dissimilarity"]
 
@@ -91,7 +91,7 @@ def as_dissimilarity(
            [9., 0.]])
     """
     if missing not in ("error", "ignore"):
-        raise InputError(f'missing={missing!r} is not known; pass "error" or "ignore".')
+        raise InputError(f"{option('missing', missing)} is unknown; pass 'error' or 'ignore'.")
     if isinstance(data, Dissimilarity):
         return (
             data

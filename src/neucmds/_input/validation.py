@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["Extreme", "Findings", "Rules", "Tile", "judge", "judge_diagonal", "refuse_entries"]
 
@@ -87,13 +87,14 @@ def judge(findings: Findings, source: Array, dtype: Any, rules: Rules) -> None:
         i, j = _find(source, findings.depth.tile, lambda a, _: -a)
         raise InputError(
             f"Negative values in data: the lowest is {-findings.depth.value:.4g} at "
-            f"{rules.place(i, j)}; pass squared=True if D already holds squared dissimilarities."
+            f"{rules.place(i, j)}; pass {option('squared', True)} if D already holds squared "
+            "dissimilarities."
         )
     if not rules.symmetrize and findings.gap.value > tolerance:
         i, j = _find(source, findings.gap.tile, lambda a, b: np.abs(a - b))
         raise InputError(
             f"D is not symmetric: largest gap {findings.gap.value:.2g} at {rules.place(i, j)}; "
-            "pass symmetrize=True to average."
+            f"pass {option('symmetrize', True)} to average."
         )
     judge_diagonal(source, rules, tolerance)
     if rules.squared:
@@ -146,7 +147,7 @@ def _judge_missing(findings: Findings, source: Array, rules: Rules) -> None:
         i, j = _find(source, findings.one_sided, lambda a, b: np.isnan(a) & ~np.isnan(b))
         raise InputError(
             f"D is missing (NaN) at {rules.place(i, j)} but not at ({j}, {i}); "
-            "pass symmetrize=True to take one for the other."
+            f"pass {option('symmetrize', True)} to take one for the other."
         )
     if findings.missing is None:
         return

@@ -19,7 +19,7 @@ from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._backend.threads import spread
 from neucmds._input.validation import Findings, Rules, Tile, judge, judge_diagonal, refuse_entries
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["check_and_write", "tile_side", "tile_strips", "working_dtype"]
 
@@ -123,10 +123,10 @@ def _refuse_unusable(source: Array, upper: Array, mirror: Array, tile: Tile, rul
     """Raise for infinite entries, and for missing ones where they are not allowed."""
     xp = arrays.namespace(upper)
     if bool(xp.any(xp.isinf(upper) | xp.isinf(mirror))):
-        advice = 'replace by a finite value, or by NaN with missing="ignore"'
+        advice = f"replace by a finite value, or by NaN with {option('missing', 'ignore')}"
         raise refuse_entries(source, xp.isinf, "infinite", advice, rules)
     if not rules.allow_missing and bool(xp.any(xp.isnan(upper) | xp.isnan(mirror))):
-        advice = 'pass missing="ignore" to leave such pairs out'
+        advice = f"pass {option('missing', 'ignore')} to leave such pairs out"
         raise refuse_entries(source, xp.isnan, "missing (NaN)", advice, rules)
     if tile[0] == tile[1]:
         judge_diagonal(source, rules, math.inf)

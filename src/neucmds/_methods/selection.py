@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from neucmds._input.components import Components
 from neucmds._spectrum.spectrum import Ends
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = [
     "METHODS",
@@ -148,8 +148,9 @@ def _not_null(ends: Ends, kept: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
 def _largest_positive(ends: Ends, components: Components, method: str) -> npt.NDArray[np.intp]:
     if components.signature is not None and components.signature[1] > 0:
         raise InputError(
-            f"method={method!r} keeps positive eigenvalues only, so n_components="
-            f"{components.signature} cannot be met; use 'neuc', 'neuc+' or 'exact'."
+            f"{option('method', method)} keeps positive eigenvalues only, so "
+            f"{option('n_components', components.signature)} cannot be met; use 'neuc', 'neuc+' "
+            "or 'exact'."
         )
     positive = int(np.sum(ends.values[: ends.n_top] > ends.null_level))
     return np.arange(min(components.total, positive), dtype=np.intp)

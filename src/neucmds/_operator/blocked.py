@@ -16,7 +16,7 @@ from neucmds._operator.first_pass import FirstPass
 from neucmds._operator.gram import Gram, Moments
 from neucmds._operator.row_sources import RowSource, as_row_source
 from neucmds._operator.single_precision import Rounded, RoundedGram
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["BlockedGram", "Progress"]
 
@@ -186,7 +186,8 @@ class BlockedGram(Gram):
         least = _BLOCKS_IN_MEMORY * row
         if self.max_memory is not None and self.max_memory < least:
             raise InputError(
-                f"max_memory is {format_bytes(self.max_memory)}, too little for {self.n} objects: "
+                f"{option('max_memory')} is {format_bytes(self.max_memory)}, too little for "
+                f"{self.n} objects: "
                 f"blocks of a single row need {format_bytes(least)}; pass at least that, better a "
                 "hundred times as much."
             )

@@ -12,7 +12,7 @@ from neucmds._backend.arrays import eps, row_blocks
 from neucmds._input.validation import Rules
 from neucmds._operator.gram import Moments
 from neucmds._operator.row_sources import RowSource
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["FirstPass", "Mirrored"]
 
@@ -105,7 +105,8 @@ class FirstPass:
         if not self.rules.squared and self.lowest < 0:
             raise InputError(
                 f"Negative values in data: the lowest is {self.lowest:.4g} at "
-                f"{self.rules.place(*self.lowest_at)}; pass squared=True if D already holds "
+                f"{self.rules.place(*self.lowest_at)}; pass {option('squared', True)} if D "
+                "already holds "
                 "squared dissimilarities."
             )
         worst = int(np.argmax(np.abs(self.diagonal)))
@@ -157,5 +158,5 @@ class Mirrored:
             place = first.rules.place(*sorted((i, j)))
             raise InputError(
                 f"D is not symmetric: largest gap {gaps.flat[at]:.2g} at {place}; average D and "
-                "its transpose before (symmetrize=True needs D in memory)."
+                f"its transpose before ({option('symmetrize', True)} needs D in memory)."
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["check_count", "landmark_count", "maxmin", "named", "random_sample"]
 
@@ -25,15 +25,19 @@ def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
     elif isinstance(n_landmarks, float):
         if not 0 < n_landmarks <= 1:
             raise InputError(
-                f"n_landmarks={n_landmarks!r} as a share of all objects must be in (0, 1]."
+                f"{option('n_landmarks', n_landmarks)} as a share of all objects must be in (0, 1]."
             )
         count = max(1, round(n_landmarks * n))
     elif isinstance(n_landmarks, (int, np.integer)) and not isinstance(n_landmarks, bool):
         count = int(n_landmarks)
     else:
-        raise InputError(f"n_landmarks={n_landmarks!r} must be a whole number, a share, or None.")
+        raise InputError(
+            f"{option('n_landmarks', n_landmarks)} must be a whole number, a share, or None."
+        )
     if count > n:
-        raise InputError(f"n_landmarks={n_landmarks!r} of {n} objects: there are not as many.")
+        raise InputError(
+            f"{option('n_landmarks', n_landmarks)} of {n} objects: there are not as many."
+        )
     return check_count(count, k)
 
 
@@ -52,7 +56,8 @@ def named(landmarks: Any, n: int, k: int) -> Indices:
     ids = np.asarray(landmarks)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise InputError(
-            f"landmarks={landmarks!r} must be 'random', 'maxmin' or a sequence of row numbers."
+            f"{option('landmarks', landmarks)} must be 'random', 'maxmin' or a sequence of row "
+            "numbers."
         )
     outside = ids[(ids < -n) | (ids >= n)]
     if outside.size:

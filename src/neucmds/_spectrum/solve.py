@@ -10,17 +10,25 @@ from neucmds._spectrum.full import full_spectrum
 from neucmds._spectrum.krylov import krylov_spectrum
 from neucmds._spectrum.search import Rule
 from neucmds._spectrum.spectrum import Spectrum
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
-__all__ = ["SOLVERS", "check_tolerance", "prefers_full", "solve"]
+__all__ = ["SOLVERS", "check_solver", "check_tolerance", "prefers_full", "solve"]
 
 SOLVERS = ("auto", "full", "krylov")
+
+
+def check_solver(solver: str) -> None:
+    """Refuse a solver that does not exist."""
+    if solver not in SOLVERS:
+        raise InputError(
+            f"{option('solver', solver)} is not known; choose one of {', '.join(SOLVERS)}."
+        )
 
 
 def check_tolerance(tol: float) -> None:
     """Refuse a tolerance that no solver can use."""
     if not isinstance(tol, (int, float)) or not 0 < tol < 1:
-        raise InputError(f"tol={tol!r} must be a number between 0 and 1.")
+        raise InputError(f"{option('tol', tol)} must be a number between 0 and 1.")
 
 
 def prefers_full(n: int, n_wanted: int) -> bool:
@@ -59,8 +67,7 @@ def solve(
     tol, random_state, max_products, single, spare, callback
         As in `krylov_spectrum`; LAPACK has no use for them.
     """
-    if solver not in SOLVERS:
-        raise InputError(f"solver={solver!r} is not known; choose one of {', '.join(SOLVERS)}.")
+    check_solver(solver)
     check_tolerance(tol)
     if solver == "full" or (solver == "auto" and prefers_full(gram.n, n_wanted)):
         return full_spectrum(gram)

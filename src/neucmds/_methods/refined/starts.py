@@ -17,7 +17,7 @@ from neucmds._methods.selection import Selection, neuc, neuc_plus
 from neucmds._methods.stress import stress_terms
 from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = ["RefineSettings", "best_refined", "eigenvector_start"]
 
@@ -57,9 +57,11 @@ class RefineSettings:
 
     def __post_init__(self) -> None:
         if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
-            raise InputError(f"max_iter={self.max_iter!r} must be a whole number of at least 1.")
+            raise InputError(
+                f"{option('max_iter', self.max_iter)} must be a whole number of at least 1."
+            )
         if not isinstance(self.tol, (int, float)) or not 0 <= self.tol < 1:
-            raise InputError(f"stress_tol={self.tol!r} must be a number from 0 to 1.")
+            raise InputError(f"{option('stress_tol', self.tol)} must be a number from 0 to 1.")
 
 
 def best_refined(
