@@ -29,7 +29,6 @@ from scipy.spatial.distance import cdist
 from neucmds import __version__, neuc_mds
 from neucmds._input.chunks import lazy_dissimilarity
 from neucmds._operator.cluster import DaskGram
-from neucmds.api import embed_gram
 
 K = 20
 RECORD = Path(__file__).parent / "records" / "cluster.json"
@@ -122,7 +121,7 @@ def run(n, chunk, n_workers, stealing):
         data = lazy_dissimilarity(lazy_matrix(n, chunk))
         checked, sent_checking = time.perf_counter() - start, sent_bytes(client)
         gram = Counted(data.values)
-        embedding = embed_gram(gram, K, "neuc+")
+        embedding = neuc_mds(gram, K, "neuc+")
         seconds = time.perf_counter() - start
         sent = sent_bytes(client) - sent_checking
         worker, cpu = peak_rss(client), cpu_seconds(client)

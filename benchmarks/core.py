@@ -19,10 +19,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 import numpy as np
 from sklearn.manifold import smacof
 
-from neucmds._operator import DenseGram
-from neucmds.api import ALL_METHODS, neuc_mds
+from neucmds.api import ALL_METHODS, evaluate, neuc_mds
 from neucmds.datasets import euclidean_ball, random_simplex
-from neucmds.metrics import evaluate
 
 RECORD = Path(__file__).parent / "records" / "core.json"
 N, K, REPEATS = 1000, 100, 7
@@ -36,7 +34,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def fit_and_evaluate(D: np.ndarray, method: str) -> None:
     embedding = neuc_mds(D, K, method, squared=True, random_state=0)
-    evaluate(DenseGram(D), embedding.coordinates, embedding.signs)
+    evaluate(embedding, D)
 
 
 def measure(D: np.ndarray) -> dict[str, float]:

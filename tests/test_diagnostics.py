@@ -7,8 +7,8 @@ import pytest
 
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
-from neucmds.comparison import classical_turning_point, spaced_ks, stress_curves
-from neucmds.diagnostics import inspect_dissimilarity, triangle_violations
+from neucmds.api import curve, inspect
+from neucmds.diagnostics import classical_turning_point, spaced_ks, triangle_violations
 
 
 def random_matrix(n, seed=0):
@@ -27,7 +27,7 @@ def brute_force_violations(d):
 @pytest.mark.parametrize("seed", range(3))
 def test_all_triples_are_counted_once(seed):
     d = random_matrix(15, seed)
-    found = triangle_violations(d**2)
+    found = triangle_violations(DenseGram(d**2))
     assert found.exact
     assert found.violated == brute_force_violations(d)
     assert found.examined == 15 * 14 * 13 // 6
@@ -36,8 +36,8 @@ def test_all_triples_are_counted_once(seed):
 
 def test_sample_agrees_with_all_triples():
     d = random_matrix(401)
-    sampled = triangle_violations(d**2, samples=200_000)
-    exact = triangle_violations(d[:150, :150] ** 2)
+    sampled = triangle_violations(DenseGram(d**2), samples=200_000)
+    exact = triangle_violations(DenseGram(d[:150, :150] ** 2))
     assert not sampled.exact
     assert sampled.examined == 200_000
     assert sampled.share == pytest.approx(exact.share, abs=0.01)
@@ -45,13 +45,13 @@ def test_sample_agrees_with_all_triples():
 
 def test_metric_has_no_violation():
     x = np.random.default_rng(0).normal(size=(30, 1))
-    assert triangle_violations((x - x.T) ** 2).violated == 0
+    assert triangle_violations(DenseGram((x - x.T) ** 2)).violated == 0
 
 
 def test_negative_share_is_of_the_sum_of_sizes():
     d = random_matrix(20) ** 2
     spectrum = full_spectrum(DenseGram(d))
-    found = inspect_dissimilarity(d, spectrum)
+    found = inspect(d, squared=True)
     lam = spectrum.values
     assert found.negative_share == pytest.approx(-lam[lam < 0].sum() / np.abs(lam).sum())
     assert not found.euclidean
@@ -64,20 +64,18 @@ def test_planted_structure_is_suggested():
     d = ((x[:, None] - x[None, :]) ** 2).sum(-1)
     noise = np.triu(rng.normal(scale=0.5, size=d.shape), 1)
     d = d + noise + noise.T
-    found = inspect_dissimilarity(d, full_spectrum(DenseGram(d)))
+    found = inspect(d, squared=True)
     assert found.clear_edge
     assert found.suggested_k == 3
 
 
 def test_turning_point_agrees_with_the_embeddings():
     d = random_matrix(25) ** 2
-    gram = DenseGram(d)
-    spectrum = full_spectrum(gram)
-    positive = int((spectrum.values > 0).sum())
-    stress = stress_curves(gram, spectrum, range(1, positive + 1), ["classical"]).stress
-    turning = classical_turning_point(gram, spectrum)
-    assert turning.k == 1 + int(np.argmin(stress["classical"]))
-    assert turning.last_stress == pytest.approx(stress["classical"][-1])
+    positive = int((full_spectrum(DenseGram(d)).values > 0).sum())
+    found = curve(d, range(1, positive + 1), ["classical"], squared=True)
+    turning, stress = found.turning_point, found.stress["classical"]
+    assert turning.k == 1 + int(np.argmin(stress))
+    assert turning.last_stress == pytest.approx(stress[-1])
     assert turning.paradox
 
 

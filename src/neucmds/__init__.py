@@ -1,15 +1,23 @@
-"""Dissimilarities in, coordinates with a signature out."""
+"""Dissimilarities in, coordinates with a signature out.
 
-from neucmds.api import neuc_mds
-from neucmds.embedding import Embedding
-from neucmds.errors import (
-    ConvergenceWarning,
-    FewerComponentsWarning,
-    InputError,
-    NonEuclideanWarning,
-    OverfitWarning,
-)
-from neucmds.estimators import LandmarkNeucMDS, NeucMDS
+Names are imported at their first use: the command line answers at once, and ends without a
+traceback when it is interrupted while NumPy and scikit-learn are being loaded.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neucmds.api import compare, curve, evaluate, inspect, neuc_mds
+    from neucmds.embedding import Embedding
+    from neucmds.errors import (
+        ConvergenceWarning,
+        FewerComponentsWarning,
+        InputError,
+        NonEuclideanWarning,
+        OverfitWarning,
+    )
+    from neucmds.estimators import LandmarkNeucMDS, NeucMDS
 
 __version__ = "0.1.0"
 
@@ -17,6 +25,10 @@ __all__ = [
     "NeucMDS",
     "LandmarkNeucMDS",
     "neuc_mds",
+    "compare",
+    "inspect",
+    "curve",
+    "evaluate",
     "Embedding",
     "InputError",
     "ConvergenceWarning",
@@ -25,3 +37,42 @@ __all__ = [
     "OverfitWarning",
     "__version__",
 ]
+
+_MODULES = {
+    "neucmds.api": ("compare", "curve", "evaluate", "inspect", "neuc_mds"),
+    "neucmds.embedding": ("Embedding",),
+    "neucmds.errors": (
+        "ConvergenceWarning",
+        "FewerComponentsWarning",
+        "InputError",
+        "NonEuclideanWarning",
+        "OverfitWarning",
+    ),
+    "neucmds.estimators": ("LandmarkNeucMDS", "NeucMDS"),
+}
+_SUBMODULES = (
+    "api",
+    "corrections",
+    "datasets",
+    "diagnostics",
+    "embedding",
+    "errors",
+    "estimators",
+    "metrics",
+    "operators",
+    "plots",
+    "theory",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"neucmds.{name}")
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'neucmds' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

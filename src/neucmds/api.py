@@ -1,15 +1,24 @@
-"""The way of the data, walked once, top to bottom: the only place that knows the order."""
+"""The one way of the data: input → operator → spectrum → method → `Embedding`.
+
+`neuc_mds` walks it from end to end. `compare`, `inspect`, `curve` and `evaluate` take any D that it
+takes; estimators, commands and the paper call these or their parts (`prepare`, `fit`, `solve_for`,
+`embed_spectrum`), and nobody repeats the order.
+"""
 
 from __future__ import annotations
 
+import time
 import warnings
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import Array
-from neucmds._input import Dissimilarity, as_dissimilarity, as_weighted
+from neucmds._input import as_dissimilarity, as_weighted
 from neucmds._input.components import Components
 from neucmds._input.containers import as_labels
 from neucmds._methods.exact import MOST_DENSE, exact_selection
@@ -20,39 +29,96 @@ from neucmds._methods.selection import METHODS, Selection, neuc_plus, union
 from neucmds._methods.solution import from_refinement, from_selection, from_weighted
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
-from neucmds._operator.choose import Limit, loaded, dense_operator, lazy_operator
+from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
 from neucmds._placement.triangulation import Recipe, cross_validated, least_squares_rule
-from neucmds._spectrum import Ends, Spectrum, solve
-from neucmds._spectrum.solve import check_tolerance
+from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
+from neucmds._spectrum.solve import check_solver, check_tolerance
+from neucmds.diagnostics import (
+    Inspection,
+    TurningPoint,
+    classical_turning_point,
+    describe,
+    spaced_ks,
+)
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import (
     ConvergenceWarning,
     FewerComponentsWarning,
     InputError,
     NonEuclideanWarning,
+    option,
 )
+from neucmds.metrics import Quality, measure
 
 __all__ = [
     "ALL_METHODS",
+    "CLOSED_FORMS",
     "DEFAULT_METHOD",
-    "embed_gram",
-    "embed_landmarks",
-    "embed_spectrum",
+    "ComparedMethod",
+    "Comparison",
+    "Prepared",
+    "StressCurves",
+    "compare",
+    "curve",
+    "evaluate",
+    "inspect",
     "neuc_mds",
-    "solve_for",
-    "warn_of_surprises",
+    "prepare",
 ]
 
 ALL_METHODS = (*METHODS, "exact", "refined")
+CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
 # Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
 # placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
 # time of "neuc+" (benchmarks/records/refined_at_scale.json).
 DEFAULT_METHOD = "refined"
+# Largest k of a curve unless the caller says otherwise.
+CURVE_TO = 100
+
+NComponents = int | tuple[int, int] | None
+OnStep = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A D of any kind, read, validated and behind its operator, with what goes along with it.
+
+    Every function of this module takes it in place of D, so that D is read once for several calls;
+    `squared`, `labels` and `weights` are then its own.
+
+    Parameters
+    ----------
+    gram : Gram
+        B = −½CDC; D is on the squared scale from here on.
+    labels : tuple of str or None
+    squared : bool
+        Whether the input held squared dissimilarities.
+    weights : array of shape (n, n), optional
+        How much each pair counts, zero where it was not observed; None if all count alike.
+    """
+
+    gram: Gram
+    labels: tuple[str, ...] | None = None
+    squared: bool = False
+    weights: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of objects."""
+        return self.gram.n
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """An embedding, and the eigenpairs that it was made from (None with weights or gaps)."""
+
+    embedding: Embedding
+    spectrum: Spectrum | None
 
 
 def neuc_mds(
     D: Any,
-    n_components: int | tuple[int, int] = 2,
+    n_components: NComponents = 2,
     method: str = DEFAULT_METHOD,
     *,
     squared: bool = False,
@@ -80,8 +146,9 @@ def neuc_mds(
         npy file, memory map, zarr array or HDF5 dataset that does not fit in memory is read in
         blocks of rows. The chunks of a dask array stay on its workers. `BlockedGram` and
         `FeatureGram` of `neucmds.operators` are taken as they are.
-    n_components : int or (int, int), default=2
-        Number of coordinates, or a pair (p, q) of positive and negative ones.
+    n_components : int, (int, int) or None, default=2
+        Number of coordinates, or a pair (p, q) of positive and negative ones. None: 20, or n − 1 if
+        that is less.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" sets the coordinates free.
@@ -133,7 +200,75 @@ def neuc_mds(
     (1, 1)
     """
     settings = RefineSettings(max_iter, stress_tol, climb, callback)
-    solving: dict[str, Any] = {"solver": solver, "tol": tol, "random_state": random_state}
+    _check_arguments(D, n_components, method, solver, tol, random_state)
+    prepared = prepare(
+        D,
+        n_components,
+        squared=squared,
+        symmetrize=symmetrize,
+        weights=weights,
+        missing=missing,
+        labels=labels,
+        copy=copy,
+        max_memory=max_memory,
+        keep_copy=method == "refined",
+        progress=progress,
+    )
+    found = fit(
+        prepared,
+        n_components,
+        method,
+        solver=solver,
+        tol=tol,
+        random_state=random_state,
+        settings=settings,
+    )
+    warn_of_surprises(found.embedding)
+    return found.embedding
+
+
+def prepare(
+    D: Any,
+    n_components: NComponents = None,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    weights: Any = None,
+    missing: Literal["error", "ignore"] = "error",
+    labels: Any = None,
+    copy: bool = True,
+    max_memory: Limit = None,
+    keep_copy: bool = False,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Read and validate D, and put it behind the operator that the memory allows.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Prepared
+        The latter is returned as it is.
+    n_components : int, (int, int) or None
+        Number of coordinates that the memory must suffice for.
+    squared, symmetrize, weights, missing, labels, copy, max_memory, progress
+        As for `neuc_mds`.
+    keep_copy : bool, default=False
+        Whether a float32 working copy of D is kept after the spectrum: for "refined".
+
+    Returns
+    -------
+    Prepared
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import compare, inspect
+    >>> from neucmds.api import prepare
+    >>> D = prepare(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]]))
+    >>> inspect(D).euclidean, compare(D, 1).best.method
+    (False, 'exact')
+    """
+    if isinstance(D, Prepared):
+        return D
     gram = lazy_operator(
         D,
         n_components,
@@ -145,62 +280,409 @@ def neuc_mds(
         progress=progress,
     )
     if gram is not None:
-        facts: dict[str, Any] = {
-            "squared": getattr(gram, "squared", squared),
-            "labels": as_labels(labels, gram.n),
-        }
-        return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
+        return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
     D, copy = loaded(D, copy)
     data = as_dissimilarity(
         D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy, missing=missing
     )
     weighted = None if weights is None and missing == "error" else as_weighted(data, weights)
     if weighted is not None:
-        return _embed_weighted(
-            data,
-            weighted,
-            n_components,
-            method,
-            squared=squared,
-            random_state=random_state,
-            settings=settings,
-        )
-    gram = dense_operator(data, n_components, max_memory, keep_copy=method == "refined")
-    facts = {"squared": squared, "labels": data.labels}
-    return embed_gram(gram, n_components, method, **facts, **solving, settings=settings)
+        values, pair_weights = weighted
+        return Prepared(DenseGram(values), data.labels, squared, pair_weights)
+    gram = dense_operator(data, n_components, max_memory, keep_copy=keep_copy)
+    return Prepared(gram, data.labels, squared)
 
 
-def embed_gram(
-    gram: Gram,
-    n_components: int | tuple[int, int],
+def fit(
+    prepared: Prepared,
+    n_components: NComponents = None,
     method: str = DEFAULT_METHOD,
     *,
-    squared: bool = False,
-    labels: tuple[str, ...] | None = None,
     solver: str = "auto",
     tol: float = 1e-7,
     random_state: Any = None,
     settings: RefineSettings | None = None,
-) -> Embedding:
-    """Embed a D that is already behind a `Gram`: the pipeline without its first room.
+    on_step: OnStep | None = None,
+) -> Fit:
+    """Embed what is prepared: spectrum, method, `Embedding`.
 
-    Parameters are those of `neuc_mds`; `settings` are for "refined".
+    Parameters
+    ----------
+    prepared : Prepared
+    n_components, method, solver, tol, random_state
+        As for `neuc_mds`.
+    settings : RefineSettings, optional
+        For "refined".
+    on_step : callable, optional
+        Called with a few words before each longer piece of work.
+
+    Returns
+    -------
+    Fit
     """
-    components = Components.parse(n_components, gram.n)
+    components = Components.parse(n_components, prepared.n)
+    settings = settings or RefineSettings()
+    tell = on_step or _silent
+    if prepared.weights is not None:
+        tell("embedding by refined")
+        return Fit(_fit_weighted(prepared, components, method, random_state, settings), None)
+    tell(f"computing the spectrum of {prepared.n:,} objects")
     spectrum = solve_for(
-        gram, components, method, solver=solver, tol=tol, random_state=random_state
+        prepared.gram, components, method, solver=solver, tol=tol, random_state=random_state
     )
+    tell(f"embedding by {method}")
     embedding = embed_spectrum(
-        gram,
+        prepared.gram,
         spectrum,
         components,
         method,
-        squared=squared,
-        labels=labels,
+        squared=prepared.squared,
+        labels=prepared.labels,
         settings=settings,
     )
-    warn_of_surprises(embedding)
-    return embedding
+    return Fit(embedding, spectrum)
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedMethod:
+    """One method's embedding, how good it is, and how long it took once the spectrum was there."""
+
+    embedding: Embedding
+    quality: Quality
+    seconds: float
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return self.embedding.method
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the measures by name."""
+        return {
+            "method": self.method,
+            "k": self.embedding.k,
+            "signature": list(self.embedding.signature),
+            **self.quality.as_dict(),
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods side by side on one D.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects.
+    requested : int
+        Number of coordinates asked for.
+    methods : tuple of ComparedMethod
+    spectrum_seconds : float
+        Time of the spectrum, which all methods share.
+    """
+
+    n: int
+    requested: int
+    methods: tuple[ComparedMethod, ...]
+    spectrum_seconds: float
+
+    def __getitem__(self, method: str) -> ComparedMethod:
+        return next(one for one in self.methods if one.method == method)
+
+    @property
+    def best(self) -> ComparedMethod:
+        """The method of least STRESS."""
+        return min(self.methods, key=lambda one: one.quality.stress)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the embeddings by name."""
+        return {
+            "n": self.n,
+            "requested": self.requested,
+            "spectrum_seconds": self.spectrum_seconds,
+            "methods": [one.as_dict() for one in self.methods],
+        }
+
+
+def compare(
+    D: Any,
+    n_components: NComponents = None,
+    methods: Sequence[str] = ALL_METHODS,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    labels: Any = None,
+    solver: str = "auto",
+    random_state: Any = 0,
+    max_memory: Limit = None,
+    on_step: OnStep | None = None,
+) -> Comparison:
+    """Embed D by several methods from one spectrum, and measure each result against D.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Prepared
+    n_components : int, (int, int) or None
+        Number of coordinates; None: 20, or n − 1 if that is less.
+    methods : sequence of str
+        All by default.
+    squared, symmetrize, labels, solver, random_state, max_memory
+        As for `neuc_mds`.
+    on_step : callable, optional
+        Called with a few words before each longer piece of work.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import compare
+    >>> x = np.random.default_rng(0).uniform(size=(30, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)  # squares of distances: no metric
+    >>> table = compare(D, 5, methods=["classical", "neuc+", "refined"])
+    >>> table.best.method, table["neuc+"].embedding.signature
+    ('refined', (3, 2))
+    """
+    prepared = prepare(
+        D,
+        n_components,
+        squared=squared,
+        symmetrize=symmetrize,
+        labels=labels,
+        max_memory=max_memory,
+        keep_copy="refined" in methods,
+    )
+    _refuse_weights(prepared, "compare")
+    components = Components.parse(n_components, prepared.n)
+    tell = on_step or _silent
+    tell(f"computing the spectrum of {prepared.n:,} objects")
+    start = time.perf_counter()
+    spectrum = solve_for(
+        prepared.gram, components, methods, solver=solver, random_state=random_state
+    )
+    spectrum_seconds = time.perf_counter() - start
+    rows = []
+    for method in methods:
+        tell(method)
+        rows.append(_compared(prepared, spectrum, components, method))
+    return Comparison(prepared.n, components.total, tuple(rows), spectrum_seconds)
+
+
+def _compared(
+    prepared: Prepared, spectrum: Spectrum, components: Components, method: str
+) -> ComparedMethod:
+    start = time.perf_counter()
+    embedding = embed_spectrum(
+        prepared.gram,
+        spectrum,
+        components,
+        method,
+        squared=prepared.squared,
+        labels=prepared.labels,
+    )
+    seconds = time.perf_counter() - start
+    quality = measure(prepared.gram, embedding.coordinates, embedding.signs)
+    return ComparedMethod(embedding, quality, seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class StressCurves:
+    """STRESS of every method at every k of a grid.
+
+    Parameters
+    ----------
+    ks : tuple of int
+    stress : dict of tuples of floats
+        Method → STRESS at each k.
+    sq_norm : float
+        ‖D‖²_F, which normalises STRESS.
+    turning_point : TurningPoint
+        Where more coordinates begin to make classical MDS worse, over all k.
+    eigenvalues : ndarray of shape (n − 1,)
+        All eigenvalues of B but the constant vector's zero, largest first.
+    """
+
+    ks: tuple[int, ...]
+    stress: dict[str, tuple[float, ...]]
+    sq_norm: float
+    turning_point: TurningPoint
+    eigenvalues: npt.NDArray[np.float64]
+
+    def normalized(self, method: str) -> tuple[float, ...]:
+        """STRESS as a share of ‖D‖²_F."""
+        return tuple(value / self.sq_norm if self.sq_norm else 0.0 for value in self.stress[method])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the eigenvalues by name."""
+        return {
+            "k": list(self.ks),
+            "stress": {method: list(values) for method, values in self.stress.items()},
+            "normalized_stress": {m: list(self.normalized(m)) for m in self.stress},
+            "sq_norm": self.sq_norm,
+            "classical": self.turning_point.as_dict(),
+        }
+
+
+def curve(
+    D: Any,
+    ks: Iterable[int] | None = None,
+    methods: Sequence[str] = CLOSED_FORMS,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    max_memory: Limit = None,
+    on_step: OnStep | None = None,
+) -> StressCurves:
+    """Compute STRESS against the number of coordinates, for several methods from one spectrum.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Prepared
+    ks : iterable of int, optional
+        Numbers of coordinates; by default a grid up to 100, or n − 1 if that is less.
+    methods : sequence of str
+        The closed forms by default: "refined" takes longer.
+    squared, symmetrize, max_memory
+        As for `neuc_mds`.
+    on_step : callable, optional
+        Called with a few words before each longer piece of work.
+
+    Returns
+    -------
+    StressCurves
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import curve
+    >>> x = np.random.default_rng(0).uniform(size=(30, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+    >>> found = curve(D, ks=[2, 4, 8], methods=["classical", "neuc"])
+    >>> found.turning_point.paradox  # more coordinates make classical MDS worse
+    True
+
+    Paper: fig:dim-paradox, fig:dim-para-all.
+    """
+    prepared = prepare(D, squared=squared, symmetrize=symmetrize, max_memory=max_memory)
+    _refuse_weights(prepared, "curve")
+    gram, tell = prepared.gram, on_step or _silent
+    grid = spaced_ks(min(CURVE_TO, prepared.n - 1)) if ks is None else tuple(ks)
+    sizes = [Components.parse(k, prepared.n) for k in grid]
+    _check_methods(methods)
+    tell(f"computing the spectrum of {prepared.n:,} objects")
+    spectrum = full_spectrum(gram)
+    stress: dict[str, list[float]] = {method: [] for method in methods}
+    for components in sizes:
+        tell(f"k = {components.total}")
+        for method in methods:
+            embedding = embed_spectrum(gram, spectrum, components, method)
+            stress[method].append(embedding.stress)
+    return StressCurves(
+        grid,
+        {method: tuple(values) for method, values in stress.items()},
+        gram.moments.sq_norm,
+        classical_turning_point(gram, spectrum),
+        spectrum.ends.values,
+    )
+
+
+def inspect(
+    D: Any,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    random_state: Any = 0,
+    max_memory: Limit = None,
+    on_step: OnStep | None = None,
+) -> Inspection:
+    """Find out what D is like before any embedding: Euclidean, metric, how much beyond noise.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Prepared
+    squared, symmetrize, max_memory
+        As for `neuc_mds`.
+    random_state : int, RandomState or None
+        Which triples are drawn for the triangle inequality when there are too many.
+    on_step : callable, optional
+        Called with a few words before each longer piece of work.
+
+    Returns
+    -------
+    Inspection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import inspect
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
+    >>> found = inspect(D)
+    >>> found.euclidean, found.triangles.violated
+    (False, 1)
+    """
+    prepared = prepare(D, squared=squared, symmetrize=symmetrize, max_memory=max_memory)
+    _refuse_weights(prepared, "inspect")
+    tell = on_step or _silent
+    tell(f"computing the spectrum of {prepared.n:,} objects")
+    spectrum = full_spectrum(prepared.gram)
+    tell("examining pairs and triples")
+    return describe(prepared.gram, spectrum, random_state=random_state)
+
+
+def evaluate(
+    embedding: Embedding,
+    D: Any,
+    *,
+    squared: bool | None = None,
+    symmetrize: bool = False,
+    missing: Literal["error", "ignore"] = "error",
+    max_memory: Limit = None,
+) -> Quality:
+    """Measure an embedding against D by every measure of `neucmds.metrics.Quality`.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    D : as for `neuc_mds`, or Prepared
+        Objects in the order of the embedding.
+    squared : bool, optional
+        Whether D holds squared dissimilarities; by default as in the fit.
+    symmetrize, max_memory
+        As for `neuc_mds`.
+    missing : {"error", "ignore"}, default="error"
+        "ignore": pairs that are NaN in D are left out of every measure.
+
+    Returns
+    -------
+    Quality
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import evaluate, neuc_mds
+    >>> x = np.random.default_rng(0).normal(size=(30, 3))
+    >>> D = np.sqrt(((x[:, None] - x[None, :]) ** 2).sum(-1))
+    >>> quality = evaluate(neuc_mds(D, 3), D)
+    >>> round(quality.r2, 6), quality.neighbors_kept
+    (1.0, 1.0)
+    """
+    prepared = prepare(
+        D,
+        1,
+        squared=embedding.squared if squared is None else squared,
+        symmetrize=symmetrize,
+        missing=missing,
+        max_memory=max_memory,
+    )
+    if prepared.n != embedding.n:
+        raise InputError(
+            f"D has {prepared.n} objects, but the embedding has {embedding.n}; pass the D that was "
+            "embedded."
+        )
+    return measure(prepared.gram, embedding.coordinates, embedding.signs, weights=prepared.weights)
 
 
 def embed_landmarks(
@@ -226,7 +708,7 @@ def embed_landmarks(
     rng : RandomState
         Draws the folds.
     **settings
-        Handed to `embed_gram`.
+        Handed to `neuc_mds`.
 
     Returns
     -------
@@ -237,7 +719,7 @@ def embed_landmarks(
     """
 
     def fit(part: Array, wanted: int | tuple[int, int], method: str) -> Embedding:
-        return embed_gram(DenseGram(np.ascontiguousarray(part)), wanted, method, **settings)
+        return neuc_mds(DenseGram(np.ascontiguousarray(part)), wanted, method, **settings)
 
     components = Components.parse(n_components, sq_dissimilarity.shape[0])
     n_components = components.signature or components.total
@@ -254,28 +736,33 @@ def embed_landmarks(
 def solve_for(
     gram: Gram,
     components: Components,
-    method: str,
+    methods: str | Sequence[str],
     *,
     solver: str = "auto",
     tol: float = 1e-7,
     random_state: Any = None,
 ) -> Spectrum:
-    """Compute the eigenpairs that a method will look at.
+    """Compute the eigenpairs that a method, or each of several methods, selects from.
 
     Parameters are those of `neuc_mds`.
     """
-    if method not in ALL_METHODS:
-        raise InputError(f"method={method!r} is unknown; choose one of {', '.join(ALL_METHODS)}.")
-
+    names = (methods,) if isinstance(methods, str) else tuple(methods)
+    _check_methods(names)
     check_tolerance(tol)
-    wanted = METHODS.get(method, union)
-    if method == "refined":
+    if names == ("refined",):
         # It sets out from eigenvectors and leaves them: starts from residuals of 1e-3 end where
         # exact ones do.
-        tol, wanted = max(tol, 1e-3), union if gram.n <= MOST_DENSE else neuc_plus
+        tol = max(tol, 1e-3)
+    wanted = [METHODS.get(name, union) for name in names]
+    if names == ("refined",) and gram.n > MOST_DENSE:
+        wanted = [neuc_plus]
 
     def rule(ends: Ends) -> Selection:
-        return wanted(ends, components)
+        chosen = [select(ends, components) for select in wanted]
+        if len(chosen) == 1:
+            return chosen[0]
+        kept = np.unique(np.concatenate([selection.kept for selection in chosen]))
+        return Selection(kept, ends.values[kept])
 
     return solve(
         gram,
@@ -284,8 +771,13 @@ def solve_for(
         solver=solver,
         tol=tol,
         random_state=random_state,
-        spare=method not in METHODS,
+        spare=any(name not in METHODS for name in names),
     )
+
+
+def whole_spectrum(gram: Gram) -> Spectrum:
+    """Compute all eigenpairs: they serve every method and every k."""
+    return full_spectrum(gram)
 
 
 def embed_spectrum(
@@ -319,73 +811,105 @@ def embed_spectrum(
     return build_embedding(from_selection(gram, spectrum, selection), **facts)
 
 
-def _embed_weighted(
-    data: Dissimilarity,
-    weighted: tuple[Any, Any],
-    n_components: int | tuple[int, int],
+def _fit_weighted(
+    prepared: Prepared,
+    components: Components,
     method: str,
-    *,
-    squared: bool,
     random_state: Any,
     settings: RefineSettings,
 ) -> Embedding:
     """Embed when pairs count differently: the free coordinates are the only ones defined then."""
+    _check_methods((method,))
     if method != "refined":
         raise InputError(
-            f"weights and missing entries need method='refined', not {method!r}: the closed forms "
-            "count every pair alike."
+            f"weights and missing entries need {option('method', 'refined')}, not {method!r}: the "
+            "closed forms count every pair alike."
         )
-    components = Components.parse(n_components, data.n)
-    values, pair_weights = weighted
+    assert isinstance(prepared.gram, DenseGram)
+
+    def start(gram: Gram, components: Components) -> Spectrum:
+        # Rough eigenpairs do: the descent that follows mends far more than 1e-3.
+        return solve_for(gram, components, "neuc+", tol=1e-3, random_state=random_state)
+
     found = complete_and_refine(
-        values,
-        pair_weights,
+        prepared.gram.sq_dissimilarity,
+        prepared.weights,
         components,
+        solve=start,
         max_iter=settings.max_iter,
         tol=settings.tol,
         random_state=random_state,
         callback=settings.callback,
     )
-    embedding = build_embedding(
+    return build_embedding(
         from_weighted(found),
         method=method,
         requested=components.total,
-        squared=squared,
-        labels=data.labels,
+        squared=prepared.squared,
+        labels=prepared.labels,
     )
-    warn_of_surprises(embedding)
-    return embedding
+
+
+def _check_arguments(
+    D: Any, n_components: NComponents, method: str, solver: str, tol: float, random_state: Any
+) -> None:
+    """Refuse what is wrong before D is touched: with ``copy=False`` a second try would be late."""
+    _check_methods((method,))
+    check_solver(solver)
+    check_tolerance(tol)
+    check_random_state(random_state)
+    shape: tuple[int, ...] = tuple(getattr(D, "shape", ()))
+    if len(shape) == 2:
+        Components.parse(n_components, max(2, int(shape[0])))
+
+
+def _check_methods(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in ALL_METHODS:
+            raise InputError(
+                f"{option('method', name)} is unknown; choose one of {', '.join(ALL_METHODS)}."
+            )
+
+
+def _refuse_weights(prepared: Prepared, what: str) -> None:
+    if prepared.weights is not None:
+        raise InputError(f"{what} needs every pair of D, without weights; use neuc_mds.")
+
+
+def _silent(_: str) -> None:
+    """Tell nobody."""
 
 
 def warn_of_surprises(embedding: Embedding) -> None:
-    """Say aloud what the fields of the result say silently."""
+    """Issue a warning for each surprise that the fields of the result hold."""
+    # Two frames up: the caller of `neuc_mds`.
     if not embedding.converged:
-        warnings.warn(_unconverged(embedding), ConvergenceWarning, stacklevel=4)
+        warnings.warn(_unconverged(embedding), ConvergenceWarning, stacklevel=3)
     if embedding.k == embedding.requested:
         return
     returned = f"{embedding.k} of {embedding.requested} coordinates are returned: "
     if embedding.method in ("classical", "lower"):
         warnings.warn(
-            returned + f"method={embedding.method!r} keeps positive eigenvalues only, and no more "
-            "of them can be used; 'neuc+' and 'exact' keep negative ones too.",
+            f"{returned}{option('method', embedding.method)} keeps positive eigenvalues only, and "
+            "no more of them can be used; 'neuc+' and 'exact' keep negative ones too.",
             NonEuclideanWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     else:
         warnings.warn(
-            returned + "the other eigenvalues are zero, of the sign not asked for, or left without "
+            f"{returned}the other eigenvalues are zero, of the sign not asked for, or left without "
             "weight by the shift of 'neuc+'.",
             FewerComponentsWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
 def _unconverged(embedding: Embedding) -> str:
     if len(embedding.history) > 1:
         steps = len(embedding.history) - 1
-        return f"refinement was still gaining after {steps} iterations; raise max_iter."
+        return f"refinement was still gaining after {steps} iterations; raise {option('max_iter')}."
     worst = float(max(embedding.residuals))
     return (
         f"the {embedding.solver} solver did not reach its tolerance (largest residual "
-        f"{worst:.2g}); raise tol, or use solver='full'."
+        f"{worst:.2g}); raise {option('tol')}, or use {option('solver', 'full')}."
     )

@@ -1,4 +1,4 @@
-"""Is it Euclidean, is it a metric, what stands out of noise: what to know of D before embedding."""
+"""What D is like, and how many coordinates it deserves: known before any embedding."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import row_blocks
+from neucmds._backend.arrays import asarray_like, is_numpy, to_numpy
+from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.theory import suggest_k
 
-__all__ = ["Inspection", "Triangles", "inspect_dissimilarity", "triangle_violations"]
+__all__ = [
+    "Inspection",
+    "Triangles",
+    "TurningPoint",
+    "classical_turning_point",
+    "describe",
+    "spaced_ks",
+    "triangle_violations",
+]
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -32,9 +41,9 @@ class Triangles:
     violated : int
         Triples with one side longer than the other two together, beyond rounding.
     examined : int
-        Triples looked at: all, or a random sample.
+        Triples that were examined: all, or a random sample.
     exact : bool
-        Whether they were all looked at.
+        Whether all were examined.
     worst_ratio : float
         Largest ratio of a side to the sum of the other two; infinite if those are zero.
     """
@@ -122,27 +131,77 @@ class Inspection:
         return found
 
 
-def inspect_dissimilarity(
-    sq_dissimilarity: Floats, spectrum: Spectrum, *, random_state: Any = 0
-) -> Inspection:
-    """Look at D and the whole spectrum of its B.
+@dataclass(frozen=True)
+class TurningPoint:
+    """Where more coordinates begin to make classical MDS worse.
 
     Parameters
     ----------
-    sq_dissimilarity : ndarray of shape (n, n)
+    k : int
+        Number of coordinates with the least STRESS.
+    stress : float
+        The STRESS there.
+    last_k : int
+        Number of positive eigenvalues: the most coordinates classical MDS can have.
+    last_stress : float
+        The STRESS with all of them.
+    """
+
+    k: int
+    stress: float
+    last_k: int
+    last_stress: float
+
+    @property
+    def paradox(self) -> bool:
+        """Whether there is such a point: STRESS rises again before the coordinates run out."""
+        return self.k < self.last_k and self.last_stress > self.stress * (1 + 1e-9)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name."""
+        return {
+            "paradox": self.paradox,
+            "best_k": self.k,
+            "best_stress": self.stress,
+            "last_k": self.last_k,
+            "last_stress": self.last_stress,
+        }
+
+
+def describe(gram: Gram, spectrum: Spectrum, *, random_state: Any = 0) -> Inspection:
+    """Describe the D behind an operator by its entries and the whole spectrum of its B.
+
+    `neucmds.inspect` does the same for a D of any kind.
+
+    Parameters
+    ----------
+    gram : Gram
     spectrum : Spectrum
         All of it.
     random_state : int, RandomState or None
-        Which triples are drawn when there are too many to look at all.
+        Which triples are drawn when there are too many to examine all.
+
+    Returns
+    -------
+    Inspection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.api import whole_spectrum
+    >>> from neucmds.diagnostics import describe
+    >>> from neucmds.operators import DenseGram
+    >>> gram = DenseGram(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 16.0], [1.0, 16.0, 0.0]]))
+    >>> describe(gram, whole_spectrum(gram)).euclidean
+    False
     """
     lam, level = spectrum.ends.values, spectrum.ends.null_level
     total = float(np.abs(lam).sum())
-    entries = _entries(sq_dissimilarity)
-    n = int(sq_dissimilarity.shape[0])
-    split = suggest_k(lam, n=n, trace=spectrum.trace, frobenius_sq=spectrum.frobenius_sq)
+    entries = _entries(gram)
+    split = suggest_k(lam, n=gram.n, trace=spectrum.trace, frobenius_sq=spectrum.frobenius_sq)
     positive, negative = int((lam > level).sum()), int((lam < -level).sum())
     return Inspection(
-        n=n,
+        n=gram.n,
         **entries,
         positive_eigenvalues=positive,
         negative_eigenvalues=negative,
@@ -152,20 +211,92 @@ def inspect_dissimilarity(
         negative_share=float(-lam[lam < -level].sum()) / total if total else 0.0,
         triangles=None
         if entries["negative_entries"]
-        else triangle_violations(sq_dissimilarity, random_state=random_state),
+        else triangle_violations(gram, random_state=random_state),
         noise_band=(split.band.lower, split.band.upper),
         certain=split.certain,
         beyond_noise=split.signature,
     )
 
 
-def _entries(sq_dissimilarity: Floats) -> dict[str, Any]:
+def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
+    """Find the k of least STRESS for classical MDS among all k, in O(n²) from the spectrum.
+
+    Every step adds λ u∘u to the diagonal of G, and C1, C2, C3 follow from that (docs/facts.md, 2).
+
+    Parameters
+    ----------
+    gram : Gram
+    spectrum : Spectrum
+        With all positive eigenvalues.
+
+    Returns
+    -------
+    TurningPoint
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.api import whole_spectrum
+    >>> from neucmds.diagnostics import classical_turning_point
+    >>> from neucmds.operators import DenseGram
+    >>> gram = DenseGram(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 16.0], [1.0, 16.0, 0.0]]))
+    >>> classical_turning_point(gram, whole_spectrum(gram)).last_k
+    1
+    """
+    lam = spectrum.ends.values
+    positive = int((lam[: spectrum.n_top] > spectrum.ends.null_level).sum())
+    if positive == 0:
+        return TurningPoint(0, gram.moments.sq_norm, 0, gram.moments.sq_norm)
+    vectors = to_numpy(spectrum.vectors)
+    e: npt.NDArray[np.float64] = to_numpy(gram.diagonal()).astype(np.float64)
+    gram_error = float(spectrum.frobenius_sq)
+    values = []
+    for k in range(positive):
+        e = e - lam[k] * vectors[:, k] ** 2
+        gram_error -= float(lam[k]) ** 2
+        values.append(
+            4 * max(0.0, gram_error) + 2 * gram.n * float(e @ e) + 2 * float(e.sum()) ** 2
+        )
+    best = int(np.argmin(values))
+    return TurningPoint(best + 1, values[best], positive, values[-1])
+
+
+def spaced_ks(k_max: int, dense_up_to: int = 20, points: int = 20) -> tuple[int, ...]:
+    """Return a grid that shows the whole shape of a curve: every k at first, then evenly in log k.
+
+    Parameters
+    ----------
+    k_max : int
+        Where the grid ends.
+    dense_up_to : int
+        Up to here every k is taken.
+    points : int
+        How many come beyond, at the most.
+
+    Returns
+    -------
+    tuple of int
+
+    Examples
+    --------
+    >>> from neucmds.diagnostics import spaced_ks
+    >>> spaced_ks(100, dense_up_to=4, points=3)
+    (1, 2, 3, 4, 12, 34, 100)
+    """
+    near = range(1, min(k_max, dense_up_to) + 1)
+    if k_max <= dense_up_to:
+        return tuple(near)
+    far = np.geomspace(dense_up_to, k_max, points + 1)[1:]
+    return tuple(sorted({*near, *(int(k) for k in np.rint(far))}))
+
+
+def _entries(gram: Gram) -> dict[str, Any]:
     """Count what stands above the diagonal, block by block."""
-    n = int(sq_dissimilarity.shape[0])
+    n = gram.n
     low, high, negative, zeros = math.inf, -math.inf, 0, 0
     has_earlier_twin = np.zeros(n, dtype=bool)
-    for rows in row_blocks(n, n):
-        block = np.asarray(sq_dissimilarity[rows, :])
+    for rows, part in gram.walk():
+        block = to_numpy(part)
         above = np.arange(n)[None, :] > np.arange(n)[rows, None]
         inside = block[above]
         if inside.size:
@@ -184,34 +315,68 @@ def _entries(sq_dissimilarity: Floats) -> dict[str, Any]:
 
 
 def triangle_violations(
-    sq_dissimilarity: Floats, *, samples: int = SAMPLED_TRIPLES, random_state: Any = 0
+    gram: Gram, *, samples: int = SAMPLED_TRIPLES, random_state: Any = 0
 ) -> Triangles:
     """Count triples in which one side is longer than the other two: all, or a random sample.
 
-    At most one side of a triple can be too long, so violated sides are violated triples.
+    At most one side of a triple can be too long, so violated sides are violated triples. Of more
+    than 400 objects triples are drawn; where D is not in memory, all triples among 400 objects.
 
     Parameters
     ----------
-    sq_dissimilarity : ndarray of shape (n, n)
-        Without negative entries.
+    gram : Gram
+        Of a D without negative entries.
     samples : int
         Triples to draw when there are more than 400 objects.
     random_state : int, RandomState or None
+
+    Returns
+    -------
+    Triangles
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.diagnostics import triangle_violations
+    >>> from neucmds.operators import DenseGram
+    >>> gram = DenseGram(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 16.0], [1.0, 16.0, 0.0]]))
+    >>> triangle_violations(gram).worst_ratio
+    2.0
     """
-    n = int(sq_dissimilarity.shape[0])
-    if n <= EXACT_OBJECTS:
-        return _all_triples(np.sqrt(np.asarray(sq_dissimilarity, dtype=np.float64)))
-    i, j, k = _distinct_triples(n, samples, check_random_state(random_state))
-    sides = [
-        np.sqrt(sq_dissimilarity[a, b].astype(np.float64)) for a, b in ((i, j), (j, k), (i, k))
-    ]
+    rng = check_random_state(random_state)
+    if gram.n <= EXACT_OBJECTS or not isinstance(gram, DenseGram):
+        drawn = rng.permutation(gram.n)[:EXACT_OBJECTS] if gram.n > EXACT_OBJECTS else None
+        ids = np.arange(gram.n) if drawn is None else np.sort(drawn)
+        return _all_triples(np.sqrt(_among(gram, ids)), exact=drawn is None)
+    i, j, k = _distinct_triples(gram.n, samples, rng)
+    sides = [np.sqrt(_pairs(gram, a, b)) for a, b in ((i, j), (j, k), (i, k))]
     longest = np.maximum(np.maximum(*sides[:2]), sides[2])
     others = sides[0] + sides[1] + sides[2] - longest
     violated = int(_too_long(longest, others, float(longest.max())).sum())
     return Triangles(violated, int(i.size), False, _worst(longest, others))
 
 
-def _all_triples(dissimilarity: npt.NDArray[np.float64]) -> Triangles:
+def _pairs(
+    gram: DenseGram, i: npt.NDArray[np.int64], j: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """D of some pairs."""
+    d, xp = gram.sq_dissimilarity, gram.xp
+    if is_numpy(d):
+        return np.asarray(d[i, j], dtype=np.float64)
+    at = asarray_like(i * gram.n + j, d, dtype=xp.int64)
+    return to_numpy(xp.take(xp.reshape(d, (-1,)), at)).astype(np.float64)
+
+
+def _among(gram: Gram, ids: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+    """D between some objects, in one pass over the rows."""
+    parts = []
+    for rows, part in gram.walk():
+        mine = ids[(ids >= rows.start) & (ids < rows.stop)] - rows.start
+        parts.append(to_numpy(part)[np.ix_(mine, ids)].astype(np.float64))
+    return np.concatenate(parts)
+
+
+def _all_triples(dissimilarity: npt.NDArray[np.float64], *, exact: bool) -> Triangles:
     d, n = dissimilarity, dissimilarity.shape[0]
     upper = np.triu_indices(n, 1)
     direct, largest = d[upper], float(d.max())
@@ -221,7 +386,7 @@ def _all_triples(dissimilarity: npt.NDArray[np.float64]) -> Triangles:
         elsewhere = (upper[0] != via) & (upper[1] != via)
         violated += int((_too_long(direct, detour, largest) & elsewhere).sum())
         worst = max(worst, _worst(direct[elsewhere], detour[elsewhere]))
-    return Triangles(violated, math.comb(n, 3), True, worst)
+    return Triangles(violated, math.comb(n, 3), exact, worst)
 
 
 def _too_long(side: Floats, others: Floats, largest: float) -> npt.NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 import zipfile
@@ -19,9 +20,9 @@ from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
 from neucmds._placement.rules import LeastSquaresPlacement, LinearPlacement, Placement
-from neucmds.errors import FileFormatError, InputError
+from neucmds.errors import FileFormatError, InputError, option
 
-__all__ = ["Embedding", "build_embedding"]
+__all__ = ["Embedding"]
 
 FORMAT_VERSION = 1
 _SAVED_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals")
@@ -64,6 +65,8 @@ class Embedding:
     solver : str
     history : tuple of floats
         STRESS at the start of a refinement and after every iteration; empty for closed forms.
+    total_sum_of_squares : float
+        Σ(D − mean)² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
     """
 
     coordinates: Array
@@ -81,6 +84,7 @@ class Embedding:
     converged: bool = True
     solver: str = "full"
     history: tuple[float, ...] = ()
+    total_sum_of_squares: float = math.nan
 
     def __repr__(self) -> str:
         positive, negative = self.signature
@@ -109,6 +113,16 @@ class Embedding:
     def normalized_stress(self) -> float:
         """STRESS as a share of ‖D‖²_F: 0 is perfect, 1 is no better than D̂ = 0."""
         return self.stress / self.sq_norm if self.sq_norm else 0.0
+
+    @property
+    def r2(self) -> float:
+        """1 − STRESS / Σ(D − mean)² over pairs, squared scale: 1 is perfect, 0 is like a constant.
+
+        NaN if all dissimilarities are equal, or in files written before it was stored.
+        """
+        return (
+            1 - self.stress / self.total_sum_of_squares if self.total_sum_of_squares else math.nan
+        )
 
     @property
     def signature(self) -> tuple[int, int]:
@@ -223,6 +237,7 @@ def build_embedding(
         converged=solution.converged,
         solver=solution.solver,
         history=solution.history,
+        total_sum_of_squares=solution.total_sum_of_squares,
     )
 
 
@@ -238,7 +253,7 @@ def _checked_new(delta: Array, embedding: Embedding) -> Array:
     if not embedding.squared and delta.shape[0] and float(xp.min(delta)) < 0:
         raise InputError(
             f"new dissimilarities have a negative entry ({float(xp.min(delta)):.3g}), but the fit "
-            "was on unsquared dissimilarities (squared=False)."
+            f"was on unsquared dissimilarities ({option('squared', False)})."
         )
     return delta
 
@@ -249,6 +264,8 @@ def _save(embedding: Embedding, path: str | PathLike[str]) -> None:
     header = {name: getattr(embedding, name) for name in _SAVED_SCALARS}
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
     header["placement"] = type(embedding.placement).__name__
+    if math.isfinite(embedding.total_sum_of_squares):
+        header["total_sum_of_squares"] = embedding.total_sum_of_squares
     arrays: dict[str, Any] = {name: to_numpy(getattr(embedding, name)) for name in _SAVED_ARRAYS}
     arrays["stress_terms"] = np.asarray(embedding.stress_terms)
     arrays["history"] = np.asarray(embedding.history, dtype=np.float64)
@@ -318,6 +335,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
         labels=labels,
         placement=placement,
         history=tuple(float(value) for value in arrays["history"]),
+        total_sum_of_squares=float(header.get("total_sum_of_squares", math.nan)),
     )
 
 

@@ -58,6 +58,12 @@ def rendered(message: str, spell: Callable[[str, str | None], str] | None = None
     spell : callable, optional
         ``spell(name, value)`` returns the text for a parameter; the value is its repr, or None. By
         default as in Python: ``name=value`` or ``name``.
+
+    Examples
+    --------
+    >>> from neucmds.errors import option, rendered
+    >>> rendered(f"raise {option('max_iter')}.", lambda name, value: f"--{name.replace('_', '-')}")
+    'raise --max-iter.'
     """
     spell = _in_python if spell is None else spell
     return _OPTION.sub(lambda found: spell(found[1], found[2]), message)

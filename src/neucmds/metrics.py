@@ -14,54 +14,89 @@ from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._methods.geometry import rounding_level, sq_dissimilarities
 from neucmds._operator import Gram
 
-__all__ = ["Quality", "evaluate"]
+__all__ = ["Quality", "measure"]
 
 Floats = npt.NDArray[np.float64]
 
-# Log ratios of up to this many pairs are kept between the walks (128 MB); beyond, they are
-# computed again.
-REMEMBERED_PAIRS = 2**24
+# Ratios and relative errors of up to this many pairs are kept between the passes (128 MB in all);
+# beyond, ratios are computed again and quantiles of the errors are read off a histogram.
+REMEMBERED_PAIRS = 2**23
 HISTOGRAM_BINS = 2**16
+# Decades that the histogram of relative errors spans: a bin is 0.06 % wide.
+_LOWEST, _HIGHEST = -12.0, 6.0
+NEIGHBORS = 10
+# Of more objects than this, so many are drawn for `neighbors_kept`: the share is then known to
+# ±0.01 (two standard errors, for neighbours kept by chance and independently).
+NEIGHBOR_OBJECTS = 2000
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Every measure of the paper's tables, for one embedding of one D.
+    """How well coordinates with a signature give D back.
+
+    D and D̂ are on the squared scale, d = √D and d̂ = √max(D̂, 0). What has no meaning for some D is
+    NaN: measures of d if D has negative entries, and ratios whose denominator is zero.
 
     Parameters
     ----------
     stress : float
-        ‖D̂ − D‖²_F over all n² entries, squared scale.
+        ‖D̂ − D‖²_F over all n² entries.
     normalized_stress : float
-        STRESS / ‖D‖²_F.
+        STRESS / ‖D‖²_F: the share of ‖D‖² that is missed.
+    r2 : float
+        1 − Σ(D̂ − D)² / Σ(D − mean)² over pairs: 1 is perfect, 0 is no better than a constant. NaN
+        if all dissimilarities are equal.
     scaled_additive_error : float
         min over α of ‖D − αD̂‖_F: a norm, as in print.
     distortion : float
-        Average geometric distortion of √D against √D̂ over the defined pairs; 1 is perfect.
+        Average geometric distortion of d against d̂ over the defined pairs; 1 is perfect.
+    raw_stress : float
+        Σ(d̂ − d)² over pairs i < j: what SMACOF minimises.
+    stress_1 : float
+        Kruskal's stress-1: √(raw stress / Σ d̂²).
+    relative_error_mean, relative_error_median, relative_error_p95, relative_error_p99 : float
+        Of |d̂/d − 1| over the pairs with d > 0. A quantile q is the least error that the share q of
+        the pairs does not exceed; above 4,096 objects it is read off a histogram, to 0.1 %.
+    neighbors_kept : float
+        Mean share of an object's 10 nearest by D̂ that are no farther by D than its 10th nearest;
+        equally near objects count as neighbours.
+    neighbor_objects : int
+        Number of objects that was measured on: all, or 2,000 drawn at random.
     undefined_pairs : int
         Pairs left out of the distortion: D or D̂ not positive, or D̂ not distinguishable from zero
         (errata E14).
     negative_dissimilarities : int
         Pairs i < j with D̂ negative beyond rounding.
-    negative_eigenvalues : int
-        Negative coordinates kept.
+    negative_coordinates : int
+        Coordinates of negative sign.
     """
 
     stress: float
     normalized_stress: float
+    r2: float
     scaled_additive_error: float
     distortion: float
+    raw_stress: float
+    stress_1: float
+    relative_error_mean: float
+    relative_error_median: float
+    relative_error_p95: float
+    relative_error_p99: float
+    neighbors_kept: float
+    neighbor_objects: int
     undefined_pairs: int
     negative_dissimilarities: int
-    negative_eigenvalues: int
+    negative_coordinates: int
 
     def as_dict(self) -> dict[str, Any]:
         """Return the measures by name."""
         return asdict(self)
 
 
-def evaluate(gram: Gram, coordinates: Array, signs: Array) -> Quality:
-    """Measure coordinates with a signature against D.
+def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = None) -> Quality:
+    """Measure coordinates with a signature against the D behind an operator.
+
+    `neucmds.evaluate` does the same for an `Embedding` and a D of any kind.
 
     Parameters
     ----------
@@ -69,30 +104,57 @@ def evaluate(gram: Gram, coordinates: Array, signs: Array) -> Quality:
         Where D comes from.
     coordinates : array of shape (n, k)
     signs : array of shape (k,)
+    weights : array of shape (n, n), optional
+        Pairs of weight zero are left out; other weights make no difference.
+
+    Returns
+    -------
+    Quality
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.metrics import measure
+    >>> from neucmds.operators import DenseGram
+    >>> x = np.array([[0.0], [1.0], [3.0]])
+    >>> measure(DenseGram((x - x.T) ** 2), x, np.ones(1)).r2
+    1.0
 
     Paper: subsec:eva-pert-metric.
     """
-    walk = _Walk(gram, coordinates, signs)
-    sums, kept = _Sums(), []
-    n_pairs = gram.n * (gram.n - 1) // 2
+    walk = _Walk(gram, coordinates, signs, weights)
+    remember = gram.n * (gram.n - 1) // 2 <= REMEMBERED_PAIRS
+    sums, ratios = _Sums(), _Ratios()
+    errors, nearest = _RelativeErrors(remember), _Neighbors(walk)
     for block in walk.blocks():
         sums.add(block)
-        ratios = walk.log_ratios(block)
-        sums.defined += ratios.size
-        if n_pairs <= REMEMBERED_PAIRS:
-            kept.append(ratios)
+        ratios.add(walk.log_ratios(block), remember)
+        errors.add(walk.relative_errors(block))
+        nearest.add(block)
 
     def all_ratios() -> Iterator[Floats]:
-        return iter(kept) if kept else (walk.log_ratios(block) for block in walk.blocks())
+        if remember:
+            return iter(ratios.kept)
+        return (walk.log_ratios(block) for block in walk.blocks())
 
+    median, p95, p99 = errors.quantiles(0.5, 0.95, 0.99)
     return Quality(
         stress=sums.stress,
         normalized_stress=sums.stress / sums.sq_norm if sums.sq_norm else 0.0,
+        r2=sums.r2,
         scaled_additive_error=sums.scaled_additive_error,
-        distortion=math.exp(_mean_absolute_deviation(all_ratios, sums.defined)),
-        undefined_pairs=n_pairs - sums.defined,
+        distortion=math.exp(_mean_absolute_deviation(all_ratios, ratios)),
+        raw_stress=sums.raw_stress,
+        stress_1=sums.stress_1,
+        relative_error_mean=errors.mean,
+        relative_error_median=median,
+        relative_error_p95=p95,
+        relative_error_p99=p99,
+        neighbors_kept=nearest.share,
+        neighbor_objects=nearest.objects,
+        undefined_pairs=sums.pairs - ratios.count,
         negative_dissimilarities=sums.negative,
-        negative_eigenvalues=int(np.sum(to_numpy(signs) < 0)),
+        negative_coordinates=int(np.sum(to_numpy(signs) < 0)),
     )
 
 
@@ -100,56 +162,89 @@ def evaluate(gram: Gram, coordinates: Array, signs: Array) -> Quality:
 class _Block:
     """Pairs i < j of one row block: D, D̂, and what rounding makes of D̂."""
 
+    rows: slice
+    whole_rows: Array
     d: Array
     d_hat: Array
     level: Array
-    upper: Array
+    counted: Array
 
 
 class _Walk:
     """Row blocks of D beside D̂, upper triangle only."""
 
-    def __init__(self, gram: Gram, coordinates: Array, signs: Array) -> None:
+    def __init__(self, gram: Gram, coordinates: Array, signs: Array, weights: Array) -> None:
         xp = gram.xp
         self.gram = gram
         self.x = asarray_like(coordinates, gram.diagonal(), dtype=xp.float64)
         self.signs = asarray_like(signs, self.x)
+        self.weights = weights
 
     def blocks(self) -> Iterator[_Block]:
         gram, xp = self.gram, self.gram.xp
         ids = asarray_like(np.arange(gram.n), self.x, dtype=xp.int64)
-        for rows in gram.row_slices():
-            d = xp.astype(gram.rows(rows)[:, rows.start :], xp.float64, copy=False)
+        for rows, part in gram.walk():
+            d = xp.astype(part[:, rows.start :], xp.float64, copy=False)
             x, y = self.x[rows, :], self.x[rows.start :, :]
-            upper = ids[rows.start :][None, :] > ids[rows][:, None]
-            yield _Block(d, sq_dissimilarities(x, y, self.signs), rounding_level(x, y), upper)
+            counted = ids[rows.start :][None, :] > ids[rows][:, None]
+            if self.weights is not None:
+                counted = counted & (self.weights[rows, rows.start :] > 0)
+            d_hat = sq_dissimilarities(x, y, self.signs)
+            yield _Block(rows, part, d, d_hat, rounding_level(x, y), counted)
 
     def log_ratios(self, block: _Block) -> Floats:
-        """log(√D / √D̂) where both are positive beyond rounding, as one flat NumPy array."""
+        """log(d / d̂) where both are positive beyond rounding, as one flat NumPy array."""
         xp = self.gram.xp
-        defined = block.upper & (block.d > 0) & (block.d_hat > block.level)
+        defined = block.counted & (block.d > 0) & (block.d_hat > block.level)
         ratio = xp.log(block.d[defined]) - xp.log(block.d_hat[defined])
         return 0.5 * to_numpy(ratio)
+
+    def relative_errors(self, block: _Block) -> Floats:
+        """|d̂/d − 1| where d > 0, as one flat NumPy array."""
+        xp = self.gram.xp
+        defined = block.counted & (block.d > 0)
+        d, d_hat = block.d[defined], block.d_hat[defined]
+        # Roots first: a quotient of squares may overflow.
+        ratio = xp.sqrt(xp.where(d_hat > 0, d_hat, xp.zeros_like(d_hat))) / xp.sqrt(d)
+        return np.asarray(to_numpy(xp.abs(ratio - 1.0)))
 
 
 class _Sums:
     """Running sums over the pairs i < j; doubled, since D and D̂ are symmetric and hollow."""
 
     def __init__(self) -> None:
+        # The mean of D, nearly: any number among its entries keeps the digits of a variance.
+        self.center = math.nan
         self.stress = self.sq_norm = self.hat_sq = self.residual_dot_hat = 0.0
-        self.negative = self.defined = 0
+        self.shifted = self.shifted_sq = self.root_stress = self.root_hat_sq = 0.0
+        self.negative = self.pairs = 0
+        self.has_roots = True
 
     def add(self, block: _Block) -> None:
         xp = namespace(block.d)
         zero = xp.zeros_like(block.d)
-        d, d_hat = (xp.where(block.upper, part, zero) for part in (block.d, block.d_hat))
+        d, d_hat = (xp.where(block.counted, part, zero) for part in (block.d, block.d_hat))
         residual = d_hat - d
         self.stress += 2 * float(xp.sum(residual * residual))
         self.sq_norm += 2 * float(xp.sum(d * d))
         self.hat_sq += 2 * float(xp.sum(d_hat * d_hat))
         self.residual_dot_hat += 2 * float(xp.sum(residual * d_hat))
-        negative = block.upper & (block.d_hat < -block.level)
+        negative = block.counted & (block.d_hat < -block.level)
         self.negative += int(xp.sum(xp.astype(negative, xp.int64)))
+        self.pairs += int(xp.sum(xp.astype(block.counted, xp.int64)))
+        if not self.pairs:
+            return
+        if math.isnan(self.center):
+            self.center = float(xp.sum(d)) / self.pairs
+        shifted = xp.where(block.counted, block.d - self.center, zero)
+        self.shifted += 2 * float(xp.sum(shifted))
+        self.shifted_sq += 2 * float(xp.sum(shifted * shifted))
+        self.has_roots = self.has_roots and not bool(xp.any(d < 0))
+        if self.has_roots:
+            root_hat = xp.sqrt(xp.where(d_hat > 0, d_hat, zero))
+            gap = root_hat - xp.sqrt(d)
+            self.root_stress += float(xp.sum(gap * gap))
+            self.root_hat_sq += float(xp.sum(root_hat * root_hat))
 
     @property
     def scaled_additive_error(self) -> float:
@@ -158,14 +253,125 @@ class _Sums:
             return math.sqrt(self.sq_norm)
         return math.sqrt(max(0.0, self.stress - self.residual_dot_hat**2 / self.hat_sq))
 
+    @property
+    def r2(self) -> float:
+        total = self.shifted_sq - self.shifted**2 / max(1, 2 * self.pairs)
+        # Rounding of a constant D leaves 1e-32 of ‖D‖².
+        return 1 - self.stress / total if total > 1e-28 * self.sq_norm else math.nan
 
-def _mean_absolute_deviation(chunks: Callable[[], Iterator[Floats]], count: int) -> float:
+    @property
+    def raw_stress(self) -> float:
+        return self.root_stress if self.has_roots else math.nan
+
+    @property
+    def stress_1(self) -> float:
+        if not self.has_roots or self.root_hat_sq == 0:
+            return math.nan
+        return math.sqrt(self.root_stress / self.root_hat_sq)
+
+
+class _RelativeErrors:
+    """Mean and quantiles of errors that come in chunks: all kept, or counted in a histogram."""
+
+    def __init__(self, remember: bool) -> None:
+        self.remember = remember
+        self.kept: list[Floats] = []
+        self.bins = np.zeros(HISTOGRAM_BINS, dtype=np.int64)
+        self.count, self.total = 0, 0.0
+
+    def add(self, errors: Floats) -> None:
+        self.count += errors.size
+        self.total += float(errors.sum())
+        if self.remember:
+            self.kept.append(errors)
+            return
+        scale = HISTOGRAM_BINS / (_HIGHEST - _LOWEST)
+        logs = np.log10(np.maximum(errors, 0.1 * 10**_LOWEST))
+        which = np.clip(((logs - _LOWEST) * scale).astype(np.intp), 0, HISTOGRAM_BINS - 1)
+        self.bins += np.bincount(which, minlength=HISTOGRAM_BINS)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count if self.count else math.nan
+
+    def quantiles(self, *shares: float) -> list[float]:
+        if not self.count:
+            return [math.nan for _ in shares]
+        if self.remember:
+            found = np.quantile(np.concatenate(self.kept), shares, method="inverted_cdf")
+            return [float(value) for value in found]
+        ranks = [max(1, math.ceil(share * self.count)) for share in shares]
+        at = np.searchsorted(np.cumsum(self.bins), ranks)
+        width = (_HIGHEST - _LOWEST) / HISTOGRAM_BINS
+        return [10 ** (_LOWEST + (b + 0.5) * width) if b else 0.0 for b in at.tolist()]
+
+
+class _Neighbors:
+    """How many of the nearest by D̂ are near by D, over all objects or a sample of them."""
+
+    def __init__(self, walk: _Walk) -> None:
+        n = walk.gram.n
+        self.walk = walk
+        self.ids = np.arange(n)
+        if n > NEIGHBOR_OBJECTS:
+            drawn = np.random.default_rng(0).choice(n, NEIGHBOR_OBJECTS, replace=False)
+            self.ids = np.sort(drawn)
+        self.objects = int(self.ids.size)
+        self.kept, self.possible = 0, 0
+
+    def add(self, block: _Block) -> None:
+        walk, xp = self.walk, self.walk.gram.xp
+        low, high = np.searchsorted(self.ids, [block.rows.start, block.rows.stop])
+        ids = self.ids[low:high]
+        if not ids.size:
+            return
+        at = asarray_like(ids, walk.x, dtype=xp.int64)
+        # Copies: they are overwritten below.
+        d = np.array(to_numpy(xp.take(block.whole_rows, at - block.rows.start, axis=0)), np.float64)
+        x = xp.take(walk.x, at, axis=0)
+        d_hat = np.array(to_numpy(sq_dissimilarities(x, walk.x, walk.signs)))
+        others = np.arange(d.shape[1])[None, :] != ids[:, None]
+        if walk.weights is not None:
+            others &= to_numpy(xp.take(walk.weights, at, axis=0)) > 0
+        self._count(np.where(others, d, np.inf), np.where(others, d_hat, np.inf))
+
+    def _count(self, d: Floats, d_hat: Floats) -> None:
+        m = min(NEIGHBORS, d.shape[1] - 1)
+        nearest = np.argpartition(d_hat, m - 1, axis=1)[:, :m]
+        radius = np.partition(d, m - 1, axis=1)[:, m - 1 : m]
+        found = np.take_along_axis(d, nearest, axis=1)
+        # Nine digits: what rounding of D̂ tells apart is a tie.
+        near = np.isfinite(found) & (found <= radius + 1e-9 * np.abs(radius))
+        self.kept += int(near.sum())
+        self.possible += int(np.minimum(m, np.isfinite(d).sum(axis=1)).sum())
+
+    @property
+    def share(self) -> float:
+        return self.kept / self.possible if self.possible else math.nan
+
+
+class _Ratios:
+    """Log ratios of the first pass: their number and ends, and themselves where they are few."""
+
+    def __init__(self) -> None:
+        self.count, self.low, self.high = 0, math.inf, -math.inf
+        self.kept: list[Floats] = []
+
+    def add(self, ratios: Floats, remember: bool) -> None:
+        if ratios.size:
+            self.count += ratios.size
+            self.low = min(self.low, float(ratios.min()))
+            self.high = max(self.high, float(ratios.max()))
+        if remember:
+            self.kept.append(ratios)
+
+
+def _mean_absolute_deviation(chunks: Callable[[], Iterator[Floats]], ratios: _Ratios) -> float:
     """Mean |x − median(x)| over chunks, by a histogram and the exact content of its middle bin."""
+    count, low = ratios.count, ratios.low
     if count == 0:
         return math.nan
-    low = min(float(c.min()) for c in chunks() if c.size)
-    high = max(float(c.max()) for c in chunks() if c.size)
-    width = (high - low) / HISTOGRAM_BINS
+    width = (ratios.high - low) / HISTOGRAM_BINS
     if width <= 0 or not math.isfinite(1 / width):
         return 0.0
 

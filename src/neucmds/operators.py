@@ -3,6 +3,6 @@
 Anything here can be handed to `neucmds.neuc_mds` in place of D.
 """
 
-from neucmds._operator import BlockedGram, FeatureGram, Gram
+from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram
 
-__all__ = ["BlockedGram", "FeatureGram", "Gram"]
+__all__ = ["BlockedGram", "DenseGram", "FeatureGram", "Gram"]

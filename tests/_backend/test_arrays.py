@@ -8,7 +8,7 @@ from neucmds._backend.arrays import namespace, to_numpy
 from neucmds._operator import DenseGram
 from neucmds.api import ALL_METHODS
 from neucmds.datasets import euclidean_ball
-from neucmds.metrics import evaluate
+from neucmds.metrics import measure
 
 D = euclidean_ball(130, random_state=0)
 
@@ -52,9 +52,9 @@ def test_every_backend_agrees_with_numpy(backend, solver, method):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_metrics_agree_with_numpy(backend):
     embedding = neuc_mds(backend(D), 5, squared=True)
-    ours = evaluate(DenseGram(backend(D)), embedding.coordinates, embedding.signs)
+    ours = measure(DenseGram(backend(D)), embedding.coordinates, embedding.signs)
     x, signs = to_numpy(embedding.coordinates), to_numpy(embedding.signs)
-    for name, value in evaluate(DenseGram(D), x, signs).as_dict().items():
+    for name, value in measure(DenseGram(D), x, signs).as_dict().items():
         assert ours.as_dict()[name] == pytest.approx(value, rel=1e-10), name
 
 

@@ -154,5 +154,5 @@ def test_negative_pairs_are_unordered_and_new_ones_only(real, row, neuc, new, ke
     assert counts.twins == 0
     assert counts.negative_pairs["neuc"] == neuc
     assert counts.new_negative_pairs == new  # errata E13
-    found = [real.quality(row, m).negative_eigenvalues for m in ("neuc", "neuc+")]
+    found = [real.quality(row, m).negative_coordinates for m in ("neuc", "neuc+")]
     assert tuple(found) == kept

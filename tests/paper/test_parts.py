@@ -11,7 +11,7 @@ from neucmds._operator import DenseGram
 from neucmds._spectrum.full import full_spectrum
 from neucmds.api import embed_spectrum
 from neucmds.datasets import euclidean_ball
-from neucmds.metrics import evaluate
+from neucmds.metrics import measure
 from neucmds.paper.counting import count_as_published, is_metric
 from neucmds.paper.curves import stress_curve
 from neucmds.paper.paradox import steps_that_show_it
@@ -55,7 +55,7 @@ def test_counts_without_twins_are_those_beyond_rounding(ball):
     negative = {}
     for method in METHODS:
         embedding = embed_spectrum(gram, spectrum, Components(20), method)
-        quality = evaluate(gram, embedding.coordinates, embedding.signs)
+        quality = measure(gram, embedding.coordinates, embedding.signs)
         assert counts.negative_pairs[method] == quality.negative_dissimilarities
         assert counts.distortion[method] == pytest.approx(quality.distortion, rel=1e-9)
         negative[method] = np.triu(embedding.dissimilarities() < 0, 1)

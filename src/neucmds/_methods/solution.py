@@ -40,6 +40,8 @@ class Solution:
         C1, C2 and C3; a weighted STRESS stands first, beside two zeros.
     sq_norm : float
         ‖D‖²_F, weighted as the STRESS is.
+    total_sum_of_squares : float
+        Σ(D − mean)² over pairs i ≠ j, weighted as the STRESS is.
     eigenvalues, residuals : ndarray
         Kept eigenvalues and ``‖Bu − λu‖`` of each.
     projector : array of shape (n, k), optional
@@ -56,6 +58,7 @@ class Solution:
     dtype: Any
     stress_terms: StressTerms
     sq_norm: float
+    total_sum_of_squares: float
     eigenvalues: Floats
     residuals: Floats
     converged: bool
@@ -86,6 +89,7 @@ def from_selection(gram: Gram, spectrum: Spectrum, selection: Selection) -> Solu
         dtype=gram.dtype,
         stress_terms=stress_terms(spectrum, gram.diagonal(), selection),
         sq_norm=gram.moments.sq_norm,
+        total_sum_of_squares=gram.moments.total_sum_of_squares,
         eigenvalues=lam[by_size],
         residuals=to_numpy(spectrum.residuals)[selection.kept][by_size],
         converged=spectrum.converged,
@@ -108,6 +112,7 @@ def from_refinement(gram: Gram, spectrum: Spectrum, refined: Refined, requested:
         dtype=gram.dtype,
         stress_terms=refined.stress_terms,
         sq_norm=gram.moments.sq_norm,
+        total_sum_of_squares=gram.moments.total_sum_of_squares,
         eigenvalues=lam[by_size],
         residuals=to_numpy(spectrum.residuals)[kept][by_size],
         converged=spectrum.converged and refined.converged,
@@ -120,12 +125,15 @@ def from_weighted(found: Descent[WeightedStress]) -> Solution:
     """Take coordinates of least weighted STRESS, which has no decomposition: C2 = C3 = 0."""
     state, xp = found.state, namespace(found.state.x)
     x, weights = canonical(state.x, to_numpy(state.signs))
+    w, d = state.weights, state.sq_dissimilarity
+    mean = float(xp.sum(w * d)) / float(xp.sum(w))
     return Solution(
         coordinates=x * column_signs(x),
         weights=weights,
         dtype=state.sq_dissimilarity.dtype,
         stress_terms=(state.value, 0.0, 0.0),
-        sq_norm=float(xp.sum(state.weights * state.sq_dissimilarity**2)),
+        sq_norm=float(xp.sum(w * d**2)),
+        total_sum_of_squares=float(xp.sum(w * (d - mean) ** 2)),
         eigenvalues=np.zeros(0),
         residuals=np.zeros(0),
         converged=found.converged,

@@ -1,4 +1,4 @@
-"""Which operator holds D: a matrix in memory if it fits, else blocks of rows, chunks or features."""
+"""Which operator holds D: a matrix in memory if it fits, else row blocks, chunks or features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from neucmds._input.readers.files import read_table
 from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.row_sources import is_store
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 __all__ = [
     "Limit",
@@ -35,7 +35,7 @@ Limit = int | str | None
 
 def lazy_operator(
     D: Any,
-    n_components: int | tuple[int, int],
+    n_components: int | tuple[int, int] | None,
     *,
     complete: bool = True,
     squared: bool = False,
@@ -64,7 +64,7 @@ def lazy_operator(
 
 def blocked_operator(
     D: Any,
-    n_components: int | tuple[int, int],
+    n_components: int | tuple[int, int] | None,
     *,
     squared: bool = False,
     max_memory: Limit = None,
@@ -87,7 +87,7 @@ def blocked_operator(
         vectors = vector_bytes(n, k)
         if bound < vectors + 32 * n:
             raise InputError(
-                f"max_memory is {format_bytes(bound)}, too little for {n} objects and "
+                f"{option('max_memory')} is {format_bytes(bound)}, too little for {n} objects and "
                 f"{k} coordinates: the solver's vectors need {format_bytes(vectors)} "
                 f"and a row of D {format_bytes(32 * n)}; pass at least "
                 f"{format_bytes(1.1 * (vectors + 64 * n))}."
@@ -129,7 +129,7 @@ def dask_operator(
 
 def feature_operator(
     features: Array,
-    n_components: int | tuple[int, int],
+    n_components: int | tuple[int, int] | None,
     metric: Any,
     *,
     params: dict[str, Any] | None = None,

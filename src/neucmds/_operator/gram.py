@@ -56,6 +56,13 @@ class Moments:
         return float(namespace(self.row_means).mean(self.row_means))
 
     @property
+    def total_sum_of_squares(self) -> float:
+        """Σ(D_ij − mean)² over i ≠ j, the mean being that of these entries."""
+        # To 1e-16 of ‖D‖²: what is less than a thousand times that is rounding of a constant D.
+        total = self.sq_norm - (self.n * self.mean) ** 2 * self.n / max(1, self.n - 1)
+        return total if total > 1e-13 * self.sq_norm else 0.0
+
+    @property
     def diagonal(self) -> Array:
         """The diagonal of B: D is hollow, so −½(0 − 2·row mean + mean)."""
         return self.row_means - 0.5 * self.mean

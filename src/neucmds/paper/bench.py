@@ -15,11 +15,10 @@ from neucmds._input.components import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Spectrum
-from neucmds._spectrum.full import full_spectrum
-from neucmds.api import embed_spectrum
+from neucmds.api import embed_spectrum, whole_spectrum
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.metrics import Quality, evaluate
+from neucmds.metrics import Quality, measure
 from neucmds.paper.counting import PublishedCounts, count_as_published
 from neucmds.paper.records import Skipped
 from neucmds.paper.smacof import Smacof, run_smacof
@@ -112,7 +111,7 @@ class Bench:
         if name not in self._spectra:
             gram = DenseGram(self.problem(name).sq_dissimilarity)
             self.progress(f"{name}: spectrum")
-            self._spectra[name] = gram, full_spectrum(gram)
+            self._spectra[name] = gram, whole_spectrum(gram)
         return self._spectra[name]
 
     def embedding(self, name: str, method: str, k: int | None = None) -> Embedding:
@@ -133,7 +132,7 @@ class Bench:
         if key not in self._qualities:
             embedding = self.embedding(name, method, key[2])
             gram, _ = self.spectrum(name)
-            self._qualities[key] = evaluate(gram, embedding.coordinates, embedding.signs)
+            self._qualities[key] = measure(gram, embedding.coordinates, embedding.signs)
         return self._qualities[key]
 
     def counts(self, name: str) -> PublishedCounts:

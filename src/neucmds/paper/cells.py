@@ -43,7 +43,7 @@ STRESS = Measure("", lambda quality: quality.stress)
 NORM = Measure("norm", lambda quality: math.sqrt(quality.stress))
 ADDITIVE_ERROR = Measure("additive error", lambda quality: quality.scaled_additive_error)
 DISTORTION = Measure("distortion", lambda quality: quality.distortion)
-NEGATIVE_EIGENVALUES = Measure("negative eigenvalues", lambda quality: quality.negative_eigenvalues)
+NEGATIVE_EIGENVALUES = Measure("negative eigenvalues", lambda quality: quality.negative_coordinates)
 
 TWINS_OUT = ", twins left out"
 RANGE_OF_TWINS = "range: without the twins, and with their rounding"

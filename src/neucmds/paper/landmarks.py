@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds._input.components import Components
-from neucmds._operator import DenseGram
-from neucmds._spectrum.full import full_spectrum
-from neucmds.api import embed_spectrum
-from neucmds.metrics import evaluate
+from neucmds.api import fit, prepare
+from neucmds.metrics import measure
 from neucmds.paper import published
 from neucmds.paper.bench import Bench
 from neucmds.paper.records import Cell, Record
@@ -29,12 +26,11 @@ def landmark_factor(bench: Bench, share: float, k: int, method: str = "neuc") ->
     gram, _ = bench.spectrum(name)
     rng = check_random_state(bench.settings.seed)
     chosen = rng.permutation(len(d))[: round(share * len(d))]
-    few = DenseGram(d[np.ix_(chosen, chosen)])
-    components = Components(min(k, len(chosen) - 1))
-    fitted = embed_spectrum(few, full_spectrum(few), components, method, squared=True)
+    few, wanted = d[np.ix_(chosen, chosen)], min(k, len(chosen) - 1)
+    fitted = fit(prepare(few, squared=True), wanted, method, solver="full").embedding
     placed = fitted.transform(d[:, chosen])
     full = bench.embedding(name, method, k).stress
-    return evaluate(gram, placed, fitted.signs).stress / full
+    return measure(gram, placed, fitted.signs).stress / full
 
 
 def run(bench: Bench) -> Record:

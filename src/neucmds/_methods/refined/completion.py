@@ -8,6 +8,7 @@ overfit, a small share of the observed entries tells whether it should have stop
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,14 +22,14 @@ from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.descent import Callback, Descent
 from neucmds._methods.refined.starts import eigenvector_start
 from neucmds._methods.refined.weighted import WeightedStress, refine_weighted
-from neucmds._methods.selection import neuc_plus
-from neucmds._operator import DenseGram
-from neucmds._spectrum import Ends, solve
+from neucmds._operator import DenseGram, Gram
+from neucmds._spectrum import Spectrum
 from neucmds.errors import OverfitWarning
 
 __all__ = ["complete_and_refine"]
 
 Floats = npt.NDArray[np.float64]
+Solve = Callable[[Gram, Components], Spectrum]
 HELD_OUT = 0.05
 
 
@@ -68,6 +69,7 @@ class _Settings:
     tol: float
     random_state: Any
     callback: Callback | None
+    solve: Solve
 
     def brief(self) -> _Settings:
         """Return the settings of a round that only prepares the next one."""
@@ -79,6 +81,7 @@ def complete_and_refine(
     weights: Array,
     components: Components,
     *,
+    solve: Solve,
     max_iter: int = 100,
     tol: float = 1e-3,
     random_state: Any = None,
@@ -92,6 +95,8 @@ def complete_and_refine(
         Finite everywhere; what stands at weight zero is not used.
     weights : array of shape (n, n)
     components : Components
+    solve : callable
+        ``solve(gram, components)`` returns the eigenpairs that "neuc+" keeps.
     max_iter : int
         Most iterations of the last round.
     tol : float
@@ -108,7 +113,7 @@ def complete_and_refine(
         what is returned then.
     """
     problem = _Problem(sq_dissimilarity, weights)
-    settings = _Settings(max_iter, tol, random_state, callback)
+    settings = _Settings(max_iter, tol, random_state, callback, solve)
     if not problem.has_gaps:
         return _fit(problem, components, settings)
     filled = problem.filled(_row_effects(problem))
@@ -181,12 +186,7 @@ def _sizes(components: Components) -> list[Components]:
 def _fit(problem: _Problem, components: Components, settings: _Settings) -> Descent[WeightedStress]:
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(problem.sq_dissimilarity)
-
-    def rule(ends: Ends) -> Any:
-        return neuc_plus(ends, components)
-
-    # Sloppy eigenpairs do: the descent that follows mends far more than 1e-3.
-    spectrum = solve(gram, rule, components.total, tol=1e-3, random_state=settings.random_state)
+    spectrum = settings.solve(gram, components)
     start = eigenvector_start(spectrum, gram.diagonal(), components)
     return refine_weighted(
         problem.sq_dissimilarity,
