@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from neucmds import neuc_mds, plots
+
+from neucmds import curve, neuc_mds, plots
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
-from neucmds.comparison import spaced_ks, stress_curves
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,7 @@ def test_spectrum_without_a_selection_or_without_anything(tmp_path):
 
 
 def test_curve_has_a_line_for_every_method_on_log_scales(data, tmp_path):
-    gram = DenseGram(data**2)
-    curves = stress_curves(gram, full_spectrum(gram), spaced_ks(30))
+    curves = curve(data, range(1, 31))
     ax = drawn(plots.plot_curve(curves), tmp_path)
     assert texts(ax) == list(curves.stress)
     assert ax.get_yscale() == "log"
@@ -80,11 +79,25 @@ def test_coordinates_carry_their_signs_and_labels(embedding, tmp_path, labels, e
     ax = drawn(plots.plot_coordinates(embedding, labels), tmp_path)
     names = plots.axis_names(embedding)
     assert (ax.get_xlabel(), ax.get_ylabel()) == (names[0], names[1])
-    assert names[0] == "axis1(+)"
-    assert any(name.endswith("(-)") for name in names)
+    assert names[0] == "axis1"
+    assert any(name.endswith("_neg") for name in names)
     assert len(texts(ax)) == entries
     if labels == [10, 9] * 20:
         assert texts(ax) == ["9", "10"]
+
+
+@pytest.mark.parametrize("name", ["$", "$x$", "$\\frac{$", "_hidden", "a\x1b[31mb", "100 $"])
+def test_labels_are_drawn_as_they_are_written(embedding, tmp_path, name):
+    ax = drawn(plots.plot_coordinates(embedding, [name, "b"] * 20, title=name), tmp_path)
+    shown = [text.replace("\u200b", "").replace(r"\$", "$") for text in texts(ax)]
+    assert sorted(shown) == sorted([name.replace("\x1b", r"\x1b"), "b"])
+
+
+@pytest.mark.parametrize(
+    "d", [np.zeros((6, 6)), np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))]
+)
+def test_a_curve_of_perfect_fits_is_drawn(d, tmp_path):
+    drawn(plots.plot_curve(curve(d)), tmp_path)
 
 
 def test_one_coordinate_is_drawn_on_a_line(data, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
-from neucmds.comparison import StressCurves
+from neucmds.api import StressCurves
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 
@@ -74,6 +74,16 @@ def plot_spectrum(
         Whether these are all eigenvalues, or only the largest of either sign.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from neucmds.plots import plot_spectrum
+    >>> plot_spectrum([3.0, 1.0, -2.0], kept=[3.0, -2.0]).get_title(loc="left")
+    'Spectrum: 2 positive, 1 negative eigenvalues'
     """
     ax = _axes(ax)
     lam = np.asarray(eigenvalues, dtype=np.float64).ravel()
@@ -119,7 +129,22 @@ def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     curves : StressCurves
+        As `neucmds.curve` returns it.
     ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import curve
+    >>> from neucmds.plots import plot_curve
+    >>> x = np.random.default_rng(0).uniform(size=(12, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+    >>> len(plot_curve(curve(D, methods=["classical", "neuc"])).lines)
+    2
 
     Paper: fig:dim-paradox.
     """
@@ -138,7 +163,9 @@ def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
             linewidth=1.5,
             label=method,
         )
-    ax.set_yscale("log")
+    # A log scale has no place for curves that are zero throughout: perfect fits.
+    if any(np.isfinite(line.get_ydata()).any() for line in ax.lines):
+        ax.set_yscale("log")
     if len(curves.ks) > 1:
         ax.set_xscale("log")
         _plain_ticks(ax, curves.ks)
@@ -169,6 +196,19 @@ def plot_coordinates(
     title : str
         What the labels are.
     ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.plots import plot_coordinates
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
+    >>> plot_coordinates(neuc_mds(D, 2), ["a", "b", "b"]).get_ylabel()
+    'axis2_neg'
     """
     ax = _axes(ax)
     x = to_numpy(embedding.coordinates)
@@ -205,6 +245,19 @@ def plot_shepard(
     random_state : int
         Which ones.
     ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.plots import plot_shepard
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
+    >>> plot_shepard(D**2, neuc_mds(D, 2)).get_xlabel()
+    'D, the input (squared scale)'
     """
     ax = _axes(ax)
     n = embedding.n
@@ -236,9 +289,34 @@ def plot_shepard(
 
 
 def axis_names(embedding: Embedding) -> list[str]:
-    """Name the coordinates with their signs, as in ``axis1(+)`` and ``axis2(-)``."""
+    """Name the coordinates; negative ones end in ``_neg``, a name that R keeps as it is.
+
+    Parameters
+    ----------
+    embedding : Embedding
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.plots import axis_names
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
+    >>> axis_names(neuc_mds(D, 2))
+    ['axis1', 'axis2_neg']
+    """
     signs = to_numpy(embedding.signs)
-    return [f"axis{a}({'-' if sign < 0 else '+'})" for a, sign in enumerate(signs, 1)]
+    return [f"axis{a}{'_neg' if sign < 0 else ''}" for a, sign in enumerate(signs, 1)]
+
+
+def _literal(text: str) -> str:
+    """Keep matplotlib from reading mathematics, hidden names or control characters in a label."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    # A leading underscore would leave the entry out of the legend.
+    return ("\u200b" if shown.startswith("_") else "") + shown.replace("$", r"\$")
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -341,7 +419,7 @@ def _scatter_groups(
     numbers = _as_numbers(labels)
     if numbers is not None:
         points = ax.scatter(x, y, c=numbers, cmap="viridis", **common)
-        ax.figure.colorbar(points, ax=ax, label=title)
+        ax.figure.colorbar(points, ax=ax, label=_literal(title))
         return
     texts = np.array([str(label) for label in labels])
     names, counts = np.unique(texts, return_counts=True)
@@ -354,8 +432,10 @@ def _scatter_groups(
         of_group = texts == name
         colour = GROUP_COLOURS[g % len(GROUP_COLOURS)]
         marker = GROUP_MARKERS[(g + g // len(GROUP_COLOURS)) % len(GROUP_MARKERS)]
-        ax.scatter(x[of_group], y[of_group], color=colour, marker=marker, label=name, **common)
-    _legend(ax, "outside right upper", title=title, markerscale=max(1.0, 6 / size**0.5))
+        ax.scatter(
+            x[of_group], y[of_group], color=colour, marker=marker, label=_literal(name), **common
+        )
+    _legend(ax, "outside right upper", title=_literal(title), markerscale=max(1.0, 6 / size**0.5))
 
 
 def _as_numbers(labels: Sequence[object]) -> npt.NDArray[np.float64] | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import typer
 
-from neucmds.cli.app import in_command_words
+from neucmds.cli.app import app
 
 from .conftest import squared_gaps
 
@@ -125,7 +126,7 @@ def test_empty_standard_input_is_named(run):
 
 
 def test_bug_exits_1_and_asks_for_a_report(run, matrix, monkeypatch):
-    monkeypatch.setattr("neucmds.cli.inspect.full_spectrum", lambda gram: 1 / 0)
+    monkeypatch.setattr("neucmds.api.full_spectrum", lambda gram: 1 / 0)
     outcome = run("inspect", matrix)
     assert outcome.code == 1
     assert "please report" in outcome.err
@@ -147,13 +148,42 @@ def test_interruption_while_writing_leaves_nothing(run, here, matrix, monkeypatc
 
 
 def test_advice_names_options_of_the_command():
-    said = in_command_words("n_components=(3, 4) … pass squared=True, or symmetrize=True.")
-    assert said == "-k 3,4 … pass --squared, or --symmetrize."
+    program = typer.main.get_command(app)
+    spelled = {
+        ("n_components", "(3, 4)"): "-k 3,4",
+        ("n_components", "7"): "-k 7",
+        ("squared", "True"): "--squared",
+        ("squared", "False"): "no --squared",
+        ("method", "'neuc+'"): "--method neuc+",
+        ("max_memory", None): "--max-memory",
+        ("max_iter", None): "--max-iter",
+        ("solver", "'full'"): "solver='full' in Python",
+        ("labels", None): "labels in Python",
+    }
+    for (name, value), expected in spelled.items():
+        assert program.spell(name, value, program.commands["embed"]) == expected
+    assert program.spell("max_iter", None, program.commands["curve"]) == (
+        "--max-iter of neucmds embed"
+    )
+
+
+def test_warnings_name_options_of_the_command(run, matrix):
+    err = run("embed", matrix, "-k", 3, "--max-iter", 1, "--no-plots").err
+    assert "raise --max-iter." in err
+    err = run("embed", matrix, "-k", 13, "--method", "classical", "--no-plots", "--force").err
+    assert "--method classical keeps" in err
+
+
+@pytest.mark.parametrize("word", ["--labels", "--nonsense"])
+def test_usage_errors_are_sentences(run, matrix, word):
+    err = run("compare", matrix, word).err
+    assert word in err
+    assert err.endswith(". See: neucmds compare --help\n")
 
 
 def _assert_one_line(err):
     assert err.count("\n") == 1, err
     assert err.startswith("neucmds: error: ")
     assert "Traceback" not in err
-    assert "missing=" not in err
+    assert "missing=" not in err.replace("missing='ignore' in Python", "")
     assert "=True" not in err

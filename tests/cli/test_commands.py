@@ -28,8 +28,8 @@ class TestEmbed:
         folder = here / "sites-neucmds"
         expected = neuc_mds(squared_gaps(), 5, "neuc+")
         header, *rows = _read_csv(folder / "coordinates.csv")
-        signs = ["+" if s > 0 else "-" for s in expected.signs]
-        assert header == ["object", *(f"axis{a}({s})" for a, s in enumerate(signs, 1))]
+        ends = ["" if s > 0 else "_neg" for s in expected.signs]
+        assert header == ["object", *(f"axis{a}{end}" for a, end in enumerate(ends, 1))]
         assert [row[0] for row in rows] == [f"site{i}" for i in range(14)]
         values = np.array([[float(x) for x in row[1:]] for row in rows])
         np.testing.assert_allclose(values, expected.coordinates, atol=1e-10)
@@ -151,6 +151,30 @@ class TestEmbed:
         outcome = run("embed", named_csv, "-k", 3, "--labels", "groups.csv", "--format", "svg")
         assert outcome.code == 0, outcome.err
 
+    def test_signs_that_d_does_not_have_are_refused(self, run, here):
+        np.save(here / "line.npy", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))))
+        outcome = run("embed", "line.npy", "-k", "0,2")
+        assert outcome.code == 2
+        assert "-k 0,2" in outcome.err
+        assert outcome.err.count("\n") == 1
+        assert not (here / "line-neucmds").exists()
+
+    def test_names_are_text_not_markup(self, run, here):
+        names = ["[bold]x[/bold]", "[/]", ":smile:", "a\x1b[31mb", "$x_{$"]
+        lines = ["," + ",".join(names)]
+        for name, row in zip(names, squared_gaps(5), strict=True):
+            lines.append(f"{name}," + ",".join(map(repr, map(float, row))))
+        (here / "[red]$d$.csv").write_text("\n".join(lines) + "\n")
+        (here / "groups.txt").write_text("\n".join(names) + "\n")
+        outcome = run("embed", "[red]$d$.csv", "-k", 2, "--labels", "groups.txt")
+        assert outcome.code == 0, outcome.err
+        assert outcome.out.startswith("[red]$d$.csv: 5 objects")
+        assert run("compare", "[red]$d$.csv", "-k", 2).out.startswith("[red]$d$.csv")
+        missing = run("inspect", "[/]\x1b[31m.npy")
+        assert missing.code == 2
+        assert "[/]" in missing.err
+        assert "\x1b" not in missing.err
+
     def test_plots_of_one_coordinate(self, run, matrix):
         assert run("embed", matrix, "-k", 1).code == 0
 
@@ -221,6 +245,10 @@ class TestCurve:
         assert outcome.code == 0, outcome.err
         assert "paradox" in outcome.out
         header, *rows = _read_csv(here / "gaps-neucmds" / "curve.csv")
+        for row in rows:  # the file holds the numbers of the table
+            line = next(line for line in outcome.out.splitlines() if line.split()[:1] == row[:1])
+            for written, shown in zip(row[1:], line.split()[1:], strict=True):
+                assert float(shown.rstrip("*")) == pytest.approx(float(written), rel=5e-3)
         assert header == ["k", "classical", "lower", "neuc", "neuc+", "exact"]
         assert [row[0] for row in rows] == [str(k) for k in range(1, 14)]
         assert (here / "gaps-neucmds" / "curve.png").exists()
@@ -231,6 +259,14 @@ class TestCurve:
         assert document["classical"]["best_k"] == 1 + int(np.argmin(classical))
         assert document["classical"]["best_stress"] == pytest.approx(min(classical))
         assert "refined" in document["stress"]
+
+    @pytest.mark.parametrize("name", ["line", "zeros", "twins"])
+    def test_perfect_fits_have_a_curve(self, run, here, name):
+        x = {"line": np.arange(8.0), "zeros": np.zeros(8), "twins": np.repeat([0.0, 1.0], 4)}[name]
+        np.save(here / "d.npy", np.abs(np.subtract.outer(x, x)))
+        outcome = run("curve", "d.npy")
+        assert outcome.code == 0, outcome.err
+        assert (here / "d-neucmds" / "curve.png").exists()
 
     def test_shares_a_folder_with_embed(self, run, here, matrix):
         assert run("embed", matrix, "-k", 3, "--no-plots").code == 0
@@ -255,7 +291,7 @@ class TestProject:
     def test_prints_csv_or_writes_it(self, run, here, model):
         np.save(here / "new.npy", squared_gaps()[0])
         printed = run("project", model / "embedding.npz", "new.npy")
-        assert printed.out.startswith("object,axis1(")
+        assert printed.out.startswith("object,axis1")
         assert run("project", model, "new.npy", "-o", "placed.csv").code == 0
         assert (here / "placed.csv").read_text() == printed.out
         assert run("project", model, "new.npy", "-o", "placed.csv").code == 2

@@ -16,14 +16,14 @@ from .conftest import squared_gaps
 SRC = Path(__file__).resolve().parents[2] / "src"
 
 
-def program(*args, cwd, stdin=None, prelude="pass"):
+def program(*args, cwd, stdin=None, prelude="pass", **variables):
     code = f"import sys; {prelude}; from neucmds.cli import main; sys.exit(main())"
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, args)],
         cwd=cwd,
         input=stdin,
         capture_output=True,
-        env=os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"} | variables,
         check=False,
         timeout=120,
     )
@@ -62,6 +62,37 @@ def test_without_the_extra_it_is_named(tmp_path):
     done = program("--version", cwd=tmp_path, prelude=hide)
     assert done.returncode == 2
     assert b'pip install "neucmds[cli]"' in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+def test_output_in_any_encoding(tmp_path, encoding):
+    np.save(tmp_path / "gaps.npy", squared_gaps())
+    for command in (
+        ["embed"],
+        ["compare"],
+        ["curve"],
+        ["inspect"],
+        ["paper", "--list"],
+        ["--help"],
+    ):
+        words = command if command[0] in ("paper", "--help") else [*command, "gaps.npy"]
+        done = program(*words, cwd=tmp_path, PYTHONIOENCODING=encoding)
+        assert done.returncode == 0, done.stderr
+        assert b"\\u" not in done.stdout
+        assert done.stdout.decode(encoding)
+    table = program("compare", "gaps.npy", cwd=tmp_path, PYTHONIOENCODING=encoding).stdout
+    assert b"R^2" in table
+    assert b"D^" in table
+
+
+def test_interruption_while_importing_is_one_line(tmp_path):
+    stop = "import builtins; real = builtins.__import__\n"
+    stop += "def fake(name, *a, **k):\n    if name == 'numpy': raise KeyboardInterrupt\n"
+    stop += "    return real(name, *a, **k)\nbuiltins.__import__ = fake"
+    done = program("--version", cwd=tmp_path, prelude=f"exec({stop!r})")
+    assert done.returncode == 130
+    assert done.stderr.startswith(b"neucmds: error: interrupted")
     assert done.stderr.count(b"\n") == 1
 
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 
 __all__ = ["main"]
 
+INTERRUPTED = 130
+# True before and after files are moved into place.
+INTERRUPTION = "interrupted; results are written whole or not at all."
+
 
 def main() -> int:
-    """Run the command and return its exit code: 0 done, 2 bad input, 1 a bug."""
+    """Run the command and return its exit code: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
+    try:
+        return _run()
+    except KeyboardInterrupt:  # while modules were still being imported
+        print(f"neucmds: error: {INTERRUPTION}", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run() -> int:
+    import importlib.util
+
     missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
     if missing:
         print(

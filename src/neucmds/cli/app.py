@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 import neucmds
+from neucmds.cli import INTERRUPTED, INTERRUPTION
 from neucmds.cli.compare import compare
-from neucmds.cli.console import error_console, one_line_warnings, print_error
+from neucmds.cli.console import (
+    error_console,
+    one_line_warnings,
+    print_error,
+    survive_any_encoding,
+)
 from neucmds.cli.curve import curve
 from neucmds.cli.demo import demo
 from neucmds.cli.embed import embed
 from neucmds.cli.inspect import inspect
 from neucmds.cli.paper import paper
 from neucmds.cli.project import project
-from neucmds.errors import NeucmdsError
+from neucmds.errors import NeucmdsError, option, rendered
 
 __all__ = ["app", "run"]
 
-DONE, BUG, BAD_INPUT, INTERRUPTED, READER_GONE = 0, 1, 2, 130, 141
+DONE, BUG, BAD_INPUT, READER_GONE = 0, 1, 2, 141
 
-# The library's advice in the words of the command line.
-_WORDS = (
-    (r"pass missing=\"ignore\" to leave such pairs out", "fill them in, or drop those objects"),
-    (r", or by NaN with missing=\"ignore\"", ""),
-    (r"symmetrize=True", "--symmetrize"),
-    (r"squared=True", "--squared"),
-    (r"squared=False", "no --squared"),
-    (r"n_components=\((\d+), (\d+)\)", r"-k \1,\2"),
-    (r"n_components=", "-k "),
-    (r"method='([^']+)'", r"--method \1"),
-    (r"rename one, or pass labels=", "rename one"),
-    (r"raise max_iter", "raise --max-iter"),
-    (r"max_memory=", "--max-memory "),
-    (r"max_memory", "--max-memory"),
-)
+
+# Options that mean something else than the parameter of that name.
+_OTHERWISE = ("labels",)
 
 
 class Program(TyperGroup):
@@ -57,30 +50,58 @@ class Program(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Parse, run, and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
+        survive_any_encoding()
         words = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in words or os.environ.get("NEUCMDS_DEBUG", "0") not in ("", "0")
         words = [word for word in words if word != "--debug"]
-        with one_line_warnings():
+        named = next((self.commands[word] for word in words if word in self.commands), None)
+
+        def spelled(message: str) -> str:
+            return rendered(message, lambda name, value: self.spell(name, value, named))
+
+        with one_line_warnings(spelled):
             try:
                 code = super().main(args=words, prog_name="neucmds", standalone_mode=False, **extra)
             except BaseException as problem:
-                code = _report(problem, debug=debug)
+                code = _report(problem, spelled, debug=debug)
         if code == INTERRUPTED:
-            print_error("interrupted; nothing was written.")
+            print_error(INTERRUPTION)
         code = code if isinstance(code, int) else DONE
         if standalone_mode:
             sys.exit(code)
         return code
 
+    def spell(self, name: str, value: str | None, command: Any = None) -> str:
+        """Write a parameter of the library as an option: of this command, or of one that has it.
 
-def in_command_words(message: str) -> str:
-    """Say what the library says with the options of the command line."""
-    for pattern, words in _WORDS:
-        message = re.sub(pattern, words, message)
-    return message
+        Parameters
+        ----------
+        name : str
+            As in Python.
+        value : str or None
+            The repr of its value.
+        command : Command, optional
+            The command that runs.
+        """
+        flag = "-k" if name == "n_components" else f"--{name.replace('_', '-')}"
+        holders = [c.name for c in self.commands.values() if any(flag in p.opts for p in c.params)]
+        if not holders or name in _OTHERWISE:
+            return f"{rendered(option(name)) if value is None else f'{name}={value}'} in Python"
+        if value == "False":
+            flag = f"no {flag}"
+        elif value is not None and value != "True":
+            flag = f"{flag} {_bare(value)}"
+        if command is None or command.name in holders:
+            return flag
+        return f"{flag} of neucmds {holders[0]}"
 
 
-def _report(problem: BaseException, *, debug: bool) -> int:
+def _bare(value: str) -> str:
+    """Write a value as one types it: (3, 4) as 3,4 and 'refined' as refined."""
+    return value.strip("()'\"").replace(", ", ",")
+
+
+def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: bool) -> int:
     """Print one line about a problem, and return the exit code it deserves."""
     if isinstance(problem.__context__, BrokenPipeError):
         return READER_GONE
@@ -92,10 +113,10 @@ def _report(problem: BaseException, *, debug: bool) -> int:
     if usage is not None:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "neucmds"
-        print_error(f"{usage()} See: {command} --help")
+        print_error(f"{_sentence(usage())} See: {command} --help")
         return BAD_INPUT
     if isinstance(problem, NeucmdsError):
-        print_error(in_command_words(str(problem)))
+        print_error(spelled(problem.marked))
         return BAD_INPUT
     if isinstance(problem, OSError):
         place = f"{problem.filename}: " if problem.filename else ""
@@ -106,12 +127,16 @@ def _report(problem: BaseException, *, debug: bool) -> int:
         return BAD_INPUT
     if debug:
         text = "".join(traceback.format_exception(problem))
-        error_console().print(text, markup=False, end="")
+        error_console().print(text, end="")
     print_error(
         f"this is a bug ({type(problem).__name__}: {problem}); please report it, "
         "together with what --debug prints."
     )
     return BUG
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 app = typer.Typer(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import sys
 import time
+import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +24,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 __all__ = [
     "Steps",
@@ -33,34 +36,84 @@ __all__ = [
     "print_table",
     "say",
     "steps",
+    "survive_any_encoding",
+    "visible",
 ]
 
 # A table is for reading, and is the same in a pipe as on a narrow screen.
 PIPE_WIDTH = 120
 
+# What this program prints beyond ASCII, for terminals that cannot show it.
+_ASCII = {
+    "D̂": "D^", "‖": "||", "²": "^2", "−": "-", "–": "-", "√": "sqrt ", "Σ": "sum ", "α": "alpha",
+    "×": "x", "≤": "<=", "≥": ">=", "±": "+-", "…": "...", "→": "->", "λ": "lambda", "τ": "tau",
+    "“": '"', "”": '"', "’": "'", "⁺": "+", "₂": "_2", "\N{COMBINING CIRCUMFLEX ACCENT}": "^",
+}  # fmt: skip
+
+
+def survive_any_encoding() -> None:
+    """Let both streams write what their encoding lacks: symbols in ASCII, other letters escaped."""
+    codecs.register_error("neucmds", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="neucmds")
+
+
+def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    lacking = problem.object[problem.start : problem.end]
+    text = "".join(_ASCII.get(c, c) for c in lacking)
+    return text.encode("ascii", "backslashreplace").decode("ascii"), problem.end
+
+
+def visible(text: str) -> str:
+    """Write control characters as escapes: a file name must not steer the terminal."""
+    return "".join(
+        c if c == "\n" or unicodedata.category(c) != "Cc" else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
+class _PlainConsole(Console):
+    """A console on which text is only text: no markup, no emoji codes, no control characters."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+        """Turn text into what the terminal can show, before it is measured and aligned."""
+        text = visible(text)
+        try:
+            text.encode(self.encoding)
+        except UnicodeEncodeError:
+            for symbol, plain in _ASCII.items():
+                text = text.replace(symbol, plain)
+        return super().render_str(text, **options)
+
 
 def _out() -> Console:
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=False)
+    console = _PlainConsole(file=sys.stdout, soft_wrap=False)
     if not console.is_terminal:
-        console = Console(file=sys.stdout, highlight=False, width=PIPE_WIDTH)
+        console = _PlainConsole(file=sys.stdout, width=PIPE_WIDTH)
     return console
 
 
 def error_console() -> Console:
     """Return the console of standard error as it is now, which tests and pipes may have moved."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    return _PlainConsole(file=sys.stderr, soft_wrap=True)
 
 
 def say(text: str = "") -> None:
     """Print a sentence to standard output, wrapped to the screen."""
-    _out().print(text, markup=False)
+    _out().print(text)
 
 
 def print_table(table: Table) -> None:
     """Print a table to standard output, never cut: a narrow screen wraps its lines."""
     console = _out()
-    needed = Console(width=10_000).measure(table).minimum
-    console.width = max(needed, console.width)
+    wide = _PlainConsole(file=sys.stdout, width=10_000)
+    console.width = max(wide.measure(table).minimum, console.width)
     console.print(table)
 
 
@@ -86,18 +139,24 @@ def clean(value: Any) -> Any:
 
 def print_error(message: str) -> None:
     """Print one line to standard error."""
-    error_console().print(f"neucmds: error: {' '.join(message.split())}", markup=False)
+    error_console().print(f"neucmds: error: {' '.join(message.split())}")
 
 
 @contextmanager
-def one_line_warnings() -> Iterator[None]:
-    """Print every warning as one line, without the file and source line that Python adds."""
+def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
+    """Print every warning as one line, without the file and source line that Python adds.
+
+    Parameters
+    ----------
+    spelled : callable
+        Writes the marked parameters of a message as options of the command line.
+    """
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if issubclass(category, (DeprecationWarning, PendingDeprecationWarning, FutureWarning)):
             return
-        text = " ".join(str(message).split())
-        error_console().print(f"neucmds: warning: {text}", markup=False)
+        text = spelled(getattr(message, "marked", str(message)))
+        error_console().print(f"neucmds: warning: {' '.join(text.split())}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
@@ -121,15 +180,15 @@ class Steps:
 
     def now(self, description: str) -> None:
         """Say what is being done from here on; its length is not known."""
-        self.progress.reset(self.task, total=None, description=description)
+        self.progress.reset(self.task, total=None, description=visible(description))
 
     def begin(self, description: str, total: int) -> None:
         """Say what is being done from here on, in how many parts."""
-        self.progress.reset(self.task, total=total, description=description)
+        self.progress.reset(self.task, total=total, description=visible(description))
 
     def describe(self, description: str) -> None:
         """Say more of what goes on, without counting."""
-        self.progress.update(self.task, description=description)
+        self.progress.update(self.task, description=visible(description))
 
     def advance(self, description: str | None = None) -> None:
         """Count one part, and say what comes now."""
@@ -143,7 +202,7 @@ def steps() -> Iterator[Steps]:
     """Show progress on standard error while the block runs, if somebody is there to see it."""
     console = error_console()
     with Progress(
-        SpinnerColumn(),
+        SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from neucmds._input import as_dissimilarity
-from neucmds._operator import DenseGram
-from neucmds._spectrum import full_spectrum
+from neucmds import api
+from neucmds.api import CLOSED_FORMS, CURVE_TO, StressCurves
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.options import (
     File,
@@ -23,20 +22,12 @@ from neucmds.cli.options import (
 )
 from neucmds.cli.outputs import Outputs, default_folder
 from neucmds.cli.tables import curve_table, percent
-from neucmds.comparison import (
-    CLOSED_FORMS,
-    StressCurves,
-    TurningPoint,
-    classical_turning_point,
-    spaced_ks,
-    stress_curves,
-)
+from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError
 
 __all__ = ["CURVE_FILES", "add_curve", "curve", "paradox"]
 
 CURVE_FILES = ("curve.csv", *(f"curve.{kind.value}" for kind in PictureFormat))
-DEFAULT_K_MAX = 100
 ROWS_SHOWN = 14
 
 
@@ -46,7 +37,7 @@ def curve(
         int | None,
         typer.Option(
             "--k-max",
-            help=f"Largest k; {DEFAULT_K_MAX} by default, or n − 1 if that is less.",
+            help=f"Largest k; {CURVE_TO} by default, or n − 1 if that is less.",
             show_default=False,
         ),
     ] = None,
@@ -67,28 +58,26 @@ def curve(
     methods = (*CLOSED_FORMS, "refined") if refined else CLOSED_FORMS
     with steps() as progress:
         progress.now(f"reading {file}")
-        data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
-        ks = spaced_ks(_largest_k(k_max, data.n))
-        gram = DenseGram(data.values)
-        progress.now(f"computing the spectrum of {data.n:,} objects")
-        spectrum = full_spectrum(gram)
-        progress.begin("embedding", len(ks))
-        curves = stress_curves(gram, spectrum, ks, methods, on_step=progress.advance)
-        turning = classical_turning_point(gram, spectrum)
+        prepared = api.prepare(file, squared=squared, symmetrize=symmetrize)
+        ks = spaced_ks(_largest_k(k_max, prepared.n))
+        progress.begin("embedding", len(ks) + 1)
+        curves = api.curve(prepared, ks, methods, on_step=progress.advance)
         add_curve(outputs, curves, None if no_plots else picture_format)
         files = outputs.commit()
     if as_json:
-        print_json(_document(file, curves, turning) | {"files": [str(path) for path in files]})
+        document = {"command": "curve", "input": file, **curves.as_dict()}
+        print_json(document | {"files": [str(path) for path in files]})
         return
     print_table(curve_table(curves, _some(curves.ks)))
-    say(paradox(turning, curves))
+    say(paradox(curves))
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
 
 def add_curve(outputs: Outputs, curves: StressCurves, kind: PictureFormat | None) -> None:
-    """Plan the files of a curve."""
+    """Plan the files of a curve: the numbers of the table, STRESS as a share of ‖D‖²."""
     header = ["k", *curves.stress]
-    rows = ([k, *(repr(v[i]) for v in curves.stress.values())] for i, k in enumerate(curves.ks))
+    columns = [curves.normalized(method) for method in curves.stress]
+    rows = ([k, *(repr(column[i]) for column in columns)] for i, k in enumerate(curves.ks))
     outputs.add_csv("curve.csv", header, rows)
     if kind is not None:
         from neucmds.plots import plot_curve
@@ -96,9 +85,11 @@ def add_curve(outputs: Outputs, curves: StressCurves, kind: PictureFormat | None
         outputs.add_plot(f"curve.{kind.value}", plot_curve(curves))
 
 
-def paradox(turning: TurningPoint, curves: StressCurves) -> str:
+def paradox(curves: StressCurves) -> str:
     """Say in a sentence where more coordinates make classical MDS worse."""
-    norm = curves.sq_norm or 1.0
+    norm, turning = curves.sq_norm or 1.0, curves.turning_point
+    if turning.last_k == 0:
+        return "Classical MDS has no coordinates here: no eigenvalue of B is positive."
     if not turning.paradox:
         return (
             f"Classical MDS gets better up to k = {turning.last_k}, all of its coordinates: "
@@ -113,7 +104,7 @@ def paradox(turning: TurningPoint, curves: StressCurves) -> str:
 
 def _largest_k(k_max: int | None, n: int) -> int:
     if k_max is None:
-        return min(DEFAULT_K_MAX, n - 1)
+        return min(CURVE_TO, n - 1)
     if not 1 <= k_max < n:
         raise InputError(f"--k-max {k_max} must be between 1 and n − 1 = {n - 1}.")
     return k_max
@@ -127,20 +118,3 @@ def _some(ks: tuple[int, ...]) -> list[int]:
     far = [k for k in ks if k > 20]
     step = max(1, len(far) // (ROWS_SHOWN - len(wanted)))
     return sorted({*wanted, *far[::-1][::step]})
-
-
-def _document(file: str, curves: StressCurves, turning: TurningPoint) -> dict[str, object]:
-    return {
-        "command": "curve",
-        "input": file,
-        "k": list(curves.ks),
-        "stress": {method: list(values) for method, values in curves.stress.items()},
-        "sq_norm": curves.sq_norm,
-        "classical": {
-            "paradox": turning.paradox,
-            "best_k": turning.k,
-            "best_stress": turning.stress,
-            "last_k": turning.last_k,
-            "last_stress": turning.last_stress,
-        },
-    }

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from neucmds._input import as_dissimilarity
-from neucmds._input.components import Components
-from neucmds._operator import DenseGram
-from neucmds._spectrum import full_spectrum
-from neucmds.api import ALL_METHODS, DEFAULT_METHOD
+from neucmds import api
+from neucmds.api import ALL_METHODS, DEFAULT_METHOD, Comparison
 from neucmds.cli.compare import LEGEND
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.curve import CURVE_FILES, add_curve, paradox
@@ -21,13 +17,7 @@ from neucmds.cli.embed import RESULT_FILES, add_result, describe
 from neucmds.cli.options import Force, Json, PictureFormat
 from neucmds.cli.outputs import Outputs
 from neucmds.cli.tables import comparison_table, percent
-from neucmds.comparison import (
-    Comparison,
-    classical_turning_point,
-    compare_methods,
-    spaced_ks,
-    stress_curves,
-)
+from neucmds.diagnostics import spaced_ks
 
 __all__ = ["demo"]
 
@@ -49,36 +39,34 @@ def demo(
         progress.now("loading the digits that ship with scikit-learn")
         hops, digits = _digits()
         objects = [f"image{i}:{digit}" for i, digit in enumerate(digits)]
-        data = as_dissimilarity(hops, labels=objects)
-        gram = DenseGram(data.values)
-        progress.now(f"computing the spectrum of {data.n:,} objects")
-        start = time.perf_counter()
-        spectrum = full_spectrum(gram)
-        spectrum_seconds = time.perf_counter() - start
-        progress.begin("comparing", len(ALL_METHODS))
-        rows = compare_methods(
-            gram, spectrum, Components(K), labels=data.labels, on_step=progress.advance
-        )
+        prepared = api.prepare(hops, K, labels=objects, keep_copy=True)
+        progress.begin("comparing", len(ALL_METHODS) + 1)
+        found = api.compare(prepared, K, on_step=progress.advance)
         ks = spaced_ks(CURVE_TO, points=10)
-        progress.begin("embedding", len(ks))
-        curves = stress_curves(gram, spectrum, ks, on_step=progress.advance)
-        turning = classical_turning_point(gram, spectrum)
+        progress.begin("embedding", len(ks) + 1)
+        curves = api.curve(prepared, ks, on_step=progress.advance)
         progress.now("writing the result")
-        chosen = _of(rows, DEFAULT_METHOD)
+        chosen = found[DEFAULT_METHOD]
         record = describe(MATRIX, chosen.embedding, chosen.quality)
         groups = [str(digit) for digit in digits]
         png = PictureFormat.png
-        add_result(outputs, chosen.embedding, record, spectrum, data.values, groups, png, "digit")
+        add_result(
+            outputs,
+            chosen.embedding,
+            record,
+            curves.eigenvalues,
+            hops.astype(np.float64) ** 2,
+            groups,
+            png,
+            "digit",
+        )
         add_curve(outputs, curves, png)
         outputs.add(MATRIX, lambda path: np.save(path, hops.astype(np.uint8)))
         outputs.add(GROUPS, lambda path: _write_lines(path, groups))
         document = {
             "command": "demo",
-            "n": data.n,
-            "requested": K,
-            "spectrum_seconds": spectrum_seconds,
-            "methods": [row.as_dict() for row in rows],
-            "classical_best_k": turning.k,
+            **found.as_dict(),
+            "classical_best_k": curves.turning_point.k,
         }
         outputs.add_json(TABLE, document)
         files = outputs.commit()
@@ -86,13 +74,13 @@ def demo(
         print_json(document | {"files": [str(path) for path in files]})
         return
     say(
-        f"{data.n:,} handwritten digits that ship with scikit-learn. Dissimilarity: hops between "
+        f"{found.n:,} handwritten digits that ship with scikit-learn. Dissimilarity: hops between "
         f"two images, 1 to {int(hops.max())}, in the graph that joins each to its {NEIGHBOURS} "
         "nearest neighbours (and, where that leaves groups apart, their closest images).\n"
     )
-    print_table(comparison_table(f"Every method with k = {K} coordinates an image", rows))
-    say(f"{LEGEND} ({spectrum_seconds:.2f} s).\n")
-    say(_lesson(rows) + " " + paradox(turning, curves) + "\n")
+    print_table(comparison_table(f"Every method with k = {K} coordinates an image", found.methods))
+    say(f"{LEGEND} ({found.spectrum_seconds:.2f} s).\n")
+    say(_lesson(found) + " " + paradox(curves) + "\n")
     say(_next_steps(output))
 
 
@@ -105,27 +93,22 @@ def _digits() -> tuple[Any, Any]:
     return hop_distances(bunch.data, NEIGHBOURS, connect=True), bunch.target
 
 
-def _of(rows: list[Comparison], method: str) -> Comparison:
-    return next(row for row in rows if row.embedding.method == method)
-
-
 def _write_lines(path: Path, lines: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _lesson(rows: list[Comparison]) -> str:
-    classical, chosen = _of(rows, "classical"), _of(rows, DEFAULT_METHOD)
-    best = min(rows, key=lambda row: row.quality.stress)
+def _lesson(found: Comparison) -> str:
+    classical, chosen, best = found["classical"], found[DEFAULT_METHOD], found.best
     times = classical.quality.stress / chosen.quality.stress
     text = (
         "What you see: hop counts are not Euclidean, so the spectrum has a large negative part. "
         f"Classical MDS drops it and misses {percent(classical.quality.normalized_stress)} of "
-        f"‖D‖²; {chosen.embedding.method} spends {chosen.embedding.signature[1]} of its {K} "
+        f"‖D‖²; {chosen.method} spends {chosen.embedding.signature[1]} of its {K} "
         f"coordinates on it, each of which subtracts from the dissimilarity instead of adding, and "
         f"misses {percent(chosen.quality.normalized_stress)}, {times:.0f} times less."
     )
-    if best.embedding.method != chosen.embedding.method:
-        text += f" {best.embedding.method} gets to {percent(best.quality.normalized_stress)}."
+    if best.method != chosen.method:
+        text += f" {best.method} gets to {percent(best.quality.normalized_stress)}."
     return text
 
 

@@ -9,19 +9,11 @@ from typing import Annotated, Any
 import typer
 
 import neucmds
-from neucmds._input import as_dissimilarity, read_table
-from neucmds._input.components import Components
+from neucmds import api
+from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.starts import RefineSettings
-from neucmds._operator import DenseGram, Gram
-from neucmds._operator.choose import blocked_operator, needs_blocks, dense_operator
-from neucmds._spectrum import Spectrum
-from neucmds.api import (
-    ALL_METHODS,
-    DEFAULT_METHOD,
-    embed_spectrum,
-    solve_for,
-    warn_of_surprises,
-)
+from neucmds._operator import DenseGram
+from neucmds.api import ALL_METHODS, DEFAULT_METHOD
 from neucmds.cli.console import Steps, print_json, print_table, say, steps
 from neucmds.cli.groups import read_groups
 from neucmds.cli.options import (
@@ -41,7 +33,8 @@ from neucmds.cli.options import (
 from neucmds.cli.outputs import Outputs, coordinate_rows, default_folder
 from neucmds.cli.tables import count, facts_table, percent, significant
 from neucmds.embedding import Embedding
-from neucmds.metrics import Quality, evaluate
+from neucmds.errors import InputError, option
+from neucmds.metrics import Quality
 
 __all__ = ["RESULT_FILES", "add_result", "embed"]
 
@@ -98,74 +91,75 @@ def embed(
     start = time.perf_counter()
     with steps() as progress:
         progress.now(f"reading {file}")
-        gram, names = _home(file, components, method, squared, symmetrize, max_memory, progress)
-        n = gram.n
-        wanted = Components.parse(parse_components(components, n), n)
-        groups = None if labels is None else read_groups(labels, n, names)
-        progress.now(f"computing the spectrum of {n:,} objects")
-        spectrum = solve_for(gram, wanted, method, random_state=seed)
-        _announce(progress, method, max_iter)
-        embedding = embed_spectrum(
-            gram,
-            spectrum,
-            wanted,
-            method,
-            squared=squared,
-            labels=names,
-            settings=RefineSettings(
-                max_iter,
-                callback=lambda _, stress: progress.advance(f"refining: STRESS {stress:.4g}"),
-            ),
-        )
-        progress.now("measuring the result")
-        quality = evaluate(gram, embedding.coordinates, embedding.signs)
-        record = describe(file, embedding, quality) | {"seconds": time.perf_counter() - start}
-        progress.now("writing the result")
-        kind = None if no_plots else picture_format
-        sq_dissimilarity = gram.sq_dissimilarity if isinstance(gram, DenseGram) else None
-        add_result(outputs, embedding, record, spectrum, sq_dissimilarity, groups, kind)
-        files = outputs.commit()
-    warn_of_surprises(embedding)
-    if as_json:
-        print_json(record | {"files": [str(path) for path in files]})
-    else:
-        print_table(facts_table(f"{file}: {n:,} objects", _facts(embedding, quality)))
-        say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
-
-
-def _home(
-    file: str,
-    components: str | None,
-    method: str,
-    squared: bool,
-    symmetrize: bool,
-    max_memory: str | None,
-    progress: Steps,
-) -> tuple[Gram, tuple[str, ...] | None]:
-    """Put D where it fits: in memory, or on disk in blocks; return the names of its objects too."""
-    if needs_blocks(file, squared, max_memory):
-        n = int(read_table(file, mmap=True)[0].shape[0])
-        gram = blocked_operator(
+        wanted = parse_components(components)
+        prepared = api.prepare(
             file,
-            parse_components(components, n),
+            wanted,
             squared=squared,
+            symmetrize=symmetrize,
             max_memory=max_memory,
+            keep_copy=method == "refined",
             progress=lambda number, done, n: progress.describe(
                 f"pass {number} over D: {100 * done // n} %"
             ),
         )
-        if gram is not None:
-            return gram, None
-    data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
-    wanted = parse_components(components, data.n)
-    return dense_operator(data, wanted, max_memory, keep_copy=method == "refined"), data.labels
-
-
-def _announce(progress: Steps, method: str, max_iter: int) -> None:
-    if method == "refined":
-        progress.begin("refining", max_iter)
+        groups = None if labels is None else read_groups(labels, prepared.n, prepared.labels)
+        found = api.fit(
+            prepared,
+            wanted,
+            method,
+            random_state=seed,
+            settings=RefineSettings(max_iter, callback=_counter(progress, max_iter)),
+            on_step=progress.now,
+        )
+        embedding = found.embedding
+        _refuse_nothing(embedding, wanted)
+        progress.now("measuring the result")
+        quality = api.evaluate(embedding, prepared)
+        record = describe(file, embedding, quality) | {"seconds": time.perf_counter() - start}
+        progress.now("writing the result")
+        kind = None if no_plots else picture_format
+        gram = prepared.gram
+        sq_dissimilarity = gram.sq_dissimilarity if isinstance(gram, DenseGram) else None
+        spectrum = found.spectrum
+        add_result(
+            outputs,
+            embedding,
+            record,
+            None if spectrum is None else spectrum.ends.values,
+            sq_dissimilarity,
+            groups,
+            kind,
+        )
+        files = outputs.commit()
+    api.warn_of_surprises(embedding)
+    if as_json:
+        print_json(record | {"files": [str(path) for path in files]})
     else:
-        progress.now(f"embedding by {method}")
+        print_table(facts_table(f"{file}: {embedding.n:,} objects", _facts(embedding, quality)))
+        say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
+
+
+def _counter(progress: Steps, max_iter: int) -> Callback:
+    """Return a callback that shows the iterations of a refinement as a bar."""
+
+    def tell(iteration: int, stress: float) -> None:
+        if iteration <= 1:
+            progress.begin("refining", max_iter)
+        progress.advance(f"refining: STRESS {stress:.4g}")
+
+    return tell
+
+
+def _refuse_nothing(embedding: Embedding, wanted: object) -> None:
+    """Refuse a result without coordinates, unless all objects are equal."""
+    if embedding.k or not embedding.stress:
+        return
+    asked = f" ({option('n_components', wanted)})" if isinstance(wanted, tuple) else ""
+    raise InputError(
+        f"{embedding.method} finds no coordinate of the signs asked for{asked}: B has no such "
+        "eigenvalues; pass a number for -k, and see neucmds inspect."
+    )
 
 
 def describe(source: str, embedding: Embedding, quality: Quality) -> dict[str, Any]:
@@ -193,7 +187,7 @@ def add_result(
     outputs: Outputs,
     embedding: Embedding,
     record: dict[str, Any],
-    spectrum: Spectrum,
+    eigenvalues: Any,
     sq_dissimilarity: Any,
     groups: list[str] | None,
     kind: PictureFormat | None,
@@ -209,12 +203,10 @@ def add_result(
         return
     from neucmds.plots import plot_coordinates, plot_shepard, plot_spectrum
 
-    pictures = {
-        "spectrum": plot_spectrum(
-            spectrum.ends.values, embedding.eigenvalues, complete=spectrum.complete
-        ),
-        "coordinates": plot_coordinates(embedding, groups, title=group_title),
-    }
+    pictures = {"coordinates": plot_coordinates(embedding, groups, title=group_title)}
+    if eigenvalues is not None:
+        complete = len(eigenvalues) == embedding.n - 1
+        pictures["spectrum"] = plot_spectrum(eigenvalues, embedding.eigenvalues, complete=complete)
     # Pairs at random from a file that does not fit in memory would be one read each.
     if sq_dissimilarity is not None:
         pictures["shepard"] = plot_shepard(sq_dissimilarity, embedding)
@@ -233,6 +225,14 @@ def _facts(embedding: Embedding, quality: Quality) -> list[tuple[str, str]]:
         ),
         ("STRESS", significant(quality.stress)),
         ("normalised STRESS", f"{percent(quality.normalized_stress)} of ‖D‖² is not explained"),
+        ("R²", f"{significant(quality.r2)} (1 is perfect, 0 no better than a constant)"),
+        (
+            "relative error",
+            f"{percent(quality.relative_error_mean)} on average, at most "
+            f"{percent(quality.relative_error_p95)} for 95 % and "
+            f"{percent(quality.relative_error_p99)} for 99 % of the pairs",
+        ),
+        ("neighbours", f"{percent(quality.neighbors_kept)} of the 10 nearest are kept"),
         ("scaled additive error", significant(quality.scaled_additive_error)),
         ("distortion", f"{significant(quality.distortion)} (1 is perfect)"),
         ("undefined pairs", f"{count(quality.undefined_pairs)} of {count(pairs)}"),

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from neucmds._input import as_dissimilarity
-from neucmds._operator import DenseGram
-from neucmds._spectrum import full_spectrum
+from neucmds import api
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.options import File, Json, Seed, Squared, Symmetrize
 from neucmds.cli.tables import count, facts_table, percent, significant
-from neucmds.diagnostics import Inspection, Triangles, inspect_dissimilarity
+from neucmds.diagnostics import Inspection, Triangles
 
 __all__ = ["inspect"]
 
@@ -26,11 +24,13 @@ def inspect(
     """Tell if D is Euclidean, and what k it needs."""
     with steps() as progress:
         progress.now(f"reading {file}")
-        data = as_dissimilarity(file, squared=squared, symmetrize=symmetrize)
-        progress.now(f"computing the spectrum of {data.n:,} objects")
-        spectrum = full_spectrum(DenseGram(data.values))
-        progress.now("looking at pairs and triples")
-        found = inspect_dissimilarity(data.values, spectrum, random_state=seed)
+        found = api.inspect(
+            file,
+            squared=squared,
+            symmetrize=symmetrize,
+            random_state=seed,
+            on_step=progress.now,
+        )
     if as_json:
         print_json({"command": "inspect", "input": file, **found.as_dict()})
         return

@@ -26,8 +26,6 @@ __all__ = [
     "parse_components",
 ]
 
-DEFAULT_K = 20
-
 
 class PictureFormat(StrEnum):
     """How plots are saved."""
@@ -50,7 +48,7 @@ Number = Annotated[
         "-k",
         "--components",
         metavar="K",
-        help=f"Number of coordinates; {DEFAULT_K} by default, or n − 1 if that is less.",
+        help="Number of coordinates; 20 by default, or n − 1 if that is less.",
         show_default=False,
     ),
 ]
@@ -87,10 +85,10 @@ NoPlots = Annotated[bool, typer.Option("--no-plots", help="Write no plots.")]
 Pictures = Annotated[PictureFormat, typer.Option("--format", help="Format of the plots.")]
 
 
-def parse_components(text: str | None, n: int) -> int | tuple[int, int]:
-    """Read ``20``, or ``12,8`` for 12 positive and 8 negative coordinates."""
+def parse_components(text: str | None) -> int | tuple[int, int] | None:
+    """Read ``20``, or ``12,8`` for 12 positive and 8 negative coordinates; None if not given."""
     if text is None:
-        return min(DEFAULT_K, n - 1)
+        return None
     try:
         parts = [int(part) for part in text.split(",")]
     except ValueError:

@@ -152,5 +152,5 @@ def _print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     for i, column in enumerate(header):
         table.add_column(column, justify="left" if i < 2 else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+        table.add_row(*row)
     print_table(table)

@@ -9,8 +9,9 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
-from neucmds.comparison import Comparison, StressCurves
+from neucmds.api import ComparedMethod, StressCurves
 
 __all__ = [
     "comparison_table",
@@ -33,6 +34,8 @@ def significant(value: float | None, digits: int = 4) -> str:
 
 def percent(share: float) -> str:
     """Write a share in per cent, with enough digits to tell it from zero."""
+    if math.isnan(share):
+        return "–"
     if share == 0:
         return "0 %"
     return f"{100 * share:.3g} %"
@@ -58,48 +61,55 @@ def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
     return table
 
 
-_COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("STRESS", "stress", significant),
-    ("norm-\nalised", "normalized_stress", lambda v: significant(v, 3)),
-    ("additive\nerror", "scaled_additive_error", significant),
-    ("distor-\ntion", "distortion", significant),
-    ("undef.\npairs", "undefined_pairs", count),
-    ("negative\nD̂", "negative_dissimilarities", count),
+def _short(value: float) -> str:
+    return significant(value, 3)
+
+
+# Header, field, how it is written, whether more is better.
+_COLUMNS: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
+    ("STRESS", "stress", significant, False),
+    ("share", "normalized_stress", _short, False),
+    ("R²", "r2", _short, True),
+    ("rel.\nerror", "relative_error_mean", _short, False),
+    ("near", "neighbors_kept", _short, True),
+    ("distor-\ntion", "distortion", significant, False),
+    ("additive\nerror", "scaled_additive_error", significant, False),
+    ("neg.\nD̂", "negative_dissimilarities", count, False),
 )
 
 
-def comparison_table(title: str, rows: Sequence[Comparison]) -> Table:
-    """One row a method; the lowest value of every column, which is the best, has a star."""
+def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
+    """One row for each method; the best value of every column has a star."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     table.add_column("method", style="bold", no_wrap=True)
-    for name, _, _ in _COLUMNS:
+    for name, *_ in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("signs", justify="right", no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
     columns = [
-        _starred([getattr(row.quality, field) for row in rows], write)
-        for _, field, write in _COLUMNS
+        _starred([getattr(row.quality, field) for row in rows], write, most=more_is_better)
+        for _, field, write, more_is_better in _COLUMNS
     ]
     seconds = _starred([row.seconds for row in rows], lambda v: f"{v:.3f}")
     for i, row in enumerate(rows):
         cells = [column[i] for column in columns]
         pair = signature(row.embedding.signature)
-        table.add_row(row.embedding.method, *cells, pair, seconds[i])
+        table.add_row(row.method, *cells, pair, seconds[i])
     return table
 
 
-def _starred(values: Sequence[float], write: Callable[[float], str]) -> list[str]:
+def _starred(
+    values: Sequence[float], write: Callable[[float], str], *, most: bool = False
+) -> list[Text]:
     texts = [write(value) for value in values]
     known = [value for value in values if not math.isnan(value)]
-    if not known:
-        return texts
-    best = write(min(known))
+    best = write((max if most else min)(known)) if known else None
     # Values that read the same share the star; a blank keeps the digits below each other.
-    return [f"[green]{text}*[/green]" if text == best else f"{text} " for text in texts]
+    return [Text(f"{t}*", style="green") if t == best else Text(f"{t} ") for t in texts]
 
 
 def curve_table(curves: StressCurves, shown: Sequence[int]) -> Table:
-    """One row a k, one column a method: STRESS as a share of ‖D‖²; the best of a row has a star."""
+    """STRESS / ‖D‖²: a row for each k, a column for each method, the best of a row with a star."""
     table = Table(title="STRESS / ‖D‖²", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("k", justify="right", style="bold")
     for method in curves.stress:
