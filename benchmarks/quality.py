@@ -26,10 +26,9 @@ import sklearn
 from sklearn.manifold import smacof
 
 import neucmds
-from neucmds import corrections, datasets
+from neucmds import corrections, datasets, metrics
 from neucmds._operator import DenseGram
-from neucmds.api import ALL_METHODS, embed_gram
-from neucmds.metrics import evaluate
+from neucmds.api import ALL_METHODS, neuc_mds
 
 RECORD = Path(__file__).parent / "records" / "quality.json"
 PAGE = Path(__file__).parents[1] / "docs" / "quality.md"
@@ -96,17 +95,17 @@ def measure(D: np.ndarray, k: int) -> dict[str, dict[str, float | int | None]]:
         started = time.perf_counter()
         extra: dict[str, int] = {}
         if method in ALL_METHODS:
-            embedding = embed_gram(DenseGram(D), k, method, squared=True, random_state=SEED)
+            embedding = neuc_mds(DenseGram(D), k, method, squared=True, random_state=SEED)
             x, signs = embedding.coordinates, embedding.signs
             extra["products"] = len(embedding.history)
         elif method == "smacof":
             x, signs = smacof_coordinates(D, k), np.ones(k)
         else:
-            corrected = getattr(corrections, method)(D).sq_dissimilarity
-            x = embed_gram(DenseGram(corrected), k, "classical", squared=True).coordinates
+            corrected = getattr(corrections, method)(D, squared=True).sq_dissimilarity
+            x = neuc_mds(DenseGram(corrected), k, "classical", squared=True).coordinates
             signs = np.ones(x.shape[1])
         seconds = time.perf_counter() - started
-        quality = evaluate(gram, x, signs).as_dict()
+        quality = metrics.measure(gram, x, signs).as_dict()
         quality = {name: None if value != value else value for name, value in quality.items()}
         results[method] = quality | extra | {"columns": int(x.shape[1]), "seconds": seconds}
     return results

@@ -11,6 +11,7 @@ from neucmds import corrections
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
 from neucmds.datasets import bray_curtis_gamma
+from neucmds.errors import InputError
 
 VEGAN = json.loads((Path(__file__).parent / "fixtures" / "vegan_wcmdscale.json").read_text())
 
@@ -18,7 +19,7 @@ VEGAN = json.loads((Path(__file__).parent / "fixtures" / "vegan_wcmdscale.json")
 @pytest.mark.parametrize("table", ["dune", "varespec"])
 @pytest.mark.parametrize("name", ["lingoes", "cailliez"])
 def test_constants_and_eigenvalues_equal_those_of_vegan(table, name):
-    D = squareform(VEGAN[table]["condensed"]) ** 2
+    D = squareform(VEGAN[table]["condensed"])
     corrected = getattr(corrections, name)(D)
     assert corrected.constant == pytest.approx(VEGAN[table][f"{name}_constant"], rel=1e-6)
     theirs = np.asarray(VEGAN[table][f"{name}_eigenvalues"])
@@ -29,5 +30,24 @@ def test_constants_and_eigenvalues_equal_those_of_vegan(table, name):
 @pytest.mark.parametrize("name", ["lingoes", "cailliez"])
 def test_the_corrected_matrix_is_euclidean_and_just_so(name):
     D = bray_curtis_gamma(200, random_state=0)
-    values = full_spectrum(DenseGram(getattr(corrections, name)(D).sq_dissimilarity)).values
+    values = full_spectrum(
+        DenseGram(getattr(corrections, name)(D, squared=True).sq_dissimilarity)
+    ).values
     assert values[-1] == pytest.approx(0, abs=1e-6 * values[0])
+
+
+@pytest.mark.parametrize("name", ["lingoes", "cailliez"])
+def test_the_scale_is_that_of_every_other_function(name):
+    D = squareform(VEGAN["dune"]["condensed"])
+    correct = getattr(corrections, name)
+    plain, squared = correct(D), correct(D**2, squared=True)
+    assert plain.constant == pytest.approx(squared.constant, rel=1e-9)
+    assert plain.constant > 0.01
+    np.testing.assert_allclose(plain.sq_dissimilarity, squared.sq_dissimilarity, rtol=1e-9)
+
+
+def test_negative_squares_have_no_root_to_add_to():
+    D = np.array([[0.0, 1.0, -1.0], [1.0, 0.0, 4.0], [-1.0, 4.0, 0.0]])
+    with pytest.raises(InputError, match="use lingoes"):
+        corrections.cailliez(D, squared=True)
+    assert corrections.lingoes(D, squared=True).constant > 0
