@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench bench-quick reproduction clean
+.PHONY: demo test test-fast test-torch lint bench bench-quick reproduction clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.cli: pyproject.toml
@@ -18,13 +18,28 @@ $(VENV)/.test: $(VENV)/.cli
 demo: $(VENV)/.cli
 	$(BIN)/neucmds demo --force
 
+# All tests, then the examples in the docstrings.
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --doctest-modules src/neucmds
+
+# Under a minute: what is marked slow is left out.
+test-fast: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# The array tests once more with PyTorch, which is too large for the test extra.
+$(VENV)/.torch: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "torch==2.13.0"
+	@touch $@
+
+test-torch: $(VENV)/.torch
+	$(BIN)/python -m pytest -n 2 tests/_backend tests/_input/test_dissimilarity.py tests/_operator/test_features.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 $(VENV)/.bench: $(VENV)/.cli
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"

@@ -123,6 +123,21 @@ def classical_cut(c: float) -> float:
 
     Kept are the eigenvalues above (2 − r)σ√n. Classical MDS keeps only positive ones, so r stays 2
     from c = ½ on. Paper: cmdschooser.
+
+    Parameters
+    ----------
+    c : float
+        Share of the eigenvalues that is kept, k/n, from 0 to 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from neucmds.theory import classical_cut
+    >>> classical_cut(0.5)
+    2.0
     """
     _check_share(c)
     return 2.0 if c >= 0.5 else float(brentq(lambda r: _tail(r) - c, 0.0, 2.0, xtol=1e-15))
@@ -132,6 +147,21 @@ def neuc_cut(c: float) -> float:
     """Depth r at which Neuc-MDS cuts both ends of the spectrum when it keeps the share c = k/n.
 
     Kept are the eigenvalues beyond ±(2 − r)σ√n. Paper: neucmdschooser.
+
+    Parameters
+    ----------
+    c : float
+        Share of the eigenvalues that is kept, k/n, from 0 to 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from neucmds.theory import neuc_cut
+    >>> neuc_cut(1.0)
+    2.0
     """
     _check_share(c)
     return float(brentq(lambda r: 2.0 * _tail(r) - c, 0.0, 2.0, xtol=1e-15))
@@ -142,6 +172,21 @@ def classical_error(c: float) -> ClassicalError:
 
     Paper: cmdserror, tab:randommatrixerrors1. Grows with n; from c = ½ on it stays at 0.5 +
     0.1801·n.
+
+    Parameters
+    ----------
+    c : float
+        Share of the eigenvalues that is kept, k/n, from 0 to 1.
+
+    Returns
+    -------
+    ClassicalError
+
+    Examples
+    --------
+    >>> from neucmds.theory import classical_error
+    >>> round(classical_error(0.5).at(1000), 1)
+    180.6
     """
     r = classical_cut(c)
     linear = 16.0 / (9.0 * np.pi**2) * (r * (1 - r / 4)) ** 3
@@ -152,17 +197,64 @@ def neuc_error(c: float) -> float:
     """Error of Neuc-MDS on noise, keeping the share c = k/n of the eigenvalues.
 
     Paper: neucmdserror, tab:randommatrixerrors1, tab:randommatrixerrors2. Does not grow with n.
+
+    Parameters
+    ----------
+    c : float
+        Share of the eigenvalues that is kept, k/n, from 0 to 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from neucmds.theory import neuc_error
+    >>> round(neuc_error(0.5), 4)
+    0.1063
     """
     return float(2.0 * _below(neuc_cut(c)) - 1.0)
 
 
 def classical_error_small(k: int, n: int) -> float:
-    """Error of classical MDS for k ≪ n, in units of n²σ². Paper: thm:rnd-matrix-compare (1)."""
+    """Error of classical MDS for k ≪ n, in units of n²σ². Paper: thm:rnd-matrix-compare (1).
+
+    Parameters
+    ----------
+    k, n : int
+        Eigenvalues kept, and size of the matrix.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from neucmds.theory import classical_error_small
+    >>> round(classical_error_small(10, 1000), 6)
+    1.36
+    """
     return 1.0 + 4.0 * k * k / n - 4.0 * k / n
 
 
 def neuc_error_small(k: int, n: int) -> float:
-    """Error of Neuc-MDS for k ≪ n, in units of n²σ². Paper: thm:rnd-matrix-compare (1)."""
+    """Error of Neuc-MDS for k ≪ n, in units of n²σ². Paper: thm:rnd-matrix-compare (1).
+
+    Parameters
+    ----------
+    k, n : int
+        Eigenvalues kept, and size of the matrix.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from neucmds.theory import neuc_error_small
+    >>> neuc_error_small(10, 1000)
+    0.96
+    """
     return 1.0 - 4.0 * k / n
 
 
@@ -170,6 +262,21 @@ def neuc_error_large(c: float) -> float:
     """Error of Neuc-MDS for c = k/n → 1, in units of n²σ²: (π²/12)(1 − c)³.
 
     Paper: appendix:randommatrices, proof of thm:rnd-matrix-compare (2).
+
+    Parameters
+    ----------
+    c : float
+        Share of the eigenvalues that is kept, k/n, from 0 to 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from neucmds.theory import neuc_error_large
+    >>> round(neuc_error_large(0.9), 6)
+    0.000822
     """
     _check_share(c)
     return float(np.pi**2 / 12.0 * (1.0 - c) ** 3)
@@ -187,12 +294,41 @@ def simulate_errors(n: int, k: int, *, random_state: Any = None) -> SimulatedErr
         Size of the matrix, eigenvalues kept.
     random_state : int, RandomState instance or None
         Source of randomness.
+
+    Returns
+    -------
+    SimulatedErrors
+
+    Examples
+    --------
+    >>> from neucmds.theory import simulate_errors
+    >>> drawn = simulate_errors(200, 100, random_state=0)
+    >>> drawn.classical > 100 * drawn.neuc
+    True
     """
     return errors_of_spectrum(random_spectrum(n, random_state=random_state), k)
 
 
 def random_spectrum(n: int, *, random_state: Any = None) -> npt.NDArray[np.float64]:
-    """Eigenvalues, smallest first, of one random symmetric matrix with standard normal entries."""
+    """Eigenvalues, smallest first, of one random symmetric matrix with standard normal entries.
+
+    Parameters
+    ----------
+    n : int
+        Size of the matrix.
+    random_state : int, RandomState instance or None
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> from neucmds.theory import random_spectrum
+    >>> lam = random_spectrum(400, random_state=0)
+    >>> bool(abs(lam[-1] / 400**0.5 - 2) < 0.1)  # the edge of the semicircle
+    True
+    """
     rng = check_random_state(random_state)
     upper = np.triu(rng.standard_normal((n, n)))
     upper += np.triu(upper, 1).T
@@ -200,7 +336,25 @@ def random_spectrum(n: int, *, random_state: Any = None) -> npt.NDArray[np.float
 
 
 def errors_of_spectrum(lam: npt.NDArray[np.float64], k: int) -> SimulatedErrors:
-    """Measure both errors on the eigenvalues, smallest first, of a matrix with unit variance."""
+    """Measure both errors on the eigenvalues, smallest first, of a matrix with unit variance.
+
+    Parameters
+    ----------
+    lam : ndarray of shape (n,)
+    k : int
+        Eigenvalues kept.
+
+    Returns
+    -------
+    SimulatedErrors
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.theory import errors_of_spectrum
+    >>> errors_of_spectrum(np.array([-2.0, 0.0, 2.0]), 2).neuc
+    0.0
+    """
     n = lam.size
     if not 0 <= k <= n:
         raise InputError(f"k is {k}; a matrix of size {n} has 0 to {n} eigenvalues to keep.")
@@ -243,6 +397,13 @@ def noise_edge(
     NoiseBand
         Centre, radius, and a margin for chance (the 99 % point of the Tracy-Widom law on either
         side) and for rounding.
+
+    Examples
+    --------
+    >>> from neucmds.theory import noise_edge
+    >>> band = noise_edge(101, trace=100.0, frobenius_sq=200.0)
+    >>> band.centre, band.radius
+    (1.0, 2.0)
     """
     found = np.asarray(outliers, dtype=np.float64)
     left = n - 1 - found.size
@@ -288,6 +449,14 @@ def suggest_k(
     NoiseSplit
         Counts (p, q) above and below the noise, the band left over, and `complete`: False if all of
         a partial list of values lie beyond the edge, so that there may be more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.theory import random_spectrum, suggest_k
+    >>> noise = random_spectrum(300, random_state=0)
+    >>> suggest_k(np.append(noise, [90.0, -80.0])).signature
+    (1, 1)
     """
     lam = np.sort(np.asarray(values, dtype=np.float64).ravel())
     if n is None or trace is None or frobenius_sq is None:

@@ -1,0 +1,59 @@
+"""The layout is what CONTRIBUTING says: one way through, one name for each module."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import neucmds
+
+ROOT = Path(neucmds.__file__).parent
+SOLVERS = {"solve", "full_spectrum", "krylov_spectrum"}
+
+
+def imported_names(path):
+    """Names that a module imports, with the module they come from."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+
+
+def test_nothing_but_api_imports_a_solver():
+    users = {
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        for module, name in imported_names(path)
+        if module.startswith("neucmds._spectrum") and name in SOLVERS
+        if not path.is_relative_to(ROOT / "_spectrum")
+    }
+    assert users == {"api.py"}
+
+
+def test_few_modules_lie_on_the_top_level():
+    assert len(list(ROOT.glob("*.py"))) <= 14
+
+
+def test_no_two_modules_have_the_same_name():
+    names = [path.stem for path in ROOT.rglob("*.py") if not path.stem.startswith("__")]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def test_every_public_function_documents_parameters_and_has_an_example():
+    lacking = []
+    for path in ROOT.glob("[!_]*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        public = next(
+            (ast.literal_eval(node.value) for node in tree.body
+             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"),
+            [],
+        )  # fmt: skip
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name in public:
+                text = ast.get_docstring(node) or ""
+                wanted = ("Examples\n---", *(["Parameters\n---"] if node.args.args else []))
+                if any(part not in text for part in wanted):
+                    lacking.append(f"{path.name}:{node.name}")
+    assert lacking == []
