@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from neucmds.api import compare, curve, evaluate, inspect, neuc_mds
-    from neucmds.embedding import Embedding
+    from neucmds.embedding import Embedding, procrustes
     from neucmds.errors import (
         ConvergenceWarning,
         FewerComponentsWarning,
@@ -30,6 +30,7 @@ __all__ = [
     "curve",
     "evaluate",
     "Embedding",
+    "procrustes",
     "InputError",
     "ConvergenceWarning",
     "FewerComponentsWarning",
@@ -40,7 +41,7 @@ __all__ = [
 
 _MODULES = {
     "neucmds.api": ("compare", "curve", "evaluate", "inspect", "neuc_mds"),
-    "neucmds.embedding": ("Embedding",),
+    "neucmds.embedding": ("Embedding", "procrustes"),
     "neucmds.errors": (
         "ConvergenceWarning",
         "FewerComponentsWarning",
@@ -58,6 +59,7 @@ _SUBMODULES = (
     "embedding",
     "errors",
     "estimators",
+    "interop",
     "metrics",
     "operators",
     "plots",

@@ -8,21 +8,23 @@ import os
 import tempfile
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
-from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks, to_numpy
+from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
+from neucmds._methods.neighbors import nearest
+from neucmds._methods.procrustes import Alignment, align
 from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
 from neucmds._placement.rules import LeastSquaresPlacement, LinearPlacement, Placement
 from neucmds.errors import FileFormatError, InputError, option
 
-__all__ = ["Embedding"]
+__all__ = ["Embedding", "InnerProduct", "procrustes"]
 
 FORMAT_VERSION = 1
 _SAVED_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals")
@@ -67,6 +69,8 @@ class Embedding:
         STRESS at the start of a refinement and after every iteration; empty for closed forms.
     total_sum_of_squares : float
         Σ(D − mean)² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
+    trace : float
+        Trace of B: n − 1 times half the mean squared dissimilarity of a pair; NaN if not known.
     """
 
     coordinates: Array
@@ -85,6 +89,7 @@ class Embedding:
     solver: str = "full"
     history: tuple[float, ...] = ()
     total_sum_of_squares: float = math.nan
+    trace: float = math.nan
 
     def __repr__(self) -> str:
         positive, negative = self.signature
@@ -131,6 +136,24 @@ class Embedding:
         return self.k - negative, negative
 
     @property
+    def explained(self) -> Array:
+        """Signed share of each coordinate in the mean squared dissimilarity, shape (k,).
+
+        The weight of a coordinate over the trace of B. A positive coordinate adds to D̂, a negative
+        one takes off, and all of a complete embedding add up to one. For "classical" on Euclidean
+        input it is scikit-bio's ``proportion_explained``.
+        """
+        return self.weights / self.trace
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Names of the coordinates, which say the sign and survive R: axis1, axis2_neg."""
+        return tuple(
+            f"axis{a}" if sign > 0 else f"axis{a}_neg"
+            for a, sign in enumerate(to_numpy(self.signs), 1)
+        )
+
+    @property
     def complex_coordinates(self) -> Array:
         """The paper's complex X: D̂ is the plain (unconjugated) dot product of differences.
 
@@ -155,6 +178,118 @@ class Embedding:
         same = row_ids[:, None] == col_ids[None, :]
         d_hat = sq_dissimilarities(x, y, self.signs)
         return xp.where(same, xp.zeros_like(d_hat), d_hat)
+
+    def distance(self, i: Any, j: Any, *, squared: bool = False) -> Any:
+        """Dissimilarities of pairs: the first of `i` with the first of `j`, and so on.
+
+        Parameters
+        ----------
+        i, j : int, str, or sequences of them
+            Objects, by number or by name; shapes are broadcast.
+        squared : bool, default=False
+            False: √max(D̂, 0), on the scale of distances; a negative D̂ counts as zero. True: D̂
+            itself, which may be negative.
+
+        Returns
+        -------
+        float or array
+            A number for two single objects, otherwise an array of the broadcast shape.
+
+        Examples
+        --------
+        >>> from neucmds import neuc_mds
+        >>> D = [[0, 3, 4], [3, 0, 5], [4, 5, 0]]
+        >>> emb = neuc_mds(D, 2, labels=["here", "there", "away"])
+        >>> round(emb.distance("here", "there"), 6)
+        3.0
+        >>> emb.distance([0, 0], [1, 2]).round(6).tolist()
+        [3.0, 4.0]
+        """
+        left, right = np.broadcast_arrays(self._numbers(i), self._numbers(j))
+        xp = namespace(self.coordinates)
+        parts = []
+        for some in row_blocks(left.size, max(1, 2 * self.k), 2**18):
+            x, y = (
+                xp.take(
+                    self.coordinates,
+                    asarray_like(ids.ravel()[some], self.coordinates, dtype=xp.int64),
+                    axis=0,
+                )
+                for ids in (left, right)
+            )
+            parts.append(paired_sq_dissimilarities(x, y, self.signs))
+        d_hat = xp.concat(parts) if parts else self.signs[:0]
+        d_hat = d_hat if squared else xp.sqrt(xp.clip(d_hat, min=0.0))
+        return float(d_hat[0]) if left.ndim == 0 else xp.reshape(d_hat, left.shape)
+
+    def between(self, a: Array, b: Array) -> Array:
+        """D̂ between two sets of coordinates, such as `transform` returns; squared scale.
+
+        Parameters
+        ----------
+        a : array of shape (m, k)
+        b : array of shape (l, k)
+
+        Returns
+        -------
+        array of shape (m, l)
+            Entries may be negative.
+        """
+        return sq_dissimilarities(self._as_points(a, "a"), self._as_points(b, "b"), self.signs)
+
+    def neighbors(self, k: int = 10, queries: Array | None = None) -> tuple[Array, Array]:
+        """Find the nearest fitted objects by D̂, exactly.
+
+        Parameters
+        ----------
+        k : int, default=10
+            How many for each query.
+        queries : array of shape (m, n_coordinates), optional
+            Coordinates, such as `transform` returns. None: the fitted objects, each without itself.
+
+        Returns
+        -------
+        indices : array of shape (m, k)
+            Numbers of the nearest objects, nearest first; of equal ones the lower number first.
+        sq_dissimilarities : array of shape (m, k)
+            D̂ on the squared scale; it may be negative, and the most negative is the nearest.
+
+        Examples
+        --------
+        >>> from neucmds import neuc_mds
+        >>> emb = neuc_mds([[0, 1, 4], [1, 0, 3], [4, 3, 0]], 1)
+        >>> emb.neighbors(1)[0].ravel().tolist()
+        [1, 0, 1]
+        """
+        most = self.n - (queries is None)
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= most:
+            raise InputError(f"k={k!r} neighbours cannot be had; ask for 1 to {most}.")
+        points = self.coordinates if queries is None else self._as_points(queries, "queries")
+        own = np.arange(self.n) if queries is None else None
+        return nearest(points, self.coordinates, self.signs, int(k), own)
+
+    def to_inner_product(self) -> InnerProduct:
+        """Vectors whose inner product ranks objects as D̂ does: for vector indexes and databases.
+
+        Returns
+        -------
+        InnerProduct
+            `vectors` for the database, `queries(coordinates)` for what is searched, and
+            `sq_dissimilarities(scores, coordinates)` back from scores to D̂.
+        """
+        return InnerProduct(self.coordinates, self.signs)
+
+    def to_frame(self) -> Any:
+        """Coordinates as a pandas DataFrame, with names of objects and axes (``axis2_neg``)."""
+        from neucmds.interop import to_frame
+
+        return to_frame(self)
+
+    def to_skbio(self) -> Any:
+        """Coordinates as scikit-bio's `OrdinationResults`; see `neucmds.interop.to_skbio`."""
+        from neucmds.interop import to_skbio
+
+        return to_skbio(self)
 
     def transform(self, new: Array) -> Array:
         """Place new objects.
@@ -183,10 +318,139 @@ class Embedding:
         """Read what `save` wrote."""
         return _load(path)
 
+    def _numbers(self, which: Any) -> Any:
+        """Turn numbers or names of objects into numbers, and refuse what is neither."""
+        ids = np.asarray(which)
+        if ids.dtype.kind in "UST" or ids.dtype == object:
+            if self.labels is None:
+                raise InputError("the objects have no names; pass their numbers.")
+            place = {name: at for at, name in enumerate(self.labels)}
+            names = [str(name) for name in ids.ravel()]
+            missing = next((name for name in names if name not in place), None)
+            if missing is not None:
+                raise InputError(f"no object is called {missing!r}.")
+            return np.reshape([place[name] for name in names], ids.shape).astype(int)
+        if ids.size == 0:
+            return ids.astype(int)
+        if ids.dtype.kind not in "iu":
+            raise InputError(f"objects are named by whole numbers or by name, not {ids.dtype}.")
+        outside = ids[(ids < -self.n) | (ids >= self.n)] if ids.size else ids
+        if outside.size:
+            raise InputError(f"there is no object {int(outside.flat[0])} among {self.n}.")
+        return np.where(ids < 0, ids + self.n, ids)
+
+    def _as_points(self, points: Array, name: str) -> Array:
+        array = asarray_like(points, self.coordinates)
+        if array.ndim != 2 or array.shape[1] != self.k:
+            raise InputError(
+                f"{name} has shape {tuple(array.shape)}; expected (m, {self.k}): one row of "
+                "coordinates for each object."
+            )
+        return array
+
     def _indices(self, which: Any) -> Array:
         ids = np.arange(self.n)[slice(None) if which is None else which]
         xp = namespace(self.coordinates)
         return asarray_like(np.atleast_1d(ids), self.coordinates, dtype=xp.int64)
+
+
+def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment:
+    """Lay one embedding over another of the same objects, up to the isometries of the form.
+
+    Coordinates are determined only up to O(p, q): rotations, reflections and, where signs differ,
+    boosts that mix a positive with a negative coordinate. None of them changes D̂.
+
+    Parameters
+    ----------
+    a, b : Embedding
+        Of the same number of objects, and of the same signature. Objects are matched by name if
+        both have names, otherwise by number.
+    scaling : bool, default=True
+        Whether b may be multiplied by a constant.
+
+    Returns
+    -------
+    Alignment
+        With the `disparity` (for a signature (k, 0) that of `scipy.spatial.procrustes`) and the
+        `coordinates` of b laid over those of a.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import neuc_mds, procrustes
+    >>> X = np.random.default_rng(0).normal(size=(30, 4))
+    >>> D = np.abs(X[:, None] - X).sum(axis=2)
+    >>> procrustes(neuc_mds(D, 3), neuc_mds(2 * D, 3)).disparity < 1e-12
+    True
+    """
+    if a.n != b.n:
+        raise InputError(f"the embeddings hold {a.n} and {b.n} objects; they must hold the same.")
+    if a.signature != b.signature:
+        raise InputError(
+            f"the signatures {a.signature} and {b.signature} differ, and no isometry leads from "
+            f"one to the other; fit both with {option('n_components', a.signature)}."
+        )
+    order = np.arange(b.n) if a.labels is None or b.labels is None else b._numbers(list(a.labels))
+    x, y = (to_numpy(emb.coordinates).astype(np.float64) for emb in (a, b))
+    y = y[order]
+    # Columns of one sign stand together in both, in the order of their weights.
+    by_sign_a, by_sign_b = (np.argsort(-to_numpy(emb.signs), kind="stable") for emb in (a, b))
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
+    there = align(x[:, by_sign_a], y[:, by_sign_b], to_numpy(a.signs)[by_sign_a], scaling)
+    back = np.argsort(by_sign_a, kind="stable")
+    isometry = there.isometry[np.argsort(by_sign_b, kind="stable")][:, back]
+    return replace(there, coordinates=there.coordinates[:, back], isometry=isometry)
+
+
+@dataclass(frozen=True)
+class InnerProduct:
+    """D̂ as an inner product: with signs, a dissimilarity is one.
+
+    ``D̂(q, x) = Σ s q² − ⟨(2 s∘q, −1), (x, Σ s x²)⟩``, so the largest inner product is the nearest
+    object, whatever the signs are.
+
+    Parameters
+    ----------
+    coordinates : array of shape (n, k)
+    signs : array of shape (k,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import neuc_mds
+    >>> emb = neuc_mds([[0, 1, 4], [1, 0, 3], [4, 3, 0]], 1)
+    >>> index = emb.to_inner_product()
+    >>> scores = index.queries(emb.coordinates) @ index.vectors.T
+    >>> np.allclose(index.sq_dissimilarities(scores, emb.coordinates), emb.dissimilarities())
+    True
+    """
+
+    coordinates: Array
+    signs: Array
+
+    @property
+    def vectors(self) -> Array:
+        """Database vectors (x, Σ s x²), shape (n, k + 1)."""
+        return self._with_last(self.coordinates, self._norms(self.coordinates))
+
+    def queries(self, coordinates: Array) -> Array:
+        """Query vectors (2 s∘q, −1) of objects at these coordinates, shape (m, k + 1)."""
+        q = asarray_like(coordinates, self.coordinates)
+        xp = namespace(q)
+        last = -xp.ones((q.shape[0],), dtype=q.dtype)
+        return self._with_last(2 * q * self.signs[None, :], asarray_like(last, q))
+
+    def sq_dissimilarities(self, scores: Array, coordinates: Array) -> Array:
+        """D̂ from inner products, one row of scores for each row of query coordinates."""
+        q = asarray_like(coordinates, self.coordinates)
+        return self._norms(q)[:, None] - asarray_like(scores, q)
+
+    def _norms(self, points: Array) -> Array:
+        return (points * points) @ self.signs
+
+    @staticmethod
+    def _with_last(columns: Array, last: Array) -> Array:
+        return namespace(columns).concat([columns, last[:, None]], axis=1)
 
 
 def build_embedding(
@@ -238,6 +502,7 @@ def build_embedding(
         solver=solution.solver,
         history=solution.history,
         total_sum_of_squares=solution.total_sum_of_squares,
+        trace=solution.trace,
     )
 
 
@@ -264,8 +529,9 @@ def _save(embedding: Embedding, path: str | PathLike[str]) -> None:
     header = {name: getattr(embedding, name) for name in _SAVED_SCALARS}
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
     header["placement"] = type(embedding.placement).__name__
-    if math.isfinite(embedding.total_sum_of_squares):
-        header["total_sum_of_squares"] = embedding.total_sum_of_squares
+    for name in ("total_sum_of_squares", "trace"):
+        if math.isfinite(value := getattr(embedding, name)):
+            header[name] = value
     arrays: dict[str, Any] = {name: to_numpy(getattr(embedding, name)) for name in _SAVED_ARRAYS}
     arrays["stress_terms"] = np.asarray(embedding.stress_terms)
     arrays["history"] = np.asarray(embedding.history, dtype=np.float64)
@@ -336,6 +602,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
         placement=placement,
         history=tuple(float(value) for value in arrays["history"]),
         total_sum_of_squares=float(header.get("total_sum_of_squares", math.nan)),
+        trace=float(header.get("trace", math.nan)),
     )
 
 

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.metrics import pairwise_distances
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds._backend import chunked
-from neucmds._backend.arrays import Array, asarray_like, is_array, is_dask, is_numpy, to_numpy
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    is_array,
+    is_dask,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
 from neucmds._backend.progress import ProgressLine
 from neucmds._input import as_dissimilarity
 from neucmds._operator import Gram
@@ -25,18 +36,31 @@ from neucmds.api import DEFAULT_METHOD, embed_landmarks, neuc_mds
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
-__all__ = ["LandmarkNeucMDS", "NeucMDS"]
+__all__ = ["KNeighborsGraph", "LandmarkNeucMDS", "NeucMDS"]
 
 # Objects that "maxmin" looks at, a landmark: each costs as many dissimilarities as placing it does.
 SPREAD_SAMPLE = 10
 
 
-class _SignedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A transformer to coordinates with a signature, from features or dissimilarities."""
 
     metric: Any
     squared: bool
     result_: Embedding
+
+    @property
+    @abstractmethod
+    def _searched(self) -> Embedding:
+        """The embedding that `kneighbors` searches."""
+
+    @abstractmethod
+    def _transform(self, X: Any) -> Array:
+        """Place new objects, whatever container `transform` has been told to return."""
+
+    @abstractmethod
+    def _measured(self, X: Any) -> Any:
+        """Squared dissimilarities of new objects to those of `result_`, as NumPy float64."""
 
     @property
     def signature_(self) -> Array:
@@ -52,6 +76,109 @@ class _SignedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def weights_(self) -> Array:
         """Signed squared length of each coordinate."""
         return self.result_.weights
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of refinement steps; a closed form is one."""
+        return max(1, len(self.result_.history) - 1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the coordinates; those of negative ones end in ``_neg``.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        prefix = type(self).__name__.lower()
+        signs = to_numpy(self.result_.signs)
+        names = [f"{prefix}{a}" + ("_neg" if sign < 0 else "") for a, sign in enumerate(signs)]
+        return np.asarray(names, dtype=object)
+
+    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
+        """Find the nearest objects by D̂, exactly.
+
+        Parameters
+        ----------
+        X : array, optional
+            Objects to search for, as for `transform`. None: those of `embedding_`, each without
+            itself.
+        n_neighbors : int, default=5
+        return_distance : bool, default=True
+
+        Returns
+        -------
+        distances : array of shape (m, n_neighbors)
+            √max(D̂, 0), only if `return_distance`.
+        indices : array of shape (m, n_neighbors)
+        """
+        check_is_fitted(self)
+        points = self._searched
+        indices, sq = points.neighbors(n_neighbors, None if X is None else self._transform(X))
+        if not return_distance:
+            return indices
+        xp = namespace(sq)
+        return xp.sqrt(xp.clip(sq, min=0.0)), indices
+
+    def kneighbors_graph(
+        self,
+        X: Any = None,
+        n_neighbors: int = 5,
+        mode: Literal["connectivity", "distance"] = "connectivity",
+    ) -> Any:
+        """Nearest objects by D̂ as a sparse graph, for what takes precomputed neighbours.
+
+        Parameters
+        ----------
+        X : array, optional
+            As for `kneighbors`.
+        n_neighbors : int, default=5
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Entries are 1, or √max(D̂, 0): then `DBSCAN`, `TSNE`, `KNeighborsClassifier` and others
+            with ``metric="precomputed"`` take the graph.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (m, n)
+        """
+        if mode not in ("connectivity", "distance"):
+            raise InputError(
+                f"{option('mode', mode)} is unknown; choose 'connectivity' or 'distance'."
+            )
+        distances, indices = (to_numpy(part) for part in self.kneighbors(X, n_neighbors))
+        m, k = indices.shape
+        values = distances.ravel() if mode == "distance" else np.ones(m * k)
+        starts = np.arange(0, m * k + 1, k)
+        # A matrix, not an array: what scikit-learn's estimators take in every release.
+        return csr_matrix((values, indices.ravel(), starts), shape=(m, self._searched.n))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """R² of the dissimilarities between new and fitted objects: higher is better.
+
+        ``1 − Σ(D̂ − D)² / Σ(D − mean D)²`` over all pairs of a new and a fitted object, on the
+        squared scale, with the new objects where `transform` places them.
+
+        Parameters
+        ----------
+        X : array of shape (m, n) or (m, n_features)
+            New objects, as for `transform`.
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        placed, sq_dissimilarity = self._transform(X), self._measured(X)
+        d_hat = to_numpy(self.result_.between(placed, self.result_.coordinates))
+        known = ~np.isnan(sq_dissimilarity)
+        d, fitted = sq_dissimilarity[known], d_hat[known]
+        spread = float(np.sum((d - d.mean()) ** 2))
+        return 1.0 - float(np.sum((fitted - d) ** 2)) / spread if spread > 0 else 0.0
 
     @property
     def _n_features_out(self) -> int:
@@ -245,8 +372,7 @@ class NeucMDS(_SignedTransformer):
         array of shape (m, k)
         """
         check_is_fitted(self)
-        new = self._checked(X, reset=False)
-        return self.result_.transform(new if self._precomputed else self._to_fitted(new))
+        return self._transform(X)
 
     def dissimilarities(self) -> Array:
         """D̂ between the fitted objects, on the squared scale; entries may be negative."""
@@ -269,9 +395,18 @@ class NeucMDS(_SignedTransformer):
         return self.result_.stress_terms
 
     @property
-    def n_iter_(self) -> int:
-        """Number of refinement steps; a closed form is one."""
-        return max(1, len(self.result_.history) - 1)
+    def _searched(self) -> Embedding:
+        return self.result_
+
+    def _transform(self, X: Any) -> Array:
+        new = self._checked(X, reset=False)
+        return self.result_.transform(new if self._precomputed else self._to_fitted(new))
+
+    def _measured(self, X: Any) -> Any:
+        """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
+        new = self._checked(X, reset=False)
+        measured = to_numpy(new if self._precomputed else self._to_fitted(new)).astype(np.float64)
+        return measured if self.squared else measured * measured
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         if is_array(X) and not is_numpy(X):
@@ -489,6 +624,7 @@ class LandmarkNeucMDS(_SignedTransformer):
         known = as_dissimilarity(
             among.astype(np.float64), squared=self.squared, symmetrize=self.symmetrize
         )
+        self._placed: Embedding | None = None
         self.recipe_: Recipe | None
         self.result_, self.recipe_ = embed_landmarks(
             known.values,
@@ -518,7 +654,10 @@ class LandmarkNeucMDS(_SignedTransformer):
         -------
         array of shape (n, k)
         """
-        return self.fit(X).transform(X, out=out)
+        coordinates = self.fit(X)._transform(X, out=out)
+        if not is_dask(coordinates):
+            self._placed = replace(self.result_, coordinates=coordinates, labels=None)
+        return coordinates
 
     def transform(self, X: Any, out: str | PathLike[str] | None = None) -> Array:
         """Place objects.
@@ -538,6 +677,9 @@ class LandmarkNeucMDS(_SignedTransformer):
             A lazy dask array if X is one; of the library and on the device of X otherwise.
         """
         check_is_fitted(self)
+        return self._transform(X, out)
+
+    def _transform(self, X: Any, out: str | PathLike[str] | None = None) -> Array:
         given, X = X, self._checked(X, reset=False)
         width = max(X.shape[1], self._n_landmarks)
         if is_dask(X):
@@ -559,6 +701,42 @@ class LandmarkNeucMDS(_SignedTransformer):
         if out is not None:
             return np.load(out, mmap_mode="r")
         return asarray_like(target, given) if _elsewhere(given) else target
+
+    @property
+    def embedding_(self) -> Array:
+        """Coordinates of all fitted objects; there only after `fit_transform`."""
+        return self._searched.coordinates
+
+    @property
+    def _searched(self) -> Embedding:
+        if self._placed is None:
+            raise AttributeError(
+                "only the landmarks have coordinates (result_.coordinates); call fit_transform to "
+                "place all objects."
+            )
+        return self._placed
+
+    def dissimilarities(self) -> Array:
+        """D̂ between the objects of `embedding_`, on the squared scale; it may be negative."""
+        check_is_fitted(self)
+        return self._searched.dissimilarities()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the embedding of the landmarks, which places new objects, to one npz file.
+
+        Parameters
+        ----------
+        path : str or Path
+            `Embedding.load` reads it; its `transform` takes dissimilarities to the landmarks.
+        """
+        check_is_fitted(self)
+        self.result_.save(path)
+
+    def _measured(self, X: Any) -> Any:
+        """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
+        new = to_numpy(self._checked(X, reset=False))
+        measured = self._to_landmarks(new, np.arange(new.shape[0])).astype(np.float64)
+        return measured if self.squared else measured * measured
 
     @property
     def _n_landmarks(self) -> int:
@@ -676,6 +854,102 @@ class LandmarkNeucMDS(_SignedTransformer):
             dtype=("float64", "float32"),
             ensure_min_samples=2 if reset else 1,
         )
+
+
+class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn objects into the graph of their nearest by D̂, as a step of a pipeline.
+
+    The signs are known to the graph, and to nothing that takes coordinates: put this before
+    `KNeighborsClassifier`, `DBSCAN` or `TSNE` with ``metric="precomputed"``.
+
+    Parameters
+    ----------
+    estimator : NeucMDS or LandmarkNeucMDS
+    n_neighbors : int, default=5
+        As many as the next step needs; `fit_transform` counts an object as its own nearest on top,
+        as scikit-learn's `KNeighborsTransformer` does.
+
+    Attributes
+    ----------
+    estimator_ : NeucMDS or LandmarkNeucMDS
+        A fitted clone.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from neucmds import NeucMDS
+    >>> from neucmds.estimators import KNeighborsGraph
+    >>> X, y = load_digits(return_X_y=True)
+    >>> mds = NeucMDS(n_components=20, metric="cityblock")
+    >>> knn = KNeighborsClassifier(n_neighbors=5, metric="precomputed")
+    >>> model = make_pipeline(KNeighborsGraph(mds, n_neighbors=5), knn).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:400], y[300:400]) > 0.9)
+    True
+    """
+
+    def __init__(self, estimator: Any, n_neighbors: int = 5) -> None:
+        self.estimator = estimator
+        self.n_neighbors = n_neighbors
+
+    def fit(self, X: Any, y: Any = None) -> KNeighborsGraph:
+        """Fit a clone of the estimator.
+
+        Parameters
+        ----------
+        X : array
+            As for the estimator.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self.estimator_ = clone(self.estimator)
+        # Landmarks are few: their estimator keeps all objects only when it has placed them.
+        self.estimator_.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit, and return the graph of the fitted objects, each its own nearest at distance zero.
+
+        Parameters
+        ----------
+        X : array
+        y : ignored
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n, n)
+        """
+        distances, indices = (
+            to_numpy(part) for part in self.fit(X).estimator_.kneighbors(None, self.n_neighbors)
+        )
+        n, k = indices.shape
+        values = np.hstack([np.zeros((n, 1)), distances])
+        columns = np.hstack([np.arange(n)[:, None], indices])
+        starts = np.arange(0, n * (k + 1) + 1, k + 1)
+        return csr_matrix((values.ravel(), columns.ravel(), starts), shape=(n, n))
+
+    def transform(self, X: Any) -> Any:
+        """Graph from new objects to the fitted ones.
+
+        Parameters
+        ----------
+        X : array
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (m, n)
+        """
+        check_is_fitted(self)
+        return self.estimator_.kneighbors_graph(X, self.n_neighbors, mode="distance")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.estimator.__sklearn_tags__().input_tags.pairwise
+        return tags
 
 
 def _elsewhere(X: Any) -> bool:

@@ -24,6 +24,7 @@ __all__ = [
     "is_dask",
     "is_numpy",
     "is_writable",
+    "k_smallest",
     "keep_freed_memory",
     "min_and_max",
     "namespace",
@@ -139,6 +140,18 @@ def keep_freed_memory() -> None:
     block freed here, projecting 16 vectors on 32 others takes 0.54 ms instead of 1.44 (n = 8000).
     """
     np.empty(31 * 2**20, dtype=np.uint8)
+
+
+def k_smallest(matrix: Array, k: int) -> tuple[Array, Array]:
+    """Return the k smallest entries of every row and their columns, in no particular order."""
+    if compat.is_torch_array(matrix):
+        values, columns = matrix.topk(k, dim=1, largest=False)
+        return values, columns
+    xp = namespace(matrix)
+    if compat.is_cupy_array(matrix):
+        columns = matrix.argpartition(k - 1, axis=1)[:, :k]
+        return xp.take_along_axis(matrix, columns, axis=1), columns
+    return xp.sort(matrix, axis=1)[:, :k], xp.argsort(matrix, axis=1)[:, :k]
 
 
 def small_eigh(

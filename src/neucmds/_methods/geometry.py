@@ -7,7 +7,14 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, eps, namespace, to_numpy
 
-__all__ = ["canonical", "column_signs", "diagonalize", "rounding_level", "sq_dissimilarities"]
+__all__ = [
+    "canonical",
+    "column_signs",
+    "diagonalize",
+    "paired_sq_dissimilarities",
+    "rounding_level",
+    "sq_dissimilarities",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,6 +33,16 @@ def sq_dissimilarities(rows: Array, cols: Array, signs: Array) -> Array:
     row_norms = xp.sum(signed * rows, axis=1)
     col_norms = xp.sum(cols * cols * signs[None, :], axis=1)
     return row_norms[:, None] + col_norms[None, :] - 2 * (signed @ xp.matrix_transpose(cols))
+
+
+def paired_sq_dissimilarities(left: Array, right: Array, signs: Array) -> Array:
+    """D̂ between the i-th row of one array and the i-th of another, from their differences.
+
+    Unlike the product in `sq_dissimilarities`, a sum of signed squares cancels no digits of pairs
+    that are close together.
+    """
+    difference = left - right
+    return (difference * difference) @ signs
 
 
 def rounding_level(rows: Array, cols: Array) -> Array:

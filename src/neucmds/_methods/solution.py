@@ -42,6 +42,8 @@ class Solution:
         ‖D‖²_F, weighted as the STRESS is.
     total_sum_of_squares : float
         Σ(D − mean)² over pairs i ≠ j, weighted as the STRESS is.
+    trace : float
+        Trace of B, n − 1 times half the mean squared dissimilarity of a pair.
     eigenvalues, residuals : ndarray
         Kept eigenvalues and ``‖Bu − λu‖`` of each.
     projector : array of shape (n, k), optional
@@ -59,6 +61,7 @@ class Solution:
     stress_terms: StressTerms
     sq_norm: float
     total_sum_of_squares: float
+    trace: float
     eigenvalues: Floats
     residuals: Floats
     converged: bool
@@ -90,6 +93,7 @@ def from_selection(gram: Gram, spectrum: Spectrum, selection: Selection) -> Solu
         stress_terms=stress_terms(spectrum, gram.diagonal(), selection),
         sq_norm=gram.moments.sq_norm,
         total_sum_of_squares=gram.moments.total_sum_of_squares,
+        trace=gram.trace,
         eigenvalues=lam[by_size],
         residuals=to_numpy(spectrum.residuals)[selection.kept][by_size],
         converged=spectrum.converged,
@@ -113,6 +117,7 @@ def from_refinement(gram: Gram, spectrum: Spectrum, refined: Refined, requested:
         stress_terms=refined.stress_terms,
         sq_norm=gram.moments.sq_norm,
         total_sum_of_squares=gram.moments.total_sum_of_squares,
+        trace=gram.trace,
         eigenvalues=lam[by_size],
         residuals=to_numpy(spectrum.residuals)[kept][by_size],
         converged=spectrum.converged and refined.converged,
@@ -134,6 +139,7 @@ def from_weighted(found: Descent[WeightedStress]) -> Solution:
         stress_terms=(state.value, 0.0, 0.0),
         sq_norm=float(xp.sum(w * d**2)),
         total_sum_of_squares=float(xp.sum(w * (d - mean) ** 2)),
+        trace=0.5 * (int(state.x.shape[0]) - 1) * float(mean),
         eigenvalues=np.zeros(0),
         residuals=np.zeros(0),
         converged=found.converged,

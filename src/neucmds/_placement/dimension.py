@@ -1,0 +1,152 @@
+"""How many coordinates a dissimilarity deserves: those that predict objects held out best.
+
+A new object is placed from its dissimilarities to fitted ones, and so fits their noise as well;
+dissimilarities between two new objects are not used by anything. So a third of the objects is held
+out at a time, and the pairs among *them* are predicted: bi-cross-validation of D. Coordinates that
+fit noise make that error grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._input.components import Components
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods.selection import neuc_plus
+from neucmds._methods.solution import from_selection
+from neucmds._operator import DenseGram, Gram
+from neucmds._placement.rules import LeastSquaresPlacement
+from neucmds._spectrum import Spectrum
+
+Floats = npt.NDArray[np.float64]
+Solve = Callable[[Gram, int], Spectrum]
+
+# Planted signatures with noise (n = 60 and 200, four kinds, 12 draws each): 8 splits found the
+# right number within one in all draws by the one-standard-error rule.
+SPLITS = 8
+HELD_OUT = 1 / 3
+# Objects that take part: the scan takes 16 eigensolves of two thirds of them.
+MOST_OBJECTS = 1500
+# Every number of coordinates up to this, then evenly on a log scale.
+EVERY_UP_TO = 20
+
+
+@dataclass(frozen=True)
+class DimensionScan:
+    """Error on pairs of held-out objects against the number of coordinates.
+
+    Parameters
+    ----------
+    ks : tuple of int
+    errors : tuple of floats
+        Mean over the splits of Σ(D̂ − D)² / Σ(D − mean)² among held-out objects, squared scale.
+    standard_errors : tuple of floats
+        Of these means.
+    n_objects : int
+        Objects that took part; a random sample if fewer than there are.
+    """
+
+    ks: tuple[int, ...]
+    errors: tuple[float, ...]
+    standard_errors: tuple[float, ...]
+    n_objects: int
+
+    @property
+    def best(self) -> int:
+        """The number of coordinates with the least error."""
+        return self.ks[int(np.argmin(self.errors))]
+
+    @property
+    def k(self) -> int:
+        """The fewest coordinates within one standard error of the least error."""
+        at = int(np.argmin(self.errors))
+        limit = self.errors[at] + self.standard_errors[at]
+        return next(k for k, error in zip(self.ks, self.errors, strict=True) if error <= limit)
+
+
+def scan_dimensions(
+    gram: Gram, solve: Solve, *, k_max: int | None = None, random_state: np.random.RandomState
+) -> DimensionScan:
+    """Measure the error on held-out objects for a grid of k, then for every k around the choice.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of at least 5 objects; rows of a sample are read if there are many.
+    solve : callable
+        ``solve(gram, k)`` returns a spectrum with at least k pairs from either end, as far as there
+        are any.
+    k_max : int, optional
+        Largest k; a third of the objects that take part, at most 100, by default.
+    random_state : RandomState
+        Draws the sample and the splits.
+    """
+    d = _sampled(gram, random_state)
+    n = int(d.shape[0])
+    fitted = n - _held(n)
+    most = max(1, min(k_max or 100, fitted // 2))
+    splits = [random_state.permutation(n) for _ in range(SPLITS)]
+    coarse = _scan(d, _grid(most), splits, solve)
+    near = _around(coarse)
+    if not set(near) - set(coarse.ks):
+        return coarse
+    return _scan(d, sorted({*coarse.ks, *near}), splits, solve)
+
+
+def _sampled(gram: Gram, rng: np.random.RandomState) -> Floats:
+    if gram.n <= MOST_OBJECTS:
+        parts = [np.asarray(part, dtype=np.float64) for _, part in gram.walk()]
+        return np.concatenate(parts)
+    ids = np.sort(rng.permutation(gram.n)[:MOST_OBJECTS])
+    rows = [np.asarray(gram.rows(slice(int(i), int(i) + 1)), dtype=np.float64)[:, ids] for i in ids]
+    return np.concatenate(rows)
+
+
+def _held(n: int) -> int:
+    return max(2, round(HELD_OUT * n))
+
+
+def _grid(most: int) -> list[int]:
+    near = set(range(1, min(most, EVERY_UP_TO) + 1))
+    far = np.rint(np.geomspace(EVERY_UP_TO, max(most, EVERY_UP_TO), 12)).astype(int)
+    return sorted(near | {int(k) for k in far if k <= most})
+
+
+def _around(scan: DimensionScan) -> list[int]:
+    """Every k between the neighbours of the choice in the grid."""
+    at = scan.ks.index(scan.k)
+    return list(range(scan.ks[max(0, at - 1)], scan.ks[min(len(scan.ks) - 1, at + 1)] + 1))
+
+
+def _scan(
+    d: Floats, ks: Sequence[int], splits: list[npt.NDArray[np.int64]], solve: Solve
+) -> DimensionScan:
+    table = np.array([_held_out_errors(d, order, ks, solve) for order in splits])
+    spread = table.std(axis=0, ddof=1) / np.sqrt(len(splits))
+    return DimensionScan(
+        tuple(ks), tuple(table.mean(axis=0).tolist()), tuple(spread.tolist()), int(d.shape[0])
+    )
+
+
+def _held_out_errors(
+    d: Floats, order: npt.NDArray[np.int64], ks: Sequence[int], solve: Solve
+) -> list[float]:
+    """Errors among the objects of one split that were held out, for every k from one spectrum."""
+    held, kept = order[: _held(order.size)], order[_held(order.size) :]
+    gram = DenseGram(np.ascontiguousarray(d[np.ix_(kept, kept)]))
+    spectrum = solve(gram, max(ks))
+    measured, above = d[np.ix_(held, kept)], np.triu_indices(held.size, 1)
+    truth = d[np.ix_(held, held)][above]
+    spread = float(np.sum((truth - truth.mean()) ** 2))
+    errors = []
+    for k in ks:
+        found = from_selection(gram, spectrum, neuc_plus(spectrum.ends, Components(k)))
+        signs = np.sign(found.weights)
+        placed = LeastSquaresPlacement(found.coordinates, signs).place(measured)
+        left = sq_dissimilarities(placed, placed, signs)[above] - truth
+        errors.append(float(left @ left) / spread if spread > 0 else 0.0)
+    return errors

@@ -1,0 +1,214 @@
+"""To and from the tools people go on with: pandas, scikit-bio, AnnData, networkx."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from neucmds._backend.arrays import to_numpy
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError
+
+__all__ = ["from_anndata", "from_networkx", "to_anndata", "to_frame", "to_skbio"]
+
+
+def to_frame(embedding: Embedding) -> Any:
+    """Coordinates as a pandas DataFrame.
+
+    Parameters
+    ----------
+    embedding : Embedding
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each object, named where the objects are; columns ``axis1``, ``axis2_neg``, …
+
+    Examples
+    --------
+    >>> from neucmds import neuc_mds
+    >>> emb = neuc_mds([[0, 1, 1], [1, 0, 4], [1, 4, 0]], 2, labels=["a", "b", "c"])
+    >>> list(emb.to_frame().columns)
+    ['axis1', 'axis2_neg']
+    """
+    pandas = _require("pandas", "pandas")
+    return pandas.DataFrame(
+        to_numpy(embedding.coordinates),
+        index=None if embedding.labels is None else list(embedding.labels),
+        columns=list(embedding.axis_names),
+    )
+
+
+def to_skbio(embedding: Embedding) -> Any:
+    """Coordinates as scikit-bio's `OrdinationResults`.
+
+    Parameters
+    ----------
+    embedding : Embedding
+
+    Returns
+    -------
+    skbio.OrdinationResults
+        With the weights as eigenvalues, signed; negative axes are named ``axis2_neg``.
+
+    Warns
+    -----
+    UserWarning
+        If there are negative axes: Emperor and scikit-bio's plots draw them as ordinary ones,
+        although distances along them count as *more* alike.
+
+    Examples
+    --------
+    >>> from neucmds import neuc_mds
+    >>> emb = neuc_mds([[0, 3, 4], [3, 0, 5], [4, 5, 0]], 2, labels=["a", "b", "c"])
+    >>> emb.to_skbio().samples.shape
+    (3, 2)
+    """
+    skbio = _require("skbio", "skbio")
+    pandas = _require("pandas", "pandas")
+    names = list(embedding.axis_names)
+    negative = embedding.signature[1]
+    if negative:
+        warnings.warn(
+            f"{negative} of {embedding.k} axes are negative (their names end in _neg): objects far "
+            "apart along them are more alike. Emperor and scikit-bio draw them as ordinary axes.",
+            UserWarning,
+            stacklevel=3,
+        )
+    weights = pandas.Series(to_numpy(embedding.weights), index=names)
+    labels = embedding.labels or tuple(str(i) for i in range(embedding.n))
+    return skbio.OrdinationResults(
+        short_method_name="NeucMDS",
+        long_method_name=f"Non-Euclidean multidimensional scaling ({embedding.method})",
+        eigvals=weights,
+        samples=pandas.DataFrame(
+            to_numpy(embedding.coordinates), index=list(labels), columns=names
+        ),
+        sample_ids=list(labels),
+        proportion_explained=pandas.Series(to_numpy(embedding.explained), index=names),
+    )
+
+
+def from_anndata(adata: Any, key: str = "distances") -> Any:
+    """Dissimilarities that an AnnData object holds in ``obsp``.
+
+    Parameters
+    ----------
+    adata : anndata.AnnData
+    key : str, default="distances"
+        Name in ``adata.obsp``. Stored as a sparse matrix, only what is stored was observed.
+
+    Returns
+    -------
+    pandas.DataFrame or scipy.sparse array
+        A table named by ``obs_names``, or the sparse matrix as it is: hand either to `neuc_mds`.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> from neucmds.interop import from_anndata
+    >>> adata = anndata.AnnData(np.zeros((2, 1)))
+    >>> adata.obsp["distances"] = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> from_anndata(adata).shape
+    (2, 2)
+    """
+    if key not in adata.obsp:
+        held = ", ".join(adata.obsp.keys()) or "nothing"
+        raise InputError(f"adata.obsp has no {key!r}; it holds {held}.")
+    matrix = adata.obsp[key]
+    if hasattr(matrix, "tocsr"):
+        return matrix
+    pandas = _require("pandas", "pandas")
+    names = list(adata.obs_names)
+    return pandas.DataFrame(np.asarray(matrix), index=names, columns=names)
+
+
+def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None:
+    """Write coordinates to ``adata.obsm[key]`` and the signature to ``adata.uns[key]``.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        Of as many objects as `adata` has; if both have names, rows are matched by name.
+    adata : anndata.AnnData
+    key : str, default="X_neucmds"
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.interop import to_anndata
+    >>> adata = anndata.AnnData(np.zeros((3, 1)))
+    >>> to_anndata(neuc_mds([[0, 3, 4], [3, 0, 5], [4, 5, 0]], 2), adata)
+    >>> adata.obsm["X_neucmds"].shape
+    (3, 2)
+    """
+    names = [str(name) for name in adata.obs_names]
+    order = np.arange(embedding.n)
+    if len(names) != embedding.n:
+        raise InputError(f"adata has {len(names)} observations, the embedding {embedding.n}.")
+    if embedding.labels is not None:
+        place = {name: i for i, name in enumerate(embedding.labels)}
+        absent = [name for name in names if name not in place]
+        if absent:
+            raise InputError(f"the embedding has no object {absent[0]!r}, which adata names.")
+        order = np.array([place[name] for name in names])
+    adata.obsm[key] = to_numpy(embedding.coordinates)[order]
+    adata.uns[key] = {
+        "signs": to_numpy(embedding.signs),
+        "weights": to_numpy(embedding.weights),
+        "method": embedding.method,
+        "squared": bool(embedding.squared),
+    }
+
+
+def from_networkx(graph: Any, weight: str | None = "weight") -> Any:
+    """Shortest-path lengths between the nodes of a networkx graph, as a named table.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        Undirected and connected.
+    weight : str or None, default="weight"
+        Edge attribute that holds lengths; edges without it, and None, count one each.
+
+    Returns
+    -------
+    pandas.DataFrame
+        n × n, named by the nodes: hand it to `neuc_mds`.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> from neucmds.interop import from_networkx
+    >>> float(from_networkx(networkx.path_graph(4)).loc["0", "3"])
+    3.0
+    """
+    from scipy.sparse.csgraph import connected_components, dijkstra
+
+    networkx = _require("networkx", "networkx")
+    pandas = _require("pandas", "pandas")
+    if graph.is_directed():
+        raise InputError("the graph is directed, so its distances are not symmetric.")
+    nodes = list(graph.nodes)
+    lengths = networkx.to_scipy_sparse_array(graph, nodelist=nodes, weight=weight, format="csr")
+    parts, _ = connected_components(lengths, directed=False)
+    if parts > 1:
+        raise InputError(
+            f"the graph falls into {parts} parts, between which no distance is defined; embed its "
+            "largest part."
+        )
+    names = [str(node) for node in nodes]
+    return pandas.DataFrame(dijkstra(lengths, directed=False), index=names, columns=names)
+
+
+def _require(module: str, package: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as problem:
+        extra = {"pandas": "cli", "skbio": "skbio", "networkx": "networkx"}[package]
+        raise ImportError(f"this needs {package}: pip install 'neucmds[{extra}]'.") from problem

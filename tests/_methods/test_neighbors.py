@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+from neucmds._methods import neighbors
+from neucmds._methods.neighbors import nearest
+
+
+def brute_force(queries, points, signs, k, own=None):
+    ids, values = [], []
+    for i, q in enumerate(queries):
+        d_hat = ((q - points) ** 2) @ signs
+        if own is not None:
+            d_hat[own[i]] = np.inf
+        order = np.lexsort((np.arange(len(points)), d_hat))[:k]
+        ids.append(order)
+        values.append(d_hat[order])
+    return np.array(ids), np.array(values)
+
+
+def signed_points(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, d)) * np.linspace(2, 0.2, d)
+    return points, np.where(np.arange(d) % 3 == 2, -1.0, 1.0)
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(2000, 20, 10), (300, 5, 1), (50, 3, 49), (7, 1, 3)])
+def test_neighbours_equal_brute_force_with_negative_dissimilarities(n, d, k):
+    points, signs = signed_points(n, d)
+    own = np.arange(n)
+    ids, values = nearest(points, points, signs, k, own)
+    expected, sq = brute_force(points, points, signs, k, own)
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_allclose(values, sq, rtol=1e-12, atol=1e-12)
+    assert d < 3 or (values < 0).any()
+
+
+def test_ties_are_broken_by_the_lower_index():
+    points, signs = signed_points(400, 6)
+    points[200:260] = points[200]
+    points[17] = points[3]
+    own = np.arange(400)
+    ids, _ = nearest(points, points, signs, 5, own)
+    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 5, own)[0])
+
+
+def test_integer_points_have_ties_everywhere():
+    rng = np.random.default_rng(0)
+    points, signs = rng.integers(0, 3, size=(500, 4)).astype(float), np.array([1.0, 1, -1, 1])
+    ids, _ = nearest(points, points, signs, 8, np.arange(500))
+    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 8, np.arange(500))[0])
+
+
+def test_points_far_from_the_origin_lose_no_neighbour():
+    points, signs = signed_points(500, 4)
+    points += 1e6  # the product's rounding is larger than most dissimilarities
+    ids, _ = nearest(points, points, signs, 6, np.arange(500))
+    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 6, np.arange(500))[0])
+
+
+def test_the_result_does_not_depend_on_the_blocks(monkeypatch):
+    points, signs = signed_points(300, 5)
+    whole = nearest(points, points, signs, 4, np.arange(300))
+    monkeypatch.setattr(neighbors, "CPU_BLOCK", 1000)
+    np.testing.assert_array_equal(nearest(points, points, signs, 4, np.arange(300))[0], whole[0])
+
+
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_other_libraries_give_the_same(library):
+    xp = pytest.importorskip(library)
+    points, signs = signed_points(200, 6)
+    points[50:80] = points[50]
+    ids, values = nearest(
+        xp.asarray(points), xp.asarray(points), xp.asarray(signs), 5, np.arange(200)
+    )
+    expected, sq = brute_force(points, points, signs, 5, np.arange(200))
+    np.testing.assert_array_equal(np.asarray(ids), expected)
+    np.testing.assert_allclose(np.asarray(values), sq, rtol=1e-12, atol=1e-12)
+
+
+def test_no_queries_have_no_neighbours():
+    points, signs = signed_points(10, 3)
+    ids, values = nearest(points[:0], points, signs, 2)
+    assert ids.shape == values.shape == (0, 2)

@@ -1,0 +1,100 @@
+"""What one does with an embedding: distances of pairs, neighbours, inner products."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import InputError, neuc_mds
+
+
+@pytest.fixture(scope="module")
+def D():
+    rng = np.random.default_rng(0)
+    return squareform(pdist(rng.normal(size=(60, 8)), "cityblock")) + 0.0
+
+
+@pytest.fixture(scope="module")
+def emb(D):
+    return neuc_mds(D, (5, 3), labels=[f"site {i}" for i in range(60)])
+
+
+def test_distances_of_pairs_are_the_entries_of_the_matrix(emb):
+    i, j = np.triu_indices(60, 1)
+    d_hat = emb.dissimilarities()
+    np.testing.assert_allclose(emb.distance(i, j, squared=True), d_hat[i, j], atol=1e-9)
+    np.testing.assert_allclose(emb.distance(i, j), np.sqrt(np.maximum(d_hat[i, j], 0)), atol=1e-6)
+
+
+def test_a_negative_dissimilarity_is_a_distance_of_zero():
+    emb = neuc_mds([[0, 1, 1], [1, 0, 4], [1, 4, 0]], (1, 1))
+    from dataclasses import replace
+
+    emb = replace(emb, coordinates=np.array([[0.0, 0], [0, 1], [1, 0]]), signs=np.array([1.0, -1]))
+    assert emb.distance(0, 1, squared=True) == -1.0
+    assert emb.distance(0, 1) == 0.0
+
+
+def test_names_numbers_and_shapes_are_understood(emb):
+    assert emb.distance("site 3", "site 7") == emb.distance(3, 7)
+    assert emb.distance(-1, 0) == emb.distance(59, 0)
+    assert isinstance(emb.distance(1, 2), float)
+    assert emb.distance([[1], [2]], [3, 4, 5]).shape == (2, 3)
+    assert emb.distance("site 0", ["site 1", "site 2"]).shape == (2,)
+    assert emb.distance([], []).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("i", "message"),
+    [("nowhere", "no object is called 'nowhere'"), (60, "no object 60 among 60"), (1.5, "float")],
+)
+def test_unknown_objects_are_refused_by_name(emb, i, message):
+    with pytest.raises(InputError, match=message):
+        emb.distance(i, 0)
+
+
+def test_names_need_names(D):
+    with pytest.raises(InputError, match="have no names"):
+        neuc_mds(D, 2).distance("a", "b")
+
+
+def test_neighbours_of_fitted_objects_leave_out_themselves(emb):
+    ids, sq = emb.neighbors(5)
+    d_hat = emb.dissimilarities()
+    np.fill_diagonal(d_hat, np.inf)
+    np.testing.assert_allclose(np.sort(d_hat, axis=1)[:, :5], sq, atol=1e-9)
+    assert not (ids == np.arange(60)[:, None]).any()
+
+
+def test_neighbours_of_placed_objects(emb, D):
+    placed = emb.transform(D[:4])
+    ids, sq = emb.neighbors(3, placed)
+    expected = np.argsort(emb.between(placed, emb.coordinates), axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(ids, expected)
+    assert sq.shape == (4, 3)
+
+
+@pytest.mark.parametrize("k", [0, 60, 2.0, True])
+def test_impossible_numbers_of_neighbours_are_refused(emb, k):
+    with pytest.raises(InputError, match="ask for 1 to 59"):
+        emb.neighbors(k)
+
+
+def test_an_inner_product_is_the_dissimilarity(emb, D):
+    placed = emb.transform(D[:7])
+    index = emb.to_inner_product()
+    scores = index.queries(placed) @ index.vectors.T
+    np.testing.assert_allclose(
+        index.sq_dissimilarities(scores, placed),
+        emb.between(placed, emb.coordinates),
+        atol=1e-9,
+    )
+
+
+def test_coordinates_of_the_wrong_width_are_refused(emb):
+    with pytest.raises(InputError, match=r"expected \(m, 8\)"):
+        emb.between(np.zeros((2, 3)), emb.coordinates)
+
+
+def test_axis_names_say_the_sign(emb):
+    assert emb.axis_names[0] == "axis1"
+    assert sum(name.endswith("_neg") for name in emb.axis_names) == 3

@@ -1,0 +1,83 @@
+"""Against the real packages."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import InputError, neuc_mds
+from neucmds.interop import from_anndata, from_networkx, to_anndata
+
+NAMES = [f"site{i}" for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def D():
+    return squareform(pdist(np.random.default_rng(0).normal(size=(30, 6)), "cityblock"))
+
+
+@pytest.fixture(scope="module")
+def emb(D):
+    return neuc_mds(D, (4, 2), labels=NAMES)
+
+
+def test_a_frame_has_names_and_signs(emb):
+    frame = emb.to_frame()
+    assert list(frame.index) == NAMES
+    assert list(frame.columns) == list(emb.axis_names)
+    np.testing.assert_array_equal(frame.to_numpy(), emb.coordinates)
+
+
+def test_scikit_bio_takes_the_ordination_and_is_told_of_negative_axes(emb, tmp_path):
+    skbio = pytest.importorskip("skbio")
+    with pytest.warns(UserWarning, match="2 of 6 axes are negative"):
+        results = emb.to_skbio()
+    assert isinstance(results, skbio.OrdinationResults)
+    results.write(str(tmp_path / "ordination.txt"))
+    again = skbio.OrdinationResults.read(str(tmp_path / "ordination.txt"))
+    np.testing.assert_allclose(again.samples.to_numpy(), emb.coordinates)
+    assert list(again.samples.index) == NAMES
+
+
+def test_explained_is_scikit_bios_proportion_for_euclidean_input():
+    skbio = pytest.importorskip("skbio")
+    D = squareform(pdist(np.random.default_rng(1).normal(size=(25, 4))))
+    theirs = skbio.stats.ordination.pcoa(skbio.DistanceMatrix(D), dimensions=4)
+    ours = neuc_mds(D, 4, "classical").explained
+    np.testing.assert_allclose(ours, theirs.proportion_explained.to_numpy()[:4], rtol=1e-9)
+
+
+def test_explained_of_all_coordinates_adds_up_to_one(D):
+    emb = neuc_mds(D, 29, "neuc")
+    assert emb.explained.sum() == pytest.approx(1.0)
+    assert (np.sign(emb.explained) == emb.signs).all()
+
+
+def test_anndata_in_and_out(D, emb):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(np.zeros((30, 2)))
+    adata.obs_names = NAMES[::-1]
+    adata.obsp["distances"] = D[::-1, ::-1]
+    table = from_anndata(adata)
+    assert list(table.index) == NAMES[::-1]
+    np.testing.assert_allclose(neuc_mds(table, (4, 2)).stress, emb.stress)
+    to_anndata(emb, adata)
+    np.testing.assert_array_equal(adata.obsm["X_neucmds"], emb.coordinates[::-1])
+    np.testing.assert_array_equal(adata.uns["X_neucmds"]["signs"], emb.signs)
+    with pytest.raises(InputError, match="no 'hops'; it holds distances"):
+        from_anndata(adata, "hops")
+
+
+def test_networkx_graphs_become_named_distances():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.grid_2d_graph(4, 5)
+    table = from_networkx(graph)
+    lengths = dict(networkx.all_pairs_shortest_path_length(graph))
+    nodes = list(graph.nodes)
+    assert all(
+        table.iloc[i, j] == lengths[a][b] for i, a in enumerate(nodes) for j, b in enumerate(nodes)
+    )
+    graph.add_node("island")
+    with pytest.raises(InputError, match="falls into 2 parts"):
+        from_networkx(graph)
+    with pytest.raises(InputError, match="directed"):
+        from_networkx(networkx.DiGraph([(0, 1)]))

@@ -1,0 +1,114 @@
+"""scikit-learn's neighbours, scores and pipelines on both estimators."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import DBSCAN
+from sklearn.datasets import load_digits
+from sklearn.metrics import pairwise_distances
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS
+from neucmds.estimators import KNeighborsGraph
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600], y[:600]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        NeucMDS(8, metric="cityblock"),
+        LandmarkNeucMDS(8, n_landmarks=150, metric="cityblock", random_state=0),
+    ],
+)
+def test_neighbours_are_those_of_the_fitted_dissimilarities(estimator, digits):
+    X, _ = digits
+    coordinates = estimator.fit_transform(X[:300])
+    d_hat = estimator.dissimilarities()
+    np.testing.assert_allclose(estimator.embedding_, coordinates)
+    np.fill_diagonal(d_hat, np.inf)
+    distances, ids = estimator.kneighbors(n_neighbors=4)
+    expected = np.sqrt(np.maximum(np.sort(d_hat, axis=1)[:, :4], 0))
+    np.testing.assert_allclose(distances, expected, atol=1e-5)
+    assert not (ids == np.arange(300)[:, None]).any()
+    graph = estimator.kneighbors_graph(X[300:310], 4, mode="distance")
+    assert graph.shape == (10, 300)
+    assert (np.diff(graph.indptr) == 4).all()
+
+
+def test_neighbours_with_pandas_output(digits):
+    X, _ = digits
+    est = NeucMDS(3, metric="cityblock").set_output(transform="pandas").fit(X[:100])
+    assert est.kneighbors(X[100:105], 2)[1].shape == (5, 2)
+
+
+def test_landmarks_alone_have_no_neighbours_to_offer(digits):
+    X, _ = digits
+    est = LandmarkNeucMDS(4, n_landmarks=100, metric="cityblock").fit(X)
+    with pytest.raises(AttributeError, match="call fit_transform"):
+        est.kneighbors()
+    assert not hasattr(est, "embedding_")
+
+
+def test_the_score_is_r_squared_of_new_to_fitted_objects(digits):
+    X, _ = digits
+    est = NeucMDS(10, metric="cityblock").fit(X[:200])
+    d = pairwise_distances(X[200:250], X[:200], metric="cityblock") ** 2
+    d_hat = est.result_.between(est.transform(X[200:250]), est.embedding_)
+    expected = 1 - np.sum((d_hat - d) ** 2) / np.sum((d - d.mean()) ** 2)
+    assert est.score(X[200:250]) == pytest.approx(expected)
+    assert expected > 0.9
+
+
+def test_a_grid_search_needs_no_y(digits):
+    X, _ = digits
+    D = pairwise_distances(X[:120], metric="cityblock")
+    search = GridSearchCV(NeucMDS(method="neuc+"), {"n_components": [1, 8]}, cv=3).fit(D)
+    assert search.best_params_ == {"n_components": 8}
+
+
+def test_names_of_coordinates_say_their_sign(digits):
+    X, _ = digits
+    est = NeucMDS((2, 1), metric="cityblock").fit(X[:50])
+    names = list(est.get_feature_names_out())
+    assert sum(name.endswith("_neg") for name in names) == 1
+    assert names[0] == "neucmds0"
+
+
+def test_a_pipeline_classifies_by_the_graph(digits):
+    X, y = digits
+    knn = KNeighborsClassifier(5, metric="precomputed")
+    mds = NeucMDS(20, metric="cityblock")
+    model = make_pipeline(KNeighborsGraph(mds, 5), knn).fit(X[:400], y[:400])
+    plain = KNeighborsClassifier(5, metric="manhattan").fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) >= plain.score(X[400:], y[400:]) - 0.02
+
+
+def test_dbscan_takes_the_graph(digits):
+    X, _ = digits
+    est = NeucMDS(10, metric="cityblock").fit(X)
+    graph = est.kneighbors_graph(n_neighbors=30, mode="distance")
+    found = DBSCAN(eps=float(np.median(graph.data)), metric="precomputed").fit(graph)
+    assert len(set(found.labels_)) > 1
+
+
+def test_unknown_modes_are_refused(digits):
+    est = NeucMDS(2, metric="cityblock").fit(digits[0][:30])
+    with pytest.raises(InputError, match="mode='angle' is unknown"):
+        est.kneighbors_graph(mode="angle")
+
+
+def test_a_saved_landmark_embedding_places_objects(digits, tmp_path):
+    from neucmds import Embedding
+
+    X, _ = digits
+    est = LandmarkNeucMDS(4, n_landmarks=100, metric="cityblock", random_state=0).fit(X)
+    est.save(tmp_path / "model.npz")
+    again = Embedding.load(tmp_path / "model.npz")
+    d = pairwise_distances(X[:5], X[est.landmarks_], metric="cityblock")
+    np.testing.assert_allclose(again.transform(d), est.transform(X[:5]), rtol=1e-9, atol=1e-9)
