@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement.rules import LeastSquaresPlacement
+from neucmds._placement.rules import SHRINKAGE, LeastSquaresPlacement
 from neucmds.errors import ConvergenceWarning, FewerComponentsWarning
 
 __all__ = ["PLACEMENTS", "Fitted", "Recipe", "cross_validated", "least_squares_rule", "misfit"]
@@ -96,7 +96,7 @@ def least_squares_rule(
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
     lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
     ridge = recipe.ridge * (noise / 4) * (n / lengths)
-    return LeastSquaresPlacement(embedding.coordinates, embedding.signs, offsets, ridge)
+    return LeastSquaresPlacement(embedding.coordinates, embedding.signs, offsets, ridge, SHRINKAGE)
 
 
 def misfit(errors: Floats) -> Floats:
