@@ -21,7 +21,12 @@ from neucmds._methods.solution import from_refinement, from_selection, from_weig
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, loaded, memory_home, outside_home
-from neucmds._placement.triangulation import Recipe, cross_validated, least_squares_rule
+from neucmds._placement.triangulation import (
+    Recipe,
+    cross_validated,
+    least_squares_rule,
+    linear_rule,
+)
 from neucmds._spectrum import Ends, Spectrum, solve
 from neucmds._spectrum.solve import check_tolerance
 from neucmds.embedding import Embedding, build_embedding
@@ -162,8 +167,8 @@ def neuc_mds(
             n_components,
             method,
             squared=squared,
-            random_state=random_state,
             settings=settings,
+            **solving,
         )
     gram = memory_home(data, n_components, max_memory, keep_copy=method == "refined")
     facts = {"squared": squared, "labels": data.labels}
@@ -242,7 +247,8 @@ def embed_landmarks(
     components = Components.parse(n_components, sq_dissimilarity.shape[0])
     n_components = components.signature or components.total
     if placement == "linear":
-        return fit(sq_dissimilarity, n_components, method), None
+        embedding = fit(sq_dissimilarity, n_components, method)
+        return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
     recipe = Recipe(0.0, False, n_components)
     if placement == "auto":
         recipe = cross_validated(sq_dissimilarity, n_components, method, rng, fit)
@@ -326,8 +332,10 @@ def _embed_weighted(
     method: str,
     *,
     squared: bool,
-    random_state: Any,
     settings: RefineSettings,
+    solver: str,
+    tol: float,
+    random_state: Any,
 ) -> Embedding:
     """Embed when pairs count differently: the free coordinates are the only ones defined then."""
     if method != "refined":
@@ -335,6 +343,7 @@ def _embed_weighted(
             f"weights and missing entries need method='refined', not {method!r}: the closed forms "
             "count every pair alike."
         )
+    check_tolerance(tol)
     components = Components.parse(n_components, data.n)
     values, pair_weights = weighted
     found = complete_and_refine(
@@ -343,6 +352,9 @@ def _embed_weighted(
         components,
         max_iter=settings.max_iter,
         tol=settings.tol,
+        climb=settings.climb,
+        solver=solver,
+        eigen_tol=tol,
         random_state=random_state,
         callback=settings.callback,
     )
@@ -381,9 +393,11 @@ def warn_of_surprises(embedding: Embedding) -> None:
 
 
 def _unconverged(embedding: Embedding) -> str:
-    if len(embedding.history) > 1:
-        steps = len(embedding.history) - 1
+    steps = len(embedding.history) - 1
+    if steps > 0:
         return f"refinement was still gaining after {steps} iterations; raise max_iter."
+    if embedding.history:  # the gaps were filled, and counted while it went on
+        return "refinement was still gaining when max_iter was reached; raise it."
     worst = float(max(embedding.residuals))
     return (
         f"the {embedding.solver} solver did not reach its tolerance (largest residual "
