@@ -30,7 +30,12 @@ from neucmds._methods.solution import from_refinement, from_selection, from_weig
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
-from neucmds._placement.triangulation import Recipe, cross_validated, least_squares_rule
+from neucmds._placement.triangulation import (
+    Recipe,
+    cross_validated,
+    least_squares_rule,
+    linear_rule,
+)
 from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
 from neucmds._spectrum.solve import check_solver, check_tolerance
 from neucmds.diagnostics import (
@@ -325,7 +330,16 @@ def fit(
     tell = on_step or _silent
     if prepared.weights is not None:
         tell("embedding by refined")
-        return Fit(_fit_weighted(prepared, components, method, random_state, settings), None)
+        embedding = _fit_weighted(
+            prepared,
+            components,
+            method,
+            settings=settings,
+            solver=solver,
+            tol=tol,
+            random_state=random_state,
+        )
+        return Fit(embedding, None)
     tell(f"computing the spectrum of {prepared.n:,} objects")
     spectrum = solve_for(
         prepared.gram, components, method, solver=solver, tol=tol, random_state=random_state
@@ -724,7 +738,8 @@ def embed_landmarks(
     components = Components.parse(n_components, sq_dissimilarity.shape[0])
     n_components = components.signature or components.total
     if placement == "linear":
-        return fit(sq_dissimilarity, n_components, method), None
+        embedding = fit(sq_dissimilarity, n_components, method)
+        return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
     recipe = Recipe(0.0, False, n_components)
     if placement == "auto":
         recipe = cross_validated(sq_dissimilarity, n_components, method, rng, fit)
@@ -815,8 +830,11 @@ def _fit_weighted(
     prepared: Prepared,
     components: Components,
     method: str,
-    random_state: Any,
+    *,
     settings: RefineSettings,
+    solver: str,
+    tol: float,
+    random_state: Any,
 ) -> Embedding:
     """Embed when pairs count differently: the free coordinates are the only ones defined then."""
     _check_methods((method,))
@@ -826,10 +844,13 @@ def _fit_weighted(
             "closed forms count every pair alike."
         )
     assert isinstance(prepared.gram, DenseGram)
+    check_tolerance(tol)
 
     def start(gram: Gram, components: Components) -> Spectrum:
         # Rough eigenpairs do: the descent that follows mends far more than 1e-3.
-        return solve_for(gram, components, "neuc+", tol=1e-3, random_state=random_state)
+        return solve_for(
+            gram, components, "neuc+", solver=solver, tol=max(tol, 1e-3), random_state=0
+        )
 
     found = complete_and_refine(
         prepared.gram.sq_dissimilarity,
@@ -838,6 +859,7 @@ def _fit_weighted(
         solve=start,
         max_iter=settings.max_iter,
         tol=settings.tol,
+        climb=settings.climb,
         random_state=random_state,
         callback=settings.callback,
     )
@@ -857,10 +879,22 @@ def _check_arguments(
     _check_methods((method,))
     check_solver(solver)
     check_tolerance(tol)
-    check_random_state(random_state)
+    _check_seed(random_state)
     shape: tuple[int, ...] = tuple(getattr(D, "shape", ()))
     if len(shape) == 2:
         Components.parse(n_components, max(2, int(shape[0])))
+
+
+def _check_seed(random_state: Any) -> None:
+    if isinstance(random_state, np.random.Generator):
+        return
+    try:
+        check_random_state(random_state)
+    except ValueError as problem:
+        raise InputError(
+            f"{option('random_state', random_state)} cannot seed a generator; pass a whole number, "
+            "a RandomState, a Generator or None."
+        ) from problem
 
 
 def _check_methods(names: Sequence[str]) -> None:
@@ -905,9 +939,11 @@ def warn_of_surprises(embedding: Embedding) -> None:
 
 
 def _unconverged(embedding: Embedding) -> str:
-    if len(embedding.history) > 1:
-        steps = len(embedding.history) - 1
+    steps = len(embedding.history) - 1
+    if steps > 0:
         return f"refinement was still gaining after {steps} iterations; raise {option('max_iter')}."
+    if embedding.history:  # the gaps were filled, and counted while it went on
+        return f"refinement was still gaining at the last iteration; raise {option('max_iter')}."
     worst = float(max(embedding.residuals))
     return (
         f"the {embedding.solver} solver did not reach its tolerance (largest residual "

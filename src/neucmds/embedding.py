@@ -21,7 +21,12 @@ from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
 from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
-from neucmds._placement.rules import LeastSquaresPlacement, LinearPlacement, Placement
+from neucmds._placement.rules import (
+    SHRINKAGE,
+    LeastSquaresPlacement,
+    LinearPlacement,
+    Placement,
+)
 from neucmds.errors import FileFormatError, InputError, option
 
 __all__ = ["Embedding", "InnerProduct", "procrustes"]
@@ -478,7 +483,7 @@ def build_embedding(
 
     coordinates = cast(solution.coordinates)
     signs = asarray_like(np.sign(solution.weights), coordinates)
-    placement: Placement = LeastSquaresPlacement(coordinates, signs)
+    placement: Placement = LeastSquaresPlacement(coordinates, signs, shrinkage=SHRINKAGE)
     if solution.projector is not None:
         placement = LinearPlacement(cast(solution.row_means), cast(solution.projector))
 
@@ -541,9 +546,9 @@ def _save(embedding: Embedding, path: str | PathLike[str]) -> None:
         arrays["placement_mean"] = to_numpy(embedding.placement.mean)
         arrays["placement_projector"] = to_numpy(embedding.placement.projector)
     if isinstance(embedding.placement, LeastSquaresPlacement):
-        for name in ("offsets", "ridge"):
+        for name in ("offsets", "ridge", "shrinkage"):
             if (values := getattr(embedding.placement, name)) is not None:
-                arrays[f"placement_{name}"] = to_numpy(values)
+                arrays[f"placement_{name}"] = np.asarray(to_numpy(values))
     if not target.parent.is_dir():
         raise InputError(f"{target}: the folder {target.parent} does not exist; make it first.")
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -591,6 +596,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
             arrays["signs"],
             arrays.get("placement_offsets"),
             arrays.get("placement_ridge"),
+            float(arrays.get("placement_shrinkage", SHRINKAGE)),
         )
     labels = tuple(str(name) for name in arrays["labels"]) if "labels" in arrays else None
     c1, c2, c3 = (float(term) for term in arrays["stress_terms"])

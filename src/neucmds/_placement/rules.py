@@ -11,9 +11,20 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 
-__all__ = ["LeastSquaresPlacement", "LinearPlacement", "Placement", "secular_minimum"]
+__all__ = [
+    "SHRINKAGE",
+    "LeastSquaresPlacement",
+    "LinearPlacement",
+    "Placement",
+    "secular_minimum",
+]
 
 Floats = npt.NDArray[np.float64]
+
+# Held-out objects of 46 real and synthetic cases: up to 0.1 the error to fitted objects is that
+# without shrinkage (0.0 % more), 1 costs 0.9 % and 3 costs 4.3 %; a column without real weight is
+# held by any of them.
+SHRINKAGE = 0.1
 
 
 class Placement(Protocol):
@@ -54,6 +65,13 @@ class LeastSquaresPlacement:
     4|z|² + 4p·z − 2tc + nc² with c = Σ m z²: a quadratic and a convex function of another. Hence
     z = −p/(2 − e·m) where e = t − nc solves a monotone equation on the interval of 2 − e·m > 0.
 
+    A column of squared length s says where an object is to σ²/4s, if σ² is the variance of the
+    object's dissimilarities about what the coordinates can give; among the fitted objects it has
+    variance s/n. `shrinkage` weighs the one against the other: it adds g·σ²·(n/s_a)·x_a² to the
+    objective, with σ² from a first placement without it. A column without real weight then stays at
+    the center whatever the noise, and an object far out whose dissimilarities agree on that stays
+    far out.
+
     Parameters
     ----------
     coordinates : array of shape (n, k)
@@ -63,25 +81,40 @@ class LeastSquaresPlacement:
         b: what the dissimilarities to each fitted object exceed their model by, whoever the other
         object is.
     ridge : array of shape (k,), optional
-        r: how strongly each coordinate is held at the center.
+        r: how strongly each coordinate is held at the center, whatever the noise.
+    shrinkage : float, default=0
+        g: how strongly each coordinate is held at the center, in units of what the noise of the
+        new object calls for.
     """
 
     coordinates: Array
     signs: Array
     offsets: Array | None = None
     ridge: Array | None = None
+    shrinkage: float = 0.0
 
     def place(self, sq_dissimilarity: Array) -> Array:
         """Two products with n×k matrices, then O(k) an object and iteration."""
         delta = sq_dissimilarity
         xp = namespace(delta)
         x, to_y, m, shift = self._parts
+        n, k = x.shape
         # Wᵀ Xᵀ (δ − shift) and the sum of δ − shift: the block is read, never copied.
         p = delta @ asarray_like(x @ to_y, delta)
         p = xp.astype(p, xp.float64, copy=False) - asarray_like(shift @ x @ to_y, p, xp.float64)
         t = xp.sum(delta, axis=1, dtype=xp.float64) - float(shift.sum())
-        m_here = asarray_like(m, p)
-        z = secular_minimum(p, t, m_here, int(x.shape[0]))
+        m_rows = asarray_like(m, p)[None, :]
+        z, e = secular_minimum(p, t, m_rows, n)
+        if self.shrinkage:
+            # |δ − shift|² to the rounding of |δ|², below which no noise can be told
+            sq_size = xp.astype(xp.vecdot(delta, delta), xp.float64, copy=False)
+            cross = xp.astype(delta @ asarray_like(shift, delta), xp.float64, copy=False)
+            total = sq_size - 2 * cross + float(shift @ shift)
+            left = total + _objective(z, p, t, m_rows, n)
+            noise = xp.clip(left, min=0.0) / max(n - k - 1, 1)
+            held = 1 + (self.shrinkage * n / 4) * noise[:, None] * m_rows**2
+            root = xp.sqrt(held)
+            z = secular_minimum(p / root, t, m_rows / held, n, start=e)[0] / root
         position = z @ asarray_like((self._signs[:, None] * to_y).T, z)
         return xp.astype(position, delta.dtype, copy=False)
 
@@ -107,62 +140,121 @@ class LeastSquaresPlacement:
         return x, root @ rotation, m, shift
 
 
-def secular_minimum(p: Array, t: Array, m: Array, n: int, max_iter: int = 100) -> Array:
+def secular_minimum(
+    p: Array, t: Array, m: Array, n: int, start: Array | None = None, max_iter: int = 100
+) -> tuple[Array, Array]:
     """Minimise 4|z|² + 4p·z − 2tc + nc² with c = Σ_a m_a z_a², for every row of p and entry of t.
 
     Newton's method, kept within a bracket, on h(e) = t − nΣ m p²/(2 − em)² − e. It falls by 1 or
     more wherever e rises by 1, so the root lies between 0 and h(0).
+
+    Parameters
+    ----------
+    p : array of shape (rows, k)
+    t : array of shape (rows,)
+    m : array of shape (rows, k) or (1, k)
+    n : int
+    start : array of shape (rows,), optional
+        Where e may be, as a first guess.
+    max_iter : int, default=100
+        Most steps; what is left to do then is less than bisection leaves after as many.
+
+    Returns
+    -------
+    z : array of shape (rows, k)
+    e : array of shape (rows,)
     """
     xp = namespace(p)
     if p.shape[1] == 0:
-        return p
+        return p, t
+    secular = _Secular.of(p, t, m, n)
     e = xp.zeros_like(t)
-    h0, _ = _secular(e, p, t, m, n)
+    h, fall, size = secular.at(e)
+    h0 = h
     lowest, highest = _pole_free(m)
-    lo, hi = xp.clip(h0, min=lowest, max=0.0), xp.clip(h0, min=0.0, max=highest)
-    h, fall = _secular(e, p, t, m, n)
+    lo, hi = xp.clip(xp.maximum(h, lowest), max=0.0), xp.clip(xp.minimum(h, highest), min=0.0)
+    if start is not None:
+        e = xp.clip(start, min=lo, max=hi)
+        h, fall, size = secular.at(e)
+        lo, hi = xp.where(h > 0, e, lo), xp.where(h > 0, hi, e)
     for _ in range(max_iter):
         moved = e + h / fall
         moved = xp.where((moved >= lo) & (moved <= hi), moved, 0.5 * (lo + hi))
-        done = bool(xp.all(xp.abs(moved - e) <= 1e-13 * xp.abs(h0)))
+        # Relative to where the step ends, not to h(0): a root next to the pole of a column without
+        # weight is 1e-9 of h(0). Newton squares what is left; rounding of h sets the rest.
+        near = 1e-9 * xp.abs(moved) + 1e-15 * size / fall
+        done = bool(xp.all(xp.abs(moved - e) <= near))
         e = moved
-        h, fall = _secular(e, p, t, m, n)
+        h, fall, size = secular.at(e)
         lo, hi = xp.where(h > 0, e, lo), xp.where(h > 0, hi, e)
         if done:
             break
-    z = -p / (2 - e[:, None] * m[None, :])
+    z = -p / (2 - e[:, None] * m)
     # Where p has nothing along the extreme m, the root is beyond the pole and z gets there alone.
     short = xp.abs(h) > 1e-6 * xp.abs(h0)
-    return _lifted(z, xp.where(short, h, xp.zeros_like(h)), m, n) if bool(xp.any(short)) else z
+    if bool(xp.any(short)):
+        z = _lifted(z, xp.where(short, h, xp.zeros_like(h)), m, n)
+    return z, e
 
 
-def _secular(e: Array, p: Array, t: Array, m: Array, n: int) -> tuple[Array, Array]:
-    """Return h(e) and −h′(e)."""
-    xp = namespace(p)
-    r = 1 / (2 - e[:, None] * m[None, :])
-    q = m[None, :] * (p * r) ** 2
-    return t - n * xp.sum(q, axis=1) - e, 1 + 2 * n * xp.sum(m[None, :] * q * r, axis=1)
+def _objective(z: Array, p: Array, t: Array, m: Array, n: int) -> Array:
+    """4|z|² + 4p·z − 2tc + nc² for every row."""
+    xp = namespace(z)
+    c = xp.sum(m * z * z, axis=1)
+    return 4 * xp.sum((z + p) * z, axis=1) + c * (n * c - 2 * t)
 
 
-def _pole_free(m: Array) -> tuple[float, float]:
+@dataclass(frozen=True)
+class _Secular:
+    """h(e) = t − nΣ m p²/(2 − em)² − e for every row, with what does not depend on e."""
+
+    t: Array
+    m: Array
+    n: int
+    pull: Array
+    size: Array
+    slope: Array
+
+    @classmethod
+    def of(cls, p: Array, t: Array, m: Array, n: int) -> _Secular:
+        xp = namespace(p)
+        pull = n * m * p * p
+        return cls(t, m, n, pull, xp.abs(pull), 2 * m * pull)
+
+    def at(self, e: Array) -> tuple[Array, Array, Array]:
+        """Return h(e), −h′(e), and the size of what h(e) is a difference of."""
+        xp = namespace(e)
+        r = 1 / (2 - e[:, None] * self.m)
+        sq = r * r
+        size = xp.abs(self.t) + xp.vecdot(self.size, sq) + xp.abs(e)
+        h = self.t - xp.vecdot(self.pull, sq) - e
+        return h, 1 + xp.vecdot(self.slope, sq * r), size
+
+
+def _pole_free(m: Array) -> tuple[Array, Array]:
     """Return the ends of the interval on which 2 − e·m > 0 for every m, a hair within."""
-    lowest, highest = float(to_numpy(m).min()), float(to_numpy(m).max())
-    within = 2 * (1 - 1e-12)
+    xp = namespace(m)
+    lowest, highest = xp.min(m, axis=1), xp.max(m, axis=1)
+    within, endless = 2 * (1 - 1e-12), xp.full_like(lowest, np.inf)
+    one = xp.ones_like(lowest)
     return (
-        within / lowest if lowest < 0 else -np.inf,
-        within / highest if highest > 0 else np.inf,
+        xp.where(lowest < 0, within / xp.where(lowest < 0, lowest, one), -endless),
+        xp.where(highest > 0, within / xp.where(highest > 0, highest, one), endless),
     )
 
 
 def _lifted(z: Array, missing: Array, m: Array, n: int) -> Array:
     """Lengthen z along the extreme m until nΣmz² has grown by what is missing."""
     xp = namespace(z)
-    sizes = to_numpy(m)
-    for extreme, sign in ((int(sizes.argmax()), 1.0), (int(sizes.argmin()), -1.0)):
-        if sign * sizes[extreme] <= 0:
-            continue
-        along = asarray_like(np.arange(sizes.size) == extreme, z)[None, :]
-        growth = xp.clip(sign * missing, min=0.0) / (n * abs(float(sizes[extreme])))
-        longer = xp.sqrt(z * z + growth[:, None] * along)
-        z = xp.where((along > 0) & (growth[:, None] > 0), xp.where(z < 0, -longer, longer), z)
+    columns = asarray_like(np.arange(z.shape[1]), z, dtype=xp.int64)
+    for extreme, sign in ((xp.argmax(m, axis=1), 1.0), (xp.argmin(m, axis=1), -1.0)):
+        along = columns[None, :] == extreme[:, None]
+        strength = sign * xp.sum(xp.where(along, m, xp.zeros_like(m)), axis=1)
+        possible = strength > 0
+        growth = xp.clip(sign * missing, min=0.0) / (
+            n * xp.where(possible, strength, xp.ones_like(strength))
+        )
+        growth = xp.where(possible, growth, xp.zeros_like(growth))[:, None]
+        longer = xp.sqrt(z * z + growth)
+        z = xp.where(along & (growth > 0), xp.where(z < 0, -longer, longer), z)
     return z

@@ -26,10 +26,23 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement.rules import LeastSquaresPlacement
+from neucmds._placement.rules import (
+    SHRINKAGE,
+    LeastSquaresPlacement,
+    LinearPlacement,
+    Placement,
+)
 from neucmds.errors import ConvergenceWarning, FewerComponentsWarning
 
-__all__ = ["PLACEMENTS", "Fitted", "Recipe", "cross_validated", "least_squares_rule", "misfit"]
+__all__ = [
+    "PLACEMENTS",
+    "Fitted",
+    "Recipe",
+    "cross_validated",
+    "least_squares_rule",
+    "linear_rule",
+    "misfit",
+]
 
 Floats = npt.NDArray[Any]
 NComponents = int | tuple[int, int]
@@ -49,6 +62,10 @@ class Fitted(Protocol):
     @property
     def signature(self) -> tuple[int, int]:
         """Numbers of positive and of negative coordinates."""
+
+    @property
+    def placement(self) -> Placement | None:
+        """The rule that the method itself brings."""
 
     def dissimilarities(self) -> Array:
         """Return D̂ between the landmarks, on the squared scale."""
@@ -96,7 +113,21 @@ def least_squares_rule(
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
     lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
     ridge = recipe.ridge * (noise / 4) * (n / lengths)
-    return LeastSquaresPlacement(embedding.coordinates, embedding.signs, offsets, ridge)
+    return LeastSquaresPlacement(embedding.coordinates, embedding.signs, offsets, ridge, SHRINKAGE)
+
+
+def linear_rule(sq_dissimilarity: Floats, embedding: Fitted) -> LinearPlacement:
+    """Make the rule of plain triangulation: x solves XAx = −½C(δ − mean) by least squares.
+
+    For the paper's methods, whose columns are scaled eigenvectors, that is −½Λ_W⁻¹(XA)ᵀC(δ − mean)
+    up to the shift of the weights; they bring their own rule, which keeps Λ_W.
+    """
+    if isinstance(embedding.placement, LinearPlacement):
+        return embedding.placement
+    x = np.asarray(embedding.coordinates, dtype=np.float64)
+    # rcond: a column without weight leads nowhere
+    projector = np.linalg.pinv(x * np.asarray(embedding.signs), rcond=1e-6).T
+    return LinearPlacement(np.asarray(sq_dissimilarity).mean(axis=0), projector)
 
 
 def misfit(errors: Floats) -> Floats:

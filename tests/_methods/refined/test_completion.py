@@ -8,7 +8,7 @@ import pytest
 from neucmds import InputError, NeucMDS, neuc_mds
 from neucmds._methods.refined.weighted import WeightedStress
 from neucmds.datasets import euclidean_ball
-from neucmds.errors import OverfitWarning
+from neucmds.errors import ConvergenceWarning, OverfitWarning
 
 
 def low_rank(seed=0, n=60, signs=(1, 1, 1, -1)):
@@ -114,6 +114,89 @@ def test_no_warning_where_the_model_fits():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         neuc_mds(holed, 4, squared=True, missing="ignore", random_state=0)
+
+
+def test_running_out_of_iterations_while_overfitting_is_a_warning_and_a_result():
+    """`max() arg is an empty sequence` before."""
+    entries = np.random.default_rng(0).normal(size=(60, 60)) ** 2
+    D = entries + entries.T
+    np.fill_diagonal(D, 0)
+    holed = np.where(hide(60, 0.3), np.nan, D)
+    with (
+        pytest.warns(OverfitWarning, match="overfit"),
+        pytest.warns(ConvergenceWarning, match="raise"),
+    ):
+        embedding = neuc_mds(
+            holed, 20, squared=True, missing="ignore", random_state=0, max_iter=1, stress_tol=0.0
+        )
+    assert not embedding.converged
+    assert np.all(np.isfinite(embedding.coordinates))
+
+
+@pytest.mark.filterwarnings("ignore::neucmds.errors.FewerComponentsWarning")
+@pytest.mark.parametrize(
+    ("D", "n_components", "settings"),
+    [
+        ([[0, 0, 0], [0, 0, 1], [0, 1, 0]], (0, 2), {"weights": np.ones((3, 3))}),
+        ([[0, 0, 0], [0, 0, 1], [0, 1, 0]], (0, 1), {"weights": np.ones((3, 3))}),
+        ([[0, 0, 0], [0, 0, -1], [0, -1, 0]], (2, 0), {"weights": np.ones((3, 3))}),
+        ([[0, 0, 0], [0, 0, 1], [0, 1, 0]], 1, {"climb": True}),
+    ],
+)
+def test_signs_that_the_data_do_not_have_leave_fewer_columns(D, n_components, settings):
+    """`LinAlgError: Singular matrix` before."""
+    D = np.asarray(D, dtype=float)
+    embedding = neuc_mds(D, n_components, squared=True, **settings)
+    found = embedding.dissimilarities()
+    assert embedding.stress == pytest.approx(np.sum((found - D) ** 2), abs=1e-12)
+    assert embedding.stress <= np.sum(D**2)
+
+
+def test_a_generator_draws_the_held_out_entries_as_a_seed_does():
+    holed = np.where(hide(40, 0.2), np.nan, low_rank(n=40))
+    settings = {"squared": True, "missing": "ignore"}
+    by_generator = neuc_mds(holed, 3, random_state=np.random.default_rng(1), **settings)
+    again = neuc_mds(holed, 3, random_state=np.random.default_rng(1), **settings)
+    np.testing.assert_array_equal(by_generator.coordinates, again.coordinates)
+    unseeded = [neuc_mds(holed, 3, **settings).coordinates for _ in range(2)]
+    np.testing.assert_array_equal(*unseeded)
+
+
+def wrongly_guessed():
+    """A weighted problem whose best signature is not the one of `neuc+`."""
+    rng = np.random.default_rng(3)
+    n = 30
+    x = rng.normal(size=(n, 4))
+    near = np.sum(np.array([1, 1, -1, -1]) * (x[:, None] - x[None]) ** 2, axis=-1)
+    far = rng.uniform(5, 30, size=(n, n))
+    count = np.triu(rng.random((n, n)) < 0.5, 1)
+    count = count | count.T
+    D = np.where(count, near, far + far.T)
+    np.fill_diagonal(D, 0)
+    return D, np.where(count, 1.0, 1e-6)
+
+
+def test_climb_is_obeyed_with_weights():
+    D, weights = wrongly_guessed()
+    plain = neuc_mds(D, 4, squared=True, weights=weights)
+    climbed = neuc_mds(D, 4, squared=True, weights=weights, climb=True)
+    assert plain.signature != climbed.signature
+    assert climbed.stress < 0.9 * plain.stress
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_solver_and_tol_are_obeyed_or_refused_with_weights_and_gaps(gaps):
+    D = np.where(hide(30, 0.2), np.nan, low_rank(n=30)) if gaps else low_rank(n=30)
+    given = {"missing": "ignore"} if gaps else {"weights": random_weights(30)}
+    with pytest.raises(InputError, match="solver"):
+        neuc_mds(D, 3, squared=True, solver="magic", **given)
+    with pytest.raises(InputError, match="tol"):
+        neuc_mds(D, 3, squared=True, tol=0, **given)
+    by_krylov, by_full = (
+        neuc_mds(D, 4, squared=True, solver=solver, stress_tol=1e-9, **given)
+        for solver in ("krylov", "full")
+    )
+    assert by_krylov.normalized_stress == pytest.approx(by_full.normalized_stress, abs=1e-6)
 
 
 def test_the_estimator_takes_gaps():

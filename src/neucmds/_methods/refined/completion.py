@@ -20,8 +20,9 @@ from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._input.components import Components
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.descent import Callback, Descent
-from neucmds._methods.refined.starts import eigenvector_start
+from neucmds._methods.refined.starts import PROBE_ITERATIONS, climb, eigenvector_start
 from neucmds._methods.refined.weighted import WeightedStress, refine_weighted
+from neucmds._methods.selection import neuc_plus
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import OverfitWarning
@@ -67,13 +68,14 @@ class _Settings:
 
     max_iter: int
     tol: float
-    random_state: Any
+    climb: bool
+    random: np.random.Generator
     callback: Callback | None
     solve: Solve
 
-    def brief(self) -> _Settings:
-        """Return the settings of a round that only prepares the next one."""
-        return replace(self, max_iter=5, callback=None)
+    def brief(self, max_iter: int) -> _Settings:
+        """Return the settings of a round that is a means to another one."""
+        return replace(self, max_iter=max_iter, climb=False, callback=None)
 
 
 def complete_and_refine(
@@ -84,10 +86,11 @@ def complete_and_refine(
     solve: Solve,
     max_iter: int = 100,
     tol: float = 1e-3,
+    climb: bool = False,
     random_state: Any = None,
     callback: Callback | None = None,
 ) -> Descent[WeightedStress]:
-    """Minimise the weighted STRESS when some weights are zero.
+    """Minimise the weighted STRESS, also when some weights are zero.
 
     Parameters
     ----------
@@ -101,8 +104,10 @@ def complete_and_refine(
         Most iterations of the last round.
     tol : float
         Stop when three iterations together gain less than this share of the weighted STRESS.
-    random_state : int, RandomState or None
-        Chooses the entries that are held out.
+    climb : bool, default=False
+        Also try signatures with one negative coordinate more or fewer, as long as that helps.
+    random_state : int, RandomState, Generator or None
+        Chooses the entries that are held out; None is the seed 0.
     callback : callable, optional
         Called with the iteration and the weighted STRESS during the last round.
 
@@ -113,7 +118,7 @@ def complete_and_refine(
         what is returned then.
     """
     problem = _Problem(sq_dissimilarity, weights)
-    settings = _Settings(max_iter, tol, random_state, callback, solve)
+    settings = _Settings(max_iter, tol, climb, _generator(random_state), callback, solve)
     if not problem.has_gaps:
         return _fit(problem, components, settings)
     filled = problem.filled(_row_effects(problem))
@@ -144,7 +149,7 @@ def _grow(
     """Fit models of growing size, each filling the gaps for the next; only the last in earnest."""
     fits = []
     for size in sizes:
-        fits.append(_fit(problem, size, settings if size is sizes[-1] else settings.brief()))
+        fits.append(_fit(problem, size, settings if size is sizes[-1] else settings.brief(5)))
         problem = problem.filled(_predict(fits[-1].state))
     return fits
 
@@ -152,12 +157,12 @@ def _grow(
 def _best_size(problem: _Problem, components: Components, settings: _Settings) -> int | None:
     """Return which model size predicts held-out entries best; None if row effects alone do."""
     xp = namespace(problem.weights)
-    held_out = _hold_out(problem, settings.random_state)
+    held_out = _hold_out(problem, settings.random)
     kept = xp.where(held_out, xp.zeros_like(problem.weights), problem.weights)
     training = _Problem(problem.sq_dissimilarity, kept)
     row_effects = _row_effects(training)
     sizes = _sizes(components)
-    fits = _grow(training.filled(row_effects), sizes, replace(settings, max_iter=30, callback=None))
+    fits = _grow(training.filled(row_effects), sizes, settings.brief(30))
     predictions = [row_effects, *(_predict(fit.state) for fit in fits)]
     errors = [_error(problem, held_out, prediction) for prediction in predictions]
     best = int(np.argmin(errors))
@@ -187,16 +192,30 @@ def _fit(problem: _Problem, components: Components, settings: _Settings) -> Desc
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(problem.sq_dissimilarity)
     spectrum = settings.solve(gram, components)
-    start = eigenvector_start(spectrum, gram.diagonal(), components)
-    return refine_weighted(
-        problem.sq_dissimilarity,
-        problem.weights,
-        start.coordinates,
-        asarray_like(start.signs, start.coordinates),
-        max_iter=settings.max_iter,
-        tol=settings.tol,
-        callback=settings.callback,
-    )
+
+    def descent(wanted: Components, settings: _Settings) -> Descent[WeightedStress]:
+        start = eigenvector_start(spectrum, gram.diagonal(), wanted)
+        return refine_weighted(
+            problem.sq_dissimilarity,
+            problem.weights,
+            start.coordinates,
+            asarray_like(start.signs, start.coordinates),
+            max_iter=settings.max_iter,
+            tol=settings.tol,
+            callback=settings.callback,
+        )
+
+    if settings.climb and components.signature is None:
+        k = components.total
+
+        def probe(negatives: int) -> float:
+            wanted = Components(k, (k - negatives, negatives))
+            found = descent(wanted, settings.brief(PROBE_ITERATIONS))
+            # Otherwise the spectrum does not reach that far.
+            return found.state.value if found.state.signs.shape[0] == k else np.inf
+
+        components = climb(k, int(np.sum(neuc_plus(spectrum.ends, components).core < 0)), probe)
+    return descent(components, settings)
 
 
 def _predict(state: WeightedStress) -> Array:
@@ -216,11 +235,17 @@ def _row_effects(problem: _Problem) -> Array:
     return asarray_like(effects[:, None] + effects[None, :], problem.sq_dissimilarity)
 
 
-def _hold_out(problem: _Problem, random_state: Any) -> Array:
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    seed = check_random_state(0 if random_state is None else random_state)
+    return np.random.default_rng(seed.randint(2**31))
+
+
+def _hold_out(problem: _Problem, random: np.random.Generator) -> Array:
     """Choose a symmetric 5 % of the observed pairs, leaving every object most of its own."""
-    rng = check_random_state(random_state)
     n = problem.n
-    upper = np.triu(rng.random_sample((n, n)) < HELD_OUT, 1)
+    upper = np.triu(random.random((n, n)) < HELD_OUT, 1)
     chosen = (upper | upper.T) & to_numpy(problem.observed)
     return asarray_like(chosen, problem.weights, dtype=namespace(problem.weights).bool)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +21,12 @@ from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError, option
 
-__all__ = ["RefineSettings", "best_refined", "eigenvector_start"]
+__all__ = ["PROBE_ITERATIONS", "RefineSettings", "best_refined", "climb", "eigenvector_start"]
 
 Floats = npt.NDArray[np.float64]
+
+# Iterations that tell which of two signatures ends lower; six misled once.
+PROBE_ITERATIONS = 10
 
 
 @dataclass(frozen=True)
@@ -100,39 +105,53 @@ def _refine(gram: Gram, start: Start, settings: RefineSettings) -> Refined:
     )
 
 
-def _climb(gram: Gram, spectrum: Spectrum, components: Components) -> Components:
+def climb(k: int, here: int, probe: Callable[[int], float]) -> Components:
     """Walk to the number of negatives whose STRESS after a short refinement is least.
 
     STRESS as a function of that number had a single minimum wherever it was measured, and `neuc+`
-    starts at it or next to it. Ten iterations tell; six misled once.
+    starts at it or next to it.
+
+    Parameters
+    ----------
+    k : int
+        Number of coordinates.
+    here : int
+        Number of negative ones to begin with.
+    probe : callable
+        STRESS that a number of negatives from 0 to k reaches; infinite where there is none.
     """
-    k = components.total
-    probes: dict[int, float] = {}
+    probe = cache(probe)
 
-    def probe(negatives: int) -> float:
-        if negatives not in probes:
-            probes[negatives] = _short_refinement(gram, spectrum, k, negatives)
-        return probes[negatives]
+    def reached(negatives: int) -> float:
+        return probe(negatives) if 0 <= negatives <= k else np.inf
 
-    here = int(np.sum(neuc_plus(spectrum.ends, components).core < 0))
     while True:
-        best = min((here, here - 1, here + 1), key=probe)
+        best = min((here, here - 1, here + 1), key=reached)
         if best == here:
             return Components(k, (k - here, here))
         here = best
 
 
+def _climb(gram: Gram, spectrum: Spectrum, components: Components) -> Components:
+    def probe(negatives: int) -> float:
+        return _short_refinement(gram, spectrum, components.total, negatives)
+
+    here = int(np.sum(neuc_plus(spectrum.ends, components).core < 0))
+    return climb(components.total, here, probe)
+
+
 def _short_refinement(gram: Gram, spectrum: Spectrum, k: int, negatives: int) -> float:
-    if not 0 <= negatives <= k:
-        return np.inf
     start = eigenvector_start(spectrum, gram.diagonal(), Components(k, (k - negatives, negatives)))
     if start.signs.size < k:
         return np.inf  # the spectrum does not reach that far
-    return _refine(gram, start, RefineSettings(max_iter=10)).stress
+    return _refine(gram, start, RefineSettings(max_iter=PROBE_ITERATIONS)).stress
 
 
 def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Components) -> Start:
-    """Kept eigenvectors with their exact weights, clamped so that no sign flips."""
+    """Kept eigenvectors with their exact weights, clamped so that no sign flips.
+
+    Columns that even so have no length are left out: a descent cannot move them.
+    """
     if components.signature is None:
         chosen = neuc_plus(spectrum.ends, components)
     else:
@@ -141,7 +160,10 @@ def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Component
     weights = exact_weights(spectrum, diagonal, chosen.kept).core
     floor = 1e-3 * float(np.median(np.abs(weights))) if weights.size else 0.0
     lengths = np.sqrt(np.maximum(signs * weights, floor))
-    u, images = spectrum.take(chosen.kept), _images(spectrum, chosen.kept)
+    largest = float(np.max(np.abs(spectrum.ends.values), initial=0.0))
+    real = lengths**2 > 1e-14 * largest
+    kept, signs, lengths = chosen.kept[real], signs[real], lengths[real]
+    u, images = spectrum.take(kept), _images(spectrum, kept)
     scale = asarray_like(lengths, u)[None, :]
     return Start(u * scale, signs, None if images is None else images * scale)
 

@@ -1,0 +1,151 @@
+"""Where new objects go: the least-squares rule against brute force, and what it never does."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+
+from neucmds import Embedding, neuc_mds
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._placement.rules import LeastSquaresPlacement, secular_minimum
+
+
+def objective(z, p, t, m, n):
+    c = float(m @ z**2)
+    return 4 * z @ z + 4 * p @ z - 2 * t * c + n * c * c
+
+
+@pytest.mark.parametrize("m", [[0.5, 0.1], [-0.5, -0.1], [0.7, -0.3], [0.4, 0.0], [1.0, 1.0]])
+@pytest.mark.parametrize("t", [-20.0, -1.0, 0.0, 3.0, 40.0])
+def test_the_secular_equation_finds_the_global_minimum(m, t):
+    m, rng = np.asarray(m), np.random.default_rng(0)
+    p = rng.normal(size=(3, 2)) * 3
+    found, _ = secular_minimum(p, np.full(3, t), m[None, :], 7)
+    for z, row in zip(found, p, strict=True):
+        starts = itertools.product((-5, 0.1, 5), repeat=2)
+        best = min(minimize(objective, s, (row, t, m, 7), tol=1e-12).fun for s in starts)
+        assert objective(z, row, t, m, 7) <= best + 1e-7 * abs(best)
+
+
+@pytest.mark.parametrize(("t", "m"), [(30.0, [0.5, 0.1]), (-30.0, [-0.5, 0.1])])
+def test_an_object_that_nothing_pulls_is_still_as_far_out_as_its_dissimilarities_say(t, m):
+    z = secular_minimum(np.zeros((1, 2)), np.array([t]), np.asarray([m]), 7)[0][0]
+    best = minimize(objective, [5.0, 0.5], (np.zeros(2), t, np.asarray(m), 7), tol=1e-12)
+    assert best.fun < -1
+    np.testing.assert_allclose(objective(z, np.zeros(2), t, np.asarray(m), 7), best.fun)
+
+
+def test_least_squares_placement_minimises_what_it_says():
+    rng = np.random.default_rng(1)
+    x, signs = rng.normal(size=(30, 3)), np.array([1.0, 1.0, -1.0])
+    x = x - x.mean(axis=0)
+    offsets, ridge = rng.normal(size=30), np.array([0.5, 2.0, 1.0])
+    delta = rng.uniform(1, 9, size=(4, 30))
+
+    def loss(y, row):
+        gaps = row - offsets - sq_dissimilarities(y[None, :], x, signs)[0]
+        return gaps @ gaps + 4 * ridge @ y**2
+
+    placed = LeastSquaresPlacement(x, signs, offsets, ridge).place(delta)
+    for y, row in zip(placed, delta, strict=True):
+        best = min(minimize(loss, s, (row,), tol=1e-10).fun for s in rng.normal(size=(9, 3)) * 2)
+        np.testing.assert_allclose(loss(y, row), best, rtol=1e-7)
+
+
+@pytest.mark.parametrize("weakest", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("noise", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("n", [5, 50, 400])
+def test_the_minimum_is_global_however_little_a_column_weighs(weakest, noise, n):
+    """Fails with a stop test relative to h(0): the root is next to a pole at 2 · weakest."""
+    rng = np.random.default_rng(4)
+    signs = np.array([1.0, 1.0, -1.0, 1.0])
+    x = rng.normal(size=(n, 4)) * np.sqrt([1.0, 0.5, 0.3, weakest])
+    x -= x.mean(axis=0)
+    new = rng.normal(size=(6, 4)) * np.sqrt([1.0, 0.5, 0.3, weakest])
+    delta = sq_dissimilarities(new, x, signs)
+    delta = delta * (1 + noise * rng.normal(size=delta.shape))
+
+    def loss(y, row):
+        gaps = row - sq_dissimilarities(y[None, :], x, signs)[0]
+        return gaps @ gaps
+
+    def slope(y, row):
+        gaps = row - sq_dissimilarities(y[None, :], x, signs)[0]
+        return -4 * signs * (gaps @ (y[None, :] - x))
+
+    placed = LeastSquaresPlacement(x, signs).place(delta)
+    for y, row in zip(placed, delta, strict=True):
+        starts = [y, *(rng.normal(size=(6, 4)) * 2)]
+        best = min(minimize(loss, s, (row,), jac=slope, tol=1e-14).fun for s in starts)
+        assert loss(y, row) <= best + 1e-7 * best + 1e-14 * (row @ row)
+
+
+def points_with_noise(seed, n=50, decimals=10):
+    """Points in 3-d whose distances are rounded, and new rows with 10 % noise."""
+    rng = np.random.default_rng(seed)
+    x, new = rng.normal(size=(n, 3)), rng.normal(size=(20, 3))
+    rows = cdist(new, x) * np.abs(1 + 0.1 * rng.normal(size=(20, n)))
+    return cdist(x, x).round(decimals), rows
+
+
+@pytest.mark.parametrize("decimals", [4, 8, 10, 12])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n", [12, 50, 200])
+def test_a_column_without_weight_carries_no_new_object(decimals, seed, n):
+    """Rounding leaves a fourth coordinate of weight 1e-4 to 1e-13; it once reached 5,653."""
+    D, rows = points_with_noise(seed, n, decimals)
+    embedding = neuc_mds(D, 5)
+    real = np.abs(embedding.weights) > 1e-4 * np.abs(embedding.weights[0])
+    placed = embedding.transform(rows)
+    assert np.abs(placed).max() < 3 * np.abs(embedding.coordinates).max()
+    spread = np.abs(embedding.coordinates).max(axis=0)
+    assert np.all(np.abs(placed[:, ~real]) <= 3 * spread[~real])
+
+
+@pytest.mark.parametrize("decimals", [3, 8, 12])
+@pytest.mark.parametrize("n", [12, 50, 200])
+def test_fitted_rows_are_placed_where_they_were_fitted(decimals, n):
+    D, _ = points_with_noise(0, n, decimals)
+    embedding = neuc_mds(D, 5, stress_tol=1e-9)
+    moved = (embedding.transform(D) - embedding.coordinates)[:, :3]
+    size = np.abs(embedding.coordinates).max()
+    assert np.abs(moved).max() < (0.1**decimals + 1e-8) * size
+
+
+def test_shrinkage_lets_an_object_go_as_far_as_its_dissimilarities_agree_on():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(40, 3))
+    far = np.array([[300.0, -200.0, 100.0]])
+    embedding = neuc_mds(cdist(x, x).round(9), 4)
+    placed = embedding.transform(cdist(far, x))
+    found = sq_dissimilarities(placed, embedding.coordinates, embedding.signs)
+    np.testing.assert_allclose(found, cdist(far, x) ** 2, rtol=1e-6)
+
+
+def test_what_shrinkage_adds_is_the_ridge_of_the_objects_own_noise():
+    rng = np.random.default_rng(7)
+    signs = np.array([1.0, -1.0, 1.0])
+    x, _ = np.linalg.qr(rng.normal(size=(30, 4)) - 0.0)
+    x = (x - x.mean(axis=0))[:, :3]
+    x, _ = np.linalg.qr(x)
+    x *= np.array([3.0, 2.0, 0.5])
+    row = rng.uniform(1, 2, size=(1, 30))
+    plain = LeastSquaresPlacement(x, signs)
+    left = row[0] - sq_dissimilarities(plain.place(row), x, signs)[0]
+    noise = left @ left / (30 - 3 - 1)
+    ridge = 0.7 * noise / 4 * 30 / np.sum(x * x, axis=0)
+    np.testing.assert_allclose(
+        replace(plain, shrinkage=0.7).place(row), replace(plain, ridge=ridge).place(row), rtol=1e-8
+    )
+
+
+def test_a_saved_embedding_shrinks_as_before(tmp_path):
+    D, rows = points_with_noise(1)
+    embedding = neuc_mds(D, 4)
+    embedding = replace(embedding, placement=replace(embedding.placement, shrinkage=2.5))
+    embedding.save(tmp_path / "e.npz")
+    loaded = Embedding.load(tmp_path / "e.npz")
+    np.testing.assert_array_equal(loaded.transform(rows), embedding.transform(rows))
