@@ -11,22 +11,32 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array
+from neucmds._backend.arrays import Array, asarray_like
 from neucmds._input import as_dissimilarity, as_weighted
 from neucmds._input.components import Components
 from neucmds._input.containers import as_labels
 from neucmds._methods.exact import MOST_DENSE, exact_selection
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.descent import Callback
+from neucmds._methods.refined.loss_starts import Place, as_start, refine_for_loss
+from neucmds._methods.refined.objective import refine
 from neucmds._methods.refined.starts import RefineSettings, best_refined
+from neucmds._methods.refined.weighted import refine_weighted
 from neucmds._methods.selection import METHODS, Selection, neuc_plus, union
-from neucmds._methods.solution import from_refinement, from_selection, from_weighted
+from neucmds._methods.solution import (
+    Solution,
+    from_loss,
+    from_refinement,
+    from_selection,
+    from_weighted,
+)
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
@@ -126,6 +136,7 @@ def neuc_mds(
     n_components: NComponents = 2,
     method: str = DEFAULT_METHOD,
     *,
+    loss: str = "squared",
     squared: bool = False,
     symmetrize: bool = False,
     weights: Any = None,
@@ -136,9 +147,11 @@ def neuc_mds(
     random_state: Any = None,
     copy: bool = True,
     max_memory: Limit = None,
-    max_iter: int = 100,
-    stress_tol: float = 2e-3,
-    climb: bool = False,
+    max_iter: int | None = None,
+    stress_tol: float | None = None,
+    climb: bool | None = None,
+    n_init: int | None = None,
+    init: Any = None,
     callback: Callback | None = None,
     progress: Progress | None = None,
 ) -> Embedding:
@@ -157,13 +170,19 @@ def neuc_mds(
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" sets the coordinates free.
+    loss : {"squared", "distance", "relative"}, default="squared"
+        What "refined" minimises. "squared": Σ(D̂ − D)², the paper's STRESS, in which far pairs rule.
+        "distance": Σ(√D̂⁺ − d)², with d = √D: what SMACOF minimises. "relative": Σ(D̂/D − 1)², in
+        which near pairs count like far ones; d below half of the 1 % quantile of the positive d
+        counts as that much. The last two need D ≥ 0, and all of D in memory. New objects are
+        placed by the same loss.
     squared : bool, default=False
         False: D holds dissimilarities and is squared inside, as in scikit-learn, scikit-bio and R.
         True: D is taken as it is, and may hold negative entries; this is the paper's D.
     symmetrize : bool, default=False
         Average D and its transpose instead of refusing an asymmetric D.
     weights : array of shape (n, n), optional
-        How much each pair counts: Σ w_ij (D_ij − D̂_ij)² is minimised. "refined" only.
+        How much each pair counts: the loss of a pair is multiplied by it. "refined" only.
     missing : {"error", "ignore"}, default="error"
         "ignore": NaN in D means that the pair was not observed, and does not count. "refined" only.
     labels : sequence of str, optional
@@ -180,15 +199,22 @@ def neuc_mds(
     max_memory : int or str, optional
         Most memory to use beyond a D that is in memory already: bytes, or "2GB". By default what is
         free. A D outside memory that needs more is read in blocks.
-    max_iter : int, default=100
-        Most iterations of "refined".
-    stress_tol : float, default=2e-3
-        "refined" stops when three iterations together gain less than this share of the STRESS.
-    climb : bool, default=False
+    max_iter : int, optional
+        Most iterations of "refined": 100 for the squared loss, 500 for others.
+    stress_tol : float, optional
+        "refined" stops when three iterations together gain less than this share of the loss: 2e-3
+        for the squared loss; for others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
+    climb : bool, optional
         Let "refined" also try signatures with one negative coordinate more or fewer, as long as
-        that helps: a few times the work, rarely more than a few percent of STRESS.
+        that helps: a few times the work. By default only for the losses other than "squared", and
+        up to 600 objects.
+    n_init : int, optional
+        Starts of the losses other than "squared", of which the best is returned; 12 for up to 10
+        coordinates of up to 600 objects, else 1.
+    init : Embedding or (coordinates, signs), optional
+        Where "refined" starts: a warm start, which keeps its signature.
     callback : callable, optional
-        Called by "refined" with the iteration and the STRESS after every step.
+        Called by "refined" with the iteration and the loss after every step.
     progress : callable, optional
         Called while a D outside memory is read: the number of the pass, rows done in it, and n.
 
@@ -204,8 +230,12 @@ def neuc_mds(
     >>> neuc_mds(D, n_components=2).signature
     (1, 1)
     """
-    settings = RefineSettings(max_iter, stress_tol, climb, callback)
+    settings = RefineSettings(max_iter, stress_tol, climb, callback, loss, n_init)
     _check_arguments(D, n_components, method, solver, tol, random_state)
+    start = as_start(init)
+    if start is not None:
+        n_components = _signature_of(start, n_components)
+    _refuse_without_refinement(method, settings, start)
     prepared = prepare(
         D,
         n_components,
@@ -227,6 +257,7 @@ def neuc_mds(
         tol=tol,
         random_state=random_state,
         settings=settings,
+        start=start,
     )
     warn_of_surprises(found.embedding)
     return found.embedding
@@ -307,6 +338,7 @@ def fit(
     tol: float = 1e-7,
     random_state: Any = None,
     settings: RefineSettings | None = None,
+    start: Place | None = None,
     on_step: OnStep | None = None,
 ) -> Fit:
     """Embed what is prepared: spectrum, method, `Embedding`.
@@ -318,6 +350,8 @@ def fit(
         As for `neuc_mds`.
     settings : RefineSettings, optional
         For "refined".
+    start : Place, optional
+        Where "refined" starts.
     on_step : callable, optional
         Called with a few words before each longer piece of work.
 
@@ -328,16 +362,24 @@ def fit(
     components = Components.parse(n_components, prepared.n)
     settings = settings or RefineSettings()
     tell = on_step or _silent
-    if prepared.weights is not None:
-        tell("embedding by refined")
-        embedding = _fit_weighted(
-            prepared,
-            components,
-            method,
-            settings=settings,
-            solver=solver,
-            tol=tol,
-            random_state=random_state,
+    _refuse_without_refinement(method, settings, start)
+    if start is not None and int(start.coordinates.shape[0]) != prepared.n:
+        raise InputError(
+            f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
+            f"has {prepared.n}."
+        )
+    if prepared.weights is not None or settings.loss != "squared" or start is not None:
+        tell(f"embedding by {method}")
+        solve = partial(_solve_roughly, solver=solver, tol=tol)
+        solution = _free_coordinates(
+            prepared, components, method, solve, settings, start, random_state
+        )
+        embedding = build_embedding(
+            solution,
+            method=method,
+            requested=components.total,
+            squared=prepared.squared,
+            labels=prepared.labels,
         )
         return Fit(embedding, None)
     tell(f"computing the spectrum of {prepared.n:,} objects")
@@ -741,9 +783,11 @@ def embed_landmarks(
         embedding = fit(sq_dissimilarity, n_components, method)
         return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
     recipe = Recipe(0.0, False, n_components)
-    if placement == "auto":
+    if placement == "auto" and settings.get("loss", "squared") == "squared":
         recipe = cross_validated(sq_dissimilarity, n_components, method, rng, fit)
     embedding = fit(sq_dissimilarity, recipe.n_components, method)
+    if settings.get("loss", "squared") != "squared":
+        return embedding, recipe  # which places by the loss it was fitted with
     rule = least_squares_rule(sq_dissimilarity, embedding, recipe)
     return replace(embedding, placement=rule), recipe
 
@@ -826,50 +870,120 @@ def embed_spectrum(
     return build_embedding(from_selection(gram, spectrum, selection), **facts)
 
 
-def _fit_weighted(
+def _free_coordinates(
     prepared: Prepared,
     components: Components,
     method: str,
-    *,
+    solve: Callable[[Gram, Components, str], Spectrum],
     settings: RefineSettings,
-    solver: str,
-    tol: float,
+    start: Place | None,
     random_state: Any,
-) -> Embedding:
-    """Embed when pairs count differently: the free coordinates are the only ones defined then."""
+) -> Solution:
+    """Refine where there is no closed form to begin with: weights, gaps, other losses, a start."""
     _check_methods((method,))
     if method != "refined":
         raise InputError(
             f"weights and missing entries need {option('method', 'refined')}, not {method!r}: the "
             "closed forms count every pair alike."
         )
-    assert isinstance(prepared.gram, DenseGram)
-    check_tolerance(tol)
-
-    def start(gram: Gram, components: Components) -> Spectrum:
-        # Rough eigenpairs do: the descent that follows mends far more than 1e-3.
-        return solve_for(
-            gram, components, "neuc+", solver=solver, tol=max(tol, 1e-3), random_state=0
-        )
-
+    if settings.loss != "squared":
+        return _least_loss(prepared, components, solve, settings, start, random_state)
+    limits: dict[str, Any] = {
+        "max_iter": settings.most_iterations,
+        "tol": settings.least_gain,
+        "callback": settings.callback,
+    }
+    if prepared.weights is None:
+        assert start is not None
+        refined = refine(prepared.gram, start.coordinates, start.signs, **limits)
+        return from_refinement(prepared.gram, None, refined, components.total)
+    d = _dense(prepared, "weights").sq_dissimilarity
+    if start is not None:
+        x = asarray_like(start.coordinates, d, dtype=prepared.gram.xp.float64)
+        signs = asarray_like(start.signs, x)
+        return from_weighted(refine_weighted(d, prepared.weights, x, signs, **limits))
     found = complete_and_refine(
-        prepared.gram.sq_dissimilarity,
+        d,
         prepared.weights,
         components,
-        solve=start,
-        max_iter=settings.max_iter,
-        tol=settings.tol,
+        solve=lambda gram, wanted: solve(gram, wanted, "neuc+"),
+        climb=bool(settings.climb),
+        random_state=random_state,
+        **limits,
+    )
+    return from_weighted(found)
+
+
+def _least_loss(
+    prepared: Prepared,
+    components: Components,
+    solve: Callable[[Gram, Components, str], Spectrum],
+    settings: RefineSettings,
+    start: Place | None,
+    random_state: Any,
+) -> Solution:
+    gram = _dense(prepared, f"loss={settings.loss!r}")
+    found = refine_for_loss(
+        gram.sq_dissimilarity,
+        components,
+        settings.loss,
+        solve=solve,
+        start=start,
+        weights=prepared.weights,
+        n_init=settings.n_init,
         climb=settings.climb,
+        max_iter=500 if settings.max_iter is None else settings.max_iter,
+        tol=settings.tol,
         random_state=random_state,
         callback=settings.callback,
     )
-    return build_embedding(
-        from_weighted(found),
-        method=method,
-        requested=components.total,
-        squared=prepared.squared,
-        labels=prepared.labels,
+    return from_loss(gram, found, prepared.weights)
+
+
+def _dense(prepared: Prepared, what: str) -> DenseGram:
+    if isinstance(prepared.gram, DenseGram):
+        return prepared.gram
+    raise InputError(
+        f"{what} needs all of D in memory, and D of {prepared.n} objects is read or computed in "
+        f"blocks; use {option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss."
     )
+
+
+def _solve_roughly(
+    gram: Gram, components: Components, method: str, *, solver: str, tol: float
+) -> Spectrum:
+    """Compute eigenpairs to start from: the descent that follows mends far more than 1e-3."""
+    return solve_for(gram, components, method, solver=solver, tol=max(tol, 1e-3), random_state=0)
+
+
+def _signature_of(start: Place, n_components: NComponents) -> tuple[int, int]:
+    """Return the signature of a warm start, which is not to contradict what is asked for."""
+    signature = start.signature
+    # 2 is the default, and says nothing.
+    if n_components not in (None, 2, signature, sum(signature)):
+        raise InputError(
+            f"{option('init')} has {signature[0]} positive and {signature[1]} negative "
+            f"coordinates, not {option('n_components', n_components)}; leave the latter out."
+        )
+    return signature
+
+
+def _refuse_without_refinement(method: str, settings: RefineSettings, start: Place | None) -> None:
+    """Refuse what only "refined" can obey."""
+    if method == "refined":
+        if settings.loss == "squared" and settings.n_init not in (None, 1):
+            raise InputError(
+                f"{option('n_init', settings.n_init)} is for the losses with several valleys; "
+                f"{option('loss', 'squared')} starts once, from eigenvectors."
+            )
+        return
+    if settings.loss != "squared":
+        raise InputError(
+            f"{option('loss', settings.loss)} needs {option('method', 'refined')}, not "
+            f"{method!r}: closed forms minimise the squared loss, or a bound of it."
+        )
+    if start is not None:
+        raise InputError(f"{option('init')} needs {option('method', 'refined')}, not {method!r}.")
 
 
 def _check_arguments(

@@ -19,8 +19,10 @@ from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks, 
 from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
+from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
+from neucmds._placement.loss_rule import LossPlacement
 from neucmds._placement.rules import (
     SHRINKAGE,
     LeastSquaresPlacement,
@@ -31,7 +33,7 @@ from neucmds.errors import FileFormatError, InputError, option
 
 __all__ = ["Embedding", "InnerProduct", "procrustes"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _SAVED_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals")
 _SAVED_SCALARS = ("sq_norm", "method", "requested", "squared", "converged", "solver")
 
@@ -76,6 +78,13 @@ class Embedding:
         Σ(D − mean)² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
     trace : float
         Trace of B: n − 1 times half the mean squared dissimilarity of a pair; NaN if not known.
+    loss : {"squared", "distance", "relative"}
+        What was minimised.
+    loss_value : float
+        The value of the loss, over all n² ordered pairs; for "squared" it is the STRESS.
+    relative_gradient : float
+        Length of the gradient of the loss in the metric of the objects' Gauss–Newton blocks,
+        relative to the loss: 0 at a stationary point; NaN where it was not measured.
     """
 
     coordinates: Array
@@ -95,6 +104,9 @@ class Embedding:
     history: tuple[float, ...] = ()
     total_sum_of_squares: float = math.nan
     trace: float = math.nan
+    loss: str = "squared"
+    loss_value: float = math.nan
+    relative_gradient: float = math.nan
 
     def __repr__(self) -> str:
         positive, negative = self.signature
@@ -487,6 +499,9 @@ def build_embedding(
     if solution.projector is not None:
         placement = LinearPlacement(cast(solution.row_means), cast(solution.projector))
 
+    if solution.loss is not None:
+        placement = LossPlacement(coordinates, signs, solution.loss)
+
     def double(values: Any) -> Array:
         return asarray_like(values, coordinates, dtype=xp.float64)
 
@@ -508,6 +523,9 @@ def build_embedding(
         history=solution.history,
         total_sum_of_squares=solution.total_sum_of_squares,
         trace=solution.trace,
+        loss="squared" if solution.loss is None else solution.loss.name,
+        loss_value=sum(solution.stress_terms) if solution.loss is None else solution.loss_value,
+        relative_gradient=solution.relative_gradient,
     )
 
 
@@ -534,7 +552,10 @@ def _save(embedding: Embedding, path: str | PathLike[str]) -> None:
     header = {name: getattr(embedding, name) for name in _SAVED_SCALARS}
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
     header["placement"] = type(embedding.placement).__name__
-    for name in ("total_sum_of_squares", "trace"):
+    header["loss"] = embedding.loss
+    if isinstance(embedding.placement, LossPlacement):
+        header["loss_floor"] = embedding.placement.loss.floor
+    for name in ("total_sum_of_squares", "trace", "loss_value", "relative_gradient"):
         if math.isfinite(value := getattr(embedding, name)):
             header[name] = value
     arrays: dict[str, Any] = {name: to_numpy(getattr(embedding, name)) for name in _SAVED_ARRAYS}
@@ -598,6 +619,9 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
             arrays.get("placement_ridge"),
             float(arrays.get("placement_shrinkage", SHRINKAGE)),
         )
+    elif header["placement"] == "LossPlacement":
+        loss = PairLoss(str(header["loss"]), float(header["loss_floor"]))
+        placement = LossPlacement(arrays["coordinates"], arrays["signs"], loss)
     labels = tuple(str(name) for name in arrays["labels"]) if "labels" in arrays else None
     c1, c2, c3 = (float(term) for term in arrays["stress_terms"])
     return Embedding(
@@ -609,6 +633,9 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
         history=tuple(float(value) for value in arrays["history"]),
         total_sum_of_squares=float(header.get("total_sum_of_squares", math.nan)),
         trace=float(header.get("trace", math.nan)),
+        loss=str(header.get("loss", "squared")),
+        loss_value=float(header.get("loss_value", math.nan)),
+        relative_gradient=float(header.get("relative_gradient", math.nan)),
     )
 
 

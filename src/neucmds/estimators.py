@@ -206,6 +206,9 @@ class NeucMDS(_SignedTransformer):
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" sets the coordinates free.
+    loss : {"squared", "distance", "relative"}, default="squared"
+        What "refined" minimises, and what places new objects; see `neucmds.neuc_mds`. "relative"
+        lets near pairs count like far ones: for neighbours and retrieval.
     metric : str or callable, default="precomputed"
         "precomputed": X is the dissimilarity matrix, or a path or store that holds it. Otherwise X
         holds features, and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or
@@ -230,12 +233,19 @@ class NeucMDS(_SignedTransformer):
         False allows a precomputed X to be squared in place.
     max_memory : int or str, optional
         Most memory to use, as bytes or "2GB"; by default what is free.
-    max_iter : int, default=100
-        Most iterations of "refined".
-    stress_tol : float, default=2e-3
-        "refined" stops when three iterations together gain less than this share of the STRESS.
-    climb : bool, default=False
+    max_iter : int, optional
+        Most iterations of "refined": 100 for the squared loss, 500 for others.
+    stress_tol : float, optional
+        "refined" stops when three iterations together gain less than this share of the loss; the
+        default depends on the loss.
+    climb : bool, optional
         Let "refined" also try signatures with one negative coordinate more or fewer.
+    n_init : int, optional
+        Starts of the losses other than "squared".
+    init : Embedding or (coordinates, signs), optional
+        Where "refined" starts: a warm start, which keeps its signature.
+    callback : callable, optional
+        Called by "refined" with the iteration and the loss after every step.
     verbose : int, default=0
         Print a line on what was found.
 
@@ -278,6 +288,7 @@ class NeucMDS(_SignedTransformer):
         n_components: int | tuple[int, int] = 2,
         *,
         method: str = DEFAULT_METHOD,
+        loss: str = "squared",
         metric: Any = "precomputed",
         metric_params: dict[str, Any] | None = None,
         squared: bool = False,
@@ -288,13 +299,17 @@ class NeucMDS(_SignedTransformer):
         random_state: Any = None,
         copy: bool = True,
         max_memory: int | str | None = None,
-        max_iter: int = 100,
-        stress_tol: float = 2e-3,
-        climb: bool = False,
+        max_iter: int | None = None,
+        stress_tol: float | None = None,
+        climb: bool | None = None,
+        n_init: int | None = None,
+        init: Any = None,
+        callback: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.method = method
+        self.loss = loss
         self.metric = metric
         self.metric_params = metric_params
         self.squared = squared
@@ -308,9 +323,12 @@ class NeucMDS(_SignedTransformer):
         self.max_iter = max_iter
         self.stress_tol = stress_tol
         self.climb = climb
+        self.n_init = n_init
+        self.init = init
+        self.callback = callback
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> NeucMDS:
+    def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> NeucMDS:
         """Find coordinates and signature.
 
         Parameters
@@ -318,6 +336,8 @@ class NeucMDS(_SignedTransformer):
         X : array of shape (n, n) or (n, n_features)
             Dissimilarities, or features when `metric` is not "precomputed".
         y : ignored
+        weights : array of shape (n, n), optional
+            How much each pair counts; zero: not at all. "refined" only.
 
         Returns
         -------
@@ -328,6 +348,8 @@ class NeucMDS(_SignedTransformer):
             self._checked(X) if self._precomputed else self._between(self._checked(X)),
             self.n_components,
             self.method,
+            loss=self.loss,
+            weights=weights,
             squared=self.squared,
             symmetrize=self.symmetrize,
             missing=self.missing,
@@ -340,6 +362,9 @@ class NeucMDS(_SignedTransformer):
             max_iter=self.max_iter,
             stress_tol=self.stress_tol,
             climb=self.climb,
+            n_init=self.n_init,
+            init=self.init,
+            callback=self._callback(),
         )
         if self.verbose:
             print(summary(self.result_))
@@ -428,6 +453,12 @@ class NeucMDS(_SignedTransformer):
             ensure_all_finite="allow-nan" if reset and self.missing == "ignore" else True,
         )
 
+    def _callback(self) -> Any:
+        """Return the user's callback, or one that prints a line of progress with `verbose`."""
+        if self.callback is not None or not self.verbose:
+            return self.callback
+        return lambda step, value: print(f"\rrefined: iteration {step}, loss {value:.6g}", end="")
+
     def _labels(self, X: Any) -> Any:
         """Names of the objects, where a table or a DistanceMatrix of dissimilarities has them."""
         if not self._precomputed:
@@ -508,6 +539,9 @@ class LandmarkNeucMDS(_SignedTransformer):
         "auto": least squares with a ridge and offsets chosen on landmarks held out; with "neuc" the
         signature is chosen so too. "least_squares": without these. "linear": plain triangulation,
         which divides by small eigenvalues.
+    loss : {"squared", "distance", "relative"}, default="squared"
+        What "refined" minimises, and what places new objects; see `neucmds.neuc_mds`. "relative"
+        lets near pairs count like far ones: for neighbours and retrieval.
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. Otherwise X holds features, and the metric
@@ -567,6 +601,7 @@ class LandmarkNeucMDS(_SignedTransformer):
         landmarks: Any = "random",
         method: str = DEFAULT_METHOD,
         placement: str = "auto",
+        loss: str = "squared",
         metric: Any = "precomputed",
         metric_params: dict[str, Any] | None = None,
         squared: bool = False,
@@ -582,6 +617,7 @@ class LandmarkNeucMDS(_SignedTransformer):
         self.landmarks = landmarks
         self.method = method
         self.placement = placement
+        self.loss = loss
         self.metric = metric
         self.metric_params = metric_params
         self.squared = squared
@@ -632,6 +668,7 @@ class LandmarkNeucMDS(_SignedTransformer):
             self.method,
             self.placement,
             rng=rng,
+            loss=self.loss,
             squared=self.squared,
             solver=self.solver,
             tol=self.tol,

@@ -22,6 +22,7 @@ from neucmds.cli.options import (
     Force,
     Json,
     MaxMemory,
+    Missing,
     NoPlots,
     PictureFormat,
     Pictures,
@@ -63,6 +64,19 @@ def embed(
     method: Annotated[
         str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}.")
     ] = DEFAULT_METHOD,
+    loss: Annotated[
+        str,
+        typer.Option(
+            "--loss",
+            metavar="NAME",
+            help="What --method refined minimises: squared (the paper's STRESS, far pairs rule), "
+            "distance (as SMACOF), relative (near pairs count like far ones).",
+        ),
+    ] = "squared",
+    missing: Annotated[
+        Missing,
+        typer.Option("--missing", help="What to do about pairs that are not known (NA, blank)."),
+    ] = Missing.error,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
     labels: Annotated[
@@ -76,8 +90,14 @@ def embed(
     ] = None,
     seed: Seed = 0,
     max_iter: Annotated[
-        int, typer.Option("--max-iter", min=1, help="Most iterations of --method refined.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            "--max-iter",
+            min=1,
+            help="Most iterations of --method refined; 100 for the squared loss, 500 for others.",
+            show_default=False,
+        ),
+    ] = None,
     max_memory: MaxMemory = None,
     output: Folder = None,
     as_json: Json = False,
@@ -92,11 +112,14 @@ def embed(
     with steps() as progress:
         progress.now(f"reading {file}")
         wanted = parse_components(components)
+        limit = max_iter or (100 if loss == "squared" else 500)
+        settings = RefineSettings(max_iter, callback=_counter(progress, limit), loss=loss)
         prepared = api.prepare(
             file,
             wanted,
             squared=squared,
             symmetrize=symmetrize,
+            missing=missing.value,
             max_memory=max_memory,
             keep_copy=method == "refined",
             progress=lambda number, done, n: progress.describe(
@@ -109,7 +132,7 @@ def embed(
             wanted,
             method,
             random_state=seed,
-            settings=RefineSettings(max_iter, callback=_counter(progress, max_iter)),
+            settings=settings,
             on_step=progress.now,
         )
         embedding = found.embedding
@@ -170,6 +193,8 @@ def describe(source: str, embedding: Embedding, quality: Quality) -> dict[str, A
         "input": source,
         "n": embedding.n,
         "method": embedding.method,
+        "loss": embedding.loss,
+        "loss_value": embedding.loss_value,
         "requested": embedding.requested,
         "k": embedding.k,
         "signature": embedding.signature,

@@ -17,6 +17,7 @@ __all__ = [
     "Force",
     "Json",
     "MaxMemory",
+    "Missing",
     "NoPlots",
     "Number",
     "Pictures",
@@ -32,6 +33,13 @@ class PictureFormat(StrEnum):
 
     png = "png"
     svg = "svg"
+
+
+class Missing(StrEnum):
+    """What to do about pairs that are not known."""
+
+    error = "error"
+    ignore = "ignore"
 
 
 File = Annotated[

@@ -29,7 +29,7 @@ from neucmds._methods.refined.descent import (
 from neucmds._operator import Gram
 from neucmds._operator.single_precision import Multiply
 
-__all__ = ["Refined", "refine"]
+__all__ = ["Refined", "refine", "stress_terms_at"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -113,6 +113,12 @@ def refine(
     end = found.state.exact()
     x, weights = canonical(end.x, signs)
     return Refined(x, weights, end.stress_terms(), found.history, found.converged)
+
+
+def stress_terms_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[float, float, float]:
+    """C1, C2 and C3 of the STRESS of any centered coordinates, with one product."""
+    x = asarray_like(coordinates, gram.diagonal())
+    return _FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat).stress_terms()
 
 
 def _cheapest_product(gram: Gram) -> AbstractContextManager[Multiply]:

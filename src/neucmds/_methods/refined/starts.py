@@ -14,6 +14,7 @@ from neucmds._input.components import Components
 from neucmds._methods.exact import MOST_DENSE, exact_selection, exact_weights
 from neucmds._methods.geometry import diagonalize
 from neucmds._methods.refined.descent import Callback
+from neucmds._methods.refined.losses import check_loss
 from neucmds._methods.refined.objective import SMALL, Refined, refine
 from neucmds._methods.selection import Selection, neuc, neuc_plus
 from neucmds._methods.stress import stress_terms
@@ -40,33 +41,54 @@ class Start:
 
 @dataclass(frozen=True)
 class RefineSettings:
-    """How far and how to refine.
+    """How far and how to refine; None leaves a choice to the loss.
 
     Parameters
     ----------
-    max_iter : int, default=100
-    tol : float, default=2e-3
-        Stop when three iterations together gain less than this share of the STRESS.
-    climb : bool, default=False
+    max_iter : int, optional
+        100 for the squared loss, 500 for the others.
+    tol : float, optional
+        Stop when three iterations together gain less than this share of the loss; 2e-3 for the
+        squared loss.
+    climb : bool, optional
         Also try signatures with one negative coordinate more or fewer, as long as that helps.
     callback : callable, optional
-        Called with the iteration and the STRESS after every step.
+        Called with the iteration and the loss after every step.
+    loss : {"squared", "distance", "relative"}, default="squared"
+    n_init : int, optional
+        Number of starts, of the losses other than the squared one.
     """
 
-    max_iter: int = 100
-    # Against 1e-7 it costs at most 0.6 % of STRESS on the data sets of docs/quality.md, and keeps
-    # all of them within 25 products with B.
-    tol: float = 2e-3
-    climb: bool = False
+    max_iter: int | None = None
+    tol: float | None = None
+    climb: bool | None = None
     callback: Callback | None = None
+    loss: str = "squared"
+    n_init: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
-            raise InputError(
-                f"{option('max_iter', self.max_iter)} must be a whole number of at least 1."
-            )
-        if not isinstance(self.tol, (int, float)) or not 0 <= self.tol < 1:
+        for name, count in (("max_iter", self.max_iter), ("n_init", self.n_init)):
+            if count is not None and (
+                isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1
+            ):
+                raise InputError(f"{option(name, count)} must be a whole number of at least 1.")
+        if self.tol is not None and (
+            not isinstance(self.tol, (int, float)) or not 0 <= self.tol < 1
+        ):
             raise InputError(f"{option('stress_tol', self.tol)} must be a number from 0 to 1.")
+        check_loss(self.loss)
+
+    @property
+    def most_iterations(self) -> int:
+        """Most iterations of the squared loss."""
+        return 100 if self.max_iter is None else self.max_iter
+
+    @property
+    def least_gain(self) -> float:
+        """Least gain of three iterations of the squared loss."""
+        # Against 1e-7 it costs at most 0.6 % of STRESS on the data sets of docs/quality.md, and
+        # keeps all of them within 25 products with B.
+        return 2e-3 if self.tol is None else self.tol
 
 
 def best_refined(
@@ -99,8 +121,8 @@ def _refine(gram: Gram, start: Start, settings: RefineSettings) -> Refined:
         start.coordinates,
         start.signs,
         images=start.images,
-        max_iter=settings.max_iter,
-        tol=settings.tol,
+        max_iter=settings.most_iterations,
+        tol=settings.least_gain,
         callback=settings.callback,
     )
 

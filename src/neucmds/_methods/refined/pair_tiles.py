@@ -1,0 +1,342 @@
+"""All pairs of a loss, walked in tiles that stay in the cache: its sums, gradient and blocks.
+
+D̂ and D are symmetric, so only tiles on and above the diagonal are visited; what a tile adds to the
+gradient of its columns goes into the accumulator of its share. Shares are cut without regard to the
+number of threads, so no digit depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import Array, asarray_like, empty_like, is_numpy, namespace, on_cpu
+from neucmds._backend.threads import spread
+from neucmds._methods.refined.losses import PairLoss
+
+__all__ = ["Pairs", "Slopes"]
+
+Floats = npt.NDArray[np.float64]
+
+# A tile of float32 takes 256 KB: four of them stay in the L2 cache.
+_TILE_ROWS = 128
+_TILE_COLUMNS = 512
+# Up to so many entries all pairs are one tile.
+_ONE_TILE = 2**16
+# Entries of a tile elsewhere than on a CPU.
+_DEVICE_TILE = 2**24
+_SHARES = 16
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Rows and columns of a tile, and how often it counts: twice off the diagonal."""
+
+    rows: slice
+    columns: slice
+
+    @property
+    def on_diagonal(self) -> bool:
+        return self.rows == self.columns
+
+    @property
+    def count(self) -> float:
+        return 1.0 if self.on_diagonal else 2.0
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Value and gradient of a loss at some coordinates.
+
+    Parameters
+    ----------
+    value : float
+        Σ u q² over all n² pairs.
+    gradient : array of shape (n, k), float64
+        Centered.
+    """
+
+    value: float
+    gradient: Array
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A loss of all pairs, as a function of the coordinates.
+
+    Parameters
+    ----------
+    d : array of shape (n, n), float32 or float64
+        D on the squared scale.
+    loss : PairLoss
+    signs : array of shape (k,), float64
+    weights : array of shape (n, n), optional
+        How much each pair counts on top of the loss; symmetric, zero: not observed.
+    dtype : dtype, optional
+        Precision of the tiles; that of `d` by default.
+    """
+
+    d: Array
+    loss: PairLoss
+    signs: Array
+    weights: Array | None = None
+    dtype: Any = None
+
+    @property
+    def n(self) -> int:
+        """Number of objects."""
+        return int(self.d.shape[0])
+
+    @property
+    def precision(self) -> Any:
+        """The dtype of the tiles."""
+        return self.d.dtype if self.dtype is None else self.dtype
+
+    def exact(self) -> Pairs:
+        """Return the same loss with tiles in float64; D itself stays as it is."""
+        return replace(self, dtype=namespace(self.d).float64)
+
+    @cached_property
+    def size(self) -> float:
+        """Σ u q² of D̂ = 0 without a floor: what makes a loss a share."""
+        name = self.loss.name
+
+        def walk(share: list[_Tile]) -> float:
+            total = 0.0
+            for tile in share:
+                xp, d = namespace(self.d), _wide(self._entries(tile))
+                one = d * d if name == "squared" else d if name == "distance" else xp.ones_like(d)
+                u = self._weights(tile)
+                total += tile.count * float(xp.sum(one if u is None else u * one))
+            return total
+
+        return float(sum(self._spread(walk)))
+
+    def at(self, x: Array) -> Slopes:
+        """Return the value and the gradient, in one pass over the pairs."""
+        xp, k = namespace(x), int(x.shape[1])
+        left, right = self._factors(x)
+        # the last column of ones makes row sums of the pulls in the same product
+        ones = xp.ones_like(right[:, :1])
+        extended = xp.concat([self._narrow(x), ones], axis=1)
+
+        def walk(share: list[_Tile]) -> tuple[float, Array]:
+            value, pulled = 0.0, xp.zeros_like(extended)
+            for tile in share:
+                terms = self.loss.terms(self._entries(tile), self._fit(left, right, tile))
+                u, q = self._weights(tile), terms.residual
+                pull = q if u is None else u * q
+                value += tile.count * _dot(pull, q)
+                if terms.slope is not None:
+                    pull = _multiplied(terms.slope, pull)
+                pulled[tile.rows, :] += pull @ extended[tile.columns, :]
+                if not tile.on_diagonal:
+                    pulled[tile.columns, :] += xp.matrix_transpose(pull) @ extended[tile.rows, :]
+            return value, pulled
+
+        values, parts = zip(*self._spread(walk), strict=True)
+        pulled = sum(_wide(part) for part in parts)
+        gradient = pulled[:, k:] * x - pulled[:, :k]
+        gradient *= 8.0 * self.signs[None, :]
+        gradient -= xp.mean(gradient, axis=0, keepdims=True)
+        return Slopes(float(sum(values)) - self._own_cost, gradient)
+
+    def along(self, x: Array, p: Array, here: Slopes) -> Floats:
+        """Coefficients of the loss at x + tp, constant first: a quartic in t.
+
+        Exact where q is linear in D̂; else to second order, the rest as if it were.
+        """
+        xp = namespace(x)
+        left, right = self._factors(x)
+        left_2, right_2 = self._factors(p)
+        x_narrow, p_narrow = self._narrow(x), self._narrow(p)
+        minus_2a = -2.0 * self._narrow(self.signs)[None, :]
+        # D1_ij = 2(x_i − x_j)ᵀA(p_i − p_j), one product of 2k + 2 columns
+        cross = self._narrow(xp.sum(x * p * self.signs[None, :], axis=1) * 2.0)[:, None]
+        ones = xp.ones_like(cross)
+        left_1 = xp.concat([x_narrow * minus_2a, p_narrow * minus_2a, cross, ones], axis=1)
+        right_1 = xp.concat([p_narrow, x_narrow, ones, cross], axis=1)
+
+        def walk(share: list[_Tile]) -> Floats:
+            sums = np.zeros(3)
+            for tile in share:
+                terms = self.loss.terms(
+                    self._entries(tile), self._fit(left, right, tile), bend=True
+                )
+                first = self._fit(left_1, right_1, tile)
+                second = self._fit(left_2, right_2, tile)
+                if terms.slope is not None:
+                    first *= terms.slope
+                    second *= terms.slope
+                u, q = self._weights(tile), terms.residual
+                weighted = second if u is None else u * second
+                bent = first if u is None else u * first
+                c3, c4 = 2 * _dot(bent, second), _dot(weighted, second)
+                fall = 2 * _dot(weighted, q)
+                if terms.curvature is not None:
+                    bent = bent * terms.curvature
+                sums += tile.count * np.array([fall + _dot(bent, first), c3, c4])
+            return sums
+
+        curved = np.sum(self._spread(walk), axis=0)
+        slope = float(xp.sum(here.gradient * p))
+        return np.array([here.value, slope, *curved])
+
+    def blocks(self, x: Array) -> tuple[Array, Array]:
+        """Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ for every object i, and Σ_j u |q| q′; float64.
+
+        The expanded formula cancels: in float32 nothing would be left of it.
+        """
+        xp, n, k = namespace(x), self.n, int(x.shape[1])
+        upper = np.triu_indices(k)
+        above, below = (asarray_like(i, x, dtype=xp.int64) for i in upper)
+        ones = xp.ones_like(x[:, :1])
+        outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
+        features = xp.concat([outer, x, ones], axis=1)
+        left, right = self._factors(x)
+        sums = empty_like(x, tuple(features.shape))
+        pulls = empty_like(x, (n,))
+
+        def walk(rows: slice) -> None:
+            total: Any = 0.0
+            pull: Any = 0.0
+            for columns in self._column_slices():
+                weight, some = self._gauss_newton(left, right, _Tile(rows, columns))
+                total = total + _wide(weight) @ features[columns, :]
+                pull = pull + some
+            sums[rows, :] = total
+            pulls[rows] = pull
+
+        self._spread(walk, list(self._row_slices()))
+        size = outer.shape[1]
+        products, means, total = sums[:, :size], sums[:, size:-1], sums[:, -1:]
+        x_i, m_i = x[:, :, None], means[:, :, None]
+        x_t, m_t = x[:, None, :], means[:, None, :]
+        full = np.empty((k, k), dtype=np.int64)
+        full[upper] = full.T[upper] = np.arange(len(upper[0]))
+        gathered = xp.take(products, asarray_like(full.ravel(), x, dtype=xp.int64), axis=1)
+        blocks = xp.reshape(gathered, (n, k, k))
+        blocks += (total[:, :, None] * x_i - m_i) * x_t
+        blocks -= x_i * m_t
+        return blocks, pulls
+
+    def true_value(self, x: Array) -> float:
+        """Σ u q² in float64, no corner rounded."""
+        exact = self.exact()
+        left, right = exact._factors(x)
+
+        def walk(share: list[_Tile]) -> float:
+            return sum(
+                tile.count
+                * self.loss.value(
+                    exact._entries(tile), exact._fit(left, right, tile), exact._weights(tile)
+                )
+                for tile in share
+            )
+
+        return float(sum(self._spread(walk)))
+
+    @cached_property
+    def _own_cost(self) -> float:
+        """What every object costs with itself where the corner is rounded: not part of the loss."""
+        xp, d = namespace(self.d), self._narrow(self.d[:1, :1]) * 0.0
+        own = float(self.loss.terms(d, d * 0.0).residual[0, 0]) ** 2
+        if self.weights is None:
+            return own * self.n
+        return own * float(xp.sum(_wide(xp.linalg.diagonal(self.weights))))
+
+    def _gauss_newton(self, left: Array, right: Array, tile: _Tile) -> tuple[Array, Array]:
+        """Return u q′² of a tile, and the row sums of u |q| q′."""
+        xp = namespace(left)
+        terms = self.loss.terms(self._entries(tile), self._fit(left, right, tile))
+        slope = xp.ones_like(terms.residual) if terms.slope is None else terms.slope
+        weighted, u = slope, self._weights(tile)
+        if u is not None:
+            weighted = u * slope
+        pull = xp.sum(xp.abs(terms.residual) * weighted, axis=1, dtype=xp.float64)
+        return weighted * slope, pull
+
+    def _factors(self, x: Array) -> tuple[Array, Array]:
+        """Return L and R with D̂ = L Rᵀ: norms ride along as two more columns."""
+        xp = namespace(x)
+        norms = xp.sum(x * x * self.signs[None, :], axis=1)[:, None]
+        ones = xp.ones_like(norms)
+        left = xp.concat([x * (-2.0 * self.signs[None, :]), norms, ones], axis=1)
+        return self._narrow(left), self._narrow(xp.concat([x, ones, norms], axis=1))
+
+    def _fit(self, left: Array, right: Array, tile: _Tile) -> Array:
+        return left[tile.rows, :] @ namespace(left).matrix_transpose(right[tile.columns, :])
+
+    def _entries(self, tile: _Tile) -> Array:
+        return self._narrow(self.d[tile.rows, tile.columns])
+
+    def _weights(self, tile: _Tile) -> Array | None:
+        if self.weights is None:
+            return None
+        return self._narrow(self.weights[tile.rows, tile.columns])
+
+    def _narrow(self, array: Array) -> Array:
+        return namespace(array).astype(array, self.precision, copy=False)
+
+    def _spread(self, walk: Callable[[Any], Any], parts: list[Any] | None = None) -> list[Any]:
+        """Walk over every part, by default the shares of all tiles; NumPy's on all threads."""
+        parts = self._shares if parts is None else parts
+        if is_numpy(self.d) and len(parts) > 1:
+            return spread(walk, parts)
+        return [walk(part) for part in parts]
+
+    def _row_slices(self) -> Iterator[slice]:
+        step = self._steps[0]
+        for start in range(0, self.n, step):
+            yield slice(start, min(start + step, self.n))
+
+    def _column_slices(self, start: int = 0) -> Iterator[slice]:
+        step = self._steps[1]
+        for first in range(start, self.n, step):
+            yield slice(first, min(first + step, self.n))
+
+    @cached_property
+    def _steps(self) -> tuple[int, int]:
+        if not on_cpu(self.d):
+            rows = max(1, _DEVICE_TILE // self.n)
+            return rows, self.n
+        if self.n**2 <= _ONE_TILE:
+            return self.n, self.n
+        return _TILE_ROWS, _TILE_COLUMNS
+
+    @cached_property
+    def _shares(self) -> list[list[_Tile]]:
+        """Tiles on and above the diagonal, dealt out so that shares are about equally long."""
+        row_slices = list(self._row_slices())
+        count = min(_SHARES, len(row_slices)) if is_numpy(self.d) else 1
+        shares: list[list[_Tile]] = [[] for _ in range(count)]
+        for i, rows in enumerate(row_slices):
+            turn = i % (2 * count)
+            share = shares[turn if turn < count else 2 * count - 1 - turn]
+            share.append(_Tile(rows, rows))
+            share.extend(_Tile(rows, columns) for columns in self._column_slices(rows.stop))
+        return shares
+
+
+def _multiplied(product: Array, factor: Array) -> Array:
+    """``product * factor``, over the first."""
+    product *= factor
+    return product
+
+
+def _dot(left: Array, right: Array) -> float:
+    """⟨left, right⟩ of two tiles."""
+    if is_numpy(left) and left.flags.c_contiguous and right.flags.c_contiguous:
+        # BLAS: a third of the time of a product and a sum
+        return float(np.dot(left.ravel(), right.ravel()))
+    return float(namespace(left).sum(left * right))
+
+
+def _wide(array: Array) -> Array:
+    xp = namespace(array)
+    return xp.astype(array, xp.float64, copy=False)

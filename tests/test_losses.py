@@ -1,0 +1,169 @@
+"""`loss=` through the public functions: fit, estimators, placement, files, warm starts."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import Embedding, InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
+
+LOSSES = ("squared", "distance", "relative")
+
+
+@pytest.fixture(scope="module")
+def D():
+    return squareform(pdist(np.random.default_rng(0).normal(size=(120, 6)), "cityblock"))
+
+
+@pytest.fixture(scope="module")
+def fits(D):
+    return {loss: neuc_mds(D, 4, loss=loss, random_state=0) for loss in LOSSES}
+
+
+def loss_of(emb, D, loss):
+    d_hat, d = emb.dissimilarities(), D
+    off = ~np.eye(len(D), dtype=bool)
+    if loss == "squared":
+        return np.sum((d_hat - d**2)[off] ** 2)
+    if loss == "distance":
+        return np.sum((np.sqrt(np.maximum(d_hat, 0)) - d)[off] ** 2)
+    floor = 0.5 * np.quantile(d[off], 0.01, method="lower")
+    return np.sum(((d_hat - d**2) / np.maximum(d**2, floor**2))[off] ** 2)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_each_loss_is_lowest_where_it_was_minimised(fits, D, loss):
+    values = {name: loss_of(emb, D, loss) for name, emb in fits.items()}
+    assert min(values, key=values.get) == loss
+    assert fits[loss].loss_value == pytest.approx(values[loss], rel=1e-4)
+    assert fits[loss].loss == loss
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_stress_is_reported_whatever_the_loss(fits, D, loss):
+    assert fits[loss].stress == pytest.approx(loss_of(fits[loss], D, "squared"), rel=1e-9)
+    assert fits[loss].r2 == pytest.approx(evaluate(fits[loss], D).r2)
+
+
+def test_near_pairs_are_kept_better_by_the_relative_loss(fits, D):
+    kept = {loss: evaluate(emb, D).neighbors_kept for loss, emb in fits.items()}
+    assert kept["relative"] >= kept["squared"]
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_converged_means_a_small_gradient(fits, loss):
+    assert fits[loss].converged
+    assert fits[loss].relative_gradient < 0.03
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_fitted_objects_are_placed_where_they_are(fits, D, loss):
+    emb = fits[loss]
+    again = emb.between(emb.transform(D), emb.coordinates)
+    expected = emb.dissimilarities()
+    spread = np.abs(expected).max()
+    # An object that is not compared with itself may fit the others a little better elsewhere.
+    assert np.median(np.abs(again - expected)) < 0.02 * spread
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_new_objects_are_placed_by_the_loss_of_the_fit(D, loss):
+    emb = neuc_mds(D[:90, :90], 4, loss=loss, random_state=0)
+    new = D[90:, :90]
+    placed = emb.transform(new)
+
+    def value(x):
+        d_hat = emb.between(x, emb.coordinates)
+        if loss == "distance":
+            return np.sum((np.sqrt(np.maximum(d_hat, 0)) - new) ** 2, axis=1)
+        floor = emb.placement.loss.floor
+        return np.sum(((d_hat - new**2) / np.maximum(new**2, floor)) ** 2, axis=1)
+
+    rng = np.random.default_rng(0)
+    best = value(placed)
+    for scale in (1e-3, 1e-2, 0.1, 1.0):
+        moved = placed + scale * emb.coordinates.std(axis=0) * rng.normal(size=placed.shape)
+        assert (value(moved) > best - 1e-9).mean() > 0.95
+    assert (best <= value(neuc_mds(D[:90, :90], 4).transform(new)[:, :4]) * 10).all()
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_a_saved_embedding_places_by_its_loss(fits, D, loss, tmp_path):
+    fits[loss].save(tmp_path / "a.npz")
+    again = Embedding.load(tmp_path / "a.npz")
+    assert again.loss == loss
+    assert again.loss_value == fits[loss].loss_value
+    np.testing.assert_array_equal(again.transform(D[:5]), fits[loss].transform(D[:5]))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_warm_start_goes_on_from_where_it_is_put(fits, D, loss):
+    emb = fits[loss]
+    again = neuc_mds(D, init=emb, loss=loss)
+    assert again.signature == emb.signature
+    assert again.loss_value <= emb.loss_value * (1 + 1e-6)
+    pair = neuc_mds(D, init=(emb.coordinates, emb.signs), loss=loss)
+    assert pair.loss_value == pytest.approx(again.loss_value)
+
+
+def test_weights_and_gaps_multiply_with_a_loss(D):
+    gaps = D.copy()
+    gaps[3, 7] = gaps[7, 3] = np.nan
+    emb = neuc_mds(gaps, 4, loss="relative", missing="ignore", random_state=0)
+    assert np.isfinite(emb.coordinates).all()
+    w = np.ones_like(D)
+    w[3, 7] = w[7, 3] = 0
+    spoiled = D.copy()
+    spoiled[3, 7] = spoiled[7, 3] = 1e3
+    weighted = NeucMDS(4, loss="relative", random_state=0).fit(spoiled, weights=w)
+    assert weighted.result_.loss_value < 1.2 * emb.loss_value
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_negative_dissimilarities_have_no_distance(D, loss):
+    S = D**2
+    S[0, 1] = S[1, 0] = -0.5
+    with pytest.raises(InputError, match=r"1 pairs have D < 0, the lowest -0\.5"):
+        neuc_mds(S, 3, loss=loss, squared=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": "huber"}, "loss='huber' is unknown"),
+        ({"loss": "relative", "method": "neuc+"}, "needs method='refined'"),
+        ({"init": "here"}, "pass an Embedding"),
+        ({"init": (np.zeros((5, 2)), [1, 2])}, "signs of ±1"),
+        ({"n_init": 0, "loss": "relative"}, "n_init=0 must be"),
+        ({"n_init": 3}, "losses with several valleys"),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused(D, settings, message):
+    with pytest.raises(InputError, match=message):
+        neuc_mds(D, 3, **settings)
+
+
+def test_an_init_of_other_objects_is_refused(D):
+    with pytest.raises(InputError, match="90 objects"):
+        neuc_mds(D, init=neuc_mds(D[:90, :90], 3), loss="relative")
+
+
+def test_landmarks_are_fitted_and_others_placed_by_the_loss():
+    X = np.random.default_rng(1).normal(size=(400, 5))
+    D = squareform(pdist(X, "cityblock"))
+    errors = {}
+    for loss in ("squared", "relative"):
+        est = LandmarkNeucMDS(4, n_landmarks=80, metric="cityblock", loss=loss, random_state=0)
+        x = est.fit_transform(X)
+        d_hat = est.result_.between(x, x)
+        near = np.quantile(D, 0.1) > D
+        np.fill_diagonal(near, False)
+        errors[loss] = np.median(np.abs(np.sqrt(np.maximum(d_hat[near], 0)) / D[near] - 1))
+    assert errors["relative"] < errors["squared"]
+
+
+def test_a_callback_hears_of_every_iteration(D):
+    heard = []
+    emb = NeucMDS(3, loss="relative", n_init=1, climb=False, callback=lambda *a: heard.append(a))
+    emb.fit(D)
+    assert [step for step, _ in heard] == list(range(1, len(heard) + 1))
+    assert len(heard) == emb.n_iter_
