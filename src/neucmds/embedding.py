@@ -29,6 +29,8 @@ __all__ = ["Embedding", "InnerProduct", "procrustes"]
 FORMAT_VERSION = 1
 _SAVED_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals")
 _SAVED_SCALARS = ("sq_norm", "method", "requested", "squared", "converged", "solver")
+# Not in files of the first release, where they are 0.
+_SAVED_SINCE = ("stress_error", "hidden_below")
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,6 +73,12 @@ class Embedding:
         Σ(D − mean)² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
     trace : float
         Trace of B: n − 1 times half the mean squared dissimilarity of a pair; NaN if not known.
+    stress_error : float
+        Bound on the rounding error of `stress`: that of the coordinates, computed from every pair,
+        differs from it by less.
+    hidden_below : float
+        Magnitude below which eigenvalues that may exist could not be told from rounding; 0 where
+        none is missing for that reason.
     """
 
     coordinates: Array
@@ -90,6 +98,8 @@ class Embedding:
     history: tuple[float, ...] = ()
     total_sum_of_squares: float = math.nan
     trace: float = math.nan
+    stress_error: float = 0.0
+    hidden_below: float = 0.0
 
     def __repr__(self) -> str:
         positive, negative = self.signature
@@ -503,6 +513,8 @@ def build_embedding(
         history=solution.history,
         total_sum_of_squares=solution.total_sum_of_squares,
         trace=solution.trace,
+        stress_error=solution.stress_error,
+        hidden_below=solution.hidden_below,
     )
 
 
@@ -526,7 +538,7 @@ def _checked_new(delta: Array, embedding: Embedding) -> Array:
 def _save(embedding: Embedding, path: str | PathLike[str]) -> None:
     """Write an embedding to `path`: first beside it, then moved into place."""
     target = Path(path)
-    header = {name: getattr(embedding, name) for name in _SAVED_SCALARS}
+    header = {name: getattr(embedding, name) for name in (*_SAVED_SCALARS, *_SAVED_SINCE)}
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
     header["placement"] = type(embedding.placement).__name__
     for name in ("total_sum_of_squares", "trace"):
@@ -603,6 +615,8 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
         history=tuple(float(value) for value in arrays["history"]),
         total_sum_of_squares=float(header.get("total_sum_of_squares", math.nan)),
         trace=float(header.get("trace", math.nan)),
+        stress_error=float(header.get("stress_error", 0.0)),
+        hidden_below=float(header.get("hidden_below", 0.0)),
     )
 
 
