@@ -22,7 +22,8 @@ import numpy as np
 import scipy
 
 from neucmds import LandmarkNeucMDS, __version__
-from neucmds._backend.chunked import distances, fill_rows, thread_count
+from neucmds._backend.chunked import distances
+from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._methods.geometry import sq_dissimilarities
 
 RECORD = Path(__file__).parent / "records" / "million.json"

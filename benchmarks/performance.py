@@ -127,10 +127,47 @@ def gpu_features(record: dict[str, Any]) -> list[str]:
     return title + rows_as_table(record, columns)
 
 
+# As measured on an H200 when they were written; the comments beside them carry the times.
+GPU_PIECES = (
+    ("D transposed times tall columns", "_backend/blas.py", "1.6", "a product, n = 100,000"),
+    ("small eigenproblems on the GPU", "_backend/arrays.py", "4.4", "500 × 500"),
+    ("one fused kernel a metric", "_backend/arrays.py", "not separately", "D never stored"),
+    ("mean and variance in one walk", "_backend/arrays.py", "not separately", "first pass"),
+)
+
+
+def tuning(record: dict[str, Any]) -> list[str]:
+    s = record["settings"]
+    lines = [
+        "## What the tuning is worth",
+        "",
+        f"Time without a piece over time with it, n = {s['n']}, k = {s['k']}: the fastest of "
+        f"{s['repeats']} alternating runs each, of the fit that loses most. What is worth less "
+        "than 10 % is deleted (`benchmarks/tuning.py`).",
+        "",
+        where(record),
+        "",
+        "| piece | where | ratio without it | fit | |",
+        "|---|---|--:|---|---|",
+    ]
+    for name, place in record["pieces"].items():
+        found = {title: fit["ratio_without"].get(name) for title, fit in record["fits"].items()}
+        ratio, title = max((r, title) for title, r in found.items() if r is not None)
+        lines.append(f"| {name} | `{place}` | {ratio:.2f} | {title} | kept |")
+    for name, row in record["deleted"].items():
+        lines.append(
+            f"| {name} | `{row['where']}` | {row['ratio']:.2f} | {row['fit']} | "
+            f"deleted: {row['why']} |"
+        )
+    lines += [f"| {n} | `{p}` | {r} | H200: {t} | kept |" for n, p, r, t in GPU_PIECES]
+    return lines
+
+
 SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "peers": peers,
     "growth": growth,
     "out_of_core": out_of_core,
+    "tuning": tuning,
     "gpu_dense": gpu_dense,
     "gpu_dense_other_host": gpu_dense_other_host,
     "gpu_features": gpu_features,

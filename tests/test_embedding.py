@@ -1,5 +1,8 @@
 """Embedding: what it derives, what it refuses, and that a file brings all of it back."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -203,3 +206,160 @@ def test_too_little_free_memory_is_told_before_the_work(D, monkeypatch):
     monkeypatch.setattr("neucmds._operator.choose.available_memory", lambda: 1000)
     with pytest.raises(InputError, match="are free; ask for fewer"):
         neuc_mds(D, 2)
+
+
+# Files that hold something else than `save` writes
+
+
+@pytest.fixture
+def saved(D, tmp_path):
+    """Return a function that saves an embedding with some members or header fields changed."""
+    path = tmp_path / "e.npz"
+    neuc_mds(D, 3, labels=[f"object {i}" for i in range(30)]).save(path)
+    with np.load(path) as archive:
+        good = {name: archive[name] for name in archive.files}
+
+    def save(header=None, drop=(), **arrays):
+        fields = json.loads(str(good["header"])) | (header or {})
+        members = good | {"header": np.asarray(json.dumps(fields))} | arrays
+        np.savez(path, **{name: members[name] for name in members if name not in drop})
+        return path
+
+    save.good = good
+    return save
+
+
+def as_labels(names):
+    return np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)
+
+
+def test_an_unchanged_file_is_read(saved):
+    assert Embedding.load(saved()).k == 3
+
+
+@pytest.mark.parametrize("name", ["coordinates", "signs", "eigenvalues", "weights", "residuals"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: np.where(np.arange(a.size).reshape(a.shape) == 1, np.nan, a), "NaN"),
+        (lambda a: np.full(a.shape, np.inf), "infinite"),
+        (lambda a: a.astype(str), "dtype"),
+        (lambda a: a.astype(complex), "dtype"),
+        (lambda a: np.zeros(a.shape, dtype=int), "dtype"),
+        (lambda a: a[None], "shape"),
+        (lambda a: a.sum(), "shape"),
+    ],
+)
+def test_wrong_arrays_are_refused(saved, name, change, message):
+    path = saved(**{name: change(saved.good[name])})
+    with pytest.raises(FileFormatError, match=rf"e\.npz: damaged, {name} .*{message}") as caught:
+        Embedding.load(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"signs": np.asarray([1.0, 0.0, -1.0])}, "signs are not all 1 or -1"),
+        ({"signs": np.asarray([1.0, 5.0, -1.0])}, "signs are not all 1 or -1"),
+        ({"signs": np.ones(4)}, "signs has shape"),
+        ({"weights": np.ones(2)}, "weights has shape"),
+        ({"stress_terms": np.ones(2)}, "stress_terms has shape"),
+        ({"history": np.asarray([np.nan])}, "history has NaN"),
+        ({"placement_offsets": np.ones(29)}, "placement_offsets has shape"),
+        ({"placement_ridge": -np.ones(3)}, "placement_ridge is negative"),
+        ({"labels": as_labels(["a"] * 30)}, "1 different labels for 30 objects"),
+        ({"labels": as_labels([f"{i}" for i in range(29)])}, "29 different labels"),
+        ({"labels": as_labels(list(range(30)))}, "not all strings"),
+        ({"labels": as_labels({"a": 1})}, "not all strings"),
+        ({"labels": np.arange(30.0)}, "labels have dtype"),
+        ({"labels": np.frombuffer(b"[" * 100_000, dtype=np.uint8)}, "damaged"),
+        ({"labels": np.frombuffer(b"\xff\xfe", dtype=np.uint8)}, "damaged"),
+    ],
+)
+def test_wrong_members_are_refused(saved, arrays, message):
+    with pytest.raises(FileFormatError, match=message):
+        Embedding.load(saved(**arrays))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *[("version", v) for v in (np.inf, -1, 0, True, "1", None, [1])],
+        *[("format", v) for v in ("other", None, 1)],
+        *[("squared", v) for v in ("no", 1, 0.0, None, [])],
+        *[("converged", v) for v in ("yes", 1)],
+        *[("sq_norm", v) for v in (-1.0, np.nan, np.inf, "1", True, 10**400)],
+        *[("requested", v) for v in (0, -3, 2.5, True, "3")],
+        *[("method", v) for v in (1, None, ["neuc"])],
+        *[("placement", v) for v in ("os.system", None, 3)],
+    ],
+)
+def test_wrong_header_fields_are_refused(saved, field, value):
+    with pytest.raises(FileFormatError, match=r"e\.npz"):
+        Embedding.load(saved(header={field: value}))
+
+
+@pytest.mark.parametrize("name", ["coordinates", "signs", "stress_terms", "header", "history"])
+def test_missing_members_are_refused(saved, name):
+    with pytest.raises(FileFormatError, match=r"not an embedding|has no"):
+        Embedding.load(saved(drop=(name,)))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "null", "[]", "1e999", '{"format": 1}'])
+def test_headers_that_are_no_header_are_refused(saved, text):
+    path = saved()
+    np.savez(path, **saved.good | {"header": np.asarray(text)})
+    with pytest.raises(FileFormatError, match="not an embedding saved by neucmds"):
+        Embedding.load(path)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
+def test_a_device_is_not_read(path):
+    with pytest.raises(FileFormatError, match="not a regular file"):
+        Embedding.load(path)
+
+
+def test_the_types_of_numpy_are_saved(D, tmp_path):
+    embedding = neuc_mds(D, 2, squared=np.True_)
+    replace(embedding, requested=np.int64(2), residuals=None).save(tmp_path / "e.npz")
+    back = Embedding.load(tmp_path / "e.npz")
+    assert back.squared is True
+    assert back.requested == 2
+    assert back.residuals is None
+
+
+def test_labels_come_back_to_the_last_character(D, tmp_path):
+    labels = tuple(
+        f"{i}{tail}" for i, tail in enumerate(["\0", "\0\0", "é\n", "\ud800", "", " "] * 5)
+    )
+    neuc_mds(D, 2, labels=labels).save(tmp_path / "e.npz")
+    assert Embedding.load(tmp_path / "e.npz").labels == labels
+
+
+def test_files_of_format_1_are_read(saved):
+    labels = [f"object {i}" for i in range(30)]
+    path = saved(header={"version": 1}, labels=np.asarray(labels))
+    assert Embedding.load(path).labels == tuple(labels)
+
+
+def test_an_open_file_is_written_to(D, tmp_path):
+    with (tmp_path / "e.npz").open("wb") as file:
+        neuc_mds(D, 2).save(file)
+    assert Embedding.load(tmp_path / "e.npz").k == 2
+
+
+def test_mutated_files_are_refused_or_whole(saved):
+    path = saved()
+    good, rng = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(300):
+        data = bytearray(good)
+        for at in rng.integers(len(good), size=rng.integers(1, 6)):
+            data[at] = rng.integers(256)
+        path.write_bytes(data)
+        try:
+            back = Embedding.load(path)
+        except FileFormatError:
+            continue
+        assert np.all(np.isfinite(back.coordinates))
+        assert np.all(np.abs(back.signs) == 1)

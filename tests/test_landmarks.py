@@ -1,6 +1,5 @@
 """Landmarks: scikit-learn's contract, placement that stays close, and rows by the chunk."""
 
-import io
 import tracemalloc
 
 import numpy as np
@@ -9,8 +8,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from neucmds import Embedding, InputError, LandmarkNeucMDS, neuc_mds
-from neucmds._backend.chunked import thread_count
-from neucmds._backend.progress import ProgressLine
+from neucmds._backend.threads import thread_count
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._placement.landmark_selection import landmark_count, maxmin, random_sample
 from neucmds.datasets.synthetic import random_simplex
@@ -164,19 +162,9 @@ def test_output_as_pandas_has_named_columns(features):
     assert list(est.fit_transform(features).columns) == columns
 
 
-def test_progress_tells_the_share_and_the_time_left():
-    stream = io.StringIO()
-    line = ProgressLine("placed", stream, every=0.0)
-    line(250, 1000)
-    line(1000, 1000)
-    assert "placed: 250 of 1,000 (25%), " in stream.getvalue()
-    assert "s left" in stream.getvalue()
-    assert stream.getvalue().endswith("\n")
-
-
 def test_verbose_shows_progress(features, capsys):
     LandmarkNeucMDS(2, 50, metric="cityblock", verbose=1).fit_transform(features)
-    assert "300 of 300 (100%)" in capsys.readouterr().err
+    assert "placed: 100%" in capsys.readouterr().err
 
 
 # Which landmarks

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
-import zipfile
-import zlib
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks, to_numpy
+from neucmds._backend.files import atomic_file, read_npz
 from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
-from neucmds._methods.refined.losses import PairLoss
+from neucmds._methods.refined.losses import LOSSES, PairLoss
 from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
 from neucmds._placement.loss_rule import LossPlacement
@@ -33,11 +31,26 @@ from neucmds.errors import FileFormatError, InputError, option
 
 __all__ = ["Embedding", "InnerProduct", "procrustes"]
 
+# 2: losses; and labels as JSON in bytes, where an array of strings lost NULs at their ends.
 FORMAT_VERSION = 2
 _SAVED_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals")
-_SAVED_SCALARS = ("sq_norm", "method", "requested", "squared", "converged", "solver")
-# Not in files of the first release, where they are 0.
-_SAVED_SINCE = ("stress_error", "hidden_below")
+_SAVED_SCALARS: dict[str, type] = {
+    "sq_norm": float,
+    "method": str,
+    "requested": int,
+    "squared": bool,
+    "converged": bool,
+    "solver": str,
+}
+# Not in files of the first release; NaN, and not saved, where they are not known.
+_OPTIONAL_SCALARS = (
+    "total_sum_of_squares",
+    "trace",
+    "loss_value",
+    "relative_gradient",
+    "stress_error",
+    "hidden_below",
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -336,14 +349,51 @@ class Embedding:
         delta = _checked_new(asarray_like(new, self.coordinates), self)
         return self.placement.place(delta if self.squared else delta * delta)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to one npz file, atomically and without pickle."""
-        _save(self, path)
+    def save(self, path: str | PathLike[str] | BinaryIO) -> None:
+        """Write everything to one npz file, atomically and without pickle.
+
+        Parameters
+        ----------
+        path : path or binary file
+            The file appears once it is complete, with the permissions of any new file; one that is
+            open already is written to as it is.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from neucmds import Embedding, neuc_mds
+        >>> embedding = neuc_mds([[0, 1, 2], [1, 0, 1], [2, 1, 0]], 1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     embedding.save(f"{folder}/line.npz")
+        ...     Embedding.load(f"{folder}/line.npz").signature
+        (1, 0)
+        """
+        if not isinstance(path, (str, PathLike)):
+            _write(self, path)
+            return
+        with atomic_file(path) as file:
+            _write(self, file)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Embedding:
-        """Read what `save` wrote."""
-        return _load(path)
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        Embedding
+            Its arrays are NumPy's, whatever library they were made in.
+
+        Raises
+        ------
+        FileFormatError
+            If the file is not such an embedding, was written by a newer version, or holds anything
+            that `save` does not write.
+        """
+        return _load(Path(path))
 
     def _numbers(self, which: Any) -> Any:
         """Turn numbers or names of objects into numbers, and refuse what is neither."""
@@ -558,23 +608,27 @@ def _checked_new(delta: Array, embedding: Embedding) -> Array:
     return delta
 
 
-def _save(embedding: Embedding, path: str | PathLike[str]) -> None:
-    """Write an embedding to `path`: first beside it, then moved into place."""
-    target = Path(path)
-    header = {name: getattr(embedding, name) for name in (*_SAVED_SCALARS, *_SAVED_SINCE)}
+def _write(embedding: Embedding, file: BinaryIO) -> None:
+    header: dict[str, Any] = {
+        name: kind(getattr(embedding, name)) for name, kind in _SAVED_SCALARS.items()
+    }
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
-    header["placement"] = type(embedding.placement).__name__
-    header["loss"] = embedding.loss
+    header |= {"loss": embedding.loss, "placement": type(embedding.placement).__name__}
     if isinstance(embedding.placement, LossPlacement):
-        header["loss_floor"] = embedding.placement.loss.floor
-    for name in ("total_sum_of_squares", "trace", "loss_value", "relative_gradient"):
+        header["loss_floor"] = float(embedding.placement.loss.floor)
+    for name in _OPTIONAL_SCALARS:
         if math.isfinite(value := getattr(embedding, name)):
-            header[name] = value
-    arrays: dict[str, Any] = {name: to_numpy(getattr(embedding, name)) for name in _SAVED_ARRAYS}
-    arrays["stress_terms"] = np.asarray(embedding.stress_terms)
+            header[name] = float(value)
+    arrays: dict[str, Any] = {
+        name: to_numpy(values)
+        for name in _SAVED_ARRAYS
+        if (values := getattr(embedding, name)) is not None
+    }
+    arrays["stress_terms"] = np.asarray(embedding.stress_terms, dtype=np.float64)
     arrays["history"] = np.asarray(embedding.history, dtype=np.float64)
     if embedding.labels is not None:
-        arrays["labels"] = np.asarray(embedding.labels, dtype=np.str_)
+        text = json.dumps([str(name) for name in embedding.labels])
+        arrays["labels"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     if isinstance(embedding.placement, LinearPlacement):
         arrays["placement_mean"] = to_numpy(embedding.placement.mean)
         arrays["placement_projector"] = to_numpy(embedding.placement.projector)
@@ -582,88 +636,145 @@ def _save(embedding: Embedding, path: str | PathLike[str]) -> None:
         for name in ("offsets", "ridge", "shrinkage"):
             if (values := getattr(embedding.placement, name)) is not None:
                 arrays[f"placement_{name}"] = np.asarray(to_numpy(values))
-    if not target.parent.is_dir():
-        raise InputError(f"{target}: the folder {target.parent} does not exist; make it first.")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, header=np.asarray(json.dumps(header)), **arrays)
-        # mkstemp lets only its owner read; a result is as readable as any other new file.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    np.savez(file, header=np.asarray(json.dumps(header)), **arrays)
 
 
-def _load(path: str | PathLike[str]) -> Embedding:
+def _load(path: Path) -> Embedding:
     """Read an embedding; a foreign, damaged or newer file is refused by one clear line."""
-    arrays = _read_arrays(Path(path))
+    arrays = read_npz(path, "an embedding saved by neucmds")
     try:
         header = json.loads(str(arrays.pop("header")))
-        known = header["format"] == "neucmds.Embedding" and int(header["version"]) > 0
-    except (KeyError, ValueError, TypeError) as problem:
+        version = header["version"]
+        known = header["format"] == "neucmds.Embedding" and type(version) is int and version > 0
+    except (KeyError, ValueError, TypeError, RecursionError) as problem:
         raise FileFormatError(f"{path}: not an embedding saved by neucmds.") from problem
     if not known:
         raise FileFormatError(f"{path}: not an embedding saved by neucmds.")
-    if int(header["version"]) > FORMAT_VERSION:
+    if version > FORMAT_VERSION:
         raise FileFormatError(
-            f"{path}: written in format {header['version']}, but this neucmds reads up to "
-            f"{FORMAT_VERSION}; update neucmds."
+            f"{path}: written in format {version}, but this neucmds reads up to {FORMAT_VERSION}; "
+            "update neucmds."
         )
     try:
         return _rebuild(header, arrays)
-    except (KeyError, ValueError, TypeError) as problem:
-        raise FileFormatError(f"{path}: damaged, {problem!r} is missing or wrong.") from problem
+    except KeyError as problem:
+        raise FileFormatError(f"{path}: damaged, it has no {problem.args[0]}.") from problem
+    except (ValueError, TypeError, OverflowError, RecursionError) as problem:
+        raise FileFormatError(f"{path}: damaged, {problem}.") from problem
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
-    placement: Placement | None = None
-    if header["placement"] == "LinearPlacement":
-        placement = LinearPlacement(arrays["placement_mean"], arrays["placement_projector"])
-    elif header["placement"] == "LeastSquaresPlacement":
-        placement = LeastSquaresPlacement(
-            arrays["coordinates"],
-            arrays["signs"],
-            arrays.get("placement_offsets"),
-            arrays.get("placement_ridge"),
-            float(arrays.get("placement_shrinkage", SHRINKAGE)),
-        )
-    elif header["placement"] == "LossPlacement":
-        loss = PairLoss(str(header["loss"]), float(header["loss_floor"]))
-        placement = LossPlacement(arrays["coordinates"], arrays["signs"], loss)
-    labels = tuple(str(name) for name in arrays["labels"]) if "labels" in arrays else None
-    c1, c2, c3 = (float(term) for term in arrays["stress_terms"])
+    """Make the embedding of what a file holds; ValueError says what is wrong with it."""
+    coordinates = _floats(arrays, "coordinates", (None, None))
+    n, k = coordinates.shape
+    signs = _floats(arrays, "signs", (k,))
+    if not np.all(np.abs(signs) == 1):
+        raise ValueError("signs are not all 1 or -1")
+    eigenvalues = _floats(arrays, "eigenvalues", (None,))
+    residuals = None
+    if "residuals" in arrays:
+        residuals = _floats(arrays, "residuals", eigenvalues.shape)
+    c1, c2, c3 = (float(term) for term in _floats(arrays, "stress_terms", (3,)))
+    scalars = {name: _scalar(header, name, kind) for name, kind in _SAVED_SCALARS.items()}
+    if scalars["sq_norm"] < 0 or scalars["requested"] < 1:
+        raise ValueError("sq_norm or requested is negative")
+    optional: dict[str, Any] = {
+        name: _scalar(header, name, float) for name in _OPTIONAL_SCALARS if name in header
+    }
+    if "loss" in header:
+        optional["loss"] = _saved_loss(header)
     return Embedding(
-        **{name: arrays[name] for name in _SAVED_ARRAYS},
-        **{name: header[name] for name in _SAVED_SCALARS},
+        coordinates=coordinates,
+        signs=signs,
+        eigenvalues=eigenvalues,
+        weights=_floats(arrays, "weights", (k,)),
+        residuals=residuals,
+        **scalars,
         stress_terms=(c1, c2, c3),
-        labels=labels,
-        placement=placement,
-        history=tuple(float(value) for value in arrays["history"]),
-        total_sum_of_squares=float(header.get("total_sum_of_squares", math.nan)),
-        trace=float(header.get("trace", math.nan)),
-        loss=str(header.get("loss", "squared")),
-        loss_value=float(header.get("loss_value", math.nan)),
-        relative_gradient=float(header.get("relative_gradient", math.nan)),
-        stress_error=float(header.get("stress_error", 0.0)),
-        hidden_below=float(header.get("hidden_below", 0.0)),
+        labels=_saved_labels(arrays["labels"], n) if "labels" in arrays else None,
+        placement=_saved_placement(header, arrays, coordinates, signs),
+        history=tuple(float(value) for value in _floats(arrays, "history", (None,))),
+        **optional,
     )
 
 
-def _read_arrays(path: Path) -> dict[str, Any]:
-    try:
-        if not zipfile.is_zipfile(path) and path.is_file():
-            raise FileFormatError(f"{path}: not an embedding saved by neucmds.")
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError as problem:
-        raise FileFormatError(f"{path}: no such file.") from problem
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
-        if isinstance(problem, FileFormatError):
-            raise
-        raise FileFormatError(
-            f"{path}: not an embedding saved by neucmds, or damaged ({problem})."
-        ) from problem
+def _saved_placement(
+    header: dict[str, Any], arrays: dict[str, Any], coordinates: Array, signs: Array
+) -> Placement | None:
+    kind, (n, k) = header["placement"], coordinates.shape
+    if kind == "NoneType":
+        return None
+    if kind == "LinearPlacement":
+        return LinearPlacement(
+            _floats(arrays, "placement_mean", (n,)), _floats(arrays, "placement_projector", (n, k))
+        )
+    if kind == "LossPlacement":
+        floor = _scalar(header, "loss_floor", float)
+        if floor < 0:
+            raise ValueError("loss_floor is negative")
+        return LossPlacement(coordinates, signs, PairLoss(_saved_loss(header), floor))
+    if kind != "LeastSquaresPlacement":
+        raise ValueError("its placement is unknown")
+    shapes = {"offsets": (n,), "ridge": (k,), "shrinkage": ()}
+    given = {
+        name: _floats(arrays, f"placement_{name}", shape)
+        for name, shape in shapes.items()
+        if f"placement_{name}" in arrays
+    }
+    for name in ("ridge", "shrinkage"):
+        if name in given and np.any(given[name] < 0):
+            raise ValueError(f"placement_{name} is negative")
+    return LeastSquaresPlacement(
+        coordinates,
+        signs,
+        given.get("offsets"),
+        given.get("ridge"),
+        float(given.get("shrinkage", SHRINKAGE)),
+    )
+
+
+def _saved_loss(header: dict[str, Any]) -> str:
+    loss = header["loss"]
+    if loss not in LOSSES:
+        raise ValueError("its loss is unknown")
+    return str(loss)
+
+
+def _floats(arrays: dict[str, Any], name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+    """Take an array of finite floats of this shape, None being any length, in native order."""
+    values = np.asarray(arrays[name])
+    if values.dtype.kind != "f" or values.dtype.itemsize not in (4, 8):
+        raise ValueError(f"{name} has dtype {values.dtype}")
+    fits = values.ndim == len(shape)
+    if not fits or any(
+        want not in (None, has) for want, has in zip(shape, values.shape, strict=True)
+    ):
+        raise ValueError(f"{name} has shape {values.shape}")
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} has NaN or infinite entries")
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def _scalar(header: dict[str, Any], name: str, kind: type) -> Any:
+    """Take a value of this type; a float may be written like an integer."""
+    value: Any = header[name]
+    if kind is float and type(value) is int:
+        value = float(value)
+    finite = not isinstance(value, float) or math.isfinite(value)
+    if type(value) is not kind or not finite:
+        raise ValueError(f"{name} is not a valid {kind.__name__}")
+    return value
+
+
+def _saved_labels(saved: npt.NDArray[Any], n: int) -> tuple[str, ...]:
+    if saved.dtype.kind == "U" and saved.ndim == 1:  # format 1
+        labels = saved.tolist()
+    elif saved.dtype == np.uint8 and saved.ndim == 1:
+        labels = json.loads(saved.tobytes())
+    else:
+        raise ValueError(f"labels have dtype {saved.dtype}")
+    if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
+        raise ValueError("labels are not all strings")
+    if len(labels) != n or len(set(labels)) != n:
+        raise ValueError(f"there are {len(set(labels))} different labels for {n} objects")
+    return tuple(labels)

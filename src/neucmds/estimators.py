@@ -25,7 +25,9 @@ from neucmds._backend.arrays import (
     namespace,
     to_numpy,
 )
-from neucmds._backend.progress import ProgressLine
+from neucmds._backend.files import npy_output
+from neucmds._backend.progress import progress_bar
+from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._input import as_dissimilarity
 from neucmds._operator import Gram
 from neucmds._operator.choose import feature_operator, needs_blocks
@@ -725,15 +727,12 @@ class LandmarkNeucMDS(_SignedTransformer):
             if out is not None:
                 raise InputError("out= is for arrays in memory; store the dask array that returns.")
             return map_rows(X, self._place, self.result_.k, width)
-        progress = ProgressLine("placed") if self.verbose else None
+        progress = progress_bar("placed") if self.verbose else None
         shape = (X.shape[0], self.result_.k)
-        with chunked.open_output(out, shape, X.dtype) as target:
-            chunked.fill_rows(
-                target,
-                lambda rows: self._place(X[rows], rows.start),
-                width,
-                chunked.thread_count(self.n_jobs),
-                progress,
+        n_threads = thread_count(self.n_jobs)
+        with npy_output(out, shape, X.dtype) as target:
+            fill_rows(
+                target, lambda rows: self._place(X[rows], rows.start), width, n_threads, progress
             )
         if out is not None:
             return np.load(out, mmap_mode="r")

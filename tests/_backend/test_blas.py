@@ -45,11 +45,11 @@ def test_any_library_multiplies(library, n):
 
 
 @pytest.mark.parametrize("n", [37, 2000])
-def test_products_with_a_basis_are_the_same_in_a_team(n):
+def test_products_with_a_basis_are_the_same_in_a_pool(n):
     rng = np.random.default_rng(0)
     basis, block = rng.standard_normal((50, n)), rng.standard_normal((20, n))
     coefficients = rng.standard_normal((20, 50))
-    with threads.team():
+    with threads.worker_pool():
         inner = blas.inner_products(block, basis)
         combined = blas.combined_rows(coefficients, basis)
     np.testing.assert_allclose(inner, block @ basis.T, rtol=0, atol=1e-12 * n)

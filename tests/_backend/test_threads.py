@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+import multiprocessing
+import os
 import threading
+import time
 
 import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from neucmds import neuc_mds
-from neucmds._backend.threads import at_work, spread, team
+from neucmds import InputError, neuc_mds
+from neucmds._backend import threads
+from neucmds._backend.threads import (
+    fill_rows,
+    in_pool,
+    parallel_as_completed,
+    parallel_map,
+    thread_count,
+    worker_pool,
+)
 from neucmds.datasets import synthetic
 
 
@@ -18,10 +29,10 @@ def n_threads(request):
 
 
 def test_results_come_in_order(n_threads):
-    assert spread(lambda i: i * i, range(50)) == [i * i for i in range(50)]
-    with team():
-        assert spread(lambda i: i * i, range(50)) == [i * i for i in range(50)]
-    assert spread(str, []) == []
+    assert parallel_map(lambda i: i * i, range(50)) == [i * i for i in range(50)]
+    with worker_pool():
+        assert parallel_map(lambda i: i * i, range(50)) == [i * i for i in range(50)]
+    assert parallel_map(str, []) == []
 
 
 def test_the_first_failure_in_order_is_raised(n_threads):
@@ -30,22 +41,22 @@ def test_the_first_failure_in_order_is_raised(n_threads):
             raise ValueError(f"part {i}")
 
     with pytest.raises(ValueError, match=r"^part 3$"):
-        spread(work, range(100))
+        parallel_map(work, range(100))
 
 
-def test_more_threads_than_one_are_at_work():
+def test_more_threads_than_one_are_in_pool():
     meeting = threading.Barrier(2, timeout=10)
     with threadpool_limits(2):
-        spread(lambda _: meeting.wait(), range(2))
+        parallel_map(lambda _: meeting.wait(), range(2))
 
 
-def test_a_team_within_a_team_is_the_same_team(n_threads):
-    with team():
-        assert at_work()
-        with team():
-            assert spread(lambda i: -i, range(5)) == [0, -1, -2, -3, -4]
-        assert at_work()
-    assert not at_work()
+def test_a_pool_within_a_pool_is_the_same_pool(n_threads):
+    with worker_pool():
+        assert in_pool()
+        with worker_pool():
+            assert parallel_map(lambda i: -i, range(5)) == [0, -1, -2, -3, -4]
+        assert in_pool()
+    assert not in_pool()
 
 
 def blas_threads():
@@ -55,26 +66,26 @@ def blas_threads():
 
 def test_blas_gets_its_threads_back():
     with threadpool_limits(2):
-        with team():
+        with worker_pool():
             assert blas_threads() == {1}
         assert blas_threads() == {2}
-        with pytest.raises(RuntimeError, match="no"), team():
+        with pytest.raises(RuntimeError, match="no"), worker_pool():
             raise RuntimeError("no")
         assert blas_threads() == {2}
 
 
-def test_teams_that_overlap_leave_blas_as_it_was():
+def test_pools_that_overlap_leave_blas_as_it_was():
     first_is_in, second_is_in = threading.Event(), threading.Event()
     seen = []
 
     def first():
-        with team():
+        with worker_pool():
             first_is_in.set()
             second_is_in.wait(10)
 
     def second():
         first_is_in.wait(10)
-        with team():
+        with worker_pool():
             second_is_in.set()
             one.join(10)
             seen.append(blas_threads())
@@ -88,6 +99,62 @@ def test_teams_that_overlap_leave_blas_as_it_was():
     two.join(20)
     assert seen == [{1}]  # the first has left, the second is still at work
     assert blas_threads() == before
+
+
+def test_few_results_wait_for_a_slow_reader():
+    begun = []
+    finished = parallel_as_completed(begun.append, range(100), 2)
+    for taken, _ in enumerate(finished):
+        time.sleep(0.001)
+        assert len(begun) <= taken + 5
+    assert sorted(begun) == list(range(100))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_failure_while_rows_are_filled_gives_blas_back_at_once(n_jobs):
+    def work(rows):
+        if rows.start > 0:
+            raise ValueError("no")
+        return np.zeros((rows.stop - rows.start, 1))
+
+    with threadpool_limits(2):
+        # The traceback is still alive when BLAS is asked.
+        with pytest.raises(ValueError, match="no") as caught:
+            fill_rows(np.empty((100, 1)), work, 2**20, n_jobs)
+        assert caught.tb is not None
+        assert blas_threads() == {2}
+
+
+def test_numbers_of_jobs():
+    every = thread_count(None)
+    assert thread_count(-1) == every >= 1
+    assert thread_count(7) == 7
+    assert thread_count(np.int64(3)) == 3
+    assert thread_count(-every - 5) == 1
+    assert thread_count(-2) == max(1, every - 1)
+    for wrong in (0, 1.5, True, "all"):
+        with pytest.raises(InputError, match="n_jobs="):
+            thread_count(wrong)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(thread_count, (None,)) == every
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_process_forked_during_a_fit_has_its_own_threads():
+    with threadpool_limits(2), worker_pool():
+        child = os.fork()
+        if child == 0:
+            seen = []
+            try:
+                with threads.single_blas_thread() as allowed:
+                    seen.append(allowed)
+                seen.append(blas_threads())
+                seen.append(in_pool())
+                seen.append(parallel_map(lambda i: i, range(4)))
+            finally:
+                os._exit(0 if seen == [2, {2}, False, [0, 1, 2, 3]] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert blas_threads() == {1}
 
 
 @pytest.mark.parametrize(("method", "tol"), [("neuc+", 1e-7), ("neuc+", 1e-6), ("refined", 1e-7)])

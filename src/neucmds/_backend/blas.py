@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, contiguous, is_numpy, namespace, on_cpu
-from neucmds._backend.threads import at_work, blas_libraries, spread, team
+from neucmds._backend.threads import blas_libraries, in_pool, parallel_map, worker_pool
 
 __all__ = ["combined_rows", "inner_products", "single_products", "symmetric_times"]
 
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
-_SMALL = 10**6
-# Most vectors of a panel: 100 are done as 52 and 48.
-_MOST = 52
-_FEW_OBJECTS = 1000
+_SMALL_PRODUCT = 10**6
+# Most vectors in a panel: 100 are done as 52 and 48.
+_MAX_VECTORS = 52
+_MIN_OBJECTS = 1000
 # Columns of a panel: the vectors' part of it stays in the L2 cache.
 _PANEL_COLUMNS = 1334
 # Rows handed to a thread at a time; a multiple of 6 rows runs fastest in the kernel. 16 vectors of
@@ -38,18 +38,18 @@ _TASK_ROWS = 504
 # others, n = 8000; eight shares take 1.7.
 _SHARES = 4
 # Inner products of 20 vectors with each other: 0.22 ms on one thread, 0.33 by shares.
-_FEW_PRODUCTS = 500
+_MIN_INNER_PRODUCTS = 500
 
 
 @contextmanager
 def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], Array]]:
     """Yield the function that multiplies float64 columns with a scaled symmetric float32 matrix.
 
-    Where the product is done by panels, a team of threads is at work until the end of the context,
-    and BLAS itself keeps to one.
+    Where the product is done by panels, a pool of threads is open until the end of the context, and
+    BLAS itself keeps to one.
     """
-    if is_numpy(matrix) and matrix.shape[0] >= _FEW_OBJECTS and _unpacked():
-        with team():
+    if is_numpy(matrix) and matrix.shape[0] >= _MIN_OBJECTS and _unpacked():
+        with worker_pool():
             yield lambda columns: _by_panels(matrix, columns, scale)
         return
     xp = namespace(matrix)
@@ -63,15 +63,15 @@ def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], A
 
 
 def inner_products(block: Array, basis: Array) -> Array:
-    """``block @ basis.T``: by shares of the entries where a team is at work."""
+    """``block @ basis.T``: by shares of the entries where a pool is open."""
     if not _worth_sharing(basis, block.shape[0]):
         return block @ basis.T
     shares = _shares(basis.shape[1])
-    return sum(spread(lambda some: block[:, some] @ basis[:, some].T, shares))
+    return sum(parallel_map(lambda some: block[:, some] @ basis[:, some].T, shares))
 
 
 def combined_rows(coefficients: Array, basis: Array) -> Array:
-    """``coefficients @ basis``: by shares of the entries where a team is at work."""
+    """``coefficients @ basis``: by shares of the entries where a pool is open."""
     if not _worth_sharing(basis, coefficients.shape[0]):
         return coefficients @ basis
     combined = np.empty((coefficients.shape[0], basis.shape[1]))
@@ -79,7 +79,7 @@ def combined_rows(coefficients: Array, basis: Array) -> Array:
     def multiply(some: slice) -> None:
         combined[:, some] = coefficients @ basis[:, some]
 
-    spread(multiply, _shares(basis.shape[1]))
+    parallel_map(multiply, _shares(basis.shape[1]))
     return combined
 
 
@@ -106,8 +106,8 @@ def _unpacked() -> bool:
 
 
 def _worth_sharing(basis: Array, count: int) -> bool:
-    """Tell whether a team is at work and the product with so many vectors large enough for it."""
-    return is_numpy(basis) and at_work() and basis.shape[0] * count >= _FEW_PRODUCTS
+    """Tell whether a pool is open and the product with so many vectors large enough for it."""
+    return is_numpy(basis) and in_pool() and basis.shape[0] * count >= _MIN_INNER_PRODUCTS
 
 
 def _shares(n: int) -> list[slice]:
@@ -120,7 +120,7 @@ def _by_panels(
     matrix: npt.NDArray[Any], columns: npt.NDArray[Any], scale: float
 ) -> npt.NDArray[np.float64]:
     count = columns.shape[1]
-    width = -(-count // (4 * -(-count // _MOST))) * 4  # equal groups of a multiple of four
+    width = -(-count // (4 * -(-count // _MAX_VECTORS))) * 4  # equal groups of a multiple of four
     groups = [slice(start, start + width) for start in range(0, count, width)]
     parts = [np.ascontiguousarray(columns[:, group], dtype=matrix.dtype) for group in groups]
     product = np.empty(columns.shape)
@@ -130,7 +130,7 @@ def _by_panels(
         for group, sums in zip(groups, _panel_sums(matrix[rows], parts), strict=True):
             np.multiply(sums, scale, out=product[rows, group], dtype=np.float64)
 
-    spread(multiply, range(0, matrix.shape[0], _TASK_ROWS))
+    parallel_map(multiply, range(0, matrix.shape[0], _TASK_ROWS))
     return product
 
 
@@ -140,7 +140,7 @@ def _panel_sums(matrix: npt.NDArray[Any], parts: list[npt.NDArray[Any]]) -> list
     for start in range(0, matrix.shape[1], _PANEL_COLUMNS):
         some = slice(start, start + _PANEL_COLUMNS)
         for part, total in zip(parts, sums, strict=True):
-            height = max(1, _SMALL // (_PANEL_COLUMNS * part.shape[1]))
+            height = max(1, _SMALL_PRODUCT // (_PANEL_COLUMNS * part.shape[1]))
             height = height // 6 * 6 or height
             whole = matrix.shape[0] // height * height
             stack = matrix[:whole, some].reshape(-1, height, matrix[:, some].shape[1])

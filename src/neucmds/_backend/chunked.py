@@ -1,33 +1,19 @@
-"""Rows by the million, a chunk at a time: distances to landmarks, then coordinates.
-
-Nothing here is larger than one chunk a thread: neither the n×n matrix nor the n×L block exists.
-"""
+"""Dissimilarities of rows to landmarks, by any metric of scipy or scikit-learn."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from itertools import islice
-from os import PathLike
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
-from threadpoolctl import threadpool_limits
 
-from neucmds._backend.arrays import row_blocks
-from neucmds.errors import InputError
-
-__all__ = ["distances", "fill_rows", "in_threads", "open_output", "thread_count"]
+__all__ = ["distances"]
 
 Floats = npt.NDArray[Any]
 Metric = str | Callable[..., float]
-Progress = Callable[[int, int], None]
 
 # scipy's cdist releases the GIL and takes half the time of scikit-learn's manhattan: 23 against
 # 43 ns a pair of 50 features. scikit-learn's Euclidean and cosine are matrix products, and faster.
@@ -44,76 +30,3 @@ def distances(rows: Floats, landmarks: Floats, metric: Metric, params: dict[str,
     else:
         block = pairwise_distances(rows, landmarks, metric=metric, **params)
     return np.asarray(block)
-
-
-def thread_count(n_jobs: int | None) -> int:
-    """How many threads `n_jobs` means: None and −1 are all cores that this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cores = cores or 1
-    if n_jobs is None or n_jobs == -1:
-        return cores
-    if n_jobs == 0:
-        raise InputError("n_jobs=0 leaves nobody to work; pass None or -1 for all cores.")
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
-
-
-def in_threads(work: Callable[[slice], Any], chunks: list[slice], n_threads: int) -> Iterator[Any]:
-    """Yield (chunk, work(chunk)) as they finish; few are under way at a time, so few are held.
-
-    The BLAS works with one thread each meanwhile: the chunks keep all cores busy.
-    """
-    with threadpool_limits(limits=1, user_api="blas"):
-        if n_threads == 1 or len(chunks) == 1:
-            yield from ((chunk, work(chunk)) for chunk in chunks)
-            return
-        with ThreadPoolExecutor(n_threads) as pool:
-            left = iter(chunks)
-            running: dict[Future[Any], slice] = {
-                pool.submit(work, chunk): chunk for chunk in islice(left, 2 * n_threads)
-            }
-            try:
-                while running:
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        chunk = running.pop(future)
-                        for following in islice(left, 1):
-                            running[pool.submit(work, following)] = following
-                        yield chunk, future.result()
-            finally:
-                for future in running:
-                    future.cancel()
-
-
-def fill_rows(
-    target: Floats,
-    work: Callable[[slice], Floats],
-    width: int,
-    n_threads: int,
-    progress: Progress | None = None,
-) -> Floats:
-    """Write work(rows) to target[rows] for all rows, in chunks of about 2²¹ entries of `width`."""
-    n, done = target.shape[0], 0
-    for rows, values in in_threads(work, list(row_blocks(n, width)), n_threads):
-        target[rows] = values
-        done += rows.stop - rows.start
-        if progress is not None:
-            progress(done, n)
-    return target
-
-
-@contextmanager
-def open_output(
-    out: str | PathLike[str] | None, shape: tuple[int, int], dtype: Any
-) -> Iterator[Floats]:
-    """Give an array to fill: in memory, or a ``.npy`` on disk that exists once it is complete."""
-    if out is None:
-        yield np.empty(shape, dtype=dtype)
-        return
-    path = Path(out)
-    part = path.with_name(path.name + ".part")
-    try:
-        target = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
-        yield target
-        target.flush()
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
 
 from neucmds.errors import InputError, option
 
@@ -29,12 +33,17 @@ def parse_bytes(amount: int | float | str) -> int:
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKmMgGtT]?)(i?)[bB]?\s*", amount)
         if match is None or (match[3] and not match[2]):
             raise InputError(
-                f"{option('max_memory', amount)} is not understood; write '2GB' or bytes."
+                f"{option('max_memory', amount)} is not understood; write "
+                f"{option('max_memory', '2GB')}, or a number of bytes."
             )
         units = _BINARY_UNITS if match[3] else _UNITS
         amount = float(match[1]) * units[match[2].upper()]
-    if isinstance(amount, bool) or not amount >= 1:
-        raise InputError(f"{option('max_memory', amount)} must be a positive number of bytes.")
+    number = isinstance(amount, (int, float, np.integer, np.floating))
+    if not number or isinstance(amount, bool) or not 1 <= amount < math.inf:
+        raise InputError(
+            f"{option('max_memory', amount)} is not a finite, positive number of bytes; write "
+            f"{option('max_memory', '2GB')}, or leave it out to use what is free."
+        )
     return int(amount)
 
 
@@ -47,18 +56,29 @@ def format_bytes(amount: float) -> str:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can be taken without swapping, or None where that is not known."""
-    found = [amount for amount in (_kernel_says(), _container_says()) if amount is not None]
+    """Return the bytes that can be taken without swapping, or None where that is not known.
+
+    The least of what the system has available, of what the control groups of this process leave of
+    their limits (containers, batch systems), and of its limit on addresses (``ulimit -v``).
+    """
+    found = [
+        amount for amount in (_of_system(), _of_groups(), _of_addresses()) if amount is not None
+    ]
     return int(_SHARE * min(found)) if found else None
 
 
-def _kernel_says() -> int | None:
+def _of_system() -> int | None:
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
+    # On Linux psutil reads the same line; elsewhere it knows what the standard library does not.
+    with suppress(ImportError):
+        import psutil
+
+        return int(psutil.virtual_memory().available)
     try:
         # Free pages leave the caches out, so where only the total is told, half of it is taken.
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
@@ -66,15 +86,52 @@ def _kernel_says() -> int | None:
         return None
 
 
-def _container_says() -> int | None:
-    """Return what a control group leaves of its limit; idle caches can be dropped."""
-    group = Path("/sys/fs/cgroup")
+def _of_groups(
+    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> int | None:
+    """Return the least that this process's control group and those above it leave."""
     try:
-        limit = int((group / "memory.max").read_text(encoding="ascii"))
-        used = int((group / "memory.current").read_text(encoding="ascii"))
+        lines = own.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        lines = []
+    # "0::/path" is version 2; "7:memory:/path" is version 1, which has a tree for each resource.
+    trees = [(root, "memory.max", "memory.current", "0::")]
+    trees += [(root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ":memory:")]
+    left = []
+    for tree, limit, used, mark in trees:
+        path = next((line.partition(mark)[2] for line in lines if mark in line), "/")
+        group = tree / path.lstrip("/")
+        # Inside a container the path is the host's, and only the tree's root is there.
+        for folder in (group, *group.parents):
+            left.append(_left_in(folder, limit, used))
+            if folder == tree:
+                break
+    return min((amount for amount in left if amount is not None), default=None)
+
+
+def _left_in(group: Path, limit: str, used: str) -> int | None:
+    """Return what a control group leaves of its limit; idle caches can be dropped."""
+    try:
+        most = int((group / limit).read_text(encoding="ascii"))
+        taken = int((group / used).read_text(encoding="ascii"))
         cached = re.search(
-            r"^inactive_file (\d+)$", (group / "memory.stat").read_text(encoding="ascii"), re.M
+            r"^(?:total_)?inactive_file (\d+)$",
+            (group / "memory.stat").read_text(encoding="ascii"),
+            re.M,
         )
     except (OSError, ValueError):
         return None
-    return max(0, limit - used + (int(cached[1]) if cached else 0))
+    return max(0, most - taken + (int(cached[1]) if cached else 0))
+
+
+def _of_addresses() -> int | None:
+    """Return what a limit on the addresses of this process leaves."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        taken = pages * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, AttributeError, OSError, ValueError):
+        return None
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - taken)

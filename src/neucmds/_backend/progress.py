@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from typing import TextIO
+from collections.abc import Callable
+from typing import Any, TextIO
 
-__all__ = ["ProgressLine"]
+__all__ = ["progress_bar"]
 
 
-class ProgressLine:
-    """A callable that rewrites one line: what, share done, time left.
+def progress_bar(
+    what: str, stream: TextIO | None = None, every: float = 0.5
+) -> Callable[[int, int], None]:
+    """Make a function that is told ``(done, total)`` and shows it as a bar of tqdm.
 
     Parameters
     ----------
@@ -20,27 +21,24 @@ class ProgressLine:
         Where to; standard error by default.
     every : float, default=0.5
         Seconds between two updates.
+
+    Returns
+    -------
+    callable
+        ``report(done, total)``. The bar appears with the first call, and ends its line when all is
+        done.
     """
+    from tqdm import tqdm
 
-    def __init__(self, what: str, stream: TextIO | None = None, every: float = 0.5) -> None:
-        self.what = what
-        self.stream = stream
-        self.every = every
-        self._start = self._last = time.monotonic()
+    bar: Any = None
 
-    def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` are done, unless that was shown a moment ago."""
-        now = time.monotonic()
-        if done < total and now - self._last < self.every:
-            return
-        self._last = now
-        stream = self.stream or sys.stderr
-        spent = now - self._start
-        tail = f"{spent:.0f} s" if done >= total else f"{spent * (total - done) / done:.0f} s left"
-        end = "\n" if done >= total else ""
-        print(
-            f"\r{self.what}: {done:,} of {total:,} ({done / total:.0%}), {tail:<12}",
-            end=end,
-            file=stream,
-            flush=True,
-        )
+    def report(done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None:
+            bar = tqdm(total=total, desc=what, file=stream, mininterval=every, unit_scale=True)
+        bar.update(done - bar.n)
+        if done >= total:
+            bar.close()
+            bar = None
+
+    return report

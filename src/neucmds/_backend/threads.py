@@ -1,22 +1,40 @@
-"""Threads for what NumPy does on one: as many as BLAS may use, each with shares of its own.
+"""Threads: how many, pools of them, and the one place that changes how many BLAS uses.
 
-Shares are cut without regard to how many threads there are, so no digit depends on that number.
+Work is cut into parts without regard to how many threads there are, so that no digit depends on
+that number.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any, TypeVar
+from itertools import islice
+from numbers import Integral
+from typing import Any, Protocol, TypeVar
 
+import joblib
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["at_work", "blas_libraries", "over_rows", "spread", "team"]
+from neucmds._backend.arrays import row_blocks
+from neucmds.errors import InputError, option
+
+__all__ = [
+    "blas_libraries",
+    "fill_rows",
+    "in_pool",
+    "over_rows",
+    "parallel_as_completed",
+    "parallel_map",
+    "single_blas_thread",
+    "thread_count",
+    "worker_pool",
+]
 
 # Entries of a slice of rows: 1 MB in float64.
 _SLICE = 2**17
@@ -25,14 +43,37 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
-class _Team:
+def thread_count(n_jobs: int | None) -> int:
+    """How many threads `n_jobs` means: None and −1 are all cores that this process may use.
+
+    Examples
+    --------
+    >>> from neucmds._backend.threads import thread_count
+    >>> thread_count(3)
+    3
+    """
+    if n_jobs is None:
+        n_jobs = -1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise InputError(
+            f"{option('n_jobs', n_jobs)} is no number of threads; pass a positive integer, or None "
+            "or -1 for all cores."
+        )
+    # Processes would count otherwise: within a process of a pool, joblib allows them one job.
+    with joblib.parallel_config(backend="threading"):
+        return int(joblib.effective_n_jobs(int(n_jobs)))
+
+
+# By hand: a call of joblib.Parallel takes 10 ms, for it waits by polling, one of this 0.02 ms; and
+# a fit makes hundreds of calls of a few milliseconds.
+class _Pool:
     """The calling thread and its helpers."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        self.size, self.process = size, os.getpid()
         self.helpers = ThreadPoolExecutor(max(1, size - 1), thread_name_prefix="neucmds")
 
-    def spread(self, work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+    def map(self, work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
         todo = deque(enumerate(parts))
         results: dict[int, Result] = {}
         failures: dict[int, BaseException] = {}
@@ -63,50 +104,111 @@ class _Team:
         return [results[i] for i in range(len(results))]
 
 
-_open_team: ContextVar[_Team | None] = ContextVar("_open_team", default=None)
+_open_pool: ContextVar[_Pool | None] = ContextVar("_open_pool", default=None)
 
 
 @contextmanager
-def team() -> Iterator[None]:
-    """Keep threads ready for `spread`, and BLAS to one thread, until the end of the context.
+def worker_pool() -> Iterator[None]:
+    """Keep threads ready for `parallel_map`, and BLAS to one thread, until the context ends.
 
     The idle threads of OpenBLAS spin, and took half of what others gained.
     """
-    if at_work():
+    if in_pool():
         yield
         return
-    with _one_blas_thread() as allowed:
-        own = _Team(allowed)
+    with single_blas_thread() as allowed:
+        own = _Pool(allowed)
         with own.helpers:
-            token = _open_team.set(own)
+            token = _open_pool.set(own)
             try:
                 yield
             finally:
-                _open_team.reset(token)
+                _open_pool.reset(token)
 
 
-def at_work() -> bool:
-    """Tell whether a team is ready, and BLAS therefore kept to one thread."""
-    return _open_team.get() is not None
+def in_pool() -> bool:
+    """Tell whether a pool is open here, and BLAS therefore kept to one thread."""
+    pool = _open_pool.get()
+    # A forked process inherits the pool, but not its threads.
+    return pool is not None and pool.process == os.getpid()
 
 
-def spread(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-    """Do a piece of work on every part, in the open team or else in one of its own; in order."""
+def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+    """Apply a function to every part, in the open pool or else in one of its own; in order."""
     parts = list(parts)
     if len(parts) == 1:
         return [work(parts[0])]
-    with team():
-        here = _open_team.get()
-        assert here is not None
-        return here.spread(work, parts)
+    with worker_pool():
+        pool = _open_pool.get()
+        assert pool is not None
+        return pool.map(work, parts)
 
 
 def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Result]:
-    """Do a piece of work on slices of n rows where a team is at work, else on all rows at once."""
-    if not at_work():
+    """Apply a function to slices of n rows where a pool is open, else to all rows at once."""
+    if not in_pool():
         return [work(slice(0, n))]
     step = max(1, _SLICE // max(1, width))
-    return spread(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
+    return parallel_map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
+
+
+def parallel_as_completed(
+    work: Callable[[Part], Result], parts: Sequence[Part], n_threads: int
+) -> Generator[tuple[Part, Result], None, None]:
+    """Yield (part, work(part)) as they finish; at most two a thread are begun and not yet taken.
+
+    BLAS keeps to one thread meanwhile: the parts keep all cores busy.
+    """
+    with single_blas_thread():
+        if n_threads == 1 or len(parts) == 1:
+            yield from ((part, work(part)) for part in parts)
+            return
+        # joblib's generators do not wait for whoever takes the results: 181 of 200 were held for a
+        # reader five times as slow as the work.
+        with ThreadPoolExecutor(n_threads, thread_name_prefix="neucmds") as pool:
+            left = iter(parts)
+            running: dict[Future[Result], Part] = {
+                pool.submit(work, part): part for part in islice(left, 2 * n_threads)
+            }
+            try:
+                while running:
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        part = running.pop(future)
+                        yield part, future.result()
+                        for following in islice(left, 1):
+                            running[pool.submit(work, following)] = following
+            finally:
+                for future in running:
+                    future.cancel()
+
+
+class Rows(Protocol):
+    """What rows can be assigned to: an array, or a file."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    def __setitem__(self, rows: slice, values: Any, /) -> None: ...
+
+
+def fill_rows(
+    target: Rows,
+    work: Callable[[slice], Any],
+    width: int,
+    n_threads: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write work(rows) to target[rows] for all rows, in parts of about 2²¹ entries of `width`."""
+    n, done = target.shape[0], 0
+    parts = list(row_blocks(n, width))
+    # Closed at once: a traceback that is kept would keep the generator, and BLAS limited with it.
+    with closing(parallel_as_completed(work, parts, n_threads)) as finished:
+        for rows, values in finished:
+            target[rows] = values
+            done += rows.stop - rows.start
+            if progress is not None:
+                progress(done, n)
 
 
 @lru_cache(maxsize=1)
@@ -116,34 +218,53 @@ def blas_libraries() -> Any:
 
 
 class _BlasLimit:
-    """The limit on the threads of BLAS, which all teams of a process share: it is process-wide."""
+    """The limit on the threads of BLAS. It is process-wide, so all who need it share one."""
 
     lock = threading.Lock()
-    teams = 0
+    process = os.getpid()
+    users = 0
     allowed = 1
     limiter: Any = None
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[int]:
-    """Keep BLAS to one thread while any team is at work; yield how many it is allowed."""
-    # Were every team to restore what it found, two that overlap would leave BLAS at one for good.
+def single_blas_thread() -> Iterator[int]:
+    """Keep BLAS to one thread while anyone is in this context; yield how many it is allowed.
+
+    The number is restored when the last one leaves, by whichever way and on whichever thread.
+    """
+    _forget_after_fork()
+    # Were each to restore what it found, two that overlap would leave BLAS at one thread for good.
     with _BlasLimit.lock:
-        if _BlasLimit.teams == 0:
+        if _BlasLimit.users == 0:
             blas = blas_libraries()
             _BlasLimit.allowed = max((int(one["num_threads"]) for one in blas.info()), default=1)
             _BlasLimit.limiter = blas.limit(limits=1)
-        _BlasLimit.teams += 1
-        allowed = _BlasLimit.allowed
+        _BlasLimit.users += 1
+        allowed, process = _BlasLimit.allowed, _BlasLimit.process
     try:
         yield allowed
     finally:
-        with _BlasLimit.lock:
-            _BlasLimit.teams -= 1
-            if _BlasLimit.teams == 0:
-                _free_for_all_threads()
-                _BlasLimit.limiter.restore_original_limits()
-                _free_for_all_threads()
+        if process == os.getpid():
+            with _BlasLimit.lock:
+                _BlasLimit.users -= 1
+                if _BlasLimit.users == 0:
+                    _restore_limit()
+
+
+def _forget_after_fork() -> None:
+    """Drop what a forked process inherited: its lock may be held by a thread that is not here."""
+    if _BlasLimit.process != os.getpid():
+        _BlasLimit.lock, _BlasLimit.process = threading.Lock(), os.getpid()
+        if _BlasLimit.users:
+            _BlasLimit.users = 0
+            _restore_limit()
+
+
+def _restore_limit() -> None:
+    _free_for_all_threads()
+    _BlasLimit.limiter.restore_original_limits()
+    _free_for_all_threads()
 
 
 def _free_for_all_threads() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
-from neucmds._backend.threads import spread
+from neucmds._backend.threads import parallel_map
 from neucmds._input.validation import Findings, Rules, Tile, judge, judge_diagonal, refuse_entries
 from neucmds.errors import InputError, option
 
@@ -76,7 +76,7 @@ def check_and_write(source: Array, target: Array | None, dtype: Any, rules: Rule
             _write(target, *_mirrored(source, tile, dtype), tile, rules)
 
     strips = list(tile_strips(source.shape[0], tile_side(source)))
-    each = spread if arrays.is_numpy(source) else map
+    each = parallel_map if arrays.is_numpy(source) else map
     judge(reduce(Findings.merged, each(look, strips)), source, dtype, rules)
     if target is source:
         list(each(write, strips))

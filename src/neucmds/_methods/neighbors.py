@@ -18,7 +18,7 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds._backend.threads import spread
+from neucmds._backend.threads import parallel_map
 from neucmds._methods.geometry import paired_sq_dissimilarities
 
 Indices = npt.NDArray[np.int64]
@@ -82,7 +82,7 @@ def nearest(
         return _first(*candidates(ranking, slack, k), exact, k, int(x.shape[0]))
 
     blocks = list(row_blocks(m, n, CPU_BLOCK if is_numpy(points) else GPU_BLOCK))
-    found = spread(find, blocks) if is_numpy(points) else [find(rows) for rows in blocks]
+    found = parallel_map(find, blocks) if is_numpy(points) else [find(rows) for rows in blocks]
     ids = np.concatenate([part for part, _ in found]) if found else np.zeros((0, k), np.int64)
     values = np.concatenate([part for _, part in found]) if found else np.zeros((0, k))
     return asarray_like(ids, points, dtype=xp.int64), asarray_like(values, points)

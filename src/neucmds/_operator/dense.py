@@ -17,7 +17,7 @@ from neucmds._backend.arrays import (
     row_blocks,
 )
 from neucmds._backend.blas import symmetric_times
-from neucmds._backend.threads import spread
+from neucmds._backend.threads import parallel_map
 from neucmds._operator.gram import Gram, Indices, Result
 from neucmds._operator.single_precision import Rounded, RoundedGram
 
@@ -65,7 +65,8 @@ class DenseGram(Gram):
         """Do a piece of work on every row slice, on all threads where the library has none."""
         if not is_numpy(self.sq_dissimilarity):
             return super().on_each(work)
-        return spread(lambda rows: work(rows, self.rows(rows)), list(row_blocks(self.n, self.n)))
+        slices = list(row_blocks(self.n, self.n))
+        return parallel_map(lambda rows: work(rows, self.rows(rows)), slices)
 
     def pick(self, indices: Indices) -> Array:
         """Return some rows of D."""

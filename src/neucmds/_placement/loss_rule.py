@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, row_blocks, to_numpy
-from neucmds._backend.threads import spread
+from neucmds._backend.threads import parallel_map
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._placement.rules import LeastSquaresPlacement
@@ -64,7 +64,7 @@ class LossPlacement:
         def place(rows: slice) -> Floats:
             return self._place(delta[rows], None if other is None else other[rows])
 
-        parts = spread(place, list(row_blocks(m, n, BLOCK))) if m else []
+        parts = parallel_map(place, list(row_blocks(m, n, BLOCK))) if m else []
         placed = np.concatenate(parts) if parts else np.zeros((0, self._x.shape[1]))
         return asarray_like(placed, sq_dissimilarity)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, eps, keep_freed_memory, on_cpu
+from neucmds._backend.arrays import Array, asarray_like, eps
 from neucmds._operator import Gram
 from neucmds._operator.single_precision import Multiply
 from neucmds._spectrum.full import full_spectrum
@@ -93,8 +93,6 @@ def krylov_spectrum(
     """
     if gram.frobenius_sq == 0.0:
         return _empty(gram)
-    if on_cpu(gram.moments.row_means):
-        keep_freed_memory()
     sizes = Sizes.of(gram, n_wanted)
     if sizes.capacity < 2 * n_wanted + 5 * sizes.block:
         return full_spectrum(gram)

@@ -61,8 +61,8 @@ def demo(
             "digit",
         )
         add_curve(outputs, curves, png)
-        outputs.add(MATRIX, lambda path: np.save(path, hops.astype(np.uint8)))
-        outputs.add(GROUPS, lambda path: _write_lines(path, groups))
+        outputs.add(MATRIX, lambda file: np.save(file, hops.astype(np.uint8)))
+        outputs.add_text(GROUPS, "\n".join(groups) + "\n")
         document = {
             "command": "demo",
             **found.as_dict(),
@@ -91,10 +91,6 @@ def _digits() -> tuple[Any, Any]:
 
     bunch = load_digits()
     return hop_distances(bunch.data, NEIGHBOURS, connect=True), bunch.target
-
-
-def _write_lines(path: Path, lines: list[str]) -> None:
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _lesson(found: Comparison) -> str:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from neucmds._backend.arrays import to_numpy
+from neucmds._backend.files import Writer, atomic_file, atomic_folder, check_target
 from neucmds.cli.console import clean
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots import axis_names
 
 __all__ = ["Outputs", "check_file", "coordinate_rows", "default_folder", "write_csv", "write_file"]
-
-Writer = Callable[[Path], None]
 
 
 def default_folder(source: str) -> Path:
@@ -46,53 +46,40 @@ class Outputs:
         self.folder, self.names = folder, tuple(names)
         self.files: dict[str, Writer] = {}
         _check_place(folder)
-        there = [name for name in self.names if (folder / name).exists()]
+        self.force = force
+        there = [name for name in self.names if os.path.lexists(folder / name)]
         if there and not force:
-            raise InputError(
-                f"{folder / there[0]} exists already; pass --force to overwrite it, "
-                "or another folder with -o."
-            )
+            raise _exists(folder / there[0])
 
     def add(self, name: str, write: Writer) -> None:
-        """Plan a file; `write` gets the path to write it to."""
+        """Plan a file; `write` gets the open binary file to write it to."""
         self.files[name] = write
+
+    def add_text(self, name: str, text: str) -> None:
+        """Plan a file of text."""
+        self.add(name, lambda file: file.write(text.encode()))
 
     def add_plot(self, name: str, ax: Any) -> None:
         """Plan a picture; its suffix is its format."""
-        self.add(name, lambda path: _save_figure(ax, path))
+        self.add(name, lambda file: _save_figure(ax, file, name.rpartition(".")[2]))
 
     def add_json(self, name: str, document: dict[str, Any]) -> None:
         """Plan a JSON document."""
-        text = json.dumps(clean(document), indent=2, allow_nan=False) + "\n"
-        self.add(name, lambda path: _write_text(path, text))
+        self.add_text(name, json.dumps(clean(document), indent=2, allow_nan=False) + "\n")
 
     def add_csv(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Plan a table."""
-        self.add(name, lambda path: write_csv(path, header, rows))
+        self.add(name, lambda file: write_csv(file, header, rows))
 
     def commit(self) -> list[Path]:
-        """Write all files beside the folder, then move them in; nothing stays if one fails."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        prefix = f".{self.folder.name}."
-        staging = Path(tempfile.mkdtemp(dir=self.folder.resolve().parent, prefix=prefix))
+        """Write all files, or none: another run may have written the same ones meanwhile."""
         try:
-            for name, write in self.files.items():
-                write(staging / name)
-                (staging / name).chmod(0o666 & ~_umask())
-            staging.chmod(0o777 & ~_umask())
-            if not self.folder.exists():
-                staging.replace(self.folder)
-            else:
-                self._replace_files(staging)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-        return [self.folder / name for name in self.files]
-
-    def _replace_files(self, staging: Path) -> None:
-        for name in self.files:
-            (staging / name).replace(self.folder / name)
-        for name in set(self.names) - set(self.files):
-            (self.folder / name).unlink(missing_ok=True)
+            with _ended_by_sigterm():
+                return atomic_folder(
+                    self.folder, self.files, overwrite=self.force, owned=self.names
+                )
+        except FileExistsError as problem:
+            raise _exists(problem.filename) from problem
 
 
 def coordinate_rows(
@@ -105,41 +92,52 @@ def coordinate_rows(
     return ["object", *axis_names(embedding)], rows
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a table of comma-separated values."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(header)
-        table.writerows(rows)
+def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table of comma-separated values to a binary file."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(header)
+    table.writerows(rows)
+    text.detach()
 
 
 def write_file(path: Path, write: Writer, *, force: bool) -> None:
-    """Write one file beside its place, then move it there."""
-    check_file(path, force=force)
-    with _temporary_beside(path) as temporary:
-        write(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+    """Write one file, which appears once it is complete."""
+    try:
+        with _ended_by_sigterm(), atomic_file(path, overwrite=force) as file:
+            write(file)
+    except FileExistsError as problem:
+        raise _exists(problem.filename) from problem
 
 
 def check_file(path: Path, *, force: bool) -> None:
     """Refuse a place that cannot be written to, or must not be."""
-    if path.is_dir():
-        raise InputError(f"{path} is a directory; pass the name of a file with -o.")
-    if path.exists() and not force:
-        raise InputError(f"{path} exists already; pass --force to overwrite it.")
-    if not path.resolve().parent.is_dir():
-        raise InputError(f"{path.parent} does not exist; create it first.")
+    check_target(path)
+    if os.path.lexists(path) and not force:
+        raise _exists(path)
 
 
 @contextmanager
-def _temporary_beside(path: Path) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
-    os.close(handle)
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the program like an exception, so that what is half written is removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
-        yield Path(name)
+        yield
     finally:
-        Path(name).unlink(missing_ok=True)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _exists(path: Path | str) -> InputError:
+    return InputError(
+        f"{path} exists already; pass --force to overwrite it, or another place with -o."
+    )
 
 
 def _check_place(folder: Path) -> None:
@@ -152,25 +150,14 @@ def _check_place(folder: Path) -> None:
         raise InputError(f"{nearest} cannot be written to; pass another folder with -o.")
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-
-
-def _save_figure(ax: Any, path: Path) -> None:
+def _save_figure(ax: Any, file: BinaryIO, kind: str) -> None:
     import matplotlib as mpl
 
-    kind = path.suffix[1:]
     # The same result gives the same file: no date, and ids that do not depend on the run.
     with mpl.rc_context({"svg.hashsalt": "neucmds"}):
         metadata = {"Date": None} if kind == "svg" else {}
-        ax.figure.savefig(path, format=kind, metadata=metadata)
+        ax.figure.savefig(file, format=kind, metadata=metadata)
 
 
 def _digits(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, np.float32) else repr(float(value))
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

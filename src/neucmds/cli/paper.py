@@ -101,7 +101,7 @@ def _plan(outputs: Outputs, record: Record, *, plots: bool) -> None:
     name = stem(record.name)
     outputs.add_json(f"{name}.json", record.as_dict())
     text = markdown(record)
-    outputs.add(f"{name}.md", lambda path: _write(path, text))
+    outputs.add_text(f"{name}.md", text)
     outputs.add_csv(f"{name}.csv", CSV_HEADER, csv_rows(record))
     if plots and record.panels:
         from neucmds.paper.drawing import draw
@@ -115,11 +115,7 @@ def _plan_document(outputs: Outputs, records: Sequence[Record]) -> None:
     from neucmds.paper.document import reproduction
 
     text = reproduction(records)
-    outputs.add(DOCUMENT, lambda path: _write(path, text))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    outputs.add_text(DOCUMENT, text)
 
 
 def _show(records: Sequence[Record]) -> None:

@@ -64,7 +64,7 @@ def project(
         errors = _errors(embedding, objects.values, coordinates)
     header, rows = coordinate_rows(embedding, coordinates, objects.names)
     if output is not None:
-        write_file(output, lambda path: write_csv(path, header, rows), force=force)
+        write_file(output, lambda file: write_csv(file, header, rows), force=force)
     if as_json:
         names = objects.names or tuple(str(i) for i in range(len(coordinates)))
         print_json(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neucmds import neuc_mds
-from neucmds._backend.threads import team
+from neucmds._backend.threads import worker_pool
 from neucmds._methods.refined.descent import _dot, _turned
 from neucmds._methods.refined.objective import _FreeCoordinates, canonical, refine
 from neucmds._operator import DenseGram
@@ -47,7 +47,7 @@ def test_what_follows_a_line_is_what_would_be_computed_there(n):
     assert moved.value < start.value
 
 
-def test_slices_of_a_team_add_up_to_the_whole():
+def test_slices_of_a_pool_add_up_to_the_whole():
     n = 40_000
     gram = DenseGram(np.zeros((1, 1)))
     gram.n, gram.moments = n, type("M", (), {"diagonal": np.ones(n), "frobenius_sq": 1.0})()
@@ -59,7 +59,7 @@ def test_slices_of_a_team_add_up_to_the_whole():
         return here.inner, here.diagonal_error, here.overlap, gradient, here.precondition(gradient)
 
     whole = everything()
-    with team():
+    with worker_pool():
         parts = everything()
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(one).max())
@@ -105,7 +105,7 @@ def test_no_coordinate_is_canonical_too():
     assert weights.shape == (0,)
 
 
-def test_a_line_in_a_team_is_the_same_line():
+def test_a_line_in_a_pool_is_the_same_line():
     n = 30_000
     gram = DenseGram(np.zeros((1, 1)))
     gram.n, gram.moments = n, type("M", (), {"diagonal": np.ones(n), "frobenius_sq": 1e12})()
@@ -118,7 +118,7 @@ def test_a_line_in_a_team_is_the_same_line():
         return moved.x, moved.bx, moved.value, _dot(x, way), turned
 
     whole = everything()
-    with team():
+    with worker_pool():
         parts = everything()
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(one).max())

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace, to_numpy
-from neucmds._backend.threads import team
+from neucmds._backend.threads import worker_pool
 from neucmds._input.components import Components
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.completion import complete_and_refine
@@ -168,7 +168,7 @@ def refine_for_loss(
     brief = Limits(min(max_iter, MOST_PROBING), max(tol, 1e-3), gradient_tol)
     search = _Search(problem, source, brief)
     place = source.place
-    with team() if is_numpy(problem.d) else nullcontext():
+    with worker_pool() if is_numpy(problem.d) else nullcontext():
         if (few if climb is None else climb) and components.signature is None:
             place = search.climb(place)
         if n_init > 1:

@@ -25,7 +25,7 @@ from neucmds._backend.arrays import (
     min_and_max,
     namespace,
 )
-from neucmds._backend.threads import spread, team
+from neucmds._backend.threads import parallel_map, worker_pool
 from neucmds._methods.refined.descent import WINDOW, Callback, centered, lowest_point
 from neucmds._methods.refined.losses import PairLoss, check_defined, check_loss, floor_of
 from neucmds._methods.refined.pair_tiles import Pairs, Slopes
@@ -207,7 +207,7 @@ def minimize_prepared(
     pairs = Pairs(problem.d, problem.loss, asarray_like(signs, x), problem.weights)
     # One thread each for BLAS also where all pairs are one tile: its threads wait longer for each
     # other than a product of 100 objects takes.
-    with team() if is_numpy(problem.d) else nullcontext():
+    with worker_pool() if is_numpy(problem.d) else nullcontext():
         end = _descend(pairs, x, limits, problem.unit)
         value = pairs.true_value(end.x)
     return LossResult(
@@ -278,7 +278,7 @@ def _inverted(blocks: Array) -> Array:
         rows = slice(start, start + step)
         blocks[rows] = np.linalg.inv(blocks[rows])
 
-    spread(invert, range(0, n, step))
+    parallel_map(invert, range(0, n, step))
     return blocks
 
 

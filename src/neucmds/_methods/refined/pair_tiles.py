@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, empty_like, is_numpy, namespace, on_cpu
-from neucmds._backend.threads import spread
+from neucmds._backend.threads import parallel_map
 from neucmds._methods.refined.losses import PairLoss
 
 __all__ = ["Pairs", "Slopes"]
@@ -287,7 +287,7 @@ class Pairs:
         """Walk over every part, by default the shares of all tiles; NumPy's on all threads."""
         parts = self._shares if parts is None else parts
         if is_numpy(self.d) and len(parts) > 1:
-            return spread(walk, parts)
+            return parallel_map(walk, parts)
         return [walk(part) for part in parts]
 
     def _row_slices(self) -> Iterator[slice]:

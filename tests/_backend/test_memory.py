@@ -1,0 +1,102 @@
+"""How much memory may be used: what people write, and what kernel, containers and limits say."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neucmds import InputError, neuc_mds
+from neucmds._backend import memory
+from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [("2GB", 2 * 10**9), ("1.5 GiB", 3 * 2**29), ("500 mb", 5 * 10**8), (np.int64(7), 7)],
+)
+def test_amounts_are_read(amount, expected):
+    assert parse_bytes(amount) == expected
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [math.inf, -math.inf, math.nan, 0, -1, True, "inf", "2XB", "1iB", "9" * 400, [1], None],
+)
+def test_what_is_no_amount_is_refused(amount):
+    with pytest.raises(InputError, match="max_memory="):
+        parse_bytes(amount)
+
+
+def test_an_infinite_budget_is_refused_by_the_fit():
+    with pytest.raises(InputError, match="max_memory=inf is not a finite"):
+        neuc_mds(np.ones((3, 3)) - np.eye(3), 1, max_memory=math.inf)
+
+
+def test_amounts_are_written_with_three_digits():
+    assert [format_bytes(x) for x in (12, 1200, 7.25e9)] == ["12 bytes", "1.2 kB", "7.25 GB"]
+
+
+def test_no_more_is_available_than_there_is():
+    pytest.importorskip("psutil")
+    import psutil
+
+    found = available_memory()
+    assert found is not None
+    assert 0 < found < psutil.virtual_memory().total
+
+
+def group(folder, limit, used, inactive=None):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    text = "" if inactive is None else f"anon 5\ninactive_file {inactive}\n"
+    (folder / "memory.stat").write_text(text)
+
+
+def test_a_group_leaves_its_limit_less_what_is_used_and_cannot_be_dropped(tmp_path):
+    group(tmp_path, 1000, 700, inactive=200)
+    assert memory._of_groups(tmp_path, tmp_path / "no such file") == 500
+
+
+def test_groups_above_count_too(tmp_path):
+    # A batch system limits the job, not the step; only the root of the tree used to be read.
+    group(tmp_path / "slurm" / "job" / "step", "max", 10)
+    group(tmp_path / "slurm" / "job", 1000, 400)
+    group(tmp_path, "max", 10**9)
+    (tmp_path / "own").write_text("0::/slurm/job/step\n")
+    assert memory._of_groups(tmp_path, tmp_path / "own") == 600
+
+
+def test_version_1_of_control_groups_is_read(tmp_path):
+    folder = tmp_path / "memory" / "docker" / "x"
+    folder.mkdir(parents=True)
+    (folder / "memory.limit_in_bytes").write_text("1000\n")
+    (folder / "memory.usage_in_bytes").write_text("900\n")
+    (folder / "memory.stat").write_text("inactive_file 1\ntotal_inactive_file 50\n")
+    (tmp_path / "own").write_text("3:cpuset:/\n4:memory:/docker/x\n0::/\n")
+    assert memory._of_groups(tmp_path, tmp_path / "own") == 101
+
+
+def test_no_group_is_no_limit(tmp_path):
+    assert memory._of_groups(tmp_path, tmp_path / "own") is None
+
+
+def test_a_limit_on_addresses_counts():
+    code = """
+import resource, sys
+from neucmds._backend.memory import available_memory
+resource.setrlimit(resource.RLIMIT_AS, (8 * 10**9, 8 * 10**9))
+sys.exit(not 0 < available_memory() < 0.8 * 8e9)
+"""
+    environment = os.environ | {"PYTHONPATH": str(SRC)}
+    assert (
+        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    )
