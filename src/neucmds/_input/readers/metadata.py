@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -364,7 +365,7 @@ def _is_numeric(column: Any) -> bool:
     if kind is not None and kind != "O":
         return kind in "iuf"
     return all(
-        value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+        value is None or (isinstance(value, Real) and not isinstance(value, bool))
         for value in column
     )
 
@@ -421,6 +422,8 @@ def _cells(text: str, delimiter: str | None, name: str) -> list[tuple[int, list[
                 rows.append((cut.line_num, stripped))
     except csv.Error as error:
         raise FileFormatError(f"{name}, line {cut.line_num}: {error}.") from error
+    if not rows:
+        raise FileFormatError(f"{name} is empty.")
     return rows
 
 
