@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 
-
 from neucmds import curve, neuc_mds, plots
-from neucmds._operator import DenseGram
+from neucmds._operator import BlockedGram, DenseGram
 from neucmds._spectrum import full_spectrum
+from neucmds.api import prepare
+from neucmds.errors import InputError
+from neucmds.ordination import envfit
+
+VEGAN = json.loads((Path(__file__).parent / "fixtures" / "vegan_envfit.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +31,23 @@ def embedding(data):
     return neuc_mds(data, 8, "neuc+")
 
 
-def drawn(ax, tmp_path):
+@pytest.fixture(scope="module")
+def indefinite():
+    """An embedding with negative D̂: objects that differ on the negative axis alone."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(30, 3))
+    sq = ((x[:, None] - x[None, :]) ** 2) @ np.array([1.0, 1.0, -1.0])
+    np.fill_diagonal(sq, 0.0)
+    return sq, neuc_mds(sq, (2, 1), squared=True)
+
+
+def drawn(ax, tmp_path, kind="png"):
     """Save the figure, and make sure that something is in it."""
-    ax.figure.savefig(tmp_path / "plot.png")
-    pixels = ax.figure.canvas.buffer_rgba()
-    assert np.asarray(pixels)[..., :3].std() > 1
+    file = tmp_path / f"plot.{kind}"
+    ax.figure.savefig(file)
+    if kind == "png":
+        assert np.asarray(ax.figure.canvas.buffer_rgba())[..., :3].std() > 1
+    assert file.stat().st_size > 1000
     return ax
 
 
@@ -36,25 +55,73 @@ def texts(ax):
     return [text.get_text() for legend in ax.figure.legends for text in legend.get_texts()]
 
 
-def test_spectrum_counts_kept_and_dropped_of_either_sign(data, embedding, tmp_path):
-    lam = full_spectrum(DenseGram(data**2)).values
-    ax = drawn(plots.plot_spectrum(lam, embedding.eigenvalues), tmp_path)
-    positive, negative = embedding.signature
-    assert f"positive, kept ({positive})" in texts(ax)
-    assert f"negative, kept ({negative})" in texts(ax)
-    kept = [c for c in ax.collections if "kept" in str(c.get_label())]
-    assert len({tuple(c.get_facecolor()[0]) for c in kept}) == 2
+def written(ax):
+    """Boxes of the names in the picture, in pixels, by name."""
+    ax.figure.canvas.draw()
+    return {t.get_text(): t.get_window_extent() for t in ax.texts if t.get_text()}
 
 
-def test_spectrum_of_ties_marks_as_many_as_are_kept(tmp_path):
-    ax = drawn(plots.plot_spectrum([2.0, 2.0, 2.0, -1.0], [2.0, 2.0]), tmp_path)
-    assert "positive, kept (2)" in texts(ax)
-    assert "positive, dropped (1)" in texts(ax)
+class TestSpectrum:
+    def test_counts_kept_and_dropped_of_either_sign(self, data, embedding, tmp_path):
+        lam = full_spectrum(DenseGram(data**2)).values
+        ax = drawn(plots.plot_spectrum(lam, embedding.eigenvalues), tmp_path)
+        positive, negative = embedding.signature
+        assert f"positive, kept ({positive})" in texts(ax)
+        assert f"negative, kept ({negative})" in texts(ax)
+        kept = [c for c in ax.collections if "kept" in str(c.get_label())]
+        assert len({tuple(c.get_facecolor()[0]) for c in kept}) == 2
 
+    def test_of_ties_as_many_are_marked_as_are_kept(self, tmp_path):
+        ax = drawn(plots.plot_spectrum([2.0, 2.0, 2.0, -1.0], [2.0, 2.0]), tmp_path)
+        assert "positive, kept (2)" in texts(ax)
+        assert "positive, dropped (1)" in texts(ax)
 
-def test_spectrum_without_a_selection_or_without_anything(tmp_path):
-    assert texts(drawn(plots.plot_spectrum([3.0, 1.0]), tmp_path)) == ["positive, eigenvalues (2)"]
-    drawn(plots.plot_spectrum([0.0, 0.0]), tmp_path)
+    def test_kept_eigenvalues_of_a_rougher_solve_are_found(self):
+        lam = np.array([5.0, 3.0, 2.0, -1.0])
+        ax = plots.plot_spectrum(lam, lam[[0, 1, 3]] * (1 + 1e-5))
+        assert "positive, kept (2)" in texts(ax)
+        assert "negative, kept (1)" in texts(ax)
+
+    def test_without_a_selection_or_without_anything(self, tmp_path):
+        ax = drawn(plots.plot_spectrum([3.0, 1.0]), tmp_path)
+        assert texts(ax) == ["positive, eigenvalues (2)"]
+        drawn(plots.plot_spectrum([0.0, 0.0]), tmp_path)
+
+    def test_d_itself_gives_the_same_picture_as_its_eigenvalues(self, data, embedding):
+        lam = full_spectrum(DenseGram(data**2)).values
+        of_d, of_values = (plots.plot_spectrum(what, embedding) for what in (data, lam))
+        assert texts(of_d) == texts(of_values)
+        for a, b in zip(of_d.collections, of_values.collections, strict=True):
+            np.testing.assert_allclose(a.get_offsets(), b.get_offsets())
+
+    def test_the_right_scale_is_in_percent_of_the_trace(self, data):
+        lam = full_spectrum(DenseGram(data**2)).values
+        ax = plots.plot_spectrum(data)
+        right = next(other for other in ax.figure.axes if other is not ax)
+        share = np.array(right.get_ylim()) / np.array(ax.get_ylim())
+        np.testing.assert_allclose(share, 100 / lam.sum())
+
+    def test_of_many_objects_only_the_ends_are_computed(self, monkeypatch, data):
+        monkeypatch.setattr("neucmds.plots.spectra.MOST_COMPLETE", 20)
+        x = np.random.default_rng(2).normal(size=(700, 4))
+        ax = plots.plot_spectrum(np.abs(x[:, None] - x[None, :]).sum(-1))
+        assert "the largest of all" in ax.get_title(loc="left")
+
+    def test_a_condensed_vector_is_not_drawn_as_eigenvalues(self, data):
+        with pytest.raises(InputError, match=r"780 numbers look like .* 40 objects.*squareform"):
+            plots.plot_spectrum(data[np.triu_indices(40, 1)])
+
+    def test_scree_bars_are_shares_of_the_trace_and_carry_their_percentages(self, data, tmp_path):
+        lam = full_spectrum(DenseGram(data**2)).values
+        ax = drawn(plots.plot_scree(data, first=5), tmp_path)
+        heights = sorted((bar.get_x(), bar.get_height()) for bar in ax.patches)
+        largest = lam[np.argsort(-np.abs(lam))][:5]
+        np.testing.assert_allclose([h for _, h in heights], 100 * largest / lam.sum())
+        assert next(t.get_text() for t in ax.texts) == f"{100 * largest[0] / lam.sum():.1f} %"
+
+    def test_scree_without_a_positive_trace_is_refused(self):
+        with pytest.raises(InputError, match="positive trace"):
+            plots.plot_scree([1.0, -2.0])
 
 
 def test_curve_has_a_line_for_every_method_on_log_scales(data, tmp_path):
@@ -64,61 +131,279 @@ def test_curve_has_a_line_for_every_method_on_log_scales(data, tmp_path):
     assert ax.get_yscale() == "log"
 
 
-@pytest.mark.parametrize(
-    ("labels", "entries"),
-    [
-        (None, 0),
-        (["a", "b"] * 20, 2),
-        ([10, 9] * 20, 2),
-        (list(range(40)), 0),
-        ([f"g{i}" for i in range(40)], 20),
-    ],
-    ids=["none", "text", "few numbers", "many numbers", "many groups"],
-)
-def test_coordinates_carry_their_signs_and_labels(embedding, tmp_path, labels, entries):
-    ax = drawn(plots.plot_coordinates(embedding, labels), tmp_path)
-    names = plots.axis_names(embedding)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == (names[0], names[1])
-    assert names[0] == "axis1"
-    assert any(name.endswith("_neg") for name in names)
-    assert len(texts(ax)) == entries
-    if labels == [10, 9] * 20:
-        assert texts(ax) == ["9", "10"]
+def test_curves_of_perfect_fits_have_a_picture(tmp_path):
+    for x in (np.zeros(6), np.arange(6.0)):
+        drawn(plots.plot_curve(curve(np.abs(np.subtract.outer(x, x)))), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["$", "$x$", "$\\frac{$", "_hidden", "a\x1b[31mb", "100 $"])
-def test_labels_are_drawn_as_they_are_written(embedding, tmp_path, name):
-    ax = drawn(plots.plot_coordinates(embedding, [name, "b"] * 20, title=name), tmp_path)
-    shown = [text.replace("\u200b", "").replace(r"\$", "$") for text in texts(ax)]
-    assert sorted(shown) == sorted([name.replace("\x1b", r"\x1b"), "b"])
+class TestCoordinates:
+    @pytest.mark.parametrize(
+        ("color", "entries"),
+        [
+            (None, 0),
+            (["a", "b"] * 20, 2),
+            ([10, 9] * 20, 2),
+            (list(range(40)), 0),
+            (np.linspace(0, 1, 40), 0),
+            (np.repeat([0.5, 1.5], 20), 0),
+            ([f"g{i}" for i in range(30)] + ["g0"] * 10, 30),
+            ([f"g{i}" for i in range(40)], 30),
+        ],
+        ids=[
+            "none",
+            "text",
+            "few numbers",
+            "many numbers",
+            "fractions",
+            "few fractions",
+            "30",
+            "40",
+        ],
+    )
+    def test_numbers_get_a_bar_and_categories_a_legend(self, embedding, tmp_path, color, entries):
+        ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)
+        assert len(texts(ax)) == entries
+        assert len(ax.figure.axes) == (1 if entries or color is None else 2)
+        assert all(text.get_window_extent().x1 <= ax.figure.bbox.x1
+                   for legend in ax.figure.legends for text in legend.get_texts())  # fmt: skip
+
+    def test_thirty_groups_all_look_different(self, embedding):
+        groups = [f"g{i % 30}" for i in range(40)]
+        ax = plots.plot_coordinates(embedding, groups)
+        looks = {
+            (tuple(c.get_facecolor()[0][:3]), c.get_paths()[0].vertices.tobytes())
+            for c in ax.collections
+        }
+        assert len(looks) == 30
+
+    def test_groups_are_in_natural_order(self, embedding):
+        ax = plots.plot_coordinates(embedding, ["plot 10", "plot 9", "10", "9"] * 10)
+        assert texts(ax) == ["9", "10", "plot 9", "plot 10"]
+
+    def test_names_are_text_not_formulas_and_underscores_do_not_hide_them(
+        self, embedding, tmp_path
+    ):
+        names = ["$a_{", "_hidden", r"\frac$", "x^2$$", "a\x1b[31m"] * 8
+        labelled = replace(embedding, labels=tuple(f"${i}_{{" for i in range(40)))
+        ax = plots.plot_coordinates(labelled, names, title="$\\bad{", names=True)
+        for kind in ("png", "svg", "pdf"):
+            drawn(ax, tmp_path, kind)
+        assert sorted(texts(ax)) == sorted({name.replace("\x1b", r"\x1b") for name in names})
+
+    def test_axes_are_counted_from_one_and_say_their_sign(self, embedding):
+        negative = int(np.argmin(embedding.signs)) + 1
+        ax = plots.plot_coordinates(embedding, axes=(1, negative))
+        assert ax.get_xlabel().startswith("axis 1")
+        assert ax.get_ylabel().startswith(f"axis {negative}, negative")
+        points = ax.collections[0].get_offsets()
+        np.testing.assert_array_equal(points, embedding.coordinates[:, [0, negative - 1]])
+
+    @pytest.mark.parametrize("axes", [(0, 1), (1, 1), (1, 9), (1, 2, 3)])
+    def test_axes_that_do_not_exist_are_refused(self, embedding, axes):
+        with pytest.raises(InputError, match="axes"):
+            plots.plot_coordinates(embedding, axes=axes)
+
+    def test_percentages_stand_on_the_axis_labels(self, embedding):
+        class Explained:
+            signs, k, explained = np.array([1.0, -1.0]), 2, np.array([0.34567, -0.021])
+
+        assert plots.axis_label(Explained(), 1) == "axis 1 (34.6 %)"
+        assert plots.axis_label(Explained(), 2) == "axis 2, negative (−2.1 %)"
+        Explained.explained = np.array([1.0, -1e-5])
+        assert plots.axis_label(Explained(), 1) == "axis 1 (100 %)"
+        assert plots.axis_label(Explained(), 2) == "axis 2, negative (< 0.1 %)"
+        Explained.explained = np.array([np.nan, np.nan])
+        assert plots.axis_label(Explained(), 2) == "axis 2, negative"
+
+    def test_the_first_negative_axis_gets_a_picture_of_its_own(self, embedding):
+        negative = int(np.argmin(embedding.signs)) + 1
+        assert negative > 2
+        assert plots.default_axes(embedding) == ((1, 2), (1, negative))
+        positive = replace(embedding, signs=np.abs(embedding.signs))
+        assert plots.default_axes(positive) == ((1, 2),)
+
+    def test_objects_that_are_all_the_same_have_a_picture(self, embedding, tmp_path):
+        same = replace(embedding, coordinates=np.zeros((40, 8)), weights=np.zeros(8), trace=0.0)
+        ax = drawn(plots.plot_coordinates(same), tmp_path)
+        assert ax.get_xlabel() == "axis 1"
+
+    def test_one_coordinate_is_drawn_on_a_line(self, data, tmp_path):
+        ax = drawn(plots.plot_coordinates(neuc_mds(data, 1)), tmp_path)
+        assert ax.get_ylabel() == ""
+
+    def test_objects_without_a_value_are_grey_and_counted(self, embedding, tmp_path):
+        for color in (["a", None] * 20, np.where(np.arange(40) % 2, np.nan, np.arange(40) + 0.5)):
+            ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)
+            assert "20 objects without a value" in ax.texts[-1].get_text()
+            assert sum(len(c.get_offsets()) for c in ax.collections) == 40
+
+    def test_coordinates_that_are_not_finite_are_left_out(self, embedding, tmp_path):
+        x = embedding.coordinates.copy()
+        x[3, 0], x[4, 1] = np.nan, np.inf
+        ax = drawn(plots.plot_coordinates(replace(embedding, coordinates=x)), tmp_path)
+        assert len(ax.collections[0].get_offsets()) == 38
+        assert "2 objects without finite coordinates" in ax.texts[-1].get_text()
+
+    def test_a_colour_for_other_objects_is_refused(self, embedding):
+        with pytest.raises(InputError, match="39 entries for 40 objects"):
+            plots.plot_coordinates(embedding, ["a"] * 39)
 
 
-@pytest.mark.parametrize(
-    "d", [np.zeros((6, 6)), np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))]
-)
-def test_a_curve_of_perfect_fits_is_drawn(d, tmp_path):
-    drawn(plots.plot_curve(curve(d)), tmp_path)
+class TestNames:
+    def test_names_that_fit_are_written_and_overlap_nothing(self, data):
+        d = data[:15, :15]
+        names = [f"site {i}" for i in range(15)]
+        ax = plots.plot_coordinates(neuc_mds(d, 2, labels=names))
+        boxes = written(ax)
+        assert sorted(boxes) == sorted(names)
+        for a in boxes:
+            assert ax.bbox.padded(1).containsx(boxes[a].x0)
+            assert not any(boxes[a].overlaps(boxes[b]) for b in boxes if b != a)
+
+    def test_without_labels_or_where_they_do_not_fit_there_are_none(self, embedding):
+        assert not written(plots.plot_coordinates(embedding))
+        long = replace(embedding, labels=tuple(f"a very long name {i}" for i in range(40)))
+        assert not written(plots.plot_coordinates(long))
+
+    def test_asked_for_as_many_are_written_as_fit(self, embedding):
+        long = replace(embedding, labels=tuple(f"a long name {i}" for i in range(40)))
+        boxes = written(plots.plot_coordinates(long, names=True))
+        note = next(name for name in boxes if "names fit" in name)
+        count = int(note.split()[0])
+        assert 5 < count < 40
+        assert len(boxes) == count + 1
+
+    def test_other_names_can_be_given(self, embedding):
+        some = [str(i) for i in range(40)]
+        assert "7" in written(plots.plot_coordinates(embedding, names=some))
+        with pytest.raises(InputError, match="names has 3 entries for 40"):
+            plots.plot_coordinates(embedding, names=["a", "b", "c"])
 
 
-def test_one_coordinate_is_drawn_on_a_line(data, tmp_path):
-    ax = drawn(plots.plot_coordinates(neuc_mds(data, 1)), tmp_path)
-    assert ax.get_ylabel() == ""
+class TestEllipsesAndArrows:
+    def test_ellipses_are_those_of_vegan(self):
+        points = np.array(VEGAN["two_axes"]["points"])
+        env = Path(__file__).parent / "fixtures" / "dune_env.csv"
+        management = [line.split(",")[3].strip('"') for line in env.read_text().splitlines()[1:]]
+        for level, one in VEGAN["ellipses"].items():
+            members = points[[m == level for m in management]]
+            outline = plots.normal_ellipse(members) - one["center"]
+            radius = np.einsum("ni,ij,nj->n", outline, np.linalg.inv(one["cov"]), outline)
+            np.testing.assert_allclose(np.sqrt(radius), one["scale"], rtol=1e-9)
+
+    def test_every_large_enough_group_has_one(self, embedding, tmp_path):
+        groups = ["a"] * 20 + ["b"] * 18 + ["c"] * 2
+        ax = drawn(plots.plot_coordinates(embedding, groups, ellipses=True), tmp_path)
+        assert len(ax.patches) == 2
+
+    def test_they_need_categories(self, embedding):
+        with pytest.raises(InputError, match="need categories"):
+            plots.plot_coordinates(embedding, np.linspace(0, 1, 40), ellipses=True)
+
+    def test_arrows_point_where_the_variable_grows(self, embedding, tmp_path):
+        x = embedding.coordinates
+        variables = {"up": x[:, 1], "diagonal": x[:, 0] + x[:, 1], "group": ["a", "b"] * 20}
+        ax = drawn(plots.plot_coordinates(embedding, arrows=variables), tmp_path)
+        up, diagonal = (np.array(t.xy) for t in ax.texts if t.arrow_patch is not None)
+        np.testing.assert_allclose(up / np.linalg.norm(up), [0, 1], atol=1e-9)
+        np.testing.assert_allclose(diagonal[0], diagonal[1])
+        assert {"up", "diagonal"} <= set(written(ax))
+
+    def test_a_fit_to_other_axes_is_refused(self, embedding):
+        fit = envfit(embedding, {"a": embedding.coordinates[:, 0]}, axes=(1, 3), permutations=9)
+        with pytest.raises(InputError, match=r"fitted to axes \(1, 3\), but axes \(1, 2\)"):
+            plots.plot_coordinates(embedding, arrows=fit)
 
 
-def test_shepard_draws_all_pairs_or_a_sample(data, embedding, tmp_path):
-    ax = drawn(plots.plot_shepard(data**2, embedding), tmp_path)
-    assert "(780 pairs)" in ax.get_title(loc="left")
-    ax = drawn(plots.plot_shepard(data**2, embedding, max_pairs=100), tmp_path)
-    assert "(100 of 780 pairs)" in ax.get_title(loc="left")
-    assert sum(len(c.get_offsets()) for c in ax.collections) == 100
+class TestPairs:
+    def test_all_pairs_are_drawn_or_a_sample(self, data, embedding, tmp_path):
+        ax = drawn(plots.plot_shepard(data, embedding), tmp_path)
+        assert "(780 pairs)" in ax.get_title(loc="left")
+        ax = drawn(plots.plot_shepard(data, embedding, max_pairs=100), tmp_path)
+        assert "(100 of 780 pairs)" in ax.get_title(loc="left")
+        assert sum(len(c.get_offsets()) for c in ax.collections) == 100
+
+    def test_points_are_d_and_the_embedding_on_the_scale_of_the_input(self, data, embedding):
+        i, j = np.triu_indices(40, 1)
+        fitted = embedding.dissimilarities()[i, j]
+        for D, squared in ((data, None), (data**2, True)):
+            ax = plots.plot_shepard(D, embedding, squared=squared)
+            points = np.vstack([c.get_offsets() for c in ax.collections])
+            y = fitted if squared else np.sign(fitted) * np.sqrt(np.abs(fitted))
+            np.testing.assert_allclose(np.sort(points[:, 0]), np.sort(D[i, j]))
+            np.testing.assert_allclose(np.sort(points[:, 1]), np.sort(y), atol=1e-12)
+
+    def test_every_kind_of_d_gives_the_same_points(self, data, embedding, tmp_path):
+        pd = pytest.importorskip("pandas")
+        np.save(tmp_path / "d.npy", data)
+        names = [f"o{i}" for i in range(40)]
+        kinds = (
+            data[np.triu_indices(40, 1)],
+            pd.DataFrame(data, names, names),
+            tmp_path / "d.npy",
+            DenseGram(data**2),
+            prepare(data),
+            data.tolist(),
+        )
+        expected = plots.plot_shepard(data, embedding).collections[0].get_offsets()
+        for D in kinds:
+            found = plots.plot_shepard(D, embedding).collections[0].get_offsets()
+            np.testing.assert_allclose(found, expected)
+
+    def test_of_a_d_in_blocks_rows_are_sampled(self, data, embedding, monkeypatch, tmp_path):
+        monkeypatch.setattr("neucmds.plots.pairs.MAX_ROWS_READ", 6)
+        read = set()
+
+        def rows(start, stop):
+            read.update(range(start, stop))
+            return data[start:stop]
+
+        gram = BlockedGram(rows, n=40)
+        read.clear()
+        ax = drawn(plots.plot_shepard(gram, embedding), tmp_path)
+        assert len(read) <= 6
+        x = np.concatenate([c.get_offsets()[:, 0] for c in ax.collections])
+        assert np.isin(np.round(x, 9), np.round(data, 9)).all()
+
+    def test_missing_pairs_are_left_out(self, data, embedding):
+        holes = data.copy()
+        holes[0, 1:4] = holes[1:4, 0] = np.nan
+        for D in (holes, prepare(holes, missing="ignore")):
+            ax = plots.plot_shepard(D, embedding)
+            assert "(777 of 780 pairs)" in ax.get_title(loc="left")
+
+    def test_negative_pairs_are_marked_and_counted(self, indefinite, tmp_path):
+        sq, embedding = indefinite
+        ax = drawn(plots.plot_shepard(sq, embedding), tmp_path)
+        fitted = embedding.dissimilarities()[np.triu_indices(30, 1)]
+        count = int((fitted < 0).sum())
+        assert count > 10
+        assert f"D̂ < 0 ({count})" in texts(ax)
+
+    def test_another_d_is_refused(self, data, embedding):
+        with pytest.raises(InputError, match="39 objects, but the embedding 40"):
+            plots.plot_shepard(data[:39, :39], embedding)
+
+    def test_errors_are_relative_to_the_dissimilarity(self, data, embedding, tmp_path):
+        ax = drawn(plots.plot_error_against_distance(data, embedding), tmp_path)
+        points = np.vstack([c.get_offsets() for c in ax.collections[:2]])
+        i, j = np.triu_indices(40, 1)
+        fitted = embedding.dissimilarities()[i, j]
+        error = np.sign(fitted) * np.sqrt(np.abs(fitted)) / data[i, j] - 1
+        np.testing.assert_allclose(np.sort(points[:780, 1]), np.sort(100 * error), atol=1e-9)
 
 
-def test_a_caller_s_axes_are_used(embedding):
+def test_a_caller_s_axes_are_used_and_their_figure_keeps_its_size(embedding):
     from matplotlib.figure import Figure
 
-    ax = Figure().add_subplot()
-    assert plots.plot_coordinates(embedding, ["a", "b"] * 20, ax=ax) is ax
+    figure = Figure(figsize=(4, 3), layout="constrained")
+    ax = figure.add_subplot()
+    labelled = replace(embedding, labels=tuple(map(str, range(40))))
+    assert plots.plot_coordinates(labelled, ["a", "b"] * 20, ax=ax, names=True) is ax
     assert ax.get_legend() is not None
+    assert tuple(figure.get_size_inches()) == (4, 3)
+    part = Figure(layout="constrained").subfigures(1, 2)[0].add_subplot()
+    plots.plot_coordinates(labelled, ["a", "b"] * 20, ax=part, names=True)
 
 
 def test_pyplot_is_never_imported():

@@ -234,7 +234,7 @@ def add_result(
         pictures["spectrum"] = plot_spectrum(eigenvalues, embedding.eigenvalues, complete=complete)
     # Pairs at random from a file that does not fit in memory would be one read each.
     if sq_dissimilarity is not None:
-        pictures["shepard"] = plot_shepard(sq_dissimilarity, embedding)
+        pictures["shepard"] = plot_shepard(sq_dissimilarity, embedding, squared=True)
     for name, ax in pictures.items():
         outputs.add_plot(f"{name}.{kind.value}", ax)
 

@@ -1,0 +1,33 @@
+"""Pictures of results: functions that take them and return matplotlib Axes.
+
+Figures are made without pyplot, so nothing global is set and no window opens; notebooks show the
+figure of the Axes (``ax.figure``), and ``ax.figure.savefig(path)`` writes png, svg or pdf.
+"""
+
+from neucmds.plots._figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE
+from neucmds.plots.coordinates import (
+    axis_label,
+    axis_names,
+    default_axes,
+    normal_ellipse,
+    plot_coordinates,
+)
+from neucmds.plots.pairs import plot_error_against_distance, plot_shepard
+from neucmds.plots.spectra import plot_curve, plot_scree, plot_spectrum
+
+__all__ = [
+    "axis_label",
+    "axis_names",
+    "default_axes",
+    "normal_ellipse",
+    "plot_coordinates",
+    "plot_curve",
+    "plot_error_against_distance",
+    "plot_scree",
+    "plot_shepard",
+    "plot_spectrum",
+    "GUIDE",
+    "METHOD_STYLES",
+    "NEGATIVE",
+    "POSITIVE",
+]

@@ -1,0 +1,119 @@
+"""What all pictures share: colours, figures, legends and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = npt.NDArray[np.float64]
+Marks = npt.NDArray[np.bool_]
+
+# Okabe and Ito's colours, told apart by all common kinds of colour vision.
+POSITIVE, NEGATIVE, GUIDE = "#0072B2", "#D55E00", "#555555"
+METHOD_STYLES: dict[str, tuple[str, str]] = {
+    "classical": ("#555555", "o"),
+    "lower": ("#E69F00", "s"),
+    "neuc": ("#56B4E9", "^"),
+    "neuc+": ("#0072B2", "v"),
+    "exact": ("#009E73", "D"),
+    "refined": ("#CC79A7", "P"),
+}
+_OURS = "neucmds"
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """Return the caller's Axes, or those of a new figure that needs no pyplot."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            'plots need matplotlib, which is not installed: pip install "neucmds[cli]".'
+        ) from error
+    figure = Figure(figsize=(7.2, 5.0), dpi=120, layout="constrained")
+    figure.set_label(_OURS)
+    FigureCanvasAgg(figure)
+    ax = figure.add_subplot()
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(True, color="#e6e6e6", linewidth=0.6)
+    ax.set_axisbelow(True)
+    return ax
+
+
+def is_ours(ax: Axes) -> bool:
+    """Tell a figure that may be laid out and widened from a caller's own."""
+    return ax.figure.get_label() == _OURS
+
+
+def place_legend(
+    ax: Axes, place: str, handles: Sequence[Any], names: Sequence[str], **options: Any
+) -> Any:
+    """Put the legend outside the data; in a caller's own figure beside it or inside."""
+    if not names:
+        return None
+    # Matplotlib drops names that begin with "_", and reads "$" as formulas; these are plain text.
+    numbers = [str(i) for i in range(len(names))]
+    if is_ours(ax):
+        figure: Any = ax.figure
+        legend = figure.legend(handles, numbers, loc=place, frameon=False, **options)
+    else:
+        if "right" in place:
+            options |= {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
+        legend = ax.legend(handles, numbers, **options)
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_text(printable(name))
+    for text in (*legend.get_texts(), legend.get_title()):
+        text.set_parse_math(False)
+    for handle in legend.legend_handles:
+        if hasattr(handle, "set_sizes"):  # points, pale where there are many
+            handle.set_alpha(1.0)
+    return legend
+
+
+def legend_below(ax: Axes, columns: int) -> Any:
+    """Put the legend of all labelled artists below the data."""
+    handles, names = ax.get_legend_handles_labels()
+    columns = columns if is_ours(ax) else 1
+    legend = place_legend(ax, "outside lower center", handles, names, ncols=columns)
+    for handle in legend.legend_handles if legend is not None else ():
+        if hasattr(handle, "set_sizes"):
+            handle.set_sizes([30])
+    return legend
+
+
+def set_title(ax: Axes, title: str) -> None:
+    """Put a title above the data, on the left."""
+    ax.set_title(title, loc="left", fontsize=11).set_parse_math(False)
+
+
+def write_note(ax: Axes, text: str) -> None:
+    """Write a remark into the lower right corner."""
+    if not text:
+        return
+    ax.text(
+        0.995, 0.005, text, transform=ax.transAxes, ha="right", va="bottom",
+        fontsize=8, color=GUIDE, zorder=6,
+    )  # fmt: skip
+
+
+def printable(text: str) -> str:
+    """Escape control characters, for which fonts have no glyphs."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def percent(share: float) -> str:
+    """Write a signed share in percent, with one digit behind the point."""
+    if 0 < abs(share) < 5e-4:
+        return "< 0.1 %"
+    digits = 1 if abs(share) < 0.9995 else 0
+    return f"{100 * share:.{digits}f} %".replace("-", "−")

@@ -1,0 +1,506 @@
+"""The objects on two of their axes, with what is known of them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import to_numpy
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, option
+from neucmds.ordination import EnvFit, envfit
+from neucmds.plots._figures import (
+    NEGATIVE,
+    POSITIVE,
+    Floats,
+    Marks,
+    axes_or_new,
+    is_ours,
+    percent,
+    place_legend,
+    printable,
+    set_title,
+    write_note,
+)
+from neucmds.plots._names import write_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["axis_label", "axis_names", "default_axes", "normal_ellipse", "plot_coordinates"]
+
+# Okabe and Ito's without the pale yellow, and three of Tol's; markers tell apart what is alike.
+GROUP_COLOURS = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#56B4E9",
+    "#CC79A7",
+    "#000000",
+    "#882255",
+    "#999933",
+    "#332288",
+)
+# Markers with the area that makes them look alike in size.
+GROUP_MARKERS = {
+    "o": 1.0, "s": 0.85, "^": 1.1, "D": 0.7, "v": 1.1,
+    "<": 1.1, ">": 1.1, "P": 1.2, "X": 1.2, "*": 1.9,
+}  # fmt: skip
+MISSING_COLOUR = "#BBBBBB"
+# 10 colours in 3 rounds of markers; a legend of 30 takes two columns.
+MAX_GROUPS = 30
+# Whole numbers and text that is numbers are groups up to here: digits, years of a short study.
+MAX_NUMBERED_GROUPS = 20
+MOST_NAMED = 60
+SIGNIFICANT = 0.05
+
+
+def plot_coordinates(
+    embedding: Embedding,
+    color: Sequence[object] | npt.NDArray[Any] | None = None,
+    *,
+    axes: tuple[int, int] = (1, 2),
+    names: bool | Sequence[str] | None = None,
+    ellipses: bool | float = False,
+    arrows: Any = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the objects on two of their axes.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    color : sequence of length n, optional
+        A category or a number for each object. Numbers get a colour bar, categories a legend;
+        whole numbers with at most 20 different values count as categories. Objects without a value
+        (None, NaN) are grey.
+    axes : (int, int), default=(1, 2)
+        Which axes, counted from 1. `default_axes` names the pairs worth a picture.
+    names : bool or sequence of str, optional
+        True writes the objects' labels beside as many points as there is space for, False none; by
+        default they are written if all fit. Or other names, one for each object.
+    ellipses : bool or float, default=False
+        Draw the ellipse that holds 95 % (or this share) of a normal distribution with the mean and
+        the covariance of each category of at least three objects, as vegan's
+        ``ordiellipse(kind="sd", conf=0.95)``.
+    arrows : EnvFit, Metadata, DataFrame or mapping, optional
+        Continuous variables drawn as arrows of length √r²: what `envfit` returned for these two
+        axes, or the variables, which are then fitted here. Those with p > 0.05 are pale.
+    title : str, optional
+        What the colours mean.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.plots import plot_coordinates
+    >>> x = np.random.default_rng(0).uniform(size=(12, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+    >>> ax = plot_coordinates(neuc_mds(D, 4), color=["a", "b"] * 6, title="side", ellipses=True)
+    >>> [text.get_text() for text in ax.figure.legends[0].get_texts()]
+    ['a', 'b']
+    """
+    pair = _checked_axes(embedding, axes)
+    ax = axes_or_new(ax)
+    points = _columns(embedding, pair)
+    shown: Marks = np.asarray(np.isfinite(points).all(axis=1))
+    size = float(np.clip(9_000 / max(embedding.n, 1), 7, 42))
+    _label_axes(ax, embedding, pair)
+    colours = _as_colours(color, embedding.n)
+    groups = _draw_points(ax, points, shown, colours, size, title)
+    if ellipses is not False:
+        _draw_ellipses(ax, points[shown], groups, shown, 0.95 if ellipses is True else ellipses)
+    tips = _draw_arrows(ax, embedding, pair, arrows, points[shown])
+    set_title(ax, f"{embedding.method}, k = {embedding.k} ({_signature(embedding)})")
+    notes = _set_aspect(ax)
+    if not shown.all():
+        notes.append(f"{int((~shown).sum())} objects without finite coordinates left out")
+    if colours is not None and colours.n_grey:
+        notes.append(f"{colours.n_grey:,} objects without a value in grey")
+    wanted = _as_names(names, embedding)
+    if wanted is not None:
+        wanted = [name for name, here in zip(wanted, shown, strict=True) if here]
+    notes += write_names(ax, points[shown], wanted, size, all_or_none=names is None, tips=tips)
+    write_note(ax, "; ".join(notes))
+    return ax
+
+
+def default_axes(embedding: Embedding) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of axes worth a picture, counted from 1.
+
+    The first two; and the first positive against the first negative one if there is one, and that
+    is another pair.
+
+    Parameters
+    ----------
+    embedding : Embedding
+
+    Returns
+    -------
+    tuple of (int, int)
+    """
+    signs = to_numpy(embedding.signs)
+    pairs = [(1, 2)]
+    if (signs > 0).any() and (signs < 0).any():
+        mixed = (int(np.argmax(signs > 0)) + 1, int(np.argmax(signs < 0)) + 1)
+        pairs += [mixed] if sorted(mixed) != [1, 2] else []
+    return tuple(pairs)
+
+
+def axis_label(embedding: Embedding, axis: int) -> str:
+    """Label an axis, counted from 1: its number, its sign if negative, and what it explains.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    axis : int
+
+    Returns
+    -------
+    str
+        Empty for an axis that the embedding does not have.
+    """
+    if axis > embedding.k:
+        return ""
+    negative = to_numpy(embedding.signs)[axis - 1] < 0
+    label = f"axis {axis}" + (", negative" if negative else "")
+    with np.errstate(divide="ignore", invalid="ignore"):  # objects that are all the same
+        share = float(to_numpy(embedding.explained)[axis - 1])
+    return f"{label} ({percent(share)})" if math.isfinite(share) else label
+
+
+def axis_names(embedding: Embedding) -> list[str]:
+    """Name the coordinates; negative ones end in ``_neg``, a name that R keeps as it is.
+
+    Parameters
+    ----------
+    embedding : Embedding
+
+    Returns
+    -------
+    list of str
+    """
+    return list(embedding.axis_names)
+
+
+def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
+    """Outline of the ellipse that holds a share of a normal distribution fitted to points.
+
+    Parameters
+    ----------
+    points : ndarray of shape (m, 2)
+    level : float
+        The share.
+
+    Returns
+    -------
+    ndarray of shape (100, 2) or None
+        None for less than three points, or points on a line.
+    """
+    if len(points) < 3:
+        return None
+    values, vectors = np.linalg.eigh(np.cov(points.T))
+    if values[0] <= 1e-12 * values[1]:
+        return None
+    # The χ² distribution of two degrees of freedom has its quantiles in closed form.
+    radius = math.sqrt(-2 * math.log1p(-level))
+    angle = np.linspace(0, 2 * np.pi, 100)
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    outline: Floats = points.mean(axis=0) + radius * ((vectors * np.sqrt(values)) @ circle).T
+    return outline
+
+
+def _signature(embedding: Embedding) -> str:
+    positive, negative = embedding.signature
+    if not negative:
+        return "all positive"
+    return f"{positive} positive, {negative} negative" if positive else "all negative"
+
+
+def _set_aspect(ax: Axes) -> list[str]:
+    """Draw both axes on the same scale, in a figure of fitting height; say so if they are not."""
+    width, height = ax.dataLim.width, ax.dataLim.height
+    # Beyond 5 : 1 the short axis, often a negative one, would be a line.
+    same = not (width > 0 and height > 0) or 0.2 < height / width < 5
+    if same:
+        ax.set_aspect("equal", adjustable="datalim")
+    if is_ours(ax) and same and width > 0 and height > 0:
+        figure: Any = ax.figure
+        figure.set_figheight(float(np.clip(0.9 + 5.9 * height / width, 3.6, 6.6)))
+    return [] if same else ["axes on different scales"]
+
+
+@dataclass(frozen=True)
+class _Colours:
+    """What each object is coloured by: numbers, or group names in their order; None for grey."""
+
+    numbers: Floats | None = None
+    groups: tuple[str | None, ...] = ()
+    order: tuple[str, ...] = ()
+
+    @property
+    def n_grey(self) -> int:
+        """Number of objects without a value."""
+        if self.numbers is not None:
+            return int((~np.isfinite(self.numbers)).sum())
+        return self.groups.count(None)
+
+
+def _as_colours(color: Any, n: int) -> _Colours | None:
+    if color is None:
+        return None
+    values = list(to_numpy(color)) if hasattr(color, "dtype") else list(color)
+    if len(values) != n:
+        raise InputError(f"{option('color')} has {len(values)} entries for {n} objects.")
+    missing = [_is_missing(value) for value in values]
+    numbers = _as_numbers(values, missing)
+    if numbers is not None:
+        return _Colours(numbers=numbers)
+    texts = [None if gone else str(v) for v, gone in zip(values, missing, strict=True)]
+    known = [text for text in texts if text is not None]
+    names, counts = np.unique(known, return_counts=True) if known else (np.array([]), np.array([]))
+    if names.size <= MAX_GROUPS:
+        return _Colours(groups=tuple(texts), order=tuple(sorted(map(str, names), key=_natural)))
+    # The largest groups keep their names, the rest share one.
+    large = {str(name) for name in names[np.argsort(-counts, kind="stable")[: MAX_GROUPS - 1]]}
+    other = f"other ({names.size - MAX_GROUPS + 1} groups)"
+    texts = [text if text is None or text in large else other for text in texts]
+    return _Colours(groups=tuple(texts), order=(*sorted(large, key=_natural), other))
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas' NA has no truth value
+        return True
+
+
+def _as_numbers(values: Sequence[Any], missing: Sequence[bool]) -> Floats | None:
+    """Values as numbers if they are, and are fractions or too many to be groups."""
+    try:
+        numbers = np.array(
+            [np.nan if gone else float(str(v)) for v, gone in zip(values, missing, strict=True)]
+        )
+    except ValueError:
+        return None
+    finite = numbers[np.isfinite(numbers)]
+    whole = bool((finite == np.round(finite)).all())
+    few = np.unique(finite).size <= MAX_NUMBERED_GROUPS
+    return None if not finite.size or (whole and few) else numbers
+
+
+def _natural(name: str) -> list[tuple[int, float, str]]:
+    """Sort numbers by value, also within text: plot 9 before plot 10."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", name.casefold())
+    key = [(0, float(p), "") if p[:1].isdecimal() else (1, 0.0, p) for p in parts if p]
+    return [(0, float(name), "")] if _is_number(name) else key
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _checked_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
+    pair = tuple(axes)
+    if len(pair) != 2 or pair[0] == pair[1]:
+        raise InputError(f"{option('axes', pair)} must be two different axes, as in (1, 2).")
+    # One axis alone is drawn as a line.
+    last = max(embedding.k, 2)
+    for axis in pair:
+        if axis != int(axis) or not 1 <= axis <= last:
+            raise InputError(
+                f"{option('axes', pair)}: axis {axis} does not exist; there are 1 to {embedding.k}."
+            )
+    return int(pair[0]), int(pair[1])
+
+
+def _columns(embedding: Embedding, pair: tuple[int, int]) -> Floats:
+    x = to_numpy(embedding.coordinates).astype(np.float64)
+    zeros = np.zeros(embedding.n)
+    return np.stack([x[:, a - 1] if a <= embedding.k else zeros for a in pair], axis=1)
+
+
+def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:
+    signs = to_numpy(embedding.signs)
+    for axis, drawn in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
+        negative = axis <= embedding.k and signs[axis - 1] < 0
+        drawn.set_label_text(axis_label(embedding, axis), color=NEGATIVE if negative else "black")
+    if max(pair) > embedding.k:
+        ax.set_yticks([])
+
+
+def _draw_points(
+    ax: Axes, points: Floats, shown: Marks, colours: _Colours | None,
+    size: float, title: str,
+) -> dict[str, tuple[Marks, str]]:  # fmt: skip
+    """Draw all points; return who belongs to each group, and its colour."""
+    small = len(points) > 1000
+    common: dict[str, Any] = {
+        "s": size,
+        "alpha": 0.75 if small else 0.9,
+        "linewidths": 0.0 if small else 0.4,
+        "edgecolors": "none" if small else "white",
+        # Thousands of points as shapes make a pdf or svg of megabytes.
+        "rasterized": len(points) > 2000,
+        "zorder": 3,
+    }
+    if colours is None:
+        ax.scatter(*points[shown].T, color=POSITIVE, **common)
+        return {}
+    if colours.numbers is not None:
+        known = np.isfinite(colours.numbers)
+        _draw_missing(ax, points[shown & ~known], common)
+        some = shown & known
+        x, y = points[some].T
+        drawn = ax.scatter(x, y, c=colours.numbers[some], cmap="viridis", **common)
+        bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
+        bar.set_label(printable(title), parse_math=False)
+        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.solids.set_alpha(1.0)  # type: ignore[union-attr]
+        return {}
+    of = np.array([group if group is not None else "" for group in colours.groups])
+    missing = np.array([group is None for group in colours.groups])
+    _draw_missing(ax, points[shown & missing], common)
+    groups, handles = {}, []
+    for g, name in enumerate(colours.order):
+        members = shown & ~missing & (of == name)
+        colour = GROUP_COLOURS[g % len(GROUP_COLOURS)]
+        marker = list(GROUP_MARKERS)[(g + g // len(GROUP_COLOURS)) % len(GROUP_MARKERS)]
+        style = common | {"s": size * GROUP_MARKERS[marker]}
+        drawn = ax.scatter(*points[members].T, color=colour, marker=marker, label=name, **style)
+        handles.append(drawn)
+        groups[name] = (members, colour)
+    _group_legend(ax, handles, list(colours.order), size, title)
+    return groups
+
+
+def _draw_missing(ax: Axes, points: Floats, common: Mapping[str, Any]) -> None:
+    if len(points):
+        ax.scatter(*points.T, color=MISSING_COLOUR, marker="o", **(dict(common) | {"zorder": 2}))
+
+
+def _group_legend(
+    ax: Axes, handles: Sequence[Any], names: Sequence[str], size: float, title: str
+) -> None:
+    """Put the legend of the groups to the right, and widen the figure by what it takes."""
+    legend = place_legend(
+        ax,
+        "outside right upper",
+        handles,
+        [name if len(name) <= 28 else f"{name[:27]}…" for name in names],
+        title=printable(title) or None,
+        markerscale=max(1.0, 6.5 / size**0.5),
+        ncols=1 if len(names) <= 18 else 2,
+        columnspacing=1.0,
+        handletextpad=0.3,
+    )
+    if legend is not None and is_ours(ax):
+        figure: Any = ax.figure
+        width = legend.get_window_extent().width / figure.dpi
+        figure.set_figwidth(figure.get_figwidth() + width)
+
+
+def _draw_ellipses(
+    ax: Axes,
+    points: Floats,
+    groups: Mapping[str, tuple[Marks, str]],
+    shown: Marks,
+    level: float,
+) -> None:
+    from matplotlib.patches import Polygon
+
+    if not groups:
+        raise InputError(f"{option('ellipses')} need categories; pass them as {option('color')}.")
+    if not 0 < level < 1:
+        raise InputError(f"{option('ellipses', level)} must be a share between 0 and 1.")
+    for members, colour in groups.values():
+        outline = normal_ellipse(points[members[shown]], level)
+        if outline is not None:
+            style: dict[str, Any] = {
+                "facecolor": colour,
+                "edgecolor": "none",
+                "alpha": 0.10,
+                "zorder": 1.5,
+            }
+            ax.add_patch(Polygon(outline, **style))
+            ax.plot(*outline.T, color=colour, linewidth=1.0, alpha=0.8, zorder=2)
+
+
+def _draw_arrows(
+    ax: Axes, embedding: Embedding, pair: tuple[int, int], arrows: Any, points: Floats
+) -> list[tuple[Floats, str, bool]]:
+    """Draw a variable's arrow from the origin; return tips, names and whether each is certain."""
+    if arrows is None or not len(points):
+        return []
+    fit = (
+        arrows
+        if isinstance(arrows, EnvFit)
+        else envfit(embedding, arrows, axes=pair, random_state=0)
+    )
+    if fit.axes != pair:
+        raise InputError(
+            f"{option('arrows')} were fitted to axes {fit.axes}, but axes {pair} are drawn; "
+            "pass axes to envfit."
+        )
+    known = [vector for vector in fit.vectors if vector.r2 > 0]
+    if not known:
+        return []
+    ends = np.stack([vector.direction * math.sqrt(vector.r2) for vector in known])
+    # As vegan: the longest arrow reaches three quarters of the way to the border.
+    reach = np.maximum(np.abs(points.max(axis=0)), np.abs(points.min(axis=0)))
+    ends *= 0.75 * float(np.min(reach / np.abs(ends).max(axis=0).clip(1e-12)))
+    tips = []
+    for vector, end in zip(known, ends, strict=True):
+        certain = not vector.p > SIGNIFICANT
+        ax.annotate(
+            "",
+            xy=(end[0], end[1]),
+            xytext=(0.0, 0.0),
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": "black",
+                "alpha": 1.0 if certain else 0.35,
+                "linewidth": 1.3,
+                "shrinkA": 0,
+                "shrinkB": 0,
+                "mutation_scale": 11,
+            },
+            zorder=5,
+        )
+        tips.append((end, vector.name, certain))
+    ax.update_datalim(1.1 * ends)
+    ax.autoscale_view()
+    return tips
+
+
+def _as_names(names: Any, embedding: Embedding) -> Sequence[str] | None:
+    if names is False:
+        return None
+    if names is None or names is True:
+        if names is None and embedding.n > MOST_NAMED:
+            return None
+        if names is True and embedding.labels is None:
+            return [str(i) for i in range(embedding.n)]
+        return embedding.labels
+    if len(names) != embedding.n:
+        raise InputError(f"{option('names')} has {len(names)} entries for {embedding.n} objects.")
+    return [str(name) for name in names]

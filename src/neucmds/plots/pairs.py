@@ -1,0 +1,267 @@
+"""The pairs of objects: what was given, and what the embedding makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import to_numpy
+from neucmds._input import Dissimilarity, as_dissimilarity
+from neucmds._operator import DenseGram, Gram
+from neucmds._operator.choose import lazy_operator, loaded
+from neucmds.api import Prepared
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError
+from neucmds.plots._figures import (
+    GUIDE,
+    NEGATIVE,
+    POSITIVE,
+    Floats,
+    Marks,
+    axes_or_new,
+    legend_below,
+    set_title,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["as_gram", "plot_error_against_distance", "plot_shepard"]
+
+MAX_PAIRS = 20_000
+# Rows of a D outside memory that pairs are drawn from: 200 reads of 160 kB at n = 20,000.
+MAX_ROWS_READ = 200
+# Errors beyond this, in percent, are drawn on a log scale.
+FAR_OFF = 250
+
+
+def plot_shepard(
+    D: Any,
+    embedding: Embedding,
+    *,
+    squared: bool | None = None,
+    symmetrize: bool = False,
+    max_pairs: int = MAX_PAIRS,
+    random_state: Any = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the dissimilarities of the embedding against those given, and the line of agreement.
+
+    Parameters
+    ----------
+    D : array, DataFrame, DistanceMatrix, condensed vector, path, Prepared, …
+        Whatever `neuc_mds` takes. Missing pairs are left out; of a D outside memory only sampled
+        rows are drawn.
+    embedding : Embedding
+    squared : bool, optional
+        Whether D holds squared dissimilarities; as in the fit by default. The plot is on the same
+        scale as D: where D is not squared, a negative D̂ is drawn at −√|D̂|.
+    symmetrize : bool, default=False
+        As in `neuc_mds`.
+    max_pairs : int, default=20000
+        With more pairs than this, so many are drawn at random.
+    random_state : int, Generator or None, default=0
+        Which ones.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.plots import plot_shepard
+    >>> x = np.random.default_rng(0).uniform(size=(12, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+    >>> plot_shepard(D, neuc_mds(D, 4)).get_title(loc="left")
+    'Shepard plot, refined, k = 4 (66 pairs)'
+    """
+    pairs = _sampled_pairs(D, embedding, squared, symmetrize, max_pairs, random_state)
+    ax = axes_or_new(ax)
+    _scatter_pairs(ax, pairs.given, pairs.fitted, pairs.fitted < 0)
+    ends = [min(float(pairs.given.min(initial=0.0)), 0.0), float(pairs.given.max(initial=0.0))]
+    ax.plot(ends, ends, color="black", linewidth=1.2, label="agreement")
+    ax.axhline(0.0, color=GUIDE, linewidth=0.6, zorder=1)
+    unit = " (squared)" if pairs.squared else ""
+    ax.set_xlabel(f"dissimilarity given{unit}")
+    ax.set_ylabel(f"dissimilarity of the embedding{unit}")
+    set_title(ax, f"Shepard plot, {embedding.method}, k = {embedding.k} ({pairs.drawn})")
+    legend_below(ax, 3)
+    return ax
+
+
+def plot_error_against_distance(
+    D: Any,
+    embedding: Embedding,
+    *,
+    squared: bool | None = None,
+    symmetrize: bool = False,
+    max_pairs: int = MAX_PAIRS,
+    random_state: Any = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the relative error of the embedding against the dissimilarity: where near pairs fail.
+
+    The error of a pair is fitted / given − 1; pairs with D ≤ 0 have none. A line marks the median,
+    a band the middle 90 % of the pairs around each dissimilarity.
+
+    Parameters
+    ----------
+    D, embedding, squared, symmetrize, max_pairs, random_state, ax
+        As in `plot_shepard`.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.plots import plot_error_against_distance
+    >>> x = np.random.default_rng(0).uniform(size=(12, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+    >>> plot_error_against_distance(D, neuc_mds(D, 4)).get_title(loc="left")
+    'Relative error, refined, k = 4 (66 pairs)'
+    """
+    pairs = _sampled_pairs(D, embedding, squared, symmetrize, max_pairs, random_state)
+    ax = axes_or_new(ax)
+    from matplotlib.ticker import FuncFormatter
+
+    usable = pairs.given > 0
+    given, negative = pairs.given[usable], pairs.fitted[usable] < 0
+    error = 100 * (pairs.fitted[usable] / given - 1)
+    _scatter_pairs(ax, given, error, negative)
+    _draw_quantiles(ax, given, error)
+    ax.axhline(0.0, color="black", linewidth=1.2)
+    if np.abs(error).max(initial=0.0) > FAR_OFF:
+        # A near pair may be off by a factor of a thousand: it must not flatten all others.
+        ax.set_yscale("symlog", linthresh=100, linscale=2)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}".replace("-", "−")))
+    ax.set_xlabel("dissimilarity given" + (" (squared)" if pairs.squared else ""))
+    ax.set_ylabel("error of the embedding in %")
+    set_title(ax, f"Relative error, {embedding.method}, k = {embedding.k} ({pairs.drawn})")
+    legend_below(ax, 4)
+    return ax
+
+
+def as_gram(D: Any, squared: bool, symmetrize: bool, *, missing: Any = "error") -> Gram:
+    """Return any D that `neuc_mds` takes behind an operator that hands out its rows."""
+    if isinstance(D, Gram):
+        return D
+    if isinstance(D, Prepared):
+        return D.gram
+    if isinstance(D, Dissimilarity):
+        return DenseGram(D.values)
+    outside = lazy_operator(D, None, squared=squared, symmetrize=symmetrize)
+    if outside is not None:
+        return outside
+    D, copy = loaded(D, True)
+    data = as_dissimilarity(D, squared=squared, symmetrize=symmetrize, copy=copy, missing=missing)
+    return DenseGram(data.values)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Sampled pairs on the scale of the input: given and fitted, and how many there are in all."""
+
+    given: Floats
+    fitted: Floats
+    squared: bool
+    drawn: str
+
+
+def _sampled_pairs(
+    D: Any,
+    embedding: Embedding,
+    squared: bool | None,
+    symmetrize: bool,
+    max_pairs: int,
+    random_state: Any,
+) -> _Pairs:
+    if isinstance(D, Prepared):
+        squared = D.squared
+    squared = embedding.squared if squared is None else squared
+    gram = as_gram(D, squared, symmetrize, missing="ignore")
+    n = embedding.n
+    if gram.n != n:
+        raise InputError(
+            f"D has {gram.n} objects, but the embedding {n}; pass the D it was made of."
+        )
+    in_memory = isinstance(gram, DenseGram)
+    i, j = _pairs(n, max_pairs, n if in_memory else MAX_ROWS_READ, random_state)
+    sq_given = _entries(gram, i, j)
+    if isinstance(D, Prepared) and D.weights is not None:
+        sq_given = np.where(to_numpy(D.weights)[i, j] > 0, sq_given, np.nan)
+    gap = to_numpy(embedding.coordinates)[i] - to_numpy(embedding.coordinates)[j]
+    sq_fitted = (gap * gap).astype(np.float64) @ to_numpy(embedding.signs).astype(np.float64)
+    known = np.isfinite(sq_given) & np.isfinite(sq_fitted)
+    on_scale: Callable[[Floats], Floats] = np.asarray if squared else _signed_root
+    total = n * (n - 1) // 2
+    drawn = f"{int(known.sum()):,}" + (f" of {total:,}" if known.sum() < total else "") + " pairs"
+    return _Pairs(on_scale(sq_given[known]), on_scale(sq_fitted[known]), squared, drawn)
+
+
+def _signed_root(values: Floats) -> Floats:
+    root: Floats = np.sign(values) * np.sqrt(np.abs(values))
+    return root
+
+
+def _pairs(
+    n: int, max_pairs: int, max_rows: int, random_state: Any
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """All pairs i < j, or as many random ones as allowed, from so many rows."""
+    if n * (n - 1) // 2 <= max_pairs and n <= max_rows:
+        return np.triu_indices(n, 1)
+    rng = np.random.default_rng(random_state)
+    rows = np.arange(n) if max_rows >= n else np.sort(rng.choice(n, max_rows, replace=False))
+    i = rng.choice(rows, size=min(max_pairs, n * (n - 1) // 2))
+    j = rng.integers(0, n - 1, size=i.size)
+    return i, j + (j >= i)
+
+
+def _entries(gram: Gram, i: npt.NDArray[np.intp], j: npt.NDArray[np.intp]) -> Floats:
+    """Return D at pairs, on the squared scale; outside memory row by row."""
+    values = getattr(gram, "sq_dissimilarity", None) if isinstance(gram, DenseGram) else None
+    if isinstance(values, np.ndarray):
+        return values[i, j].astype(np.float64)
+    out = np.empty(i.size)
+    order = np.argsort(i, kind="stable")
+    rows, starts = np.unique(i[order], return_index=True)
+    for row, members in zip(rows.tolist(), np.split(order, starts[1:]), strict=True):
+        out[members] = to_numpy(gram.rows(slice(row, row + 1)))[0, j[members]]
+    return out
+
+
+def _scatter_pairs(ax: Axes, x: Floats, y: Floats, negative: Marks) -> None:
+    alpha = float(np.clip(1500 / max(x.size, 1), 0.12, 0.7))
+    size = 12 if x.size < 2000 else 6
+    common: dict[str, Any] = {"s": size, "linewidths": 0, "rasterized": x.size > 2000}
+    label = f"D̂ ≥ 0 ({int((~negative).sum()):,})" if negative.any() else None
+    ax.scatter(x[~negative], y[~negative], color=POSITIVE, label=label, alpha=alpha, **common)
+    if negative.any():
+        # Few and important: they stay visible among the others.
+        label = f"D̂ < 0 ({int(negative.sum()):,})"
+        strong = max(alpha, min(0.8, 400 / int(negative.sum())))
+        ax.scatter(x[negative], y[negative], color=NEGATIVE, label=label, alpha=strong, **common)
+
+
+def _draw_quantiles(ax: Axes, x: Floats, y: Floats, bins: int = 30) -> None:
+    """Draw the median and the middle 90 % of y along x, where there are enough pairs."""
+    if x.size < 500:
+        return
+    edges = np.linspace(x.min(), x.max(), bins + 1)
+    which = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, bins - 1)
+    parts = [y[which == b] for b in range(bins)]
+    empty = np.full(3, np.nan)
+    quantiles = [np.quantile(p, [0.05, 0.5, 0.95]) if p.size >= 20 else empty for p in parts]
+    low, middle, high = np.array(quantiles).T
+    centres = (edges[1:] + edges[:-1]) / 2
+    ax.fill_between(centres, low, high, color="#808080", alpha=0.3, linewidth=0, label="90 %")
+    ax.plot(centres, middle, color="black", linewidth=1.4, linestyle="--", label="median")

@@ -1,0 +1,349 @@
+"""The eigenvalues of B, and STRESS against the number of coordinates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neucmds._backend.arrays import to_numpy
+from neucmds._input.components import Components
+from neucmds._operator import Gram
+from neucmds._spectrum import Ends, Spectrum, full_spectrum
+from neucmds.api import StressCurves, solve_for
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError
+from neucmds.plots._figures import (
+    GUIDE,
+    METHOD_STYLES,
+    NEGATIVE,
+    POSITIVE,
+    Floats,
+    Marks,
+    axes_or_new,
+    legend_below,
+    percent,
+    set_title,
+)
+from neucmds.plots.pairs import as_gram
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_curve", "plot_scree", "plot_spectrum"]
+
+# All eigenvalues of 2,000 objects take 2 s on two cores, of 5,000 half a minute.
+MOST_COMPLETE = 2_000
+
+
+def plot_spectrum(
+    D: Any,
+    kept: Any = (),
+    *,
+    complete: bool = True,
+    trace: float | None = None,
+    squared: bool = False,
+    symmetrize: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw every eigenvalue of B by its rank among those of its sign, negative ones below zero.
+
+    The scale on the right is in percent of the trace of B, the sum of all eigenvalues. Negative
+    eigenvalues count against it, so that the positive ones of a non-Euclidean D exceed 100 %.
+
+    Parameters
+    ----------
+    D : array-like, path, Spectrum, …
+        Whatever `neuc_mds` takes, or a spectrum; but a vector is taken as eigenvalues in any order.
+        Of more than 2,000 objects only the largest eigenvalues are computed.
+    kept : Embedding or array-like of shape (k,)
+        Eigenvalues that an embedding keeps; they are drawn larger and filled.
+    complete : bool, default=True
+        Whether a vector holds all eigenvalues, or only the largest of either sign.
+    trace : float, optional
+        Of B; the sum of a vector that is complete.
+    squared, symmetrize
+        As in `neuc_mds`.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from neucmds.plots import plot_spectrum
+    >>> plot_spectrum([3.0, 1.0, -2.0], kept=[3.0, -2.0]).get_title(loc="left")
+    'Spectrum: 2 positive, 1 negative eigenvalues'
+    """
+    lam, trace, complete = _eigenvalues(D, complete, trace, squared, symmetrize)
+    ax = axes_or_new(ax)
+    is_kept = _matched(lam, _kept_values(kept))
+    seen = np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)
+    for sign, colour, name in ((1, POSITIVE, "positive"), (-1, NEGATIVE, "negative")):
+        here = seen & (np.sign(lam) == sign)
+        rank = np.cumsum(here)
+        for chosen in (True, False):
+            some = here & (is_kept == chosen)
+            what = ("kept" if chosen else "dropped") if is_kept.any() else "eigenvalues"
+            if not some.any():
+                continue
+            ax.scatter(
+                rank[some],
+                lam[some],
+                s=44 if chosen else 14,
+                marker="o" if sign > 0 else "v",
+                facecolors=colour if chosen else "none",
+                edgecolors="black" if chosen else colour,
+                linewidths=0.7,
+                zorder=4 if chosen else 3,
+                rasterized=int(some.sum()) > 2000,
+                label=f"{name}, {what} ({int(some.sum()):,})",
+            )
+    threshold = _signed_log_scale(ax, lam[seen])
+    if lam.size > 60:
+        ax.set_xscale("log")
+        _plain_ticks(ax, range(1, lam.size))
+    ax.set_xlabel("rank among the eigenvalues of the same sign")
+    ax.set_ylabel("eigenvalue of B")
+    positive, negative = int((lam[seen] > 0).sum()), int((lam[seen] < 0).sum())
+    which = "" if complete else ", the largest of all"
+    set_title(ax, f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues{which}")
+    if trace is not None and trace > 0 and lam.size:
+        _percent_scale(ax, trace, threshold)
+    legend_below(ax, 2)
+    return ax
+
+
+def plot_scree(
+    D: Any,
+    kept: Any = (),
+    *,
+    first: int = 12,
+    complete: bool = True,
+    trace: float | None = None,
+    squared: bool = False,
+    symmetrize: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the largest eigenvalues, of either sign, as bars in percent of the trace of B.
+
+    Parameters
+    ----------
+    D, kept, complete, trace, squared, symmetrize, ax
+        As in `plot_spectrum`. Bars of eigenvalues that are not kept are pale.
+    first : int, default=12
+        Number of bars.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from neucmds.plots import plot_scree
+    >>> plot_scree([3.0, 1.0, -2.0], kept=[3.0, -2.0]).get_title(loc="left")
+    'Scree plot'
+    """
+    lam, trace, complete = _eigenvalues(D, complete, trace, squared, symmetrize)
+    if trace is None or trace <= 0:
+        raise InputError(
+            f"a scree plot needs a positive trace of B, the sum of all eigenvalues; it is {trace}; "
+            "use plot_spectrum."
+        )
+    ax = axes_or_new(ax)
+    is_kept = _matched(lam, _kept_values(kept))
+    is_kept = is_kept if is_kept.any() else ~is_kept
+    share = 100 * lam[:first] / trace
+    rank = np.arange(1, share.size + 1)
+    for sign, colour, name in ((1, POSITIVE, "positive"), (-1, NEGATIVE, "negative")):
+        here = np.sign(share) == sign
+        for chosen in (True, False):
+            some = here & (is_kept[:first] == chosen)
+            if some.any():
+                label = name + ("" if is_kept.all() else ", kept" if chosen else ", dropped")
+                alpha = 1.0 if chosen else 0.35
+                ax.bar(rank[some], share[some], width=0.75, color=colour, alpha=alpha, label=label)
+    for x, value in zip(rank, share, strict=True):
+        above = value >= 0
+        ax.annotate(
+            percent(value / 100),
+            (x, value),
+            (0, 2 if above else -2),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if above else "top",
+            fontsize=8,
+        )
+    ax.axhline(0.0, color=GUIDE, linewidth=0.8)
+    ax.margins(y=0.1)
+    ax.grid(False, axis="x")
+    if share.size <= 20:
+        ax.set_xticks(rank)
+    ax.set_xlabel("eigenvalue, by magnitude")
+    ax.set_ylabel("share of the trace of B in %")
+    rest = 100 * (1 - float(lam[:first].sum()) / trace)
+    rest_text = f"{rest:.1f} %".replace("-", "−")
+    others = f"; the other {lam.size - first:,} together {rest_text}" if complete else ""
+    set_title(ax, f"Scree plot{others if lam.size > first else ''}")
+    legend_below(ax, 4)
+    return ax
+
+
+def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
+    """Draw STRESS, as a share of ‖D‖², against k for every method, both on log scales.
+
+    Parameters
+    ----------
+    curves : StressCurves
+        As `neucmds.curve` returns it.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import curve
+    >>> from neucmds.plots import plot_curve
+    >>> x = np.random.default_rng(0).uniform(size=(12, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+    >>> len(plot_curve(curve(D, methods=["classical", "neuc"])).lines)
+    2
+
+    Paper: fig:dim-paradox.
+    """
+    ax = axes_or_new(ax)
+    for method in curves.stress:
+        colour, marker = METHOD_STYLES.get(method, (GUIDE, "."))
+        values = np.array(curves.normalized(method))
+        # Rounding of a perfect fit: a log scale has no place for it.
+        values = np.where(values > 1e-28, values, np.nan)
+        ax.plot(
+            curves.ks,
+            values,
+            color=colour,
+            marker=marker,
+            markersize=4.5,
+            linewidth=1.5,
+            label=method,
+        )
+    # A log scale has no place for curves that are zero throughout: perfect fits.
+    if any(np.isfinite(np.asarray(line.get_ydata())).any() for line in ax.lines):
+        ax.set_yscale("log")
+    if len(curves.ks) > 1:
+        ax.set_xscale("log")
+        _plain_ticks(ax, curves.ks)
+    ax.set_xlabel("number of coordinates k")
+    ax.set_ylabel("STRESS / ‖D‖²")
+    set_title(ax, "STRESS against k")
+    legend_below(ax, 6)
+    return ax
+
+
+def _eigenvalues(
+    D: Any, complete: bool, trace: float | None, squared: bool, symmetrize: bool
+) -> tuple[Floats, float | None, bool]:
+    """Return eigenvalues of B by magnitude, its trace if known, and whether they are all."""
+    if isinstance(D, (Spectrum, Ends)) or not _is_vector(D):
+        found = D if isinstance(D, (Spectrum, Ends)) else _solved(as_gram(D, squared, symmetrize))
+        ends = found.ends if isinstance(found, Spectrum) else found
+        lam, trace, complete = ends.values, ends.trace, ends.n_top == ends.size
+    else:
+        lam = np.asarray(to_numpy(D), dtype=np.float64).ravel()
+        _refuse_condensed(lam)
+        lam = lam[np.isfinite(lam)]
+        trace = float(lam.sum()) if trace is None and complete else trace
+    return lam[np.argsort(-np.abs(lam), kind="stable")], trace, complete
+
+
+def _solved(gram: Gram) -> Spectrum:
+    if gram.n <= MOST_COMPLETE:
+        return full_spectrum(gram)
+    # A picture shows two or three digits.
+    return solve_for(gram, Components(40), "exact", tol=1e-4, random_state=0)
+
+
+def _is_vector(D: Any) -> bool:
+    if isinstance(D, (list, tuple)):
+        return not D or all(np.ndim(value) == 0 for value in D)
+    return len(getattr(D, "shape", (0, 0))) == 1
+
+
+def _refuse_condensed(values: Floats) -> None:
+    """Refuse what is more likely n(n-1)/2 dissimilarities than eigenvalues."""
+    n = (1 + math.isqrt(1 + 8 * values.size)) // 2
+    sorted_already = bool((np.diff(values) <= 0).all() or (np.diff(values) >= 0).all())
+    triangular = values.size > 3 and n * (n - 1) // 2 == values.size
+    if triangular and not sorted_already and float(values.min()) >= 0:
+        raise InputError(
+            f"a vector is taken as eigenvalues, but these {values.size} numbers look like the "
+            f"dissimilarities of {n} objects; pass scipy.spatial.distance.squareform(D)."
+        )
+
+
+def _kept_values(kept: Any) -> Floats:
+    values = kept.eigenvalues if isinstance(kept, Embedding) else kept
+    return np.asarray(to_numpy(values), dtype=np.float64).ravel()
+
+
+def _matched(values: Floats, kept: Floats) -> Marks:
+    """Mark the nearest of `values` for each of `kept`; of ties as many as are kept."""
+    mark = np.zeros(values.size, dtype=bool)
+    # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.
+    tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
+    for target in kept[np.argsort(-np.abs(kept), kind="stable")]:
+        gap = np.where(mark, np.inf, np.abs(values - target))
+        if gap.size and gap.min() <= tolerance:
+            mark[int(gap.argmin())] = True
+    return mark
+
+
+def _signed_log_scale(ax: Axes, values: Floats) -> float | None:
+    """Scale y logarithmically away from zero; in four decades at the most, and evenly nearer."""
+    from matplotlib.ticker import SymmetricalLogLocator
+
+    size = np.abs(values)
+    ax.axhline(0.0, color=GUIDE, linewidth=0.8)
+    if not size.size or size.max() < 100 * size.min():
+        return None
+    threshold = float(10.0 ** np.floor(np.log10(max(size.min(), 1e-4 * size.max()))))
+    ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
+    ax.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=threshold))
+    low, high = float(values.min()), float(values.max())
+    ax.set_ylim(min(2 * low, -threshold), max(2 * high, threshold))
+    return threshold
+
+
+def _percent_scale(ax: Axes, trace: float, threshold: float | None) -> None:
+    """Put the same scale on the right, in percent of the trace."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    right = ax.twinx()
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high)
+    if threshold is not None:
+        linear = 100 * threshold / trace
+        right.set_yscale("symlog", linthresh=linear, linscale=0.4)
+        decades = 10.0 ** np.arange(math.ceil(math.log10(3 * linear)), 4)
+        right.yaxis.set_major_locator(FixedLocator([*-decades, 0.0, *decades]))
+        right.yaxis.set_minor_locator(NullLocator())
+    right.set_ylim(100 * low / trace, 100 * high / trace)
+    right.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}".replace("-", "−")))
+    right.set_ylabel("share of the trace of B in %")
+    right.spines[["top", "right"]].set_visible(False)
+
+
+def _plain_ticks(ax: Axes, ks: Sequence[int]) -> None:
+    """Label a log axis with whole numbers."""
+    from matplotlib.ticker import FixedLocator, NullFormatter, ScalarFormatter
+
+    low, high = min(ks), max(ks)
+    ticks = [b * 10**e for e in range(9) for b in (1, 2, 5) if low <= b * 10**e <= high]
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_minor_formatter(NullFormatter())

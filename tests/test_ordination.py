@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neucmds import neuc_mds
+from neucmds.errors import InputError
+from neucmds.ordination import envfit, read_metadata
+
+FIXTURES = Path(__file__).parent / "fixtures"
+VEGAN = json.loads((FIXTURES / "vegan_envfit.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def dune_env():
+    return read_metadata(FIXTURES / "dune_env.csv", categories=("Moisture", "Manure"))
+
+
+class TestAgainstVegan:
+    @pytest.mark.parametrize("axes", ["two_axes", "three_axes"])
+    def test_vectors_and_factors_on_vegan_s_own_points(self, dune_env, axes):
+        vegan = VEGAN[axes]
+        points = np.array(vegan["points"])
+        fit = envfit(points, dune_env, axes=range(1, points.shape[1] + 1), random_state=0)
+        assert [v.name for v in fit.vectors] == [vegan["vectors"]["names"]]
+        assert [f.name for f in fit.factors] == vegan["factors"]["names"]
+        np.testing.assert_allclose(fit["A1"].direction, vegan["vectors"]["arrows"][0], atol=1e-10)
+        np.testing.assert_allclose(fit["A1"].r2, vegan["vectors"]["r2"], rtol=1e-10)
+        np.testing.assert_allclose([f.r2 for f in fit.factors], vegan["factors"]["r2"], rtol=1e-10)
+        centroids = np.vstack([f.centroids for f in fit.factors])
+        np.testing.assert_allclose(centroids, vegan["factors"]["centroids"], atol=1e-10)
+        levels = [f.name + level for f in fit.factors for level in f.levels]
+        assert levels == vegan["factors"]["levels"]
+
+    def test_permutation_p_values_agree_within_their_sampling(self, dune_env):
+        vegan = VEGAN["two_axes"]
+        fit = envfit(np.array(vegan["points"]), dune_env, permutations=4999, random_state=0)
+        ours = [f.p for f in fit.fits]
+        theirs = np.array([vegan["vectors"]["p"], *vegan["factors"]["p"]])
+        # Four standard deviations of the difference between shares of 4,999 and 9,999 draws.
+        spread = 4 * np.sqrt(theirs * (1 - theirs) * (1 / 4999 + 1 / 9999)) + 1 / 5000
+        assert (np.abs(np.array(ours) - theirs) < spread).all()
+
+    def test_from_r_s_files_to_r_s_numbers(self, dune_env):
+        """Classical coordinates of the csv that R wrote, matched by name: r² to 1e-6."""
+        embedding = neuc_mds(FIXTURES / "dune_braycurtis.csv", 2, "classical")
+        order = np.random.default_rng(0).permutation(20)
+        shuffled = {name: tuple(c[i] for i in order) for name, c in dune_env.cells.items()}
+        table = type(dune_env)(shuffled, categories=dune_env.categories)
+        fit = envfit(embedding, table, permutations=0)
+        expected = [VEGAN["two_axes"]["vectors"]["r2"], *VEGAN["two_axes"]["factors"]["r2"]]
+        np.testing.assert_allclose([f.r2 for f in fit.fits], expected, atol=1e-6)
+        slope = VEGAN["two_axes"]["vectors"]["arrows"][0]
+        np.testing.assert_allclose(np.abs(fit["A1"].direction), np.abs(slope), atol=1e-6)
+
+
+class TestFits:
+    @pytest.fixture
+    def points(self):
+        return np.random.default_rng(0).normal(size=(60, 3))
+
+    def test_a_variable_in_the_plane_is_found_exactly(self, points):
+        variable = 3 * points[:, 0] - 4 * points[:, 1] + 7
+        fit = envfit(points, {"v": variable}, permutations=99, random_state=0)
+        np.testing.assert_allclose(fit["v"].direction, [0.6, -0.8], atol=1e-12)
+        assert fit["v"].r2 == pytest.approx(1)
+        assert fit["v"].p == 0.01
+
+    def test_noise_has_p_values_of_all_sizes(self, points):
+        rng = np.random.default_rng(1)
+        noise = {f"v{i}": rng.normal(size=60) for i in range(60)}
+        noise |= {f"f{i}": rng.choice(list("abc"), size=60) for i in range(60)}
+        p = [f.p for f in envfit(points, noise, permutations=199, random_state=0).fits]
+        # Uniform: the mean of 120 has a standard deviation of 0.026.
+        assert abs(np.mean(p) - 0.5) < 0.12
+        assert min(p) < 0.1 < 0.9 < max(p)
+
+    def test_gaps_leave_out_an_object_for_that_variable_only(self, points):
+        variable = points @ [1.0, 2.0, 0.5]
+        holes = np.where(np.arange(60) < 10, np.nan, variable)
+        groups = ["a", "b"] * 30
+        gaps = [None, *groups[1:]]
+        fit = envfit(points, {"v": holes, "w": variable, "g": gaps}, permutations=0)
+        alone = envfit(points[10:], {"v": variable[10:]}, permutations=0)
+        assert fit["v"].r2 == pytest.approx(alone["v"].r2)
+        assert (fit["v"].n, fit["w"].n, fit["g"].n) == (50, 60, 59)
+
+    def test_constants_and_empty_columns_fit_nothing(self, points):
+        table = {"c": [2.5] * 60, "one": ["a"] * 60, "none": [None] * 60}
+        fit = envfit(points, table, permutations=9, random_state=0)
+        assert [f.r2 for f in fit.fits] == pytest.approx([0.0, 0.0, 0.0], abs=1e-15)
+        assert np.isnan(fit["c"].p)
+        assert fit["one"].p == 1.0
+        assert fit["none"].levels == ()
+
+    def test_random_state_decides_the_permutations(self, points):
+        variable = {"v": np.random.default_rng(3).normal(size=60)}
+        first, second = (envfit(points, variable, random_state=5)["v"].p for _ in range(2))
+        assert first == second
+
+    def test_bad_axes_coordinates_and_counts_are_refused(self, points):
+        with pytest.raises(InputError, match="axis 4 does not exist; there are axes 1 to 3"):
+            envfit(points, {"v": points[:, 0]}, axes=(1, 4))
+        with pytest.raises(InputError, match="60 rows for 10 objects"):
+            envfit(points[:10], {"v": points[:, 0]})
+        with pytest.raises(InputError, match="finite numbers"):
+            envfit(points[:, 0], {"v": points[:, 0]})
+        with pytest.raises(InputError, match="permutations=-1"):
+            envfit(points, {"v": points[:, 0]}, permutations=-1)
+
+    def test_rows_are_plain_values(self, points):
+        fit = envfit(points, {"v": points[:, 0], "g": ["a", "b"] * 30}, permutations=0)
+        rows = fit.as_rows()
+        assert [row["kind"] for row in rows] == ["vector", "factor"]
+        assert rows[0]["direction"] == pytest.approx([1.0, 0.0])
+        with pytest.raises(InputError, match="no variable 'x'"):
+            fit["x"]
