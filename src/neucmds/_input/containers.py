@@ -18,7 +18,7 @@ import numpy as np
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._input.readers.files import read_table
-from neucmds._input.walk import tile_side, tile_strips
+from neucmds._input.tiles import tile_side, tile_strips
 from neucmds.errors import InputError, option
 
 __all__ = ["Table", "as_labels", "to_square", "unwrap"]

@@ -50,15 +50,21 @@ def lazy_operator(
     """
     if is_dask(D):
         return dask_operator(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
-    plain = complete and not symmetrize
     if isinstance(D, Gram):
-        if not plain:
+        if symmetrize or not complete:
             raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
         return D
-    if not plain:
+    if not complete:
+        _refuse_outside(D, squared, max_memory)
         return None
     return blocked_operator(
-        D, n_components, squared=squared, max_memory=max_memory, labels=labels, progress=progress
+        D,
+        n_components,
+        squared=squared,
+        symmetrize=symmetrize,
+        max_memory=max_memory,
+        labels=labels,
+        progress=progress,
     )
 
 
@@ -67,6 +73,7 @@ def blocked_operator(
     n_components: int | tuple[int, int] | None,
     *,
     squared: bool = False,
+    symmetrize: bool = False,
     max_memory: Limit = None,
     labels: Any = None,
     progress: Progress | None = None,
@@ -96,6 +103,7 @@ def blocked_operator(
     gram = BlockedGram(
         source,
         squared=squared,
+        symmetrize=symmetrize,
         max_memory=bound,
         labels=as_labels(labels, n),
         progress=progress,
@@ -199,6 +207,19 @@ def loaded(D: Any, copy: bool) -> tuple[Any, bool]:
     if is_store(D) and not is_numpy(D):
         return np.asarray(D[...]), False
     return D, copy
+
+
+def _refuse_outside(D: Any, squared: bool, max_memory: Limit) -> None:
+    """Refuse weights and missing entries where D would have to be loaded beyond the limit."""
+    if is_store(D) or isinstance(D, (str, os.PathLike)):
+        source = _outside(D, squared, max_memory)
+        if source is not None:
+            n = int(source.shape[0])
+            raise InputError(
+                f"weights and missing entries need D in memory, and {n} objects take "
+                f"{format_bytes(12 * n * n)}, more than may be used; raise {option('max_memory')}, "
+                "or use fewer objects."
+            )
 
 
 def _outside(D: Any, squared: bool, max_memory: Limit) -> Any:

@@ -18,7 +18,7 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds._input.walk import working_dtype
+from neucmds._input.validation import working_dtype
 from neucmds._operator.blocked import Progress
 from neucmds._operator.feature_metrics import InnerMetric, PairMetric, Prepared, as_pair_metric
 from neucmds._operator.gram import Gram, Indices, Moments
