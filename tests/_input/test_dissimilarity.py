@@ -163,7 +163,9 @@ def test_the_result_is_frozen():
 @settings(max_examples=50, deadline=None)
 @given(
     hnp.arrays(
-        np.float64, st.integers(1, 9).map(lambda n: n * (n + 1) // 2), elements=st.just(0.0) | st.floats(1e-70, 1e70)
+        np.float64,
+        st.integers(1, 9).map(lambda n: n * (n + 1) // 2),
+        elements=st.just(0.0) | st.floats(1e-70, 1e70),
     )
 )
 def test_condensed_and_square_agree_with_scipy(condensed):
