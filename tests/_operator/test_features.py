@@ -13,7 +13,7 @@ from neucmds import InputError, NeucMDS, neuc_mds
 from neucmds._backend.arrays import namespace, to_numpy
 from neucmds._operator import DenseGram, FeatureGram
 from neucmds._operator.choose import feature_operator
-from neucmds._operator.feature_metrics import INNER_METRICS
+from neucmds._operator.metric_registry import INNER_METRICS
 
 N = 150
 RNG = np.random.default_rng(0)

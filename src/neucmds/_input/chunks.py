@@ -79,7 +79,9 @@ def _survey(data: Array) -> Findings:
     """Note what every chunk on or above the diagonal and its mirror image hold."""
     dask = lazy.require_dask(whole=True)
     chunks, ends = data.to_delayed(), np.cumsum(data.chunks[0])
-    places = [slice(int(end - size), int(end)) for end, size in zip(ends, data.chunks[0], strict=True)]
+    places = [
+        slice(int(end - size), int(end)) for end, size in zip(ends, data.chunks[0], strict=True)
+    ]
     note = dask.delayed(_pair, pure=True)
     pairs = combinations_with_replacement(range(len(places)), 2)
     found: tuple[Findings, ...] = dask.compute(

@@ -75,7 +75,7 @@ def survey(source: Array, dtype: Any, rules: Rules, target: Array | None = None)
         return reduce(Findings.merged, found)
 
     n = int(source.shape[0])
-    found = reduce(Findings.merged, _each_strip(source, note))
+    found: Findings = reduce(Findings.merged, _each_strip(source, note))
     return found.merged(diagonal_findings(arrays.namespace(source).linalg.diagonal(source)))
 
 

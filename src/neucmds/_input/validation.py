@@ -220,7 +220,7 @@ def working_dtype(array: Array) -> Any:
 
 
 def tolerance(findings: Findings, eps: float) -> float:
-    """What counts as rounding: √ε of the largest entry.
+    """Return what counts as rounding: √ε of the largest entry.
 
     √ε (1.5e-8 in float64, 3.5e-4 in float32) is the rounding of distances computed as
     √(|x|² + |y|² − 2x·y), the least exact way in use.

@@ -29,8 +29,8 @@ Reader = Callable[[BinaryIO, str], Table]
 
 NPY_MAGIC, ZIP_MAGIC, PARQUET_MAGIC = b"\x93NUMPY", b"PK", b"PAR1"
 
-# A packed file may unpack to so many times its size, or to 64 MB if that is more. Real matrices pack
-# to a tenth at the best; zeros alone pack to a thousandth, and a few kB of them can fill any memory.
+# A packed file may unpack to so many times its size, or to 64 MB if that is more. Real matrices
+# pack to a tenth at the best, zeros alone to a thousandth: a few kB of these can fill any memory.
 MOST_EXPANSION = 200
 ALWAYS_ALLOWED = 2**26
 
@@ -195,13 +195,13 @@ class _Archive:
         return {info.filename.removesuffix(".npy"): info for info in self.file.infolist()}
 
     def header(self, key: str) -> tuple[tuple[int, ...], Any]:
-        """Shape and dtype, without the numbers."""
+        """Read shape and dtype, without the numbers."""
         info = self.members[key]
         with refused_as(self.name, "an npz file"), self.file.open(info) as stream:
             return _check_header(cast(BinaryIO, stream), info.file_size, self._named(key))
 
     def array(self, key: str) -> npt.NDArray[Any]:
-        """The numbers, if they are not beyond all measure."""
+        """Read the numbers, if they do not unpack beyond all measure."""
         info = self.members[key]
         _refuse_expansion(self.name, self.packed, info.file_size)
         with refused_as(self.name, "an npz file"), self.file.open(info) as stream:

@@ -74,7 +74,9 @@ def read_new_objects(path: str, n: int) -> NewObjects:
         content = standard_input()
         if not content.startswith(NPY_MAGIC):
             return _from_text(_decoded(content, "standard input"), "standard input", n)
-        return _from_array(read_array(io.BytesIO(content), len(content), "standard input"), "standard input", n)
+        return _from_array(
+            read_array(io.BytesIO(content), len(content), "standard input"), "standard input", n
+        )
     suffix = file.suffix.lower()
     if file.is_file() and suffix in TEXT_SUFFIXES:
         return _from_text(_decoded(file.read_bytes(), file.name), file.name, n)
