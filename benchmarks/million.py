@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 import scipy
+from scipy.spatial.distance import cdist
 
 from neucmds import LandmarkNeucMDS, __version__
-from neucmds._backend.chunked import distances
 from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._methods.geometry import sq_dissimilarities
 
@@ -45,7 +45,7 @@ def ns_per_pair(features, n_threads, n=20_000, n_landmarks=1000):
     start = time.process_time()
     fill_rows(
         target,
-        lambda at: distances(rows[at], landmarks, "cityblock", {})[:, :1],
+        lambda at: cdist(rows[at], landmarks, "cityblock")[:, :1],
         n_landmarks,
         n_threads,
     )
@@ -55,7 +55,7 @@ def ns_per_pair(features, n_threads, n=20_000, n_landmarks=1000):
 def sampled_stress(features, coordinates, signs, size=2000, seed=1):
     """Normalised STRESS among objects drawn anew."""
     ids = np.sort(np.random.default_rng(seed).choice(len(features), size, replace=False))
-    d = distances(features[ids], features[ids], "cityblock", {}) ** 2
+    d = cdist(features[ids], features[ids], "cityblock") ** 2
     d_hat = sq_dissimilarities(*(2 * [np.asarray(coordinates[ids])]), signs)
     return float(np.sum((d_hat - d) ** 2) / np.sum(d**2))
 

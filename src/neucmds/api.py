@@ -319,10 +319,17 @@ def prepare(
     if gram is not None:
         return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
     D, copy = loaded(D, copy)
+    complete = weights is None and missing == "error"
     data = as_dissimilarity(
-        D, squared=squared, symmetrize=symmetrize, labels=labels, copy=copy, missing=missing
+        D,
+        squared=squared,
+        symmetrize=symmetrize,
+        labels=labels,
+        # Weights are checked against the gaps of D, and refused ones must leave D as it was.
+        copy=copy or not complete,
+        missing=missing,
     )
-    weighted = None if weights is None and missing == "error" else as_weighted(data, weights)
+    weighted = None if complete else as_weighted(data, weights)
     if weighted is not None:
         values, pair_weights = weighted
         return Prepared(DenseGram(values), data.labels, squared, pair_weights)

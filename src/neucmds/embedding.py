@@ -347,7 +347,15 @@ class Embedding:
         if self.placement is None:
             raise InputError("this embedding was saved or made without what `transform` needs.")
         delta = _checked_new(asarray_like(new, self.coordinates), self)
-        return self.placement.place(delta if self.squared else delta * delta)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            placed = self.placement.place(delta if self.squared else delta * delta)
+        xp = namespace(placed)
+        if not bool(xp.all(xp.isfinite(placed))):
+            raise InputError(
+                "new dissimilarities are too large to be placed: the largest is "
+                f"{float(xp.max(xp.abs(delta))):.2g}; they must be on the scale of the fit."
+            )
+        return placed
 
     def save(self, path: str | PathLike[str] | BinaryIO) -> None:
         """Write everything to one npz file, atomically and without pickle.

@@ -11,11 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.metrics import pairwise_distances
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from neucmds._backend import chunked
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
@@ -28,10 +26,11 @@ from neucmds._backend.arrays import (
 from neucmds._backend.files import npy_output
 from neucmds._backend.progress import progress_bar
 from neucmds._backend.threads import fill_rows, thread_count
-from neucmds._input import as_dissimilarity
+from neucmds._input import as_dissimilarity, read_square
+from neucmds._input.readers.new_objects import read_new_objects
 from neucmds._operator import Gram
 from neucmds._operator.choose import feature_operator, needs_blocks
-from neucmds._operator.feature_metrics import by_rows
+from neucmds._operator.metric_registry import FittedMetric, fitted_params, on_rows
 from neucmds._placement import landmark_selection
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
 from neucmds.api import DEFAULT_METHOD, embed_landmarks, neuc_mds
@@ -50,6 +49,7 @@ class _SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     metric: Any
     squared: bool
     result_: Embedding
+    n_features_in_: int
 
     @property
     @abstractmethod
@@ -486,13 +486,11 @@ class NeucMDS(_SignedTransformer):
         """D between feature rows, stored if it fits."""
         if is_dask(X):
             X = to_numpy(X)  # features are small beside D, which is computed from them in passes
-        self._features, self._space = X, None
+        metric, params = on_rows(self.metric, X, self.metric_params or {})
         if self.symmetrize or self.missing == "ignore":
-            return self._to_fitted(X)  # both orders of every pair are needed, or gaps allowed
-        metric, params = self.metric, self.metric_params
-        if callable(metric) and is_numpy(X):
-            # scikit-learn's callables take two rows; those on other libraries take two blocks.
-            metric, params = by_rows(metric, params or {}), None
+            # Both orders of every pair are needed, or gaps allowed.
+            self._space: Any = FittedMetric.of(metric, X, self.squared, params)
+            return self._space.among()
         gram, self._space = feature_operator(
             X,
             self.n_components,
@@ -505,18 +503,7 @@ class NeucMDS(_SignedTransformer):
 
     def _to_fitted(self, X: Any) -> Any:
         X = to_numpy(X) if is_dask(X) else X
-        if self._space is not None:
-            return self._space.between(X)
-        params = self.metric_params or {}
-        try:
-            distances = pairwise_distances(X, self._features, metric=self.metric, **params)
-        except (ValueError, TypeError) as problem:
-            reason = " ".join(str(problem).split())[:200]
-            raise InputError(
-                f"{option('metric', self.metric)} cannot be used here: {reason}"
-            ) from problem
-        # Some metrics answer in double precision whatever they are asked in.
-        return distances.astype(X.dtype, copy=False)
+        return self._space.between(X)
 
 
 class LandmarkNeucMDS(_SignedTransformer):
@@ -547,7 +534,7 @@ class LandmarkNeucMDS(_SignedTransformer):
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. Otherwise X holds features, and the metric
-        is one that scipy or `sklearn.metrics.pairwise_distances` knows, or a function.
+        is one of those of `NeucMDS`, or a function of two rows.
     metric_params : dict, optional
         Further arguments of the metric.
     squared : bool, default=False
@@ -635,8 +622,8 @@ class LandmarkNeucMDS(_SignedTransformer):
 
         Parameters
         ----------
-        X : array of shape (n, n_features), (n, n) or (n, L), NumPy or dask
-            Features; or dissimilarities, all or those to the landmarks.
+        X : array of shape (n, n_features), (n, n) or (n, L), NumPy or dask, or path
+            Features; or dissimilarities, all or those to the landmarks; or the file of all.
         y : ignored
 
         Returns
@@ -652,9 +639,9 @@ class LandmarkNeucMDS(_SignedTransformer):
         rng = check_random_state(self.random_state)
         self.landmarks_ = self._choose(X, rng)
         self._fitted_on_all = self._precomputed and X.shape[0] == X.shape[1]
-        self._features = None if self._precomputed else _taken(X, self.landmarks_)
-        if self._features is not None:
-            among = self._to_landmarks(self._features, self.landmarks_)
+        self._space = None if self._precomputed else self._metric_on(X, self.landmarks_)
+        if self._space is not None:
+            among = self._finite(self._space.among(), self.landmarks_)
         else:
             columns = self.landmarks_ if self._fitted_on_all else slice(None)
             among = self._finite(_taken(X, self.landmarks_, columns), self.landmarks_)
@@ -808,7 +795,7 @@ class LandmarkNeucMDS(_SignedTransformer):
         return self._spread(X, count, rng)
 
     def _spread(self, X: Any, count: int, rng: np.random.RandomState) -> Any:
-        n, params = int(X.shape[0]), self.metric_params or {}
+        n = int(X.shape[0])
         if self._precomputed and not is_dask(X):
             return np.sort(landmark_selection.maxmin(n, count, lambda i: X[:, i], rng))
         ids = landmark_selection.random_sample(n, min(n, SPREAD_SAMPLE * count), rng)
@@ -816,13 +803,20 @@ class LandmarkNeucMDS(_SignedTransformer):
             among = _taken(X, ids, ids)
             chosen = landmark_selection.maxmin(ids.size, count, lambda i: among[:, i], rng)
         else:
-            sample = _taken(X, ids)
+            space = self._metric_on(X, ids)
 
             def to_one(i: int) -> Any:
-                return chunked.distances(sample, sample[i : i + 1], self.metric, params)[:, 0]
+                one = space.points[i : i + 1]
+                return space.metric.dissimilarities(space.points, one)[:, 0]
 
             chosen = landmark_selection.maxmin(ids.size, count, to_one, rng)
         return np.sort(ids[chosen])
+
+    def _metric_on(self, X: Any, ids: Any) -> FittedMetric:
+        """Fit the metric to all of X, and keep some rows; in double precision, for they are few."""
+        some = _taken(X, ids).astype(np.float64, copy=False)
+        metric, params = on_rows(self.metric, some, self.metric_params or {})
+        return FittedMetric.of(metric, some, self.squared, fitted_params(metric, X, params))
 
     def _place(self, X: Any, start: int = 0) -> Any:
         """Coordinates of some rows of X; `start` is the number of the first, for messages."""
@@ -842,8 +836,8 @@ class LandmarkNeucMDS(_SignedTransformer):
 
     def _to_landmarks(self, X: Any, ids: Any) -> Any:
         """Dissimilarities (m, L) of rows of X to the landmarks, finite or refused by name."""
-        if self._features is not None:
-            block = chunked.distances(X, self._features, self.metric, self.metric_params or {})
+        if self._space is not None:
+            block = self._space.between(X.astype(np.float64, copy=False))
         else:
             whole = self._fitted_on_all and X.shape[1] == self.n_features_in_
             block = X[:, self.landmarks_] if whole else X
@@ -870,6 +864,12 @@ class LandmarkNeucMDS(_SignedTransformer):
         )
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
+        if isinstance(X, (str, PathLike)):
+            X = (
+                read_square(X)
+                if reset
+                else read_new_objects(str(X), int(self.n_features_in_)).values
+            )
         if _elsewhere(X):
             # Landmarks are few and chunks are small: the work is the CPU's, the answer is not.
             X = to_numpy(X)

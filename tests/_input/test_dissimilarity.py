@@ -19,7 +19,7 @@ from scipy.spatial.distance import pdist, squareform
 from threadpoolctl import threadpool_limits
 
 from neucmds._backend import arrays
-from neucmds._input import Dissimilarity, as_dissimilarity, walk
+from neucmds._input import Dissimilarity, as_dissimilarity, tiles
 from neucmds.errors import InputError
 
 NAMES = ("ant", "bee", "cat", "dog")
@@ -39,8 +39,8 @@ def signed(n: int, seed: int = 0) -> np.ndarray:
 @pytest.fixture(params=[2, 3, 256], ids="tile{}".format)
 def tile(request, monkeypatch):
     """Small tiles, so that small matrices have edges, corners and mirrored tiles."""
-    monkeypatch.setattr(walk, "NUMPY_TILE", request.param)
-    monkeypatch.setattr(walk, "DEVICE_TILE", request.param)
+    monkeypatch.setattr(tiles, "NUMPY_TILE", request.param)
+    monkeypatch.setattr(tiles, "DEVICE_TILE", request.param)
     return request.param
 
 
@@ -163,7 +163,9 @@ def test_the_result_is_frozen():
 @settings(max_examples=50, deadline=None)
 @given(
     hnp.arrays(
-        np.float64, st.integers(1, 9).map(lambda n: n * (n + 1) // 2), elements=st.floats(0, 1e100)
+        np.float64,
+        st.integers(1, 9).map(lambda n: n * (n + 1) // 2),
+        elements=st.just(0.0) | st.floats(1e-70, 1e70),
     )
 )
 def test_condensed_and_square_agree_with_scipy(condensed):
@@ -302,7 +304,7 @@ def test_the_worst_gap_is_always_found(data, n):
     i, j = data.draw(st.permutations(range(n)).map(lambda p: p[:2]))
     D[i, j] += 10
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walk, "NUMPY_TILE", data.draw(st.integers(1, 13)))
+        patch.setattr(tiles, "NUMPY_TILE", data.draw(st.integers(1, 13)))
         message = refusal(D, squared=True)
     assert f"largest gap 10 at ({min(i, j)}, {max(i, j)});" in message
 
@@ -339,7 +341,7 @@ def test_missing_entries_are_counted_and_placed(tile):
     D[2, 5] = D[5, 2] = D[3, 4] = D[4, 3] = np.nan
     message = refusal(D, squared=True)
     assert "4 missing (NaN) entries, the first at (2, 5)" in message
-    assert 'missing="ignore"' in message
+    assert "missing='ignore'" in message
     D = distances(6)
     D[5, 0] = np.nan
     assert "1 missing (NaN) entry, at (5, 0);" in refusal(D)
@@ -393,15 +395,87 @@ def test_an_object_nobody_compared_is_named(tile):
     assert "4, 'y'" in message
 
 
+@pytest.mark.parametrize("empty", [0.0, np.nan])
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("xp", [np, array_api_strict])
+@pytest.mark.parametrize("half", ["lower", "upper"])
+def test_a_triangle_is_named_or_mirrored_but_never_halved(half, xp, copy, empty, tile):
+    D = distances(7)
+    dead = np.triu(np.ones((7, 7), bool), 1)
+    dead = dead if half == "lower" else dead.T
+    message = refusal(np.where(dead, empty, D))
+    other = "above" if half == "lower" else "below"
+    content = "zero" if empty == 0 else "missing (NaN)"
+    assert f"D is a {half} triangle: all entries {other} the diagonal are {content};" in message
+    assert "symmetrize=True" in message
+    given_array = xp.asarray(np.where(dead, empty, D))
+    mirrored = as_dissimilarity(given_array, symmetrize=True, copy=copy)
+    np.testing.assert_array_equal(np.asarray(mirrored.values), D**2)
+
+
+def test_a_gap_in_the_half_that_counts_is_missing(tile):
+    D = np.tril(distances(7))
+    D[5, 2] = np.nan
+    assert "1 missing (NaN) entry, at (5, 2)" in refusal(D, symmetrize=True)
+    filled = as_dissimilarity(D, symmetrize=True, missing="ignore").values
+    expected = distances(7)
+    expected[5, 2] = expected[2, 5] = np.nan
+    np.testing.assert_array_equal(filled, expected**2)
+
+
+@pytest.mark.parametrize(
+    ("similarity", "conversion"),
+    [
+        (np.exp(-distances(6)), "pass 1 - S or sqrt(s_ii + s_jj - 2 s_ij)"),
+        (100 * np.exp(-distances(6)), "pass 100 - S or sqrt(s_ii + s_jj - 2 s_ij)"),
+        (np.corrcoef(signed(6)), "pass 1 - S or sqrt(s_ii + s_jj - 2 s_ij)"),
+        (np.cov(signed(6)), "pass sqrt(s_ii + s_jj - 2 s_ij)"),
+    ],
+    ids=["kernel", "percent", "correlation", "covariance"],
+)
+def test_similarities_are_recognised_and_the_conversion_named(similarity, conversion, tile):
+    message = refusal(similarity)
+    assert conversion in message
+    squared = np.add.outer(np.diag(similarity), np.diag(similarity)) - 2 * similarity
+    as_dissimilarity(np.sqrt(np.abs(squared)))
+
+
 def test_a_missing_diagonal_is_refused(tile):
     D = distances(6)
     D[3, 3] = np.nan
     assert "diagonal, first at (3, 3)" in refusal(D, missing="ignore")
 
 
-def test_squares_that_overflow_are_refused():
-    assert "overflows when squared: 1e+200 at (0, 1)" in refusal([[0, 1e200], [1e200, 0]])
-    as_dissimilarity([[0, 1e200], [1e200, 0]], squared=True)
+@pytest.mark.parametrize(
+    ("size", "squared", "said"),
+    [
+        (1e200, False, "too large: the largest entry is 1e+200 at (0, 1)"),
+        (7e153, False, "too large"),
+        (1e76, False, "fourth powers that STRESS is made of overflow in float64; divide D"),
+        (1e152, True, "squares that STRESS is made of overflow"),
+        (1e-80, False, "too small: the largest entry is 1e-80 at (0, 1)"),
+        (1e-150, True, "underflow in float64; multiply D by a constant"),
+    ],
+)
+def test_what_leaves_the_range_of_stress_is_refused(size, squared, said):
+    D = np.array([[0, size], [size, 0]])
+    assert said in refusal(D, squared=squared)
+    as_dissimilarity(D / size, squared=squared)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-22, 1e19, 1e30])
+@pytest.mark.parametrize("symmetrize", [True, False])
+@pytest.mark.parametrize("xp", [np, array_api_strict])
+def test_float32_is_squared_in_float64_where_its_own_squares_would_be_lost(xp, symmetrize, size):
+    D = (distances(6) * size).astype(np.float32)
+    values = as_dissimilarity(xp.asarray(D), symmetrize=symmetrize, copy=False).values
+    assert values.dtype == xp.float64
+    np.testing.assert_allclose(np.asarray(values), distances(6) ** 2 * size**2, rtol=1e-5)
+
+
+def test_float32_stays_float32_over_thirty_powers_of_ten():
+    for size in (1e-15, 1, 1e15):
+        assert as_dissimilarity((distances(6) * size).astype(np.float32)).values.dtype == np.float32
 
 
 # Shapes, dtypes, labels
@@ -418,10 +492,10 @@ def test_squares_that_overflow_are_refused():
         (np.zeros(0), "n(n-1)/2"),
         (np.zeros(7), "4 objects have 6, 5 have 10"),
         ([[0, 1], [1]], "equal length"),
-        ([[0, "x"], ["x", 0]], "no real number"),
+        ([[0, "x"], ["x", 0]], "not a real number"),
         ([[0, None], [None, 0]], "None (NoneType)"),
         (SMALL.astype(complex), "complex"),
-        (SMALL.astype(object) + 1j, "no real number"),
+        (SMALL.astype(object) + 1j, "not a real number"),
         (SMALL.astype("datetime64[s]"), "datetime64"),
         (scipy.sparse.csr_array(SMALL), "toarray"),
         (pd.DataFrame({"a": [0, "x"], "b": ["x", 0]}, ["a", "b"]), "not numbers"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 
 import numpy as np
@@ -58,6 +59,24 @@ def npz_bytes(**arrays) -> bytes:
     return buffer.getvalue()
 
 
+def flagged(content: bytes, bit: int) -> bytes:
+    """Set a bit of the flags of all members of an archive, here and in its directory."""
+    spoiled = bytearray(content)
+    for magic, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = spoiled.find(magic)
+        while at >= 0:
+            spoiled[at + offset + bit // 8] |= 1 << bit % 8
+            at = spoiled.find(magic, at + 4)
+    return bytes(spoiled)
+
+
+HUGE = b"(1000000000000, 1000000000000), }"
+HUGE += (11 + 24 - len(HUGE)) * b" "
+ENCRYPTED = flagged(npz_bytes(D=D), 0)
+# The flag says that names are in UTF-8, and this one is in Latin-1.
+LATIN = flagged(npz_bytes(De=D).replace(b"De.npy", b"D\xe9.npy"), 11)
+
+
 # Text
 
 TEXTS = {
@@ -97,6 +116,17 @@ TEXTS = {
     "lower, labels": ("d.csv", "ant,0\nbee,1.5,0\ncat,2,3,0\n", NAMES),
     "lower, labels, no diagonal": ("d.csv", "ant\nbee,1.5\ncat,2,3\n", NAMES),
     "lower, header": ("d.csv", "id,ant,bee,cat\nant,0\nbee,1.5,0\ncat,2,3,0\n", NAMES),
+    "lower, upper blank": ("d.csv", ",ant,bee,cat\nant,0,,\nbee,1.5,0,\ncat,2,3,0\n", NAMES),
+    "lower, upper NA": ("d.csv", "ant,0,NA,NA\nbee,1.5,0,NA\ncat,2,3,0\n", NAMES),
+    "lower, upper zero": ("d.csv", "0,0,0\n1.5,0,0\n2,3,0\n", None),
+    "lower, diagonal and upper NA": ("d.csv", "NA,NA,NA\n1.5,NA,NA\n2,3,NA\n", None),
+    "upper, lower zero": ("d.tsv", "0\t1.5\t2\n0\t0\t3\n0\t0\t0\n", None),
+    "upper, lower blank": ("d.csv", "0,1.5,2\n,0,3\n,,0\n", None),
+    "R prints dist": ("d.txt", "    ant bee\nbee 1.5    \ncat 2.0 3.0\n", NAMES),
+    "R prints dist, numbered": ("d.txt", "    1   2\n2 1.5    \n3 2.0 3.0\n", ("1", "2", "3")),
+    "R's dist as csv": ("d.csv", '"","ant","bee"\n"bee",1.5,\n"cat",2,3\n', NAMES),
+    "R's dist as csv, NA": ("d.csv", ",ant,bee\nbee,1.5,NA\ncat,2,3\n", NAMES),
+    "lower, labels of all but the first": ("d.csv", "bee,1.5\ncat,2,3\n", None),
     "phylip in txt": ("d.txt", "3\nant 0 1.5 2\nbee 1.5 0 3\ncat 2 3 0\n", NAMES),
     "phylip": ("d.phy", "  3\nant  0 1.5 2\nbee  1.5 0 3\ncat  2 3 0\n", NAMES),
     "phylip lower": ("d.phy", "3\nant\nbee 1.5\ncat 2 3\n", NAMES),
@@ -181,17 +211,39 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index)
         ("d.phy", "2\nant 0 1\nbee 1 0\ncat 2 3\n", "line 4: more follows"),
         ("d.phy", "2\nant 0 x\nbee 1 0\n", "line 2: 'x'"),
         ("d.phy", "3\nant 0 1 2\nbee 1 0\ncat 2 3 0\n", "line 3: 'bee' has 2 numbers where 3"),
-        ("d.npy", "no array", "does not begin"),
+        ("d.npy", "no array", "not an npy file"),
         ("d.npy", npy_bytes(D)[:-8], "truncated"),
-        ("d.npy", npy_bytes(D)[:20], "truncated"),
+        ("d.npy", npy_bytes(D)[:20], "damaged"),
         ("d.npy", npy_bytes(np.array([None, {}]), allow_pickle=True), "Python objects"),
-        ("d.npz", "no archive", "no npz"),
-        ("d.npz", npz_bytes(D=D)[:100], "no npz"),
-        ("d.npz", npy_bytes(D), "no npz"),
+        ("d.npz", "no archive", "not an npz file"),
+        ("d.npz", npz_bytes(D=D)[:100], "not an npz file"),
+        ("d.npz", npy_bytes(D), "not an npz file"),
         ("d.npz", npz_bytes(A=D, B=D), "2 others that could be it (it has: A, B)"),
         ("d.npz", npz_bytes(D=D.astype(object)), "['D'] holds Python objects"),
         ("d.npz", npz_bytes(D=D, names=np.array(NAMES, object)), "['names'] holds Python objects"),
-        ("d.parquet", "no table", "no parquet"),
+        ("d.parquet", "no table", "not a parquet file"),
+        ("d.csv", ",ant,bee,cat\n", "one line of 4 names and no numbers below it"),
+        ("d.csv", "ant,bee,cat\n", "one line of 3 names"),
+        (
+            "d.tsv",
+            "0\t1,5\n1,5\t0\n",
+            "line 1, cell 2: '1,5' is not a number; write a decimal point, or ';' between cells",
+        ),
+        ("d.csv", "0,1_0\n1_0,0\n", "'1_0' is not a number"),
+        ("d.phy", "2\na 0 1_0\nb 1_0 0\n", "'1_0' is not a number"),
+        ("d.csv", '0,"' + "1" * 200_000 + '"\n1,0\n', "line 1: field larger than field limit"),
+        ("d.phy", "9" * 5000 + "\nant 0\n", "announces 999999999… (5000 digits) objects and"),
+        ("d.txt", "9" * 5000 + "\nant 0\n", "(5000 digits)"),
+        ("d.npy", b"\x93NUMPY\x07\x00" + npy_bytes(D)[8:], "npy file of version (7, 0)"),
+        ("d.npy", npy_bytes(D).replace(b"(3, 3)", b"(3, 3("), "not an npy file, or damaged"),
+        ("d.npy", npy_bytes(D).replace(b"'shape'", b"'shape "), "not an npy file, or damaged"),
+        (
+            "d.npy",
+            npy_bytes(np.zeros((10, 10))).replace(b"(10, 10), }" + 24 * b" ", HUGE),
+            "announces 8000000000000000000000000 bytes of numbers and holds 800",
+        ),
+        ("d.npz", ENCRYPTED, "is encrypted, password required"),
+        ("d.npz", LATIN, "not an npz file, or damaged"),
         ("d.xlsx", "x", "known are .npy, .npz, .csv"),
         ("d", "x", "no suffix"),
     ],
@@ -290,3 +342,65 @@ def test_standard_input_is_told_by_its_first_bytes(content, labels, monkeypatch)
 def test_empty_standard_input_is_named(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
     assert refusal("-") == "standard input is empty."
+
+
+def test_closed_standard_input_is_named(monkeypatch):
+    for closed in (None, io.TextIOWrapper(io.BytesIO(b"0"))):
+        if closed is not None:
+            closed.close()
+        monkeypatch.setattr(sys, "stdin", closed)
+        assert refusal("-") == "standard input is closed; pass the name of a file."
+
+
+# What unpacks beyond all measure
+
+
+def test_an_archive_that_unpacks_to_gigabytes_is_refused(tmp_path):
+    """8 MB of zeros in 8 kB are fine; the same ratio at 200 MB is not."""
+    np.savez_compressed(tmp_path / "fine.npz", D=np.zeros((1000, 1000)))
+    assert read_table(tmp_path / "fine.npz")[0].shape == (1000, 1000)
+    np.savez_compressed(tmp_path / "bomb.npz", D=np.zeros((5000, 5000)))
+    message = refusal(tmp_path / "bomb.npz")
+    assert "to 200 MB, more than 200 times its size" in message
+
+
+def test_a_table_that_unpacks_to_gigabytes_is_refused(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet", reason="parquet needs pyarrow")
+    import pyarrow as pa
+
+    column = pa.array(np.zeros(10_000_000))
+    pq.write_table(pa.table({"d": column}), tmp_path / "bomb.parquet")
+    assert "to 80 MB, more than 200 times its size" in refusal(tmp_path / "bomb.parquet")
+
+
+# Nothing stays open
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.npy", "d.npz", "d.phy", "d.parquet"])
+@pytest.mark.parametrize("content", ["good", "bad"])
+def test_no_file_stays_open(name, content, write, tmp_path):
+    good = {
+        "d.csv": FRAME.to_csv().encode(),
+        "d.npy": npy_bytes(D),
+        "d.npz": npz_bytes(D=D),
+        "d.phy": b"3\nant\nbee 1.5\ncat 2 3\n",
+    }
+    if name == "d.parquet":
+        pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
+        FRAME.to_parquet(tmp_path / "d.parquet")
+        good[name] = (tmp_path / "d.parquet").read_bytes()
+    path = write(name, good[name] if content == "good" else good[name][:-4] + b"\xff\xff")
+    code = (
+        "import gc, sys; from neucmds import neuc_mds, InputError\n"
+        "try: neuc_mds(sys.argv[1], 1)\n"
+        "except InputError: pass\n"
+        "gc.collect()\n"
+        "with open('/proc/self/maps') as maps: assert sys.argv[1] not in maps.read()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ResourceWarning" not in done.stderr

@@ -17,11 +17,12 @@ import numpy as np
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
-from neucmds._input.readers.files import read_table
-from neucmds._input.walk import tile_side, tile_strips
+from neucmds._input.readers.table_files import read_table
+from neucmds._input.tiles import tile_side, tile_strips
+from neucmds._input.validation import working_dtype
 from neucmds.errors import InputError, option
 
-__all__ = ["Table", "as_labels", "to_square", "unwrap"]
+__all__ = ["Table", "as_labels", "read_square", "to_square", "unwrap"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,12 @@ def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:
     if array.shape[0] < 2:
         raise InputError(f"D has {array.shape[0]} objects; at least 2 are needed.")
     return array, expanded
+
+
+def read_square(path: str | os.PathLike[str]) -> Array:
+    """Read a file that holds a square matrix, or its condensed upper triangle, as the former."""
+    values = _plain(read_table(path, mmap=True)[0])
+    return to_square(values, working_dtype(values))[0]
 
 
 def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:

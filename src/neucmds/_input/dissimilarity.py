@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
-from neucmds._input import containers, walk
-from neucmds._input.validation import Rules
+from neucmds._input import containers, tiles
+from neucmds._input.validation import Findings, Rules, exceeds_range, validate, working_dtype
 from neucmds.errors import InputError, option
 
 __all__ = ["Dissimilarity", "Missing", "as_dissimilarity"]
@@ -99,14 +99,37 @@ def as_dissimilarity(
             else as_dissimilarity(data.values, squared=True, missing="ignore", labels=labels)
         )
     table = containers.unwrap(data)
-    dtype = walk.working_dtype(table.array)
+    dtype = working_dtype(table.array)
     source, expanded = containers.to_square(table.array, dtype)
     names = containers.as_labels(table.labels if labels is None else labels, source.shape[0])
     overwrite = expanded or table.owned or (not copy and not table.wrapped)
     rules = Rules(squared, symmetrize, missing == "ignore", names)
+    return Dissimilarity(_checked_values(source, dtype, rules, overwrite), names)
+
+
+def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array:
+    """Validate a square matrix and return it on the squared scale.
+
+    A new target is written in the walk that checks; the source itself only once all has passed, so
+    that a refused matrix is left as it was, and averages only once it is known what to average.
+    """
+    n, xp = int(source.shape[0]), arrays.namespace(source)
     target = _target(source, dtype, rules, overwrite)
-    walk.check_and_write(source, target, dtype, rules)
-    return Dissimilarity(source if target is None else target, names)
+    at_once = target is not None and target is not source and not rules.symmetrize
+    findings = tiles.survey(source, dtype, rules, target if at_once else None)
+    validate(findings, rules, n, dtype, xp, tiles.find_in(source))
+    if _leaves_single(findings, rules, n, dtype, xp):
+        # float32 squares of 1e-25 are zero, and those of 1e20 infinite.
+        target, at_once = _new_target(source, xp.float64), False
+    if target is None:
+        return source
+    if not at_once:
+        tiles.write(source, target, rules, findings.triangle)
+    return target
+
+
+def _leaves_single(findings: Findings, rules: Rules, n: int, dtype: Any, xp: Any) -> bool:
+    return bool(dtype == xp.float32) and exceeds_range(findings, rules, n, 32) != 0
 
 
 def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array | None:
@@ -119,6 +142,10 @@ def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array |
     whole = not arrays.is_numpy(source) or source.flags.c_contiguous or source.flags.f_contiguous
     if overwrite and same_dtype and whole and arrays.is_writable(source):
         return source
+    return _new_target(source, dtype)
+
+
+def _new_target(source: Array, dtype: Any) -> Array:
     target = arrays.empty_like(source, source.shape, dtype)
     if not arrays.is_writable(target):
         library = type(source).__module__.split(".")[0]

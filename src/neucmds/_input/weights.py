@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ def as_weighted(data: Dissimilarity, weights: Any = None) -> tuple[Array, Array]
 
 def _checked(weights: Any, data: Dissimilarity) -> Array:
     d, xp = data.values, namespace(data.values)
-    w = asarray_like(weights if is_array(weights) else np.asarray(weights, dtype=float), d)
+    given = weights if is_array(weights) else np.asarray(weights, dtype=float)
+    w = asarray_like(given, d, dtype=xp.float64)
     if tuple(w.shape) != (data.n, data.n):
         raise InputError(f"weights have shape {tuple(w.shape)}; expected {(data.n, data.n)}.")
     if not bool(xp.all(xp.isfinite(w))):
@@ -52,7 +54,23 @@ def _checked(weights: Any, data: Dissimilarity) -> Array:
     gap = float(xp.max(xp.abs(w - xp.matrix_transpose(w))))
     if gap > 1e-8 * float(xp.max(w)):
         raise InputError(f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ.")
-    return w
+    _refuse_range(float(xp.max(w)), data)
+    return xp.astype(w, d.dtype, copy=False)
+
+
+def _refuse_range(largest: float, data: Dissimilarity) -> None:
+    """Refuse weights whose products with the squares of D leave the range of floats."""
+    d, xp = data.values, namespace(data.values)
+    size = float(xp.max(xp.where(xp.isnan(d), xp.zeros_like(d), xp.abs(d))))
+    if largest == 0 or size == 0:
+        return
+    power = math.log10(largest) + 2 * math.log10(size) + 2 * math.log10(data.n)
+    single = bool(d.dtype == xp.float32)
+    if not -290 < power < 300 or (single and not 1e-30 < largest < 1e30):
+        raise InputError(
+            f"weights are too {'large' if power > 0 else 'small'}: the largest is {largest:.2g}; "
+            "divide them by it, for only their ratios count."
+        )
 
 
 def _refuse_lost_objects(w: Array, data: Dissimilarity) -> None:

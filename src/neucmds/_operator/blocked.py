@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, namespace
+from neucmds._backend.arrays import Array, namespace, row_moments
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
+from neucmds._input.validation import Rules
 from neucmds._operator.first_pass import FirstPass
 from neucmds._operator.gram import Gram, Moments
 from neucmds._operator.row_sources import RowSource, as_row_source
@@ -43,6 +44,10 @@ class BlockedGram(Gram):
         Number of objects; needed for a function.
     squared : bool, default=False
         Whether the source holds squared dissimilarities; if not, each block is squared when read.
+    symmetrize : bool, default=False
+        Average D and its transpose, on the scale given, or mirror a triangle whose other half is
+        zero. Every block of rows is then read with the same columns, which takes a few times
+        longer; a function that returns rows cannot do it.
     max_memory : int or str, optional
         Bound on the memory for blocks, and for a float32 working copy of B, which is made only if
         it fits too: bytes, or "2GB". The vectors of a solver come on top.
@@ -69,6 +74,7 @@ class BlockedGram(Gram):
         *,
         n: int | None = None,
         squared: bool = False,
+        symmetrize: bool = False,
         max_memory: int | str | None = None,
         read_ahead: bool = True,
         labels: tuple[str, ...] | None = None,
@@ -80,7 +86,7 @@ class BlockedGram(Gram):
             raise InputError(f"D has {self.n} objects; at least 2 are needed.")
         self.xp = namespace(np.empty(0))
         self.dtype = self.source.dtype
-        self.squared = squared
+        self.squared, self.symmetrize = squared, symmetrize
         self.max_memory = None if max_memory is None else parse_bytes(max_memory)
         self.read_ahead = read_ahead
         self.labels = labels
@@ -132,7 +138,16 @@ class BlockedGram(Gram):
             If D has entries that are not finite, is not symmetric, not zero on the diagonal, or
             negative where it is not squared.
         """
-        first = FirstPass(self.source, self.squared, self.labels)
+        if not self.symmetrize:
+            return self._first.moments
+        parts = [row_moments(part) for _, part in self.walk()]
+        return Moments(np.concatenate([means for means, _ in parts]), sum(sq for _, sq in parts))
+
+    @cached_property
+    def _first(self) -> FirstPass:
+        """The pass over D as it is stored, which validates it."""
+        rules = Rules(self.squared, self.symmetrize, False, self.labels, in_memory=False)
+        first, gap = FirstPass(self.source, rules), None
         for rows, part in self.pass_over(self.source.fill, self.dtype):
             first.take(part, rows.start)
         suspects = first.suspects()
@@ -140,9 +155,9 @@ class BlockedGram(Gram):
             seen = first.seen_from(suspects)
             for rows, part in self.pass_over(self.source.fill, self.dtype):
                 seen.take(part, rows.start)
-            seen.judge()
-        first.judge()
-        return first.moments
+            gap = seen.gap()
+        first.validate(gap)
+        return first
 
     def pass_over(
         self, fill: Callable[[Floats, int], Any], dtype: Any
@@ -173,17 +188,36 @@ class BlockedGram(Gram):
             self.progress(self.n_passes, rows.stop, self.n)
 
     def _read(self, out: Floats, start: int) -> Floats:
-        self.source.fill(out, start)
+        if self.symmetrize:
+            self._fill_averaged(out, start)
+        else:
+            self.source.fill(out, start)
         if not self.squared:
             np.multiply(out, out, out=out)
         own = np.arange(len(out))
         out[own, start + own] = 0
         return out
 
+    def _fill_averaged(self, out: Floats, start: int) -> None:
+        """Read rows of (D + Dᵀ)/2, or of a triangle mirrored over the diagonal."""
+        triangle, mirror = self._first.findings.triangle, np.empty_like(out)
+        self.source.fill(out, start)
+        self.source.fill_columns(mirror, start)
+        if triangle is None:
+            out *= 0.5
+            out += 0.5 * mirror
+            return
+        # Rows hold the lower half on the left of the diagonal; in Fortran order, the upper.
+        left_is_held = (triangle == "lower") != self.source.transposed
+        columns = np.arange(self.n)[None, :]
+        on_left = columns < (start + np.arange(len(out)))[:, None]
+        np.copyto(out, mirror, where=on_left != left_is_held)
+
     def _fitting_rows(self) -> int:
         """Rows a block: as many as memory allows, 32 MB at the most, whole chunks if possible."""
         row = self.n * 8
-        least = _BLOCKS_IN_MEMORY * row
+        # A mirrored block comes with each that is read to be averaged.
+        least = (_BLOCKS_IN_MEMORY + 2 * self.symmetrize) * row
         if self.max_memory is not None and self.max_memory < least:
             raise InputError(
                 f"{option('max_memory')} is {format_bytes(self.max_memory)}, too little for "

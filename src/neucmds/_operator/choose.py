@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from neucmds._backend.arrays import Array, free_memory, is_dask, is_numpy
+from neucmds._backend.arrays import Array, free_memory, is_array, is_dask, is_numpy
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
 from neucmds._input import Dissimilarity
 from neucmds._input.components import Components
 from neucmds._input.containers import as_labels
-from neucmds._input.readers.files import read_table
+from neucmds._input.readers.table_files import read_table
 from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.row_sources import is_store
@@ -50,15 +50,25 @@ def lazy_operator(
     """
     if is_dask(D):
         return dask_operator(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
-    plain = complete and not symmetrize
     if isinstance(D, Gram):
-        if not plain:
+        if symmetrize or not complete:
             raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
         return D
-    if not plain:
+    if not complete:
+        _refuse_outside(D, squared, max_memory)
         return None
+    shape = tuple(getattr(D, "shape", ()))
+    if is_array(D) and len(shape) == 2 and shape[0] == shape[1] > 1 and max_memory is None:
+        # Before D is touched: it may be squared in place later.
+        _refuse_vectors(int(shape[0]), n_components, _limit(None, D))
     return blocked_operator(
-        D, n_components, squared=squared, max_memory=max_memory, labels=labels, progress=progress
+        D,
+        n_components,
+        squared=squared,
+        symmetrize=symmetrize,
+        max_memory=max_memory,
+        labels=labels,
+        progress=progress,
     )
 
 
@@ -67,6 +77,7 @@ def blocked_operator(
     n_components: int | tuple[int, int] | None,
     *,
     squared: bool = False,
+    symmetrize: bool = False,
     max_memory: Limit = None,
     labels: Any = None,
     progress: Progress | None = None,
@@ -96,6 +107,7 @@ def blocked_operator(
     gram = BlockedGram(
         source,
         squared=squared,
+        symmetrize=symmetrize,
         max_memory=bound,
         labels=as_labels(labels, n),
         progress=progress,
@@ -175,18 +187,24 @@ def dense_operator(
         If the solver's vectors do not fit in the memory that is free where D lies: before any work.
     """
     limit = _limit(max_memory, data.values)
-    k = Components.parse(n_components, data.n).total
-    vectors = vector_bytes(data.n, k)
+    vectors = _refuse_vectors(data.n, n_components, limit if max_memory is None else None)
     # A bound that a user sets is for the copy; what is free is for all.
-    if limit is not None and max_memory is None and vectors > limit:
-        raise InputError(
-            f"{data.n} objects and {k} coordinates need {format_bytes(vectors)} beyond D, but "
-            f"{format_bytes(limit)} are free; ask for fewer coordinates, pass D as float32, read "
-            "it in blocks from a file, or use LandmarkNeucMDS."
-        )
     room = limit if limit is None or max_memory is not None else limit - vectors
     fits = room is None or 4 * data.n**2 <= room
     return DenseGram(data.values, working_copy=fits, keep_copy=keep_copy)
+
+
+def _refuse_vectors(n: int, n_components: Any, free: int | None) -> int:
+    """Return the bytes of the solver's vectors, which must fit in what is free."""
+    k = Components.parse(n_components, n).total
+    vectors = vector_bytes(n, k)
+    if free is not None and vectors > free:
+        raise InputError(
+            f"{n} objects and {k} coordinates need {format_bytes(vectors)} beyond D, but "
+            f"{format_bytes(free)} are free; ask for fewer coordinates, pass D as float32, read "
+            "it in blocks from a file, or use LandmarkNeucMDS."
+        )
+    return vectors
 
 
 def needs_blocks(D: Any, squared: bool, max_memory: Limit) -> bool:
@@ -199,6 +217,19 @@ def loaded(D: Any, copy: bool) -> tuple[Any, bool]:
     if is_store(D) and not is_numpy(D):
         return np.asarray(D[...]), False
     return D, copy
+
+
+def _refuse_outside(D: Any, squared: bool, max_memory: Limit) -> None:
+    """Refuse weights and missing entries where D would have to be loaded beyond the limit."""
+    if is_store(D) or isinstance(D, (str, os.PathLike)):
+        source = _outside(D, squared, max_memory)
+        if source is not None:
+            n = int(source.shape[0])
+            raise InputError(
+                f"weights and missing entries need D in memory, and {n} objects take "
+                f"{format_bytes(12 * n * n)}, more than may be used; raise {option('max_memory')}, "
+                "or use fewer objects."
+            )
 
 
 def _outside(D: Any, squared: bool, max_memory: Limit) -> Any:

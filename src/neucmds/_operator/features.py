@@ -18,10 +18,10 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds._input.walk import working_dtype
+from neucmds._input.validation import working_dtype
 from neucmds._operator.blocked import Progress
-from neucmds._operator.feature_metrics import InnerMetric, PairMetric, Prepared, as_pair_metric
 from neucmds._operator.gram import Gram, Indices, Moments
+from neucmds._operator.metric_registry import FittedMetric, InnerMetric, PairMetric, Prepared
 from neucmds._operator.single_precision import Rounded, SingleGram
 from neucmds.errors import InputError
 
@@ -47,7 +47,8 @@ class FeatureGram(Gram):
     metric : str or callable, default="euclidean"
         "angular" (radians), "balls" (centres, and radii as the last column), "cosine",
         "euclidean" (``power=1``), "hyperbolic" (``model="poincare"`` or ``"hyperboloid"``), "rbf"
-        (``gamma=1/d``: distance in the kernel's feature space). For NumPy also every name that
+        (``gamma=1/d``: distance in the kernel's feature space), "braycurtis", "chebyshev",
+        "cityblock", "hamming", "jaccard". For NumPy also every name that
         `sklearn.metrics.pairwise_distances` knows. Or a function of two blocks of rows that
         returns all dissimilarities between them; it must be symmetric.
     params : dict, optional
@@ -86,8 +87,9 @@ class FeatureGram(Gram):
         self.n = int(features.shape[0])
         self.dtype = features.dtype
         self.squared = squared
-        self.metric: PairMetric = as_pair_metric(metric, features, squared, dict(params or {}))
-        self.points: Prepared = self.metric.prepare(features)
+        fitted = FittedMetric.of(metric, features, squared, params)
+        self.metric: PairMetric = fitted.metric
+        self.points: Prepared = fitted.points
         self.tile = tile or (CPU_TILE if on_cpu(features) else GPU_TILE)
         self.progress = progress
         self._passes = [0]  # shared with the float32 version of itself
@@ -175,10 +177,7 @@ class FeatureGram(Gram):
 
     def between(self, new: Array) -> Array:
         """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""
-        xp = self.xp
-        prepared = self.metric.prepare(_checked(new, like=self))
-        sq = self.metric.squares(prepared, self.points)
-        return sq if self.squared else xp.sqrt(sq)
+        return FittedMetric(self.metric, self.points).between(_checked(new, like=self))
 
     def _tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         """Walk over the tiles on and above the diagonal; the taker may overwrite them."""
@@ -226,7 +225,7 @@ def _hollow(square: Array, xp: Any) -> Array:
 def _checked(features: Array, like: FeatureGram | None = None) -> Array:
     if not is_array(features):
         raise InputError(
-            f"features are {type(features).__name__}, which is no array; pass numpy.asarray(X)."
+            f"features are {type(features).__name__}, which is not an array; pass numpy.asarray(X)."
         )
     xp = namespace(features)
     if len(features.shape) != 2 or (like is None and int(features.shape[0]) < 2):

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.readers.files import read_table
-from neucmds._input.walk import working_dtype
-from neucmds.errors import FileFormatError, InputError
+from neucmds._input.readers.table_files import read_table
+from neucmds._input.validation import working_dtype
+from neucmds.errors import FileFormatError, InputError, option
 
 __all__ = ["RowSource", "as_row_source", "is_store"]
 
@@ -49,6 +49,13 @@ class RowSource(ABC):
     def fill(self, out: Floats, start: int) -> None:
         """Write rows `start` to `start + len(out)` to `out`, converting them to its dtype."""
 
+    def fill_columns(self, out: Floats, start: int) -> None:
+        """Write columns `start` to `start + len(out)` to the rows of `out`."""
+        raise InputError(
+            f"{option('symmetrize', True)} needs columns of D beside its rows, which a function of "
+            "rows does not give; let it return rows of (D + D.T) / 2."
+        )
+
 
 class FileRows(RowSource):
     """Rows that lie one after the other in a file; read, not mapped, so that none stay resident."""
@@ -71,6 +78,16 @@ class FileRows(RowSource):
                 self._read(file, part.reshape(-1))
                 out[at : at + step] = part
 
+    def fill_columns(self, out: Floats, start: int) -> None:
+        """Read a piece of every row; mapped, the pages between the pieces would stay resident."""
+        width = len(out)
+        columns = np.empty((self.n, width), dtype=self.stored)
+        with self.path.open("rb", buffering=0) as file:
+            for row in range(self.n):
+                file.seek(self.offset + (row * self.n + start) * self.stored.itemsize)
+                self._read(file, columns[row])
+        out[...] = columns.T
+
     def _read(self, file: Any, flat: Floats) -> None:
         view, done = memoryview(flat.view(np.uint8).data), 0
         while done < len(view):
@@ -92,6 +109,10 @@ class SlicedRows(RowSource):
     def fill(self, out: Floats, start: int) -> None:
         """Slice, and copy."""
         out[...] = np.asarray(self.store[start : start + len(out)])
+
+    def fill_columns(self, out: Floats, start: int) -> None:
+        """Slice the other way."""
+        out[...] = np.asarray(self.store[:, start : start + len(out)]).T
 
 
 class CalledRows(RowSource):

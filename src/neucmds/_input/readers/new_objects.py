@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.readers.files import KNOWN_SUFFIXES, NPY_MAGIC, read_table
+from neucmds._input.readers.table_files import (
+    KNOWN_SUFFIXES,
+    NPY_MAGIC,
+    read_array,
+    read_frame,
+    read_table,
+    standard_input,
+)
 from neucmds._input.readers.text import Dialect, Line
 from neucmds.errors import FileFormatError
 
@@ -65,10 +71,12 @@ def read_new_objects(path: str, n: int) -> NewObjects:
     """
     file = Path(path)
     if path == "-":
-        content = sys.stdin.buffer.read()
+        content = standard_input()
         if not content.startswith(NPY_MAGIC):
             return _from_text(_decoded(content, "standard input"), "standard input", n)
-        return _from_array(_load(content), "standard input", n)
+        return _from_array(
+            read_array(io.BytesIO(content), len(content), "standard input"), "standard input", n
+        )
     suffix = file.suffix.lower()
     if file.is_file() and suffix in TEXT_SUFFIXES:
         return _from_text(_decoded(file.read_bytes(), file.name), file.name, n)
@@ -83,18 +91,11 @@ def read_new_objects(path: str, n: int) -> NewObjects:
     )
 
 
-def _load(content: bytes) -> npt.NDArray[Any]:
-    try:
-        return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
-    except (ValueError, EOFError) as error:
-        raise FileFormatError("standard input is a truncated or damaged npy file.") from error
-
-
 def _from_array(
     values: npt.NDArray[Any], name: str, n: int, names: tuple[str, ...] | None = None
 ) -> NewObjects:
     if values.dtype.kind not in "fiub":
-        raise FileFormatError(f"{name} holds {values.dtype}, which is no real number.")
+        raise FileFormatError(f"{name} holds {values.dtype}, which is not a real number.")
     table = np.atleast_2d(values)
     if table.ndim != 2 or table.shape[1] != n:
         shape = " × ".join(map(str, values.shape))
@@ -107,7 +108,7 @@ def _decoded(content: bytes, name: str) -> list[str]:
     try:
         return content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{name} is no text in UTF-8; save it so, or as npy.") from error
+        raise FileFormatError(f"{name} is not text in UTF-8; save it so, or as npy.") from error
 
 
 def _from_text(lines: list[str], name: str, n: int) -> NewObjects:
@@ -147,22 +148,14 @@ def _numbers(cells: list[str], line: Line, n: int, dialect: Dialect) -> list[flo
     for cell, number in zip(cells, numbers, strict=True):
         if number is None:
             raise FileFormatError(
-                f"{dialect.name}, line {line.number}: {cell[:40]!r} is not a number."
+                f"{dialect.name}, line {line.number}: {dialect.not_a_number(cell)}."
             )
     return [number for number in numbers if number is not None]
 
 
 def _from_parquet(file: Path, n: int) -> NewObjects:
-    try:
-        import pandas as pd
-
-        frame: Any = pd.read_parquet(file)
-    except ImportError as error:
-        raise FileFormatError(
-            f"{file.name} needs pandas and pyarrow to be read: pip install 'neucmds[parquet]'."
-        ) from error
-    except (ValueError, OSError) as error:
-        raise FileFormatError(f"{file.name} is no parquet file.") from error
+    with file.open("rb") as stream:
+        frame = read_frame(stream, file.name)
     if frame.shape[1] == n + 1:
         frame = frame.set_index(frame.columns[0])
     if frame.shape[1] != n:

@@ -13,10 +13,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.readers.phylip import looks_like_phylip, parse_phylip
+from neucmds._input.readers.phylip import looks_like_phylip, parse_number, parse_phylip
 from neucmds.errors import FileFormatError
 
-__all__ = ["parse_text"]
+__all__ = ["Dialect", "Line", "mirrored_triangle", "parse_text"]
 
 Labels = tuple[str, ...] | None
 Table = tuple[npt.NDArray[np.float64], Labels]
@@ -43,7 +43,10 @@ class Dialect:
         """Cut a line into cells without quotes and blanks around them."""
         if '"' in line.text:
             cut = csv.reader([line.text], delimiter=self.delimiter or " ", skipinitialspace=True)
-            return [cell.strip() for cell in next(cut)]
+            try:
+                return [cell.strip() for cell in next(cut)]
+            except csv.Error as error:  # a cell of more than 131,072 characters
+                raise FileFormatError(f"{self.name}, line {line.number}: {error}.") from error
         return [cell.strip() for cell in line.text.split(self.delimiter)]
 
     def first(self, line: Line) -> str:
@@ -56,10 +59,14 @@ class Dialect:
         """Read a cell as a number, NaN where it says that one is missing."""
         if cell.lower() in MISSING:
             return float("nan")
-        try:
-            return float(cell.replace(",", ".") if self.delimiter == ";" else cell)
-        except ValueError:
-            return None
+        return parse_number(cell.replace(",", ".") if self.delimiter == ";" else cell)
+
+    def not_a_number(self, cell: str) -> str:
+        """Say of a cell that it is not a number, and what it may be instead."""
+        said = f"{cell[:40]!r} is not a number"
+        if self.delimiter != "," and parse_number(cell.replace(",", ".", 1)) is not None:
+            return said + "; write a decimal point, or ';' between cells if ',' is the decimal mark"
+        return said
 
     def is_text(self, cell: str) -> bool:
         """Tell whether a cell is neither a number nor a missing one."""
@@ -79,6 +86,8 @@ def parse_text(lines: list[str], name: str) -> Table:
     widths = [_width(line, dialect) for line in filled]
     if len(filled) == 1 or max(widths) == 1:
         return _condensed(filled, dialect), None
+    if _is_r_dist(filled, widths, dialect):
+        return _r_dist(filled, dialect)
     for header in (0, 1):
         if _is_triangle(filled[header:], widths[header:], dialect):
             return _triangle(filled[header:], dialect)
@@ -103,6 +112,11 @@ def _width(line: Line, dialect: Dialect) -> int:
 
 
 def _condensed(lines: list[Line], dialect: Dialect) -> npt.NDArray[np.float64]:
+    cells = dialect.cells(lines[0])
+    if len(lines) == 1 and all(cell == "" or dialect.is_text(cell) for cell in cells):
+        raise FileFormatError(
+            f"{dialect.name} holds one line of {len(cells)} names and no numbers below it."
+        )
     if len(lines) > 1 and dialect.is_text(dialect.first(lines[0])):
         lines = lines[1:]
     return np.concatenate([_row(line, dialect, 0) for line in lines])
@@ -122,7 +136,7 @@ def _square(lines: list[Line], widths: list[int], dialect: Dialect) -> Table:
     n = width - labelled
     if height - header != n:
         raise FileFormatError(
-            f"{dialect.name} is no square matrix: {height} lines of {width} cells"
+            f"{dialect.name} is not a square matrix: {height} lines of {width} cells"
             f"{_first_text(lines, dialect)}."
         )
     # R leaves out the cell above the row labels.
@@ -133,14 +147,35 @@ def _square(lines: list[Line], widths: list[int], dialect: Dialect) -> Table:
     above = tuple(first[-n:]) if header else None
     body = lines[header:]
     values, beside = _body(body, n, labelled, dialect)
-    return values, _agreed(above, beside, dialect.name)
+    if above and beside and above != beside and above[1:] == beside[:-1] and _is_lower(values):
+        return _strict([row[: i + 1] for i, row in enumerate(values)]), (above[0], *beside)
+    return mirrored_triangle(values), _agreed(above, beside, dialect.name)
+
+
+def _is_lower(values: npt.NDArray[np.float64]) -> bool:
+    """Tell whether everything above the diagonal is zero or NaN."""
+    return not any(np.nan_to_num(row[i + 1 :], nan=0.0).any() for i, row in enumerate(values))
+
+
+def mirrored_triangle(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Complete a square table that holds one half of D, the other being zeros, NA or blanks."""
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        return values
+    lower, upper = _is_lower(values), _is_lower(values.T)
+    if lower == upper:
+        return values
+    half = np.tril(values if lower else values.T, -1)
+    # A diagonal that is blank like the other half was left out, not missed.
+    own = np.diagonal(values)
+    own = np.zeros_like(own) if np.isnan(own).all() else own
+    return half + half.T + np.diag(own)
 
 
 def _first_text(lines: list[Line], dialect: Dialect) -> str:
     for line in lines:
         for cell in dialect.cells(line):
             if dialect.is_text(cell):
-                return f" (line {line.number} holds {cell[:40]!r}, which is no number)"
+                return f" (line {line.number} holds {cell[:40]!r}, which is not a number)"
     return ""
 
 
@@ -168,8 +203,8 @@ def _row(line: Line, dialect: Dialect, skip: int) -> npt.NDArray[np.float64]:
     for i, number in enumerate(numbers):
         if number is None:
             raise FileFormatError(
-                f"{dialect.name}, line {line.number}, cell {i + 1 + skip}: {cells[i][:40]!r} "
-                "is not a number."
+                f"{dialect.name}, line {line.number}, cell {i + 1 + skip}: "
+                f"{dialect.not_a_number(cells[i])}."
             )
     return np.array(numbers, dtype=np.float64)
 
@@ -192,18 +227,44 @@ def _agreed(above: Labels, beside: Labels, name: str) -> Labels:
     return labels
 
 
+def _is_r_dist(lines: list[Line], widths: list[int], dialect: Dialect) -> bool:
+    """Tell R's print of a `dist`: columns are all objects but the last, rows all but the first."""
+    above, below = dialect.cells(lines[0]), lines[1:]
+    if any(width != i for i, width in enumerate(widths[1:], 2)):
+        return False
+    above = above[1:] if above[0] == "" else above
+    beside = [dialect.first(line) for line in below]
+    if len(above) != len(below) or above[1:] != beside[:-1]:
+        return False
+    return len(below) > 1 or dialect.is_text(above[0])
+
+
+def _r_dist(lines: list[Line], dialect: Dialect) -> Table:
+    above = [cell for cell in dialect.cells(lines[0]) if cell]
+    labels = (above[0], *(dialect.first(line) for line in lines[1:]))
+    return _strict([_row(line, dialect, 1) for line in lines[1:]]), labels
+
+
+def _strict(rows: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """Spread a lower triangle without its diagonal: row i holds i + 1 numbers, of object i + 1."""
+    values = np.zeros((len(rows) + 1, len(rows) + 1))
+    for i, row in enumerate(rows, 1):
+        values[i, :i] = row
+    return values + values.T
+
+
 def _triangle(lines: list[Line], dialect: Dialect) -> Table:
     """Read a lower triangle, with or without its diagonal and row labels."""
     cells = [dialect.cells(line) for line in lines]
     labelled = all(dialect.is_text(row[0]) for row in cells)
     rows = [_row(line, dialect, int(labelled)) for line in lines]
-    if labelled:
-        has_diagonal = len(rows[0]) == 1
-    else:
-        has_diagonal = all(row[-1] == 0 for row in rows)
-    n = len(rows[-1]) + (not has_diagonal)
-    values = np.zeros((n, n))
-    for row in rows:
-        values[len(row) - has_diagonal, : len(row)] = row
     labels = tuple(row[0] for row in cells) if labelled else None
+    if len(rows[0]) == 0:
+        return _strict(rows[1:]), labels
+    if any(row[-1] != 0 for row in rows):
+        # Without its diagonal, and so without a line, or a name, for the first object.
+        return _strict(rows), None
+    values = np.zeros((len(rows), len(rows)))
+    for i, row in enumerate(rows):
+        values[i, : i + 1] = row
     return values + np.tril(values, -1).T, labels

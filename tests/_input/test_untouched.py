@@ -1,0 +1,105 @@
+"""What is refused leaves D as it was, also where D may be overwritten."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import InputError, NeucMDS, neuc_mds
+
+N = 12
+DISTANCES = squareform(pdist(np.random.default_rng(0).normal(size=(N, 3))))
+
+
+def weights(**changes: float) -> np.ndarray:
+    W = np.ones((N, N))
+    for place, value in changes.items():
+        i, j = (int(index) for index in place[1:].split("_"))
+        W[i, j] = value
+    return W
+
+
+def without_object(i: int) -> np.ndarray:
+    W = np.ones((N, N))
+    W[i], W[:, i] = 0, 0
+    return W
+
+
+BAD = {
+    "method": {"method": "nuec"},
+    "method with weights": {"method": "neuc+", "weights": np.ones((N, N))},
+    "n_components": {"n_components": N},
+    "n_components, a text": {"n_components": "many"},
+    "signature": {"n_components": (5, 9)},
+    "solver": {"solver": "lapack"},
+    "tol": {"tol": 3.0},
+    "max_iter": {"max_iter": 0},
+    "stress_tol": {"stress_tol": -1.0},
+    "max_memory": {"max_memory": "lots"},
+    "missing": {"missing": "drop"},
+    "labels": {"labels": ["a", "b"]},
+    "labels, twice": {"labels": ["a"] * N},
+    "weights, shape": {"weights": np.ones((3, 3))},
+    "weights, negative": {"weights": weights(w1_2=-1.0, w2_1=-1.0)},
+    "weights, asymmetric": {"weights": weights(w1_2=2.0)},
+    "weights, infinite": {"weights": weights(w1_2=np.inf, w2_1=np.inf)},
+    "weights, too large": {"weights": 1e305 * np.ones((N, N))},
+    "weights, too small": {"weights": 1e-305 * np.ones((N, N))},
+    "weights, lost object": {"weights": without_object(3)},
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("case", BAD)
+def test_a_refused_argument_leaves_D_as_it_was(case, dtype):
+    given = DISTANCES.astype(dtype)
+    D = given.copy()
+    with pytest.raises(InputError):
+        neuc_mds(D, **{"n_components": 2, **BAD[case]}, copy=False)
+    np.testing.assert_array_equal(D, given)
+
+
+def test_the_estimator_leaves_D_as_it_was():
+    D = DISTANCES.copy()
+    for settings in ({"method": "nuec"}, {"n_components": 50}, {"solver": "x"}, {"tol": 2.0}):
+        with pytest.raises(InputError):
+            NeucMDS(**settings, copy=False).fit(D)
+    np.testing.assert_array_equal(D, DISTANCES)
+
+
+def test_too_little_memory_is_told_before_D_is_squared(monkeypatch):
+    from neucmds._operator import choose
+
+    monkeypatch.setattr(choose, "available_memory", lambda: 1000)
+    D = DISTANCES.copy()
+    with pytest.raises(InputError, match="beyond D, but 1 kB are free"):
+        neuc_mds(D, 2, copy=False)
+    np.testing.assert_array_equal(D, DISTANCES)
+
+
+@pytest.mark.parametrize("factor", [1e-150, 1e150])
+def test_weights_count_by_their_ratios(factor):
+    W = np.random.default_rng(0).uniform(1, 2, size=(N, N))
+    W = W + W.T
+    found, known = (neuc_mds(DISTANCES, 2, weights=w, random_state=0) for w in (factor * W, W))
+    np.testing.assert_allclose(found.coordinates, known.coordinates, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["neuc+", "refined"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_new_objects_out_of_range_are_refused_instead_of_placed_at_nan(method, dtype):
+    embedding = neuc_mds(DISTANCES.astype(dtype), 2, method)
+    far = DISTANCES[:2].astype(dtype) * (1e200 if dtype == np.float64 else 1e25)
+    with pytest.raises(InputError, match=r"too large to be placed: the largest is"):
+        embedding.transform(far)
+
+
+@pytest.mark.parametrize("power", [-25, -22, -15, 15, 25])
+def test_float32_dissimilarities_give_the_same_coordinates_at_any_scale(power):
+    D = DISTANCES.astype(np.float32)
+    known = neuc_mds(D, 3, "neuc+")
+    found = neuc_mds((DISTANCES * 10.0**power).astype(np.float32), 3, "neuc+")
+    assert found.k == known.k
+    scaled = np.asarray(found.coordinates, dtype=np.float64) * 10.0**-power
+    np.testing.assert_allclose(scaled, known.coordinates, atol=1e-4)

@@ -1,0 +1,163 @@
+"""One policy: a D in memory, in blocks of rows and in dask chunks is refused in the same words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import InputError, neuc_mds
+from neucmds._input import as_dissimilarity
+from neucmds._input.chunks import lazy_dissimilarity
+from neucmds._operator import BlockedGram
+
+da = pytest.importorskip("dask.array")
+
+N = 60
+LABELS = tuple(f"o{i}" for i in range(N))
+
+
+def distances() -> np.ndarray:
+    return squareform(pdist(np.random.default_rng(0).normal(size=(N, 4)), "cityblock"))
+
+
+def in_memory(D, **rules):
+    return as_dissimilarity(D, labels=LABELS, **rules).values
+
+
+def in_blocks(D, **rules):
+    gram = BlockedGram(np.asarray(D), labels=LABELS, max_memory=7 * 48 * len(D), **rules)
+    _ = gram.moments
+    return np.concatenate([part.copy() for _, part in gram.walk()])
+
+
+def in_blocks_of_fortran(D, folder, **rules):
+    np.save(folder / "F.npy", np.asfortranarray(D))
+    gram = BlockedGram(folder / "F.npy", labels=LABELS, max_memory=7 * 48 * len(D), **rules)
+    _ = gram.moments
+    return np.concatenate([part.copy() for _, part in gram.walk()])
+
+
+def in_chunks(D, **rules):
+    chunks = ((25, 0, 35), (25, 0, 35))  # uneven, and one without entries
+    lazy = da.from_array(D, chunks=60).rechunk(chunks)
+    return lazy_dissimilarity(lazy, labels=LABELS, **rules).values.compute()
+
+
+WALKS = (in_memory, in_blocks, in_chunks)
+
+
+def spoiled(*changes):
+    D = distances()
+    for i, j, value in changes:
+        D[i, j] = value
+    return D
+
+
+BAD = {
+    "negative": (spoiled((3, 50, -0.25), (50, 3, -0.25), (7, 8, -0.1)), {}),
+    "asymmetric": (spoiled((3, 50, 9.0)), {}),
+    "diagonal": (spoiled((41, 41, 1.0)), {}),
+    "infinite": (spoiled((41, 3, np.inf), (5, 7, -np.inf)), {}),
+    "triangle": (np.tril(distances()), {}),
+    "triangle of NaN": (np.where(np.tri(N, dtype=bool), np.nan, 0) + distances(), {}),
+    "similarity": (np.exp(-distances()), {}),
+    "too large": (distances() * 1e75, {}),
+    "too small": (distances() * 1e-90, {}),
+    "too large, squared": (distances() * 1e152, {"squared": True}),
+    "missing diagonal": (spoiled((41, 41, np.nan)), {}),
+}
+
+
+def refusal(walk, D, **rules) -> str:
+    with pytest.raises(InputError) as caught:
+        walk(D, **rules)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_every_walk_refuses_in_the_same_words(case):
+    D, rules = BAD[case]
+    messages = {refusal(walk, D, **rules) for walk in WALKS}
+    if case == "infinite":  # where NaN may stand for infinity, the advice says so
+        messages = {message.split(";")[0] for message in messages}
+    assert len(messages) == 1, messages
+
+
+def test_missing_entries_are_counted_alike():
+    D = spoiled((41, 3, np.nan), (3, 41, np.nan), (7, 9, np.nan))
+    messages = {refusal(walk, D).split(";")[0] for walk in WALKS}
+    assert messages == {"D holds 3 missing (NaN) entries, the first at (3, 41), 'o3' and 'o41'"}
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_rounding_is_relative_to_all_of_D(walk):
+    """A diagonal entry is small against the largest entry of D, not against those near it."""
+    D = distances()
+    D[:25, :25] *= 1e-9
+    D[4, 4] = 1e-10
+    values = walk(D)
+    np.testing.assert_allclose(values, np.where(np.eye(N) > 0, 0, D) ** 2, rtol=1e-15)
+
+
+@pytest.mark.parametrize("squared", [True, False])
+@pytest.mark.parametrize("walk", WALKS)
+def test_symmetrize_averages_on_the_scale_given(walk, squared):
+    D = np.abs(np.random.default_rng(1).normal(size=(N, N)))
+    np.fill_diagonal(D, 0)
+    mean = (D + D.T) / 2
+    values = walk(D, symmetrize=True, squared=squared)
+    np.testing.assert_allclose(values, mean if squared else mean**2, rtol=1e-14)
+
+
+@pytest.mark.parametrize("empty", [0.0, np.nan])
+@pytest.mark.parametrize("half", ["lower", "upper"])
+@pytest.mark.parametrize("walk", WALKS)
+def test_symmetrize_mirrors_a_triangle(walk, half, empty):
+    D = distances()
+    dead = np.triu(np.ones_like(D), 1) > 0
+    D_half = np.where(dead if half == "lower" else dead.T, empty, D)
+    np.testing.assert_array_equal(walk(D_half, symmetrize=True), D**2)
+
+
+@pytest.mark.parametrize("half", ["lower", "upper"])
+def test_fortran_order_is_averaged_and_mirrored_alike(half, tmp_path):
+    D = distances()
+    tri = np.tril(D) if half == "lower" else np.triu(D)
+    np.testing.assert_array_equal(in_blocks_of_fortran(tri, tmp_path, symmetrize=True), D**2)
+    skew = D + np.triu(np.ones_like(D), 1)
+    expected = ((skew + skew.T) / 2) ** 2
+    found = in_blocks_of_fortran(skew, tmp_path, symmetrize=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    with pytest.raises(InputError, match=f"is a {half} triangle"):
+        in_blocks_of_fortran(tri, tmp_path)
+
+
+def test_a_file_that_does_not_fit_is_symmetrized_in_blocks(tmp_path, monkeypatch):
+    D = distances() + np.triu(np.ones((N, N)), 1)
+    np.save(tmp_path / "D.npy", D)
+    limit = "250kB"
+    found = neuc_mds(tmp_path / "D.npy", 3, "neuc+", symmetrize=True, max_memory=limit)
+    known = neuc_mds(D, 3, "neuc+", symmetrize=True)
+    np.testing.assert_allclose(found.eigenvalues, known.eigenvalues, rtol=1e-10)
+    np.testing.assert_allclose(found.stress, known.stress, rtol=1e-10)
+
+
+def test_a_function_of_rows_cannot_be_symmetrized():
+    D = distances()
+    gram = BlockedGram(lambda start, stop: D[start:stop], n=N, symmetrize=True)
+    with pytest.raises(InputError, match=r"function of rows does not give; .*\(D \+ D\.T\) / 2"):
+        _ = gram.moments
+
+
+def test_float32_outside_memory_is_refused_where_its_squares_are_lost(tmp_path):
+    D = (distances() * 1e-25).astype(np.float32)
+    for walk in (in_blocks, in_chunks):
+        assert "underflow in float32; multiply D by a constant, or store it" in refusal(walk, D)
+
+
+def test_an_empty_chunk_holds_no_objects():
+    D = distances()
+    lazy = da.from_array(D, chunks=60).rechunk(((0, 25, 35, 0), (0, 25, 35, 0)))
+    found, known = neuc_mds(lazy, 3, "neuc+"), neuc_mds(D, 3, "neuc+")
+    np.testing.assert_allclose(found.eigenvalues, known.eigenvalues, rtol=1e-10)

@@ -1,0 +1,148 @@
+"""One registry: a metric is fitted once, and both estimators measure new objects by it."""
+
+from __future__ import annotations
+
+import pickle
+
+import array_api_strict
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist, pdist, squareform
+from sklearn.metrics import pairwise_distances
+
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS
+from neucmds._operator import FeatureGram
+from neucmds._operator.metric_registry import SUM_METRICS, FittedMetric
+
+RNG = np.random.default_rng(0)
+X = np.abs(RNG.normal(size=(150, 5))) * np.geomspace(5, 1, 5) + 0.1
+ALL = {"landmarks": np.arange(40), "metric_params": None, "random_state": 0}
+
+
+def reference(metric: str) -> np.ndarray:
+    if metric == "angular":
+        return np.arccos(np.clip(1 - pairwise_distances(X, metric="cosine"), -1, 1))
+    return squareform(pdist(X, metric))
+
+
+@pytest.mark.parametrize(
+    "metric", ["angular", "cosine", "euclidean", "cityblock", "braycurtis", "canberra", "jaccard"]
+)
+def test_landmarks_know_every_metric_that_all_of_D_knows(metric):
+    """The memory error of one estimator advises the other, with the same metric."""
+    features = (X > 1.5).astype(float) if metric == "jaccard" else X
+    features = features[features.any(axis=1)]
+    landmarks = LandmarkNeucMDS(3, metric=metric, **ALL).fit(features)
+    whole = NeucMDS(3, metric=metric).fit(features[:40])
+    np.testing.assert_allclose(
+        landmarks._space.between(features[40:50]), whole._space.between(features[40:50]), atol=1e-7
+    )
+    assert np.isfinite(landmarks.transform(features)).all()
+
+
+@pytest.mark.parametrize("metric", ["seuclidean", "mahalanobis"])
+@pytest.mark.parametrize("estimator", [NeucMDS, LandmarkNeucMDS])
+def test_new_objects_do_not_depend_on_who_comes_with_them(estimator, metric):
+    settings = {"random_state": 0, "metric": metric}
+    est = estimator(3, **settings, **({"n_landmarks": 30} if estimator is LandmarkNeucMDS else {}))
+    est.fit(X)
+    together = est.transform(X[:6] * 1.1)
+    alone = np.concatenate([est.transform(X[i : i + 1] * 1.1) for i in range(6)])
+    np.testing.assert_allclose(together, alone, atol=1e-9)
+
+
+def test_the_spread_of_features_is_that_of_all_objects_not_of_landmarks():
+    given = LandmarkNeucMDS(3, metric="seuclidean", **ALL).fit(X)
+    V = np.var(X, axis=0, ddof=1)
+    np.testing.assert_allclose(given._space.between(X), cdist(X, X[:40], "seuclidean", V=V))
+    da = pytest.importorskip("dask.array")
+    for metric in ("seuclidean", "mahalanobis"):
+        lazy = LandmarkNeucMDS(3, metric=metric, **ALL).fit(da.from_array(X, chunks=(60, 5)))
+        known = LandmarkNeucMDS(3, metric=metric, **ALL).fit(X)
+        np.testing.assert_allclose(lazy._space.between(X), known._space.between(X), rtol=1e-9)
+
+
+def test_a_covariance_without_an_inverse_is_refused():
+    twice = np.hstack([X, np.zeros((150, 1))])
+    with pytest.raises(InputError, match=r"metric='mahalanobis' needs features whose covariance"):
+        LandmarkNeucMDS(3, metric="mahalanobis", n_landmarks=30).fit(twice)
+
+
+def test_named_metrics_that_cannot_be_computed_are_refused_in_one_line():
+    with pytest.raises(InputError, match=r"metric='haversine' cannot be used here"):
+        NeucMDS(2, metric="haversine").fit(X)
+    with pytest.raises(InputError, match=r"metric='minkowski' cannot be used here"):
+        LandmarkNeucMDS(2, metric="minkowski", metric_params={"q": 3}, n_landmarks=30).fit(X)
+
+
+@pytest.mark.parametrize("settings", [{"symmetrize": True}, {"missing": "ignore"}])
+@pytest.mark.parametrize("metric", ["angular", "cityblock", "euclidean"])
+def test_symmetrize_and_missing_take_every_metric_too(metric, settings):
+    found = NeucMDS(3, metric=metric, method="refined", **settings).fit(X)
+    known = NeucMDS(3, metric=metric, method="refined").fit(X)
+    np.testing.assert_allclose(found.stress_, known.stress_, rtol=1e-3)
+    np.testing.assert_allclose(
+        found._space.between(X[:3]), known._space.between(X[:3]), rtol=1e-9, atol=1e-7
+    )
+
+
+def binary(metric: str) -> np.ndarray:
+    return (X > 1.5).astype(float) if metric in ("jaccard", "hamming") else X
+
+
+def strict(values):
+    return array_api_strict.asarray(values)
+
+
+def tensor(values):
+    return pytest.importorskip("torch", reason="torch is not installed").asarray(values)
+
+
+@pytest.mark.parametrize("make", [strict, tensor])
+@pytest.mark.parametrize("metric", SUM_METRICS)
+def test_sums_over_features_agree_with_scipy_in_any_library(metric, make):
+    values = binary(metric)
+    name = "cityblock" if metric in ("l1", "manhattan") else metric
+    expected = cdist(values, values, name)
+    found = FittedMetric.of(metric, make(values)).between(make(values[:20]))
+    assert type(found) is type(make(values))
+    np.testing.assert_allclose(np.asarray(found), expected[:20], atol=1e-12)
+    gram = FeatureGram(make(values), metric, tile=32)
+    np.testing.assert_allclose(np.asarray(gram.dense()), expected**2, atol=1e-12)
+
+
+def test_what_another_library_does_not_know_is_named():
+    with pytest.raises(InputError, match=r"known for every array library are angular, .*jaccard"):
+        FeatureGram(strict(X), "canberra")
+    with pytest.raises(InputError, match=r"takes no further arguments, but w"):
+        FeatureGram(strict(X), "cityblock", params={"w": 1})
+
+
+def test_objects_among_themselves_are_at_zero_from_themselves():
+    far = X + 1e6  # ‖x‖² + ‖x‖² − 2x·x rounds to 1e-4 here
+    for metric in ("euclidean", "angular", "cityblock"):
+        assert not np.diagonal(FittedMetric.of(metric, far).among()).any()
+
+
+@pytest.mark.parametrize("metric", ["angular", "seuclidean", "cityblock"])
+def test_a_fitted_landmark_estimator_survives_pickling(metric):
+    est = LandmarkNeucMDS(3, metric=metric, **ALL).fit(X)
+    again = pickle.loads(pickle.dumps(est))
+    np.testing.assert_array_equal(again.transform(X), est.transform(X))
+
+
+@pytest.mark.parametrize("landmarks", ["random", "maxmin"])
+@pytest.mark.parametrize("name", ["D.npy", "D.csv", "condensed.npy"])
+def test_landmarks_are_fitted_from_a_file(name, landmarks, tmp_path):
+    D = squareform(pdist(X))
+    path = tmp_path / name
+    if name == "D.csv":
+        np.savetxt(path, D, delimiter=",")
+    else:
+        np.save(path, squareform(D) if name == "condensed.npy" else D)
+    settings = {"n_landmarks": 40, "landmarks": landmarks, "random_state": 0}
+    found = LandmarkNeucMDS(3, **settings).fit(path)
+    known = LandmarkNeucMDS(3, **settings).fit(D)
+    np.testing.assert_allclose(found.transform(D), known.transform(D), atol=1e-9)
+    if name != "condensed.npy":
+        np.testing.assert_allclose(found.transform(str(path)), known.transform(D), atol=1e-9)
