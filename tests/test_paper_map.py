@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = (
-    r"(?:_\w+|api|datasets|diagnostics|embedding|estimators|metrics|paper|plots|theory)"
-)
+PACKAGES = r"(?:_\w+|api|datasets|diagnostics|embedding|estimators|metrics|paper|plots|theory)"
 # `theory.neuc_error`, with any number of levels; neither `neucmds paper` nor `eq:pqnorm`.
 NAMED = re.compile(rf"`({PACKAGES}(?:\.\w+)+)`")
 

@@ -22,7 +22,7 @@ from neucmds._backend.arrays import Array, asarray_like
 from neucmds._input import as_dissimilarity, as_weighted
 from neucmds._input.components import Components
 from neucmds._input.containers import as_labels
-from neucmds._methods.exact import MOST_DENSE, exact_selection
+from neucmds._methods.exact import MAX_DENSE, exact_selection
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.loss_starts import Place, as_start, refine_for_loss
@@ -61,6 +61,7 @@ from neucmds.errors import (
     FewerComponentsWarning,
     InputError,
     NonEuclideanWarning,
+    PrecisionWarning,
     option,
 )
 from neucmds.metrics import Quality, measure
@@ -813,7 +814,7 @@ def solve_for(
         # exact ones do.
         tol = max(tol, 1e-3)
     wanted = [METHODS.get(name, union) for name in names]
-    if names == ("refined",) and gram.n > MOST_DENSE:
+    if names == ("refined",) and gram.n > MAX_DENSE:
         wanted = [neuc_plus]
 
     def rule(ends: Ends) -> Selection:
@@ -867,7 +868,8 @@ def embed_spectrum(
         selection = exact_selection(spectrum, gram.diagonal(), components)
     else:
         selection = METHODS[method](spectrum.ends, components)
-    return build_embedding(from_selection(gram, spectrum, selection), **facts)
+    solution = from_selection(gram, spectrum, selection, components.total)
+    return build_embedding(solution, **facts)
 
 
 def _free_coordinates(
@@ -1036,6 +1038,15 @@ def warn_of_surprises(embedding: Embedding) -> None:
     if embedding.k == embedding.requested:
         return
     returned = f"{embedding.k} of {embedding.requested} coordinates are returned: "
+    if embedding.hidden_below:
+        warnings.warn(
+            returned + f"beside the largest one, eigenvalues below {embedding.hidden_below:.2g} "
+            "cannot be told from rounding; look for huge entries in D, and correct them or treat "
+            "them as missing.",
+            PrecisionWarning,
+            stacklevel=3,
+        )
+        return
     if embedding.method in ("classical", "lower"):
         warnings.warn(
             f"{returned}{option('method', embedding.method)} keeps positive eigenvalues only, and "

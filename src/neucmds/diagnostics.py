@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import asarray_like, is_numpy, to_numpy
+from neucmds._methods.stress import stress_from_errors
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.theory import suggest_k
@@ -249,14 +250,11 @@ def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
         return TurningPoint(0, gram.moments.sq_norm, 0, gram.moments.sq_norm)
     vectors = to_numpy(spectrum.vectors)
     e: npt.NDArray[np.float64] = to_numpy(gram.diagonal()).astype(np.float64)
-    gram_error = float(spectrum.frobenius_sq)
     values = []
     for k in range(positive):
         e = e - lam[k] * vectors[:, k] ** 2
-        gram_error -= float(lam[k]) ** 2
-        values.append(
-            4 * max(0.0, gram_error) + 2 * gram.n * float(e @ e) + 2 * float(e.sum()) ** 2
-        )
+        dropped_sq = spectrum.ends.dropped_sq(np.arange(k + 1))
+        values.append(sum(stress_from_errors(dropped_sq, e)))
     best = int(np.argmin(values))
     return TurningPoint(best + 1, values[best], positive, values[-1])
 

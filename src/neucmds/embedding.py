@@ -36,6 +36,8 @@ __all__ = ["Embedding", "InnerProduct", "procrustes"]
 FORMAT_VERSION = 2
 _SAVED_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals")
 _SAVED_SCALARS = ("sq_norm", "method", "requested", "squared", "converged", "solver")
+# Not in files of the first release, where they are 0.
+_SAVED_SINCE = ("stress_error", "hidden_below")
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +87,12 @@ class Embedding:
     relative_gradient : float
         Length of the gradient of the loss in the metric of the objects' Gauss–Newton blocks,
         relative to the loss: 0 at a stationary point; NaN where it was not measured.
+    stress_error : float
+        Bound on the rounding error of `stress`: that of the coordinates, computed from every pair,
+        differs from it by less.
+    hidden_below : float
+        Magnitude below which eigenvalues that may exist could not be told from rounding; 0 where
+        none is missing for that reason.
     """
 
     coordinates: Array
@@ -107,6 +115,8 @@ class Embedding:
     loss: str = "squared"
     loss_value: float = math.nan
     relative_gradient: float = math.nan
+    stress_error: float = 0.0
+    hidden_below: float = 0.0
 
     def __repr__(self) -> str:
         positive, negative = self.signature
@@ -526,6 +536,8 @@ def build_embedding(
         loss="squared" if solution.loss is None else solution.loss.name,
         loss_value=sum(solution.stress_terms) if solution.loss is None else solution.loss_value,
         relative_gradient=solution.relative_gradient,
+        stress_error=solution.stress_error,
+        hidden_below=solution.hidden_below,
     )
 
 
@@ -549,7 +561,7 @@ def _checked_new(delta: Array, embedding: Embedding) -> Array:
 def _save(embedding: Embedding, path: str | PathLike[str]) -> None:
     """Write an embedding to `path`: first beside it, then moved into place."""
     target = Path(path)
-    header = {name: getattr(embedding, name) for name in _SAVED_SCALARS}
+    header = {name: getattr(embedding, name) for name in (*_SAVED_SCALARS, *_SAVED_SINCE)}
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
     header["placement"] = type(embedding.placement).__name__
     header["loss"] = embedding.loss
@@ -636,6 +648,8 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
         loss=str(header.get("loss", "squared")),
         loss_value=float(header.get("loss_value", math.nan)),
         relative_gradient=float(header.get("relative_gradient", math.nan)),
+        stress_error=float(header.get("stress_error", 0.0)),
+        hidden_below=float(header.get("hidden_below", 0.0)),
     )
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "NeucmdsWarning",
     "NonEuclideanWarning",
     "OverfitWarning",
+    "PrecisionWarning",
     "option",
     "rendered",
 ]
@@ -114,3 +115,7 @@ class NonEuclideanWarning(FewerComponentsWarning):
 
 class OverfitWarning(NeucmdsWarning):
     """A smaller model predicts held-out entries better than the one asked for, and is used."""
+
+
+class PrecisionWarning(FewerComponentsWarning):
+    """Coordinates are missing because a few huge entries of D leave the others below rounding."""

@@ -13,8 +13,6 @@ from neucmds._input.components import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Ends, full_spectrum, krylov_spectrum, solve
-from neucmds._spectrum.polish import sampled_residuals
-from neucmds.errors import InputError
 
 N = 480
 
@@ -79,38 +77,10 @@ def test_pairs_taken_as_found_meet_a_looser_tolerance(rule, library, spare):
     assert spare or kept.size == lam.size
     scale = np.abs(lam[kept]).max()
     assert left[kept].max() <= 1e-5 * scale
-    # 256 of 1500 rows tell a length to about 5 %.
+    # 256 of 1500 rows tell a length to about 5 %: of 20 the worst is off by some 10 %.
     np.testing.assert_allclose(
-        np.asarray(spectrum.residuals)[kept], left[kept], rtol=0.3, atol=1e-8 * scale
+        np.asarray(spectrum.residuals)[kept], left[kept], rtol=0.15, atol=1e-8 * scale
     )
-
-
-def test_a_residual_in_one_row_is_seen_by_the_sample():
-    # One object far from all others: its row holds nearly all of B, and of the rounding.
-    D = noise(1500)
-    D[700, :] = D[:, 700] = 1e4
-    D[700, 700] = 0.0
-    gram = DenseGram(D)
-    u = np.zeros((1, 1500))
-    u[0, 3], u[0, 1200] = 1.0, -1.0
-    left = gram.matmat(u.T)[:, 0]
-    left[700] = 0.0
-    assert sampled_residuals(gram, np.zeros(1), u)[0] == pytest.approx(
-        np.linalg.norm(left), rel=0.3
-    )
-    u[0, 3], u[0, 700] = 0.0, 1.0
-    true = np.linalg.norm(gram.matmat(u.T))
-    assert sampled_residuals(gram, np.zeros(1), u)[0] == pytest.approx(true, rel=0.3)
-
-
-@pytest.mark.parametrize("n", [5, 32, 33, 200])
-def test_a_sample_of_all_rows_is_exact(n):
-    gram = DenseGram(noise(n))
-    u = np.random.default_rng(1).standard_normal((2, n))
-    u -= u.mean(axis=1, keepdims=True)
-    lam = np.array([0.7, -2.0])
-    true = np.linalg.norm(gram.matmat(u.T) - u.T * lam, axis=0)
-    np.testing.assert_allclose(sampled_residuals(gram, lam, u), true, rtol=1e-12)
 
 
 @pytest.mark.parametrize("solver", ["full", "krylov"])
@@ -138,6 +108,43 @@ def test_little_that_is_dropped_is_measured_in_float64():
     x = found.coordinates
     d_hat = np.sum(found.signs * (x[:, None] - x[None]) ** 2, axis=-1)
     assert found.stress == pytest.approx(np.sum((d_hat - D**2) ** 2), rel=0.05)
+
+
+def sentinel(n: int, entry: float = 1e10) -> np.ndarray:
+    """Squared dissimilarities below 1, and one pair far beyond."""
+    rng = np.random.default_rng(0)
+    x, e = rng.random((n, 3)), 0.1 * np.abs(noise(n))
+    D = (np.sqrt(((x[:, None] - x[None]) ** 2).sum(axis=-1)) / 2 + e) ** 2
+    D[3, 7] = D[7, 3] = entry
+    return D
+
+
+@pytest.mark.parametrize("tol", [1e-7, 1e-3])
+@pytest.mark.parametrize("method", ["neuc", "neuc+"])
+@pytest.mark.parametrize(("n", "k"), [(800, 58), (1200, 20)])
+def test_one_huge_entry_does_not_drown_the_other_pairs(rule, n, k, method, tol):
+    # Relative to the pair of size 5e9 a residual of 500 was small enough: 5 of 58 were kept.
+    gram, keep = DenseGram(sentinel(n)), rule(method, k)
+    found, full = krylov_spectrum(gram, keep, k, tol=tol), full_spectrum(gram)
+    kept, wanted = keep(found.ends).kept, keep(full.ends).kept
+    assert found.converged
+    assert kept.size == k
+    assert found.ends.dropped_sq(kept) <= 1.02 * full.ends.dropped_sq(wanted)
+    left = np.linalg.norm(gram.matmat(found.vectors) - found.vectors * found.values, axis=0)
+    assert np.all(left[kept] <= np.abs(found.values[kept]))
+
+
+def test_what_is_dropped_beside_a_huge_pair_is_measured(rule):
+    D, keep = sentinel(900), rule("neuc", 20)
+    found = krylov_spectrum(DenseGram(D), keep, 20)
+    u, lam = found.vectors, found.values
+    center = np.eye(900) - 1 / 900
+    # In extended precision B is exact to 1e-9 next to 5e9.
+    wide = D.astype(np.longdouble)
+    b = -(wide - wide.mean(axis=0) - wide.mean(axis=1)[:, None] + wide.mean()) / 2
+    left = np.sum((b - (u * lam) @ u.T.astype(np.longdouble)) ** 2)
+    assert found.unknown_sq == pytest.approx(float(left), rel=1e-6)
+    assert np.allclose(center @ u, u, atol=1e-9)
 
 
 def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(with_spectrum, rule):
@@ -287,9 +294,13 @@ def test_threads_do_not_change_the_values(rule):
 
 def test_tight_tolerance_is_met_in_float64(with_spectrum, rule, finds):
     lam = decaying()
-    spectrum = krylov_spectrum(DenseGram(with_spectrum(lam, N)), rule("neuc", 12), 12, tol=1e-11)
-    finds(spectrum, rule("neuc", 12), Ends.of(lam), tol=1e-11)
-    assert spectrum.residuals.min() <= 1e-11 * 100
+    gram, keep = DenseGram(with_spectrum(lam, N)), rule("neuc", 12)
+    spectrum = krylov_spectrum(gram, keep, 12, tol=1e-11)
+    finds(spectrum, keep, Ends.of(lam), tol=1e-11)
+    kept = keep(spectrum.ends).kept
+    u, values = spectrum.vectors[:, kept], spectrum.values[kept]
+    left = np.linalg.norm(gram.matmat(u) - u * values, axis=0)
+    assert max(left.max(), spectrum.residuals[kept].max()) <= 1e-11 * np.abs(values).max()
 
 
 def test_giving_up_is_said(monkeypatch, rule):
@@ -297,7 +308,8 @@ def test_giving_up_is_said(monkeypatch, rule):
     spectrum = krylov_spectrum(DenseGram(noise(400)), rule("neuc", 12), 12, max_products=60)
     assert not spectrum.converged
     assert spectrum.solver == "krylov"
-    assert spectrum.residuals.max() > 0
+    # What is handed over says how far it is from the tolerance of 1e-7.
+    assert spectrum.residuals.max() > 1e-7 * np.abs(spectrum.values).max()
 
 
 def test_few_objects_fall_back_on_lapack(rule):
@@ -342,16 +354,6 @@ def test_random_spectra_give_what_lapack_gives(
         return METHODS[method](ends, Components(k))
 
     finds(krylov_spectrum(gram, keep, k), keep, full_spectrum(gram).ends)
-
-
-def test_auto_takes_lapack_for_few_objects_or_many_pairs(rule):
-    keep = rule("neuc", 5)
-    assert solve(DenseGram(noise(300)), keep, 5).solver == "full"
-    assert solve(DenseGram(noise(300)), keep, 5, solver="krylov").solver == "krylov"
-    assert solve(DenseGram(noise(640)), keep, 5).solver == "krylov"
-    assert solve(DenseGram(noise(640)), rule("neuc", 80), 80).solver == "full"
-    with pytest.raises(InputError, match="arpack"):
-        solve(DenseGram(noise(10)), keep, 5, solver="arpack")
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 __all__ = [
     "Array",
     "asarray_like",
+    "centered",
     "contiguous",
     "device",
     "empty_like",
@@ -109,6 +110,11 @@ def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
     return xp.asarray(
         value, dtype=like.dtype if dtype is None else dtype, device=compat.device(like)
     )
+
+
+def centered(block: Array, axis: int = 0) -> Array:
+    """Subtract the mean of every column, or with ``axis=1`` of every row: the action of C."""
+    return block - namespace(block).mean(block, axis=axis, keepdims=True)
 
 
 def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:

@@ -27,10 +27,10 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 # Matching pursuit holds a square matrix over its candidates: 8 MB, and O(n) work for each entry.
-MOST_CANDIDATES = 1000
+MAX_CANDIDATES = 1000
 # Up to here the n×n system is solved as it stands, where n³/3 + 2n²k is less than some 50 steps of
 # conjugate gradients at 4nk² each: n < 20k. Beyond, no n×n matrix exists.
-MOST_DENSE = 2000
+MAX_DENSE = 2000
 
 
 def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components) -> Selection:
@@ -62,7 +62,7 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
         floor = 0.1 * float(min(smallest))
         supports += [
             _matching_pursuit(spectrum, diagonal, k, reach, floor)
-            for reach in (2 * k, max(2 * k, MOST_CANDIDATES // 2))
+            for reach in (2 * k, max(2 * k, MAX_CANDIDATES // 2))
         ]
     ours = [
         _on_support(spectrum, diagonal, kept, components.signature)
@@ -88,7 +88,7 @@ def _distinct(supports: list[Indices]) -> list[Indices]:
 
 def _promising(spectrum: Spectrum, diagonal: Array, supports: list[Indices]) -> list[Indices]:
     """Of many objects, only the support on which single weights do best is worth a full core."""
-    if int(diagonal.shape[0]) <= MOST_DENSE or not supports:
+    if int(diagonal.shape[0]) <= MAX_DENSE or not supports:
         return supports
     best = [exact_weights(spectrum, diagonal, kept) for kept in supports]
     totals = [sum(stress_terms(spectrum, diagonal, selection)) for selection in best]
@@ -123,7 +123,7 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
         inverse_t = (2 / n) * (y - xp.sum(y) / (2 * n))
         return inverse_t + xp.sum((u @ (ut @ (y[:, None] * u))) * u, axis=1)
 
-    if n <= min(20 * kept.size, MOST_DENSE):
+    if n <= min(20 * kept.size, MAX_DENSE):
         projector = u @ ut
         identity = xp.eye(n, dtype=u.dtype, device=device(u))
         dense = projector * projector + (2 / n) * identity - 1 / n**2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from neucmds._input.components import Components
 from neucmds._spectrum.spectrum import Ends
@@ -73,14 +75,19 @@ def split_bounds(
     """
     lam = ends.values
     from_top = np.arange(max(0, k - ends.n_bottom), min(k, ends.n_top) + 1)
-    from_bottom = k - from_top
-    top = np.concatenate([[0.0], np.cumsum(lam)])
-    bottom = np.concatenate([[0.0], np.cumsum(lam[::-1])])
-    top_sq = np.concatenate([[0.0], np.cumsum(lam**2)])
-    bottom_sq = np.concatenate([[0.0], np.cumsum(lam[::-1] ** 2)])
-    dropped = ends.trace - top[from_top] - bottom[from_bottom]
-    dropped_sq = ends.frobenius_sq - top_sq[from_top] - bottom_sq[from_bottom]
-    return from_top, np.maximum(dropped_sq, 0.0) + dropped**2 / second_term_divisor
+    # What every split drops is taken from the totals once, and what only some drop is added up:
+    # next to a pair of size 5e9, differences of running totals do not see pairs of size 1.
+    unknown = ends.trace - float(lam.sum())
+    unknown_sq = max(0.0, ends.frobenius_sq - float(lam @ lam))
+    if ends.unknown_sq is not None:
+        unknown_sq = ends.unknown_sq
+    dropped, dropped_sq = (_window_sums(part, lam.size - k)[from_top] for part in (lam, lam**2))
+    return from_top, unknown_sq + dropped_sq + (unknown + dropped) ** 2 / second_term_divisor
+
+
+def _window_sums(values: Floats, width: int) -> Floats:
+    """Return the sum of every `width` consecutive values."""
+    return np.asarray(sliding_window_view(np.r_[values, 0.0], width + 1)[:, :width].sum(axis=1))
 
 
 def classical(ends: Ends, components: Components) -> Selection:
@@ -129,9 +136,16 @@ def _kept_pairs(
     from_top, bounds = split_bounds(ends, k, second_term_divisor)
     # Among splits that rounding cannot tell apart, the one with most positive pairs: a Euclidean D
     # of rank below k then keeps no spurious negative.
-    tie = float(bounds.min()) + 8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
-    r = int(from_top[np.flatnonzero(bounds <= tie)[-1]])
+    r = int(from_top[np.flatnonzero(bounds <= bounds.min() + _rounding(ends, bounds.min()))[-1]])
     return _not_null(ends, _from_both_ends(ends, r, k - r))
+
+
+def _rounding(ends: Ends, bound: float) -> float:
+    """How far apart two bounds near this one may be by rounding alone."""
+    of_totals = 8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
+    # Every eigenvalue is known to the null level; a single huge one adds no more than that.
+    of_values = ends.null_level * (4 * math.sqrt(bound) + 4 * ends.size * ends.null_level)
+    return min(of_totals, of_values)
 
 
 def _from_both_ends(ends: Ends, top: int, bottom: int) -> npt.NDArray[np.intp]:

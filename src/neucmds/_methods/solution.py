@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, eps, namespace, to_numpy
 from neucmds._input.components import Components
 from neucmds._methods.geometry import canonical, column_signs, diagonalize
 from neucmds._methods.refined.descent import Descent
@@ -18,9 +18,10 @@ from neucmds._methods.refined.objective import Refined, stress_terms_at
 from neucmds._methods.refined.pair_descent import LossResult
 from neucmds._methods.refined.weighted import WeightedStress
 from neucmds._methods.selection import Selection, neuc
-from neucmds._methods.stress import StressTerms, stress_terms
-from neucmds._operator import DenseGram, Gram
+from neucmds._methods.stress import StressTerms, gram_rounding, stress_rounding, stress_terms
+from neucmds._operator import DenseGram, Gram, outlying_entries
 from neucmds._spectrum import Spectrum
+from neucmds.errors import InputError
 
 __all__ = ["Solution", "from_loss", "from_refinement", "from_selection", "from_weighted"]
 
@@ -41,6 +42,9 @@ class Solution:
         Precision of the input, in which coordinates are returned.
     stress_terms : tuple of three floats
         C1, C2 and C3; a weighted STRESS stands first, beside two zeros.
+    stress_error : float
+        Bound on the difference between the STRESS as computed and that of the coordinates as they
+        are returned.
     sq_norm : float
         ‖D‖²_F, weighted as the STRESS is.
     total_sum_of_squares : float
@@ -53,6 +57,9 @@ class Solution:
         ``U_W Λ_W⁻¹`` times the map from U_W to coordinates, where coordinates are linear in B.
     row_means : array of shape (n,), optional
         Row means of D, which go with the projector.
+    hidden_below : float
+        Magnitude below which eigenvalues that may exist could not be told from rounding; 0 where
+        none is missing for that reason.
     converged : bool
     solver : str
     history : tuple of floats
@@ -68,6 +75,7 @@ class Solution:
     weights: Floats
     dtype: Any
     stress_terms: StressTerms
+    stress_error: float
     sq_norm: float
     total_sum_of_squares: float
     trace: float
@@ -81,13 +89,23 @@ class Solution:
     loss: PairLoss | None = None
     loss_value: float = math.nan
     relative_gradient: float = math.nan
+    hidden_below: float = 0.0
 
 
-def from_selection(gram: Gram, spectrum: Spectrum, selection: Selection) -> Solution:
+def from_selection(
+    gram: Gram, spectrum: Spectrum, selection: Selection, requested: int | None = None
+) -> Solution:
     """Turn kept pairs and their core M into coordinates, by one rule for all closed forms.
 
     M = V Diag(μ) Vᵀ, coordinates U_W V √|μ|, signs sign(μ). Indefiniteness is explicit: no square
     root of a negative number is ever taken.
+
+    Parameters
+    ----------
+    gram, spectrum, selection
+        Where D comes from, its eigenpairs, and which of them are kept.
+    requested : int, optional
+        Number of coordinates asked for: should some be missing, their absence is explained.
     """
     u = spectrum.take(selection.kept)
     weights, rotation = diagonalize(selection.core)
@@ -98,11 +116,15 @@ def from_selection(gram: Gram, spectrum: Spectrum, selection: Selection) -> Solu
     # As the coordinates are ordered, where there is an eigenvalue to each.
     sizes = selection.core if selection.core.ndim == 1 else lam
     by_size = np.argsort(-np.abs(sizes), kind="stable")
+    terms = stress_terms(spectrum, gram.diagonal(), selection)
+    error = stress_rounding(gram, coordinates, terms, gram_rounding(spectrum, selection))
     return Solution(
         coordinates=coordinates * flips,
         weights=weights,
         dtype=gram.dtype,
-        stress_terms=stress_terms(spectrum, gram.diagonal(), selection),
+        stress_terms=terms,
+        stress_error=error,
+        hidden_below=_hidden_below(gram, spectrum, selection.k, requested),
         sq_norm=gram.moments.sq_norm,
         total_sum_of_squares=gram.moments.total_sum_of_squares,
         trace=gram.trace,
@@ -125,6 +147,8 @@ def from_refinement(
         weights=refined.weights,
         dtype=gram.dtype,
         stress_terms=refined.stress_terms,
+        stress_error=refined.stress_error,
+        hidden_below=_hidden_below(gram, spectrum, refined.weights.size, requested),
         sq_norm=gram.moments.sq_norm,
         total_sum_of_squares=gram.moments.total_sum_of_squares,
         trace=gram.trace,
@@ -156,17 +180,18 @@ def from_loss(gram: DenseGram, found: LossResult, weights: Array | None) -> Solu
     x, lengths = canonical(asarray_like(found.coordinates, gram.diagonal()), found.signs)
     signs = np.sign(lengths)
     if weights is None:
-        terms = stress_terms_at(gram, x, signs)
+        terms, error = stress_terms_at(gram, x, signs)
         sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
     else:
         state = WeightedStress(d, weights, x, asarray_like(signs, x))
-        terms = (state.value, 0.0, 0.0)
+        terms, error = (state.value, 0.0, 0.0), _weighted_rounding(state)
         sums = _weighted_sums(d, weights)
     return Solution(
         coordinates=x * column_signs(x),
         weights=lengths,
         dtype=d.dtype,
         stress_terms=terms,
+        stress_error=error,
         sq_norm=sums[0],
         total_sum_of_squares=sums[1],
         trace=sums[2],
@@ -199,6 +224,7 @@ def from_weighted(found: Descent[WeightedStress]) -> Solution:
         weights=weights,
         dtype=state.sq_dissimilarity.dtype,
         stress_terms=(state.value, 0.0, 0.0),
+        stress_error=_weighted_rounding(state),
         sq_norm=sums[0],
         total_sum_of_squares=sums[1],
         trace=sums[2],
@@ -208,3 +234,33 @@ def from_weighted(found: Descent[WeightedStress]) -> Solution:
         solver="weighted",
         history=found.history,
     )
+
+
+def _hidden_below(
+    gram: Gram, spectrum: Spectrum | None, found: int, requested: int | None
+) -> float:
+    """Return the null level if eigenvalues of an ordinary size may lie below it."""
+    if spectrum is None or requested is None or found >= requested:
+        return 0.0
+    ends = spectrum.ends
+    # Only where the known pairs hold nearly all of B can a few entries have drowned the others.
+    if ends.frobenius_sq - float(ends.values @ ends.values) > 1e-9 * ends.frobenius_sq:
+        return 0.0
+    try:
+        outliers = outlying_entries(gram)
+    except InputError:  # chunks on the workers of a cluster, too many to be gathered
+        return 0.0
+    hidden = bool(outliers.entries) and ends.null_level > 1e-2 * outliers.typical
+    return ends.null_level if hidden else 0.0
+
+
+def _weighted_rounding(state: WeightedStress) -> float:
+    """Bound the error of a weighted STRESS: residuals are known to some ε(‖x_i‖² + ‖x_j‖²)."""
+    xp = namespace(state.x)
+    size = xp.sum(state.x * state.x, axis=1)
+    level = 16 * eps(np.float64)
+    level = max(level, 4 * eps(state.sq_dissimilarity.dtype, xp))
+    own, weights = to_numpy(size), to_numpy(state.weights)
+    spread = 2 * float(own**2 @ weights.sum(axis=1)) + 2 * float(own @ weights @ own)
+    error = level * math.sqrt(spread)
+    return error * (2 * math.sqrt(state.value) + error) + level * state.value

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, namespace, row_blocks, row_moments
+from neucmds._backend.arrays import Array, centered, namespace, row_blocks, row_moments
 from neucmds._operator.single_precision import Rounded, SingleGram
 from neucmds.errors import InputError
 
@@ -151,7 +151,7 @@ class Gram(ABC):
 
     def center(self, block: Array) -> Array:
         """Subtract the mean of every column: the action of C."""
-        return block - self.xp.mean(block, axis=0, keepdims=True)
+        return centered(block)
 
     def diagonal(self) -> Array:
         """Return the diagonal of B, float64."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,36 @@ from neucmds._operator.single_precision import Multiply
 from neucmds._spectrum.full import full_spectrum
 from neucmds._spectrum.lanczos import KrylovBasis
 from neucmds._spectrum.orthogonal import orthonormal_rows, project_out
-from neucmds._spectrum.polish import Pairs, null_level, refined, sampled_residuals
-from neucmds._spectrum.search import Check, Rule, Search, Sizes, outermost, split_of
+from neucmds._spectrum.polish import polish, sampled_residuals, unexplained_sq
+from neucmds._spectrum.search import (
+    Check,
+    Rule,
+    Search,
+    Sizes,
+    allowed_residuals,
+    null_level,
+    outermost,
+    split_of,
+)
 from neucmds._spectrum.spectrum import Spectrum
 
 __all__ = ["krylov_spectrum"]
 
+Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 # A pair that was not kept is handed on if its residual is below this, relative to the kept scale.
 EXTRA_TOL = 3e-4
 # Up to this size a float64 eigh is affordable, and better than no answer.
 FULL_FALLBACK = 5000
+# Share of ‖B‖² below which what is dropped is measured in a pass over D: ‖B‖² less the kept squares
+# has some five digits left there.
+MEASURED_SHARE = 1e-10
+# Error of a value from float64 products, relative to the largest.
+DOUBLE_ERROR = 1e-15
+# The same of single precision, relative to the error of a product: noise of the entries averages
+# out in uᵀBu.
+SINGLE_ERROR = 0.1
 
 
 def krylov_spectrum(
@@ -54,7 +72,8 @@ def krylov_spectrum(
     n_wanted : int
         Number of pairs that the rule will keep at the most.
     tol : float
-        Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|.
+        Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|; pairs that are tiny
+        beside that are known to a share of their own size (`search.allowed_residuals`).
     random_state : int, RandomState, Generator or None
         Draws the first block. None is the seed 0: the start decides nothing but rounding.
     max_products : int or None
@@ -101,8 +120,8 @@ def krylov_spectrum(
         if spectrum.converged:
             break
     if not spectrum.converged and gram.n <= FULL_FALLBACK:
-        spectrum = full_spectrum(gram)
-    return replace(spectrum, n_products=spent)
+        return replace(full_spectrum(gram), n_products=spent)
+    return replace(_measured(gram, spectrum, rule), n_products=spent)
 
 
 def _operators(
@@ -150,101 +169,141 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
         return None
     residuals = np.maximum(ritz.residuals[kept], sampled)
     doubtful = np.abs(values) <= max(10 * noise, null_level(gram, values))
-    if np.any(doubtful) or np.any(residuals > search.tol * check.scale):
+    limit = check.allowed[kept] * search.tol * check.scale
+    if np.any(doubtful) or np.any(residuals > limit):
         return None
-    more = above = below = np.arange(0)
-    if search.spare:
-        above, below = _further(search, check, (top, bottom), noise)
-        more = np.r_[above, below]
-        rows = gram.xp.concat([rows[:top, :], basis.vectors(ritz, more), rows[top:, :]], axis=0)
-    estimates = np.hypot(ritz.residuals[more], noise)
-    which = np.r_[kept[:top], more, kept[top:]]
-    return Spectrum(
-        values=asarray_like(ritz.values[which], rows),
-        vectors=rows.T,
-        residuals=asarray_like(np.r_[residuals[:top], estimates, residuals[top:]], rows),
-        trace=gram.trace,
-        frobenius_sq=gram.frobenius_sq,
-        n_top=top + int(above.size),
-        n_bottom=bottom + int(below.size),
-        n_products=basis.n_products,
-        solver="krylov",
-        precision=eps(gram.dtype, gram.xp),
-        remainder=basis.remainder(ritz, which),
+    found = _Found(values, rows, residuals, _value_error(basis, ritz.values), top, True)
+    above, below = (
+        _further(search, check, (top, bottom), noise) if search.spare else _nothing_further()
     )
+    spectrum = _assembled(search, basis, check, found, (above, below), noise)
+    which = np.r_[kept[:top], above, below, kept[top:]]
+    return replace(spectrum, n_products=basis.n_products, remainder=basis.remainder(ritz, which))
 
 
 def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool) -> Spectrum:
-    """Refine what was kept in float64, add what else is known, and ask the rule once more."""
-    top, bottom = split_of(check.kept)
+    """Improve what was kept in float64, add what else is known, and ask the rule once more."""
+    gram, (top, bottom) = search.gram, split_of(check.kept)
     n_products = basis.n_products
+    inner = np.delete(check.ritz.values, check.kept)
+
+    def allowed(values: Floats, scale: float = check.scale) -> Floats:
+        return allowed_residuals(
+            gram, values, tol=search.tol, scale=scale, dropped_sq=float(inner @ inner)
+        )
+
     for _ in range(4):
-        tolerance = search.tol * check.scale
         which = outermost(check.ritz.values.size, top, bottom)
         rows = basis.vectors(check.ritz, which)
-        pairs, spent, noise = refined(search.gram, rows, top, tolerance)
+        pairs, spent, noise = polish(gram, rows, top, allowed)
         n_products += spent
-        spectrum = _assembled(search, basis, check, pairs, (top, bottom), noise)
+        # What was not improved is known to the rounding of the products at best.
+        rounding = basis.precision * float(np.max(np.abs(check.ritz.values)))
+        noise = max(noise, rounding)
+        real = pairs.real(gram)
+        some = asarray_like(np.flatnonzero(real), pairs.rows, dtype=gram.xp.int64)
+        found = _Found(
+            pairs.values[real],
+            gram.xp.take(pairs.rows, some, axis=0),
+            pairs.residuals[real],
+            DOUBLE_ERROR * float(np.max(np.abs(pairs.values), initial=0.0)),
+            int(np.sum(real[:top])),
+            as_found=False,
+        )
+        above, below = _further(search, check, (top, bottom), noise)
+        # Where a kept value is zero, all further in are too.
+        further = (
+            above[: above.size * (found.top == top)],
+            below[: below.size * (found.bottom == bottom)],
+        )
+        spectrum = _assembled(search, basis, check, found, further, noise)
         kept = np.sort(search.rule(spectrum.ends).kept)
         r, s = split_of(kept)
         if r <= top and s <= bottom:
             break
         top, bottom = max(r, top), max(s, bottom)
-    real = pairs.real(search.gram)
-    scale = float(np.max(np.abs(pairs.values[real]), initial=0.0))
-    good = bool(np.all(pairs.residuals[real] <= search.tol * scale))
+    scale = float(np.max(np.abs(found.values), initial=0.0))
+    good = bool(np.all(pairs.known(gram, allowed(pairs.values, scale))))
+    # Pairs that exist but drown in the rounding of the search were met by chance: others of their
+    # size were not (7 of 58 were kept beside one entry of 1e10).
+    good = good and bool(np.all(np.abs(found.values) > rounding))
     return replace(spectrum, converged=converged and good, n_products=n_products)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The pairs that the rule keeps: `top` of the largest values, then those of the smallest.
+
+    Those that are not `as_found` by the search were improved in float64, and turned by it.
+    """
+
+    values: Floats
+    rows: Array
+    residuals: Floats
+    value_error: float
+    top: int
+    as_found: bool
+
+    @property
+    def bottom(self) -> int:
+        return int(self.values.size) - self.top
 
 
 def _assembled(
     search: Search,
     basis: KrylovBasis,
     check: Check,
-    pairs: Pairs,
-    split: tuple[int, int],
+    found: _Found,
+    further: tuple[Indices, Indices],
     noise: float,
 ) -> Spectrum:
-    """Put the refined pairs around the further ones: from the top down to the bottom."""
+    """Put the kept pairs around the further Ritz pairs: from the top down to the bottom."""
     gram, ritz, xp = search.gram, check.ritz, search.gram.xp
-    real = pairs.real(gram)
-    # What was not refined is known to the rounding of the products at best.
-    noise = max(noise, basis.precision * float(np.max(np.abs(ritz.values))))
-    top, bottom = int(np.sum(real[: split[0]])), int(np.sum(real[split[0] :]))
-    above, below = _further(search, check, split, noise)
-    # Where a kept value is zero, all further in are too.
-    above, below = (
-        above[: above.size * (top == split[0])],
-        below[: below.size * (bottom == split[1])],
-    )
-    more = np.r_[above, below]
-    kept = xp.take(
-        pairs.rows, asarray_like(np.flatnonzero(real), pairs.rows, dtype=xp.int64), axis=0
-    )
-    further = _apart(kept, basis.vectors(ritz, more))
-    rows = xp.concat([kept[:top, :], further, kept[top:, :]], axis=0)
-    lam, left = pairs.values[real], pairs.residuals[real]
-    # Of equal values the refined one stays outside, where the rule finds it.
-    inner = np.clip(
+    top, lam, left, rows = found.top, found.values, found.residuals, found.rows
+    more = np.r_[further]
+    if more.size:
+        inner = basis.vectors(ritz, more)
+        inner = inner if found.as_found else _apart(rows, inner)
+        rows = xp.concat([rows[:top, :], inner, rows[top:, :]], axis=0)
+    # Of equal values the kept one stays outside, where the rule finds it.
+    values = np.clip(
         ritz.values[more],
-        lam[top] if bottom else -np.inf,
+        lam[top] if found.bottom else -np.inf,
         lam[top - 1] if top else np.inf,
     )
     estimates = np.hypot(ritz.residuals[more], noise)
+    errors = np.full(lam.size, found.value_error)
+    further_errors = np.full(more.size, _value_error(basis, ritz.values))
     return Spectrum(
-        values=asarray_like(np.r_[lam[:top], inner, lam[top:]], rows),
+        values=asarray_like(np.r_[lam[:top], values, lam[top:]], rows),
         vectors=rows.T,
         residuals=asarray_like(np.r_[left[:top], estimates, left[top:]], rows),
         trace=gram.trace,
         frobenius_sq=gram.frobenius_sq,
-        n_top=top + int(above.size),
-        n_bottom=bottom + int(below.size),
+        n_top=top + int(further[0].size),
+        n_bottom=found.bottom + int(further[1].size),
         solver="krylov",
         precision=eps(gram.dtype, xp),
+        value_errors=np.r_[errors[:top], further_errors, errors[top:]],
     )
 
 
+def _value_error(basis: KrylovBasis, values: Floats) -> float:
+    """Bound the error of a Ritz value as the search has it."""
+    share = SINGLE_ERROR if basis.precision > 1e-12 else 1.0
+    return share * basis.precision * float(np.max(np.abs(values), initial=0.0))
+
+
+def _measured(gram: Gram, spectrum: Spectrum, rule: Rule) -> Spectrum:
+    """Measure what the known pairs leave of B, where ‖B‖² less their squares cannot tell it."""
+    ends = spectrum.ends
+    if ends.dropped_sq(rule(ends).kept) >= MEASURED_SHARE * gram.frobenius_sq:
+        return spectrum
+    return replace(spectrum, unknown_sq=unexplained_sq(gram, ends.values, spectrum.vectors.T))
+
+
 def _apart(kept: Array, rows: Array) -> Array:
-    """Take out of further rows what the kept ones moved into when they were refined."""
+    """Take out of further rows what the kept ones moved into when they were improved."""
     rows, moved = project_out(kept, rows)
     # At gaps near the noise the kept rows turned visibly, and the further ones no longer fit
     # together (5e-8 off with gaps of 1e-5).
@@ -268,6 +327,10 @@ def _further(
         np.arange(split[0], split[0] + above, dtype=np.intp),
         np.arange(m - split[1] - below, m - split[1], dtype=np.intp),
     )
+
+
+def _nothing_further() -> tuple[Indices, Indices]:
+    return np.arange(0, dtype=np.intp), np.arange(0, dtype=np.intp)
 
 
 def _run(flags: npt.NDArray[np.bool_]) -> int:

@@ -1,7 +1,7 @@
-"""Block Lanczos with full reorthogonalisation: one basis that grows, is read, and is thinned out.
+"""Block Lanczos with full reorthogonalisation: a basis that grows and is restarted.
 
-The projected matrix is kept whole, as Rayleigh–Ritz on the basis: a thick restart and vectors
-thrown in from outside need no bookkeeping, their couplings come out of the next projection.
+The projected matrix is kept whole, as Rayleigh–Ritz on the basis: thick restarts and vectors
+injected from outside need no bookkeeping, their couplings come out of the next projection.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, contiguous, namespace, small_eigh
+from neucmds._backend.arrays import Array, asarray_like, centered, contiguous, namespace, small_eigh
 from neucmds._operator.single_precision import Multiply
 from neucmds._spectrum.orthogonal import orthonormal_rows, project_out, random_rows
 
@@ -76,8 +76,8 @@ class KrylovBasis:
     def inject(self, count: int) -> None:
         """Append random rows to the next block.
 
-        A block of b rows sees at most b copies of a repeated eigenvalue, and no product ever shows
-        another; a vector that owes nothing to the first block does.
+        A block of b rows finds at most b copies of a repeated eigenvalue, whatever the number of
+        products; a vector independent of the first block finds another.
         """
         used = self.size + self.width
         fresh = random_rows(
@@ -105,13 +105,13 @@ class KrylovBasis:
     def _follow(self, image: Array, largest: float, width: int) -> None:
         """Make the orthonormalised image the next block, refilled where it has broken down."""
         # Without this the basis drifts into the constant vector, an eigenvector that is not ours.
-        image = _centered(image)
+        image = centered(image, axis=1)
         rows, self.coupling = orthonormal_rows(image, self.precision * largest)
         weakest = _weakest(self.coupling) / largest
         while weakest < 1e-4:
             # Scaling a weak direction up scales up what it still has of the basis, and of the
             # constant vector: without another pass a hypercube's rows were centered to 1e-10 only.
-            rows, _ = project_out(self.rows[: self.size, :], _centered(rows))
+            rows, _ = project_out(self.rows[: self.size, :], centered(rows, axis=1))
             rows, turn = orthonormal_rows(rows, 0.1)
             self.coupling, weakest = self.coupling @ turn, _weakest(turn)
         self._append(rows)
@@ -139,7 +139,7 @@ class KrylovBasis:
         return asarray_like(np.ascontiguousarray(ritz.remainder[which]), self.rows), block
 
     def restart(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> None:
-        """Thin the basis out to these Ritz vectors and the next block. Thick restart."""
+        """Restart with these Ritz vectors and the next block: a thick restart."""
         xp, m, kept = namespace(self.rows), self.size, int(which.size)
         block = xp.asarray(self.rows[m : m + self.width, :], copy=True)
         self.rows[:kept, :] = self.vectors(ritz, which)
@@ -153,10 +153,6 @@ class KrylovBasis:
         used, count = self.size + self.width, int(rows.shape[0])
         self.rows[used : used + count, :] = rows
         self.width += count
-
-
-def _centered(rows: Array) -> Array:
-    return rows - namespace(rows).mean(rows, axis=1, keepdims=True)
 
 
 def _weakest(factor: Floats) -> float:

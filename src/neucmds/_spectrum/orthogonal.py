@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, centered, namespace, to_numpy
 from neucmds._backend.blas import combined_rows, inner_products
 
 __all__ = ["orthonormal_rows", "project_out", "random_rows"]
@@ -52,15 +52,14 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
 
 
 def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
-    """Draw orthonormal centered rows orthogonal to `basis`; fewer where there is no room left."""
+    """Draw orthonormal centered rows orthogonal to `basis`; fewer where no more exist."""
     xp, n = namespace(basis), int(basis.shape[1])
     count = max(0, min(count, n - 1 - int(basis.shape[0])))
     # Any direction will do, so the numbers are those that are quickest to draw.
     draws = rng.random((count, n), dtype=np.float32)
     rows = xp.astype(asarray_like(draws, basis, dtype=xp.float32), basis.dtype)
     for _ in range(2):
-        rows = rows - xp.mean(rows, axis=1, keepdims=True)
-        rows, _ = project_out(basis, rows)
+        rows, _ = project_out(basis, centered(rows, axis=1))
         rows, _ = orthonormal_rows(rows, 1e-8)
     return rows
 

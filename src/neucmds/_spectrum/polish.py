@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, eps, namespace, row_blocks, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, centered, namespace, row_blocks, to_numpy
 from neucmds._operator import Gram
 from neucmds._spectrum.orthogonal import orthonormal_rows, project_out
+from neucmds._spectrum.search import null_level
+from neucmds.errors import InputError
 
-__all__ = ["Pairs", "null_level", "refined", "sampled_residuals"]
+__all__ = ["Pairs", "polish", "sampled_residuals", "unexplained_sq"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,9 +52,27 @@ class Pairs:
         """Tell which values can be told from zero; the others carry no information."""
         return np.abs(self.values) > np.maximum(self.residuals, null_level(gram, self.values))
 
+    def known(self, gram: Gram, allowed: Floats) -> npt.NDArray[np.bool_]:
+        """Tell which pairs have the residual allowed and a certain sign, or are zero."""
+        size = np.abs(self.values)
+        small = self.residuals <= np.minimum(allowed, size)
+        return small | (size <= null_level(gram, self.values))
 
-def refined(gram: Gram, rows: Array, n_top: int, tolerance: float) -> tuple[Pairs, int, float]:
-    """Mend Ritz vectors until their true residuals are below the tolerance, if three steps do.
+
+def polish(
+    gram: Gram, rows: Array, n_top: int, allowed: Callable[[Floats], Floats]
+) -> tuple[Pairs, int, float]:
+    """Improve Ritz vectors in float64 until their residuals are as allowed, in at most three steps.
+
+    Parameters
+    ----------
+    gram : Gram
+    rows : array of shape (m, n)
+        Orthonormal Ritz vectors, those of the largest values first.
+    n_top : int
+        How many of them are of the largest values; the others are of the smallest.
+    allowed : callable
+        Largest residual of each pair, given their values.
 
     Returns
     -------
@@ -65,7 +85,7 @@ def refined(gram: Gram, rows: Array, n_top: int, tolerance: float) -> tuple[Pair
     pairs = Pairs.of(rows, gram.matmat(rows.T).T, n_top, n_bottom)
     n_products, noise = int(rows.shape[0]), float(np.max(pairs.residuals, initial=0.0))
     for _ in range(_STEPS):
-        bad = np.flatnonzero((pairs.residuals > tolerance) | _undecided(pairs, gram))
+        bad = np.flatnonzero((pairs.residuals > allowed(pairs.values)) | _undecided(pairs, gram))
         if not bad.size:
             break
         # The residual of a pair points along its error wherever B is small, which is where noise
@@ -74,7 +94,7 @@ def refined(gram: Gram, rows: Array, n_top: int, tolerance: float) -> tuple[Pair
         left = xp.take(pairs.residual_rows, asarray_like(bad, rows, dtype=xp.int64), axis=0)
         steps, _ = orthonormal_rows(left, 0.0)
         for _ in range(2):
-            steps, _ = project_out(pairs.rows, steps - xp.mean(steps, axis=1, keepdims=True))
+            steps, _ = project_out(pairs.rows, centered(steps, axis=1))
             steps, _ = orthonormal_rows(steps, 1e-8)
         images = xp.concat([pairs.images, gram.matmat(steps.T).T], axis=0)
         pairs = Pairs.of(xp.concat([pairs.rows, steps], axis=0), images, n_top, n_bottom)
@@ -113,14 +133,42 @@ def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
     return np.asarray(np.sqrt(total))
 
 
+def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:
+    """‖B − UΛUᵀ‖²_F from its entries, in one pass over D.
+
+    What ‖B‖² less the squared values leaves has an error of some ε‖B‖²; this one has an error of
+    some ε‖B‖ times its root.
+
+    Parameters
+    ----------
+    gram : Gram
+    values, rows
+        Pairs, their vectors one a row.
+
+    Returns
+    -------
+    float or None
+        None where D cannot be read row by row.
+    """
+    xp, means = gram.xp, gram.moments.row_means
+    offsets, weighted = means - gram.moments.mean, rows * asarray_like(values[:, None], rows)
+
+    def part_sq(whole: slice, part: Array) -> float:
+        total = 0.0
+        for some in row_blocks(int(part.shape[0]), gram.n):
+            here = slice(whole.start + some.start, whole.start + some.stop)
+            left = xp.astype(part[some, :], xp.float64, copy=False) - means[here, None]
+            left = -0.5 * (left - offsets[None, :]) - weighted[:, here].T @ rows
+            total += float(xp.sum(left * left))
+        return total
+
+    try:
+        return sum(gram.on_each(part_sq))
+    except InputError:  # chunks on the workers of a cluster, too many to be gathered
+        return None
+
+
 def _undecided(pairs: Pairs, gram: Gram) -> npt.NDArray[np.bool_]:
     """Tell which pairs are neither clearly zero nor known to have the sign they show."""
     size = np.abs(pairs.values)
     return (size > null_level(gram, size)) & (size < pairs.residuals)
-
-
-def null_level(gram: Gram, values: Floats) -> float:
-    """Magnitude that rounding alone gives a zero eigenvalue in float64."""
-    # A product with B goes through D, whose norm its mean can make many times that of B.
-    by_product = 4 * math.sqrt(gram.n * gram.moments.sq_norm)
-    return eps(np.float64) * max(gram.n * float(np.max(np.abs(values), initial=0.0)), by_product)

@@ -1,4 +1,4 @@
-"""When to look at a Krylov basis, what to ask it, and when its answer will do."""
+"""When a Krylov basis is checked, what the selection rule then keeps, and when it has converged."""
 
 from __future__ import annotations
 
@@ -18,27 +18,57 @@ from neucmds._spectrum.spectrum import Ends
 if TYPE_CHECKING:
     from neucmds._methods.selection import Selection
 
-__all__ = ["Check", "Rule", "Search", "Sizes", "outermost", "split_of"]
+__all__ = [
+    "Check",
+    "Rule",
+    "Search",
+    "Sizes",
+    "allowed_residuals",
+    "null_level",
+    "outermost",
+    "split_of",
+]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Rule = Callable[[Ends], "Selection"]
 
-# Blocks waited for after random vectors were thrown in: without them a multiplicity above the
-# block's width is missed.
-PATIENCE = 3
-ROUGHLY = 1e-3
+# Random vectors are injected once the kept pairs are known to this relative residual, and so many
+# blocks are waited for after that: without them a multiplicity above the block's width is missed.
+INJECTION_TOL = 1e-3
+BLOCKS_AFTER_INJECTION = 3
 
 
 @dataclass(frozen=True)
 class Check:
-    """What one look at the Ritz values said."""
+    """The Ritz pairs at one check, and which of them the selection rule keeps.
+
+    Parameters
+    ----------
+    ritz : Ritz
+    kept : ndarray of int
+        Pairs that the rule keeps.
+    clear : ndarray of int
+        Those of them that are larger than the rounding of the products.
+    settled : bool
+        Whether the rule would keep as many from either end if the other values were as far out as
+        their residuals allow.
+    step : int
+        Number of expansions so far.
+    scale : float
+        The largest kept magnitude.
+    allowed : ndarray
+        Largest residual of every Ritz pair, relative to `scale` and the tolerance: 1 but for small
+        pairs beside huge ones.
+    """
 
     ritz: Ritz
     kept: Indices
     clear: Indices
     settled: bool
     step: int
+    scale: float
+    allowed: Floats
 
     @property
     def split(self) -> tuple[int, int]:
@@ -46,16 +76,10 @@ class Check:
         return split_of(self.clear)
 
     @property
-    def scale(self) -> float:
-        """The largest kept magnitude."""
-        return float(
-            np.max(np.abs(self.ritz.values[self.clear if self.clear.size else slice(None)]))
-        )
-
-    @property
     def worst(self) -> float:
-        """The largest residual of a kept pair, relative to the scale."""
-        return float(np.max(self.ritz.residuals[self.clear], initial=0.0)) / self.scale
+        """The largest residual of a kept pair, relative to the scale and to what is allowed."""
+        left = self.ritz.residuals[self.clear] / self.allowed[self.clear]
+        return float(np.max(left, initial=0.0)) / self.scale
 
     def moved_since(self, earlier: Check) -> bool:
         """Tell whether a kept value moved further than its residual allowed: a copy was missing."""
@@ -63,15 +87,16 @@ class Check:
         bottom = min(self.split[1], earlier.split[1])
         now, then = self.ritz.values, earlier.ritz.values
         step = np.r_[now[:top] - then[:top], now[::-1][:bottom] - then[::-1][:bottom]]
-        allowed = 2 * earlier.worst * earlier.scale + 1e-6 * self.scale
-        return bool(np.max(np.abs(step), initial=0.0) > allowed)
+        share = np.r_[self.allowed[:top], self.allowed[::-1][:bottom]]
+        allowed = share * (2 * earlier.worst * earlier.scale + 1e-6 * self.scale)
+        return bool(np.any(np.abs(step) > allowed))
 
 
 @dataclass(frozen=True)
 class Sizes:
     """Vectors of a block, random ones added to it later, and how many the basis may hold.
 
-    Random vectors are thrown in once the kept pairs are roughly known.
+    Random vectors are injected once the kept pairs are known to `INJECTION_TOL`.
     """
 
     block: int
@@ -122,12 +147,12 @@ class Search:
             step += 1
             if not self._full(basis) and (basis.size < due if last is None else step < due):
                 continue
-            check = self._look(basis, step)
+            check = self._check(basis, step)
             if self.callback is not None:
                 self.callback(basis.n_products, check.worst)
-            if check.worst < ROUGHLY and (injected is None or check.moved_since(injected)):
-                room = (capacity - self.sizes.block - 2 * self.n_wanted) // 2 - basis.width
-                basis.inject(min(self.sizes.injected, room))
+            if check.worst < INJECTION_TOL and (injected is None or check.moved_since(injected)):
+                space = (capacity - self.sizes.block - 2 * self.n_wanted) // 2 - basis.width
+                basis.inject(min(self.sizes.injected, space))
                 injected = check
             elif self._done(check, last, injected):
                 return check, True
@@ -135,8 +160,8 @@ class Search:
                 return check, False
             if self._full(basis):
                 basis.restart(check.ritz, self._worth_keeping(check, capacity - 2 * basis.width))
-            wait = _blocks_to_wait(check, last, self.tol, self._looks_are_dear(basis))
-            floor = 0 if injected is None else injected.step + PATIENCE
+            wait = _blocks_to_wait(check, last, self.tol, self._checks_are_expensive(basis))
+            floor = 0 if injected is None else injected.step + BLOCKS_AFTER_INJECTION
             due, last = max(step + wait, floor), check
 
     @staticmethod
@@ -144,19 +169,19 @@ class Search:
         return basis.size + 2 * basis.width > int(basis.rows.shape[0])
 
     def _done(self, check: Check, last: Check | None, injected: Check | None) -> bool:
-        if last is None or injected is None or check.step < injected.step + PATIENCE:
+        if last is None or injected is None or check.step < injected.step + BLOCKS_AFTER_INJECTION:
             return False
         return check.settled and check.split == last.split and check.worst < 0.7 * self.tol
 
-    def _looks_are_dear(self, basis: KrylovBasis) -> bool:
-        """Tell whether a look costs more than an expansion or two."""
+    def _checks_are_expensive(self, basis: KrylovBasis) -> bool:
+        """Tell whether a check costs more than an expansion or two."""
         n, m, b = self.gram.n, basis.size, basis.width
         return not on_cpu(self.gram.moments.row_means) or 5 * m**3 > b * n * (n + 4 * m)
 
     def _first_check(self) -> int:
         return max(2 * self.n_wanted, self.n_wanted + 6 * self.sizes.block)
 
-    def _look(self, basis: KrylovBasis, step: int) -> Check:
+    def _check(self, basis: KrylovBasis, step: int) -> Check:
         ritz = basis.ritz()
         kept = np.sort(self.rule(self._ends(ritz.values)).kept)
         # Values within the rounding of the products are not waited for: where the rule keeps noise
@@ -166,7 +191,13 @@ class Search:
         pushed = np.sort(_pushed(ritz, kept))[::-1]
         again = np.sort(self.rule(self._ends(pushed)).kept)
         again = again[np.abs(pushed[again]) > noise]
-        return Check(ritz, kept, clear, split_of(again) == split_of(clear), step)
+        settled = split_of(again) == split_of(clear)
+        scale = float(np.max(np.abs(ritz.values[clear if clear.size else slice(None)])))
+        dropped = np.delete(ritz.values, kept)
+        limit = allowed_residuals(
+            self.gram, ritz.values, tol=self.tol, scale=scale, dropped_sq=float(dropped @ dropped)
+        )
+        return Check(ritz, kept, clear, settled, step, scale, limit / (self.tol * scale))
 
     def _ends(self, values: Floats) -> Ends:
         moments = self.gram.moments
@@ -178,9 +209,9 @@ class Search:
         """Choose for a restart: what is kept, neighbours in proportion, a few at each end."""
         m, (top, bottom) = check.ritz.values.size, split_of(check.kept)
         few = min(self.sizes.block // 2, (capacity - top - bottom) // 2)
-        room, share = (capacity - top - bottom - 2 * few) // 3, top / max(1, top + bottom)
-        top += few + int(room * share)
-        bottom += few + int(room * (1 - share))
+        space, share = (capacity - top - bottom - 2 * few) // 3, top / max(1, top + bottom)
+        top += few + int(space * share)
+        bottom += few + int(space * (1 - share))
         return outermost(m, top, bottom)
 
 
@@ -194,6 +225,41 @@ def _pushed(ritz: Ritz, kept: Indices) -> Floats:
     return lam + outwards
 
 
+def allowed_residuals(
+    gram: Gram, values: Floats, *, tol: float, scale: float, dropped_sq: float
+) -> Floats:
+    """Return the largest residual that each pair may have.
+
+    That is ``tol * scale``, but neither more than a share of the pair's own size nor, if that is
+    more, of what is dropped: next to an eigenvalue of 5e9 (one entry of D of 1e10 among entries
+    below 1) a residual of 500 says nothing about pairs of size 1.
+
+    Parameters
+    ----------
+    gram : Gram
+    values : ndarray
+        Values of the pairs.
+    tol : float
+        The tolerance asked for.
+    scale : float
+        The largest kept magnitude.
+    dropped_sq : float
+        Sum of squares of the values that are not kept, as far as they are known.
+    """
+    # Residuals enter STRESS by their squares. The share grows with the tolerance so that it decides
+    # only where a pair and all that is dropped are below 1e-5 of the scale (1e-3 for tol=1e-3).
+    share = min(1.0, max(1e-2, 1e3 * tol))
+    own = share * np.maximum(np.abs(values), math.sqrt(dropped_sq))
+    return np.minimum(tol * scale, np.maximum(own, null_level(gram, values)))
+
+
+def null_level(gram: Gram, values: Floats) -> float:
+    """Magnitude that rounding alone gives a zero eigenvalue in float64."""
+    # A product with B goes through D, whose norm its mean can make many times that of B.
+    by_product = 4 * math.sqrt(gram.n * gram.moments.sq_norm)
+    return eps(np.float64) * max(gram.n * float(np.max(np.abs(values), initial=0.0)), by_product)
+
+
 def outermost(size: int, top: int, bottom: int) -> Indices:
     """Return the indices of so many values from the top and from the bottom."""
     return np.concatenate([np.arange(top), np.arange(size - bottom, size)]).astype(np.intp)
@@ -205,7 +271,7 @@ def split_of(kept: Indices) -> tuple[int, int]:
     return top, int(kept.size) - top
 
 
-def _blocks_to_wait(check: Check, last: Check | None, tol: float, dear: bool) -> int:
+def _blocks_to_wait(check: Check, last: Check | None, tol: float, expensive: bool) -> int:
     """Predict from the last two checks how many blocks are missing."""
     if last is None or check.worst >= last.worst or check.split != last.split:
         return 3
@@ -213,5 +279,5 @@ def _blocks_to_wait(check: Check, last: Check | None, tol: float, dear: bool) ->
     missing = math.log(max(check.worst, 1e-300) / (0.7 * tol)) / rate
     # Convergence gathers speed: trusting the last rate, ball and hops (n = 8000, k = 100) went two
     # and five blocks too far.
-    wait, longest = (math.ceil(missing), 12) if dear else (round(0.6 * missing), 4)
+    wait, longest = (math.ceil(missing), 12) if expensive else (round(0.6 * missing), 4)
     return max(1, min(longest, wait))

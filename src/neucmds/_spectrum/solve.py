@@ -1,4 +1,4 @@
-"""Which solver: the one place that weighs LAPACK against Krylov."""
+"""The choice between LAPACK and Krylov, and the entry point of both."""
 
 from __future__ import annotations
 

@@ -31,6 +31,9 @@ class Ends:
         smallest. A complete spectrum has both equal to m.
     precision : float
         Relative rounding of the entries of D.
+    unknown_sq : float, optional
+        Sum of squares of the eigenvalues that are not among `values`, where it was measured;
+        otherwise it is what `frobenius_sq` leaves.
     """
 
     values: npt.NDArray[np.float64]
@@ -39,11 +42,24 @@ class Ends:
     n_top: int
     n_bottom: int
     precision: float = EPS
+    unknown_sq: float | None = None
 
     @property
     def size(self) -> int:
         """Number of known eigenvalues."""
         return int(self.values.size)
+
+    def dropped_sq(self, kept: npt.NDArray[np.intp]) -> float:
+        """Sum of squares of all eigenvalues but the kept ones.
+
+        ‖B‖² less the kept squares has an error of some ε‖B‖²: next to an eigenvalue of 5e9 that is
+        more than thousands of eigenvalues of size 1 (one entry of D of 1e10 among entries below 1).
+        Then the measured sum is used.
+        """
+        lam = self.values
+        if self.unknown_sq is not None:
+            return self.unknown_sq + float(np.sum(np.delete(lam, kept) ** 2))
+        return max(0.0, self.frobenius_sq - float(lam[kept] @ lam[kept]))
 
     @cached_property
     def null_level(self) -> float:
@@ -86,6 +102,10 @@ class Spectrum:
         Relative rounding of the entries of D.
     remainder : (array of shape (m, b), array of shape (b, n)) or None
         Their product is what is left of ``B u − λ u``, a pair a row, where the solver knows it.
+    value_errors : ndarray of shape (m,), optional
+        Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
+    unknown_sq : float, optional
+        Sum of squares of the eigenvalues that are not among `values`, where it was measured.
     """
 
     values: Array
@@ -100,12 +120,22 @@ class Spectrum:
     solver: str = field(default="full")
     precision: float = EPS
     remainder: tuple[Array, Array] | None = None
+    value_errors: npt.NDArray[np.float64] | None = None
+    unknown_sq: float | None = None
 
     @cached_property
     def ends(self) -> Ends:
         """The eigenvalues alone, as NumPy float64, for the selection rules."""
         lam = to_numpy(self.values).astype(np.float64)
-        return Ends(lam, self.trace, self.frobenius_sq, self.n_top, self.n_bottom, self.precision)
+        return Ends(
+            lam,
+            self.trace,
+            self.frobenius_sq,
+            self.n_top,
+            self.n_bottom,
+            self.precision,
+            0.0 if self.complete else self.unknown_sq,
+        )
 
     def take(self, kept: npt.NDArray[np.intp]) -> Array:
         """Return some eigenvectors, one column each."""

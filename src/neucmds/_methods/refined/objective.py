@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, eps, namespace, to_numpy
 from neucmds._backend.threads import over_rows
 from neucmds._methods.geometry import canonical
 from neucmds._methods.refined.descent import (
@@ -26,7 +26,9 @@ from neucmds._methods.refined.descent import (
     lowest_point,
     point_blocks,
 )
-from neucmds._operator import Gram
+from neucmds._methods.refined.weighted import WeightedStress
+from neucmds._methods.stress import StressTerms, stress_from_errors, stress_rounding
+from neucmds._operator import DenseGram, Gram
 from neucmds._operator.single_precision import Multiply
 
 __all__ = ["Refined", "refine", "stress_terms_at"]
@@ -35,6 +37,10 @@ Floats = npt.NDArray[np.float64]
 
 # Up to here float64 products cost next to nothing.
 SMALL = 1500
+# Share of the STRESS that rounding may make up before it is computed from residuals.
+UNRESOLVED = 1e-3
+# Up to here a D outside memory is read as a whole for that.
+MAX_GATHERED = 5000
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,8 @@ class Refined:
         Signed squared length of each column.
     stress_terms : tuple of three floats
         C1, C2, C3 of G = XAXᵀ.
+    stress_error : float
+        Bound on the error of their sum.
     history : tuple of floats
         STRESS at the start and after every iteration; it never rises.
     converged : bool
@@ -57,7 +65,8 @@ class Refined:
 
     coordinates: Array
     weights: Floats
-    stress_terms: tuple[float, float, float]
+    stress_terms: StressTerms
+    stress_error: float
     history: tuple[float, ...]
     converged: bool
 
@@ -111,14 +120,73 @@ def refine(
         found = descent(gram.matmat)
     assert found is not None
     end = found.state.exact()
+    if end.gram_rounding > UNRESOLVED * end.value and (d := _in_memory(gram)) is not None:
+        return _refine_by_residuals(gram, d, (x, end.x), signs, max_iter, tol, callback)
     x, weights = canonical(end.x, signs)
-    return Refined(x, weights, end.stress_terms(), found.history, found.converged)
+    terms = end.stress_terms()
+    error = stress_rounding(gram, x, terms, end.gram_rounding)
+    return Refined(x, weights, terms, error, found.history, found.converged)
 
 
-def stress_terms_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[float, float, float]:
-    """C1, C2 and C3 of the STRESS of any centered coordinates, with one product."""
+def _refine_by_residuals(
+    gram: Gram,
+    sq_dissimilarity: Array,
+    starts: tuple[Array, ...],
+    signs: Floats,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None,
+) -> Refined:
+    """Descend on Σ(D̂ − D)² itself, entry by entry: some four times the work of an iteration.
+
+    Where ‖B‖² holds more than 1e12 times what is not explained, 4‖B − XAXᵀ‖² from BX has no digits.
+    """
+    here = [_residuals(gram, sq_dissimilarity, x, signs) for x in starts]
+    state = min(here, key=lambda start: start.value)
+    found = Descent(state, (state.value,), converged=True)
+    # A perfect fit has nothing to gain.
+    if state.value > stress_rounding(gram, state.x, (0.0, 0.0, 0.0), 0.0):
+        found = descend(state, max_iter=max_iter, tol=tol, callback=callback)
+    x, weights = canonical(found.state.x, signs)
+    terms, error = _split_terms(gram, x, np.sign(weights), found.state.value)
+    return Refined(x, weights, terms, error, found.history, found.converged)
+
+
+def _residuals(gram: Gram, sq_dissimilarity: Array, x: Array, signs: Floats) -> WeightedStress:
+    """Return the STRESS as a sum over pairs; a single column of weights counts all alike."""
+    alike = gram.xp.ones((gram.n, 1), dtype=gram.xp.float64, device=gram.device)
+    return WeightedStress(sq_dissimilarity, alike, x, asarray_like(signs, gram.diagonal()))
+
+
+def _split_terms(gram: Gram, x: Array, signs: Floats, value: float) -> tuple[StressTerms, float]:
+    """Split a STRESS from residuals into C1, C2 and C3, and bound its error."""
+    e = gram.diagonal() - (x * x) @ asarray_like(signs, x)
+    _, c2, c3 = stress_from_errors(0.0, e)
+    # Of C1 only what C2 and C3 leave is known, and that only if it is more than rounding.
+    terms = (value - c2 - c3, c2, c3) if c2 + c3 < value else (value, 0.0, 0.0)
+    return terms, stress_rounding(gram, x, terms, 0.0)
+
+
+def _in_memory(gram: Gram) -> Array | None:
+    """Return D as one array, if it is or may be one."""
+    if isinstance(gram, DenseGram):
+        return gram.sq_dissimilarity
+    if gram.n > MAX_GATHERED:
+        return None
+    return gram.xp.concat([gram.rows(rows) for rows in gram.row_slices()], axis=0)
+
+
+def stress_terms_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[StressTerms, float]:
+    """C1, C2 and C3 of the STRESS of any centered coordinates, and a bound on its error.
+
+    One product; a pass over the pairs where that leaves no digits.
+    """
     x = asarray_like(coordinates, gram.diagonal())
-    return _FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat).stress_terms()
+    here = _FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
+    if here.gram_rounding > UNRESOLVED * here.value and (d := _in_memory(gram)) is not None:
+        return _split_terms(gram, x, signs, _residuals(gram, d, x, signs).value)
+    terms = here.stress_terms()
+    return terms, stress_rounding(gram, x, terms, here.gram_rounding)
 
 
 def _cheapest_product(gram: Gram) -> AbstractContextManager[Multiply]:
@@ -171,13 +239,17 @@ class _FreeCoordinates:
     def value(self) -> float:
         return sum(self.stress_terms())
 
-    def stress_terms(self) -> tuple[float, float, float]:
+    def stress_terms(self) -> StressTerms:
         xp, a, s = namespace(self.x), self.signs, self.inner
-        e = self.diagonal_error
         own = float(xp.sum(a[:, None] * (s * s) * a[None, :]))
-        c1 = 4 * max(0.0, self.gram.frobenius_sq - 2 * self.overlap + own)
-        c2 = 4 * float(xp.sum(e)) ** 2
-        return c1, c2, max(0.0, 2 * self.gram.n * float(xp.vecdot(e, e)) - c2 / 2)
+        gram_error_sq = max(0.0, self.gram.frobenius_sq - 2 * self.overlap + own)
+        return stress_from_errors(gram_error_sq, self.diagonal_error)
+
+    @property
+    def gram_rounding(self) -> float:
+        """Bound on the error of ‖B − XAXᵀ‖² in float64."""
+        xp = namespace(self.x)
+        return 16 * eps(np.float64) * (self.gram.frobenius_sq + float(xp.sum(self.inner**2)))
 
     def gradient(self) -> Array:
         """∇f = −2C[8(BX − XAS) + (4n·e + 4Σe)∘X]A, within the centered X that f is written for."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like
 from neucmds._input.components import Components
-from neucmds._methods.exact import MOST_DENSE, exact_selection, exact_weights
+from neucmds._methods.exact import MAX_DENSE, exact_selection, exact_weights
 from neucmds._methods.geometry import diagonalize
 from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.losses import check_loss
@@ -105,12 +105,12 @@ def best_refined(
     result = _refine(gram, eigenvector_start(spectrum, gram.diagonal(), components), settings)
     # A closed form of fixed signs may leave some without weight; of many objects it takes longer
     # than it is worth.
-    if components.signature is not None or gram.n > MOST_DENSE:
+    if components.signature is not None or gram.n > MAX_DENSE:
         return result
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
     reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
     # Less by more than rounding: otherwise the simpler start stays.
-    if reached < result.stress - 1e-12 * gram.moments.sq_norm:
+    if reached < result.stress - min(1e-12 * gram.moments.sq_norm, 1e-3 * result.stress):
         result = _refine(gram, _closed_form_start(spectrum, closed_form), settings)
     return result
 

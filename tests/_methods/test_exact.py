@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from neucmds._input.components import Components
+from neucmds._methods.exact import exact_selection, exact_weights
+from neucmds._methods.selection import neuc_plus
+from neucmds._methods.stress import stress_terms
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
+
+
+def random_hollow(n, seed=0):
+    e = np.random.default_rng(seed).standard_normal((n, n)) ** 3
+    D = e + e.T
+    np.fill_diagonal(D, 0.0)
+    return D
+
+
+@pytest.mark.parametrize("k", [2, 6])  # by conjugate gradients, and as one dense system
+def test_the_core_is_that_of_the_least_squares_problem(k):
+    """G = U_W M U_Wᵀ of least STRESS, against a dense solve over all symmetric M."""
+    D = random_hollow(60)
+    gram = DenseGram(D)
+    spectrum = full_spectrum(gram)
+    found = exact_selection(spectrum, gram.diagonal(), Components(k))
+    u = spectrum.vectors[:, found.kept]
+    columns = []
+    for a in range(k):
+        for b in range(a, k):
+            g = np.outer(u[:, a], u[:, b])
+            g = g + g.T
+            d = np.diag(g)
+            columns.append((d[:, None] + d[None, :] - 2 * g).ravel())
+    fit, *_ = np.linalg.lstsq(np.stack(columns, axis=1), D.ravel(), rcond=None)
+    least = np.sum((np.stack(columns, axis=1) @ fit - D.ravel()) ** 2)
+    assert sum(stress_terms(spectrum, gram.diagonal(), found)) == pytest.approx(least, rel=1e-9)
+
+
+def test_fixed_signs_are_kept_or_become_zero():
+    gram = DenseGram(random_hollow(20, seed=3))
+    spectrum = full_spectrum(gram)
+    kept = neuc_plus(spectrum.ends, Components(6)).kept
+    signs = np.sign(spectrum.ends.values[kept])
+    weights = exact_weights(spectrum, gram.diagonal(), kept, signs).core
+    assert np.all(weights * signs >= 0)
+    free = exact_weights(spectrum, gram.diagonal(), kept)
+    fixed = exact_weights(spectrum, gram.diagonal(), kept, signs)
+    totals = [sum(stress_terms(spectrum, gram.diagonal(), s)) for s in (free, fixed)]
+    assert totals[0] <= totals[1] * (1 + 1e-12)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from neucmds._methods.geometry import (
+    canonical,
+    column_signs,
+    diagonalize,
+    rounding_level,
+    sq_dissimilarities,
+)
+
+
+def brute(x, y, signs):
+    return np.sum(signs * (x[:, None] - y[None]) ** 2, axis=-1)
+
+
+@pytest.fixture
+def points():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((30, 4)), rng.standard_normal((7, 4)), np.array([1, -1, 1, -1.0])
+
+
+def test_dissimilarities_are_the_form_of_differences(points):
+    x, y, signs = points
+    error = np.abs(sq_dissimilarities(x, y, signs) - brute(x, y, signs))
+    assert np.all(error <= rounding_level(x, y))
+    assert np.min(sq_dissimilarities(x, y, signs)) < 0
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-5])  # the second is too ill-conditioned for Cholesky
+def test_canonical_coordinates_have_the_same_dissimilarities(points, scale):
+    x, _, signs = points
+    x = (x - x.mean(axis=0)) * np.array([1.0, 1.0, 1.0, scale])
+    turned, weights = canonical(x, signs)
+    np.testing.assert_allclose(
+        brute(turned, turned, np.sign(weights)), brute(x, x, signs), atol=1e-12
+    )
+    inner = turned.T @ turned
+    np.testing.assert_allclose(inner, np.diag(np.abs(weights)), atol=1e-12)
+    assert np.all(np.diff(np.abs(weights)) <= 0)
+    assert np.sum(weights < 0) == 2
+
+
+def test_a_core_is_diagonalized_without_its_null_space():
+    rng = np.random.default_rng(1)
+    q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    core = (q * [3.0, -7.0, 0.0, 1.0, 0.0]) @ q.T
+    mu, v = diagonalize(core)
+    np.testing.assert_allclose(mu, [-7.0, 3.0, 1.0])
+    np.testing.assert_allclose((v * mu) @ v.T, core, atol=1e-12)
+
+
+def test_the_first_largest_entry_decides_the_sign_whatever_rounding_does():
+    column = np.array([0.1, -2.0, 2.0 * (1 + 1e-9), 0.0])
+    np.testing.assert_array_equal(column_signs(np.stack([column, -column], axis=1)), [-1.0, 1.0])

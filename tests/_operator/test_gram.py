@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from neucmds._operator import DenseGram, Moments
+from neucmds.errors import InputError
+
+LIBRARIES = [np, array_api_strict]
+
+
+def hollow(n: int = 37, seed: int = 0) -> np.ndarray:
+    e = np.random.default_rng(seed).standard_normal((n, n))
+    D = e + e.T
+    np.fill_diagonal(D, 0.0)
+    return D
+
+
+def centered_gram(D: np.ndarray) -> np.ndarray:
+    c = np.eye(len(D)) - 1 / len(D)
+    return -0.5 * c @ D @ c
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_products_diagonal_and_norms_are_those_of_the_matrix(library, dtype):
+    D = hollow().astype(dtype)
+    b, gram = centered_gram(D.astype(np.float64)), DenseGram(library.asarray(D))
+    block = np.random.default_rng(1).standard_normal((37, 4))
+    np.testing.assert_allclose(
+        np.asarray(gram.matmat(library.asarray(block))), b @ block, atol=1e-12
+    )
+    np.testing.assert_allclose(np.asarray(gram.diagonal()), np.diag(b), atol=1e-13)
+    assert gram.trace == pytest.approx(np.trace(b))
+    assert gram.frobenius_sq == pytest.approx(np.sum(b**2))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_quadratic_form_is_an_inner_product_with_the_matrix(library):
+    D = hollow()
+    x = np.random.default_rng(2).standard_normal((37, 3))
+    x -= x.mean(axis=0)
+    signs = np.array([1.0, -1.0, 1.0])
+    found = DenseGram(library.asarray(D)).quadratic(library.asarray(x), library.asarray(signs))
+    assert found == pytest.approx(np.sum(centered_gram(D) * ((x * signs) @ x.T)))
+
+
+def test_norms_beyond_double_precision_are_refused():
+    with pytest.raises(InputError, match="overflows"):
+        Moments(np.array([1e200]), np.inf)
+    with pytest.raises(InputError, match="underflows"):
+        Moments(np.array([1e-200]), 0.0)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from neucmds._spectrum.orthogonal import orthonormal_rows, project_out, random_rows
+
+
+@pytest.mark.parametrize("library", [np, array_api_strict])
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e6])
+def test_rows_become_orthonormal_and_the_factor_gives_them_back(library, condition):
+    rng = np.random.default_rng(0)
+    block = rng.standard_normal((6, 80)) + condition * np.ones((6, 1)) * rng.standard_normal(80)
+    rows, factor = orthonormal_rows(library.asarray(block), 0.0)
+    rows = np.asarray(rows)
+    np.testing.assert_allclose(rows @ rows.T, np.eye(6), atol=1e-13)
+    np.testing.assert_allclose(factor @ rows, block, atol=1e-12 * condition)
+
+
+def test_dependent_and_negligible_rows_are_left_out():
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((2, 50))
+    rows, factor = orthonormal_rows(np.stack([a, b, a - b, 1e-9 * rng.standard_normal(50)]), 1e-7)
+    assert rows.shape == (2, 50)
+    assert factor.shape == (4, 2)
+
+
+def test_projecting_out_leaves_nothing_of_the_basis():
+    rng = np.random.default_rng(2)
+    basis = np.linalg.qr(rng.standard_normal((40, 5)))[0].T
+    block = rng.standard_normal((3, 40))
+    left, coefficients = project_out(basis, block)
+    np.testing.assert_allclose(left @ basis.T, 0, atol=1e-14)
+    np.testing.assert_allclose(coefficients @ basis + left, block, atol=1e-14)
+
+
+def test_random_rows_are_centered_and_as_many_as_exist():
+    basis = np.empty((0, 10))
+    rows = random_rows(20, basis, np.random.default_rng(3))
+    assert rows.shape == (9, 10)  # the constant vector is not among them
+    np.testing.assert_allclose(rows @ rows.T, np.eye(9), atol=1e-13)
+    np.testing.assert_allclose(rows.sum(axis=1), 0, atol=1e-13)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from neucmds._operator import DenseGram
+from neucmds._spectrum import Ends, full_spectrum
+
+
+def test_what_is_dropped_is_the_sum_of_the_other_squares():
+    lam = np.array([5.0, 2.0, -1.0, -3.0])
+    kept = np.array([0, 3])
+    partial = Ends(lam[kept], lam.sum(), lam @ lam, 1, 1)
+    assert Ends.of(lam).dropped_sq(kept) == 5.0
+    assert partial.dropped_sq(np.arange(2)) == 5.0
+
+
+def test_a_measured_sum_is_used_where_the_difference_has_no_digits():
+    lam = np.array([5e9, 1.0, -1.0, -5e9])
+    total = float(lam @ lam)
+    assert total == 2 * 5e9**2  # the ones are lost
+    ends = Ends(lam[[0, 1, 3]], 0.0, total, 2, 1, unknown_sq=1.0)
+    assert ends.dropped_sq(np.array([0, 2])) == 2.0
+
+
+def test_null_level_grows_with_the_rounding_of_the_entries():
+    lam = np.linspace(3, -2, 100)
+    double, single = (Ends(lam, 0.0, 1.0, 100, 100, precision) for precision in (2e-16, 1.2e-7))
+    assert 1e-14 < double.null_level < 1e-12
+    assert 1e-6 < single.null_level < 1e-4
+
+
+def test_some_vectors_are_taken_in_the_order_asked_for(with_spectrum):
+    spectrum = full_spectrum(DenseGram(with_spectrum(np.linspace(-3, 4, 19), 20)))
+    some = np.array([4, 0])
+    np.testing.assert_array_equal(spectrum.take(some), spectrum.vectors[:, some])
+    np.testing.assert_allclose(
+        spectrum.images(some), spectrum.vectors[:, some] * spectrum.values[some], atol=1e-12
+    )
+    assert spectrum.complete
+    assert spectrum.ends.dropped_sq(np.arange(19)) == 0.0
+    assert spectrum.ends.trace == pytest.approx(spectrum.values.sum())
