@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         InputError,
         NonEuclideanWarning,
         OverfitWarning,
+        PrecisionWarning,
     )
     from neucmds.estimators import LandmarkNeucMDS, NeucMDS
 
@@ -36,6 +37,7 @@ __all__ = [
     "FewerComponentsWarning",
     "NonEuclideanWarning",
     "OverfitWarning",
+    "PrecisionWarning",
     "__version__",
 ]
 
@@ -48,6 +50,7 @@ _MODULES = {
         "InputError",
         "NonEuclideanWarning",
         "OverfitWarning",
+        "PrecisionWarning",
     ),
     "neucmds.estimators": ("LandmarkNeucMDS", "NeucMDS"),
 }
@@ -62,6 +65,7 @@ _SUBMODULES = (
     "interop",
     "metrics",
     "operators",
+    "ordination",
     "plots",
     "theory",
 )

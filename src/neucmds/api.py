@@ -191,8 +191,10 @@ def neuc_mds(
     solver : {"auto", "full", "krylov"}, default="auto"
         How the eigenpairs are computed; "auto" chooses by size.
     tol : float, default=1e-7
-        Relative residual that the kept eigenpairs must reach (iterative solver). From 1e-6 up no
-        product in double precision is needed, which takes up to a third less time.
+        Largest ‖Bu − λu‖ of the returned eigenpairs, relative to the largest kept |λ| (iterative
+        solver). From 1e-6 up no product in double precision is needed, which takes up to a third
+        less time. "refined" only starts from eigenpairs: they are computed to max(tol, 1e-3) there,
+        and its `eigenvalues` are known to `residuals`.
     random_state : int, RandomState or None
         Seed of the iterative solver's start.
     copy : bool, default=True

@@ -14,7 +14,7 @@ from neucmds._input.components import Components
 from neucmds._methods.geometry import canonical, column_signs, diagonalize
 from neucmds._methods.refined.descent import Descent
 from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.refined.objective import Refined, stress_at
+from neucmds._methods.refined.objective import Refined, stress_terms_at
 from neucmds._methods.refined.pair_descent import LossResult
 from neucmds._methods.refined.weighted import WeightedStress
 from neucmds._methods.selection import Selection, neuc
@@ -180,7 +180,7 @@ def from_loss(gram: DenseGram, found: LossResult, weights: Array | None) -> Solu
     x, lengths = canonical(asarray_like(found.coordinates, gram.diagonal()), found.signs)
     signs = np.sign(lengths)
     if weights is None:
-        terms, error = stress_at(gram, x, signs)
+        terms, error = stress_terms_at(gram, x, signs)
         sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
     else:
         state = WeightedStress(d, weights, x, asarray_like(signs, x))
@@ -240,12 +240,11 @@ def _hidden_below(
     gram: Gram, spectrum: Spectrum | None, found: int, requested: int | None
 ) -> float:
     """Return the null level if eigenvalues of an ordinary size may lie below it."""
-    if spectrum is None:
+    if spectrum is None or requested is None or found >= requested:
         return 0.0
     ends = spectrum.ends
-    unknown_sq = ends.frobenius_sq - float(ends.values @ ends.values)
     # Only where the known pairs hold nearly all of B can a few entries have drowned the others.
-    if requested is None or found >= requested or unknown_sq > 1e-9 * ends.frobenius_sq:
+    if ends.frobenius_sq - float(ends.values @ ends.values) > 1e-9 * ends.frobenius_sq:
         return 0.0
     try:
         outliers = outlying_entries(gram)

@@ -233,3 +233,9 @@ def test_gaps_are_an_error_unless_allowed_and_lost_objects_always():
     holed[0, 2] = holed[2, 0] = np.nan
     with pytest.raises(InputError, match="'a'"):
         neuc_mds(holed, 1, missing="ignore", labels=["a", "b", "c"])
+
+
+def test_a_start_without_coordinates_does_not_break_a_fixed_signature():
+    d = np.array([[0.0, -1, 2], [-1, 0, 2], [2, 2, 0]])
+    emb = neuc_mds(d, (0, 2), squared=True, weights=np.ones((3, 3)))
+    assert np.isfinite(emb.coordinates).all()

@@ -119,7 +119,7 @@ def point_blocks(x: Array, inner: Array, signs: Array, right_side: Array) -> Arr
     xp, n = namespace(x), int(x.shape[0])
     s = to_numpy(inner)
     # A column that has all but vanished must not blow up its own step.
-    s = s + np.eye(s.shape[0]) * 1e-12 * np.trace(s)
+    s = s + np.eye(s.shape[0]) * 1e-12 * (np.trace(s) or 1.0)
     a = to_numpy(signs)
     inverse = asarray_like(np.linalg.inv(s) * np.outer(a, a) / 16, x)
     solved = xp.empty_like(x)

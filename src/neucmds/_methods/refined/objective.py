@@ -31,7 +31,7 @@ from neucmds._methods.stress import StressTerms, stress_from_errors, stress_roun
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.single_precision import Multiply
 
-__all__ = ["Refined", "refine", "stress_at"]
+__all__ = ["Refined", "refine", "stress_terms_at"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -141,23 +141,30 @@ def _refine_by_residuals(
 
     Where ‖B‖² holds more than 1e12 times what is not explained, 4‖B − XAXᵀ‖² from BX has no digits.
     """
-    # A single column of weights counts every pair alike.
-    alike = gram.xp.ones((gram.n, 1), dtype=gram.xp.float64, device=gram.device)
-    a = asarray_like(signs, gram.diagonal())
-    here = [WeightedStress(sq_dissimilarity, alike, x, a) for x in starts]
+    here = [_residuals(gram, sq_dissimilarity, x, signs) for x in starts]
     state = min(here, key=lambda start: start.value)
     found = Descent(state, (state.value,), converged=True)
     # A perfect fit has nothing to gain.
     if state.value > stress_rounding(gram, state.x, (0.0, 0.0, 0.0), 0.0):
         found = descend(state, max_iter=max_iter, tol=tol, callback=callback)
     x, weights = canonical(found.state.x, signs)
-    e = gram.diagonal() - (x * x) @ asarray_like(np.sign(weights), x)
+    terms, error = _split_terms(gram, x, np.sign(weights), found.state.value)
+    return Refined(x, weights, terms, error, found.history, found.converged)
+
+
+def _residuals(gram: Gram, sq_dissimilarity: Array, x: Array, signs: Floats) -> WeightedStress:
+    """Return the STRESS as a sum over pairs; a single column of weights counts all alike."""
+    alike = gram.xp.ones((gram.n, 1), dtype=gram.xp.float64, device=gram.device)
+    return WeightedStress(sq_dissimilarity, alike, x, asarray_like(signs, gram.diagonal()))
+
+
+def _split_terms(gram: Gram, x: Array, signs: Floats, value: float) -> tuple[StressTerms, float]:
+    """Split a STRESS from residuals into C1, C2 and C3, and bound its error."""
+    e = gram.diagonal() - (x * x) @ asarray_like(signs, x)
     _, c2, c3 = stress_from_errors(0.0, e)
     # Of C1 only what C2 and C3 leave is known, and that only if it is more than rounding.
-    value = found.state.value
     terms = (value - c2 - c3, c2, c3) if c2 + c3 < value else (value, 0.0, 0.0)
-    error = stress_rounding(gram, x, terms, 0.0)
-    return Refined(x, weights, terms, error, found.history, found.converged)
+    return terms, stress_rounding(gram, x, terms, 0.0)
 
 
 def _in_memory(gram: Gram) -> Array | None:
@@ -169,10 +176,15 @@ def _in_memory(gram: Gram) -> Array | None:
     return gram.xp.concat([gram.rows(rows) for rows in gram.row_slices()], axis=0)
 
 
-def stress_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[StressTerms, float]:
-    """C1, C2 and C3 of any centered coordinates by one product, and a bound on their error."""
+def stress_terms_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[StressTerms, float]:
+    """C1, C2 and C3 of the STRESS of any centered coordinates, and a bound on its error.
+
+    One product; a pass over the pairs where that leaves no digits.
+    """
     x = asarray_like(coordinates, gram.diagonal())
     here = _FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
+    if here.gram_rounding > UNRESOLVED * here.value and (d := _in_memory(gram)) is not None:
+        return _split_terms(gram, x, signs, _residuals(gram, d, x, signs).value)
     terms = here.stress_terms()
     return terms, stress_rounding(gram, x, terms, here.gram_rounding)
 
