@@ -7,7 +7,6 @@ thinner the farther they are apart, stands for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any
 
@@ -18,11 +17,11 @@ from scipy.sparse import csgraph
 from sklearn.utils import check_random_state
 
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
-from neucmds._input.pairs import TOLERANCE, Pairs, make_pairs
+from neucmds._input.pairs import TOLERANCE
+from neucmds._operator.sampled_pairs import PairSample, Sizes, drawn_pairs
 from neucmds.errors import InputError, option
 
 __all__ = [
-    "GraphSample",
     "as_graph",
     "graph_pairs",
     "nearest_nodes",
@@ -41,25 +40,6 @@ NEAR_BLOCK = 256
 # scipy's searches hold Python's lock, so they run in processes, which take a second to start: so
 # many edge visits take 5 s on one core (22 ns each, 18,000 nodes).
 WORTH_PROCESSES = 2**28
-
-
-@dataclass(frozen=True, eq=False)
-class GraphSample:
-    """Pairs of nodes that stand for all of them, and the landmarks among them.
-
-    Parameters
-    ----------
-    pairs : Pairs
-        Weighted by the inverse of the share that was drawn.
-    landmarks : ndarray of shape (L,), integer
-        Ascending.
-    to_landmarks : ndarray of shape (n, L)
-        Lengths of the shortest paths from every node to every landmark, unsquared.
-    """
-
-    pairs: Pairs
-    landmarks: Ints
-    to_landmarks: Floats
 
 
 def as_graph(data: Any) -> Any:
@@ -226,31 +206,23 @@ def nearest_nodes(
 def graph_pairs(
     graph: Any,
     *,
-    n_landmarks: int = 100,
-    n_near: int = 40,
-    n_ring: int = 16,
+    n_landmarks: int = 80,
+    n_near: int = 30,
+    n_ring: int = 30,
     landmarks: Landmarks = "maxmin",
     random_state: Any = None,
     max_memory: int | str | None = None,
     n_jobs: int | None = None,
-) -> GraphSample:
+) -> PairSample:
     """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
-
-    Every node is paired with its nearest nodes and with all landmarks. Between the two, fewer and
-    fewer nodes are paired with more and more of their nearest: in every ring, from some number of
-    nearest nodes to four times as many, a node is in about `n_ring` pairs. Every pair counts as
-    often as it would have to for the sample to stand for all pairs, 1 / its share of them.
 
     Parameters
     ----------
     graph : sparse array of shape (n, n)
         As for `as_graph`.
-    n_landmarks : int, default=100
-        L; a node is in 2L pairs with landmarks, counted over both orders.
-    n_near : int, default=40
-    n_ring : int, default=16
-        Without rings, pairs next beyond the nearest are left to chance: of 18,000 nodes with 80
-        nearest, 8 % took nodes of rank 80 to 1000 for their nearest; with rings, 1 %.
+    n_landmarks, n_near, n_ring : int
+        Pairs of each kind, as in `neucmds._operator.sampled_pairs.Sizes`: by default a node is in
+        about 260 pairs.
     landmarks : {"maxmin", "random"} or array of int, default="maxmin"
         Each the farthest from those before it; drawn; or given. On 18,000 nodes with two lakes the
         95th percentile of the relative error of all pairs was 3.0 % with the first, 4.2 % with the
@@ -261,48 +233,18 @@ def graph_pairs(
 
     Returns
     -------
-    GraphSample
+    PairSample
     """
     graph = as_graph(graph)
     n, rng = int(graph.shape[0]), check_random_state(random_state)
     chosen, rows = _landmarks(graph, n_landmarks, landmarks, rng, max_memory, n_jobs)
-    parts = [(*nearest_nodes(graph, n_near, n_jobs=n_jobs), 1.0)]
-    # Landmarks first: a pair that the sparser of two sets has, the denser one has as well.
-    drawn = np.concatenate([chosen, np.setdiff1d(rng.permutation(n), chosen, assume_unique=True)])
-    for reach, size in _rings(n, n_near, n_ring, chosen.size):
-        found = nearest_nodes(graph, reach, drawn[:size], n_jobs=n_jobs)
-        parts.append((*found, 1 / _share(size, n)))
-    far = np.repeat(chosen, n), np.tile(np.arange(n), chosen.size), rows.ravel()
-    parts.append((*far, 1 / _share(chosen.size, n)))
-    return GraphSample(_first_of(n, parts), chosen, np.ascontiguousarray(rows.T))
 
+    def nearest(count: int, nodes: Ints | None) -> tuple[Ints, Ints, Floats]:
+        return nearest_nodes(graph, count, nodes, n_jobs=n_jobs)
 
-def _rings(n: int, n_near: int, n_ring: int, n_landmarks: int) -> list[tuple[int, int]]:
-    """How far, counted in nodes, and from how many nodes to search in every ring."""
-    rings, reach = [], 4 * n_near
-    while n_ring and reach < n / 2:
-        # Three quarters of the nodes in reach are in this ring, and a pair is found from both ends.
-        size = round(n * n_ring / (1.5 * reach))
-        if size <= n_landmarks:
-            break
-        rings.append((reach, min(size, n)))
-        reach *= 4
-    return rings
-
-
-def _share(size: int, n: int) -> float:
-    """Return the share of all pairs that have at least one of some nodes drawn."""
-    return 1 - (n - size) * (n - size - 1) / (n * (n - 1))
-
-
-def _first_of(n: int, parts: list[tuple[Ints, Ints, Floats, float]]) -> Pairs:
-    """Put pairs of several kinds together; of those listed twice the first counts."""
-    i, j, length = (np.concatenate([part[at] for part in parts]) for at in range(3))
-    weight = np.concatenate([np.full(part[2].size, part[3]) for part in parts])
-    low, high = np.minimum(i, j).astype(np.int64), np.maximum(i, j)
-    _, first = np.unique(low * n + high, return_index=True)
-    first = first[low[first] != high[first]]
-    return make_pairs(n, i[first], j[first], length[first], weight[first], sampled=True)
+    sizes = Sizes(chosen.size, n_near, n_ring)
+    pairs = drawn_pairs(n, sizes, chosen, rows, nearest, rng)
+    return PairSample(pairs, chosen, np.ascontiguousarray(rows.T))
 
 
 def _landmarks(
