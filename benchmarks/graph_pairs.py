@@ -125,7 +125,9 @@ def study(name: str, graph: Any, max_iter: int, **sizes: Any) -> dict[str, Any]:
     sources = np.random.default_rng(1).choice(pairs.n, SOURCES, replace=False)
     rows = shortest_path_rows(as_graph(graph), sources)
     product, iteration = product_seconds(pairs, K), iteration_seconds(pairs, start, signs)
-    steps = dict(zip(("pairs", "landmarks", "descent"), np.diff(clock).round(2), strict=True))
+    steps = dict(
+        zip(("pairs", "landmarks", "descent"), np.diff(clock).round(2).tolist(), strict=True)
+    )
     row = {
         "graph": name,
         "nodes": pairs.n,
@@ -164,7 +166,9 @@ def main() -> None:
         sizes = {"n_landmarks": 200, "n_near": 60, "n_ring": 240, "landmarks": "random"}
         rows.append(study("helsinki", helsinki(arguments.data), 200, **sizes))
     if arguments.only != "helsinki":
-        rows.append(study("lakes", lakes(), 60, n_landmarks=80, n_near=30, n_ring=30))
+        for kind in ("maxmin", "random"):
+            sizes = {"n_landmarks": 80, "n_near": 30, "n_ring": 30, "landmarks": kind}
+            rows.append(study("lakes", lakes(), 60, **sizes))
     record = {"machine": before, "versions": versions("numpy", "scipy"), "k": K, "rows": rows}
     if arguments.only is None:
         write_record(arguments.out, record)

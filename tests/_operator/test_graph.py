@@ -8,6 +8,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
+from neucmds import LandmarkNeucMDS
+from neucmds._input.pairs import make_pairs
+from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._operator import graph as graphs
 from neucmds._operator.graph import (
     as_graph,
@@ -173,3 +176,19 @@ def test_landmarks_can_be_given_and_are_checked(graph):
         graph_pairs(graph, landmarks=[400])
     with pytest.raises(InputError, match="n_landmarks=401 of 400 nodes"):
         graph_pairs(graph, n_landmarks=401)
+
+
+def test_pairs_hidden_from_a_list_are_found_from_a_start_at_shortest_paths():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 3))
+    i, j = np.triu_indices(300, 1)
+    d = np.linalg.norm(x[i] - x[j], axis=1)
+    seen = rng.random(i.size) < 0.2
+    pairs = make_pairs(300, i[seen], j[seen], d[seen])
+    marks = np.arange(0, 300, 6)
+    detours = shortest_path_rows(as_graph(pairs.graph()), marks).T
+    placed = LandmarkNeucMDS((3, 0), metric="precomputed", landmarks=marks, random_state=0)
+    start = placed.fit_transform(detours)
+    end = refine_pairs(pairs, start, placed.signature_, "relative", max_iter=300, tol=1e-9)
+    found = np.linalg.norm(end.coordinates[i] - end.coordinates[j], axis=1)
+    assert np.max(np.abs(found - d)[~seen]) < 1e-3 * d.max()

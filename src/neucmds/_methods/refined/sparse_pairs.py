@@ -49,6 +49,8 @@ SMALL = 2**17
 BLOCK = 2**17
 # Stored entries of the sparse product that one piece of work multiplies with.
 SHARE = 2**18
+# Pieces of the product with the pulls; each has n × k sums of its own.
+PIECES = 8
 # Blocks are renewed after so many iterations at first, then less and less often.
 FIRST_RENEWAL = 3
 LAST_RENEWAL = 10
@@ -234,7 +236,7 @@ def _in_units(callback: Callback | None, unit: float) -> Callback | None:
 
 @dataclass(frozen=True, eq=False)
 class _Share:
-    """Consecutive rows of the symmetric matrix of pulls.
+    """Consecutive rows of a symmetric matrix with one value for each pair.
 
     Parameters
     ----------
@@ -366,6 +368,19 @@ class PairSystem:
         return ones if self.loss == "squared" else ones / np.maximum(self.d, self.floor) ** 2
 
     @cached_property
+    def starts(self) -> Ints:
+        """Where the pairs of every first object begin."""
+        starts = np.searchsorted(self.i, np.arange(self.shares[-1].rows.stop + 1))
+        return starts.astype(np.int32 if self.d.size < 2**31 else np.int64)
+
+    @cached_property
+    def pieces(self) -> list[slice]:
+        """Cut the objects where about equally many pairs begin."""
+        cuts = np.searchsorted(self.starts, np.arange(1, PIECES) * (self.d.size / PIECES))
+        rows = np.unique(np.concatenate([[0], cuts, [self.starts.size - 1]]))
+        return [slice(first, last) for first, last in pairwise(rows.tolist())]
+
+    @cached_property
     def blocks(self) -> list[slice]:
         """Slices of the pairs whose differences stay in the cache."""
         step = max(1, BLOCK // (2 * self.signs.size))
@@ -423,16 +438,30 @@ class PairSystem:
 
     def gradient(self, x: Doubles, pulls: Floats) -> Doubles:
         """8(Diag(C1) − C)XA with C the symmetric matrix of pulls; centered."""
-        narrow, out = x.astype(self.dtype), np.empty_like(x)
-        ones = np.ones(len(x), dtype=self.dtype)
+        narrow, n = x.astype(self.dtype), len(x)
+        ones = np.ones(n, dtype=self.dtype)
 
-        def walk(share: _Share) -> None:
-            matrix, rows = share.load(pulls), share.rows
-            totals = matrix @ ones
-            out[rows] = totals[:, None] * x[rows] - matrix @ narrow
-            out[rows] *= 8.0 * self.signs
+        def walk(rows: slice) -> tuple[Floats, Floats, Floats, Floats]:
+            first = self.starts[rows.start : rows.stop + 1]
+            part = slice(int(first[0]), int(first[-1]))
+            # Pairs are the upper half as they stand; with its transpose, nothing is copied to both
+            # halves: 25 ms instead of 45 (2.6 million pairs, k = 16, one core).
+            half = sparse.csr_array(
+                (pulls[part], self.j[part], first - first[0]), shape=(rows.stop - rows.start, n)
+            )
+            across = half.T
+            return half @ narrow, half @ ones, across @ narrow[rows], across @ ones[rows]
 
-        parallel_map(walk, self.shares)
+        product, totals = np.zeros_like(x), np.zeros(n)
+        for rows, (upper, above, lower, below) in zip(
+            self.pieces, parallel_map(walk, self.pieces), strict=True
+        ):
+            product[rows] += upper
+            totals[rows] += above
+            product += lower
+            totals += below
+        out = totals[:, None] * x - product
+        out *= 8.0 * self.signs
         result: Doubles = centered(out)
         return result
 
