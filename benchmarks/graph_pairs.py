@@ -135,7 +135,7 @@ def study(name: str, graph: Any, max_iter: int, **sizes: Any) -> dict[str, Any]:
         "sizes": sizes,
         "pairs_a_node": round(2 * pairs.size / pairs.n, 1),
         "signature": list(end.signature),
-        "iterations": end.n_iter,
+        "iterations": len(end.history) - 1,
         "relative_gradient": round(end.relative_gradient, 4),
         "seconds": steps,
         "peak_mb": round(held / 1e6),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import inf, log2, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -28,21 +28,31 @@ from neucmds._backend.threads import spread as parallel_map
 from neucmds._backend.threads import team as worker_pool
 from neucmds._input.pairs import Pairs
 from neucmds._methods.refined.descent import Callback, centered, descend, lowest_point
+from neucmds._methods.refined.losses import (
+    FLOOR_QUANTILE,
+    FLOOR_SHARE,
+    PairLoss,
+    check_loss,
+)
+from neucmds._methods.refined.pair_descent import (
+    DROPPED_CURVATURE,
+    EXACT,
+    MOST_TRIALS,
+    RIDGE,
+    Limits,
+    LossResult,
+    _lowest_of_cubic,
+    _Point,
+    _power_of_four,
+)
 from neucmds.errors import InputError, option
 
-__all__ = ["LOSSES", "PairResult", "pair_floor", "refine_pairs"]
+__all__ = ["pair_floor", "refine_pairs"]
 
 Floats = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
 
-LOSSES = ("squared", "distance", "relative")
-# f is half of the 1 % quantile of the positive d: the quantile itself hides near pairs where d are
-# few whole numbers (hops).
-FLOOR_QUANTILE = 0.01
-FLOOR_SHARE = 0.5
-# The root of "distance" goes over into its tangent where √D̂ falls below this share of d.
-CORNER = 0.05
 # Up to so many pairs float64 costs next to nothing.
 SMALL = 2**17
 # Entries of a block of differences: 512 KB of float32, a quarter of an L2 cache.
@@ -54,58 +64,8 @@ PIECES = 8
 # Blocks are renewed after so many iterations at first, then less and less often.
 FIRST_RENEWAL = 3
 LAST_RENEWAL = 10
-# Share of Σ u|q|q′ in a block, in units of 16.
-DROPPED_CURVATURE = 0.25
-RIDGE = 1e-7
 # Where the loss along a line is no quartic, the search ends at this share of the slope it began at.
 SLOPE_LEFT = 0.1
-MOST_TRIALS = 8
-# Root mean square of q, against what q measures, at which a fit is exact for all purposes.
-EXACT = 1e-7
-
-
-@dataclass(frozen=True, eq=False)
-class PairResult:
-    """Coordinates at which a loss of pairs is (locally) least, and how they were reached.
-
-    Parameters
-    ----------
-    coordinates : ndarray of shape (n, k), float64
-        Centered.
-    signs : ndarray of shape (k,)
-    loss : str
-    floor : float
-        The floor of d that was used, on the unsquared scale.
-    value : float
-        Σ u q² over both orders of every pair, as STRESS counts them, computed in float64.
-    history : tuple of floats
-        The loss at the start and after every iteration, as the descent computed it.
-    converged : bool
-        Whether gain and gradient both fell below their tolerances before `max_iter`.
-    relative_gradient : float
-        √(gᵀH⁻¹g / 2f), with g the gradient and H the blocks of all objects: 0 at a stationary
-        point, whatever the unit of D.
-    """
-
-    coordinates: Doubles
-    signs: Doubles
-    loss: str
-    floor: float
-    value: float
-    history: tuple[float, ...]
-    converged: bool
-    relative_gradient: float
-
-    @property
-    def n_iter(self) -> int:
-        """Number of iterations."""
-        return len(self.history) - 1
-
-    @property
-    def signature(self) -> tuple[int, int]:
-        """Numbers of positive and negative coordinates."""
-        negatives = int(np.sum(self.signs < 0))
-        return self.signs.size - negatives, negatives
 
 
 def refine_pairs(
@@ -119,7 +79,7 @@ def refine_pairs(
     gradient_tol: float = 0.03,
     floor: float | None = None,
     callback: Callback | None = None,
-) -> PairResult:
+) -> LossResult:
     """Lower a loss of listed pairs, the signature fixed, until the coordinates are at rest.
 
     Parameters
@@ -144,7 +104,8 @@ def refine_pairs(
 
     Returns
     -------
-    PairResult
+    LossResult
+        `value` and `history` count every pair in both orders, as STRESS does.
 
     Raises
     ------
@@ -170,13 +131,13 @@ def refine_pairs(
     system = PairSystem.of(pairs, a, loss, scale=scale, floor=least / scale)
     x = x / sqrt(scale)
     x -= x.mean(axis=0)
-    unit = scale ** {"squared": 2, "distance": 1, "relative": 0}[loss] * system.weight_scale
-    limits = _Limits(max_iter, tol, gradient_tol, _in_units(callback, unit))
+    unit = scale**system.loss.degree * system.weight_scale
+    limits = Limits(max_iter, tol, gradient_tol, _in_units(callback, unit))
     keep_freed_memory()
     with worker_pool():
         end = _descend(system, x, limits)
         value = system.exact().true_value(end.x)
-    return PairResult(
+    return LossResult(
         end.x * sqrt(scale),
         a,
         loss,
@@ -204,8 +165,7 @@ def pair_floor(pairs: Pairs) -> float:
 def _checked(
     pairs: Pairs, start: npt.ArrayLike, signs: npt.ArrayLike, loss: str
 ) -> tuple[Doubles, Doubles]:
-    if loss not in LOSSES:
-        raise InputError(f"{option('loss', loss)} is unknown; choose one of {', '.join(LOSSES)}.")
+    check_loss(loss)
     x, a = np.array(start, dtype=np.float64), np.array(signs, dtype=np.float64)
     if a.ndim != 1 or not np.all(np.abs(a) == 1):
         raise InputError(f"signs must be +1 or −1, one for each coordinate, not {signs!r}.")
@@ -220,12 +180,6 @@ def _checked(
             f"lowest {pairs.sq_dissimilarity.min():.4g}; use {option('loss', 'squared')}."
         )
     return x, a
-
-
-def _power_of_four(values: Floats) -> float:
-    """Return the power of four nearest to the largest entry in size."""
-    largest = max(abs(float(values.min())), abs(float(values.max())))
-    return 4.0 ** round(log2(largest) / 2) if 0 < largest < inf else 1.0
 
 
 def _in_units(callback: Callback | None, unit: float) -> Callback | None:
@@ -297,9 +251,8 @@ class PairSystem:
     u : ndarray of shape (m,) or None
         Weights, at most about one.
     weight_scale : float
-    loss : str
-    floor : float
-        f² / scale.
+    loss : PairLoss
+        With the floor f² / scale.
     signs : ndarray of shape (k,)
     shares : tuple
     """
@@ -309,8 +262,7 @@ class PairSystem:
     d: Floats
     u: Floats | None
     weight_scale: float
-    loss: str
-    floor: float
+    loss: PairLoss
     signs: Floats
     shares: tuple[_Share, ...]
 
@@ -330,8 +282,7 @@ class PairSystem:
             (pairs.sq_dissimilarity / scale).astype(dtype),
             u,
             weight_scale,
-            loss,
-            floor,
+            PairLoss(loss, floor),
             signs.astype(dtype),
             _shares(pairs, dtype),
         )
@@ -356,16 +307,17 @@ class PairSystem:
     def size(self) -> float:
         """Σ u q² of D̂ = 0 without a floor: what makes a loss a share."""
         d = self.d.astype(np.float64)
-        one = {"squared": d * d, "distance": d, "relative": np.ones_like(d)}[self.loss]
+        one = {"squared": d * d, "distance": d, "relative": np.ones_like(d)}[self.loss.name]
         return 2 * float(np.sum(one if self.u is None else self.u * one))
 
     @cached_property
     def weights(self) -> Floats | None:
         """Return u q′² where q is linear in D̂, and the loss along a line therefore a quartic."""
-        if self.loss == "distance":
+        if not self.loss.is_quadratic:
             return None
         ones = np.ones_like(self.d) if self.u is None else self.u
-        return ones if self.loss == "squared" else ones / np.maximum(self.d, self.floor) ** 2
+        slope = self.loss.terms(self.d, self.d.copy()).slope
+        return ones if slope is None else ones * slope**2
 
     @cached_property
     def starts(self) -> Ints:
@@ -429,7 +381,7 @@ class PairSystem:
             if self.weights is not None:
                 np.multiply(self.weights[part], r, out=out[part])
                 return float(np.dot(out[part], r))
-            q, slope = self._root(r, part)
+            q, slope, _ = self._root(r, part)
             uq = q if self.u is None else self.u[part] * q
             np.multiply(uq, slope, out=out[part])
             return float(np.dot(uq, q))
@@ -470,17 +422,17 @@ class PairSystem:
 
         def walk(part: slice) -> Doubles:
             one, two = d1[part], d2[part]
+            bend: Floats | None
             if self.weights is not None:
-                w, bend = self.weights[part], 1.0
+                w, bend = self.weights[part], None
             else:
-                steep = self._root(here.residual[part], part)[1]
+                _, steep, bend = self._root(here.residual[part], part)
                 w = steep**2 if self.u is None else self.u[part] * steep**2
-                # 1 + q·q″/q′² = d/√D̂ where the root is not its tangent
-                bend = np.minimum(np.sqrt(self.d[part]) * (2 * steep), 1 / CORNER)
             w1, pull = w * one, here.pull[part]
             return np.array(
                 [
-                    float(np.dot(w1 * bend, one)) + 2 * float(np.dot(pull, two)),
+                    float(np.dot(w1 if bend is None else w1 * bend, one))
+                    + 2 * float(np.dot(pull, two)),
                     2 * float(np.dot(w1, two)),
                     float(np.dot(w * two, two)),
                 ]
@@ -494,7 +446,7 @@ class PairSystem:
 
         def walk(part: slice) -> tuple[float, float]:
             change = d1[part] + t * d2[part]
-            q, slope = self._root(residual[part] + t * change, part)
+            q, slope, _ = self._root(residual[part] + t * change, part)
             uq = q if self.u is None else self.u[part] * q
             change += t * d2[part]
             return float(np.dot(uq, q)), float(np.dot(uq * slope, change))
@@ -537,12 +489,7 @@ class PairSystem:
 
     def true_value(self, x: Doubles) -> float:
         """Σ u q², no corner rounded."""
-        residual = self.residuals(x)
-        if self.loss != "distance":
-            return self.pulls(residual)[0]
-        residual += self.d
-        q = np.sqrt(np.maximum(residual, 0, out=residual)) - np.sqrt(self.d)
-        return 2 * float(np.sum(q * q if self.u is None else self.u * q * q))
+        return 2 * self.loss.value(self.d, self.residuals(x) + self.d, self.u)
 
     @staticmethod
     def _add_up(x: Floats, share: _Share, matrix: Any, rows: slice, out: Floats) -> None:
@@ -563,20 +510,13 @@ class PairSystem:
         u -= table.take(self.j[part], axis=0)
         return u
 
-    def _root(self, residual: Floats, part: slice) -> tuple[Floats, Floats]:
-        """Return q = √D̂ − d and its slope; below the corner, those of the root's tangent."""
+    def _root(self, residual: Floats, part: slice) -> tuple[Floats, Floats, Floats]:
+        """Return q, its slope and its curvature for "distance"."""
         d = self.d[part]
-        d_hat = residual + d
-        square = np.maximum(d, self.floor)
-        square *= self.dtype.type(CORNER**2)
-        np.maximum(square, d_hat, out=square)
-        root = np.sqrt(square)
-        slope = 0.5 / root
-        d_hat -= square
-        d_hat *= slope
-        root -= np.sqrt(d)
-        d_hat += root
-        return d_hat, slope
+        terms = self.loss.terms(d, residual + d, bend=True)
+        assert terms.slope is not None
+        assert terms.curvature is not None
+        return terms.residual, terms.slope, terms.curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -704,14 +644,6 @@ class PairStress:
 
 
 @dataclass(frozen=True)
-class _Limits:
-    max_iter: int
-    tol: float
-    gradient_tol: float
-    callback: Callback | None
-
-
-@dataclass(frozen=True)
 class _End:
     x: Doubles
     history: tuple[float, ...]
@@ -719,7 +651,7 @@ class _End:
     relative_gradient: float
 
 
-def _descend(system: PairSystem, x: Doubles, limits: _Limits) -> _End:
+def _descend(system: PairSystem, x: Doubles, limits: Limits) -> _End:
     """Descend until gain and gradient are small; in float64 from where rounding stops float32."""
     state, tol = PairStress.at(system, x), limits.tol
     history = [state.value]
@@ -753,15 +685,6 @@ def _counting_from(callback: Callback | None, done: int) -> Callback | None:
     return lambda iteration, value: callback(done + iteration, value)
 
 
-@dataclass(frozen=True)
-class _Point:
-    """Loss and slope somewhere on a line."""
-
-    t: float
-    value: float
-    slope: float
-
-
 def _search_by_slopes(
     seen_at: Callable[[float], tuple[float, float]], start: _Point, t: float
 ) -> float | None:
@@ -779,17 +702,3 @@ def _search_by_slopes(
             high = seen
         t = 2 * t if high is None else _lowest_of_cubic(low, high)
     return None if best is None else best.t
-
-
-def _lowest_of_cubic(low: _Point, high: _Point) -> float:
-    """Return the minimum of the cubic through two points, at least a tenth away from either."""
-    width = high.t - low.t
-    mean = low.slope + high.slope - 3 * (high.value - low.value) / width
-    inside = mean**2 - low.slope * high.slope
-    t = low.t + 0.5 * width
-    if inside > 0 and np.isfinite(inside):
-        root = sqrt(inside)
-        bottom = high.slope - low.slope + 2 * root
-        if bottom > 0:
-            t = high.t - width * (high.slope + root - mean) / bottom
-    return min(max(t, low.t + 0.1 * width), high.t - 0.1 * width)
