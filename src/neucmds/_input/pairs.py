@@ -1,0 +1,513 @@
+"""Dissimilarities of listed pairs: what is stored was observed, the rest was not.
+
+Sparse matrices, edge lists, tables and files of pairs become `Pairs`: every pair once, on the
+squared scale. Two entries for the same pair must agree, an entry for an object and itself must be
+zero, and explicit zeros are zeros.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from neucmds._input.containers import as_labels
+from neucmds._input.readers.text import Dialect, Line
+from neucmds.errors import FileFormatError, InputError, option
+
+__all__ = ["FewPairsWarning", "Pairs", "as_pairs", "check_pairs", "make_pairs", "read_pairs"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[Any]
+
+# √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
+TOLERANCE = sqrt(np.finfo(np.float64).eps)
+# Objects that a message names before it only counts.
+MOST_NAMED = 5
+
+
+class FewPairsWarning(UserWarning):
+    """There are hardly more observed pairs than numbers to determine from them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Squared dissimilarities of m pairs of n objects.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects.
+    i, j : ndarray of shape (m,), integer
+        The objects of every pair, i < j; sorted by i, then j, each pair once.
+    sq_dissimilarity : ndarray of shape (m,), float64
+        May be negative only where the input was squared already.
+    weight : ndarray of shape (m,), float64, or None
+        How much each pair counts, positive; None: all alike.
+    labels : tuple of str, or None
+        One unique name for each object.
+    sampled : bool, default=False
+        Whether the pairs were drawn from all n(n − 1)/2, and weights are inverse shares.
+    """
+
+    n: int
+    i: Ints
+    j: Ints
+    sq_dissimilarity: Floats
+    weight: Floats | None = None
+    labels: tuple[str, ...] | None = None
+    sampled: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return int(self.i.size)
+
+    @property
+    def degrees(self) -> Ints:
+        """Number of pairs that each object is in."""
+        return np.bincount(self.i, minlength=self.n) + np.bincount(self.j, minlength=self.n)
+
+    def graph(self) -> Any:
+        """Return pairs as edges of length d = √D in a symmetric CSR array; D < 0 count as zero."""
+        d = np.sqrt(np.maximum(self.sq_dissimilarity, 0))
+        ends = np.concatenate([self.i, self.j]), np.concatenate([self.j, self.i])
+        return sparse.csr_array((np.concatenate([d, d]), ends), shape=(self.n, self.n))
+
+    def place(self, at: int) -> str:
+        """Name a pair by its numbers, and by its labels where there are any."""
+        return _place(int(self.i[at]), int(self.j[at]), self.labels)
+
+
+def as_pairs(
+    data: Any,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    labels: Sequence[object] | None = None,
+) -> Pairs:
+    """Read and check dissimilarities of pairs, and put them on the squared scale.
+
+    Parameters
+    ----------
+    data : sparse array, DataFrame, str, Path, or (i, j, values)
+        A square ``scipy.sparse`` array or matrix, whose stored entries were observed, in one order
+        or both. Or three columns, two objects and their dissimilarity, with an optional fourth for
+        the weight of the pair: a DataFrame, a CSV or TSV file, an array of shape (m, 3), or a tuple
+        of vectors. Objects in columns may be names or numbers; they are ordered by name or number.
+    squared : bool, default=False
+        Whether the dissimilarities are squared already, and may be negative.
+    symmetrize : bool, default=False
+        Average entries for the same pair that differ instead of refusing them.
+    labels : sequence, optional
+        Names of the objects. With columns of names: their order, and objects may be named that no
+        pair has. Whole numbers in columns then count the labels from 0.
+
+    Returns
+    -------
+    Pairs
+
+    Raises
+    ------
+    InputError
+        Where a value is missing, infinite or negative, two entries for a pair differ, or an object
+        is not at 0 from itself.
+
+    Examples
+    --------
+    >>> from neucmds._input.pairs import as_pairs
+    >>> pairs = as_pairs((["a", "b", "a"], ["b", "c", "c"], [1.0, 2.0, 2.5]))
+    >>> pairs.labels, pairs.sq_dissimilarity
+    (('a', 'b', 'c'), array([1.  , 6.25, 4.  ]))
+    """
+    if isinstance(data, Pairs):
+        return data
+    settings: dict[str, Any] = {"squared": squared, "symmetrize": symmetrize}
+    if hasattr(data, "tocoo"):
+        return _from_sparse(data, labels, settings)
+    if isinstance(data, (str, os.PathLike)):
+        columns = read_pairs(data)
+    elif hasattr(data, "columns") and hasattr(data, "to_numpy"):
+        columns = [data[name].to_numpy() for name in data.columns]
+    elif isinstance(data, tuple):
+        columns = [np.asarray(column) for column in data]
+    else:
+        columns = list(np.asarray(data).T)
+    if len(columns) not in (3, 4) or any(column.ndim != 1 for column in columns):
+        raise InputError(
+            f"a list of pairs has 3 columns, two objects and their dissimilarity, or a 4th for the "
+            f"weight; this one has {len(columns)}."
+        )
+    if len({column.size for column in columns}) > 1:
+        sizes = ", ".join(str(column.size) for column in columns)
+        raise InputError(f"the columns of a list of pairs must be equally long, not {sizes}.")
+    numbers, names = _numbered(columns[0], columns[1], labels)
+    values = [_as_floats(column) for column in columns[2:]]
+    n = len(names) if names is not None else int(numbers.max(initial=-1)) + 1
+    return make_pairs(n, numbers[0], numbers[1], *values, labels=names, **settings)
+
+
+def make_pairs(
+    n: int,
+    i: npt.ArrayLike,
+    j: npt.ArrayLike,
+    values: npt.ArrayLike,
+    weight: npt.ArrayLike | None = None,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    labels: tuple[str, ...] | None = None,
+    sampled: bool = False,
+) -> Pairs:
+    """Check numbered pairs, put each in order, merge the two orders, and square.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects.
+    i, j : array of shape (m,), integer
+        In any order; the same pair may come several times.
+    values : array of shape (m,)
+        Dissimilarities.
+    weight : array of shape (m,), optional
+        Of entries merged into one, the largest weight counts. Pairs of weight 0 are left out.
+    squared, symmetrize, labels
+        As for `as_pairs`.
+    sampled : bool, default=False
+        Whether the pairs are a sample of all, weighted by inverse shares.
+    """
+    i, j = np.asarray(i), np.asarray(j)
+    d: Floats = np.asarray(values, dtype=np.float64)
+    w: Floats | None = None if weight is None else np.asarray(weight, dtype=np.float64)
+    _refuse_values(i, j, d, w, squared, labels)
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    size = float(np.max(np.abs(d)))
+    own = low == high
+    if own.any():
+        _refuse_self(low[own], d[own], TOLERANCE * size, labels)
+    kept = np.flatnonzero(~own if w is None else ~own & (w > 0))
+    key = low.astype(np.int64)[kept] * n + high[kept]
+    order = np.argsort(key, kind="stable")
+    key, kept = key[order], kept[order]
+    d, w = d[kept], None if w is None else w[kept]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    if first.size < key.size:
+        d, w = _merged(key, first, d, w, n, symmetrize, labels, size)
+        key = key[first]
+    index = np.int32 if n < 2**31 else np.int64
+    return Pairs(
+        n,
+        (key // n).astype(index),
+        (key % n).astype(index),
+        d if squared else d**2,
+        w,
+        labels,
+        sampled,
+    )
+
+
+def check_pairs(pairs: Pairs, k: int) -> None:
+    """Refuse pairs that cannot determine k coordinates of every object, and warn when few do.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    k : int
+        Number of coordinates.
+
+    Raises
+    ------
+    InputError
+        When an object is in no pair, the pairs fall into parts that no pair connects, or there are
+        fewer pairs than coordinates to determine.
+
+    Warns
+    -----
+    FewPairsWarning
+        Below 2k pairs for an object on average, or k for a single one.
+    """
+    degrees = pairs.degrees
+    alone = np.flatnonzero(degrees == 0)
+    if alone.size:
+        raise InputError(
+            f"{_counted(alone.size, 'object')} in no pair: {_named(alone, pairs.labels)} (of "
+            f"{pairs.n}); drop them, or add pairs."
+        )
+    count, part = csgraph.connected_components(pairs.graph(), directed=False)
+    if count > 1:
+        sizes = np.sort(np.bincount(part))[::-1]
+        others = np.flatnonzero(part != np.argmax(np.bincount(part)))
+        raise InputError(
+            f"the pairs fall into {count} parts that no pair connects, of {_listed(sizes)} "
+            f"objects; outside the largest: {_named(others, pairs.labels)}; keep one part, or add "
+            "pairs."
+        )
+    mean = 2 * pairs.size / pairs.n
+    if pairs.size < pairs.n * k - k * (k + 1) // 2 and pairs.size < pairs.n * (pairs.n - 1) // 2:
+        raise InputError(
+            f"{pairs.size} pairs cannot determine {k} coordinates of {pairs.n} objects: "
+            f"{mean:.3g} for an object on average, and more than {2 * k} are needed; lower "
+            f"{option('n_components')}, or add pairs."
+        )
+    few = np.flatnonzero(degrees < min(k, pairs.n - 1))
+    if few.size:
+        warnings.warn(
+            f"{_counted(few.size, 'object')} in fewer than k = {k} pairs, so that they are not "
+            f"determined: {_named(few, pairs.labels)}; expect nothing of the pairs that were not "
+            "observed.",
+            FewPairsWarning,
+            stacklevel=2,
+        )
+    elif mean < min(4 * k, pairs.n - 1):
+        warnings.warn(
+            f"{mean:.3g} pairs for an object on average determine k = {k} coordinates poorly; "
+            f"about 10k = {10 * k} are good, {2 * k} are the least.",
+            FewPairsWarning,
+            stacklevel=2,
+        )
+
+
+def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:
+    """Read the columns of a CSV or TSV file of pairs, with or without a header.
+
+    Parameters
+    ----------
+    path : str or Path
+        Three columns, two objects and their dissimilarity; a fourth is the weight. Cut at tabs,
+        semicolons (with decimal commas), commas or blanks, whichever the last line has. Lines that
+        begin with ``#`` are left out.
+
+    Returns
+    -------
+    list of ndarray
+        Objects as integers where all of them are, else as text; then numbers.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise FileFormatError(f"{file} does not exist.") from error
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{file.name} is not text in UTF-8.") from error
+    except OSError as error:
+        raise FileFormatError(f"{file.name} cannot be read: {error.strerror or error}.") from error
+    lines = [
+        Line(number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    if not lines:
+        raise FileFormatError(f"{file.name} is empty.")
+    mark = next((mark for mark in "\t;," if mark in lines[-1].text), None)
+    return _parsed(lines, Dialect(file.name, mark))
+
+
+def _parsed(lines: list[Line], dialect: Dialect) -> list[npt.NDArray[Any]]:
+    first = dialect.cells(lines[0])
+    width = len(first)
+    if width not in (3, 4):
+        raise FileFormatError(
+            f"{dialect.name} has {width} columns; a list of pairs has 3, two objects and their "
+            "dissimilarity, or a 4th for the weight."
+        )
+    body = lines[1:] if dialect.is_text(first[2]) else lines
+    if dialect.delimiter != ";":
+        try:
+            # Numbers only: 7 times as fast as cell by cell (a million lines: 0.5 s).
+            table = np.loadtxt(
+                (line.text for line in body), delimiter=dialect.delimiter, comments=None, ndmin=2
+            )
+            return [_as_integers(table[:, 0]), _as_integers(table[:, 1]), *table[:, 2:].T]
+        except ValueError:
+            pass  # names, gaps or a bad cell, which the reading below can tell and name
+    rows = [dialect.cells(line) for line in body]
+    values = np.empty((len(rows), width - 2))
+    for line, row, out in zip(body, rows, values, strict=True):
+        if len(row) != width:
+            raise FileFormatError(
+                f"{dialect.name}, line {line.number}: {len(row)} cells where others have {width}."
+            )
+        for at, cell in enumerate(row[2:]):
+            number = dialect.number(cell)
+            if number is None:
+                raise FileFormatError(
+                    f"{dialect.name}, line {line.number}, cell {at + 3}: {cell[:40]!r} is not a "
+                    "number."
+                )
+            out[at] = number
+    objects = [np.array([row[at] for row in rows]) for at in (0, 1)]
+    if all(name.isdigit() for column in objects for name in column.tolist()):
+        objects = [column.astype(np.int64) for column in objects]
+    return [*objects, *values.T]
+
+
+def _as_integers(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    whole = column.astype(np.int64)
+    if not np.array_equal(whole, column):
+        raise ValueError("names such as 1.5 are text")
+    return whole
+
+
+def _as_floats(column: npt.NDArray[Any]) -> Floats:
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"the third column of pairs must hold numbers ({reason}).") from error
+
+
+def _from_sparse(data: Any, labels: Sequence[object] | None, settings: dict[str, Any]) -> Pairs:
+    if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
+        size = " × ".join(map(str, data.shape))
+        raise InputError(f"D is not square: {size}; pass n × n.")
+    n = int(data.shape[0])
+    stored = data.tocoo()
+    if stored.dtype.kind not in "fiub":
+        raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
+    if stored.size and data.format == "coo":
+        # csr would add up entries given twice; they are the same observation here.
+        stored = data
+    names = as_labels(labels, n)
+    i, j = (np.asarray(index) for index in stored.coords)
+    return make_pairs(n, i, j, stored.data, labels=names, **settings)
+
+
+def _numbered(
+    left: npt.NDArray[Any], right: npt.NDArray[Any], labels: Sequence[object] | None
+) -> tuple[npt.NDArray[np.int64], tuple[str, ...] | None]:
+    """Give every object of two columns a number; return numbers (2, m) and names."""
+    both = np.stack([left, right]) if left.size else np.zeros((2, 0), dtype=np.int64)
+    if both.dtype.kind == "f" and np.array_equal(both, both.astype(np.int64)):
+        both = both.astype(np.int64)
+    if both.dtype.kind == "O":
+        both = both.astype(str)
+    if labels is not None:
+        return _by_labels(both, as_labels(labels, len(labels)) or ())
+    names, numbers = np.unique(both, return_inverse=True)
+    numbers = numbers.reshape(both.shape).astype(np.int64)
+    counted = both.dtype.kind in "iu" and np.array_equal(names, np.arange(names.size))
+    # Labels that only count the objects say nothing.
+    return numbers, None if counted else tuple(str(name) for name in names.tolist())
+
+
+def _by_labels(
+    both: npt.NDArray[Any], labels: tuple[str, ...]
+) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+    if both.dtype.kind in "iu":
+        outside = both[(both < 0) | (both >= len(labels))]
+        if outside.size:
+            raise InputError(
+                f"a pair has object {outside.flat[0]}, but there are {len(labels)} labels."
+            )
+        return both.astype(np.int64), labels
+    at = {name: number for number, name in enumerate(labels)}
+    names, inverse = np.unique(both, return_inverse=True)
+    unknown = [name for name in names.tolist() if str(name) not in at]
+    if unknown:
+        raise InputError(
+            f"{_counted(len(unknown), 'name')} not among the labels, first {unknown[0]!r}; add it, "
+            "or leave its pairs out."
+        )
+    numbers = np.array([at[str(name)] for name in names.tolist()], dtype=np.int64)
+    return numbers[inverse].reshape(both.shape), labels
+
+
+def _refuse_values(
+    i: Ints,
+    j: Ints,
+    values: Floats,
+    weight: Floats | None,
+    squared: bool,
+    labels: tuple[str, ...] | None,
+) -> None:
+    if values.size == 0:
+        raise InputError("there are no pairs.")
+    bad = ~np.isfinite(values)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InputError(
+            f"{int(bad.sum())} of {values.size} values are not finite, the first {values[at]} at "
+            f"{_place(int(i[at]), int(j[at]), labels)}; leave out pairs that were not observed."
+        )
+    at = int(np.argmin(values))
+    if not squared and values[at] < 0:
+        raise InputError(
+            f"negative dissimilarities: the lowest is {values[at]:.4g} at "
+            f"{_place(int(i[at]), int(j[at]), labels)}; pass {option('squared', True)} if they are "
+            "squared already."
+        )
+    if not squared and float(values.max()) > sqrt(np.finfo(np.float64).max):
+        raise InputError(f"dissimilarities of {values.max():.2g} overflow when squared; rescale.")
+    if weight is not None and not (np.all(np.isfinite(weight)) and float(weight.min()) >= 0):
+        at = int(np.argmax(~np.isfinite(weight) | (weight < 0)))
+        raise InputError(
+            f"weights must be finite and not negative: {weight[at]} at "
+            f"{_place(int(i[at]), int(j[at]), labels)}."
+        )
+
+
+def _refuse_self(
+    own: Ints, values: Floats, tolerance: float, labels: tuple[str, ...] | None
+) -> None:
+    at = int(np.argmax(np.abs(values)))
+    if abs(values[at]) > tolerance:
+        raise InputError(
+            f"an object is not at 0 from itself: {values[at]:.4g} at "
+            f"{_place(int(own[at]), int(own[at]), labels)}; set it to 0, or convert similarities."
+        )
+
+
+def _merged(
+    key: npt.NDArray[np.int64],
+    first: Ints,
+    values: Floats,
+    weight: Floats | None,
+    n: int,
+    symmetrize: bool,
+    labels: tuple[str, ...] | None,
+    size: float,
+) -> tuple[Floats, Floats | None]:
+    """One value for each pair; entries for the same one must agree unless they are averaged."""
+    highest, lowest = np.maximum.reduceat(values, first), np.minimum.reduceat(values, first)
+    gap = highest - lowest
+    at = int(np.argmax(gap))
+    if not symmetrize and gap[at] > TOLERANCE * size:
+        i, j = divmod(int(key[first[at]]), n)
+        raise InputError(
+            f"{int(np.sum(gap > TOLERANCE * size))} pairs have entries that differ, the most by "
+            f"{gap[at]:.4g} at {_place(i, j, labels)}; pass {option('symmetrize', True)} to "
+            "average."
+        )
+    counts = np.diff(first, append=key.size)
+    mean = np.add.reduceat(values, first) / counts
+    return mean, None if weight is None else np.maximum.reduceat(weight, first)
+
+
+def _place(i: int, j: int, labels: tuple[str, ...] | None) -> str:
+    if labels is None:
+        return f"({i}, {j})"
+    return f"({i}, {j}), {labels[i]!r} and {labels[j]!r}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"1 {noun} is" if count == 1 else f"{count} {noun}s are"
+
+
+def _named(ids: Ints, labels: tuple[str, ...] | None) -> str:
+    names = [str(i) if labels is None else f"{labels[i]!r}" for i in ids[:MOST_NAMED].tolist()]
+    return ", ".join(names) + (" …" if ids.size > MOST_NAMED else "")
+
+
+def _listed(sizes: Iterable[Any]) -> str:
+    sizes = [str(int(size)) for size in sizes]
+    shown = sizes[:3]
+    return ", ".join(shown) + (" …" if len(sizes) > len(shown) else "")

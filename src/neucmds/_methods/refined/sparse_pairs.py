@@ -1,0 +1,704 @@
+"""Descent on a loss of listed pairs: time and memory grow with their number m, not with n².
+
+Σ u q(D̂)² over both orders of m pairs, q as for all pairs: D̂ − D ("squared"), √D̂ − d ("distance")
+or (D̂ − D)/max(D, f²) ("relative", f the floor). An iteration takes two passes over the pairs: one
+for how D̂ changes along a line, one for the gradient, a sparse product with the pairs' pulls u q q′.
+Every object is preconditioned with its own Gauss–Newton block
+
+    16 Σ_j u q′² A(x_i − x_j)(x_i − x_j)ᵀA  +  4 Σ_j u |q| q′ · I,
+
+renewed every few iterations and made from differences: the expanded formula cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from neucmds._backend.arrays import keep_freed_memory
+from neucmds._backend.threads import spread as parallel_map
+from neucmds._backend.threads import team as worker_pool
+from neucmds._input.pairs import Pairs
+from neucmds._methods.refined.descent import Callback, centered, descend, lowest_point
+from neucmds._methods.refined.losses import (
+    FLOOR_QUANTILE,
+    FLOOR_SHARE,
+    PairLoss,
+    check_loss,
+)
+from neucmds._methods.refined.pair_descent import (
+    DROPPED_CURVATURE,
+    EXACT,
+    MOST_TRIALS,
+    RIDGE,
+    Limits,
+    LossResult,
+    _lowest_of_cubic,
+    _Point,
+    _power_of_four,
+)
+from neucmds.errors import InputError, option
+
+__all__ = ["pair_floor", "refine_pairs"]
+
+Floats = npt.NDArray[Any]
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[Any]
+
+# Up to so many pairs float64 costs next to nothing.
+SMALL = 2**17
+# Entries of a block of differences: 512 KB of float32, a quarter of an L2 cache.
+BLOCK = 2**17
+# Stored entries of the sparse product that one piece of work multiplies with.
+SHARE = 2**18
+# Pieces of the product with the pulls; each has n × k sums of its own.
+PIECES = 8
+# Blocks are renewed after so many iterations at first, then less and less often.
+FIRST_RENEWAL = 3
+LAST_RENEWAL = 10
+# Where the loss along a line is no quartic, the search ends at this share of the slope it began at.
+SLOPE_LEFT = 0.1
+
+
+def refine_pairs(
+    pairs: Pairs,
+    start: npt.ArrayLike,
+    signs: npt.ArrayLike,
+    loss: str = "relative",
+    *,
+    max_iter: int = 100,
+    tol: float = 2e-3,
+    gradient_tol: float = 0.03,
+    floor: float | None = None,
+    callback: Callback | None = None,
+) -> LossResult:
+    """Lower a loss of listed pairs, the signature fixed, until the coordinates are at rest.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        What was observed; its weights multiply the loss of each pair.
+    start : array of shape (n, k)
+        Where to start, for example the places of all objects among landmarks.
+    signs : array of shape (k,)
+        ±1 each; they do not change.
+    loss : {"relative", "distance", "squared"}, default="relative"
+    max_iter : int, default=100
+    tol : float, default=2e-3
+        Stop when three iterations together gain less than this share of the loss,
+    gradient_tol : float, default=0.03
+        and the relative gradient is below this.
+    floor : float, optional
+        The least d that is told apart by "relative", and by the rounded corner of "distance"; half
+        of the 1 % quantile of the positive d by default.
+    callback : callable, optional
+        Called with the iteration and the loss after every step.
+
+    Returns
+    -------
+    LossResult
+        `value` and `history` count every pair in both orders, as STRESS does.
+
+    Raises
+    ------
+    InputError
+        When the loss is unknown, D is negative somewhere and the loss needs its root or inverse, or
+        the start does not fit the pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds._input.pairs import make_pairs
+    >>> from neucmds._methods.refined.sparse_pairs import refine_pairs
+    >>> rng = np.random.default_rng(0)
+    >>> x, (i, j) = rng.standard_normal((50, 2)), np.triu_indices(50, 1)
+    >>> pairs = make_pairs(50, i, j, np.linalg.norm(x[i] - x[j], axis=1))
+    >>> end = refine_pairs(pairs, x + 0.1 * rng.standard_normal((50, 2)), [1, 1])
+    >>> end.value < 1e-8
+    True
+    """
+    x, a = _checked(pairs, start, signs, loss)
+    scale = _power_of_four(pairs.sq_dissimilarity)
+    least = pair_floor(pairs) ** 2 if floor is None else floor**2
+    system = PairSystem.of(pairs, a, loss, scale=scale, floor=least / scale)
+    x = x / sqrt(scale)
+    x -= x.mean(axis=0)
+    unit = scale**system.loss.degree * system.weight_scale
+    limits = Limits(max_iter, tol, gradient_tol, _in_units(callback, unit))
+    keep_freed_memory()
+    with worker_pool():
+        end = _descend(system, x, limits)
+        value = system.exact().true_value(end.x)
+    return LossResult(
+        end.x * sqrt(scale),
+        a,
+        loss,
+        sqrt(least),
+        value * unit,
+        tuple(one * unit for one in end.history),
+        end.converged,
+        end.relative_gradient,
+    )
+
+
+def pair_floor(pairs: Pairs) -> float:
+    """Half of the 1 % quantile of the positive d of the listed pairs; unsquared scale.
+
+    Weights do not count: of all pairs of 18,000 nodes 1 % are nearer than the 180th nearest node,
+    and with a floor that high .91 of the ten nearest are kept instead of .97.
+    """
+    d = pairs.sq_dissimilarity[pairs.sq_dissimilarity > 0]
+    if d.size == 0:
+        return 1.0
+    rank = int(FLOOR_QUANTILE * (d.size - 1))
+    return FLOOR_SHARE * sqrt(float(np.partition(d, rank)[rank]))
+
+
+def _checked(
+    pairs: Pairs, start: npt.ArrayLike, signs: npt.ArrayLike, loss: str
+) -> tuple[Doubles, Doubles]:
+    check_loss(loss)
+    x, a = np.array(start, dtype=np.float64), np.array(signs, dtype=np.float64)
+    if a.ndim != 1 or not np.all(np.abs(a) == 1):
+        raise InputError(f"signs must be +1 or −1, one for each coordinate, not {signs!r}.")
+    if x.shape != (pairs.n, a.size):
+        raise InputError(f"start has shape {x.shape}; expected {(pairs.n, a.size)}.")
+    if not np.all(np.isfinite(x)):
+        raise InputError("start holds NaN or infinity.")
+    below = pairs.sq_dissimilarity < 0
+    if loss != "squared" and below.any():
+        raise InputError(
+            f"{option('loss', loss)} needs D ≥ 0, and {int(below.sum())} pairs have D < 0, the "
+            f"lowest {pairs.sq_dissimilarity.min():.4g}; use {option('loss', 'squared')}."
+        )
+    return x, a
+
+
+def _in_units(callback: Callback | None, unit: float) -> Callback | None:
+    if callback is None:
+        return None
+    return lambda iteration, value: callback(iteration, value * unit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Share:
+    """Consecutive rows of a symmetric matrix with one value for each pair.
+
+    Parameters
+    ----------
+    rows : slice
+    matrix : csr_array
+        Its entries are written anew for every product.
+    pair : ndarray of int
+        Which pair each stored entry is.
+    """
+
+    rows: slice
+    matrix: Any
+    pair: Ints
+
+    def load(self, values: Floats) -> Any:
+        """Put the value of every pair in its two places and return the matrix."""
+        np.take(values, self.pair, out=self.matrix.data, mode="clip")
+        return self.matrix
+
+    def blocks(self, k: int) -> Iterator[slice]:
+        """Cut the rows so that k numbers for each stored entry stay in the cache."""
+        ends = self.matrix.indptr
+        cuts = np.searchsorted(ends, np.arange(BLOCK // k, ends[-1], BLOCK // k))
+        rows = np.unique(np.concatenate([[0], cuts, [ends.size - 1]]))
+        for first, last in pairwise(rows.tolist()):
+            yield slice(first, last)
+
+
+def _shares(pairs: Pairs, dtype: Any) -> tuple[_Share, ...]:
+    """Store every pair in both orders, rows cut into shares of about equal work."""
+    n, m = pairs.n, pairs.size
+    number = np.arange(m, dtype=np.int32 if m < 2**31 else np.int64)
+    ends: Any = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
+    both: Any = sparse.csr_array((np.concatenate([number, number]), ends), shape=(n, n))
+    both.sort_indices()
+    starts, indices, pair = both.indptr, both.indices, both.data
+    cuts = np.searchsorted(starts, np.arange(SHARE, starts[-1], SHARE))
+    rows = np.unique(np.concatenate([[0], cuts, [n]]))
+    made = []
+    for first, last in pairwise(int(row) for row in rows):
+        stored = slice(int(starts[first]), int(starts[last]))
+        data = np.empty(stored.stop - stored.start, dtype=dtype)
+        parts = (data, indices[stored], starts[first : last + 1] - starts[first])
+        matrix = sparse.csr_array(parts, shape=(last - first, n))
+        made.append(_Share(slice(first, last), matrix, pair[stored]))
+    return tuple(made)
+
+
+@dataclass(frozen=True, eq=False)
+class PairSystem:
+    """A loss of listed pairs as a function of the coordinates; D near one, in one precision.
+
+    Parameters
+    ----------
+    i, j : ndarray of shape (m,)
+    d : ndarray of shape (m,)
+        D / scale.
+    u : ndarray of shape (m,) or None
+        Weights, at most about one.
+    weight_scale : float
+    loss : PairLoss
+        With the floor f² / scale.
+    signs : ndarray of shape (k,)
+    shares : tuple
+    """
+
+    i: Ints
+    j: Ints
+    d: Floats
+    u: Floats | None
+    weight_scale: float
+    loss: PairLoss
+    signs: Floats
+    shares: tuple[_Share, ...]
+
+    @classmethod
+    def of(
+        cls, pairs: Pairs, signs: Doubles, loss: str, *, scale: float, floor: float
+    ) -> PairSystem:
+        """Round pairs to the precision of the descent."""
+        dtype = np.dtype(np.float64 if pairs.size <= SMALL else np.float32)
+        u, weight_scale = None, 1.0
+        if pairs.weight is not None:
+            weight_scale = _power_of_four(pairs.weight)
+            u = (pairs.weight / weight_scale).astype(dtype)
+        return cls(
+            pairs.i,
+            pairs.j,
+            (pairs.sq_dissimilarity / scale).astype(dtype),
+            u,
+            weight_scale,
+            PairLoss(loss, floor),
+            signs.astype(dtype),
+            _shares(pairs, dtype),
+        )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of everything that there is one of for each pair."""
+        return self.d.dtype
+
+    def exact(self) -> PairSystem:
+        """Return the same system in float64; D itself stays as it was rounded."""
+        if self.dtype == np.float64:
+            return self
+        wide = np.float64
+        shares = tuple(replace(one, matrix=one.matrix.astype(wide)) for one in self.shares)
+        u = None if self.u is None else self.u.astype(wide)
+        return replace(
+            self, d=self.d.astype(wide), u=u, signs=self.signs.astype(wide), shares=shares
+        )
+
+    @cached_property
+    def size(self) -> float:
+        """Σ u q² of D̂ = 0 without a floor: what makes a loss a share."""
+        d = self.d.astype(np.float64)
+        one = {"squared": d * d, "distance": d, "relative": np.ones_like(d)}[self.loss.name]
+        return 2 * float(np.sum(one if self.u is None else self.u * one))
+
+    @cached_property
+    def weights(self) -> Floats | None:
+        """Return u q′² where q is linear in D̂, and the loss along a line therefore a quartic."""
+        if not self.loss.is_quadratic:
+            return None
+        ones = np.ones_like(self.d) if self.u is None else self.u
+        slope = self.loss.terms(self.d, self.d.copy()).slope
+        return ones if slope is None else ones * slope**2
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Where the pairs of every first object begin."""
+        starts = np.searchsorted(self.i, np.arange(self.shares[-1].rows.stop + 1))
+        return starts.astype(np.int32 if self.d.size < 2**31 else np.int64)
+
+    @cached_property
+    def pieces(self) -> list[slice]:
+        """Cut the objects where about equally many pairs begin."""
+        cuts = np.searchsorted(self.starts, np.arange(1, PIECES) * (self.d.size / PIECES))
+        rows = np.unique(np.concatenate([[0], cuts, [self.starts.size - 1]]))
+        return [slice(first, last) for first, last in pairwise(rows.tolist())]
+
+    @cached_property
+    def blocks(self) -> list[slice]:
+        """Slices of the pairs whose differences stay in the cache."""
+        step = max(1, BLOCK // (2 * self.signs.size))
+        return [slice(s, min(s + step, self.d.size)) for s in range(0, self.d.size, step)]
+
+    def residuals(self, x: Doubles) -> Floats:
+        """D̂ − D of every pair."""
+        narrow, out = x.astype(self.dtype), np.empty_like(self.d)
+
+        def walk(part: slice) -> None:
+            u = self._differences(narrow, part)
+            u *= u
+            np.subtract(u @ self.signs, self.d[part], out=out[part])
+
+        parallel_map(walk, self.blocks)
+        return out
+
+    def along(self, x: Doubles, p: Doubles, residual: Floats) -> tuple[Floats, Floats]:
+        """D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair."""
+        k = self.signs.size
+        # One table of rows twice as long: half the cache misses of two, and one square for both.
+        table = np.concatenate([x + p, p], axis=1).astype(self.dtype)
+        form = np.zeros((2 * k, 2), dtype=self.dtype)
+        form[:k, 0] = form[k:, 1] = self.signs
+        d1, d2 = np.empty_like(self.d), np.empty_like(self.d)
+
+        def walk(part: slice) -> None:
+            u = self._differences(table, part)
+            u *= u
+            both = u @ form
+            d2[part] = both[:, 1]
+            # D̂(x + p) − D̂(x) − D̂(p)
+            np.subtract(both[:, 0], both[:, 1], out=d1[part])
+            d1[part] -= residual[part]
+            d1[part] -= self.d[part]
+
+        parallel_map(walk, self.blocks)
+        return d1, d2
+
+    def pulls(self, residual: Floats) -> tuple[float, Floats]:
+        """Value of the loss, and u q q′ of every pair."""
+        out = np.empty_like(residual)
+
+        def walk(part: slice) -> float:
+            r = residual[part]
+            if self.weights is not None:
+                np.multiply(self.weights[part], r, out=out[part])
+                return float(np.dot(out[part], r))
+            q, slope, _ = self._root(r, part)
+            uq = q if self.u is None else self.u[part] * q
+            np.multiply(uq, slope, out=out[part])
+            return float(np.dot(uq, q))
+
+        return 2 * sum(parallel_map(walk, self.blocks)), out
+
+    def gradient(self, x: Doubles, pulls: Floats) -> Doubles:
+        """8(Diag(C1) − C)XA with C the symmetric matrix of pulls; centered."""
+        narrow, n = x.astype(self.dtype), len(x)
+        ones = np.ones(n, dtype=self.dtype)
+
+        def walk(rows: slice) -> tuple[Floats, Floats, Floats, Floats]:
+            first = self.starts[rows.start : rows.stop + 1]
+            part = slice(int(first[0]), int(first[-1]))
+            # Pairs are the upper half as they stand; with its transpose, nothing is copied to both
+            # halves: 25 ms instead of 45 (2.6 million pairs, k = 16, one core).
+            half = sparse.csr_array(
+                (pulls[part], self.j[part], first - first[0]), shape=(rows.stop - rows.start, n)
+            )
+            across = half.T
+            return half @ narrow, half @ ones, across @ narrow[rows], across @ ones[rows]
+
+        product, totals = np.zeros_like(x), np.zeros(n)
+        for rows, (upper, above, lower, below) in zip(
+            self.pieces, parallel_map(walk, self.pieces), strict=True
+        ):
+            product[rows] += upper
+            totals[rows] += above
+            product += lower
+            totals += below
+        out = totals[:, None] * x - product
+        out *= 8.0 * self.signs
+        result: Doubles = centered(out)
+        return result
+
+    def quartic(self, here: PairStress, d1: Floats, d2: Floats, slope: float) -> Doubles:
+        """Coefficients of the loss along a line, constant first; to second order for "distance"."""
+
+        def walk(part: slice) -> Doubles:
+            one, two = d1[part], d2[part]
+            bend: Floats | None
+            if self.weights is not None:
+                w, bend = self.weights[part], None
+            else:
+                _, steep, bend = self._root(here.residual[part], part)
+                w = steep**2 if self.u is None else self.u[part] * steep**2
+            w1, pull = w * one, here.pull[part]
+            return np.array(
+                [
+                    float(np.dot(w1 if bend is None else w1 * bend, one))
+                    + 2 * float(np.dot(pull, two)),
+                    2 * float(np.dot(w1, two)),
+                    float(np.dot(w * two, two)),
+                ]
+            )
+
+        curved = 2 * np.sum(parallel_map(walk, self.blocks), axis=0)
+        return np.array([here.value, slope, *curved])
+
+    def on_line(self, residual: Floats, d1: Floats, d2: Floats, t: float) -> tuple[float, float]:
+        """Value and slope of the loss at t on a line."""
+
+        def walk(part: slice) -> tuple[float, float]:
+            change = d1[part] + t * d2[part]
+            q, slope, _ = self._root(residual[part] + t * change, part)
+            uq = q if self.u is None else self.u[part] * q
+            change += t * d2[part]
+            return float(np.dot(uq, q)), float(np.dot(uq * slope, change))
+
+        value, slope = np.sum(parallel_map(walk, self.blocks), axis=0)
+        return 2 * float(value), 4 * float(slope)
+
+    def moved(self, residual: Floats, d1: Floats, d2: Floats, t: float) -> Floats:
+        """Residuals at t on a line; D₂ is written over."""
+        out, step = np.empty_like(residual), self.dtype.type(t)
+
+        def walk(part: slice) -> None:
+            d2[part] *= step
+            d2[part] += d1[part]
+            d2[part] *= step
+            np.add(residual[part], d2[part], out=out[part])
+
+        parallel_map(walk, self.blocks)
+        return out
+
+    def gauss_newton(self, x: Doubles, residual: Floats, pull: Floats) -> tuple[Floats, Doubles]:
+        """Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ of every object i, and Σ_j u |q| q′."""
+        narrow, (n, k) = x.astype(self.dtype), x.shape
+        out, pulled = np.empty((n, k, k), dtype=self.dtype), np.empty(n)
+        weights, size = self.weights, np.abs(pull)
+        if weights is None:
+            slope = self._root(residual, slice(None))[1]
+            weights = slope**2 if self.u is None else self.u * slope**2
+
+        ones = np.ones(n, dtype=self.dtype)
+
+        def walk(share: _Share) -> None:
+            pulled[share.rows] = share.load(size) @ ones
+            matrix = share.load(weights)
+            for rows in share.blocks(k):
+                self._add_up(narrow, share, matrix, rows, out)
+
+        parallel_map(walk, self.shares)
+        return out, pulled
+
+    def true_value(self, x: Doubles) -> float:
+        """Σ u q², no corner rounded."""
+        return 2 * self.loss.value(self.d, self.residuals(x) + self.d, self.u)
+
+    @staticmethod
+    def _add_up(x: Floats, share: _Share, matrix: Any, rows: slice, out: Floats) -> None:
+        """Σ_j w (x_i − x_j)(x_i − x_j)ᵀ for some objects of a share."""
+        ends = matrix.indptr[rows.start : rows.stop + 1].tolist()
+        stored, first = slice(ends[0], ends[-1]), share.rows.start + rows.start
+        u = x.take(matrix.indices[stored], axis=0)
+        u -= np.repeat(x[first : share.rows.start + rows.stop], np.diff(ends), axis=0)
+        weighted = u * matrix.data[stored, None]
+        for own, (start, stop) in enumerate(pairwise(ends), first):
+            part = slice(start - ends[0], stop - ends[0])
+            # Two arrays: NumPy hands the product of one with itself to syrk, which takes twice as
+            # long as gemm at this size (285 × 16).
+            np.dot(u[part].T, weighted[part], out=out[own])
+
+    def _differences(self, table: Floats, part: slice) -> Floats:
+        u = table.take(self.i[part], axis=0)
+        u -= table.take(self.j[part], axis=0)
+        return u
+
+    def _root(self, residual: Floats, part: slice) -> tuple[Floats, Floats, Floats]:
+        """Return q, its slope and its curvature for "distance"."""
+        d = self.d[part]
+        terms = self.loss.terms(d, residual + d, bend=True)
+        assert terms.slope is not None
+        assert terms.curvature is not None
+        return terms.residual, terms.slope, terms.curvature
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """The inverse of every object's block."""
+
+    inverses: Floats
+    signs: Floats
+
+    @classmethod
+    def at(cls, here: PairStress) -> _Blocks:
+        system = here.system
+        blocks, pulled = system.gauss_newton(here.x, here.residual, here.pull)
+        n, k = here.x.shape
+        own = np.einsum("ikk->i", blocks) / k
+        ridge = DROPPED_CURVATURE * pulled + RIDGE * (own + own.mean())
+        ridge[ridge <= 0] = 1.0
+        diagonal = np.arange(k)
+        step = max(1, 2**16 // k**2)
+
+        def invert(start: int) -> None:
+            rows = slice(start, start + step)
+            blocks[rows, diagonal, diagonal] += ridge[rows, None].astype(blocks.dtype)
+            blocks[rows] = np.linalg.inv(blocks[rows])
+
+        parallel_map(invert, range(0, n, step))
+        return cls(blocks, system.signs)
+
+    def solve(self, gradient: Doubles) -> Doubles:
+        """H⁻¹ g, centered."""
+        signs = self.signs.astype(np.float64)
+        scaled = (gradient * (signs / 16)).astype(self.inverses.dtype)
+        solved = np.empty_like(gradient)
+        n, k = gradient.shape
+        step = max(1, 2**17 // k**2)
+
+        def solve(start: int) -> None:
+            rows = slice(start, start + step)
+            solved[rows] = (self.inverses[rows] @ scaled[rows, :, None])[:, :, 0] * signs
+
+        parallel_map(solve, range(0, n, step))
+        result: Doubles = centered(solved)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class PairStress:
+    """The loss at coordinates x: an objective for `neucmds._methods.refined.descent.descend`.
+
+    Parameters
+    ----------
+    system : PairSystem
+    x : ndarray of shape (n, k), float64
+    residual : ndarray of shape (m,)
+        D̂ − D.
+    value : float
+    pull : ndarray of shape (m,)
+    carried : _Blocks or None
+        Blocks of an earlier point, `age` iterations ago, good until age `renewal`.
+    """
+
+    system: PairSystem
+    x: Doubles
+    residual: Floats
+    value: float
+    pull: Floats
+    carried: _Blocks | None = None
+    age: int = 0
+    renewal: int = FIRST_RENEWAL
+
+    @classmethod
+    def at(cls, system: PairSystem, x: Doubles) -> PairStress:
+        """Return the objective at some coordinates."""
+        residual = system.residuals(x)
+        return cls(system, x, residual, *system.pulls(residual))
+
+    @cached_property
+    def _gradient(self) -> Doubles:
+        return self.system.gradient(self.x, self.pull)
+
+    @cached_property
+    def blocks(self) -> _Blocks:
+        """Blocks of this point, or of an earlier one."""
+        return _Blocks.at(self) if self.carried is None else self.carried
+
+    def gradient(self) -> Doubles:
+        """Return the gradient, centered."""
+        return self._gradient
+
+    def precondition(self, gradient: Doubles) -> Doubles:
+        """Solve with every object's block."""
+        return self.blocks.solve(gradient)
+
+    @property
+    def relative_gradient(self) -> float:
+        """√(gᵀH⁻¹g / 2f)."""
+        step = self.precondition(self._gradient)
+        return sqrt(max(0.0, float(np.vdot(self._gradient, step))) / (2 * self.value or 1.0))
+
+    def minimize_along(self, direction: Doubles) -> PairStress | None:
+        """Go to the lowest point of a line; None where rounding leaves no way down."""
+        system = self.system
+        d1, d2 = system.along(self.x, direction, self.residual)
+        slope = float(np.vdot(self._gradient, direction))
+        t = lowest_point(system.quartic(self, d1, d2, slope))
+        if system.weights is None and slope < 0:
+            t = _search_by_slopes(
+                lambda t: system.on_line(self.residual, d1, d2, t),
+                _Point(0.0, self.value, slope),
+                1.0 if t is None else t,
+            )
+        if t is None:
+            return None
+        x = self.x + t * direction
+        fresh = self.age + 1 >= self.renewal
+        # Where blocks are renewed, residuals are too: their rounding adds up on the way.
+        residual = system.residuals(x) if fresh else system.moved(self.residual, d1, d2, t)
+        value, pull = system.pulls(residual)
+        if not value < self.value:
+            return None
+        if fresh:
+            renewal = min(2 * self.renewal, LAST_RENEWAL)
+            return PairStress(system, x, residual, value, pull, renewal=renewal)
+        return PairStress(system, x, residual, value, pull, self.blocks, self.age + 1, self.renewal)
+
+
+@dataclass(frozen=True)
+class _End:
+    x: Doubles
+    history: tuple[float, ...]
+    converged: bool
+    relative_gradient: float
+
+
+def _descend(system: PairSystem, x: Doubles, limits: Limits) -> _End:
+    """Descend until gain and gradient are small; in float64 from where rounding stops float32."""
+    state, tol = PairStress.at(system, x), limits.tol
+    history = [state.value]
+    while True:
+        done = len(history) - 1
+        end = descend(
+            state,
+            max_iter=limits.max_iter - done,
+            tol=tol,
+            callback=_counting_from(limits.callback, done),
+        )
+        history.extend(end.history[1:])
+        # Blocks of this very point: the measure must not depend on when they were renewed.
+        state = replace(end.state, carried=None)
+        relative = state.relative_gradient
+        exact = state.value <= EXACT**2 * system.size
+        at_rest = exact or (end.converged and relative <= limits.gradient_tol)
+        stuck = len(end.history) == 1 and system.dtype == np.float64
+        if at_rest or stuck or len(history) > limits.max_iter:
+            return _End(state.x, tuple(history), at_rest, relative)
+        # Directions begin anew here, so that a next round should be longer than this one.
+        tol /= 4
+        if len(end.history) == 1:
+            system = system.exact()
+            state = PairStress.at(system, state.x)
+
+
+def _counting_from(callback: Callback | None, done: int) -> Callback | None:
+    if callback is None:
+        return None
+    return lambda iteration, value: callback(done + iteration, value)
+
+
+def _search_by_slopes(
+    seen_at: Callable[[float], tuple[float, float]], start: _Point, t: float
+) -> float | None:
+    """Find where the slope is a tenth of what it was, by cubics through what was seen."""
+    low, high, best = start, None, None
+    for _ in range(MOST_TRIALS):
+        seen = _Point(t, *seen_at(t))
+        if seen.value < (start if best is None else best).value:
+            best = seen
+            if abs(seen.slope) <= SLOPE_LEFT * abs(start.slope):
+                break
+        if seen.slope < 0 and seen.value <= low.value:
+            low = seen
+        else:
+            high = seen
+        t = 2 * t if high is None else _lowest_of_cubic(low, high)
+    return None if best is None else best.t

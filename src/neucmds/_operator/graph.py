@@ -1,0 +1,381 @@
+"""Graphs as dissimilarities: lengths of shortest paths, row by row or for chosen pairs.
+
+No n × n array is made: rows come in blocks, and a sample of pairs, dense among near nodes and
+thinner the farther they are apart, stands for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+from sklearn.utils import check_random_state
+
+from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
+from neucmds._input.pairs import TOLERANCE
+from neucmds._operator.sampled_pairs import PairSample, Sizes, drawn_pairs
+from neucmds.errors import InputError, option
+
+__all__ = [
+    "as_graph",
+    "graph_pairs",
+    "nearest_nodes",
+    "path_rows",
+    "shortest_path_rows",
+]
+
+Floats = npt.NDArray[Any]
+Ints = npt.NDArray[Any]
+Landmarks = str | npt.ArrayLike
+
+# Bytes of the rows that are searched together.
+BLOCK_BYTES = 2**26
+# Nodes whose nearest are searched together, in one subgraph.
+NEAR_BLOCK = 256
+# scipy's searches hold Python's lock, so they run in processes, which take a second to start: so
+# many edge visits take 5 s on one core (22 ns each, 18,000 nodes).
+WORTH_PROCESSES = 2**28
+
+
+def as_graph(data: Any) -> Any:
+    """Check a graph, and make it a symmetric CSR array of lengths, connected.
+
+    Parameters
+    ----------
+    data : sparse array of shape (n, n)
+        Stored entries are edges and their lengths; explicit zeros are edges of length 0. An edge
+        may be stored in one order or in both; of parallel edges the shortest counts.
+
+    Returns
+    -------
+    csr_array of float64
+
+    Raises
+    ------
+    InputError
+        When a length is negative or not finite, the two orders of an edge differ, or the graph has
+        several parts.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from neucmds._operator.graph import as_graph, shortest_path_rows
+    >>> path = as_graph(sparse.csr_array([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.0]]))
+    >>> shortest_path_rows(path, [0])
+    array([[0., 1., 3.]])
+    """
+    if not hasattr(data, "tocoo"):
+        raise InputError("the graph must be a scipy.sparse array of lengths, n × n.")
+    if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
+        raise InputError(f"the graph is not square: {' × '.join(map(str, data.shape))}.")
+    n, stored = int(data.shape[0]), data.tocoo()
+    i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
+    length = np.asarray(stored.data, dtype=np.float64)
+    bad = ~(np.isfinite(length) & (length >= 0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InputError(
+            f"{int(bad.sum())} edges have lengths that are negative or not finite, the first "
+            f"{length[at]:.4g} at ({i[at]}, {j[at]}); drop or repair them."
+        )
+    i, j, length = _shortest(n, i, j, length)
+    low, high, length = _undirected(n, i, j, length)
+    ends = np.concatenate([low, high]), np.concatenate([high, low])
+    graph = sparse.csr_array((np.concatenate([length, length]), ends), shape=(n, n))
+    _refuse_parts(graph)
+    return graph
+
+
+def shortest_path_rows(
+    graph: Any,
+    nodes: npt.ArrayLike,
+    *,
+    dtype: Any = np.float64,
+    max_memory: int | str | None = None,
+    n_jobs: int | None = None,
+) -> Floats:
+    """Lengths of the shortest paths from some nodes to all.
+
+    Parameters
+    ----------
+    graph : csr_array of shape (n, n)
+        From `as_graph`.
+    nodes : array of int
+    dtype : dtype, default=float64
+        Of the result.
+    max_memory : int or str, optional
+        Most bytes that the rows may take; by default what is free.
+    n_jobs : int, optional
+        Processes that search, where the work is worth starting them; None: all cores.
+
+    Returns
+    -------
+    ndarray of shape (len(nodes), n)
+    """
+    sources, n = np.asarray(nodes, dtype=np.int64), int(graph.shape[0])
+    out_bytes = sources.size * n * np.dtype(dtype).itemsize
+    budget = available_memory() if max_memory is None else parse_bytes(max_memory)
+    if budget is not None and out_bytes + BLOCK_BYTES > budget:
+        raise InputError(
+            f"shortest paths from {sources.size} nodes to {n} take {format_bytes(out_bytes)}, and "
+            f"{format_bytes(budget)} are free; ask for fewer, or raise {option('max_memory')}."
+        )
+    out = np.empty((sources.size, n), dtype=dtype)
+    step = max(1, BLOCK_BYTES // (8 * n))
+    parts = [slice(s, min(s + step, sources.size)) for s in range(0, sources.size, step)]
+
+    def search(graph: Any, part: slice) -> Floats:
+        return _search(graph, sources[part])
+
+    work = float(sources.size) * (graph.nnz + n)
+    for part, rows in zip(parts, _mapped(search, graph, parts, work, n_jobs), strict=True):
+        out[part] = rows
+    return out
+
+
+def path_rows(graph: Any, *, n_jobs: int | None = None) -> Callable[[int, int], Floats]:
+    """Return the function of (start, stop) that computes these rows of D, for a blocked operator.
+
+    Parameters
+    ----------
+    graph : csr_array of shape (n, n)
+        From `as_graph`.
+    n_jobs : int, optional
+        As for `shortest_path_rows`.
+    """
+
+    def rows(start: int, stop: int) -> Floats:
+        return shortest_path_rows(graph, np.arange(start, stop), n_jobs=n_jobs)
+
+    return rows
+
+
+def nearest_nodes(
+    graph: Any, count: int, nodes: npt.ArrayLike | None = None, *, n_jobs: int | None = None
+) -> tuple[Ints, Ints, Floats]:
+    """Find the `count` nearest nodes of some nodes, by searches that end where these are found.
+
+    Parameters
+    ----------
+    graph : csr_array of shape (n, n)
+        From `as_graph`.
+    count : int
+    nodes : array of int, optional
+        All by default.
+    n_jobs : int, optional
+        As for `shortest_path_rows`.
+
+    Returns
+    -------
+    i, j : ndarrays of shape (len(nodes) · count,)
+        Node and neighbour.
+    length : ndarray of shape (len(nodes) · count,)
+    """
+    n = int(graph.shape[0])
+    count = min(count, n - 1)
+    # Consecutive nodes of this order are near each other, so that they share a small subgraph.
+    order = np.asarray(csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True))
+    if nodes is not None:
+        order = order[np.isin(order, np.asarray(nodes))]
+    block = max(8, min(NEAR_BLOCK, 2**15 // count))
+    # Blocks that follow each other in one process hand on how far they had to search.
+    run = 64 * block
+    runs = [order[s : s + run] for s in range(0, order.size, run)]
+    first = float(np.median(graph.data)) * sqrt(count)
+
+    def search(graph: Any, nodes: Ints) -> tuple[Ints, Ints, Floats]:
+        limit, found = first, []
+        for start in range(0, nodes.size, block):
+            part, limit = _nearest(graph, nodes[start : start + block], count, limit)
+            found.append(part)
+        i, j, length = (np.concatenate(column) for column in zip(*found, strict=True))
+        return i, j, length
+
+    # A search visits about twice as many nodes as it returns, and every block all of them once.
+    work = 2.0 * order.size * count * graph.nnz / n + order.size / block * n
+    parts = _mapped(search, graph, runs, work, n_jobs)
+    i, j, length = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return i, j, length
+
+
+def graph_pairs(
+    graph: Any,
+    *,
+    n_landmarks: int = 80,
+    n_near: int = 30,
+    n_ring: int = 30,
+    landmarks: Landmarks = "random",
+    random_state: Any = None,
+    max_memory: int | str | None = None,
+    n_jobs: int | None = None,
+) -> PairSample:
+    """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
+
+    Parameters
+    ----------
+    graph : sparse array of shape (n, n)
+        As for `as_graph`.
+    n_landmarks, n_near, n_ring : int
+        Pairs of each kind, as in `neucmds._operator.sampled_pairs.Sizes`: by default a node is in
+        about 260 pairs.
+    landmarks : {"random", "maxmin"} or array of int, default="random"
+        Drawn; each the farthest from those before it; or given. Far ones cover an even plane better
+        (95th percentile of the error of all pairs 2.6 % against 3.4 %, benchmarks/graph_pairs.py),
+        but lie in dead ends of a street network and mislead the choice of the signature (Helsinki:
+        mean error 2.3 % against 1.9 %).
+    random_state : int, RandomState or None
+    max_memory, n_jobs
+        As for `shortest_path_rows`.
+
+    Returns
+    -------
+    PairSample
+    """
+    graph = as_graph(graph)
+    n, rng = int(graph.shape[0]), check_random_state(random_state)
+    chosen, rows = _landmarks(graph, n_landmarks, landmarks, rng, max_memory, n_jobs)
+
+    def nearest(count: int, nodes: Ints | None) -> tuple[Ints, Ints, Floats]:
+        return nearest_nodes(graph, count, nodes, n_jobs=n_jobs)
+
+    sizes = Sizes(chosen.size, n_near, n_ring)
+    pairs = drawn_pairs(n, sizes, chosen, rows, nearest, rng)
+    return PairSample(pairs, chosen, np.ascontiguousarray(rows.T))
+
+
+def _landmarks(
+    graph: Any,
+    count: int,
+    landmarks: Landmarks,
+    rng: np.random.RandomState,
+    max_memory: int | str | None,
+    n_jobs: int | None,
+) -> tuple[Ints, Floats]:
+    """Choose landmarks, ascending, and the rows of their shortest paths."""
+    n = int(graph.shape[0])
+    if isinstance(landmarks, str) and landmarks not in ("random", "maxmin"):
+        raise InputError(
+            f"{option('landmarks', landmarks)} must be 'random', 'maxmin' or node numbers."
+        )
+    if not isinstance(landmarks, str):
+        chosen = np.unique(np.asarray(landmarks, dtype=np.int64))
+        if chosen.size == 0 or chosen[0] < 0 or chosen[-1] >= n:
+            raise InputError(f"landmarks must be numbers of nodes from 0 to {n - 1}.")
+    elif not 1 <= count <= n:
+        raise InputError(f"{option('n_landmarks', count)} of {n} nodes: there are not as many.")
+    elif landmarks == "random":
+        chosen = np.sort(rng.permutation(n)[:count])
+    else:
+        return _farthest(graph, count, rng)
+    return chosen, shortest_path_rows(graph, chosen, max_memory=max_memory, n_jobs=n_jobs)
+
+
+def _farthest(graph: Any, count: int, rng: np.random.RandomState) -> tuple[Ints, Floats]:
+    """Choose landmarks far from each other; each needs the row of the one before."""
+    n = int(graph.shape[0])
+    rows, chosen = np.empty((count, n)), np.empty(count, dtype=np.int64)
+    nearest, node = np.full(n, inf), int(rng.randint(n))
+    for at in range(count):
+        chosen[at], rows[at] = node, _search(graph, np.array([node]))[0]
+        np.minimum(nearest, rows[at], out=nearest)
+        nearest[node] = -inf
+        node = int(np.argmax(nearest))
+    order = np.argsort(chosen)
+    return chosen[order], rows[order]
+
+
+def _search(graph: Any, sources: Ints, limit: float = inf) -> Floats:
+    # The graph is stored in both orders: directed=False would only search each edge twice.
+    return np.asarray(csgraph.dijkstra(graph, directed=True, indices=sources, limit=limit))
+
+
+def _nearest(
+    graph: Any, nodes: Ints, count: int, limit: float
+) -> tuple[tuple[Ints, Ints, Floats], float]:
+    """Search the nearest of a block of nodes; also return how far the next block should search."""
+    found: list[tuple[Ints, Ints, Floats]] = []
+    reach = []
+    n, todo = int(graph.shape[0]), nodes
+    while todo.size:
+        # Shortest paths up to the limit stay among nodes within the limit: the subgraph has all.
+        to_any = csgraph.dijkstra(graph, directed=True, indices=todo, min_only=True, limit=limit)
+        ball = np.flatnonzero(np.isfinite(to_any))
+        own = np.searchsorted(ball, todo)
+        rows = _search(graph[ball][:, ball], own, limit)
+        rows[np.arange(todo.size), own] = inf
+        enough = np.isfinite(rows).sum(axis=1) >= count
+        if ball.size == n and limit >= graph.data.sum():
+            enough[:] = True
+        if enough.any():
+            rows = rows[enough]
+            ids = np.argpartition(rows, count - 1, axis=1)[:, :count]
+            length = np.take_along_axis(rows, ids, axis=1)
+            found.append((np.repeat(todo[enough], count), ball[ids].ravel(), length.ravel()))
+            reach.append(length.max(axis=1))
+        todo, limit = todo[~enough], 1.5 * limit
+    i, j, length = (np.concatenate(column) for column in zip(*found, strict=True))
+    return (i, j, length), 1.05 * float(np.quantile(np.concatenate(reach), 0.95))
+
+
+def _shortest(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, Floats]:
+    """Leave out loops, and of parallel edges all but the shortest."""
+    key = (i * n + j)[i != j]
+    length = length[i != j]
+    order = np.argsort(key, kind="stable")
+    key, length = key[order], length[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    if first.size < key.size:
+        key, length = key[first], np.minimum.reduceat(length, first)
+    return key // n, key % n, length
+
+
+def _undirected(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, Floats]:
+    """Return every edge once, i < j; where it is stored in both orders, these must agree."""
+    key = np.minimum(i, j) * n + np.maximum(i, j)
+    order = np.argsort(key, kind="stable")
+    key, length = key[order], length[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    if first.size == 0:
+        raise InputError("the graph has no edges.")
+    gap = np.maximum.reduceat(length, first) - np.minimum.reduceat(length, first)
+    at = int(np.argmax(gap))
+    if gap[at] > TOLERANCE * float(length.max()):
+        low, high = divmod(int(key[first[at]]), n)
+        raise InputError(
+            f"the graph is directed: {int(np.sum(gap > TOLERANCE * length.max()))} edges have two "
+            f"lengths, the most different by {gap[at]:.4g} at ({low}, {high}); pass "
+            "graph.minimum(graph.T), or the mean of both."
+        )
+    return key[first] // n, key[first] % n, np.minimum.reduceat(length, first)
+
+
+def _refuse_parts(graph: Any) -> None:
+    count, part = csgraph.connected_components(graph, directed=False)
+    if count == 1:
+        return
+    sizes = np.bincount(part)
+    largest = int(np.argmax(sizes))
+    listed = ", ".join(str(size) for size in np.sort(sizes)[::-1][:3])
+    outside = int(np.argmax(part != largest))
+    raise InputError(
+        f"the graph has {count} parts, of {listed}{' …' if count > 3 else ''} nodes, with no path "
+        f"between them (node {outside} is outside the largest); keep one part, or connect them."
+    )
+
+
+def _mapped(
+    work: Callable[[Any, Any], Any], graph: Any, parts: list[Any], visits: float, n_jobs: int | None
+) -> Any:
+    """Do a piece of work on every part, in processes where that is worth it; in order."""
+    if len(parts) < 2 or visits < WORTH_PROCESSES or n_jobs == 1:
+        return (work(graph, part) for part in parts)
+    from joblib import Parallel, delayed  # type: ignore[import-untyped]
+
+    jobs = -1 if n_jobs is None else n_jobs
+    run = Parallel(n_jobs=jobs, return_as="generator")
+    return run(delayed(work)(graph, part) for part in parts)

@@ -1,0 +1,196 @@
+"""Lists of observed pairs: what they are read from, merged to, and refused for."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from neucmds._input.pairs import FewPairsWarning, as_pairs, check_pairs, make_pairs, read_pairs
+from neucmds.errors import FileFormatError, InputError
+
+
+def listed(pairs):
+    return list(
+        zip(pairs.i.tolist(), pairs.j.tolist(), pairs.sq_dissimilarity.tolist(), strict=True)
+    )
+
+
+def test_every_container_gives_the_same_pairs(tmp_path):
+    rows = [("a", "b", 1.0), ("c", "b", 2.0), ("a", "c", 2.5)]
+    expected = [(0, 1, 1.0), (0, 2, 6.25), (1, 2, 4.0)]
+    frame = pd.DataFrame(rows, columns=["from", "to", "d"])
+    stored = sparse.csr_array(([1.0, 2.0, 2.5], ([0, 2, 0], [1, 1, 2])), shape=(3, 3))
+    plain, tabbed, european = (tmp_path / name for name in ("p.csv", "p.tsv", "p.txt"))
+    plain.write_text("# measured in May\na,b,1\n\nc,b,2.0\na,c,2.5\n")
+    tabbed.write_text("from\tto\td\na\tb\t1\nc\tb\t2\na\tc\t2.5\n")
+    european.write_text('"a";"b";1\n"c";"b";2,0\n"a";"c";2,5\n')
+    for data in (tuple(zip(*rows, strict=True)), frame, plain, str(tabbed), european):
+        pairs = as_pairs(data)
+        assert listed(pairs) == expected
+        assert pairs.labels == ("a", "b", "c")
+    assert listed(as_pairs(stored)) == expected
+    assert listed(as_pairs(stored, labels=["x", "y", "z"])) == expected
+    assert listed(as_pairs(np.array([[0, 1, 1.0], [2, 1, 2.0], [0, 2, 2.5]]))) == expected
+
+
+def test_what_is_stored_was_observed_and_explicit_zeros_are_zeros():
+    stored = sparse.csr_array(([0.0, 3.0], ([0, 1], [1, 2])), shape=(3, 3))
+    assert listed(as_pairs(stored)) == [(0, 1, 0.0), (1, 2, 9.0)]
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
+def test_both_orders_of_a_pair_are_one_pair(kind):
+    full = kind(np.array([[0.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+    assert listed(as_pairs(full)) == [(0, 1, 4.0), (1, 2, 1.0)]
+
+
+def test_entries_that_differ_are_refused_with_pair_and_gap_or_averaged():
+    data = (["a", "b", "a"], ["b", "a", "c"], [1.0, 1.5, 3.0])
+    with pytest.raises(
+        InputError, match=r"1 pairs have entries that differ, the most by 0\.5 at \(0, 1\), 'a'"
+    ):
+        as_pairs(data)
+    assert listed(as_pairs(data, symmetrize=True)) == [(0, 1, 1.25**2), (0, 2, 9.0)]
+
+
+def test_entries_that_differ_by_rounding_agree():
+    pairs = make_pairs(2, [0, 1], [1, 0], [1.0, 1.0 + 1e-12])
+    assert pairs.size == 1
+
+
+def test_an_object_is_at_zero_from_itself():
+    assert make_pairs(2, [0, 0], [0, 1], [0.0, 1.0]).size == 1
+    with pytest.raises(InputError, match=r"not at 0 from itself: 1 at \(1, 1\)"):
+        make_pairs(2, [1, 0], [1, 1], [1.0, 2.0])
+
+
+def test_squared_pairs_may_be_negative_others_not():
+    assert listed(make_pairs(2, [0], [1], [-2.0], squared=True)) == [(0, 1, -2.0)]
+    with pytest.raises(InputError, match=r"lowest is -2 at \(0, 1\); pass squared=True"):
+        make_pairs(2, [0], [1], [-2.0])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_is_refused(value):
+    with pytest.raises(InputError, match=r"1 of 2 values are not finite, the first .* at \(1, 2\)"):
+        make_pairs(3, [0, 1], [1, 2], [1.0, value])
+
+
+def test_a_fourth_column_is_the_weight_and_zero_leaves_the_pair_out(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text("i,j,d,w\n0,1,1,2\n1,2,1,0\n0,2,1,5\n")
+    pairs = as_pairs(file)
+    assert listed(pairs) == [(0, 1, 1.0), (0, 2, 1.0)]
+    assert pairs.weight.tolist() == [2.0, 5.0]
+    with pytest.raises(InputError, match=r"not negative: -1.0 at \(0, 1\)"):
+        make_pairs(2, [0], [1], [1.0], [-1.0])
+
+
+def test_numbers_name_objects_and_only_those_that_occur():
+    pairs = as_pairs((np.array([10, 30]), np.array([20, 10]), np.array([1.0, 2.0])))
+    assert pairs.labels == ("10", "20", "30")
+    counted = as_pairs((np.array([0, 1]), np.array([1, 2]), np.array([1.0, 2.0])))
+    assert counted.labels is None
+    assert counted.n == 3
+
+
+def test_numbers_in_files_are_ordered_as_numbers(tmp_path):
+    file = tmp_path / "p.tsv"
+    file.write_text("9\t10\t1.0\n10\t11\tNA\n")
+    with pytest.raises(InputError, match="not finite"):
+        as_pairs(file)
+    file.write_text("9\t10\t1.0\n10\t11\t2\n")
+    assert as_pairs(file).labels == ("9", "10", "11")
+
+
+def test_labels_give_the_order_and_may_name_more_objects():
+    data = (["b"], ["a"], [1.0])
+    pairs = as_pairs(data, labels=["c", "b", "a"])
+    assert (pairs.n, listed(pairs)) == (3, [(1, 2, 1.0)])
+    with pytest.raises(InputError, match="1 name is not among the labels, first 'a'"):
+        as_pairs(data, labels=["b", "c"])
+    with pytest.raises(InputError, match="object 5, but there are 2 labels"):
+        as_pairs((np.array([0]), np.array([5]), np.array([1.0])), labels=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a,b\n", "has 2 columns"),
+        ("a,b,1\na,c\n", "line 2: 2 cells where others have 3"),
+        ("a,b,1\na,c,far\n", "line 2, cell 3: 'far' is not a number"),
+    ],
+)
+def test_bad_files_are_refused_by_line(tmp_path, text, message):
+    file = tmp_path / "p.csv"
+    file.write_text(text)
+    with pytest.raises(FileFormatError, match=message):
+        read_pairs(file)
+    with pytest.raises(FileFormatError, match="does not exist"):
+        read_pairs(tmp_path / "none.csv")
+
+
+def test_columns_must_be_three_or_four_and_equally_long():
+    with pytest.raises(InputError, match="this one has 2"):
+        as_pairs(([0], [1]))
+    with pytest.raises(InputError, match="equally long, not 1, 1, 2"):
+        as_pairs(([0], [1], [1.0, 2.0]))
+    with pytest.raises(InputError, match="not square: 2 × 3"):
+        as_pairs(sparse.csr_array((2, 3)))
+    with pytest.raises(InputError, match="no pairs"):
+        as_pairs(sparse.csr_array((3, 3)))
+
+
+def complete(n, labels=None):
+    i, j = np.triu_indices(n, 1)
+    return i, j, np.ones(i.size)
+
+
+def test_objects_without_pairs_are_named():
+    with pytest.raises(InputError, match=r"1 object is in no pair: 'd' \(of 4\)"):
+        check_pairs(make_pairs(4, *complete(3), labels=("a", "b", "c", "d")), 1)
+
+
+def test_parts_are_counted_and_named():
+    i, j, d = complete(4)
+    pairs = make_pairs(8, np.r_[i, i + 4], np.r_[j, j + 4], np.r_[d, d])
+    with pytest.raises(InputError, match=r"2 parts that no pair connects, of 4, 4.*: 4, 5, 6, 7"):
+        check_pairs(pairs, 1)
+
+
+def test_fewer_pairs_than_unknowns_are_refused_and_few_are_warned_about():
+    rng = np.random.default_rng(0)
+    n, k = 100, 5
+    ring = np.arange(n)
+
+    def per_object(count):
+        i = np.repeat(ring, count // 2)
+        j = (i + np.tile(np.arange(1, count // 2 + 1), n)) % n
+        return make_pairs(n, i, j, rng.uniform(1, 2, i.size))
+
+    with pytest.raises(InputError, match="8 for an object on average, and more than 10 are needed"):
+        check_pairs(per_object(8), k)
+    with pytest.warns(FewPairsWarning, match="14 pairs for an object on average"):
+        check_pairs(per_object(14), k)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_pairs(per_object(50), k)
+        check_pairs(make_pairs(6, *complete(6)), 5)
+
+
+def test_a_single_object_with_few_pairs_is_named():
+    i, j, d = complete(30)
+    pairs = make_pairs(31, np.r_[i, 0], np.r_[j, 30], np.r_[d, 1.0])
+    with pytest.warns(FewPairsWarning, match=r"1 object is in fewer than k = 3 pairs.*: 30;"):
+        check_pairs(pairs, 3)
+
+
+def test_the_graph_of_pairs_has_the_unsquared_lengths():
+    graph = make_pairs(3, [0, 1], [1, 2], [2.0, 0.0]).graph()
+    assert graph[0, 1] == graph[1, 0] == 2.0
+    assert graph.nnz == 4

@@ -1,0 +1,90 @@
+"""Samples of pairs of features: what they hold and what they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.datasets import load_digits
+
+from neucmds import LandmarkNeucMDS
+from neucmds._input.pairs import make_pairs
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._operator.sampled_pairs import Sizes, feature_pairs
+from neucmds.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def features():
+    return np.random.default_rng(0).standard_normal((600, 5))
+
+
+def test_sampled_pairs_have_the_dissimilarities_of_the_metric(features):
+    sample = feature_pairs(features, "cityblock", n_pairs=60, random_state=0)
+    d, pairs = cdist(features, features, "cityblock"), sample.pairs
+    np.testing.assert_allclose(np.sqrt(pairs.sq_dissimilarity), d[pairs.i, pairs.j], rtol=1e-9)
+    np.testing.assert_allclose(sample.to_landmarks, d[:, sample.landmarks], rtol=1e-9)
+    assert pairs.sampled
+
+
+@pytest.mark.parametrize("n_pairs", [40, 80, 160])
+def test_an_object_is_in_about_as_many_pairs_as_asked_for(features, n_pairs):
+    pairs = feature_pairs(features, n_pairs=n_pairs, random_state=0).pairs
+    assert 2 * pairs.size / pairs.n == pytest.approx(n_pairs, rel=0.25)
+
+
+def test_weights_make_the_sample_stand_for_all_pairs(features):
+    upper = np.triu_indices(len(features), 1)
+    d = cdist(features, features)[upper]
+    for measure in (np.ones_like, np.copy, lambda d: np.minimum(d, 1.0)):
+        estimates = []
+        for seed in range(12):
+            pairs = feature_pairs(features, n_pairs=60, random_state=seed).pairs
+            estimates.append(float(pairs.weight @ measure(np.sqrt(pairs.sq_dissimilarity))))
+        assert np.mean(estimates) == pytest.approx(measure(d).sum(), rel=0.04)
+
+
+def test_every_pair_of_nearest_objects_is_listed_with_weight_one(features):
+    sizes = Sizes.of(60, len(features))
+    pairs = feature_pairs(features, n_pairs=60, random_state=0).pairs
+    weight = {
+        (i, j): w
+        for i, j, w in zip(*map(np.ndarray.tolist, (pairs.i, pairs.j, pairs.weight)), strict=True)
+    }
+    near = np.argsort(cdist(features, features), axis=1)[:, 1 : sizes.n_near + 1]
+    for i, row in enumerate(near.tolist()):
+        assert all(weight[min(i, j), max(i, j)] == 1.0 for j in row)
+
+
+def test_unknown_metrics_and_too_few_pairs_are_refused(features):
+    with pytest.raises(InputError, match="metric='nonsense' has no nearest neighbours"):
+        feature_pairs(features, "nonsense", n_pairs=50)
+    with pytest.raises(InputError, match="n_pairs=5 are too few"):
+        feature_pairs(features, n_pairs=5)
+
+
+def kept(coordinates, signs, d):
+    """Share of the ten nearest that are among the ten nearest by D̂."""
+    own = np.diag(np.full(len(d), np.inf))
+    d_hat, d = sq_dissimilarities(coordinates, coordinates, signs) + own, d + own
+    tenth = np.sort(d, axis=1)[:, 9]
+    found = np.argsort(d_hat, axis=1)[:, :10]
+    return float(np.mean(np.take_along_axis(d, found, axis=1) <= tenth[:, None]))
+
+
+def test_a_quarter_of_the_pairs_keeps_the_neighbours_that_all_pairs_keep():
+    x = load_digits().data[:800]
+    d = cdist(x, x, "cityblock")
+    sample = feature_pairs(x, "cityblock", n_pairs=200, random_state=0)
+    placed = LandmarkNeucMDS(16, metric="precomputed", landmarks=sample.landmarks, random_state=0)
+    start, signs = placed.fit_transform(sample.to_landmarks), placed.signature_
+    upper = np.triu_indices(800, 1)
+    all_pairs = make_pairs(800, *upper, d[upper])
+    ends = [
+        refine_pairs(pairs, start, signs, "relative", max_iter=60).coordinates
+        for pairs in (sample.pairs, all_pairs)
+    ]
+    sampled, full = (kept(end, signs, d) for end in ends)
+    assert sampled >= full - 0.02
+    assert sampled > kept(start, signs, d)
