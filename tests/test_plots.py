@@ -351,7 +351,7 @@ class TestPairs:
             np.testing.assert_allclose(found, expected)
 
     def test_of_a_d_in_blocks_rows_are_sampled(self, data, embedding, monkeypatch, tmp_path):
-        monkeypatch.setattr("neucmds.plots.pairs.MAX_ROWS_READ", 6)
+        monkeypatch.setattr("neucmds.plots.shepard.MAX_ROWS_READ", 6)
         read = set()
 
         def rows(start, stop):

@@ -226,7 +226,7 @@ def graph_pairs(
     landmarks : {"random", "maxmin"} or array of int, default="random"
         Drawn; each the farthest from those before it; or given. Far ones cover an even plane better
         (95th percentile of the error of all pairs 2.6 % against 3.4 %, benchmarks/graph_pairs.py),
-        but lie in dead ends of a street network and mislead the choice of the signature (Helsinki:
+        but lie in dead ends of a street network, and gave a worse fit there (Helsinki:
         mean error 2.3 % against 1.9 %).
     random_state : int, RandomState or None
     max_memory, n_jobs

@@ -12,7 +12,7 @@ from neucmds.plots.coordinates import (
     normal_ellipse,
     plot_coordinates,
 )
-from neucmds.plots.pairs import plot_error_against_distance, plot_shepard
+from neucmds.plots.shepard import plot_error_against_distance, plot_shepard
 from neucmds.plots.spectra import plot_curve, plot_scree, plot_spectrum
 
 __all__ = [

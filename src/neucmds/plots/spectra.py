@@ -27,7 +27,7 @@ from neucmds.plots._figures import (
     percent,
     set_title,
 )
-from neucmds.plots.pairs import as_gram
+from neucmds.plots.shepard import as_gram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -187,10 +187,10 @@ def prepare(
     """Scale D (and weights) by a power of two and round to the precision of the tiles."""
     xp = namespace(sq_dissimilarity)
     dtype = xp.float32 if sq_dissimilarity.shape[0] > SMALL else xp.float64
-    scale = _power_of_four(sq_dissimilarity)
+    scale = power_of_four(sq_dissimilarity)
     weight_scale = 1.0
     if weights is not None:
-        weight_scale = _power_of_four(weights)
+        weight_scale = power_of_four(weights)
         weights = _scaled(weights, weight_scale, dtype)
     d = _scaled(sq_dissimilarity, scale, dtype, weights)
     least = floor_of(d, weights) if floor is None else floor**2 / scale
@@ -222,7 +222,7 @@ def minimize_prepared(
     )
 
 
-def _power_of_four(array: Array) -> float:
+def power_of_four(array: Array) -> float:
     """Return the power of four nearest to the largest entry in size."""
     low, high = min_and_max(array)
     largest = max(abs(low), abs(high))
@@ -382,7 +382,7 @@ def _line_search(pairs: Pairs, x: Array, p: Array, here: Slopes) -> _Moved | Non
 
 
 @dataclass(frozen=True)
-class _Point:
+class LinePoint:
     """Loss and slope somewhere on a line."""
 
     t: float
@@ -398,11 +398,11 @@ def _search_by_slopes(
     A quartic that is right to second order proposes the first point. A search looks at 1.2 points
     on average on trading20 (k = 2), at 2.5 on entropic affinities (breast_colon, k = 20).
     """
-    low, high = _Point(0.0, here.value, _dot(here.gradient, p)), None
+    low, high = LinePoint(0.0, here.value, _dot(here.gradient, p)), None
     enough, best = SLOPE_LEFT * abs(low.slope), None
     for _ in range(MOST_TRIALS):
         moved = go(t)
-        seen = _Point(t, moved.slopes.value, _dot(moved.slopes.gradient, p))
+        seen = LinePoint(t, moved.slopes.value, _dot(moved.slopes.gradient, p))
         if seen.value < here.value and (best is None or seen.value < best.slopes.value):
             best = moved
             if abs(seen.slope) <= enough:
@@ -411,11 +411,11 @@ def _search_by_slopes(
             low = seen
         else:
             high = seen
-        t = 2 * t if high is None else _lowest_of_cubic(low, high)
+        t = 2 * t if high is None else lowest_of_cubic(low, high)
     return best
 
 
-def _lowest_of_cubic(low: _Point, high: _Point) -> float:
+def lowest_of_cubic(low: LinePoint, high: LinePoint) -> float:
     """Return the minimum of the cubic through two points, at least a tenth away from either."""
     width = high.t - low.t
     mean = low.slope + high.slope - 3 * (high.value - low.value) / width

@@ -23,9 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neucmds._backend.arrays import keep_freed_memory
-from neucmds._backend.threads import spread as parallel_map
-from neucmds._backend.threads import team as worker_pool
+from neucmds._backend.threads import parallel_map, worker_pool
 from neucmds._input.pairs import Pairs
 from neucmds._methods.refined.descent import Callback, centered, descend, lowest_point
 from neucmds._methods.refined.losses import (
@@ -40,10 +38,10 @@ from neucmds._methods.refined.pair_descent import (
     MOST_TRIALS,
     RIDGE,
     Limits,
+    LinePoint,
     LossResult,
-    _lowest_of_cubic,
-    _Point,
-    _power_of_four,
+    lowest_of_cubic,
+    power_of_four,
 )
 from neucmds.errors import InputError, option
 
@@ -126,14 +124,13 @@ def refine_pairs(
     True
     """
     x, a = _checked(pairs, start, signs, loss)
-    scale = _power_of_four(pairs.sq_dissimilarity)
+    scale = power_of_four(pairs.sq_dissimilarity)
     least = pair_floor(pairs) ** 2 if floor is None else floor**2
     system = PairSystem.of(pairs, a, loss, scale=scale, floor=least / scale)
     x = x / sqrt(scale)
     x -= x.mean(axis=0)
     unit = scale**system.loss.degree * system.weight_scale
     limits = Limits(max_iter, tol, gradient_tol, _in_units(callback, unit))
-    keep_freed_memory()
     with worker_pool():
         end = _descend(system, x, limits)
         value = system.exact().true_value(end.x)
@@ -274,7 +271,7 @@ class PairSystem:
         dtype = np.dtype(np.float64 if pairs.size <= SMALL else np.float32)
         u, weight_scale = None, 1.0
         if pairs.weight is not None:
-            weight_scale = _power_of_four(pairs.weight)
+            weight_scale = power_of_four(pairs.weight)
             u = (pairs.weight / weight_scale).astype(dtype)
         return cls(
             pairs.i,
@@ -625,7 +622,7 @@ class PairStress:
         if system.weights is None and slope < 0:
             t = _search_by_slopes(
                 lambda t: system.on_line(self.residual, d1, d2, t),
-                _Point(0.0, self.value, slope),
+                LinePoint(0.0, self.value, slope),
                 1.0 if t is None else t,
             )
         if t is None:
@@ -686,12 +683,12 @@ def _counting_from(callback: Callback | None, done: int) -> Callback | None:
 
 
 def _search_by_slopes(
-    seen_at: Callable[[float], tuple[float, float]], start: _Point, t: float
+    seen_at: Callable[[float], tuple[float, float]], start: LinePoint, t: float
 ) -> float | None:
     """Find where the slope is a tenth of what it was, by cubics through what was seen."""
     low, high, best = start, None, None
     for _ in range(MOST_TRIALS):
-        seen = _Point(t, *seen_at(t))
+        seen = LinePoint(t, *seen_at(t))
         if seen.value < (start if best is None else best).value:
             best = seen
             if abs(seen.slope) <= SLOPE_LEFT * abs(start.slope):
@@ -700,5 +697,5 @@ def _search_by_slopes(
             low = seen
         else:
             high = seen
-        t = 2 * t if high is None else _lowest_of_cubic(low, high)
+        t = 2 * t if high is None else lowest_of_cubic(low, high)
     return None if best is None else best.t
