@@ -18,21 +18,24 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, is_array, is_dask
+from neucmds._backend.arrays import Array, asarray_like, is_array, is_dask, to_numpy
 from neucmds._input import as_dissimilarity, as_weighted
 from neucmds._input.components import Components
 from neucmds._input.containers import as_labels
+from neucmds._input.pairs import Pairs, as_pairs, check_pairs
 from neucmds._methods.exact import MAX_DENSE, exact_selection
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.loss_starts import Place, as_start, refine_for_loss
 from neucmds._methods.refined.objective import refine
+from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._methods.refined.starts import RefineSettings, best_refined
 from neucmds._methods.refined.weighted import refine_weighted
 from neucmds._methods.selection import METHODS, Selection, neuc_plus, union
 from neucmds._methods.solution import (
     Solution,
     from_loss,
+    from_pairs,
     from_refinement,
     from_selection,
     from_weighted,
@@ -40,6 +43,8 @@ from neucmds._methods.solution import (
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
+from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
+from neucmds._operator.sampled_pairs import Sizes
 from neucmds._placement.triangulation import (
     Recipe,
     cross_validated,
@@ -160,11 +165,13 @@ def neuc_mds(
 
     Parameters
     ----------
-    D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list, path or Gram
+    D : array, DataFrame, DistanceMatrix, condensed vector, nested list, path, Gram or sparse array
         Symmetric dissimilarities with a zero diagonal; they need not be Euclidean, nor metric. An
         npy file, memory map, zarr array or HDF5 dataset that does not fit in memory is read in
         blocks of rows. The chunks of a dask array stay on its workers. `BlockedGram` and
-        `FeatureGram` of `neucmds.operators` are taken as they are.
+        `FeatureGram` of `neucmds.operators` are taken as they are. Of a `scipy.sparse` array what
+        is stored was observed, zeros included, and the rest was not: "refined" then takes memory
+        and time for these pairs alone.
     n_components : int, (int, int) or None, default=2
         Number of coordinates, or a pair (p, q) of positive and negative ones. None: 20, or n − 1 if
         that is less.
@@ -239,6 +246,12 @@ def neuc_mds(
     if start is not None:
         n_components = _signature_of(start, n_components)
     _refuse_without_refinement(method, settings, start)
+    if isinstance(D, Pairs) or hasattr(D, "tocoo"):
+        _refuse_for_pairs(method, weights, missing)
+        pairs = as_pairs(D, squared=squared, symmetrize=symmetrize, labels=labels)
+        embedding = embed_pairs(pairs, n_components, squared, settings, start, random_state)
+        warn_of_surprises(embedding)
+        return embedding
     prepared = prepare(
         D,
         n_components,
@@ -749,6 +762,116 @@ def evaluate(
             "embedded."
         )
     return measure(prepared.gram, embedding.coordinates, embedding.signs, weights=prepared.weights)
+
+
+def embed_pairs(
+    pairs: Pairs,
+    n_components: NComponents,
+    squared: bool,
+    settings: RefineSettings,
+    start: Place | None = None,
+    random_state: Any = None,
+) -> Embedding:
+    """Embed objects of which some pairs are known: no n × n array, O(m·k) for m pairs.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    n_components, squared, random_state
+        As for `neuc_mds`.
+    settings : RefineSettings
+    start : Place, optional
+        Where to start; by default landmarks are embedded by shortest paths over the known pairs,
+        and all objects placed among them.
+    """
+    components = Components.parse(n_components, pairs.n)
+    check_pairs(pairs, components.total)
+    if start is None:
+        rng = check_random_state(random_state)
+        wanted = min(pairs.n, max(100, 5 * components.total))
+        landmarks = np.sort(rng.permutation(pairs.n)[:wanted])
+        rows = shortest_path_rows(as_graph(pairs.graph()), landmarks)
+        start = _placed_among(landmarks, rows.T, components, rng)
+    found = refine_pairs(
+        pairs,
+        to_numpy(start.coordinates),
+        start.signs,
+        settings.loss,
+        max_iter=settings.max_iter or 200,
+        tol=2e-3 if settings.tol is None else settings.tol,
+        callback=settings.callback,
+    )
+    return build_embedding(
+        from_pairs(found, pairs),
+        method="refined",
+        requested=components.total,
+        squared=squared,
+        labels=pairs.labels,
+    )
+
+
+def embed_graph(
+    graph: Any,
+    n_components: NComponents,
+    settings: RefineSettings,
+    n_pairs: int | None = None,
+    random_state: Any = None,
+) -> Embedding:
+    """Embed the nodes of a graph from shortest paths between about `n_pairs` pairs a node.
+
+    Parameters
+    ----------
+    graph : sparse array of shape (n, n)
+        Lengths of edges; undirected and connected.
+    n_components, random_state
+        As for `neuc_mds`.
+    settings : RefineSettings
+    n_pairs : int, optional
+        Pairs a node takes part in; 16 for each coordinate by default.
+    """
+    edges = as_graph(graph)
+    components = Components.parse(n_components, int(edges.shape[0]))
+    sizes = Sizes.of(n_pairs or max(100, 16 * components.total), int(edges.shape[0]))
+    sample = graph_pairs(
+        edges,
+        n_landmarks=sizes.n_landmarks,
+        n_near=sizes.n_near,
+        n_ring=sizes.n_ring,
+        random_state=random_state,
+    )
+    rng = check_random_state(random_state)
+    start = _placed_among(sample.landmarks, sample.to_landmarks, components, rng)
+    wanted = components.signature or components.total
+    return embed_pairs(sample.pairs, wanted, False, settings, start, random_state)
+
+
+def _placed_among(
+    landmarks: npt.NDArray[np.intp],
+    to_landmarks: npt.NDArray[np.float64],
+    components: Components,
+    rng: np.random.RandomState,
+) -> Place:
+    """Embed landmarks by the squared loss and place all objects among them: a start."""
+    among = to_landmarks[landmarks] ** 2
+    among = (among + among.T) / 2
+    wanted = components.signature or components.total
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FewerComponentsWarning)
+        embedding, _ = embed_landmarks(among, wanted, rng=rng, squared=True, random_state=rng)
+    assert embedding.placement is not None
+    x = to_numpy(embedding.placement.place(to_landmarks**2))
+    return Place(x, to_numpy(embedding.signs).astype(np.float64))
+
+
+def _refuse_for_pairs(method: str, weights: Any, missing: str) -> None:
+    if method != "refined":
+        raise InputError(
+            f"a list of pairs needs {option('method', 'refined')}, not {method!r}: closed forms "
+            "need every pair; pass D.toarray() if what is not stored is zero."
+        )
+    if weights is not None:
+        raise InputError("a list of pairs carries its weights itself, in a fourth column.")
 
 
 def embed_landmarks(

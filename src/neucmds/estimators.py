@@ -28,17 +28,27 @@ from neucmds._backend.progress import progress_bar
 from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._input import as_dissimilarity, read_square
 from neucmds._input.readers.new_objects import read_new_objects
+from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import Gram
 from neucmds._operator.choose import feature_operator, needs_blocks
+from neucmds._operator.graph import as_graph, shortest_path_rows
 from neucmds._operator.metric_registry import FittedMetric, fitted_params, on_rows
 from neucmds._placement import landmark_selection
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
-from neucmds.api import DEFAULT_METHOD, embed_landmarks, neuc_mds
+from neucmds.api import (
+    DEFAULT_METHOD,
+    embed_graph,
+    embed_landmarks,
+    neuc_mds,
+    warn_of_surprises,
+)
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
 __all__ = ["KNeighborsGraph", "LandmarkNeucMDS", "NeucMDS"]
 
+# Up to here all shortest paths between nodes are computed: 72 MB, some seconds.
+MOST_PATHS = 3000
 # Objects that "maxmin" looks at, a landmark: each costs as many dissimilarities as placing it does.
 SPREAD_SAMPLE = 10
 
@@ -217,6 +227,9 @@ class NeucMDS(_SignedTransformer):
         "rbf" (see `neucmds.operators`), or one that `sklearn.metrics.pairwise_distances`
         knows. A callable takes two rows of NumPy features, as there, but two blocks of rows of any
         other array library. Dissimilarities that do not fit in memory are never stored.
+        "shortest_path": X is a sparse array of lengths of edges, and the nodes are embedded; above
+        3000 nodes "refined" samples pairs of nodes and needs no n × n array. `transform` then takes
+        path lengths (m, n) from new nodes to the fitted ones.
     metric_params : dict, optional
         Further arguments of the metric.
     squared : bool, default=False
@@ -246,6 +259,8 @@ class NeucMDS(_SignedTransformer):
         Starts of the losses other than "squared".
     init : Embedding or (coordinates, signs), optional
         Where "refined" starts: a warm start, which keeps its signature.
+    n_pairs : int, optional
+        Pairs that each node of a large graph takes part in; 16 for each coordinate by default.
     callback : callable, optional
         Called by "refined" with the iteration and the loss after every step.
     verbose : int, default=0
@@ -306,6 +321,7 @@ class NeucMDS(_SignedTransformer):
         climb: bool | None = None,
         n_init: int | None = None,
         init: Any = None,
+        n_pairs: int | None = None,
         callback: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -327,6 +343,7 @@ class NeucMDS(_SignedTransformer):
         self.climb = climb
         self.n_init = n_init
         self.init = init
+        self.n_pairs = n_pairs
         self.callback = callback
         self.verbose = verbose
 
@@ -345,6 +362,8 @@ class NeucMDS(_SignedTransformer):
         -------
         self
         """
+        if self.metric == "shortest_path":
+            return self._fit_graph(X)
         labels = self._labels(X)
         self.result_ = neuc_mds(
             self._checked(X) if self._precomputed else self._between(self._checked(X)),
@@ -370,6 +389,40 @@ class NeucMDS(_SignedTransformer):
         )
         if self.verbose:
             print(summary(self.result_))
+        return self
+
+    def _fit_graph(self, X: Any) -> NeucMDS:
+        """Fit the nodes of a graph: from all shortest paths of few nodes, from some of many."""
+        graph = as_graph(X)
+        self.n_features_in_ = int(graph.shape[0])
+        self._space: Any = None
+        settings = RefineSettings(
+            self.max_iter, self.stress_tol, self.climb, self._callback(), self.loss, self.n_init
+        )
+        if graph.shape[0] > MOST_PATHS and self.method == "refined":
+            self.result_ = embed_graph(
+                graph, self.n_components, settings, self.n_pairs, self.random_state
+            )
+            warn_of_surprises(self.result_)
+            return self
+        self.result_ = neuc_mds(
+            shortest_path_rows(graph, np.arange(graph.shape[0])),
+            self.n_components,
+            self.method,
+            loss=self.loss,
+            symmetrize=True,  # the two ways along a path are added up in another order
+            solver=self.solver,
+            tol=self.tol,
+            random_state=self.random_state,
+            copy=False,
+            max_memory=self.max_memory,
+            max_iter=self.max_iter,
+            stress_tol=self.stress_tol,
+            climb=self.climb,
+            n_init=self.n_init,
+            init=self.init,
+            callback=self._callback(),
+        )
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
@@ -427,12 +480,14 @@ class NeucMDS(_SignedTransformer):
 
     def _transform(self, X: Any) -> Array:
         new = self._checked(X, reset=False)
-        return self.result_.transform(new if self._precomputed else self._to_fitted(new))
+        given = self._precomputed or self.metric == "shortest_path"
+        return self.result_.transform(new if given else self._to_fitted(new))
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
         new = self._checked(X, reset=False)
-        measured = to_numpy(new if self._precomputed else self._to_fitted(new)).astype(np.float64)
+        given = self._precomputed or self.metric == "shortest_path"
+        measured = to_numpy(new if given else self._to_fitted(new)).astype(np.float64)
         return measured if self.squared else measured * measured
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
@@ -489,7 +544,7 @@ class NeucMDS(_SignedTransformer):
         metric, params = on_rows(self.metric, X, self.metric_params or {})
         if self.symmetrize or self.missing == "ignore":
             # Both orders of every pair are needed, or gaps allowed.
-            self._space: Any = FittedMetric.of(metric, X, self.squared, params)
+            self._space = FittedMetric.of(metric, X, self.squared, params)
             return self._space.among()
         gram, self._space = feature_operator(
             X,

@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, eps, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, eps, namespace, row_blocks, to_numpy
 from neucmds._input.components import Components
-from neucmds._methods.geometry import canonical, column_signs, diagonalize
+from neucmds._input.pairs import Pairs
+from neucmds._methods.geometry import (
+    canonical,
+    column_signs,
+    diagonalize,
+    paired_sq_dissimilarities,
+)
 from neucmds._methods.refined.descent import Descent
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.objective import Refined, stress_terms_at
@@ -23,7 +29,14 @@ from neucmds._operator import DenseGram, Gram, outlying_entries
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError
 
-__all__ = ["Solution", "from_loss", "from_refinement", "from_selection", "from_weighted"]
+__all__ = [
+    "Solution",
+    "from_loss",
+    "from_pairs",
+    "from_refinement",
+    "from_selection",
+    "from_weighted",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -201,6 +214,36 @@ def from_loss(gram: DenseGram, found: LossResult, weights: Array | None) -> Solu
         solver="loss",
         history=found.history,
         loss=PairLoss(found.loss, found.floor**2),
+        loss_value=found.value,
+        relative_gradient=found.relative_gradient,
+    )
+
+
+def from_pairs(found: LossResult, pairs: Pairs) -> Solution:
+    """Take coordinates fitted to listed pairs; STRESS and sums count these in both orders."""
+    x, lengths = canonical(to_numpy(found.coordinates), found.signs)
+    d, w = pairs.sq_dissimilarity, np.ones(pairs.size) if pairs.weight is None else pairs.weight
+    signs = np.sign(lengths)
+    stress = 0.0
+    for some in row_blocks(pairs.size, x.shape[1]):
+        d_hat = paired_sq_dissimilarities(x[pairs.i[some]], x[pairs.j[some]], signs)
+        stress += 2 * float(w[some] @ (d_hat - d[some]) ** 2)
+    mean = float(w @ d) / float(w.sum())
+    return Solution(
+        coordinates=x * column_signs(x),
+        weights=lengths,
+        dtype=np.float64,
+        stress_terms=(stress, 0.0, 0.0),
+        stress_error=64 * eps(np.float64) * float(w @ d**2),
+        sq_norm=2 * float(w @ d**2),
+        total_sum_of_squares=2 * float(w @ (d - mean) ** 2),
+        trace=0.5 * (pairs.n - 1) * mean,
+        eigenvalues=np.zeros(0),
+        residuals=np.zeros(0),
+        converged=found.converged,
+        solver="sampled pairs" if pairs.sampled else "pairs",
+        history=found.history,
+        loss=None if found.loss == "squared" else PairLoss(found.loss, found.floor**2),
         loss_value=found.value,
         relative_gradient=found.relative_gradient,
     )

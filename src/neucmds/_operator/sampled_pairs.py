@@ -16,8 +16,8 @@ import numpy.typing as npt
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds._backend.chunked import distances
 from neucmds._input.pairs import Pairs, make_pairs
+from neucmds._operator.metric_registry import FittedMetric
 from neucmds.errors import InputError, option
 
 __all__ = ["PairSample", "Sizes", "drawn_pairs", "feature_pairs"]
@@ -183,7 +183,9 @@ def feature_pairs(
         return np.repeat(objects, count), ids.ravel(), found.ravel()
 
     landmarks = np.sort(rng.permutation(n)[: sizes.n_landmarks])
-    to_landmarks = distances(features, features[landmarks], metric, params)
+    to_landmarks = np.asarray(
+        FittedMetric.of(metric, features[landmarks], params=params).between(features)
+    )
     pairs = drawn_pairs(n, sizes, landmarks, to_landmarks.T, nearest, rng)
     return PairSample(pairs, landmarks, to_landmarks)
 

@@ -1,0 +1,88 @@
+"""D as a list of pairs, and graphs, through the public functions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import InputError, NeucMDS, estimators, neuc_mds
+
+
+@pytest.fixture(scope="module")
+def D():
+    return squareform(pdist(np.random.default_rng(0).normal(size=(150, 3)), "cityblock"))
+
+
+def some_pairs(D, share, seed=0):
+    """A sparse array with a random share of the pairs, in both orders."""
+    rng = np.random.default_rng(seed)
+    seen = np.triu(rng.random(D.shape) < share, 1)
+    return sp.csr_array(np.where(seen | seen.T, D, 0))
+
+
+@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+def test_half_of_the_pairs_predict_the_others(D, loss):
+    known = some_pairs(D, 0.5)
+    emb = neuc_mds(known, (3, 1), loss=loss, random_state=0)
+    hidden = (known.toarray() == 0) & ~np.eye(150, dtype=bool)
+    d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
+    error = np.median(np.abs(d_hat[hidden] / D[hidden] - 1))
+    plain = neuc_mds(D, (3, 1), loss=loss, random_state=0)
+    full = np.sqrt(np.maximum(plain.dissimilarities(), 0))
+    assert error < 1.5 * np.median(np.abs(full[hidden] / D[hidden] - 1))
+    assert emb.solver == "pairs"
+
+
+def test_the_reported_stress_is_that_of_the_stored_pairs(D):
+    known = some_pairs(D, 0.4)
+    emb = neuc_mds(known, 3, random_state=0)
+    stored = known.toarray() > 0
+    expected = np.sum((emb.dissimilarities() - D**2)[stored] ** 2)
+    assert emb.stress == pytest.approx(expected, rel=1e-9)
+
+
+def test_closed_forms_need_every_pair(D):
+    with pytest.raises(InputError, match="needs method='refined'"):
+        neuc_mds(some_pairs(D, 0.5), 3, "neuc+")
+
+
+def test_too_few_pairs_are_refused(D):
+    with pytest.raises(InputError):
+        neuc_mds(some_pairs(D, 0.03), 10)
+
+
+def lattice(side):
+    path = sp.diags_array([np.ones(side - 1), np.ones(side - 1)], offsets=[-1, 1])
+    return (sp.kron(path, sp.eye_array(side)) + sp.kron(sp.eye_array(side), path)).tocsr()
+
+
+def test_a_small_graph_is_embedded_from_all_its_paths():
+    graph = lattice(8)
+    est = NeucMDS(4, metric="shortest_path", method="neuc+").fit(graph)
+    plain = neuc_mds(dijkstra(graph, directed=False), 4, "neuc+")
+    assert est.stress_ == pytest.approx(plain.stress)
+    placed = est.transform(dijkstra(graph, directed=False)[:3])
+    np.testing.assert_allclose(placed, est.embedding_[:3], atol=1e-6)
+
+
+def test_a_large_graph_is_embedded_from_sampled_pairs(monkeypatch):
+    monkeypatch.setattr(estimators, "MOST_PATHS", 100)
+    graph = lattice(25)
+    est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=150, random_state=0)
+    est.fit(graph)
+    d = dijkstra(graph, directed=False)
+    off = ~np.eye(625, dtype=bool)
+
+    def error(emb):
+        d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
+        return np.median(np.abs(d_hat[off] / d[off] - 1))
+
+    assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", random_state=0))
+    assert est.result_.solver == "sampled pairs"
+
+
+def test_parts_of_a_graph_are_counted():
+    apart = sp.block_diag([lattice(4), lattice(3)]).tocsr()
+    with pytest.raises(InputError, match="2"):
+        NeucMDS(2, metric="shortest_path").fit(apart)
