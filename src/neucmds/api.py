@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like
+from neucmds._backend.arrays import Array, asarray_like, is_array, is_dask
 from neucmds._input import as_dissimilarity, as_weighted
 from neucmds._input.components import Components
 from neucmds._input.containers import as_labels
@@ -994,8 +994,9 @@ def _check_arguments(
     check_solver(solver)
     check_tolerance(tol)
     _check_seed(random_state)
-    shape: tuple[int, ...] = tuple(getattr(D, "shape", ()))
-    if len(shape) == 2:
+    # Only a matrix can be overwritten; dask's sizes may be NaN, and are refused elsewhere.
+    shape: Any = getattr(D, "shape", ())
+    if is_array(D) and not is_dask(D) and len(shape) == 2:
         Components.parse(n_components, max(2, int(shape[0])))
 
 

@@ -339,7 +339,7 @@ def test_missing_entries_are_counted_and_placed(tile):
     D[2, 5] = D[5, 2] = D[3, 4] = D[4, 3] = np.nan
     message = refusal(D, squared=True)
     assert "4 missing (NaN) entries, the first at (2, 5)" in message
-    assert 'missing="ignore"' in message
+    assert "missing='ignore'" in message
     D = distances(6)
     D[5, 0] = np.nan
     assert "1 missing (NaN) entry, at (5, 0);" in refusal(D)

@@ -65,25 +65,24 @@ def test_without_the_extra_it_is_named(tmp_path):
     assert done.stderr.count(b"\n") == 1
 
 
+ENCODED = """
+from neucmds.cli.app import app
+for words in (*([c, "gaps.npy"] for c in ("embed", "compare", "curve", "inspect")),
+              ["paper", "--list"], ["--help"]):
+    assert app(words, standalone_mode=False) == 0, words
+"""
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
 def test_output_in_any_encoding(tmp_path, encoding):
     np.save(tmp_path / "gaps.npy", squared_gaps())
-    for command in (
-        ["embed"],
-        ["compare"],
-        ["curve"],
-        ["inspect"],
-        ["paper", "--list"],
-        ["--help"],
-    ):
-        words = command if command[0] in ("paper", "--help") else [*command, "gaps.npy"]
-        done = program(*words, cwd=tmp_path, PYTHONIOENCODING=encoding)
-        assert done.returncode == 0, done.stderr
-        assert b"\\u" not in done.stdout
-        assert done.stdout.decode(encoding)
-    table = program("compare", "gaps.npy", cwd=tmp_path, PYTHONIOENCODING=encoding).stdout
-    assert b"R^2" in table
-    assert b"D^" in table
+    done = program(cwd=tmp_path, prelude=f"exec({ENCODED!r})", PYTHONIOENCODING=encoding)
+    assert done.returncode == 0, done.stderr
+    assert b"\\u" not in done.stdout
+    text = done.stdout.decode(encoding)
+    assert "R^2" in text
+    assert "D^" in text
+    assert "neucmds demo" in text
 
 
 def test_interruption_while_importing_is_one_line(tmp_path):

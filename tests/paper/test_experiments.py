@@ -75,8 +75,8 @@ def test_spectra_are_computed_once_and_never_shared_between_benches(small, monke
     calls = []
     import neucmds.paper.bench as module
 
-    real = module.full_spectrum
-    monkeypatch.setattr(module, "full_spectrum", lambda gram: calls.append(1) or real(gram))
+    real = module.whole_spectrum
+    monkeypatch.setattr(module, "whole_spectrum", lambda gram: calls.append(1) or real(gram))
     for method in ("classical", "neuc", "neuc+", "exact"):
         small.quality("Random-simplex", method)
         small.quality("Random-simplex", method, 7)

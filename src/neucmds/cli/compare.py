@@ -13,8 +13,8 @@ __all__ = ["LEGEND", "compare"]
 LEGEND = (
     "* best of its column. STRESS: Σ(D̂ − D)²; share: of ΣD². R²: 1 is perfect, 0 no better than a "
     "constant. Relative error: mean of |d̂/d − 1|, d = √D. Near: share of the 10 nearest kept. "
-    "Distortion: 1 is perfect. Additive error: min ‖D − αD̂‖. Negative D̂: pairs whose squared "
-    "dissimilarity comes out below zero. Seconds: on top of the spectrum, which all methods share"
+    "Distortion: 1 is perfect. Negative D̂: pairs whose squared dissimilarity comes out below zero. "
+    "Seconds: on top of the spectrum, which all methods share"
 )
 
 

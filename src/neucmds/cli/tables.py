@@ -73,7 +73,6 @@ _COLUMNS: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
     ("rel.\nerror", "relative_error_mean", _short, False),
     ("near", "neighbors_kept", _short, True),
     ("distor-\ntion", "distortion", significant, False),
-    ("additive\nerror", "scaled_additive_error", significant, False),
     ("neg.\nD̂", "negative_dissimilarities", count, False),
 )
 
