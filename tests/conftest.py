@@ -7,6 +7,27 @@ from pathlib import Path
 
 import pytest
 
+# Files that take most of the time of the whole: processes of their own, clusters, thousands of
+# random matrices, the paper's data. `make test-fast` leaves them out.
+SLOW_FILES = (
+    "_backend/test_threads.py",
+    "_operator/test_blocked.py",
+    "_operator/test_dask.py",
+    "_operator/test_features.py",
+    "_placement/test_dimension.py",
+    "_spectrum/test_krylov.py",
+    "cli/test_processes.py",
+    "datasets/test_perturb.py",
+    "paper/test_experiments.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of slow files."""
+    for item in items:
+        if item.path.as_posix().endswith(SLOW_FILES):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session")
 def data_home() -> Path:
