@@ -141,13 +141,14 @@ def _extremes(upper: Array, mirror: Array, diagonal: bool) -> tuple[float, ...]:
         return low, high, 0.0, size, size
     ends = [xp.min(upper), xp.max(upper), xp.min(mirror), xp.max(mirror)]
     ends.append(xp.max(xp.abs(upper - mirror)))
-    if diagonal:  # where both tiles hold both halves
-        ends += [xp.max(xp.abs(xp.triu(half, k=1))) for half in (upper, mirror)]
     # One stack, one transfer: on an accelerator each float() would wait for the device.
-    met = [float(value) for value in arrays.to_numpy(xp.stack(ends))]
-    low, high, mirror_low, mirror_high, gap = met[:5]
-    sizes = met[5:] if diagonal else (max(high, -low), max(mirror_high, -mirror_low))
-    return float(np.minimum(low, mirror_low)), float(np.maximum(high, mirror_high)), gap, *sizes
+    low, high, mirror_low, mirror_high, gap = map(float, arrays.to_numpy(xp.stack(ends)))
+    above, below = max(high, -low), max(mirror_high, -mirror_low)
+    if diagonal and gap > 1e-3 * above:
+        # Both tiles hold both halves, of which one may be empty; not where all gaps are small.
+        above, below = (float(xp.max(xp.abs(xp.triu(half, k=1)))) for half in (upper, mirror))
+    low, high = float(np.minimum(low, mirror_low)), float(np.maximum(high, mirror_high))
+    return low, high, gap, above, below
 
 
 def _unusable(upper: Array, lower: Array, tile: Tile, n: int) -> dict[str, Any]:

@@ -154,7 +154,8 @@ class Findings:
     size, gap, depth : Extreme
         Largest entry by size, largest difference to the mirrored entry, lowest entry below zero.
     above, below : Extreme
-        Largest entry by size strictly above and strictly below the diagonal.
+        Largest entry by size strictly above and strictly below the diagonal; a walk may stop
+        looking when it has found one on either side.
     missing_above, missing_below, missing_both : Entries
         NaN above and below the diagonal, and those whose mirrored entry is NaN too.
     one_sided : Extreme
@@ -180,8 +181,9 @@ class Findings:
 
     def merged(self, later: Findings) -> Findings:
         """Put together what two walks have met, one after the other."""
-        mine = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return Findings(**{name: part.merged(getattr(later, name)) for name, part in mine})
+        pairs = ((getattr(self, name), getattr(later, name)) for name in _PARTS)
+        # Most parts of most tiles are the default, which is one object.
+        return Findings(*(a if a is b else a.merged(b) for a, b in pairs))
 
     @property
     def triangle(self) -> Half | None:
@@ -189,6 +191,9 @@ class Findings:
         if self.above.value == 0 < self.below.value:
             return "lower"
         return "upper" if self.below.value == 0 < self.above.value else None
+
+
+_PARTS = tuple(field.name for field in fields(Findings))
 
 
 def diagonal_findings(diagonal: Array, start: int = 0) -> Findings:

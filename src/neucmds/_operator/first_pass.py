@@ -79,25 +79,31 @@ class FirstPass:
 
     def _note(self, part: Floats, start: int) -> Findings:
         """Note what some rows hold: left of their square on the diagonal, in it, right of it."""
-        stop = start + len(part)
         found = diagonal_findings(np.diagonal(part, start), start)
-        if not math.isfinite(float(part.min()) + float(part.max())):
+        low, high = float(part.min()), float(part.max())
+        if not (math.isfinite(low) and math.isfinite(high)):
             found = found.merged(self._unusable(part, start))
             part = np.where(np.isfinite(part), part, 0.0)
-        square = part[:, start:stop]
-        below = max(_size(part[:, :start]), _size(np.tril(square, -1)))
-        above = max(_size(part[:, stop:]), _size(np.triu(square, 1)))
-        if self.transposed:
-            below, above = above, below
-        tile = (slice(start, stop), slice(0, self.n))
-        own = max(abs(found.diagonal.low), abs(found.diagonal.high))
+            low, high = float(part.min()), float(part.max())
+        below, above = self._halves(part, start)
+        tile = (slice(start, start + len(part)), slice(0, self.n))
         return replace(
             found,
-            size=Extreme(max(below, above, own), tile),
-            depth=Extreme(-float(part.min()), tile),
+            size=Extreme(max(high, -low), tile),
+            depth=Extreme(-low, tile),
             above=Extreme(above, tile),
             below=Extreme(below, tile),
         )
+
+    def _halves(self, part: Floats, start: int) -> tuple[float, float]:
+        """Largest size below and above the diagonal, until it is known that neither is empty."""
+        if self.findings.below.value and self.findings.above.value:
+            return 0.0, 0.0
+        stop = start + len(part)
+        square = part[:, start:stop]
+        left = max(_size(part[:, :start]), _size(np.tril(square, -1)))
+        right = max(_size(part[:, stop:]), _size(np.triu(square, 1)))
+        return (right, left) if self.transposed else (left, right)
 
     def _unusable(self, part: Floats, start: int) -> Findings:
         """Count what is infinite or missing; here no mirrored entry is known, and none is used."""
