@@ -268,6 +268,8 @@ def test_wrong_arrays_are_refused(saved, name, change, message):
         ({"history": np.asarray([np.nan])}, "history has NaN"),
         ({"placement_offsets": np.ones(29)}, "placement_offsets has shape"),
         ({"placement_ridge": -np.ones(3)}, "placement_ridge is negative"),
+        ({"placement_shrinkage": np.asarray(-1.0)}, "placement_shrinkage is negative"),
+        ({"placement_shrinkage": np.ones(3)}, "placement_shrinkage has shape"),
         ({"labels": as_labels(["a"] * 30)}, "1 different labels for 30 objects"),
         ({"labels": as_labels([f"{i}" for i in range(29)])}, "29 different labels"),
         ({"labels": as_labels(list(range(30)))}, "not all strings"),
@@ -293,11 +295,25 @@ def test_wrong_members_are_refused(saved, arrays, message):
         *[("requested", v) for v in (0, -3, 2.5, True, "3")],
         *[("method", v) for v in (1, None, ["neuc"])],
         *[("placement", v) for v in ("os.system", None, 3)],
+        *[("loss", v) for v in ("other", None, 1, [])],
+        *[("trace", v) for v in ("0", np.nan, None)],
     ],
 )
 def test_wrong_header_fields_are_refused(saved, field, value):
     with pytest.raises(FileFormatError, match=r"e\.npz"):
         Embedding.load(saved(header={field: value}))
+
+
+@pytest.mark.parametrize("floor", [-1.0, "0", None, np.inf])
+def test_a_loss_with_a_wrong_floor_is_refused(D, saved, floor):
+    path = saved()
+    neuc_mds(D, 2, loss="relative").save(path)
+    with np.load(path) as archive:
+        members = {name: archive[name] for name in archive.files}
+    header = json.loads(str(members.pop("header"))) | {"loss_floor": floor}
+    np.savez(path, header=np.asarray(json.dumps(header)), **members)
+    with pytest.raises(FileFormatError, match="loss_floor"):
+        Embedding.load(path)
 
 
 @pytest.mark.parametrize("name", ["coordinates", "signs", "stress_terms", "header", "history"])
