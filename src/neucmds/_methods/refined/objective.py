@@ -52,7 +52,9 @@ class Refined:
     history : tuple of floats
         STRESS at the start and after every iteration; it never rises.
     converged : bool
-        Whether the gain fell below the tolerance before `max_iter`.
+        Whether a stationary point was reached before `max_iter`.
+    relative_gradient : float
+        How steep it is there, see `neucmds._methods.refined.descent.Descent`.
     """
 
     coordinates: Array
@@ -60,6 +62,7 @@ class Refined:
     stress_terms: tuple[float, float, float]
     history: tuple[float, ...]
     converged: bool
+    relative_gradient: float
 
     @property
     def stress(self) -> float:
@@ -102,7 +105,13 @@ def refine(
         # STRESS is ‖B‖² less what fits: at a share of 1e-5 single precision has two digits left.
         if multiply != gram.matmat and start.value <= 4e-5 * gram.frobenius_sq:
             return None
-        return descend(start, max_iter=max_iter, tol=tol, callback=callback)
+        return descend(
+            start,
+            max_iter=max_iter,
+            tol=tol,
+            callback=callback,
+            rounding=1e-14 * gram.moments.sq_norm,
+        )
 
     with _cheapest_product(gram) as multiply:
         found = descent(multiply)
@@ -112,7 +121,14 @@ def refine(
     assert found is not None
     end = found.state.exact()
     x, weights = canonical(end.x, signs)
-    return Refined(x, weights, end.stress_terms(), found.history, found.converged)
+    return Refined(
+        x,
+        weights,
+        end.stress_terms(),
+        found.history,
+        found.converged,
+        found.relative_gradient,
+    )
 
 
 def stress_terms_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[float, float, float]:
