@@ -174,7 +174,8 @@ def neuc_mds(
         and time for these pairs alone.
     n_components : int, (int, int) or None, default=2
         Number of coordinates, or a pair (p, q) of positive and negative ones. None: 20, or n − 1 if
-        that is less.
+        that is less. With "refined" and up to 2000 objects, a pair of at most 25 contained ones
+        never ends above any of them; fewer columns are returned where more do not lower the STRESS.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" sets the coordinates free.
@@ -212,8 +213,9 @@ def neuc_mds(
     max_iter : int, optional
         Most iterations of "refined": 100 for the squared loss, 500 for others.
     stress_tol : float, optional
-        "refined" stops when three iterations together gain less than this share of the loss: 2e-3
-        for the squared loss; for others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
+        "refined" stops when three iterations together gain less than this share of the loss, and
+        one more promises less: 2e-3 for the squared loss; for others 1e-6 up to 600 objects, then
+        1e-4 ("distance") or 2e-3.
     climb : bool, optional
         Let "refined" also try signatures with one negative coordinate more or fewer, as long as
         that helps: a few times the work. By default only for the losses other than "squared", and
@@ -992,7 +994,8 @@ def embed_spectrum(
         "squared": squared,
         "labels": labels,
     }
-    if method == "refined" and neuc_plus(spectrum.ends, components).k:
+    asked_for = components.signature is not None
+    if method == "refined" and (asked_for or neuc_plus(spectrum.ends, components).k):
         refined = best_refined(gram, spectrum, components, settings or RefineSettings())
         solution = from_refinement(gram, spectrum, refined, components.total)
         return build_embedding(solution, **facts)
@@ -1190,18 +1193,18 @@ def warn_of_surprises(embedding: Embedding) -> None:
     else:
         warnings.warn(
             f"{returned}the other eigenvalues are zero, of the sign not asked for, or left without "
-            "weight by the shift of 'neuc+'.",
+            "weight by the shift of 'neuc+', and no other column lowers the STRESS.",
             FewerComponentsWarning,
             stacklevel=3,
         )
 
 
 def _unconverged(embedding: Embedding) -> str:
-    steps = len(embedding.history) - 1
-    if steps > 0:
-        return f"refinement was still gaining after {steps} iterations; raise {option('max_iter')}."
-    if embedding.history:  # the gaps were filled, and counted while it went on
-        return f"refinement was still gaining at the last iteration; raise {option('max_iter')}."
+    if embedding.history:
+        return (
+            "refinement was still gaining when it was stopped (relative gradient "
+            f"{embedding.relative_gradient:.2g}); raise {option('max_iter')}."
+        )
     worst = float(max(embedding.residuals))
     return (
         f"the {embedding.solver} solver did not reach its tolerance (largest residual "

@@ -98,8 +98,10 @@ class Embedding:
     loss_value : float
         The value of the loss, over all n² ordered pairs; for "squared" it is the STRESS.
     relative_gradient : float
-        Length of the gradient of the loss in the metric of the objects' Gauss–Newton blocks,
-        relative to the loss: 0 at a stationary point; NaN where it was not measured.
+        √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
+        block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
+        the share of f that one more step promises, for the squared loss at most `stress_tol` if
+        `converged`.
     stress_error : float
         Bound on the rounding error of `stress`: that of the coordinates, computed from every pair,
         differs from it by less.

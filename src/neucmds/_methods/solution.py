@@ -170,6 +170,7 @@ def from_refinement(
         converged=refined.converged and (spectrum is None or spectrum.converged),
         solver="init" if spectrum is None else spectrum.solver,
         history=refined.history,
+        relative_gradient=refined.relative_gradient,
     )
 
 
@@ -276,6 +277,7 @@ def from_weighted(found: Descent[WeightedStress]) -> Solution:
         converged=found.converged,
         solver="weighted",
         history=found.history,
+        relative_gradient=found.relative_gradient,
     )
 
 

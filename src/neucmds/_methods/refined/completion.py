@@ -18,8 +18,10 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._input.components import Components
-from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods.exact import MAX_DENSE
+from neucmds._methods.geometry import canonical, sq_dissimilarities
 from neucmds._methods.refined.descent import Callback, Descent
+from neucmds._methods.refined.signatures import count_of_real, lowest_end
 from neucmds._methods.refined.starts import PROBE_ITERATIONS, climb, eigenvector_start
 from neucmds._methods.refined.weighted import WeightedStress, refine_weighted
 from neucmds._methods.selection import neuc_plus
@@ -140,7 +142,7 @@ def _fit_filled(
     state = WeightedStress(
         problem.sq_dissimilarity, problem.weights, found.state.x, found.state.signs
     )
-    return Descent(state, (state.value,), found.converged)
+    return Descent(state, (state.value,), found.converged, found.relative_gradient)
 
 
 def _grow(
@@ -193,29 +195,77 @@ def _fit(problem: _Problem, components: Components, settings: _Settings) -> Desc
     gram = DenseGram(problem.sq_dissimilarity)
     spectrum = settings.solve(gram, components)
 
-    def descent(wanted: Components, settings: _Settings) -> Descent[WeightedStress]:
+    def from_eigenvectors(wanted: Components, settings: _Settings) -> Descent[WeightedStress]:
         start = eigenvector_start(spectrum, gram.diagonal(), wanted)
-        return refine_weighted(
-            problem.sq_dissimilarity,
-            problem.weights,
-            start.coordinates,
-            asarray_like(start.signs, start.coordinates),
-            max_iter=settings.max_iter,
-            tol=settings.tol,
-            callback=settings.callback,
-        )
+        return _descent(problem, start.coordinates, start.signs, settings)
 
+    if components.signature is not None and problem.n <= MAX_DENSE:
+        return _fit_signature(problem, components.signature, from_eigenvectors, settings)
     if settings.climb and components.signature is None:
         k = components.total
 
         def probe(negatives: int) -> float:
             wanted = Components(k, (k - negatives, negatives))
-            found = descent(wanted, settings.brief(PROBE_ITERATIONS))
+            found = from_eigenvectors(wanted, settings.brief(PROBE_ITERATIONS))
             # Otherwise the spectrum does not reach that far.
             return found.state.value if found.state.signs.shape[0] == k else np.inf
 
         components = climb(k, int(np.sum(neuc_plus(spectrum.ends, components).core < 0)), probe)
-    return descent(components, settings)
+    return from_eigenvectors(components, settings)
+
+
+def _fit_signature(
+    problem: _Problem,
+    signature: tuple[int, int],
+    from_eigenvectors: Callable[[Components, _Settings], Descent[WeightedStress]],
+    settings: _Settings,
+) -> Descent[WeightedStress]:
+    """Reach a signature that was asked for in several ways, never above one that it contains."""
+
+    def eigenvectors(wanted: tuple[int, int]) -> Descent[WeightedStress] | None:
+        found = from_eigenvectors(Components(sum(wanted), wanted), settings)
+        return _without_null_columns(found) if found.state.x.shape[1] == sum(wanted) else None
+
+    def extended(end: Descent[WeightedStress], sign: float) -> Descent[WeightedStress] | None:
+        start = end.state.with_column(sign)
+        if start is None:
+            return None
+        return _without_null_columns(_descent(problem, start.x, to_numpy(start.signs), settings))
+
+    xp = namespace(problem.weights)
+    empty = xp.zeros_like(problem.weights[:, :1])[:, :0]
+    nothing = _descent(problem, empty, np.zeros(0), settings)
+    return lowest_end(
+        signature,
+        nothing,
+        lambda end: end.state.value,
+        eigenvectors,
+        extended,
+        rounding=1e-14 * nothing.state.value,
+    )
+
+
+def _descent(
+    problem: _Problem, coordinates: Array, signs: Floats, settings: _Settings
+) -> Descent[WeightedStress]:
+    return refine_weighted(
+        problem.sq_dissimilarity,
+        problem.weights,
+        coordinates,
+        asarray_like(signs, coordinates),
+        max_iter=settings.max_iter,
+        tol=settings.tol,
+        callback=settings.callback,
+    )
+
+
+def _without_null_columns(found: Descent[WeightedStress]) -> Descent[WeightedStress]:
+    """Leave out columns that the descent took all length from."""
+    state = found.state
+    x, weights = canonical(state.x, to_numpy(state.signs))
+    real = count_of_real(weights)
+    signs = asarray_like(np.sign(weights[:real]), x)
+    return replace(found, state=replace(state, x=x[:, :real], signs=signs))
 
 
 def _predict(state: WeightedStress) -> Array:

@@ -60,7 +60,9 @@ class Refined:
     history : tuple of floats
         STRESS at the start and after every iteration; it never rises.
     converged : bool
-        Whether the gain fell below the tolerance before `max_iter`.
+        Whether a stationary point was reached before `max_iter`.
+    relative_gradient : float
+        How steep it is there, see `neucmds._methods.refined.descent.Descent`.
     """
 
     coordinates: Array
@@ -69,6 +71,7 @@ class Refined:
     stress_error: float
     history: tuple[float, ...]
     converged: bool
+    relative_gradient: float
 
     @property
     def stress(self) -> float:
@@ -111,7 +114,13 @@ def refine(
         # STRESS is ‖B‖² less what fits: at a share of 1e-5 single precision has two digits left.
         if multiply != gram.matmat and start.value <= 4e-5 * gram.frobenius_sq:
             return None
-        return descend(start, max_iter=max_iter, tol=tol, callback=callback)
+        return descend(
+            start,
+            max_iter=max_iter,
+            tol=tol,
+            callback=callback,
+            rounding=1e-14 * gram.moments.sq_norm,
+        )
 
     with _cheapest_product(gram) as multiply:
         found = descent(multiply)
@@ -125,7 +134,9 @@ def refine(
     x, weights = canonical(end.x, signs)
     terms = end.stress_terms()
     error = stress_rounding(gram, x, terms, end.gram_rounding)
-    return Refined(x, weights, terms, error, found.history, found.converged)
+    return Refined(
+        x, weights, terms, error, found.history, found.converged, found.relative_gradient
+    )
 
 
 def _refine_by_residuals(
@@ -149,7 +160,9 @@ def _refine_by_residuals(
         found = descend(state, max_iter=max_iter, tol=tol, callback=callback)
     x, weights = canonical(found.state.x, signs)
     terms, error = _split_terms(gram, x, np.sign(weights), found.state.value)
-    return Refined(x, weights, terms, error, found.history, found.converged)
+    return Refined(
+        x, weights, terms, error, found.history, found.converged, found.relative_gradient
+    )
 
 
 def _residuals(gram: Gram, sq_dissimilarity: Array, x: Array, signs: Floats) -> WeightedStress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -16,6 +16,7 @@ from neucmds._methods.geometry import diagonalize
 from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.losses import check_loss
 from neucmds._methods.refined.objective import SMALL, Refined, refine
+from neucmds._methods.refined.signatures import count_of_real, lowest_end, steepest_column
 from neucmds._methods.selection import Selection, neuc, neuc_plus
 from neucmds._methods.stress import stress_terms
 from neucmds._operator import Gram
@@ -94,12 +95,17 @@ class RefineSettings:
 def best_refined(
     gram: Gram, spectrum: Spectrum, components: Components, settings: RefineSettings
 ) -> Refined:
-    """Refine from eigenvector coordinates with the signature of `neuc+` (or the one asked for).
+    """Refine from eigenvector coordinates with the signature of `neuc+`.
+
+    A signature that was asked for is reached in several ways, up to 2000 objects, and never ends
+    above one that it contains (`neucmds._methods.refined.signatures`).
 
     Should the closed form of `exact`, which may choose another signature, be better than what that
     reaches, refinement goes on from there: up to 2000 objects, and unless the signature is fixed,
     `refined` is never worse than `exact` by construction. Beyond it was not in any measurement.
     """
+    if components.signature is not None and gram.n <= MAX_DENSE:
+        return _signature_asked_for(gram, spectrum, components.signature, settings)
     if settings.climb and components.signature is None:
         components = _climb(gram, spectrum, components)
     result = _refine(gram, eigenvector_start(spectrum, gram.diagonal(), components), settings)
@@ -113,6 +119,64 @@ def best_refined(
     if reached < result.stress - min(1e-12 * gram.moments.sq_norm, 1e-3 * result.stress):
         result = _refine(gram, _closed_form_start(spectrum, closed_form), settings)
     return result
+
+
+def _signature_asked_for(
+    gram: Gram, spectrum: Spectrum, signature: tuple[int, int], settings: RefineSettings
+) -> Refined:
+    def from_eigenvectors(wanted: tuple[int, int]) -> Refined | None:
+        start = eigenvector_start(spectrum, gram.diagonal(), Components(sum(wanted), wanted))
+        if start.signs.size < sum(wanted):
+            return None
+        return _without_null_columns(_refine(gram, start, settings))
+
+    def extended(end: Refined, sign: float) -> Refined | None:
+        start = _with_steepest_column(gram, end, sign)
+        return None if start is None else _without_null_columns(_refine(gram, start, settings))
+
+    empty = gram.xp.zeros_like(gram.diagonal())[:, None][:, :0]
+    nothing = _refine(gram, Start(empty, np.zeros(0), None), settings)
+    return lowest_end(
+        signature,
+        nothing,
+        lambda end: end.stress,
+        from_eigenvectors,
+        extended,
+        rounding=1e-14 * gram.moments.sq_norm,
+    )
+
+
+def _without_null_columns(refined: Refined) -> Refined:
+    """Leave out columns that the descent took all length from; they come last."""
+    real = count_of_real(refined.weights)
+    return replace(
+        refined, coordinates=refined.coordinates[:, :real], weights=refined.weights[:real]
+    )
+
+
+def _with_steepest_column(gram: Gram, end: Refined, sign: float) -> Start | None:
+    """Add the column of a sign that lowers STRESS fastest, of the length that lowers it most.
+
+    f falls at the rate t·a·vᵀHv at G + t·a·vvᵀ, with H = C(8E + 4n·Diag(e) + 4Σe·I)C, E = B − G and
+    e = diag(E); f being quadratic in G, the second-order term is t²(6 + 2nΣv⁴) for a unit v.
+    """
+    xp, x = gram.xp, end.coordinates
+    signs = np.sign(end.weights)
+    a = asarray_like(signs, x)
+    e = gram.diagonal() - (x * x) @ a
+    pull = (4 * (gram.n * e + xp.sum(e)))[:, None]
+
+    def rate(v: Array) -> Array:
+        rest = gram.matmat(v) - x @ (a[:, None] * (xp.matrix_transpose(x) @ v))
+        return gram.center(sign * (8 * rest + pull * v))
+
+    found = steepest_column(rate, gram.diagonal())
+    if found is None:
+        return None
+    v, slope = found
+    length = slope / (2 * (6 + 2 * gram.n * float(xp.sum(v**4))))
+    column = v * float(np.sqrt(length))
+    return Start(xp.concat([x, column], axis=1), np.append(signs, sign), None)
 
 
 def _refine(gram: Gram, start: Start, settings: RefineSettings) -> Refined:

@@ -13,9 +13,17 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, namespace, row_blocks
+from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined.descent import Callback, Descent, descend, lowest_point, point_blocks
+from neucmds._methods.refined.descent import (
+    Callback,
+    Descent,
+    centered,
+    descend,
+    lowest_point,
+    point_blocks,
+)
+from neucmds._methods.refined.signatures import steepest_column
 
 __all__ = ["WeightedStress", "refine_weighted"]
 
@@ -45,8 +53,10 @@ def refine_weighted(
     max_iter, tol, callback
         As in `neucmds._methods.refined.objective.refine`.
     """
-    start = WeightedStress(sq_dissimilarity, weights, _centered(coordinates), signs)
-    return descend(start, max_iter=max_iter, tol=tol, callback=callback)
+    x = centered(namespace(coordinates).asarray(coordinates, copy=True))
+    start = WeightedStress(sq_dissimilarity, weights, x, signs)
+    size = float(namespace(weights).sum(weights * sq_dissimilarity**2))
+    return descend(start, max_iter=max_iter, tol=tol, callback=callback, rounding=1e-14 * size)
 
 
 @dataclass(frozen=True)
@@ -75,12 +85,41 @@ class WeightedStress:
         for rows, w, r in self._blocks():
             pull = w * r
             parts.append(xp.sum(pull, axis=1)[:, None] * self.x[rows, :] - pull @ self.x)
-        return _centered(8 * xp.concat(parts, axis=0) * self.signs[None, :])
+        return centered(8 * xp.concat(parts, axis=0) * self.signs[None, :])
+
+    def with_column(self, sign: float) -> WeightedStress | None:
+        """Add the column of a sign that lowers the weighted STRESS fastest; None if none does.
+
+        Along t·a·vvᵀ it is f − t·a·vᵀHv + t²Σ w_ij (v_i − v_j)⁴, with H = −4(Diag(R1) − R) and
+        R = w∘(D̂ − D).
+        """
+        xp = namespace(self.x)
+        pull = xp.concat([w * r for _, w, r in self._blocks()], axis=0)
+        total = xp.sum(pull, axis=1)[:, None]
+
+        def rate(v: Array) -> Array:
+            return centered((-4.0 * sign) * (total * v - pull @ v))
+
+        found = steepest_column(rate, self.x[:, 0] if self.x.shape[1] else total[:, 0])
+        if found is None:
+            return None
+        v, slope = found
+        fourth = sum(
+            float(xp.sum(w * (v[rows, :] - xp.matrix_transpose(v)) ** 4))
+            for rows, w, _ in self._blocks()
+        )
+        if not fourth > 0:
+            return None
+        column = v * float(np.sqrt(slope / (2 * fourth)))
+        new = asarray_like(np.array([sign]), self.x)
+        return replace(
+            self, x=xp.concat([self.x, column], axis=1), signs=xp.concat([self.signs, new])
+        )
 
     def precondition(self, gradient: Array) -> Array:
         """Solve with the blocks of the unweighted problem, scaled by what each object weighs."""
         scaled = gradient / self._mean_weights[:, None]
-        return _centered(point_blocks(self.x, self.inner, self.signs, scaled))
+        return centered(point_blocks(self.x, self.inner, self.signs, scaled))
 
     def minimize_along(self, direction: Array) -> WeightedStress | None:
         """Go to the lowest point of the quartic along a direction."""
@@ -124,7 +163,3 @@ class WeightedStress:
         for rows in row_blocks(n, n):
             d_hat = sq_dissimilarities(self.x[rows, :], self.x, self.signs)
             yield rows, self.weights[rows, :], d_hat - self.sq_dissimilarity[rows, :]
-
-
-def _centered(block: Array) -> Array:
-    return block - namespace(block).mean(block, axis=0, keepdims=True)

@@ -1,0 +1,126 @@
+"""A signature that was asked for, whatever the data want: never above one that it contains.
+
+Eigenvectors of a sign that the spectrum hardly has are a bad start: the descent from there ended up
+to twice as high as that from the other columns alone. So a signature is also reached from those
+with one coordinate fewer, where they ended, by the column that lowers the objective fastest. At
+G + t·a·vvᵀ, a = ±1, it falls at the rate t·a·vᵀHv for a matrix H that each objective knows: v is
+the eigenvector of the largest eigenvalue of aH, and its length a closed form. If that eigenvalue is
+not positive, no column of that sign helps, and fewer are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._methods.refined.descent import centered
+
+__all__ = ["count_of_real", "lowest_end", "steepest_column"]
+
+Floats = npt.NDArray[np.float64]
+Signature = tuple[int, int]
+End = TypeVar("End")
+
+# Signatures contained in the one asked for that are all tried: those of five coordinates and some
+# of eight. Of larger ones, only those with one coordinate of either sign fewer.
+MOST_TRIED = 25
+# A column must lower the objective by this share of it to be worth a coordinate.
+WORTH = 1e-4
+# Products of a search for the steepest column: it need not be exact, a descent follows.
+SEARCH = 40
+
+
+def lowest_end(
+    signature: Signature,
+    nothing: End,
+    value: Callable[[End], float],
+    from_eigenvectors: Callable[[Signature], End | None],
+    extended: Callable[[End, float], End | None],
+    rounding: float,
+) -> End:
+    """Return the lowest end of a descent with a signature, or with one that it contains.
+
+    Every signature of up to `MOST_TRIED` contained ones is reached from eigenvectors and from the
+    best ends with one coordinate fewer, in one order: what it ends at does not depend on which
+    signature was asked for.
+
+    Parameters
+    ----------
+    signature : (int, int)
+        Numbers of positive and negative coordinates.
+    nothing : End
+        The end without any coordinate.
+    value : callable
+        Objective at an end.
+    from_eigenvectors : callable
+        Descends from eigenvectors of a signature; None where the spectrum does not have them.
+    extended : callable
+        Descends from an end with one more column of a sign, ±1.0; None where none helps.
+    rounding : float
+        Difference of objectives that rounding makes.
+    """
+    positive, negative = signature
+    depth = positive + negative if (positive + 1) * (negative + 1) <= MOST_TRIED else 1
+    ends: dict[Signature, End] = {(0, 0): nothing}
+    for p in range(max(0, positive - depth), positive + 1):
+        for q in range(max(0, negative - depth), negative + 1):
+            if (p, q) == (0, 0):
+                continue
+            contained = [
+                (ends[s], a) for s, a in (((p - 1, q), 1.0), ((p, q - 1), -1.0)) if s in ends
+            ]
+            fresh = [from_eigenvectors((p, q)), *(extended(end, a) for end, a in contained)]
+            found = [end for end in fresh if end is not None]
+            fewer = min((end for end, _ in contained), key=value, default=nothing)
+            best = min(found, key=value, default=fewer)
+            worth = value(best) < (1 - WORTH) * value(fewer) - rounding
+            ends[p, q] = best if worth else fewer
+    return ends[signature]
+
+
+def steepest_column(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float] | None:
+    """Return the unit v of largest vᵀHv among centered vectors, and that; None if not positive.
+
+    Parameters
+    ----------
+    rate : callable
+        H times a centered vector (n, 1), centered.
+    like : array of shape (n,)
+        Of the library and precision to compute in.
+    """
+    xp, n = namespace(like), int(like.shape[0])
+    start = np.random.default_rng(0).standard_normal((n, 1))
+    v = centered(asarray_like(start, like))
+    basis: list[Array] = []
+    images: list[Array] = []
+    largest = 0.0
+    for _ in range(min(SEARCH, n - 1)):
+        # Twice is enough: what one pass leaves of the others is rounding of a rounding.
+        for _ in range(2 if basis else 0):
+            q = xp.concat(basis, axis=1)
+            v = centered(v - q @ (xp.matrix_transpose(q) @ v))
+        length = float(xp.linalg.vector_norm(v))
+        if not length > 1e-10 * largest:
+            break
+        basis.append(v / length)
+        images.append(rate(basis[-1]))
+        largest = max(largest, float(xp.linalg.vector_norm(images[-1])))
+        v = images[-1]
+    if not basis:
+        return None
+    q, hq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
+    small = to_numpy(xp.matrix_transpose(q) @ hq)
+    values, vectors = np.linalg.eigh((small + small.T) / 2)
+    if not values[-1] > 1e-10 * np.max(np.abs(values)):
+        return None
+    return q @ asarray_like(vectors[:, -1:], like), float(values[-1])
+
+
+def count_of_real(weights: Floats) -> int:
+    """Count the columns that have length, of signed squared lengths by falling size."""
+    sizes = np.abs(weights)
+    return int(np.sum(sizes > 1e-12 * np.max(sizes, initial=0.0)))

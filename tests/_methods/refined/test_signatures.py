@@ -1,0 +1,172 @@
+"""Signatures that were asked for: never above what they contain, and flat where they end."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from neucmds import ConvergenceWarning, Embedding, FewerComponentsWarning, datasets, neuc_mds
+from neucmds._methods.refined.objective import refine
+from neucmds._methods.refined.signatures import steepest_column
+from neucmds._operator import DenseGram
+
+SIGNATURES = [(p, q) for p in range(5) for q in range(5) if 1 <= p + q <= 4]
+
+
+def non_euclidean(n=25, seed=0):
+    """Three coordinates, hardly any negative eigenvalue, and noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3)) * [3.0, 2.0, 1.0]
+    noise = rng.normal(size=(n, n)) * 0.7
+    D = np.sum((x[:, None] - x[None]) ** 2, axis=-1) + noise + noise.T
+    np.fill_diagonal(D, 0)
+    return D
+
+
+def strongly_negative(n=20, seed=1):
+    x = np.random.default_rng(seed).normal(size=(n, 6))
+    D = np.sum(np.array([1, 1, -1, -1, -1, 1]) * (x[:, None] - x[None]) ** 2, axis=-1)
+    return (D + D.T) / 2
+
+
+CASES = {"euclidean with noise": non_euclidean(), "strongly negative": strongly_negative()}
+
+
+def fitted(D, signature, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewerComponentsWarning)
+        return neuc_mds(D, signature, squared=True, **settings)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_signature_ends_above_one_that_it_contains(case, weighted):
+    D = CASES[case]
+    settings = {}
+    if weighted:
+        w = np.random.default_rng(2).gamma(1.0, size=D.shape)
+        settings["weights"] = w + w.T
+    reached = {s: fitted(D, s, **settings).stress for s in SIGNATURES}
+    for small, large in itertools.permutations(SIGNATURES, 2):
+        if small[0] <= large[0] and small[1] <= large[1]:
+            assert reached[large] <= reached[small] * (1 + 1e-9), (small, large)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("signature", [(2, 0), (2, 2), (1, 3), (3, 1)])
+def test_no_random_start_ends_much_lower(case, signature):
+    D = CASES[case]
+    gram, n, k = DenseGram(D), D.shape[0], sum(signature)
+    signs = np.repeat([1.0, -1.0], signature)
+    scale = np.sqrt(np.abs(D).mean() / (2 * k))
+    best = min(
+        refine(
+            gram,
+            np.random.default_rng(seed).normal(size=(n, k)) * scale,
+            signs,
+            max_iter=200,
+            tol=1e-5,
+        ).stress
+        for seed in range(10)
+    )
+    assert fitted(D, signature).stress <= 1.02 * best
+
+
+@pytest.mark.parametrize("stress_tol", [1e-1, 2e-3, 1e-6])
+@pytest.mark.parametrize("signature", [(2, 2), (1, 2), (3, 1)])
+def test_no_object_runs_away_along_a_direction_of_no_length(signature, stress_tol):
+    """New objects were thrown thousands of spreads away before."""
+    D = non_euclidean(60)
+    old, new = np.arange(40), np.arange(40, 60)
+    embedding = fitted(D[np.ix_(old, old)], signature, stress_tol=stress_tol, max_iter=500)
+    spread = np.sqrt(np.mean(embedding.coordinates**2, axis=0))
+    assert np.all(np.abs(embedding.coordinates) < 6 * spread)
+    assert np.all(np.abs(embedding.transform(D[np.ix_(new, old)])) < 10 * spread)
+
+
+def test_signs_that_help_are_all_there_and_others_are_left_out_with_a_word():
+    D = strongly_negative()
+    assert neuc_mds(D, (3, 3), squared=True).signature == (3, 3)
+    x = np.random.default_rng(3).normal(size=(20, 2))
+    euclidean = np.sum((x[:, None] - x[None]) ** 2, axis=-1)
+    with pytest.warns(FewerComponentsWarning, match="lowers the STRESS"):
+        found = neuc_mds(euclidean, (2, 2), squared=True)
+    assert found.signature == (2, 0)
+    with pytest.warns(FewerComponentsWarning):
+        assert neuc_mds(euclidean, (0, 2), squared=True).k == 0
+
+
+def test_the_steepest_column_is_the_top_eigenvector():
+    entries = np.random.default_rng(4).normal(size=(30, 30))
+    center = np.eye(30) - 1 / 30
+    h = center @ (entries + entries.T) @ center
+    values, vectors = np.linalg.eigh(h)
+    v, slope = steepest_column(lambda block: h @ block, np.zeros(30))
+    assert slope == pytest.approx(values[-1], rel=1e-8)
+    assert abs(v[:, 0] @ vectors[:, -1]) == pytest.approx(1, abs=1e-6)
+    assert steepest_column(lambda block: -(h @ (h @ block)), np.zeros(30)) is None
+
+
+# What "converged" means
+
+
+def promised_share(D, embedding):
+    """gᵀM⁻¹g / 2f by finite differences and plain linear algebra."""
+    x, a = embedding.coordinates, embedding.signs
+    n, k = x.shape
+
+    def stress(y):
+        return np.sum((np.sum(a * (y[:, None] - y[None]) ** 2, axis=-1) - D) ** 2)
+
+    g = np.zeros((n, k))
+    for i, j in np.ndindex(n, k):
+        step = np.zeros((n, k))
+        step[i, j] = 1e-5
+        g[i, j] = (stress(x + step) - stress(x - step)) / 2e-5
+    g -= g.mean(axis=0)
+    inner = (x * a).T @ (x * a)
+    solved = np.stack(
+        [
+            np.linalg.solve(16 * inner + 16 * n * np.outer(a * row, a * row), part)
+            for row, part in zip(x, g, strict=True)
+        ]
+    )
+    solved -= solved.mean(axis=0)
+    return np.sum(g * solved) / (2 * stress(x))
+
+
+@pytest.mark.parametrize("n_components", [3, (2, 1)])
+def test_the_relative_gradient_is_what_it_says(n_components):
+    D = non_euclidean(15)
+    embedding = fitted(D, n_components)
+    assert embedding.relative_gradient**2 == pytest.approx(promised_share(D, embedding), rel=1e-3)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-8, 0.0])
+def test_converged_is_said_at_a_stationary_point_only(tol):
+    D = non_euclidean()
+    embedding = neuc_mds(D, 3, squared=True, stress_tol=tol, max_iter=1000)
+    assert embedding.converged
+    assert embedding.relative_gradient**2 <= max(tol, 1e-9)
+    with pytest.warns(ConvergenceWarning, match="relative gradient"):
+        early = neuc_mds(D, 3, squared=True, stress_tol=0.0, max_iter=2)
+    assert not early.converged
+    assert early.relative_gradient > embedding.relative_gradient
+
+
+def test_the_relative_gradient_is_saved_and_closed_forms_have_none(tmp_path):
+    embedding = neuc_mds(non_euclidean(), 3, squared=True)
+    embedding.save(tmp_path / "e.npz")
+    assert Embedding.load(tmp_path / "e.npz").relative_gradient == embedding.relative_gradient
+    assert math.isnan(neuc_mds(non_euclidean(), 3, "exact", squared=True).relative_gradient)
+
+
+def test_real_data_keep_the_order_of_signatures(data_home):
+    data = datasets.load_dissimilarity("dune20_braycurtis", data_home=data_home)
+    D = data.dissimilarity**2
+    reached = {s: fitted(D, s).stress for s in SIGNATURES}
+    for p, q in SIGNATURES:
+        for contained in ((p - 1, q), (p, q - 1)):
+            assert reached[p, q] <= reached.get(contained, np.inf)
