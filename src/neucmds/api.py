@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import Array, asarray_like, is_array, is_dask
 from neucmds._input import as_dissimilarity, as_weighted
-from neucmds._input.components import Components
+from neucmds._input.components import AUTO, Components, NComponents
 from neucmds._input.containers import as_labels
 from neucmds._methods.exact import MAX_DENSE, exact_selection
 from neucmds._methods.refined.completion import complete_and_refine
@@ -37,9 +37,11 @@ from neucmds._methods.solution import (
     from_selection,
     from_weighted,
 )
+from neucmds._methods.stress import stress_terms
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
+from neucmds._placement.dimension import DimensionScan, fewest, scan_dimensions
 from neucmds._placement.triangulation import (
     Recipe,
     cross_validated,
@@ -88,10 +90,13 @@ CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
 # placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
 # time of "neuc+" (benchmarks/records/refined_at_scale.json).
 DEFAULT_METHOD = "refined"
+# Of more than 5000 objects no more than this many coordinates are tried to reach a share of R²: all
+# of the spectrum would take hours.
+MOST_FOR_SHARE = 1000
+ALL_TRIED_UP_TO = 5000
 # Largest k of a curve unless the caller says otherwise.
 CURVE_TO = 100
 
-NComponents = int | tuple[int, int] | None
 OnStep = Callable[[str], None]
 
 
@@ -165,8 +170,12 @@ def neuc_mds(
         npy file, memory map, zarr array or HDF5 dataset that does not fit in memory is read in
         blocks of rows. The chunks of a dask array stay on its workers. `BlockedGram` and
         `FeatureGram` of `neucmds.operators` are taken as they are.
-    n_components : int, (int, int) or None, default=2
-        Number of coordinates, or a pair (p, q) of positive and negative ones. None: 20, or n − 1 if
+    n_components : int, (int, int), float, "auto" or None, default=2
+        Number of coordinates, or a pair (p, q) of positive and negative ones. A share between 0 and
+        1: the fewest coordinates whose R² (`Embedding.r2`) reaches it; for "exact" and "refined"
+        found by bisection, for which R² is taken to grow with k. "auto": the fewest coordinates
+        whose error on pairs of held-out objects, placed by "neuc+", is within one standard error of
+        the least (at most 100). What was chosen is `Embedding.requested`. None: 20, or n − 1 if
         that is less.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
@@ -286,7 +295,7 @@ def prepare(
     ----------
     D : as for `neuc_mds`, or Prepared
         The latter is returned as it is.
-    n_components : int, (int, int) or None
+    n_components : as for `neuc_mds`
         Number of coordinates that the memory must suffice for.
     squared, symmetrize, weights, missing, labels, copy, max_memory, progress
         As for `neuc_mds`.
@@ -378,6 +387,19 @@ def fit(
             f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
             f"has {prepared.n}."
         )
+    if components.goal is not None:
+        fit_k = partial(
+            fit,
+            prepared,
+            method=method,
+            solver=solver,
+            tol=tol,
+            random_state=random_state,
+            settings=settings,
+            start=start,
+            on_step=on_step,
+        )
+        return _fit_chosen(prepared, components.goal, method, fit_k, solver, random_state, tell)
     if prepared.weights is not None or settings.loss != "squared" or start is not None:
         tell(f"embedding by {method}")
         solve = partial(_solve_roughly, solver=solver, tol=tol)
@@ -407,6 +429,108 @@ def fit(
         settings=settings,
     )
     return Fit(embedding, spectrum)
+
+
+def _fit_chosen(
+    prepared: Prepared,
+    goal: float | str,
+    method: str,
+    fit_k: Callable[[int], Fit],
+    solver: str,
+    random_state: Any,
+    tell: OnStep,
+) -> Fit:
+    """Choose the number of coordinates by a goal, and embed with it."""
+    gram = prepared.gram
+    if goal == AUTO:
+        _refuse_weights(prepared, option("n_components", AUTO), "pass a number")
+        tell("predicting objects held out, to choose k")
+        return fit_k(_held_out_scan(gram, solver, random_state).k)
+    share = float(goal)
+    if not gram.moments.total_sum_of_squares:
+        raise InputError(
+            f"{option('n_components', share)} is a share of R², which has no meaning here: all "
+            "dissimilarities are equal; pass a number."
+        )
+    tell(f"looking for the fewest coordinates with an R² of {share:g}")
+    complete = prepared.weights is None
+    closed = method if method in METHODS else "neuc+"
+    start, best = _fewest_closed(gram, closed, share, solver) if complete else (None, -np.inf)
+    if method in METHODS:
+        return fit_k(_reached(start, share, method, best))
+    found: dict[int, Fit] = {}
+
+    def reaches(k: int) -> bool:
+        found[k] = fit_k(k)
+        return bool(found[k].embedding.r2 >= share)
+
+    k = fewest(reaches, start or 8, _most_for_share(prepared.n))
+    best = max((one.embedding.r2 for one in found.values()), default=best)
+    return found[_reached(k, share, method, best)]
+
+
+def _chosen_for_all(
+    prepared: Prepared, goal: float | str, solver: str, random_state: Any
+) -> Components:
+    """Choose one number of coordinates for several methods: as "neuc+" would."""
+
+    def fit_k(k: int) -> Fit:
+        return fit(prepared, k, "neuc+", solver=solver, random_state=random_state)
+
+    found = _fit_chosen(prepared, goal, "neuc+", fit_k, solver, random_state, _silent)
+    return Components(found.embedding.requested)
+
+
+def _reached(k: int | None, share: float, method: str, best: float) -> int:
+    if k is None:
+        raise InputError(
+            f"{option('n_components', share)} asks for an R² of {share:g}, but "
+            f"{option('method', method)} reaches {best:.4g} at most; ask for less, or pass a "
+            "number of coordinates."
+        )
+    return k
+
+
+def _most_for_share(n: int) -> int:
+    return n - 1 if n <= ALL_TRIED_UP_TO else MOST_FOR_SHARE
+
+
+def _fewest_closed(gram: Gram, method: str, share: float, solver: str) -> tuple[int | None, float]:
+    """Return the fewest coordinates of a closed form that reach an R², and the largest R² seen.
+
+    Every k is tried from one on, as R² need not grow with k: classical MDS gets worse in the end.
+    """
+    total, most = gram.moments.total_sum_of_squares, _most_for_share(gram.n)
+    known, tried, best = min(16, most), 0, -np.inf
+    while True:
+        sizes = [Components(k) for k in spaced_ks(known)]
+        spectrum = solve_for(gram, sizes, method, solver=solver, random_state=0)
+        known = most if spectrum.complete else known
+        for k in range(tried + 1, known + 1):
+            selection = METHODS[method](spectrum.ends, Components(k))
+            r2 = 1 - sum(stress_terms(spectrum, gram.diagonal(), selection)) / total
+            best = max(best, r2)
+            if r2 >= share:
+                return k, best
+            if method in ("classical", "lower") and selection.k < k:
+                return None, best  # there are no more to be had
+        if known == most:
+            return None, best
+        tried, known = known, min(4 * known, most)
+
+
+def _held_out_scan(gram: Gram, solver: str, random_state: Any) -> DimensionScan:
+    """Measure the error on pairs of held-out objects against the number of coordinates."""
+
+    def spectrum(part: Gram, k: int) -> Spectrum:
+        sizes = [Components(size) for size in spaced_ks(k)]
+        return solve_for(part, sizes, "neuc+", solver=solver, tol=1e-5, random_state=0)
+
+    if isinstance(random_state, np.random.Generator):
+        random_state = int(random_state.integers(2**31))
+    # The same D deserves the same k: None is a fixed seed here.
+    rng = check_random_state(0 if random_state is None else random_state)
+    return scan_dimensions(gram, spectrum, random_state=rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -489,8 +613,8 @@ def compare(
     Parameters
     ----------
     D : as for `neuc_mds`, or Prepared
-    n_components : int, (int, int) or None
-        Number of coordinates; None: 20, or n − 1 if that is less.
+    n_components : int, (int, int), float, "auto" or None
+        Number of coordinates, as for `neuc_mds`; a share and "auto" are chosen for "neuc+".
     methods : sequence of str
         All by default.
     squared, symmetrize, labels, solver, random_state, max_memory
@@ -523,6 +647,8 @@ def compare(
     )
     _refuse_weights(prepared, "compare")
     components = Components.parse(n_components, prepared.n)
+    if components.goal is not None:
+        components = _chosen_for_all(prepared, components.goal, solver, random_state)
     tell = on_step or _silent
     tell(f"computing the spectrum of {prepared.n:,} objects")
     start = time.perf_counter()
@@ -753,7 +879,7 @@ def evaluate(
 
 def embed_landmarks(
     sq_dissimilarity: Array,
-    n_components: int | tuple[int, int],
+    n_components: NComponents,
     method: str = DEFAULT_METHOD,
     placement: str = "auto",
     *,
@@ -788,13 +914,17 @@ def embed_landmarks(
         return neuc_mds(DenseGram(np.ascontiguousarray(part)), wanted, method, **settings)
 
     components = Components.parse(n_components, sq_dissimilarity.shape[0])
-    n_components = components.signature or components.total
+    if components.goal is not None:
+        # The landmarks are few, and chosen for all: what they need is what all need.
+        found = neuc_mds(DenseGram(sq_dissimilarity), n_components, method, **settings)
+        components = Components(found.requested)
+    wanted = components.signature or components.total
     if placement == "linear":
-        embedding = fit(sq_dissimilarity, n_components, method)
+        embedding = fit(sq_dissimilarity, wanted, method)
         return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
-    recipe = Recipe(0.0, False, n_components)
+    recipe = Recipe(0.0, False, wanted)
     if placement == "auto" and settings.get("loss", "squared") == "squared":
-        recipe = cross_validated(sq_dissimilarity, n_components, method, rng, fit)
+        recipe = cross_validated(sq_dissimilarity, wanted, method, rng, fit)
     embedding = fit(sq_dissimilarity, recipe.n_components, method)
     if settings.get("loss", "squared") != "squared":
         return embedding, recipe  # which places by the loss it was fitted with
@@ -804,17 +934,18 @@ def embed_landmarks(
 
 def solve_for(
     gram: Gram,
-    components: Components,
+    components: Components | Sequence[Components],
     methods: str | Sequence[str],
     *,
     solver: str = "auto",
     tol: float = 1e-7,
     random_state: Any = None,
 ) -> Spectrum:
-    """Compute the eigenpairs that a method, or each of several methods, selects from.
+    """Compute the eigenpairs that a method selects from, or each of several, for one or several k.
 
     Parameters are those of `neuc_mds`.
     """
+    sizes = [components] if isinstance(components, Components) else list(components)
     names = (methods,) if isinstance(methods, str) else tuple(methods)
     _check_methods(names)
     check_tolerance(tol)
@@ -827,7 +958,7 @@ def solve_for(
         wanted = [neuc_plus]
 
     def rule(ends: Ends) -> Selection:
-        chosen = [select(ends, components) for select in wanted]
+        chosen = [select(ends, size) for select in wanted for size in sizes]
         if len(chosen) == 1:
             return chosen[0]
         kept = np.unique(np.concatenate([selection.kept for selection in chosen]))
@@ -836,7 +967,7 @@ def solve_for(
     return solve(
         gram,
         rule,
-        components.total,
+        max(size.total for size in sizes),
         solver=solver,
         tol=tol,
         random_state=random_state,
@@ -1031,9 +1162,9 @@ def _check_methods(names: Sequence[str]) -> None:
             )
 
 
-def _refuse_weights(prepared: Prepared, what: str) -> None:
+def _refuse_weights(prepared: Prepared, what: str, instead: str = "use neuc_mds") -> None:
     if prepared.weights is not None:
-        raise InputError(f"{what} needs every pair of D, without weights; use neuc_mds.")
+        raise InputError(f"{what} needs every pair of D, without weights; {instead}.")
 
 
 def _silent(_: str) -> None:

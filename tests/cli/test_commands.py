@@ -362,3 +362,14 @@ class TestProgram:
         import neucmds
 
         assert run("--version").out == f"neucmds {neucmds.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["embed", "compare"])
+def test_k_may_be_chosen_by_a_share_or_by_itself(run, matrix, command):
+    share = run(command, matrix, "-k", "0.9", "--json")
+    assert share.code == 0, share.err
+    if command == "embed":
+        assert share.document["r2"] >= 0.9
+    auto = run(command, matrix, "-k", "auto", "--json", *(["--force"] * (command == "embed")))
+    assert auto.code == 0, auto.err
+    assert 1 <= auto.document["requested"] <= 13

@@ -14,13 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.components import Components
+from neucmds._backend.arrays import to_numpy
+from neucmds._input.components import MOST_CHOSEN, Components
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.selection import neuc_plus
 from neucmds._methods.solution import from_selection
 from neucmds._operator import DenseGram, Gram
 from neucmds._placement.rules import LeastSquaresPlacement
 from neucmds._spectrum import Spectrum
+from neucmds.errors import InputError, option
+
+__all__ = ["LEAST_OBJECTS", "DimensionScan", "among", "fewest", "scan_dimensions"]
 
 Floats = npt.NDArray[np.float64]
 Solve = Callable[[Gram, int], Spectrum]
@@ -31,6 +35,8 @@ SPLITS = 8
 HELD_OUT = 1 / 3
 # Objects that take part: the scan takes 16 eigensolves of two thirds of them.
 MOST_OBJECTS = 1500
+# Fewer cannot be split into some that are fitted and pairs that are held out.
+LEAST_OBJECTS = 6
 # Every number of coordinates up to this, then evenly on a log scale.
 EVERY_UP_TO = 20
 
@@ -76,10 +82,10 @@ def scan_dimensions(
     Parameters
     ----------
     gram : Gram
-        Of at least 5 objects; rows of a sample are read if there are many.
+        Of at least 6 objects; a sample of them takes part if there are many.
     solve : callable
-        ``solve(gram, k)`` returns a spectrum with at least k pairs from either end, as far as there
-        are any.
+        ``solve(gram, k)`` returns the pairs that "neuc+" selects from, for every number of
+        coordinates up to k.
     k_max : int, optional
         Largest k; a third of the objects that take part, at most 100, by default.
     random_state : RandomState
@@ -88,7 +94,7 @@ def scan_dimensions(
     d = _sampled(gram, random_state)
     n = int(d.shape[0])
     fitted = n - _held(n)
-    most = max(1, min(k_max or 100, fitted // 2))
+    most = max(1, min(k_max or MOST_CHOSEN, fitted // 2))
     splits = [random_state.permutation(n) for _ in range(SPLITS)]
     coarse = _scan(d, _grid(most), splits, solve)
     near = _around(coarse)
@@ -98,12 +104,52 @@ def scan_dimensions(
 
 
 def _sampled(gram: Gram, rng: np.random.RandomState) -> Floats:
+    if gram.n < LEAST_OBJECTS:
+        raise InputError(
+            f"{option('n_components', 'auto')} needs {LEAST_OBJECTS} objects, some of which are "
+            f"held out, but D has {gram.n}; pass a number."
+        )
     if gram.n <= MOST_OBJECTS:
-        parts = [np.asarray(part, dtype=np.float64) for _, part in gram.walk()]
-        return np.concatenate(parts)
-    ids = np.sort(rng.permutation(gram.n)[:MOST_OBJECTS])
-    rows = [np.asarray(gram.rows(slice(int(i), int(i) + 1)), dtype=np.float64)[:, ids] for i in ids]
-    return np.concatenate(rows)
+        return among(gram, np.arange(gram.n))
+    return among(gram, np.sort(rng.permutation(gram.n)[:MOST_OBJECTS]))
+
+
+def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
+    """D between some objects in ascending order, as NumPy float64, in one pass over the rows."""
+    parts = []
+    for rows, part in gram.walk():
+        mine = ids[(ids >= rows.start) & (ids < rows.stop)] - rows.start
+        if mine.size:
+            parts.append(to_numpy(part)[np.ix_(mine, ids)].astype(np.float64))
+    return np.concatenate(parts)
+
+
+def fewest(reaches: Callable[[int], bool], start: int, most: int) -> int | None:
+    """Find the fewest coordinates that reach a goal which more of them reach more easily.
+
+    Parameters
+    ----------
+    reaches : callable
+        Whether k coordinates do; costly.
+    start : int
+        Where to begin: about the right number.
+    most : int
+        Largest k.
+
+    Returns
+    -------
+    int or None
+        None if not even `most` do.
+    """
+    low, high = 0, max(1, min(start, most))
+    while not reaches(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
 
 
 def _held(n: int) -> int:
