@@ -41,7 +41,12 @@ from neucmds._methods.stress import stress_terms
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
-from neucmds._placement.dimension import DimensionScan, fewest, scan_dimensions
+from neucmds._placement.dimension import (
+    LEAST_OBJECTS,
+    DimensionScan,
+    fewest,
+    scan_dimensions,
+)
 from neucmds._placement.triangulation import (
     Recipe,
     cross_validated,
@@ -94,6 +99,14 @@ DEFAULT_METHOD = "refined"
 # of the spectrum would take hours.
 MOST_FOR_SHARE = 1000
 ALL_TRIED_UP_TO = 5000
+# Up to here `inspect` and `curve` compute all eigenvalues (2 s); of more objects the largest ones,
+# to a tolerance for which products in single precision suffice: errors of λ are its square.
+FULL_UP_TO = 2000
+INSPECTED_PAIRS = 100
+INSPECTED_TOL = 1e-5
+# From here on the time that a spectrum will take is said before.
+TIMED_FROM = 1000
+PRODUCTS_PER_PAIR = 8
 # Largest k of a curve unless the caller says otherwise.
 CURVE_TO = 100
 
@@ -692,9 +705,11 @@ class StressCurves:
     sq_norm : float
         ‖D‖²_F, which normalises STRESS.
     turning_point : TurningPoint
-        Where more coordinates begin to make classical MDS worse, over all k.
-    eigenvalues : ndarray of shape (n − 1,)
-        All eigenvalues of B but the constant vector's zero, largest first.
+        Where more coordinates begin to make classical MDS worse, over all k that the known
+        eigenvalues allow.
+    eigenvalues : ndarray
+        Eigenvalues of B but the constant vector's zero, largest first: all n − 1 of up to 2000
+        objects, of more those from both ends that the largest k needs.
     """
 
     ks: tuple[int, ...]
@@ -730,6 +745,8 @@ def curve(
 ) -> StressCurves:
     """Compute STRESS against the number of coordinates, for several methods from one spectrum.
 
+    Of more than 2000 objects only the eigenpairs that the largest k needs are computed.
+
     Parameters
     ----------
     D : as for `neuc_mds`, or Prepared
@@ -763,9 +780,17 @@ def curve(
     gram, tell = prepared.gram, on_step or _silent
     grid = spaced_ks(min(CURVE_TO, prepared.n - 1)) if ks is None else tuple(ks)
     sizes = [Components.parse(k, prepared.n) for k in grid]
+    if not sizes or any(size.goal is not None for size in sizes):
+        raise InputError(
+            f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
+        )
     _check_methods(methods)
-    tell(f"computing the spectrum of {prepared.n:,} objects")
-    spectrum = full_spectrum(gram)
+    largest = max(size.total for size in sizes)
+    tell(_spectrum_ahead(gram, largest, on_step))
+    if _takes_all(gram.n, largest):
+        spectrum = full_spectrum(gram)
+    else:
+        spectrum = solve_for(gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0)
     stress: dict[str, list[float]] = {method: [] for method in methods}
     for components in sizes:
         tell(f"k = {components.total}")
@@ -786,19 +811,24 @@ def inspect(
     *,
     squared: bool = False,
     symmetrize: bool = False,
+    labels: Any = None,
     random_state: Any = 0,
     max_memory: Limit = None,
     on_step: OnStep | None = None,
 ) -> Inspection:
-    """Find out what D is like before any embedding: Euclidean, metric, how much beyond noise.
+    """Find out what D is like before any embedding: Euclidean, metric, how many coordinates.
+
+    Of more than 2000 objects the hundred largest eigenvalues are computed; what rests on the others
+    is a bound or an estimate then, and `Inspection.complete` is False.
 
     Parameters
     ----------
     D : as for `neuc_mds`, or Prepared
-    squared, symmetrize, max_memory
+    squared, symmetrize, labels, max_memory
         As for `neuc_mds`.
     random_state : int, RandomState or None
-        Which triples are drawn for the triangle inequality when there are too many.
+        Which objects are held out, and which triples drawn for the triangle inequality when there
+        are too many.
     on_step : callable, optional
         Called with a few words before each longer piece of work.
 
@@ -815,13 +845,64 @@ def inspect(
     >>> found.euclidean, found.triangles.violated
     (False, 1)
     """
-    prepared = prepare(D, squared=squared, symmetrize=symmetrize, max_memory=max_memory)
+    prepared = prepare(
+        D, squared=squared, symmetrize=symmetrize, labels=labels, max_memory=max_memory
+    )
     _refuse_weights(prepared, "inspect")
-    tell = on_step or _silent
-    tell(f"computing the spectrum of {prepared.n:,} objects")
-    spectrum = full_spectrum(prepared.gram)
+    gram, tell = prepared.gram, on_step or _silent
+    tell(_spectrum_ahead(gram, INSPECTED_PAIRS, on_step))
+    spectrum = _outer_spectrum(gram)
+    scan = None
+    if gram.n >= LEAST_OBJECTS:
+        tell("predicting objects held out, to suggest k")
+        scan = _held_out_scan(gram, "auto", random_state)
     tell("examining pairs and triples")
-    return describe(prepared.gram, spectrum, random_state=random_state)
+    found = describe(gram, spectrum, scan, random_state=random_state)
+    return replace(found, labels=prepared.labels)
+
+
+def _takes_all(n: int, n_wanted: int) -> bool:
+    """Tell whether all eigenvalues are computed: the fastest way, or cheap and exact in all."""
+    return n <= FULL_UP_TO or 8 * n_wanted >= n
+
+
+def _outer_spectrum(gram: Gram) -> Spectrum:
+    """Compute all eigenpairs, or of many objects the hundred of largest magnitude."""
+    if _takes_all(gram.n, INSPECTED_PAIRS):
+        return full_spectrum(gram)
+
+    def rule(ends: Ends) -> Selection:
+        by_size = np.argsort(-np.abs(ends.values), kind="stable")[:INSPECTED_PAIRS]
+        # The lowest one decides whether D is Euclidean.
+        kept = np.unique(np.r_[by_size, ends.size - 1] if ends.values[-1] < 0 else by_size)
+        kept = kept[np.abs(ends.values[kept]) > ends.null_level]
+        return Selection(kept, ends.values[kept])
+
+    return solve(gram, rule, INSPECTED_PAIRS, tol=INSPECTED_TOL, random_state=0)
+
+
+def _spectrum_ahead(gram: Gram, n_wanted: int, on_step: OnStep | None) -> str:
+    """Say what is computed, and of many objects about how long it will take."""
+    text = f"computing the spectrum of {gram.n:,} objects"
+    if on_step is None or gram.n <= TIMED_FROM:
+        return text
+    _ = gram.moments  # a pass of its own, which is needed anyway
+    full = _takes_all(gram.n, n_wanted)
+    width = 400 if full else 16
+    block = np.random.default_rng(0).normal(size=(width if full else gram.n, width))
+    start = time.perf_counter()
+    if full:
+        np.linalg.eigh(block + block.T)
+        share = (gram.n / width) ** 3
+    else:
+        gram.matmat(asarray_like(block, gram.diagonal()))
+        share = (PRODUCTS_PER_PAIR * n_wanted + 200) / width
+    seconds = (time.perf_counter() - start) * share
+    return f"{text}, {_about(seconds)}"
+
+
+def _about(seconds: float) -> str:
+    return f"about {seconds:.0f} s" if seconds < 120 else f"about {seconds / 60:.0f} minutes"
 
 
 def evaluate(
