@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
 import numpy as np
 import pytest
 
+from neucmds import api
+from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
 from neucmds.api import curve, inspect
 from neucmds.diagnostics import classical_turning_point, spaced_ks, triangle_violations
+from neucmds.errors import InputError
 
 
 def random_matrix(n, seed=0):
@@ -58,15 +62,101 @@ def test_negative_share_is_of_the_sum_of_sizes():
     assert 1 <= found.suggested_k < 20
 
 
-def test_planted_structure_is_suggested():
+@pytest.mark.parametrize("signature", [(3, 0), (10, 3)])
+def test_planted_structure_is_suggested(signature):
     rng = np.random.default_rng(0)
-    x = np.linalg.qr(rng.normal(size=(200, 3)))[0] * [30, 20, 15]
-    d = ((x[:, None] - x[None, :]) ** 2).sum(-1)
-    noise = np.triu(rng.normal(scale=0.5, size=d.shape), 1)
-    d = d + noise + noise.T
+    p, q = signature
+    x = rng.normal(size=(200, p + q))
+    d = sq_dissimilarities(x, x, np.r_[np.ones(p), -np.ones(q)])
+    noise = np.triu(rng.normal(scale=0.1 * d.std(), size=d.shape), 1)
+    found = inspect(d + noise + noise.T, squared=True)
+    assert abs(found.suggested_k - (p + q)) <= 1
+    assert 0.9 < found.held_out_r2 < 1
+
+
+def test_noise_predicts_nothing():
+    found = inspect(random_matrix(60))
+    assert found.held_out_r2 <= 0.05
+
+
+def test_few_objects_get_no_scan():
+    assert inspect(random_matrix(5)).scan is None
+    assert inspect(random_matrix(5)).suggested_k >= 1
+
+
+def test_outlying_entries_are_named():
+    d = random_matrix(30)
+    assert inspect(d).outliers.entries == ()
+    d[3, 7] = d[7, 3] = 99999.0
+    found = inspect(d, labels=[f"s{i}" for i in range(30)])
+    assert [pair[:2] for pair in found.outliers.entries] == [(3, 7)]
+    assert found.labels[3] == "s3"
+
+
+def hops(n=900):
+    x = np.random.default_rng(0).uniform(size=(n, 3))
+    return np.abs(x[:, None] - x[None, :]).sum(-1) ** 2
+
+
+def test_many_objects_are_described_by_the_largest_eigenvalues(monkeypatch):
+    d = hops()
+    exact = inspect(d, squared=True)
+    monkeypatch.setattr(api, "FULL_UP_TO", 500)
     found = inspect(d, squared=True)
-    assert found.clear_edge
-    assert found.suggested_k == 3
+    assert exact.complete
+    assert not found.complete
+    low, high = found.negative_share_bounds
+    assert low <= exact.negative_share <= high
+    assert low <= found.negative_share <= high
+    assert found.negative_share == pytest.approx(exact.negative_share, rel=0.1)
+    assert found.negative_eigenvalues <= exact.negative_eigenvalues
+    assert found.largest_eigenvalue == pytest.approx(exact.largest_eigenvalue, rel=1e-6)
+    assert found.smallest_eigenvalue == pytest.approx(exact.smallest_eigenvalue, rel=1e-6)
+    assert found.certain == exact.certain
+    same = ("euclidean", "suggested_k", "triangles", "smallest", "largest", "zero_pairs")
+    assert all(getattr(found, name) == getattr(exact, name) for name in same)
+
+
+@pytest.mark.parametrize("rank", [5, 300])
+def test_many_euclidean_objects_are_found_to_be(monkeypatch, rank):
+    x = np.random.default_rng(0).normal(size=(900, rank))
+    d = sq_dissimilarities(x, x, np.ones(rank))
+    monkeypatch.setattr(api, "FULL_UP_TO", 500)
+    found = inspect(d, squared=True)
+    assert found.euclidean
+    assert found.negative_share_bounds[0] == 0
+    if rank == 5:  # all of it is known then
+        assert found.positive_eigenvalues == 5
+        assert found.negative_share < 1e-3
+
+
+def test_the_curve_of_many_objects_is_that_of_all_eigenvalues(monkeypatch):
+    d, ks = hops(), [1, 5, 20, 40]
+    exact = curve(d, ks, squared=True)
+    monkeypatch.setattr(api, "FULL_UP_TO", 500)
+    found = curve(d, ks, squared=True)
+    assert found.eigenvalues.size < 300
+    for method in ("classical", "lower", "neuc", "neuc+"):
+        assert found.stress[method] == pytest.approx(exact.stress[method], rel=1e-5)
+    # Matching pursuit has fewer pairs to choose from.
+    assert found.stress["exact"] == pytest.approx(exact.stress["exact"], rel=0.05)
+    assert found.turning_point.k == exact.turning_point.k
+    assert not found.turning_point.complete
+    assert found.turning_point.last_k < exact.turning_point.last_k
+
+
+def test_a_curve_without_numbers_is_refused():
+    with pytest.raises(InputError, match="at least one"):
+        curve(random_matrix(8), [])
+    with pytest.raises(InputError, match="whole numbers"):
+        curve(random_matrix(8), [0.5])
+
+
+def test_the_time_of_a_long_spectrum_is_said_before(monkeypatch):
+    monkeypatch.setattr(api, "TIMED_FROM", 100)
+    said = []
+    curve(random_matrix(150), [2], ["neuc"], on_step=said.append)
+    assert re.fullmatch(r"computing the spectrum of 150 objects, about \d+ (s|minutes)", said[0])
 
 
 def test_turning_point_agrees_with_the_embeddings():

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import Array, asarray_like, is_array, is_dask, to_numpy
 from neucmds._input import as_dissimilarity, as_weighted
-from neucmds._input.components import Components
+from neucmds._input.components import AUTO, Components, NComponents
 from neucmds._input.containers import as_labels
 from neucmds._input.pairs import Pairs, as_pairs, check_pairs
 from neucmds._methods.exact import MAX_DENSE, exact_selection
@@ -40,11 +40,18 @@ from neucmds._methods.solution import (
     from_selection,
     from_weighted,
 )
+from neucmds._methods.stress import stress_terms
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
 from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
 from neucmds._operator.sampled_pairs import Sizes
+from neucmds._placement.dimension import (
+    LEAST_OBJECTS,
+    DimensionScan,
+    fewest,
+    scan_dimensions,
+)
 from neucmds._placement.triangulation import (
     Recipe,
     cross_validated,
@@ -93,10 +100,21 @@ CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
 # placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
 # time of "neuc+" (benchmarks/records/refined_at_scale.json).
 DEFAULT_METHOD = "refined"
+# Of more than 5000 objects no more than this many coordinates are tried to reach a share of R²: all
+# of the spectrum would take hours.
+MOST_FOR_SHARE = 1000
+ALL_TRIED_UP_TO = 5000
+# Up to here `inspect` and `curve` compute all eigenvalues (2 s); of more objects the largest ones,
+# to a tolerance for which products in single precision suffice: errors of λ are its square.
+FULL_UP_TO = 2000
+INSPECTED_PAIRS = 100
+INSPECTED_TOL = 1e-5
+# From here on the time that a spectrum will take is said before.
+TIMED_FROM = 1000
+PRODUCTS_PER_PAIR = 8
 # Largest k of a curve unless the caller says otherwise.
 CURVE_TO = 100
 
-NComponents = int | tuple[int, int] | None
 OnStep = Callable[[str], None]
 
 
@@ -172,10 +190,14 @@ def neuc_mds(
         `FeatureGram` of `neucmds.operators` are taken as they are. Of a `scipy.sparse` array what
         is stored was observed, zeros included, and the rest was not: "refined" then takes memory
         and time for these pairs alone.
-    n_components : int, (int, int) or None, default=2
-        Number of coordinates, or a pair (p, q) of positive and negative ones. None: 20, or n − 1 if
-        that is less. With "refined" and up to 2000 objects, a pair of at most 25 contained ones
-        never ends above any of them; fewer columns are returned where more do not lower the STRESS.
+    n_components : int, (int, int), float, "auto" or None, default=2
+        Number of coordinates, or a pair (p, q) of positive and negative ones. With "refined" and up
+        to 2000 objects, a pair of at most 25 contained ones never ends above any of them; fewer
+        columns are returned where more do not lower the STRESS. A share between 0 and 1: the fewest
+        coordinates whose R² (`Embedding.r2`) reaches it; for "exact" and "refined" found by
+        bisection, for which R² is taken to grow with k. "auto": the fewest coordinates whose error
+        on pairs of held-out objects, placed by "neuc+", is within one standard error of the least
+        (at most 100). What was chosen is `Embedding.requested`. None: 20, or n − 1 if that is less.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" sets the coordinates free.
@@ -301,7 +323,7 @@ def prepare(
     ----------
     D : as for `neuc_mds`, or Prepared
         The latter is returned as it is.
-    n_components : int, (int, int) or None
+    n_components : as for `neuc_mds`
         Number of coordinates that the memory must suffice for.
     squared, symmetrize, weights, missing, labels, copy, max_memory, progress
         As for `neuc_mds`.
@@ -393,6 +415,19 @@ def fit(
             f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
             f"has {prepared.n}."
         )
+    if components.goal is not None:
+        fit_k = partial(
+            fit,
+            prepared,
+            method=method,
+            solver=solver,
+            tol=tol,
+            random_state=random_state,
+            settings=settings,
+            start=start,
+            on_step=on_step,
+        )
+        return _fit_chosen(prepared, components.goal, method, fit_k, solver, random_state, tell)
     if prepared.weights is not None or settings.loss != "squared" or start is not None:
         tell(f"embedding by {method}")
         solve = partial(_solve_roughly, solver=solver, tol=tol)
@@ -422,6 +457,108 @@ def fit(
         settings=settings,
     )
     return Fit(embedding, spectrum)
+
+
+def _fit_chosen(
+    prepared: Prepared,
+    goal: float | str,
+    method: str,
+    fit_k: Callable[[int], Fit],
+    solver: str,
+    random_state: Any,
+    tell: OnStep,
+) -> Fit:
+    """Choose the number of coordinates by a goal, and embed with it."""
+    gram = prepared.gram
+    if goal == AUTO:
+        _refuse_weights(prepared, option("n_components", AUTO), "pass a number")
+        tell("predicting objects held out, to choose k")
+        return fit_k(_held_out_scan(gram, solver, random_state).k)
+    share = float(goal)
+    if not gram.moments.total_sum_of_squares:
+        raise InputError(
+            f"{option('n_components', share)} is a share of R², which has no meaning here: all "
+            "dissimilarities are equal; pass a number."
+        )
+    tell(f"looking for the fewest coordinates with an R² of {share:g}")
+    complete = prepared.weights is None
+    closed = method if method in METHODS else "neuc+"
+    start, best = _fewest_closed(gram, closed, share, solver) if complete else (None, -np.inf)
+    if method in METHODS:
+        return fit_k(_reached(start, share, method, best))
+    found: dict[int, Fit] = {}
+
+    def reaches(k: int) -> bool:
+        found[k] = fit_k(k)
+        return bool(found[k].embedding.r2 >= share)
+
+    k = fewest(reaches, start or 8, _most_for_share(prepared.n))
+    best = max((one.embedding.r2 for one in found.values()), default=best)
+    return found[_reached(k, share, method, best)]
+
+
+def _chosen_for_all(
+    prepared: Prepared, goal: float | str, solver: str, random_state: Any
+) -> Components:
+    """Choose one number of coordinates for several methods: as "neuc+" would."""
+
+    def fit_k(k: int) -> Fit:
+        return fit(prepared, k, "neuc+", solver=solver, random_state=random_state)
+
+    found = _fit_chosen(prepared, goal, "neuc+", fit_k, solver, random_state, _silent)
+    return Components(found.embedding.requested)
+
+
+def _reached(k: int | None, share: float, method: str, best: float) -> int:
+    if k is None:
+        raise InputError(
+            f"{option('n_components', share)} asks for an R² of {share:g}, but "
+            f"{option('method', method)} reaches {best:.4g} at most; ask for less, or pass a "
+            "number of coordinates."
+        )
+    return k
+
+
+def _most_for_share(n: int) -> int:
+    return n - 1 if n <= ALL_TRIED_UP_TO else MOST_FOR_SHARE
+
+
+def _fewest_closed(gram: Gram, method: str, share: float, solver: str) -> tuple[int | None, float]:
+    """Return the fewest coordinates of a closed form that reach an R², and the largest R² seen.
+
+    Every k is tried from one on, as R² need not grow with k: classical MDS gets worse in the end.
+    """
+    total, most = gram.moments.total_sum_of_squares, _most_for_share(gram.n)
+    known, tried, best = min(16, most), 0, -np.inf
+    while True:
+        sizes = [Components(k) for k in spaced_ks(known)]
+        spectrum = solve_for(gram, sizes, method, solver=solver, random_state=0)
+        known = most if spectrum.complete else known
+        for k in range(tried + 1, known + 1):
+            selection = METHODS[method](spectrum.ends, Components(k))
+            r2 = 1 - sum(stress_terms(spectrum, gram.diagonal(), selection)) / total
+            best = max(best, r2)
+            if r2 >= share:
+                return k, best
+            if method in ("classical", "lower") and selection.k < k:
+                return None, best  # there are no more to be had
+        if known == most:
+            return None, best
+        tried, known = known, min(4 * known, most)
+
+
+def _held_out_scan(gram: Gram, solver: str, random_state: Any) -> DimensionScan:
+    """Measure the error on pairs of held-out objects against the number of coordinates."""
+
+    def spectrum(part: Gram, k: int) -> Spectrum:
+        sizes = [Components(size) for size in spaced_ks(k)]
+        return solve_for(part, sizes, "neuc+", solver=solver, tol=1e-5, random_state=0)
+
+    if isinstance(random_state, np.random.Generator):
+        random_state = int(random_state.integers(2**31))
+    # The same D deserves the same k: None is a fixed seed here.
+    rng = check_random_state(0 if random_state is None else random_state)
+    return scan_dimensions(gram, spectrum, random_state=rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -504,8 +641,8 @@ def compare(
     Parameters
     ----------
     D : as for `neuc_mds`, or Prepared
-    n_components : int, (int, int) or None
-        Number of coordinates; None: 20, or n − 1 if that is less.
+    n_components : int, (int, int), float, "auto" or None
+        Number of coordinates, as for `neuc_mds`; a share and "auto" are chosen for "neuc+".
     methods : sequence of str
         All by default.
     squared, symmetrize, labels, solver, random_state, max_memory
@@ -538,6 +675,8 @@ def compare(
     )
     _refuse_weights(prepared, "compare")
     components = Components.parse(n_components, prepared.n)
+    if components.goal is not None:
+        components = _chosen_for_all(prepared, components.goal, solver, random_state)
     tell = on_step or _silent
     tell(f"computing the spectrum of {prepared.n:,} objects")
     start = time.perf_counter()
@@ -581,9 +720,11 @@ class StressCurves:
     sq_norm : float
         ‖D‖²_F, which normalises STRESS.
     turning_point : TurningPoint
-        Where more coordinates begin to make classical MDS worse, over all k.
-    eigenvalues : ndarray of shape (n − 1,)
-        All eigenvalues of B but the constant vector's zero, largest first.
+        Where more coordinates begin to make classical MDS worse, over all k that the known
+        eigenvalues allow.
+    eigenvalues : ndarray
+        Eigenvalues of B but the constant vector's zero, largest first: all n − 1 of up to 2000
+        objects, of more those from both ends that the largest k needs.
     """
 
     ks: tuple[int, ...]
@@ -619,6 +760,8 @@ def curve(
 ) -> StressCurves:
     """Compute STRESS against the number of coordinates, for several methods from one spectrum.
 
+    Of more than 2000 objects only the eigenpairs that the largest k needs are computed.
+
     Parameters
     ----------
     D : as for `neuc_mds`, or Prepared
@@ -652,9 +795,17 @@ def curve(
     gram, tell = prepared.gram, on_step or _silent
     grid = spaced_ks(min(CURVE_TO, prepared.n - 1)) if ks is None else tuple(ks)
     sizes = [Components.parse(k, prepared.n) for k in grid]
+    if not sizes or any(size.goal is not None for size in sizes):
+        raise InputError(
+            f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
+        )
     _check_methods(methods)
-    tell(f"computing the spectrum of {prepared.n:,} objects")
-    spectrum = full_spectrum(gram)
+    largest = max(size.total for size in sizes)
+    tell(_spectrum_ahead(gram, largest, on_step))
+    if _takes_all(gram.n, largest):
+        spectrum = full_spectrum(gram)
+    else:
+        spectrum = solve_for(gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0)
     stress: dict[str, list[float]] = {method: [] for method in methods}
     for components in sizes:
         tell(f"k = {components.total}")
@@ -675,19 +826,24 @@ def inspect(
     *,
     squared: bool = False,
     symmetrize: bool = False,
+    labels: Any = None,
     random_state: Any = 0,
     max_memory: Limit = None,
     on_step: OnStep | None = None,
 ) -> Inspection:
-    """Find out what D is like before any embedding: Euclidean, metric, how much beyond noise.
+    """Find out what D is like before any embedding: Euclidean, metric, how many coordinates.
+
+    Of more than 2000 objects the hundred largest eigenvalues are computed; what rests on the others
+    is a bound or an estimate then, and `Inspection.complete` is False.
 
     Parameters
     ----------
     D : as for `neuc_mds`, or Prepared
-    squared, symmetrize, max_memory
+    squared, symmetrize, labels, max_memory
         As for `neuc_mds`.
     random_state : int, RandomState or None
-        Which triples are drawn for the triangle inequality when there are too many.
+        Which objects are held out, and which triples drawn for the triangle inequality when there
+        are too many.
     on_step : callable, optional
         Called with a few words before each longer piece of work.
 
@@ -704,13 +860,64 @@ def inspect(
     >>> found.euclidean, found.triangles.violated
     (False, 1)
     """
-    prepared = prepare(D, squared=squared, symmetrize=symmetrize, max_memory=max_memory)
+    prepared = prepare(
+        D, squared=squared, symmetrize=symmetrize, labels=labels, max_memory=max_memory
+    )
     _refuse_weights(prepared, "inspect")
-    tell = on_step or _silent
-    tell(f"computing the spectrum of {prepared.n:,} objects")
-    spectrum = full_spectrum(prepared.gram)
+    gram, tell = prepared.gram, on_step or _silent
+    tell(_spectrum_ahead(gram, INSPECTED_PAIRS, on_step))
+    spectrum = _outer_spectrum(gram)
+    scan = None
+    if gram.n >= LEAST_OBJECTS:
+        tell("predicting objects held out, to suggest k")
+        scan = _held_out_scan(gram, "auto", random_state)
     tell("examining pairs and triples")
-    return describe(prepared.gram, spectrum, random_state=random_state)
+    found = describe(gram, spectrum, scan, random_state=random_state)
+    return replace(found, labels=prepared.labels)
+
+
+def _takes_all(n: int, n_wanted: int) -> bool:
+    """Tell whether all eigenvalues are computed: the fastest way, or cheap and exact in all."""
+    return n <= FULL_UP_TO or 8 * n_wanted >= n
+
+
+def _outer_spectrum(gram: Gram) -> Spectrum:
+    """Compute all eigenpairs, or of many objects the hundred of largest magnitude."""
+    if _takes_all(gram.n, INSPECTED_PAIRS):
+        return full_spectrum(gram)
+
+    def rule(ends: Ends) -> Selection:
+        by_size = np.argsort(-np.abs(ends.values), kind="stable")[:INSPECTED_PAIRS]
+        # The lowest one decides whether D is Euclidean.
+        kept = np.unique(np.r_[by_size, ends.size - 1] if ends.values[-1] < 0 else by_size)
+        kept = kept[np.abs(ends.values[kept]) > ends.null_level]
+        return Selection(kept, ends.values[kept])
+
+    return solve(gram, rule, INSPECTED_PAIRS, tol=INSPECTED_TOL, random_state=0)
+
+
+def _spectrum_ahead(gram: Gram, n_wanted: int, on_step: OnStep | None) -> str:
+    """Say what is computed, and of many objects about how long it will take."""
+    text = f"computing the spectrum of {gram.n:,} objects"
+    if on_step is None or gram.n <= TIMED_FROM:
+        return text
+    _ = gram.moments  # a pass of its own, which is needed anyway
+    full = _takes_all(gram.n, n_wanted)
+    width = 400 if full else 16
+    block = np.random.default_rng(0).normal(size=(width if full else gram.n, width))
+    start = time.perf_counter()
+    if full:
+        np.linalg.eigh(block + block.T)
+        share = (gram.n / width) ** 3
+    else:
+        gram.matmat(asarray_like(block, gram.diagonal()))
+        share = (PRODUCTS_PER_PAIR * n_wanted + 200) / width
+    seconds = (time.perf_counter() - start) * share
+    return f"{text}, {_about(seconds)}"
+
+
+def _about(seconds: float) -> str:
+    return f"about {seconds:.0f} s" if seconds < 120 else f"about {seconds / 60:.0f} minutes"
 
 
 def evaluate(
@@ -878,7 +1085,7 @@ def _refuse_for_pairs(method: str, weights: Any, missing: str) -> None:
 
 def embed_landmarks(
     sq_dissimilarity: Array,
-    n_components: int | tuple[int, int],
+    n_components: NComponents,
     method: str = DEFAULT_METHOD,
     placement: str = "auto",
     *,
@@ -913,13 +1120,17 @@ def embed_landmarks(
         return neuc_mds(DenseGram(np.ascontiguousarray(part)), wanted, method, **settings)
 
     components = Components.parse(n_components, sq_dissimilarity.shape[0])
-    n_components = components.signature or components.total
+    if components.goal is not None:
+        # The landmarks are few, and chosen for all: what they need is what all need.
+        found = neuc_mds(DenseGram(sq_dissimilarity), n_components, method, **settings)
+        components = Components(found.requested)
+    wanted = components.signature or components.total
     if placement == "linear":
-        embedding = fit(sq_dissimilarity, n_components, method)
+        embedding = fit(sq_dissimilarity, wanted, method)
         return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
-    recipe = Recipe(0.0, False, n_components)
+    recipe = Recipe(0.0, False, wanted)
     if placement == "auto" and settings.get("loss", "squared") == "squared":
-        recipe = cross_validated(sq_dissimilarity, n_components, method, rng, fit)
+        recipe = cross_validated(sq_dissimilarity, wanted, method, rng, fit)
     embedding = fit(sq_dissimilarity, recipe.n_components, method)
     if settings.get("loss", "squared") != "squared":
         return embedding, recipe  # which places by the loss it was fitted with
@@ -929,17 +1140,18 @@ def embed_landmarks(
 
 def solve_for(
     gram: Gram,
-    components: Components,
+    components: Components | Sequence[Components],
     methods: str | Sequence[str],
     *,
     solver: str = "auto",
     tol: float = 1e-7,
     random_state: Any = None,
 ) -> Spectrum:
-    """Compute the eigenpairs that a method, or each of several methods, selects from.
+    """Compute the eigenpairs that a method selects from, or each of several, for one or several k.
 
     Parameters are those of `neuc_mds`.
     """
+    sizes = [components] if isinstance(components, Components) else list(components)
     names = (methods,) if isinstance(methods, str) else tuple(methods)
     _check_methods(names)
     check_tolerance(tol)
@@ -952,7 +1164,7 @@ def solve_for(
         wanted = [neuc_plus]
 
     def rule(ends: Ends) -> Selection:
-        chosen = [select(ends, components) for select in wanted]
+        chosen = [select(ends, size) for select in wanted for size in sizes]
         if len(chosen) == 1:
             return chosen[0]
         kept = np.unique(np.concatenate([selection.kept for selection in chosen]))
@@ -961,7 +1173,7 @@ def solve_for(
     return solve(
         gram,
         rule,
-        components.total,
+        max(size.total for size in sizes),
         solver=solver,
         tol=tol,
         random_state=random_state,
@@ -1157,9 +1369,9 @@ def _check_methods(names: Sequence[str]) -> None:
             )
 
 
-def _refuse_weights(prepared: Prepared, what: str) -> None:
+def _refuse_weights(prepared: Prepared, what: str, instead: str = "use neuc_mds") -> None:
     if prepared.weights is not None:
-        raise InputError(f"{what} needs every pair of D, without weights; use neuc_mds.")
+        raise InputError(f"{what} needs every pair of D, without weights; {instead}.")
 
 
 def _silent(_: str) -> None:

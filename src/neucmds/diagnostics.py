@@ -12,8 +12,9 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import asarray_like, is_numpy, to_numpy
 from neucmds._methods.stress import stress_from_errors
-from neucmds._operator import DenseGram, Gram
-from neucmds._spectrum import Spectrum
+from neucmds._operator import DenseGram, Gram, Outliers, outlying_entries
+from neucmds._placement.dimension import DimensionScan, among
+from neucmds._spectrum import Ends, Spectrum
 from neucmds.theory import suggest_k
 
 __all__ = [
@@ -74,17 +75,29 @@ class Inspection:
         Pairs i < j with D negative, and with D zero.
     duplicate_objects : int
         Objects at zero dissimilarity from an earlier one.
+    complete : bool
+        Whether all eigenvalues of B are known; if not, the counts of eigenvalues are of those that
+        are, the largest ones, and `negative_share` is an estimate.
     positive_eigenvalues, negative_eigenvalues, zero_eigenvalues : int
         Of B, the constant vector's zero not counted.
     largest_eigenvalue, smallest_eigenvalue : float
     negative_share : float
-        NEF: Σ|negative λ| / Σ|λ|; 0 for Euclidean D.
+        NEF: Σ|negative λ| / Σ|λ|; 0 for Euclidean D. Where not all λ are known, the others are
+        taken as a semicircle of their exact mean and variance.
+    negative_share_bounds : tuple of two floats
+        What it is at least and at most, by the exact sums of all λ and λ².
     triangles : Triangles or None
         None if D has negative entries, which have no unsquared scale.
     noise_band : tuple of two floats
         Where the eigenvalues that remain would lie if they were noise.
     certain, beyond_noise : tuple of two ints
         Eigenvalues above and below noise as large as the whole of B, and above and below the band.
+    outliers : Outliers
+        Entries of D that are huge beside all others, and what is typical.
+    scan : DimensionScan or None
+        Error on pairs of held-out objects against k; None for fewer than 6 objects.
+    labels : tuple of str or None
+        Names of the objects.
     """
 
     n: int
@@ -93,39 +106,48 @@ class Inspection:
     negative_entries: int
     zero_pairs: int
     duplicate_objects: int
+    complete: bool
     positive_eigenvalues: int
     negative_eigenvalues: int
     zero_eigenvalues: int
     largest_eigenvalue: float
     smallest_eigenvalue: float
     negative_share: float
+    negative_share_bounds: tuple[float, float]
     triangles: Triangles | None
     noise_band: tuple[float, float]
     certain: tuple[int, int]
     beyond_noise: tuple[int, int]
+    outliers: Outliers
+    scan: DimensionScan | None
+    labels: tuple[str, ...] | None = None
 
     @property
     def euclidean(self) -> bool:
-        """Whether some Euclidean space holds these objects exactly."""
+        """Whether some Euclidean space holds these objects exactly: no eigenvalue is negative."""
         return self.negative_eigenvalues == 0
 
     @property
-    def clear_edge(self) -> bool:
-        """Whether signal and noise part clearly: the last count is no multiple of the first."""
-        return 0 < sum(self.beyond_noise) <= 3 * max(1, sum(self.certain))
+    def suggested_k(self) -> int:
+        """The fewest coordinates within one standard error of the least held-out error.
+
+        Of fewer than 6 objects, the number of eigenvalues that are no noise for certain.
+        """
+        if self.scan is not None:
+            return self.scan.k
+        return max(1, min(sum(self.certain), self.n - 1))
 
     @property
-    def suggested_k(self) -> int:
-        """Number of coordinates that are more than noise; the certain ones if there is no edge."""
-        counts = self.beyond_noise if self.clear_edge else self.certain
-        return max(1, min(sum(counts), self.n - 1))
+    def held_out_r2(self) -> float:
+        """R² of that many coordinates on pairs of held-out objects; NaN if none were held out."""
+        return math.nan if self.scan is None else 1 - self.scan.error
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything by name, what is derived included."""
-        found = asdict(self) | {
+        found = {name: value for name, value in asdict(self).items() if name != "labels"} | {
             "euclidean": self.euclidean,
-            "clear_edge": self.clear_edge,
             "suggested_k": self.suggested_k,
+            "held_out_r2": self.held_out_r2,
         }
         if self.triangles is not None:
             found["triangles"]["share"] = self.triangles.share
@@ -146,12 +168,16 @@ class TurningPoint:
         Number of positive eigenvalues: the most coordinates classical MDS can have.
     last_stress : float
         The STRESS with all of them.
+    complete : bool
+        Whether all positive eigenvalues are known; if not, there are more than `last_k`, and `k` is
+        the best of those up to `last_k`.
     """
 
     k: int
     stress: float
     last_k: int
     last_stress: float
+    complete: bool = True
 
     @property
     def paradox(self) -> bool:
@@ -166,11 +192,18 @@ class TurningPoint:
             "best_stress": self.stress,
             "last_k": self.last_k,
             "last_stress": self.last_stress,
+            "complete": self.complete,
         }
 
 
-def describe(gram: Gram, spectrum: Spectrum, *, random_state: Any = 0) -> Inspection:
-    """Describe the D behind an operator by its entries and the whole spectrum of its B.
+def describe(
+    gram: Gram,
+    spectrum: Spectrum,
+    scan: DimensionScan | None = None,
+    *,
+    random_state: Any = 0,
+) -> Inspection:
+    """Describe the D behind an operator by its entries and the spectrum of its B.
 
     `neucmds.inspect` does the same for a D of any kind.
 
@@ -178,7 +211,9 @@ def describe(gram: Gram, spectrum: Spectrum, *, random_state: Any = 0) -> Inspec
     ----------
     gram : Gram
     spectrum : Spectrum
-        All of it.
+        All of it, or the largest eigenvalues from both ends.
+    scan : DimensionScan, optional
+        Error on pairs of held-out objects against k.
     random_state : int, RandomState or None
         Which triples are drawn when there are too many to examine all.
 
@@ -197,26 +232,67 @@ def describe(gram: Gram, spectrum: Spectrum, *, random_state: Any = 0) -> Inspec
     False
     """
     lam, level = spectrum.ends.values, spectrum.ends.null_level
-    total = float(np.abs(lam).sum())
+    share, bounds = _negative_share(spectrum.ends, gram.n - 1 - lam.size)
     entries = _entries(gram)
     split = suggest_k(lam, n=gram.n, trace=spectrum.trace, frobenius_sq=spectrum.frobenius_sq)
     positive, negative = int((lam > level).sum()), int((lam < -level).sum())
     return Inspection(
         n=gram.n,
         **entries,
+        complete=spectrum.complete,
         positive_eigenvalues=positive,
         negative_eigenvalues=negative,
         zero_eigenvalues=int(lam.size) - positive - negative,
-        largest_eigenvalue=float(lam[0]),
-        smallest_eigenvalue=float(lam[-1]),
-        negative_share=float(-lam[lam < -level].sum()) / total if total else 0.0,
+        largest_eigenvalue=float(lam[0]) if lam.size else 0.0,
+        smallest_eigenvalue=float(lam[-1]) if lam.size else 0.0,
+        negative_share=share,
+        negative_share_bounds=bounds,
         triangles=None
         if entries["negative_entries"]
         else triangle_violations(gram, random_state=random_state),
         noise_band=(split.band.lower, split.band.upper),
         certain=split.certain,
         beyond_noise=split.signature,
+        outliers=outlying_entries(gram),
+        scan=scan,
     )
+
+
+def _negative_share(ends: Ends, unknown: int) -> tuple[float, tuple[float, float]]:
+    """Σ|negative λ| / Σ|λ|, and its bounds where some λ are known by their sums alone.
+
+    Let m unknown λ have the sum s and the sum of squares q. Their negative part is at least −s, and
+    at most (√(mq) − s)/2, as Σ|λ| ≤ √(mq). With the trace T = Σ|positive| − N the share is
+    N/(T + 2N), which grows with N.
+    """
+    lam = ends.values
+    known = float(-lam[lam < -ends.null_level].sum())
+    if not unknown:
+        total = float(np.abs(lam).sum())
+        share = known / total if total else 0.0
+        return share, (share, share)
+    left = ends.trace - float(lam.sum())
+    left_sq = ends.dropped_sq(np.arange(lam.size))
+    least = known + max(0.0, -left)
+    most = max(least, known + (math.sqrt(unknown * left_sq) - left) / 2)
+    centre = left / unknown
+    radius = 2 * math.sqrt(max(0.0, left_sq / unknown - centre**2))
+    likely = known + unknown * _negative_part_of_semicircle(centre, radius)
+
+    def share_of(negative: float) -> float:
+        total = ends.trace + 2 * negative
+        return negative / total if total > 0 else 0.0
+
+    bounds = share_of(least), share_of(most)
+    return float(np.clip(share_of(likely), *bounds)), bounds
+
+
+def _negative_part_of_semicircle(centre: float, radius: float) -> float:
+    """Mean of max(−x, 0) of a semicircle law, by its quantiles at Chebyshev points."""
+    angles = np.pi * (np.arange(1000) + 0.5) / 1000
+    x = centre + radius * np.cos(angles)
+    # In the angle the law has the density (2/π) sin².
+    return float(np.mean(2 * np.sin(angles) ** 2 * np.maximum(-x, 0.0)))
 
 
 def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
@@ -228,7 +304,7 @@ def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
     ----------
     gram : Gram
     spectrum : Spectrum
-        With all positive eigenvalues.
+        With all positive eigenvalues, or the largest of them.
 
     Returns
     -------
@@ -244,10 +320,10 @@ def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
     >>> classical_turning_point(gram, whole_spectrum(gram)).last_k
     1
     """
-    lam = spectrum.ends.values
+    lam, complete = spectrum.ends.values, spectrum.complete
     positive = int((lam[: spectrum.n_top] > spectrum.ends.null_level).sum())
     if positive == 0:
-        return TurningPoint(0, gram.moments.sq_norm, 0, gram.moments.sq_norm)
+        return TurningPoint(0, gram.moments.sq_norm, 0, gram.moments.sq_norm, complete)
     vectors = to_numpy(spectrum.vectors)
     e: npt.NDArray[np.float64] = to_numpy(gram.diagonal()).astype(np.float64)
     values = []
@@ -256,7 +332,7 @@ def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
         dropped_sq = spectrum.ends.dropped_sq(np.arange(k + 1))
         values.append(sum(stress_from_errors(dropped_sq, e)))
     best = int(np.argmin(values))
-    return TurningPoint(best + 1, values[best], positive, values[-1])
+    return TurningPoint(best + 1, values[best], positive, values[-1], complete)
 
 
 def spaced_ks(k_max: int, dense_up_to: int = 20, points: int = 20) -> tuple[int, ...]:
@@ -291,24 +367,23 @@ def spaced_ks(k_max: int, dense_up_to: int = 20, points: int = 20) -> tuple[int,
 def _entries(gram: Gram) -> dict[str, Any]:
     """Count what stands above the diagonal, block by block."""
     n = gram.n
-    low, high, negative, zeros = math.inf, -math.inf, 0, 0
-    has_earlier_twin = np.zeros(n, dtype=bool)
-    for rows, part in gram.walk():
+
+    def counted(rows: slice, part: Any) -> tuple[float, float, int, int, npt.NDArray[np.bool_]]:
         block = to_numpy(part)
         above = np.arange(n)[None, :] > np.arange(n)[rows, None]
         inside = block[above]
-        if inside.size:
-            low, high = min(low, float(inside.min())), max(high, float(inside.max()))
-        negative += int((inside < 0).sum())
         zero = above & (block == 0)
-        zeros += int(zero.sum())
-        has_earlier_twin |= zero.any(axis=0)
+        low = float(np.min(inside, initial=math.inf))
+        high = float(np.max(inside, initial=-math.inf))
+        return low, high, int((inside < 0).sum()), int(zero.sum()), zero.any(axis=0)
+
+    lows, highs, negative, zeros, twins = zip(*gram.on_each(counted), strict=True)
     return {
-        "smallest": low,
-        "largest": high,
-        "negative_entries": negative,
-        "zero_pairs": zeros,
-        "duplicate_objects": int(has_earlier_twin.sum()),
+        "smallest": min(lows),
+        "largest": max(highs),
+        "negative_entries": sum(negative),
+        "zero_pairs": sum(zeros),
+        "duplicate_objects": int(np.logical_or.reduce(twins).sum()),
     }
 
 
@@ -345,7 +420,7 @@ def triangle_violations(
     if gram.n <= EXACT_OBJECTS or not isinstance(gram, DenseGram):
         drawn = rng.permutation(gram.n)[:EXACT_OBJECTS] if gram.n > EXACT_OBJECTS else None
         ids = np.arange(gram.n) if drawn is None else np.sort(drawn)
-        return _all_triples(np.sqrt(_among(gram, ids)), exact=drawn is None)
+        return _all_triples(np.sqrt(among(gram, ids)), exact=drawn is None)
     i, j, k = _distinct_triples(gram.n, samples, rng)
     sides = [np.sqrt(_pairs(gram, a, b)) for a, b in ((i, j), (j, k), (i, k))]
     longest = np.maximum(np.maximum(*sides[:2]), sides[2])
@@ -363,15 +438,6 @@ def _pairs(
         return np.asarray(d[i, j], dtype=np.float64)
     at = asarray_like(i * gram.n + j, d, dtype=xp.int64)
     return to_numpy(xp.take(xp.reshape(d, (-1,)), at)).astype(np.float64)
-
-
-def _among(gram: Gram, ids: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
-    """D between some objects, in one pass over the rows."""
-    parts = []
-    for rows, part in gram.walk():
-        mine = ids[(ids >= rows.start) & (ids < rows.stop)] - rows.start
-        parts.append(to_numpy(part)[np.ix_(mine, ids)].astype(np.float64))
-    return np.concatenate(parts)
 
 
 def _all_triples(dissimilarity: npt.NDArray[np.float64], *, exact: bool) -> Triangles:

@@ -27,6 +27,7 @@ from neucmds._backend.files import npy_output
 from neucmds._backend.progress import progress_bar
 from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._input import as_dissimilarity, read_square
+from neucmds._input.components import NComponents
 from neucmds._input.readers.new_objects import read_new_objects
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import Gram
@@ -213,8 +214,9 @@ class NeucMDS(_SignedTransformer):
 
     Parameters
     ----------
-    n_components : int or (int, int), default=2
-        Number of coordinates, or a pair (p, q) of positive and negative ones.
+    n_components : int, (int, int), float or "auto", default=2
+        Number of coordinates, or a pair (p, q) of positive and negative ones; a share between 0 and
+        1: the fewest with that R²; "auto": chosen by the error on held-out objects. See `neuc_mds`.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" sets the coordinates free.
@@ -302,7 +304,7 @@ class NeucMDS(_SignedTransformer):
 
     def __init__(
         self,
-        n_components: int | tuple[int, int] = 2,
+        n_components: NComponents = 2,
         *,
         method: str = DEFAULT_METHOD,
         loss: str = "squared",
@@ -570,8 +572,9 @@ class LandmarkNeucMDS(_SignedTransformer):
 
     Parameters
     ----------
-    n_components : int or (int, int), default=2
-        Number of coordinates, or a pair (p, q) of positive and negative ones.
+    n_components : int, (int, int), float or "auto", default=2
+        Number of coordinates, or a pair (p, q) of positive and negative ones; a share between 0 and
+        1, or "auto", as in `neuc_mds`, chosen on the landmarks.
     n_landmarks : int, float or None, default=None
         Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
@@ -639,7 +642,7 @@ class LandmarkNeucMDS(_SignedTransformer):
 
     def __init__(
         self,
-        n_components: int | tuple[int, int] = 2,
+        n_components: NComponents = 2,
         n_landmarks: int | float | None = None,
         *,
         landmarks: Any = "random",

@@ -187,3 +187,11 @@ def _assert_one_line(err):
     assert "Traceback" not in err
     assert "missing=" not in err.replace("missing='ignore' in Python", "")
     assert "=True" not in err
+
+
+@pytest.mark.parametrize("text", ["1.5", "0.0", "best", "1,2,3", "-0.5"])
+def test_a_k_that_is_not_understood_is_one_line(run, matrix, text):
+    outcome = run("embed", matrix, "-k", text)
+    assert outcome.code == 2
+    assert outcome.err.count("\n") == 1
+    assert f"-k {text} is not understood" in outcome.err

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import time
 import warnings
 
 import numpy as np
 import pytest
 
-from neucmds import Embedding, neuc_mds
+from neucmds import Embedding, api, neuc_mds
 from neucmds.api import ALL_METHODS
+from neucmds.cli import console
 
 from .conftest import squared_gaps
 
@@ -213,6 +216,34 @@ class TestInspect:
         assert document["triangles"]["worst_ratio"] is None
         assert run("inspect", "d.npy").code == 0
 
+    def test_names_outlying_entries(self, run, here):
+        d = squared_gaps()
+        d[2, 5] = d[5, 2] = 9999.0
+        np.save(here / "slip.npy", d)
+        out = " ".join(run("inspect", "slip.npy").out.split())
+        assert "9999 between object 3 and object 6" in out
+        assert run("inspect", "slip.npy", "--json").document["outliers"]["entries"][0][:2] == [2, 5]
+
+    def test_says_what_is_estimated(self, run, here, monkeypatch):
+        monkeypatch.setattr(api, "FULL_UP_TO", 100)
+        np.save(here / "many.npy", squared_gaps(820))
+        out = " ".join(run("inspect", "many.npy").out.split())
+        for words in ("at least", "about", "at most", "Next: neucmds"):
+            assert words in out
+        outcome = run("curve", "many.npy", "--k-max", 8, "--no-plots")
+        assert outcome.code == 0, outcome.err
+        assert "among the first" in outcome.out or "at least" in outcome.out
+
+
+def test_progress_is_a_line_every_few_seconds_where_there_is_no_terminal(capsys):
+    with console.steps(every=0.05) as progress:
+        progress.begin("working", 3)
+        progress.advance("working hard")
+        time.sleep(0.4)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) >= 2
+    assert all(re.match(r"neucmds: working hard \(1 of 3\) … \d+ s so far", line) for line in lines)
+
 
 class TestCompare:
     def test_one_row_a_method_and_the_best_marked(self, run, matrix):
@@ -362,3 +393,14 @@ class TestProgram:
         import neucmds
 
         assert run("--version").out == f"neucmds {neucmds.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["embed", "compare"])
+def test_k_may_be_chosen_by_a_share_or_by_itself(run, matrix, command):
+    share = run(command, matrix, "-k", "0.9", "--json")
+    assert share.code == 0, share.err
+    if command == "embed":
+        assert share.document["r2"] >= 0.9
+    auto = run(command, matrix, "-k", "auto", "--json", *(["--force"] * (command == "embed")))
+    assert auto.code == 0, auto.err
+    assert 1 <= auto.document["requested"] <= 13

@@ -11,7 +11,7 @@ import numpy as np
 from neucmds._backend.arrays import Array, free_memory, is_array, is_dask, is_numpy
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
 from neucmds._input import Dissimilarity
-from neucmds._input.components import Components
+from neucmds._input.components import Components, NComponents
 from neucmds._input.containers import as_labels
 from neucmds._input.readers.table_files import read_table
 from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram
@@ -35,7 +35,7 @@ Limit = int | str | None
 
 def lazy_operator(
     D: Any,
-    n_components: int | tuple[int, int] | None,
+    n_components: NComponents,
     *,
     complete: bool = True,
     squared: bool = False,
@@ -74,7 +74,7 @@ def lazy_operator(
 
 def blocked_operator(
     D: Any,
-    n_components: int | tuple[int, int] | None,
+    n_components: NComponents,
     *,
     squared: bool = False,
     symmetrize: bool = False,
@@ -141,7 +141,7 @@ def dask_operator(
 
 def feature_operator(
     features: Array,
-    n_components: int | tuple[int, int] | None,
+    n_components: NComponents,
     metric: Any,
     *,
     params: dict[str, Any] | None = None,

@@ -8,19 +8,23 @@ fit noise make that error grow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.components import Components
+from neucmds._backend.arrays import to_numpy
+from neucmds._input.components import MOST_CHOSEN, Components
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.selection import neuc_plus
 from neucmds._methods.solution import from_selection
 from neucmds._operator import DenseGram, Gram
 from neucmds._placement.rules import LeastSquaresPlacement
 from neucmds._spectrum import Spectrum
+from neucmds.errors import InputError, option
+
+__all__ = ["LEAST_OBJECTS", "DimensionScan", "among", "fewest", "scan_dimensions"]
 
 Floats = npt.NDArray[np.float64]
 Solve = Callable[[Gram, int], Spectrum]
@@ -29,8 +33,11 @@ Solve = Callable[[Gram, int], Spectrum]
 # right number within one in all draws by the one-standard-error rule.
 SPLITS = 8
 HELD_OUT = 1 / 3
-# Objects that take part: the scan takes 16 eigensolves of two thirds of them.
-MOST_OBJECTS = 1500
+# Objects that take part: two thirds of them are fitted 8 times, and the rest placed for 30 to 45
+# numbers of coordinates: 6 s on a busy core, of 1500 objects 15 s.
+MOST_OBJECTS = 900
+# Fewer cannot be split into some that are fitted and pairs that are held out.
+LEAST_OBJECTS = 6
 # Every number of coordinates up to this, then evenly on a log scale.
 EVERY_UP_TO = 20
 
@@ -67,6 +74,16 @@ class DimensionScan:
         limit = self.errors[at] + self.standard_errors[at]
         return next(k for k, error in zip(self.ks, self.errors, strict=True) if error <= limit)
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether the choice is the largest k that was tried: more might predict better still."""
+        return len(self.ks) > 1 and self.k == self.ks[-1]
+
+    @property
+    def error(self) -> float:
+        """The error with so many coordinates; 1 is no better than the mean of the pairs."""
+        return self.errors[self.ks.index(self.k)]
+
 
 def scan_dimensions(
     gram: Gram, solve: Solve, *, k_max: int | None = None, random_state: np.random.RandomState
@@ -76,10 +93,10 @@ def scan_dimensions(
     Parameters
     ----------
     gram : Gram
-        Of at least 5 objects; rows of a sample are read if there are many.
+        Of at least 6 objects; a sample of them takes part if there are many.
     solve : callable
-        ``solve(gram, k)`` returns a spectrum with at least k pairs from either end, as far as there
-        are any.
+        ``solve(gram, k)`` returns the pairs that "neuc+" selects from, for every number of
+        coordinates up to k.
     k_max : int, optional
         Largest k; a third of the objects that take part, at most 100, by default.
     random_state : RandomState
@@ -88,22 +105,64 @@ def scan_dimensions(
     d = _sampled(gram, random_state)
     n = int(d.shape[0])
     fitted = n - _held(n)
-    most = max(1, min(k_max or 100, fitted // 2))
-    splits = [random_state.permutation(n) for _ in range(SPLITS)]
-    coarse = _scan(d, _grid(most), splits, solve)
-    near = _around(coarse)
-    if not set(near) - set(coarse.ks):
-        return coarse
-    return _scan(d, sorted({*coarse.ks, *near}), splits, solve)
+    most = max(1, min(k_max or MOST_CHOSEN, fitted // 2))
+    splits = [_Split.of(d, random_state.permutation(n), most, solve) for _ in range(SPLITS)]
+    errors: dict[int, list[float]] = {}
+    for grid in (_grid(most), None):
+        # At first the grid, then every k around the choice.
+        for k in _around(_scanned(errors, n)) if grid is None else grid:
+            if k not in errors:
+                errors[k] = [split.error(k) for split in splits]
+    return _scanned(errors, n)
 
 
 def _sampled(gram: Gram, rng: np.random.RandomState) -> Floats:
+    if gram.n < LEAST_OBJECTS:
+        raise InputError(
+            f"{option('n_components', 'auto')} needs {LEAST_OBJECTS} objects, some of which are "
+            f"held out, but D has {gram.n}; pass a number."
+        )
     if gram.n <= MOST_OBJECTS:
-        parts = [np.asarray(part, dtype=np.float64) for _, part in gram.walk()]
-        return np.concatenate(parts)
-    ids = np.sort(rng.permutation(gram.n)[:MOST_OBJECTS])
-    rows = [np.asarray(gram.rows(slice(int(i), int(i) + 1)), dtype=np.float64)[:, ids] for i in ids]
-    return np.concatenate(rows)
+        return among(gram, np.arange(gram.n))
+    return among(gram, np.sort(rng.permutation(gram.n)[:MOST_OBJECTS]))
+
+
+def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
+    """D between some objects in ascending order, as NumPy float64, in one pass over the rows."""
+    parts = []
+    for rows, part in gram.walk():
+        mine = ids[(ids >= rows.start) & (ids < rows.stop)] - rows.start
+        if mine.size:
+            parts.append(to_numpy(part)[np.ix_(mine, ids)].astype(np.float64))
+    return np.concatenate(parts)
+
+
+def fewest(reaches: Callable[[int], bool], start: int, most: int) -> int | None:
+    """Find the fewest coordinates that reach a goal which more of them reach more easily.
+
+    Parameters
+    ----------
+    reaches : callable
+        Whether k coordinates do; costly.
+    start : int
+        Where to begin: about the right number.
+    most : int
+        Largest k.
+
+    Returns
+    -------
+    int or None
+        None if not even `most` do.
+    """
+    low, high = 0, max(1, min(start, most))
+    while not reaches(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
 
 
 def _held(n: int) -> int:
@@ -117,36 +176,45 @@ def _grid(most: int) -> list[int]:
 
 
 def _around(scan: DimensionScan) -> list[int]:
-    """Every k between the neighbours of the choice in the grid."""
+    """Every k between the neighbours of the choice in the grid; none if it has no edge there."""
+    if scan.open_ended:
+        return []
     at = scan.ks.index(scan.k)
     return list(range(scan.ks[max(0, at - 1)], scan.ks[min(len(scan.ks) - 1, at + 1)] + 1))
 
 
-def _scan(
-    d: Floats, ks: Sequence[int], splits: list[npt.NDArray[np.int64]], solve: Solve
-) -> DimensionScan:
-    table = np.array([_held_out_errors(d, order, ks, solve) for order in splits])
-    spread = table.std(axis=0, ddof=1) / np.sqrt(len(splits))
+def _scanned(errors: dict[int, list[float]], n_objects: int) -> DimensionScan:
+    ks = sorted(errors)
+    table = np.array([errors[k] for k in ks])
+    spread = table.std(axis=1, ddof=1) / np.sqrt(table.shape[1])
     return DimensionScan(
-        tuple(ks), tuple(table.mean(axis=0).tolist()), tuple(spread.tolist()), int(d.shape[0])
+        tuple(ks), tuple(table.mean(axis=1).tolist()), tuple(spread.tolist()), n_objects
     )
 
 
-def _held_out_errors(
-    d: Floats, order: npt.NDArray[np.int64], ks: Sequence[int], solve: Solve
-) -> list[float]:
-    """Errors among the objects of one split that were held out, for every k from one spectrum."""
-    held, kept = order[: _held(order.size)], order[_held(order.size) :]
-    gram = DenseGram(np.ascontiguousarray(d[np.ix_(kept, kept)]))
-    spectrum = solve(gram, max(ks))
-    measured, above = d[np.ix_(held, kept)], np.triu_indices(held.size, 1)
-    truth = d[np.ix_(held, held)][above]
-    spread = float(np.sum((truth - truth.mean()) ** 2))
-    errors = []
-    for k in ks:
-        found = from_selection(gram, spectrum, neuc_plus(spectrum.ends, Components(k)))
+@dataclass(frozen=True)
+class _Split:
+    """Some objects fitted, with their spectrum, and the others held out."""
+
+    gram: DenseGram
+    spectrum: Spectrum
+    measured: Floats
+    truth: Floats
+
+    @classmethod
+    def of(cls, d: Floats, order: npt.NDArray[np.int64], most: int, solve: Solve) -> _Split:
+        held, kept = order[: _held(order.size)], order[_held(order.size) :]
+        gram = DenseGram(np.ascontiguousarray(d[np.ix_(kept, kept)]))
+        truth = d[np.ix_(held, held)][np.triu_indices(held.size, 1)]
+        return cls(gram, solve(gram, most), d[np.ix_(held, kept)], truth)
+
+    def error(self, k: int) -> float:
+        """Error on the pairs held out, relative to that of their mean."""
+        selection = neuc_plus(self.spectrum.ends, Components(k))
+        found = from_selection(self.gram, self.spectrum, selection)
         signs = np.sign(found.weights)
-        placed = LeastSquaresPlacement(found.coordinates, signs).place(measured)
-        left = sq_dissimilarities(placed, placed, signs)[above] - truth
-        errors.append(float(left @ left) / spread if spread > 0 else 0.0)
-    return errors
+        placed = LeastSquaresPlacement(found.coordinates, signs).place(self.measured)
+        above = np.triu_indices(self.measured.shape[0], 1)
+        left = sq_dissimilarities(placed, placed, signs)[above] - self.truth
+        spread = float(np.sum((self.truth - self.truth.mean()) ** 2))
+        return float(left @ left) / spread if spread > 0 else 0.0

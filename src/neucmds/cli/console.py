@@ -6,6 +6,7 @@ import codecs
 import json
 import math
 import sys
+import threading
 import time
 import unicodedata
 import warnings
@@ -42,6 +43,9 @@ __all__ = [
 
 # A table is for reading, and is the same in a pipe as on a narrow screen.
 PIPE_WIDTH = 120
+
+# Seconds between two lines of progress where nobody sees a bar: a log stays short.
+LINE_EVERY = 5.0
 
 # What this program prints beyond ASCII, for terminals that cannot show it.
 _ASCII = {
@@ -177,29 +181,50 @@ class Steps:
         self.progress = progress
         self.task = progress.add_task("", total=None)
         self.start = time.perf_counter()
+        self.description, self.done, self.total = "", 0, 0
+
+    @property
+    def line(self) -> str:
+        """The account in one line: what is being done, how much of it, and for how long."""
+        part = f" ({self.done} of {self.total})" if self.total else ""
+        return f"{self.description}{part} … {time.perf_counter() - self.start:.0f} s so far"
+
+    def _say(self, description: str) -> None:
+        self.description, self.done, self.total = visible(description), 0, 0
 
     def now(self, description: str) -> None:
         """Say what is being done from here on; its length is not known."""
-        self.progress.reset(self.task, total=None, description=visible(description))
+        self._say(description)
+        self.progress.reset(self.task, total=None, description=self.description)
 
     def begin(self, description: str, total: int) -> None:
         """Say what is being done from here on, in how many parts."""
-        self.progress.reset(self.task, total=total, description=visible(description))
+        self._say(description)
+        self.done, self.total = 0, total
+        self.progress.reset(self.task, total=total, description=self.description)
 
     def describe(self, description: str) -> None:
         """Say more of what goes on, without counting."""
-        self.progress.update(self.task, description=visible(description))
+        self.description = visible(description)
+        self.progress.update(self.task, description=self.description)
 
     def advance(self, description: str | None = None) -> None:
         """Count one part, and say what comes now."""
+        self.done += 1
         self.progress.advance(self.task)
         if description is not None:
             self.describe(description)
 
 
 @contextmanager
-def steps() -> Iterator[Steps]:
-    """Show progress on standard error while the block runs, if somebody is there to see it."""
+def steps(every: float = LINE_EVERY) -> Iterator[Steps]:
+    """Show progress on standard error while the block runs.
+
+    Parameters
+    ----------
+    every : float
+        Seconds between two lines where standard error is no terminal: what takes less is silent.
+    """
     console = error_console()
     with Progress(
         SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
@@ -211,4 +236,22 @@ def steps() -> Iterator[Steps]:
         transient=True,
         disable=not console.is_terminal,
     ) as progress:
-        yield Steps(progress)
+        account = Steps(progress)
+        if console.is_terminal:
+            yield account
+            return
+        finished = threading.Event()
+        lines = threading.Thread(target=_lines, args=(account, console, finished, every))
+        lines.daemon = True
+        lines.start()
+        try:
+            yield account
+        finally:
+            finished.set()
+            lines.join()
+
+
+def _lines(account: Steps, console: Console, finished: threading.Event, every: float) -> None:
+    """Print the account every few seconds until the work is finished."""
+    while not finished.wait(every):
+        console.print(f"neucmds: {account.line}")

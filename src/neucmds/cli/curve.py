@@ -22,7 +22,7 @@ from neucmds.cli.options import (
 )
 from neucmds.cli.outputs import Outputs, default_folder
 from neucmds.cli.tables import curve_table, percent
-from neucmds.diagnostics import spaced_ks
+from neucmds.diagnostics import TurningPoint, spaced_ks
 from neucmds.errors import InputError
 
 __all__ = ["CURVE_FILES", "add_curve", "curve", "paradox"]
@@ -36,6 +36,7 @@ def curve(
     k_max: Annotated[
         int | None,
         typer.Option(
+            "-k",
             "--k-max",
             help=f"Largest k; {CURVE_TO} by default, or n − 1 if that is less.",
             show_default=False,
@@ -88,6 +89,8 @@ def add_curve(outputs: Outputs, curves: StressCurves, kind: PictureFormat | None
 def paradox(curves: StressCurves) -> str:
     """Say in a sentence where more coordinates make classical MDS worse."""
     norm, turning = curves.sq_norm or 1.0, curves.turning_point
+    if not turning.complete:
+        return _paradox_so_far(turning, norm)
     if turning.last_k == 0:
         return "Classical MDS has no coordinates here: no eigenvalue of B is positive."
     if not turning.paradox:
@@ -99,6 +102,21 @@ def paradox(curves: StressCurves) -> str:
         f"Dimensionality paradox: classical MDS is best at k = {turning.k} "
         f"({percent(turning.stress / norm)} of ‖D‖²) and gets worse from there, to "
         f"{percent(turning.last_stress / norm)} with all its {turning.last_k:,} coordinates."
+    )
+
+
+def _paradox_so_far(turning: TurningPoint, norm: float) -> str:
+    """Say what is known of it from the largest eigenvalues."""
+    if turning.paradox:
+        return (
+            f"Dimensionality paradox: classical MDS is best at k = {turning.k} "
+            f"({percent(turning.stress / norm)} of ‖D‖²) among the first {turning.last_k:,} of its "
+            f"coordinates, and gets worse from there, to at least "
+            f"{percent(turning.last_stress / norm)}."
+        )
+    return (
+        f"Classical MDS gets better up to k = {turning.last_k:,} at least; whether it turns "
+        "beyond, a larger --k-max tells."
     )
 
 

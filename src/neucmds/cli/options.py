@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from neucmds._input.components import AUTO, NComponents
 from neucmds.errors import InputError
 
 __all__ = [
@@ -56,7 +58,8 @@ Number = Annotated[
         "-k",
         "--components",
         metavar="K",
-        help="Number of coordinates; 20 by default, or n − 1 if that is less.",
+        help="Number of coordinates; 0.95: the fewest with an R² of 0.95; auto: the fewest that "
+        "predict objects held out; 20 by default, or n − 1 if that is less.",
         show_default=False,
     ),
 ]
@@ -93,10 +96,10 @@ NoPlots = Annotated[bool, typer.Option("--no-plots", help="Write no plots.")]
 Pictures = Annotated[PictureFormat, typer.Option("--format", help="Format of the plots.")]
 
 
-def parse_components(text: str | None) -> int | tuple[int, int] | None:
-    """Read ``20``, or ``12,8`` for 12 positive and 8 negative coordinates; None if not given."""
-    if text is None:
-        return None
+def parse_components(text: str | None) -> NComponents:
+    """Read ``20``, ``12,8`` for 12 positive and 8 negative ones, ``0.95`` or ``auto``."""
+    if text is None or text == AUTO:
+        return text
     try:
         parts = [int(part) for part in text.split(",")]
     except ValueError:
@@ -105,4 +108,13 @@ def parse_components(text: str | None) -> int | tuple[int, int] | None:
         return parts[0]
     if len(parts) == 2:
         return parts[0], parts[1]
-    raise InputError(f"-k {text} is not understood; pass a number such as 20, or a pair p,q.")
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if 0 < share < 1:
+        return share
+    raise InputError(
+        f"-k {text} is not understood; pass a number such as 20, a pair p,q, a share of R² such as "
+        "0.95, or auto."
+    )

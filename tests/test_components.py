@@ -1,0 +1,113 @@
+"""The number of coordinates as a share of R², and chosen by what predicts held-out objects."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from neucmds import LandmarkNeucMDS, NeucMDS, compare, neuc_mds
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._placement.dimension import fewest
+from neucmds.errors import InputError
+
+
+def planted(n=60, signature=(3, 2), noise=0.1, seed=0):
+    """Squared dissimilarities of a known signature, with additive noise."""
+    rng = np.random.default_rng(seed)
+    p, q = signature
+    x = rng.normal(size=(n, p + q)) * np.r_[np.ones(p), 0.7 * np.ones(q)]
+    d = sq_dissimilarities(x, x, np.r_[np.ones(p), -np.ones(q)])
+    e = np.triu(rng.normal(size=(n, n)), 1)
+    d = d + noise * d.std() * (e + e.T)
+    np.fill_diagonal(d, 0)
+    return d
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 0.995])
+@pytest.mark.parametrize("method", ["neuc", "neuc+"])
+def test_a_share_takes_the_fewest_coordinates_that_reach_it(method, share):
+    d = planted()
+    found = neuc_mds(d, share, method, squared=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        r2 = [neuc_mds(d, k, method, squared=True).r2 for k in range(1, 40)]
+    assert found.requested == 1 + int(np.argmax(np.array(r2) >= share))
+    assert found.r2 >= share
+
+
+@pytest.mark.parametrize("method", ["exact", "refined"])
+def test_one_coordinate_fewer_would_miss_the_share(method):
+    d = planted()
+    found = neuc_mds(d, 0.9, method, squared=True)
+    assert found.r2 >= 0.9
+    assert neuc_mds(d, found.requested - 1, method, squared=True).r2 < 0.9
+    assert found.requested <= neuc_mds(d, 0.9, "neuc+", squared=True).requested
+
+
+def test_a_share_holds_for_other_losses_and_with_gaps():
+    d = np.sqrt(np.abs(planted(40)))
+    assert neuc_mds(d, 0.5, loss="distance", n_init=1).r2 >= 0.5
+    gaps = d.copy()
+    gaps[3, 7] = gaps[7, 3] = np.nan
+    assert neuc_mds(gaps, 0.5, missing="ignore").r2 >= 0.5
+
+
+def test_the_share_of_a_krylov_solve_is_that_of_lapack():
+    d = planted(700, (4, 2), 0.3)
+    found = [neuc_mds(d, 0.7, "neuc+", squared=True, solver=s) for s in ("full", "krylov")]
+    assert found[0].requested == found[1].requested
+
+
+def test_what_cannot_be_reached_is_said_with_what_can():
+    with pytest.raises(InputError, match=r"'classical' reaches 0\.\d+ at most"):
+        neuc_mds(planted(), 0.99, "classical", squared=True)
+    with pytest.raises(InputError, match="all dissimilarities are equal"):
+        neuc_mds(1.0 - np.eye(8), 0.9)
+
+
+def test_auto_finds_planted_signatures_within_one():
+    shapes = [(2, 0), (2, 1), (3, 2), (5, 1), (6, 3)]
+    for seed in range(10):
+        signature = shapes[seed % len(shapes)]
+        found = neuc_mds(planted(60 + 6 * seed, signature, 0.1, seed), "auto", squared=True)
+        assert abs(found.requested - sum(signature)) <= 1, (seed, signature)
+
+
+def test_auto_is_the_same_every_time_and_refuses_what_it_cannot_hold_out():
+    d = planted(40)
+    assert len({neuc_mds(d, "auto", squared=True).requested for _ in range(3)}) == 1
+    with pytest.raises(InputError, match="needs 6 objects"):
+        neuc_mds(d[:5, :5], "auto", squared=True)
+    with pytest.raises(InputError, match="without weights; pass a number"):
+        neuc_mds(np.sqrt(np.abs(d)), "auto", weights=np.ones_like(d))
+
+
+@pytest.mark.parametrize("wanted", ["auto", 0.9])
+@pytest.mark.parametrize("estimator", [NeucMDS, LandmarkNeucMDS])
+def test_both_estimators_choose_as_the_function_does(estimator, wanted):
+    d = planted()
+    found = estimator(wanted, metric="precomputed", squared=True, random_state=0).fit(d).result_
+    assert found.requested == neuc_mds(d, wanted, squared=True).requested
+
+
+def test_compare_takes_one_number_for_all_methods():
+    assert compare(planted(), "auto", ["neuc", "neuc+"], squared=True).requested == 5
+    chosen = neuc_mds(planted(), 0.9, "neuc+", squared=True).requested
+    assert compare(planted(), 0.9, ["neuc", "neuc+"], squared=True).requested == chosen
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0, 1.5, -0.2, np.nan, "best", "0.9", True])
+def test_what_is_no_number_of_coordinates_is_refused(bad):
+    with pytest.raises(
+        InputError, match=r"n_components=.*a share of R² between 0 and 1, or 'auto'"
+    ):
+        neuc_mds(planted(), bad, squared=True)
+
+
+@pytest.mark.parametrize("least", [1, 2, 3, 7, 8, 20, 33, 64])
+@pytest.mark.parametrize("start", [1, 8, 50, 64])
+def test_bisection_finds_the_fewest(least, start):
+    assert fewest(lambda k: k >= least, start, 64) == least
+    assert fewest(lambda k: False, start, 64) is None
