@@ -24,6 +24,7 @@ __all__ = [
     "Seed",
     "Squared",
     "Symmetrize",
+    "parse_axes",
     "parse_components",
 ]
 
@@ -33,6 +34,7 @@ class PictureFormat(StrEnum):
 
     png = "png"
     svg = "svg"
+    pdf = "pdf"
 
 
 class Missing(StrEnum):
@@ -106,3 +108,16 @@ def parse_components(text: str | None) -> int | tuple[int, int] | None:
     if len(parts) == 2:
         return parts[0], parts[1]
     raise InputError(f"-k {text} is not understood; pass a number such as 20, or a pair p,q.")
+
+
+def parse_axes(text: str | None) -> tuple[int, int] | None:
+    """Read ``1,4``: two different axes, counted from 1; None if not given."""
+    if text is None:
+        return None
+    try:
+        pair = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        pair = ()
+    if len(pair) != 2 or pair[0] == pair[1] or min(pair) < 1:
+        raise InputError(f"--axes {text} is not understood; pass two different axes such as 1,4.")
+    return pair[0], pair[1]
