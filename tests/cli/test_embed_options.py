@@ -243,7 +243,7 @@ class TestLandmarks:
         assert {p.name for p in folder.glob("*.png")} >= {"coordinates.png", "shepard.png"}
 
     def test_a_sample_is_called_one(self, run, here, monkeypatch):
-        monkeypatch.setattr("neucmds.cli.landmarks.MEASURED_OBJECTS", 60)
+        monkeypatch.setattr("neucmds.cli.landmark_fit.MEASURED_OBJECTS", 60)
         np.save(here / "d.npy", squared_gaps(150))
         outcome = run("embed", "d.npy", "-k", 3, "--landmarks", 40)
         assert outcome.code == 0, outcome.err

@@ -18,7 +18,8 @@ from neucmds.api import ALL_METHODS, DEFAULT_METHOD, Prepared
 from neucmds.cli.annotations import Drawing, read_annotations
 from neucmds.cli.console import Steps, print_json, print_table, say, steps
 from neucmds.cli.facts import advice, facts
-from neucmds.cli.landmarks import embed_by_landmarks
+from neucmds.cli.inputs import Square, from_features, from_weighted, read_square
+from neucmds.cli.landmark_fit import embed_by_landmarks
 from neucmds.cli.options import (
     Folder,
     Force,
@@ -36,7 +37,6 @@ from neucmds.cli.options import (
 )
 from neucmds.cli.outputs import Outputs, default_folder
 from neucmds.cli.results import RESULT_FILES, Result, add_result, describe
-from neucmds.cli.sources import Square, from_features, from_weighted, read_square
 from neucmds.cli.tables import facts_table
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option

@@ -9,8 +9,8 @@ import numpy as np
 
 from neucmds import api
 from neucmds._input.components import Components
+from neucmds.cli.inputs import Square
 from neucmds.cli.results import Result
-from neucmds.cli.sources import Square
 from neucmds.errors import InputError
 from neucmds.estimators import LandmarkNeucMDS
 from neucmds.metrics import pair_errors
