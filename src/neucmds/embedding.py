@@ -333,6 +333,49 @@ class Embedding:
 
         return to_skbio(self)
 
+    def plot(self, color: Any = None, **options: Any) -> Any:
+        """Draw the objects on two of their axes; see `neucmds.plots.plot_coordinates`.
+
+        Parameters
+        ----------
+        color : sequence of length n, optional
+            A category or a number for each object.
+        **options
+            ``axes=(1, 2)``, ``names``, ``ellipses``, ``arrows``, ``title``, ``ax``.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from neucmds import neuc_mds
+        >>> emb = neuc_mds([[0, 1, 1], [1, 0, 4], [1, 4, 0]], 2, labels=["a", "b", "c"])
+        >>> emb.plot(names=False, axes=(2, 1)).get_xlabel()[:16]
+        'axis 2, negative'
+        """
+        from neucmds.plots import plot_coordinates
+
+        return plot_coordinates(self, color, **options)
+
+    def plot_shepard(self, D: Any, **options: Any) -> Any:
+        """Draw the dissimilarities of the embedding against D; see `neucmds.plots.plot_shepard`.
+
+        Parameters
+        ----------
+        D : as for `neuc_mds`
+            What was embedded.
+        **options
+            ``squared``, ``symmetrize``, ``max_pairs``, ``random_state``, ``ax``.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from neucmds.plots import plot_shepard
+
+        return plot_shepard(D, self, **options)
+
     def transform(self, new: Array) -> Array:
         """Place new objects.
 

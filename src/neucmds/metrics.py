@@ -14,7 +14,7 @@ from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._methods.geometry import rounding_level, sq_dissimilarities
 from neucmds._operator import Gram
 
-__all__ = ["Quality", "measure"]
+__all__ = ["PairErrors", "Quality", "measure", "pair_errors"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -156,6 +156,74 @@ def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = No
         negative_dissimilarities=sums.negative,
         negative_coordinates=int(np.sum(to_numpy(signs) < 0)),
     )
+
+
+@dataclass(frozen=True)
+class PairErrors:
+    """Which pairs and which objects an embedding misses.
+
+    Parameters
+    ----------
+    limit : float
+        Relative error beyond which a pair counts as off.
+    pairs_off : int
+        Pairs with |d̂/d − 1| > limit.
+    pairs : int
+        All pairs with d > 0.
+    of_object : ndarray of shape (n,)
+        Mean |d̂/d − 1| of each object over its pairs with d > 0; NaN if it has none.
+    """
+
+    limit: float
+    pairs_off: int
+    pairs: int
+    of_object: Floats
+
+    def worst(self, count: int = 3) -> list[int]:
+        """Return the numbers of the objects with the largest mean error, the worst first."""
+        order = np.argsort(-np.nan_to_num(self.of_object, nan=-1.0), kind="stable")
+        return [int(i) for i in order[:count] if self.of_object[i] >= 0]
+
+
+def pair_errors(
+    gram: Gram, coordinates: Array, signs: Array, *, weights: Array = None, limit: float = 0.1
+) -> PairErrors:
+    """Count the pairs that are off by more than a limit, and average the error of each object.
+
+    Parameters
+    ----------
+    gram, coordinates, signs, weights
+        As for `measure`.
+    limit : float, default=0.1
+        On |d̂/d − 1|.
+
+    Returns
+    -------
+    PairErrors
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.metrics import pair_errors
+    >>> from neucmds.operators import DenseGram
+    >>> x = np.array([[0.0], [1.0], [3.0]])
+    >>> found = pair_errors(DenseGram((x - x.T) ** 2), np.array([[0.0], [1.0], [4.0]]), np.ones(1))
+    >>> found.pairs_off, found.worst(1)
+    (2, [2])
+    """
+    walk = _Walk(gram, coordinates, signs, weights)
+    totals, counts = np.zeros(gram.n), np.zeros(gram.n, dtype=np.int64)
+    pairs_off = 0
+    for block in walk.blocks():
+        defined = to_numpy(block.counted & (block.d > 0))
+        errors = np.zeros(defined.shape)
+        errors[defined] = walk.relative_errors(block)
+        pairs_off += int((errors > limit).sum())
+        for part, into in ((errors, totals), (defined, counts)):
+            into[block.rows] += part.sum(axis=1)
+            into[block.rows.start :] += part.sum(axis=0)
+    of_object = np.divide(totals, counts, out=np.full(gram.n, np.nan), where=counts > 0)
+    return PairErrors(limit, pairs_off, int(counts.sum()) // 2, of_object)
 
 
 @dataclass(frozen=True)

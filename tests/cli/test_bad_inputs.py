@@ -91,7 +91,7 @@ def test_bad_matrix_ends_in_one_line(run, here, command, what):
         (["embed", "gaps.npy", "-k", "2,1", "--method", "classical"], "--method classical"),
         (["embed", "gaps.npy", "--labels", "absent.txt"], "absent.txt"),
         (["embed", "gaps.npy", "-o", "gaps.npy"], "is a file"),
-        (["embed", "gaps.npy", "--format", "pdf"], "pdf"),
+        (["embed", "gaps.npy", "--format", "gif"], "gif"),
         (["compare", "gaps.npy", "-k", "0"], "-k 0"),
         (["compare", "gaps.npy", "-k", "14"], "between 1 and"),
         (["compare", "gaps.npy", "-k", "3,2"], "compare takes a number"),

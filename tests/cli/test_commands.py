@@ -44,6 +44,7 @@ class TestEmbed:
         )
         assert {p.name for p in folder.glob("*.png")} == {
             "spectrum.png",
+            "scree.png",
             "coordinates.png",
             "shepard.png",
         }
@@ -57,14 +58,15 @@ class TestEmbed:
         folder = here / "huge-neucmds"
         saved, expected = Embedding.load(folder / "embedding.npz"), neuc_mds(D, 3, "neuc+")
         np.testing.assert_allclose(saved.eigenvalues, expected.eigenvalues, rtol=1e-8)
-        assert not (folder / "shepard.png").exists()
+        assert (folder / "shepard.png").exists()  # of sampled rows; they used to be left out
         assert (folder / "coordinates.png").exists()
 
     @pytest.mark.parametrize(
         ("lines", "said"),
         [
-            ([f"zz{i},a" for i in range(14)], "no line for 'site0'"),
-            ([*(f"site{i},a" for i in range(14)), "site3,b"], "names 'site3' twice"),
+            ([f"zz{i},a" for i in range(14)], "14 of 14 objects have no row in column 'name'"),
+            ([*(f"site{i},a" for i in range(14)), "site3,b"], "two rows for 'site3'"),
+            ([f"site{i},a,1,x" for i in range(14)], "4 columns, not one or two; pass it as --meta"),
         ],
     )
     def test_labels_that_do_not_match_are_refused(self, run, here, named_csv, lines, said):
@@ -110,6 +112,7 @@ class TestEmbed:
             "embedding.npz",
             "quality.json",
             "spectrum.svg",
+            "scree.svg",
             "coordinates.svg",
             "shepard.svg",
             "mine.txt",

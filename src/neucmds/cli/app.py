@@ -35,6 +35,8 @@ DONE, BUG, BAD_INPUT, READER_GONE = 0, 1, 2, 141
 
 # Options that mean something else than the parameter of that name.
 _OTHERWISE = ("labels",)
+# Parameters whose option has another name.
+_FLAGS = {"n_components": "-k", "color": "--color-by"}
 
 
 class Program(TyperGroup):
@@ -83,7 +85,7 @@ class Program(TyperGroup):
         command : Command, optional
             The command that runs.
         """
-        flag = "-k" if name == "n_components" else f"--{name.replace('_', '-')}"
+        flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
         holders = [c.name for c in self.commands.values() if any(flag in p.opts for p in c.params)]
         if not holders or name in _OTHERWISE:
             return f"{rendered(option(name)) if value is None else f'{name}={value}'} in Python"

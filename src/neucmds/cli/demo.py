@@ -10,14 +10,16 @@ import typer
 
 from neucmds import api
 from neucmds.api import ALL_METHODS, DEFAULT_METHOD, Comparison
+from neucmds.cli.annotations import Annotations
 from neucmds.cli.compare import LEGEND
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.curve import CURVE_FILES, add_curve, paradox
-from neucmds.cli.embed import RESULT_FILES, add_result, describe
 from neucmds.cli.options import Force, Json, PictureFormat
 from neucmds.cli.outputs import Outputs
+from neucmds.cli.results import RESULT_FILES, Result, add_result, describe
 from neucmds.cli.tables import comparison_table, percent
 from neucmds.diagnostics import spaced_ks
+from neucmds.metrics import pair_errors
 
 __all__ = ["demo"]
 
@@ -47,19 +49,18 @@ def demo(
         curves = api.curve(prepared, ks, on_step=progress.advance)
         progress.now("writing the result")
         chosen = found[DEFAULT_METHOD]
-        record = describe(MATRIX, chosen.embedding, chosen.quality)
+        x, signs = chosen.embedding.coordinates, chosen.embedding.signs
+        result = Result(
+            MATRIX,
+            chosen.embedding,
+            prepared,
+            chosen.quality,
+            pair_errors(prepared.gram, x, signs),
+            curves.eigenvalues,
+        )
         groups = [str(digit) for digit in digits]
         png = PictureFormat.png
-        add_result(
-            outputs,
-            chosen.embedding,
-            record,
-            curves.eigenvalues,
-            hops.astype(np.float64) ** 2,
-            groups,
-            png,
-            "digit",
-        )
+        add_result(outputs, result, describe(result), png, Annotations(groups, "digit"))
         add_curve(outputs, curves, png)
         outputs.add(MATRIX, lambda file: np.save(file, hops.astype(np.uint8)))
         outputs.add_text(GROUPS, "\n".join(groups) + "\n")

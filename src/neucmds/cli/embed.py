@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-import neucmds
 from neucmds import api
+from neucmds._input.components import Components
 from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.starts import RefineSettings
-from neucmds._operator import DenseGram
-from neucmds.api import ALL_METHODS, DEFAULT_METHOD
+from neucmds._spectrum import Spectrum
+from neucmds.api import ALL_METHODS, DEFAULT_METHOD, Prepared
+from neucmds.cli.annotations import Drawing, read_annotations
 from neucmds.cli.console import Steps, print_json, print_table, say, steps
-from neucmds.cli.groups import read_groups
+from neucmds.cli.facts import advice, facts
+from neucmds.cli.inputs import Square, from_features, from_weighted, read_square
+from neucmds.cli.landmark_fit import embed_by_landmarks
 from neucmds.cli.options import (
-    File,
     Folder,
     Force,
     Json,
@@ -29,27 +32,31 @@ from neucmds.cli.options import (
     Seed,
     Squared,
     Symmetrize,
+    parse_axes,
     parse_components,
 )
-from neucmds.cli.outputs import Outputs, coordinate_rows, default_folder
-from neucmds.cli.tables import count, facts_table, percent, significant
+from neucmds.cli.outputs import Outputs, default_folder
+from neucmds.cli.results import RESULT_FILES, Result, add_result, describe
+from neucmds.cli.tables import facts_table
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.metrics import Quality
+from neucmds.metrics import pair_errors
 
-__all__ = ["RESULT_FILES", "add_result", "embed"]
+__all__ = ["embed"]
 
-PLOTS = ("spectrum", "coordinates", "shepard")
-RESULT_FILES = (
-    "coordinates.csv",
-    "embedding.npz",
-    "quality.json",
-    *(f"{plot}.{kind.value}" for plot in PLOTS for kind in PictureFormat),
-)
+NComponents = int | tuple[int, int] | None
 
 
 def embed(
-    file: File,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet; - reads standard "
+            "input. With --from-features a table of features: csv, tsv, txt, npy.",
+            show_default=False,
+        ),
+    ],
     components: Annotated[
         str | None,
         typer.Option(
@@ -77,14 +84,118 @@ def embed(
         Missing,
         typer.Option("--missing", help="What to do about pairs that are not known (NA, blank)."),
     ] = Missing.error,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights",
+            metavar="FILE",
+            help="A square table of how much each pair counts, matched by name if both have names.",
+            show_default=False,
+        ),
+    ] = None,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
+    features: Annotated[
+        bool,
+        typer.Option(
+            "--from-features",
+            help="FILE is a table of features, such as abundances, with the objects in rows and "
+            "their names in the first column; dissimilarities are made by --metric.",
+        ),
+    ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="Such as braycurtis, jaccard, cosine, euclidean, cityblock.",
+            show_default=False,
+        ),
+    ] = None,
+    landmarks: Annotated[
+        int | None,
+        typer.Option(
+            "--landmarks",
+            metavar="L",
+            help="Embed L objects and place all others among them: for very many objects.",
+            show_default=False,
+        ),
+    ] = None,
+    metadata: Annotated[
+        Path | None,
+        typer.Option(
+            "--metadata",
+            metavar="FILE",
+            help="A table of the objects with a line of column names, matched by name.",
+            show_default=False,
+        ),
+    ] = None,
+    color_by: Annotated[
+        str | None,
+        typer.Option(
+            "--color-by",
+            metavar="COLUMN",
+            help="The column of --metadata that colours the points.",
+            show_default=False,
+        ),
+    ] = None,
+    name_column: Annotated[
+        str | None,
+        typer.Option(
+            "--name-column",
+            metavar="COLUMN",
+            help="The column that names the objects; found by itself where names agree.",
+            show_default=False,
+        ),
+    ] = None,
+    categories: Annotated[
+        str | None,
+        typer.Option(
+            "--categories",
+            metavar="COLUMNS",
+            help="Columns of --metadata, with commas between, whose numbers are categories.",
+            show_default=False,
+        ),
+    ] = None,
+    by_order: Annotated[
+        bool,
+        typer.Option("--by-order", help="Rows of --metadata are in the order of the objects."),
+    ] = False,
     labels: Annotated[
         Path | None,
         typer.Option(
             "--labels",
             metavar="FILE",
-            help="Groups that colour the plot: one a line, or name,group.",
+            help="Groups that colour the points: one a line, or name,group.",
+            show_default=False,
+        ),
+    ] = None,
+    axes: Annotated[
+        str | None,
+        typer.Option(
+            "--axes",
+            metavar="A,B",
+            help="Axes to draw; by default 1,2, and in a second picture the first positive "
+            "against the first negative one.",
+            show_default=False,
+        ),
+    ] = None,
+    arrows: Annotated[
+        bool,
+        typer.Option(
+            "--arrows",
+            help="Fit the columns of --metadata to the axes drawn: arrows of the numbers, and "
+            "envfit.csv with r² and p.",
+        ),
+    ] = False,
+    ellipses: Annotated[
+        bool, typer.Option("--ellipses", help="Draw the 95 % ellipse of each group.")
+    ] = False,
+    names: Annotated[
+        bool | None,
+        typer.Option(
+            "--names/--no-names",
+            help="Write names beside points, or none; by default if all fit.",
             show_default=False,
         ),
     ] = None,
@@ -108,59 +219,192 @@ def embed(
     """Write coordinates, quality and plots."""
     folder = default_folder(file) if output is None else output
     outputs = Outputs(folder, RESULT_FILES, force=force)
+    drawing = Drawing(
+        labels=labels,
+        metadata=metadata,
+        color_by=color_by,
+        name_column=None if features and metadata is None else name_column,
+        categories=tuple(categories.split(",")) if categories else (),
+        by_order=by_order,
+        axes=parse_axes(axes),
+        arrows=arrows,
+        ellipses=ellipses,
+        names=names,
+    )
+    job = Job(
+        file,
+        parse_components(components),
+        method,
+        loss=loss,
+        missing=missing,
+        weights=weights,
+        squared=squared,
+        symmetrize=symmetrize,
+        metric=metric,
+        features=features,
+        name_column=name_column if metadata is None else None,
+        landmarks=landmarks,
+        seed=seed,
+        max_iter=max_iter,
+        max_memory=max_memory,
+    )
+    drawing.check()
+    job.check()
     start = time.perf_counter()
     with steps() as progress:
-        progress.now(f"reading {file}")
-        wanted = parse_components(components)
-        limit = max_iter or (100 if loss == "squared" else 500)
-        settings = RefineSettings(max_iter, callback=_counter(progress, limit), loss=loss)
-        prepared = api.prepare(
-            file,
-            wanted,
-            squared=squared,
-            symmetrize=symmetrize,
-            missing=missing.value,
-            max_memory=max_memory,
-            keep_copy=method == "refined",
-            progress=lambda number, done, n: progress.describe(
-                f"pass {number} over D: {100 * done // n} %"
-            ),
-        )
-        groups = None if labels is None else read_groups(labels, prepared.n, prepared.labels)
+        source = job.read(progress)
+        _check_axes(drawing.axes, job.components, landmarks or source.n)
+        known = read_annotations(drawing, source.n, source.labels)
+        result = job.fit(source, progress)
+        _refuse_nothing(result.embedding, job.components)
+        record = describe(result) | {"seconds": time.perf_counter() - start}
+        tries = [] if as_json else advice(result, progress.now, seed)
+        progress.now("writing the result")
+        kind = None if no_plots else picture_format
+        add_result(outputs, result, record, kind, known, drawing, seed)
+        files = outputs.commit()
+    if result.landmarks is None:  # which have warned for themselves
+        api.warn_of_surprises(result.embedding)
+    if as_json:
+        print_json(record | {"files": [str(path) for path in files]})
+        return
+    print_table(facts_table(f"{file}: {source.n:,} objects", facts(result)))
+    if tries:
+        say("\n".join(["Try next:", *tries]))
+    say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be embedded, and how: the options of the command, as the command has them."""
+
+    file: str
+    components: NComponents
+    method: str
+    loss: str
+    missing: Missing
+    weights: Path | None
+    squared: bool
+    symmetrize: bool
+    metric: str | None
+    features: bool
+    name_column: str | None
+    landmarks: int | None
+    seed: int
+    max_iter: int | None
+    max_memory: str | None
+
+    def check(self) -> None:
+        """Refuse options that exclude or need each other, before anything is read."""
+        if self.features != (self.metric is not None):
+            given, other = ("--from-features", "--metric NAME")[:: 1 if self.features else -1]
+            raise InputError(f"{given} needs {other}: dissimilarities are made of features by it.")
+        asked = {
+            "--weights": self.weights is not None,
+            "--missing ignore": self.missing is not Missing.error,
+            "--symmetrize": self.symmetrize,
+            "--squared": self.squared,
+            "--landmarks": self.landmarks is not None,
+            "--from-features": self.features,
+            "--max-iter": self.max_iter is not None,
+            "--max-memory": self.max_memory is not None,
+        }
+        for one, others in _EXCLUDED.items():
+            clash = next((other for other in others if asked[one] and asked[other]), None)
+            if clash is not None:
+                raise InputError(f"{one} and {clash} do not go together; leave one of them out.")
+
+    def read(self, progress: Steps) -> Prepared | Square:
+        """Read FILE."""
+        progress.now(f"reading {self.file}")
+        if self.landmarks is not None:
+            return read_square(self.file)
+
+        def passes(number: int, done: int, n: int) -> None:
+            progress.describe(f"pass {number} over D: {100 * done // n} %")
+
+        if self.features:
+            return from_features(
+                self.file,
+                str(self.metric),
+                self.components,
+                name_column=self.name_column,
+                max_memory=self.max_memory,
+                progress=passes,
+            )
+        options: dict[str, Any] = {
+            "squared": self.squared,
+            "symmetrize": self.symmetrize,
+            "missing": self.missing.value,
+            "max_memory": self.max_memory,
+            "keep_copy": self.method == "refined",
+            "progress": passes,
+        }
+        if self.weights is not None:
+            return from_weighted(self.file, self.weights, self.components, **options)
+        return api.prepare(self.file, self.components, **options)
+
+    def fit(self, source: Prepared | Square, progress: Steps) -> Result:
+        """Embed and measure what was read."""
+        if isinstance(source, Square):
+            progress.now(f"embedding {self.landmarks:,} landmarks and placing the others")
+            return embed_by_landmarks(
+                self.file,
+                source,
+                self.landmarks or 0,
+                self.components,
+                method=self.method,
+                loss=self.loss,
+                squared=self.squared,
+                symmetrize=self.symmetrize,
+                seed=self.seed,
+            )
+        limit = self.max_iter or (100 if self.loss == "squared" else 500)
+        settings = RefineSettings(self.max_iter, callback=_counter(progress, limit), loss=self.loss)
         found = api.fit(
-            prepared,
-            wanted,
-            method,
-            random_state=seed,
+            source,
+            self.components,
+            self.method,
+            random_state=self.seed,
             settings=settings,
             on_step=progress.now,
         )
-        embedding = found.embedding
-        _refuse_nothing(embedding, wanted)
         progress.now("measuring the result")
-        quality = api.evaluate(embedding, prepared)
-        record = describe(file, embedding, quality) | {"seconds": time.perf_counter() - start}
-        progress.now("writing the result")
-        kind = None if no_plots else picture_format
-        gram = prepared.gram
-        sq_dissimilarity = gram.sq_dissimilarity if isinstance(gram, DenseGram) else None
-        spectrum = found.spectrum
-        add_result(
-            outputs,
-            embedding,
-            record,
-            None if spectrum is None else spectrum.ends.values,
-            sq_dissimilarity,
-            groups,
-            kind,
+        x, signs = found.embedding.coordinates, found.embedding.signs
+        return Result(
+            self.file,
+            found.embedding,
+            source,
+            api.evaluate(found.embedding, source),
+            pair_errors(source.gram, x, signs, weights=source.weights),
+            self._spectrum(source, found.spectrum),
         )
-        files = outputs.commit()
-    api.warn_of_surprises(embedding)
-    if as_json:
-        print_json(record | {"files": [str(path) for path in files]})
-    else:
-        print_table(facts_table(f"{file}: {embedding.n:,} objects", _facts(embedding, quality)))
-        say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
+
+    def _spectrum(self, source: Prepared, found: Spectrum | None) -> Spectrum | None:
+        """Return eigenvalues for the pictures: of other losses B has them too, of gaps it has not.
+
+        To the four digits that a picture shows.
+        """
+        if found is not None or source.weights is not None:
+            return found
+        wanted = Components.parse(self.components, source.n)
+        return api.solve_for(source.gram, wanted, "exact", tol=1e-4, random_state=self.seed)
+
+
+_EXCLUDED = {
+    "--from-features": ("--weights", "--missing ignore", "--symmetrize", "--squared"),
+    "--landmarks": (
+        "--from-features", "--weights", "--missing ignore", "--max-iter", "--max-memory",
+    ),
+}  # fmt: skip
+
+
+def _check_axes(axes: tuple[int, int] | None, components: NComponents, n: int) -> None:
+    total = Components.parse(components, n).total
+    if axes is not None and max(axes) > total:
+        raise InputError(
+            f"{option('axes', axes)}: axis {max(axes)} does not exist; there are 1 to {total}."
+        )
 
 
 def _counter(progress: Steps, max_iter: int) -> Callback:
@@ -183,86 +427,3 @@ def _refuse_nothing(embedding: Embedding, wanted: object) -> None:
         f"{embedding.method} finds no coordinate of the signs asked for{asked}: B has no such "
         "eigenvalues; pass a number for -k, and see neucmds inspect."
     )
-
-
-def describe(source: str, embedding: Embedding, quality: Quality) -> dict[str, Any]:
-    """Return everything a machine may want to know of a result, but its coordinates."""
-    return {
-        "command": "embed",
-        "version": neucmds.__version__,
-        "input": source,
-        "n": embedding.n,
-        "method": embedding.method,
-        "loss": embedding.loss,
-        "loss_value": embedding.loss_value,
-        "requested": embedding.requested,
-        "k": embedding.k,
-        "signature": embedding.signature,
-        "squared": embedding.squared,
-        **quality.as_dict(),
-        "stress_terms": embedding.stress_terms,
-        "weights": embedding.weights,
-        "eigenvalues": embedding.eigenvalues,
-        "converged": embedding.converged,
-        "solver": embedding.solver,
-    }
-
-
-def add_result(
-    outputs: Outputs,
-    embedding: Embedding,
-    record: dict[str, Any],
-    eigenvalues: Any,
-    sq_dissimilarity: Any,
-    groups: list[str] | None,
-    kind: PictureFormat | None,
-    group_title: str = "label",
-) -> None:
-    """Plan the files of one embedding."""
-    outputs.add_csv(
-        "coordinates.csv", *coordinate_rows(embedding, embedding.coordinates, embedding.labels)
-    )
-    outputs.add("embedding.npz", embedding.save)
-    outputs.add_json("quality.json", record)
-    if kind is None:
-        return
-    from neucmds.plots import plot_coordinates, plot_shepard, plot_spectrum
-
-    pictures = {"coordinates": plot_coordinates(embedding, groups, title=group_title)}
-    if eigenvalues is not None:
-        complete = len(eigenvalues) == embedding.n - 1
-        pictures["spectrum"] = plot_spectrum(eigenvalues, embedding.eigenvalues, complete=complete)
-    # Pairs at random from a file that does not fit in memory would be one read each.
-    if sq_dissimilarity is not None:
-        pictures["shepard"] = plot_shepard(sq_dissimilarity, embedding, squared=True)
-    for name, ax in pictures.items():
-        outputs.add_plot(f"{name}.{kind.value}", ax)
-
-
-def _facts(embedding: Embedding, quality: Quality) -> list[tuple[str, str]]:
-    positive, negative = embedding.signature
-    pairs = embedding.n * (embedding.n - 1) // 2
-    return [
-        ("method", embedding.method),
-        (
-            "coordinates",
-            f"{embedding.k}: {positive} positive, {negative} negative",
-        ),
-        ("STRESS", significant(quality.stress)),
-        ("normalised STRESS", f"{percent(quality.normalized_stress)} of ‖D‖² is not explained"),
-        ("R²", f"{significant(quality.r2)} (1 is perfect, 0 no better than a constant)"),
-        (
-            "relative error",
-            f"{percent(quality.relative_error_mean)} on average, at most "
-            f"{percent(quality.relative_error_p95)} for 95 % and "
-            f"{percent(quality.relative_error_p99)} for 99 % of the pairs",
-        ),
-        ("neighbours", f"{percent(quality.neighbors_kept)} of the 10 nearest are kept"),
-        ("scaled additive error", significant(quality.scaled_additive_error)),
-        ("distortion", f"{significant(quality.distortion)} (1 is perfect)"),
-        ("undefined pairs", f"{count(quality.undefined_pairs)} of {count(pairs)}"),
-        (
-            "negative dissimilarities",
-            f"{count(quality.negative_dissimilarities)} of {count(pairs)}",
-        ),
-    ]

@@ -26,6 +26,7 @@ __all__ = [
     "Seed",
     "Squared",
     "Symmetrize",
+    "parse_axes",
     "parse_components",
 ]
 
@@ -35,6 +36,7 @@ class PictureFormat(StrEnum):
 
     png = "png"
     svg = "svg"
+    pdf = "pdf"
 
 
 class Missing(StrEnum):
@@ -118,3 +120,16 @@ def parse_components(text: str | None) -> NComponents:
         f"-k {text} is not understood; pass a number such as 20, a pair p,q, a share of R² such as "
         "0.95, or auto."
     )
+
+
+def parse_axes(text: str | None) -> tuple[int, int] | None:
+    """Read ``1,4``: two different axes, counted from 1; None if not given."""
+    if text is None:
+        return None
+    try:
+        pair = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        pair = ()
+    if len(pair) != 2 or pair[0] == pair[1] or min(pair) < 1:
+        raise InputError(f"--axes {text} is not understood; pass two different axes such as 1,4.")
+    return pair[0], pair[1]

@@ -155,8 +155,8 @@ def _save_figure(ax: Any, file: BinaryIO, kind: str) -> None:
 
     # The same result gives the same file: no date, and ids that do not depend on the run.
     with mpl.rc_context({"svg.hashsalt": "neucmds"}):
-        metadata = {"Date": None} if kind == "svg" else {}
-        ax.figure.savefig(file, format=kind, metadata=metadata)
+        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+        ax.figure.savefig(file, format=kind, metadata=dates.get(kind, {}))
 
 
 def _digits(value: Any) -> str:

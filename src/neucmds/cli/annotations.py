@@ -1,0 +1,149 @@
+"""What is known of the objects beside D: colours of the points, arrows of variables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neucmds._input.readers.metadata import read_labels
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, NeucmdsWarning
+from neucmds.ordination import EnvFit, Metadata, VectorFit, envfit, read_metadata
+
+__all__ = ["ENVFIT_HEADER", "Annotations", "Drawing", "envfit_rows", "read_annotations"]
+
+ENVFIT_HEADER = ("x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a user wants the objects drawn.
+
+    Parameters
+    ----------
+    labels : Path, optional
+        A file of one group for each object.
+    metadata : Path, optional
+        A table of what is known of them.
+    color_by, name_column : str, optional
+        Columns of the table.
+    categories : tuple of str
+        Columns that are categories although they hold numbers.
+    by_order : bool
+        Whether the rows of the table are in the order of the objects.
+    axes : (int, int), optional
+    arrows, ellipses : bool
+    names : bool, optional
+        None: where all fit.
+    """
+
+    labels: Path | None = None
+    metadata: Path | None = None
+    color_by: str | None = None
+    name_column: str | None = None
+    categories: tuple[str, ...] = ()
+    by_order: bool = False
+    axes: tuple[int, int] | None = None
+    arrows: bool = False
+    ellipses: bool = False
+    names: bool | None = None
+
+    def check(self) -> None:
+        """Refuse options that need others, before anything is read."""
+        needs_table = {
+            "--color-by": self.color_by is not None,
+            "--arrows": self.arrows,
+            "--by-order": self.by_order,
+            "--categories": bool(self.categories),
+            "--name-column": self.name_column is not None,
+        }
+        asked = [flag for flag, given in needs_table.items() if given]
+        if asked and self.metadata is None:
+            raise InputError(f"{asked[0]} needs a table of the objects; pass --metadata FILE.")
+        if self.labels is not None and self.color_by is not None:
+            raise InputError("--labels and --color-by both colour the points; pass one of them.")
+        if self.ellipses and self.labels is None and self.color_by is None:
+            raise InputError("--ellipses need groups; pass --color-by COLUMN or --labels FILE.")
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """A colour for each object, what it means, and the variables to fit.
+
+    Parameters
+    ----------
+    color : sequence, optional
+    title : str
+    variables : Metadata, optional
+    """
+
+    color: Sequence[object] | None = None
+    title: str = ""
+    variables: Metadata | None = None
+
+    def fits(
+        self, embedding: Embedding, pairs: Sequence[tuple[int, int]], seed: int
+    ) -> list[EnvFit | None]:
+        """Fit the variables to each pair of axes, or to the only axis there is."""
+        if self.variables is None:
+            return [None] * len(pairs)
+        return [
+            envfit(
+                embedding,
+                self.variables,
+                axes=pair if embedding.k > 1 else None,
+                random_state=seed,
+            )
+            for pair in pairs
+        ]
+
+
+def read_annotations(drawing: Drawing, n: int, names: Sequence[str] | None) -> Annotations:
+    """Read what colours the points, and what is fitted to the axes, in the order of the objects."""
+    if drawing.labels is not None:
+        return Annotations(read_labels(drawing.labels, n, names), "label")
+    if drawing.metadata is None:
+        return Annotations()
+    table = read_metadata(
+        drawing.metadata, drawing.name_column, categories=drawing.categories
+    ).matched(names, n, by_order=drawing.by_order)
+    columns = table.columns
+    if drawing.color_by is None and not drawing.arrows:
+        raise InputError(
+            f"--metadata needs --color-by or --arrows; {table.source} has the columns "
+            f"{', '.join(map(repr, columns))}."
+        )
+    if drawing.arrows and not any(isinstance(c, np.ndarray) for c in columns.values()):
+        raise InputError(f"{table.source} has no column of numbers for --arrows.")
+    color = None if drawing.color_by is None else _colours(table[drawing.color_by])
+    if table.note is not None:
+        warnings.warn(table.note, NeucmdsWarning, stacklevel=2)
+    return Annotations(color, drawing.color_by or "", table if drawing.arrows else None)
+
+
+def _colours(column: Any) -> list[object]:
+    """Write whole numbers as such: a legend says 3, not 3.0."""
+    if not isinstance(column, np.ndarray):
+        return list(column)
+    values = (None if np.isnan(value) else float(value) for value in column)
+    return [int(v) if v is not None and v.is_integer() else v for v in values]
+
+
+def envfit_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:
+    """Rows of envfit.csv: a variable on a pair of axes each, its direction, r², p and n."""
+    names = embedding.axis_names
+    for fit in fits:
+        if fit is None:
+            continue
+        axes = [*(names[a - 1] for a in fit.axes), ""][:2]
+        for one in fit.fits:
+            kind, cosines = "factor", ["", ""]
+            if isinstance(one, VectorFit):
+                kind, cosines = "vector", [*map(repr, one.direction.tolist()), ""][:2]
+            p = "" if np.isnan(one.p) else repr(one.p)
+            yield [*axes, one.name, kind, *cosines, repr(one.r2), p, one.n]

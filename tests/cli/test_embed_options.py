@@ -1,0 +1,386 @@
+"""The options of embed: metadata, pictures, weights, landmarks, features, and what is printed."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import Embedding, evaluate, neuc_mds
+from neucmds.metrics import pair_errors
+from neucmds.operators import DenseGram
+from neucmds.ordination import envfit
+
+from .conftest import squared_gaps
+
+
+@pytest.fixture
+def sites(here, named_csv):
+    """Metadata of the 14 sites, in another order than theirs."""
+    rng = np.random.default_rng(3)
+    lines = ["id,habitat,depth,year"]
+    lines += [f"site{i},{['bog', 'fen'][i % 2]},{i / 4},{2000 + i % 3}" for i in range(14)]
+    lines[1:] = [lines[1 + i] for i in rng.permutation(14)]
+    (here / "meta.csv").write_text("\n".join(lines) + "\n")
+    return here / "meta.csv"
+
+
+def _rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _refused(outcome, *words):
+    assert outcome.code == 2, outcome.out
+    assert outcome.err.count("\n") == 1, outcome.err
+    assert outcome.err.startswith("neucmds: error: ")
+    for word in words:
+        assert word in outcome.err
+
+
+def _seen(monkeypatch):
+    """Note what is drawn, and draw it."""
+    from neucmds.cli import results
+
+    draw, calls = results.plot_coordinates, []
+
+    def noted(embedding, color, **options):
+        calls.append({"color": color, **options})
+        return draw(embedding, color, **options)
+
+    monkeypatch.setattr(results, "plot_coordinates", noted)
+    return calls
+
+
+class TestMetadata:
+    @pytest.mark.parametrize(
+        ("column", "expected"),
+        [
+            ("habitat", ["bog", "fen"] * 7),
+            ("year", [2000 + i % 3 for i in range(14)]),
+            ("depth", [i / 4 for i in range(14)]),
+        ],
+    )
+    def test_rows_go_to_the_objects_they_name(
+        self, run, named_csv, sites, monkeypatch, column, expected
+    ):
+        calls = _seen(monkeypatch)
+        outcome = run("embed", named_csv, "-k", 3, "--metadata", sites, "--color-by", column)
+        assert outcome.code == 0, outcome.err
+        assert [call["color"] for call in calls] == [expected] * len(calls)
+        assert calls[0]["title"] == column
+
+    def test_a_column_of_names_can_be_given(self, run, here, named_csv, monkeypatch):
+        lines = ["site4,where,kind"] + [f"{i},site{i},{'ab'[i % 2]}" for i in reversed(range(14))]
+        (here / "meta.csv").write_text("\n".join(lines) + "\n")
+        calls = _seen(monkeypatch)
+        options = ["--metadata", "meta.csv", "--color-by", "kind"]
+        assert run("embed", named_csv, "-k", 2, *options, "--name-column", "where").code == 0
+        assert calls[0]["color"] == ["a", "b"] * 7
+        wrong = run("embed", named_csv, "-k", 2, *options, "--name-column", "kind", "--force")
+        _refused(wrong, "two rows for")
+
+    def test_rows_in_order_need_to_be_said(self, run, matrix, sites, monkeypatch):
+        options = ["embed", matrix, "-k", 3, "--metadata", sites, "--color-by", "habitat"]
+        _refused(run(*options), "--by-order")
+        calls = _seen(monkeypatch)
+        outcome = run(*options, "--by-order")
+        assert outcome.code == 0, outcome.err
+        assert outcome.err == "neucmds: warning: rows of meta.csv were matched by their order.\n"
+        assert calls[0]["color"] == [row["habitat"] for row in _rows(sites)]
+
+    def test_numbers_can_be_categories(self, run, here, named_csv, sites):
+        options = ["--metadata", sites, "--arrows", "--categories", "year,depth", "--no-plots"]
+        _refused(run("embed", named_csv, *options), "no column of numbers for --arrows")
+        assert run("embed", named_csv, "-k", 2, *options[:4], "year", "--no-plots").code == 0
+        kinds = {r["variable"]: r["kind"] for r in _rows(here / "sites-neucmds" / "envfit.csv")}
+        assert kinds == {"depth": "vector", "habitat": "factor", "year": "factor"}
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--metadata", "meta.csv"], "'habitat', 'depth', 'year'"),
+            (["--metadata", "meta.csv", "--color-by", "soil"], "no column 'soil'"),
+            (["--metadata", "absent.csv", "--color-by", "soil"], "absent.csv does not exist"),
+            (["--color-by", "habitat"], "--color-by needs a table of the objects"),
+            (["--arrows"], "--arrows needs a table"),
+            (["--by-order"], "--by-order needs a table"),
+            (["--name-column", "id"], "--name-column needs a table"),
+            (["--ellipses"], "--ellipses need groups"),
+            (["--metadata", "meta.csv", "--color-by", "year", "--labels", "x"], "pass one of them"),
+            (
+                ["--metadata", "meta.csv", "--color-by", "depth", "--ellipses"],
+                "need categories; pass them as --color-by",
+            ),
+            (["--axes", "1,9"], "--axes 1,9: axis 9 does not exist; there are 1 to 3"),
+            (["--axes", "2,2"], "--axes 2,2"),
+            (["--axes", "1"], "--axes 1 is not understood"),
+            (["--axes", "0,1"], "--axes 0,1"),
+        ],
+    )
+    def test_bad_options_end_in_one_line(self, run, here, named_csv, sites, options, words):
+        _refused(run("embed", named_csv, "-k", 3, *options), words)
+        assert not (here / "sites-neucmds").exists()
+
+
+class TestPictures:
+    def test_a_negative_axis_is_shown_without_being_asked_for(self, run, here, monkeypatch):
+        x = np.random.default_rng(0).normal(size=(20, 3)) * [3, 2, 1]
+        d = ((x[:, None, :2] - x[None, :, :2]) ** 2).sum(-1)
+        d = d - 0.3 * (x[:, None, 2] - x[None, :, 2]) ** 2
+        np.save(here / "d.npy", d)
+        calls = _seen(monkeypatch)
+        outcome = run("embed", "d.npy", "-k", "2,1", "--squared")
+        assert outcome.code == 0, outcome.err
+        assert [call["axes"] for call in calls] == [(1, 2), (1, 3)]
+        assert (here / "d-neucmds" / "coordinates_neg.png").exists()
+        assert run("embed", "d.npy", "-k", "2,1", "--squared", "--axes", "2,3", "--force").code == 0
+        assert calls[-1]["axes"] == (2, 3)
+        assert not (here / "d-neucmds" / "coordinates_neg.png").exists()
+
+    def test_names_and_ellipses_reach_the_picture(self, run, named_csv, sites, monkeypatch):
+        calls = _seen(monkeypatch)
+        options = ["--metadata", sites, "--color-by", "habitat", "--ellipses", "--no-names"]
+        assert run("embed", named_csv, "-k", 2, *options).code == 0
+        assert (calls[0]["names"], calls[0]["ellipses"]) == (False, True)
+        assert run("embed", named_csv, "-k", 2, "--names", "--force").code == 0
+        assert (calls[-1]["names"], calls[-1]["ellipses"]) == (True, False)
+
+    def test_pdf_is_the_same_in_every_run(self, run, here, matrix):
+        contents = []
+        for _ in range(2):
+            assert run("embed", matrix, "-k", 2, "--format", "pdf", "--force").code == 0
+            contents.append((here / "gaps-neucmds" / "scree.pdf").read_bytes())
+        assert contents[0].startswith(b"%PDF")
+        assert contents[0] == contents[1]
+
+    @pytest.mark.parametrize("k", [1, 2])
+    def test_arrows_come_with_their_numbers(self, run, here, named_csv, sites, k):
+        outcome = run("embed", named_csv, "-k", k, "--metadata", sites, "--arrows")
+        assert outcome.code == 0, outcome.err
+        folder = here / "sites-neucmds"
+        rows = {row["variable"]: row for row in _rows(folder / "envfit.csv")}
+        assert list(rows) == ["depth", "year", "habitat"]
+        embedding = Embedding.load(folder / "embedding.npz")
+        columns = {"depth": [i / 4 for i in range(14)], "habitat": ["bog", "fen"] * 7}
+        expected = envfit(embedding.coordinates, columns, random_state=0)
+        for name in columns:
+            assert float(rows[name]["r2"]) == pytest.approx(expected[name].r2, rel=1e-12)
+            assert 0 < float(rows[name]["p"]) <= 1
+        assert rows["habitat"]["cos_x"] == ""
+        assert float(rows["depth"]["cos_x"]) == pytest.approx(expected["depth"].direction[0])
+
+    def test_other_losses_have_a_spectrum_and_gaps_have_none(self, run, here, matrix):
+        assert run("embed", matrix, "-k", 2, "--loss", "distance").code == 0
+        assert (here / "gaps-neucmds" / "spectrum.png").exists()
+        d = squared_gaps()
+        d[0, 1] = d[1, 0] = np.nan
+        np.save(here / "gappy.npy", d)
+        assert run("embed", "gappy.npy", "-k", 2, "--missing", "ignore").code == 0
+        pictures = {path.name for path in (here / "gappy-neucmds").glob("*.png")}
+        assert "shepard.png" in pictures
+        assert "spectrum.png" not in pictures
+
+
+class TestWeights:
+    @staticmethod
+    def _table(weights, names):
+        lines = ["," + ",".join(names)]
+        lines += [f"{n}," + ",".join(map(str, row)) for n, row in zip(names, weights, strict=True)]
+        return "\n".join(lines) + "\n"
+
+    def test_are_matched_by_name(self, run, here, named_csv):
+        rng = np.random.default_rng(5)
+        weights = rng.uniform(0.1, 2, size=(14, 14))
+        weights += weights.T
+        order = rng.permutation(14)
+        text = self._table(weights[np.ix_(order, order)], [f"site{i}" for i in order])
+        (here / "w.csv").write_text(text)
+        outcome = run("embed", named_csv, "-k", 2, "--weights", "w.csv", "--no-plots")
+        assert outcome.code == 0, outcome.err
+        expected = neuc_mds(squared_gaps(), 2, weights=weights, random_state=0)
+        saved = Embedding.load(here / "sites-neucmds" / "embedding.npz")
+        assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
+
+    @pytest.mark.parametrize(
+        ("names", "weights", "words"),
+        [
+            ([f"plot{i}" for i in range(14)], np.ones((14, 14)), "'site0'"),
+            ([f"site{i}" for i in range(13)], np.ones((13, 13)), "1 of 14 objects have no row"),
+            ([f"site{i}" for i in range(14)], -np.ones((14, 14)), "must not be negative"),
+        ],
+    )
+    def test_bad_ones_end_in_one_line(self, run, here, named_csv, names, weights, words):
+        (here / "w.csv").write_text(self._table(weights, names))
+        _refused(run("embed", named_csv, "-k", 2, "--weights", "w.csv"), words)
+
+    def test_of_other_size_are_counted(self, run, here, matrix):
+        np.save(here / "w.npy", np.ones((9, 9)))
+        _refused(run("embed", matrix, "--weights", "w.npy"), "weights 9 objects", "has 14")
+
+
+class TestLandmarks:
+    def test_all_objects_are_placed_and_measured(self, run, here):
+        d = squared_gaps(200)
+        np.save(here / "d.npy", d)
+        outcome = run("embed", "d.npy", "-k", 4, "--landmarks", 50)
+        assert outcome.code == 0, outcome.err
+        folder = here / "d-neucmds"
+        quality = json.loads((folder / "quality.json").read_text())
+        assert (quality["n"], quality["landmarks"], quality["measured_objects"]) == (200, 50, 200)
+        rows = _rows(folder / "coordinates.csv")
+        placed = np.array([[float(x) for x in list(row.values())[1:]] for row in rows])
+        model = Embedding.load(folder / "embedding.npz")
+        assert (placed.shape, model.n) == ((200, 4), 50)
+        gap = placed[:, None] - placed[None, :]
+        d_hat = (gap**2) @ model.signs
+        assert quality["stress"] == pytest.approx(((d_hat - d**2) ** 2).sum(), rel=1e-6)
+        assert "50 landmarks embedded, 150 others placed" in outcome.out
+        assert "measured on all pairs" in outcome.out.replace("\n", " ")
+        assert {p.name for p in folder.glob("*.png")} >= {"coordinates.png", "shepard.png"}
+
+    def test_a_sample_is_called_one(self, run, here, monkeypatch):
+        monkeypatch.setattr("neucmds.cli.landmark_fit.MEASURED_OBJECTS", 60)
+        np.save(here / "d.npy", squared_gaps(150))
+        outcome = run("embed", "d.npy", "-k", 3, "--landmarks", 40)
+        assert outcome.code == 0, outcome.err
+        assert "measured on 60 objects at random" in " ".join(outcome.out.split())
+        quality = json.loads((here / "d-neucmds" / "quality.json").read_text())
+        assert (quality["n"], quality["measured_objects"]) == (150, 60)
+
+    def test_names_lead_back_to_the_landmarks(self, run, here, named_csv):
+        options = ["-k", 2, "--landmarks", 8, "--no-plots", "-o", "model"]
+        assert run("embed", named_csv, *options).code == 0
+        model = Embedding.load(here / "model" / "embedding.npz")
+        columns = [int(name.removeprefix("site")) for name in model.labels]
+        lines = [",".join(reversed(model.labels))]
+        lines.append(",".join(str(x) for x in squared_gaps()[3, columns[::-1]]))
+        (here / "new.csv").write_text("\n".join(lines) + "\n")
+        placed = run("project", "model", "new.csv", "--json").document["coordinates"][0]
+        row = _rows(here / "model" / "coordinates.csv")[3]
+        np.testing.assert_allclose(placed, [float(x) for x in list(row.values())[1:]], atol=1e-9)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--landmarks", 15], "--landmarks 15 must be between 2 and n = 14"),
+            (["--landmarks", 5, "-k", 5], "-k 5"),
+            (["--landmarks", 5, "--weights", "w.csv"], "--landmarks and --weights do not go"),
+            (["--landmarks", 5, "--max-iter", 9], "--landmarks and --max-iter do not go"),
+        ],
+    )
+    def test_bad_options_end_in_one_line(self, run, matrix, options, words):
+        _refused(run("embed", matrix, *options), words)
+
+
+class TestFeatures:
+    @pytest.fixture
+    def abundances(self, here):
+        counts = np.random.default_rng(0).poisson(2.0, size=(12, 6)) + np.eye(12, 6)
+        lines = ['"",' + ",".join(f'"sp{j}"' for j in range(6))]
+        lines += [f'"{i + 1}",' + ",".join(map(str, row)) for i, row in enumerate(counts)]
+        (here / "counts.csv").write_text("\n".join(lines) + "\n")
+        return counts
+
+    def test_dissimilarities_are_made_here(self, run, here, abundances):
+        options = ["--from-features", "counts.csv", "--metric", "braycurtis", "-k", 3]
+        outcome = run("embed", *options)
+        assert outcome.code == 0, outcome.err
+        saved = Embedding.load(here / "counts-neucmds" / "embedding.npz")
+        assert saved.labels == tuple(str(i) for i in range(1, 13))
+        expected = neuc_mds(squareform(pdist(abundances, "braycurtis")), 3, random_state=0)
+        assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
+
+    def test_a_table_without_names_and_npy(self, run, here, abundances):
+        np.save(here / "x.npy", abundances)
+        text = "\n".join(",".join(map(str, row)) for row in abundances)
+        (here / "bare.csv").write_text("a,b,c,d,e,f\n" + text + "\n")
+        for file in ("x.npy", "bare.csv"):
+            options = ["--from-features", "--metric", "cityblock", "-k", 2, "--json", "--no-plots"]
+            document = run("embed", file, *options).document
+            expected = neuc_mds(squareform(pdist(abundances, "cityblock")), 2, random_state=0)
+            assert document["stress"] == pytest.approx(expected.stress, rel=1e-6)
+
+    @pytest.mark.parametrize(
+        ("text", "options", "words"),
+        [
+            ("s,a,b\nx,1,2\ny,3,4\nz,1,1\n", [], "--from-features needs --metric"),
+            ("s,a,b\nx,1,2\ny,3,4\n", ["--metric", "magic"], "--metric magic is unknown"),
+            ("s,a,b\nx,1,two\ny,3,4\n", ["--metric", "cosine"], "column 'b' holds 'two'"),
+            ("s,a,b\nx,1,NA\ny,3,4\n", ["--metric", "cosine"], "column 'b' is blank in row 1"),
+            ("s,a,b\nx,-1,2\ny,3,4\n", ["--metric", "braycurtis"], "negative abundances"),
+            ("s,a\nx,0\ny,0\nz,1\n", ["--metric", "braycurtis"], "2 objects hold nothing"),
+            ("s,a\nx,0\nx,1\n", ["--metric", "braycurtis"], "'x'"),
+            ("s,a\nx,0\ny,1\n", ["--metric", "cosine", "--symmetrize"], "do not go together"),
+        ],
+    )
+    def test_bad_tables_end_in_one_line(self, run, here, text, options, words):
+        (here / "x.csv").write_text(text)
+        _refused(run("embed", "x.csv", "-k", 1, "--from-features", *options), words)
+        assert not (here / "x-neucmds").exists()
+
+    def test_a_metric_is_for_features(self, run, matrix):
+        _refused(run("embed", matrix, "--metric", "cosine"), "--metric", "--from-features")
+
+
+class TestWhatIsPrinted:
+    def test_numbers_are_those_of_the_library(self, run, here, named_csv):
+        outcome = run("embed", named_csv, "-k", 3, "--method", "neuc+", "--no-plots")
+        assert outcome.code == 0, outcome.err
+        assert len(outcome.out.splitlines()) <= 24
+        text = " ".join(outcome.out.split())
+        d = squared_gaps()
+        embedding = neuc_mds(d, 3, "neuc+")
+        d_hat = np.maximum(embedding.dissimilarities(), 0)
+        i, j = np.triu_indices(14, 1)
+        errors = np.abs(np.sqrt(d_hat[i, j]) / d[i, j] - 1)
+        assert f"{(errors > 0.1).sum()} of 91 pairs" in text
+        means = [errors[(i == a) | (j == a)].mean() for a in range(14)]
+        worst = np.argsort(means)[::-1][:3]
+        at = [text.index(f"site{a} ({100 * means[a]:.3g} %") for a in worst]
+        assert at == sorted(at)
+        assert f"R² {evaluate(embedding, d).r2:.4g}" in text
+
+    def test_what_to_try_next_is_tried(self, run, named_csv):
+        text = " ".join(
+            run("embed", named_csv, "-k", 1, "--method", "neuc+", "--no-plots").out.split()
+        )
+        better = neuc_mds(squared_gaps(), 2, "neuc+")
+        assert f"-k 2 R² {evaluate(better, squared_gaps()).r2:.3g} instead of" in text
+        assert "--loss relative R²" in text
+
+    def test_nothing_is_advised_for_a_perfect_fit(self, run, here):
+        np.save(here / "line.npy", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))))
+        outcome = run("embed", "line.npy", "-k", 1, "--no-plots")
+        assert outcome.code == 0, outcome.err
+        assert "0 of 28 pairs" in outcome.out
+        assert "Try next" not in outcome.out
+
+    def test_shares_of_the_axes_are_in_the_file(self, run, here, matrix):
+        document = run("embed", matrix, "-k", 3, "--no-plots", "--json").document
+        saved = Embedding.load(here / "gaps-neucmds" / "embedding.npz")
+        assert document["explained"] == pytest.approx(list(saved.explained))
+        assert document["axes"] == list(saved.axis_names)
+
+
+def test_pair_errors_leave_out_what_has_no_weight():
+    d = squared_gaps(6)
+    x = np.zeros((6, 1))
+    weights = np.ones((6, 6))
+    weights[0, 1:] = weights[1:, 0] = 0
+    found = pair_errors(DenseGram(d), x, np.ones(1), weights=weights)
+    assert (found.pairs, found.pairs_off) == (10, 10)
+    assert np.isnan(found.of_object[0])
+    np.testing.assert_allclose(found.of_object[1:], 1.0)
+    assert 0 not in found.worst(6)
+
+
+def test_plots_of_an_embedding_are_one_call(tmp_path):
+    d = squared_gaps(9)
+    embedding = neuc_mds(d, 3)
+    ax = embedding.plot(["a", "b", "c"] * 3, axes=(3, 1), title="third")
+    assert ax.get_xlabel().startswith("axis 3")
+    assert "36 pairs" in embedding.plot_shepard(d).get_title(loc="left")
