@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from neucmds import api
-from neucmds._input.components import Components
+from neucmds._input.components import Components, NComponents
 from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._spectrum import Spectrum
@@ -43,8 +43,6 @@ from neucmds.errors import InputError, option
 from neucmds.metrics import pair_errors
 
 __all__ = ["embed"]
-
-NComponents = int | tuple[int, int] | None
 
 
 def embed(
