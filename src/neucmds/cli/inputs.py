@@ -10,7 +10,7 @@ import numpy as np
 
 from neucmds import api
 from neucmds._input import read_table
-from neucmds._input.components import Components
+from neucmds._input.components import Components, NComponents
 from neucmds._input.containers import as_labels, to_square
 from neucmds._input.validation import working_dtype
 from neucmds._operator.blocked import Progress
@@ -20,8 +20,6 @@ from neucmds.errors import InputError
 from neucmds.ordination import read_metadata
 
 __all__ = ["from_features", "from_weighted", "Square", "read_square"]
-
-NComponents = int | tuple[int, int] | None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from neucmds import api
-from neucmds._input.components import Components
+from neucmds._input.components import Components, NComponents
 from neucmds.cli.inputs import Square
 from neucmds.cli.results import Result
 from neucmds.errors import InputError
@@ -25,7 +25,7 @@ def embed_by_landmarks(
     file: str,
     source: Square,
     n_landmarks: int,
-    n_components: int | tuple[int, int] | None,
+    n_components: NComponents,
     *,
     squared: bool,
     symmetrize: bool,
