@@ -10,6 +10,7 @@ from scipy.spatial.distance import squareform
 
 import neucmds
 from neucmds import Embedding, api, compare, curve, evaluate, inspect, neuc_mds
+from neucmds.corrections import lingoes
 from neucmds.errors import InputError
 
 
@@ -79,6 +80,34 @@ def test_compare_from_both_ends_equals_each_method_by_itself():
         assert one.quality.stress == pytest.approx(alone.stress, rel=rel), one.method
     assert table.best.method == "refined"
     assert table.as_dict()["methods"][0]["method"] == "classical"
+
+
+def test_compare_puts_corrections_losses_and_smacof_beside_the_methods():
+    D = hops()
+    table = compare(D, 3, methods=api.COMPARED)
+    assert not table.left_out
+    d2 = lingoes(D).sq_dissimilarity
+    by_hand = evaluate(neuc_mds(d2, 3, "classical", squared=True), D**2, squared=True)
+    assert table["lingoes"].quality.stress == pytest.approx(by_hand.stress, rel=1e-9)
+    least = {
+        "stress": ("refined", "refined"),
+        "raw_stress": ("refined/distance", "smacof"),
+        "relative_error_mean": ("refined/relative", "classical"),
+    }
+    for measure, (best, other) in least.items():
+        values = {one.method: getattr(one.quality, measure) for one in table.methods}
+        assert values[best] <= values[other] * (1 + 1e-9), measure
+    assert table["smacof"].embedding.signature == (3, 0)
+    assert table["smacof"].embedding.stress == pytest.approx(table["smacof"].quality.stress)
+
+
+def test_compare_leaves_out_what_takes_too_long(monkeypatch):
+    monkeypatch.setitem(api.COMPARED_UP_TO, "smacof", 10)
+    table = compare(hops(), 3, methods=["neuc+", "smacof"])
+    assert [one.method for one in table.methods] == ["neuc+"]
+    assert "more than 10" in table.left_out["smacof"]
+    with pytest.raises(InputError, match="magic"):
+        compare(hops(), 3, methods=["magic"])
 
 
 def test_r2_of_an_embedding_is_that_of_the_pairs(tmp_path):

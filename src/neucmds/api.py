@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._methods.refined.starts import RefineSettings, best_refined
 from neucmds._methods.refined.weighted import refine_weighted
 from neucmds._methods.selection import METHODS, Selection, neuc_plus, union
+from neucmds._methods.smacof import smacof_solution
 from neucmds._methods.solution import (
     Solution,
     from_loss,
@@ -60,6 +61,7 @@ from neucmds._placement.triangulation import (
 )
 from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
 from neucmds._spectrum.solve import check_solver, check_tolerance
+from neucmds.corrections import cailliez, lingoes
 from neucmds.diagnostics import (
     Inspection,
     TurningPoint,
@@ -81,6 +83,7 @@ from neucmds.metrics import Quality, measure
 __all__ = [
     "ALL_METHODS",
     "CLOSED_FORMS",
+    "COMPARED",
     "DEFAULT_METHOD",
     "ComparedMethod",
     "Comparison",
@@ -95,6 +98,12 @@ __all__ = [
 ]
 
 ALL_METHODS = (*METHODS, "exact", "refined")
+# What `compare` can put beside them: two more losses, and what people do today.
+REFINED_LOSSES = {"refined/distance": "distance", "refined/relative": "relative"}
+CORRECTIONS = {"cailliez": cailliez, "lingoes": lingoes}
+COMPARED = (*ALL_METHODS, *REFINED_LOSSES, *CORRECTIONS, "smacof")
+# Most objects of each: about half a minute on one core.
+COMPARED_UP_TO = {name: 2000 for name in COMPARED if name not in ALL_METHODS} | {"smacof": 1000}
 CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
 # Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
 # placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
@@ -111,7 +120,7 @@ INSPECTED_PAIRS = 100
 INSPECTED_TOL = 1e-5
 # From here on the time that a spectrum will take is said before.
 TIMED_FROM = 1000
-PRODUCTS_PER_PAIR = 8
+PRODUCTS_PER_PAIR = 4
 # Largest k of a curve unless the caller says otherwise.
 CURVE_TO = 100
 
@@ -563,16 +572,23 @@ def _held_out_scan(gram: Gram, solver: str, random_state: Any) -> DimensionScan:
 
 @dataclass(frozen=True, eq=False)
 class ComparedMethod:
-    """One method's embedding, how good it is, and how long it took once the spectrum was there."""
+    """One method's embedding, how good it is, and how long it took.
 
+    Parameters
+    ----------
+    method : str
+        Name of the row, one of `COMPARED`.
+    embedding : Embedding
+    quality : Quality
+        Against D itself, also for the corrections of D.
+    seconds : float
+        On top of the spectrum for the methods that share it.
+    """
+
+    method: str
     embedding: Embedding
     quality: Quality
     seconds: float
-
-    @property
-    def method(self) -> str:
-        """Name of the method."""
-        return self.embedding.method
 
     def as_dict(self) -> dict[str, Any]:
         """Return the measures by name."""
@@ -597,13 +613,16 @@ class Comparison:
         Number of coordinates asked for.
     methods : tuple of ComparedMethod
     spectrum_seconds : float
-        Time of the spectrum, which all methods share.
+        Time of the spectrum, which the methods of `ALL_METHODS` share.
+    left_out : dict of str
+        Method → why it is not there.
     """
 
     n: int
     requested: int
     methods: tuple[ComparedMethod, ...]
     spectrum_seconds: float
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, method: str) -> ComparedMethod:
         return next(one for one in self.methods if one.method == method)
@@ -620,6 +639,7 @@ class Comparison:
             "requested": self.requested,
             "spectrum_seconds": self.spectrum_seconds,
             "methods": [one.as_dict() for one in self.methods],
+            "left_out": self.left_out,
         }
 
 
@@ -644,7 +664,10 @@ def compare(
     n_components : int, (int, int), float, "auto" or None
         Number of coordinates, as for `neuc_mds`; a share and "auto" are chosen for "neuc+".
     methods : sequence of str
-        All by default.
+        The six methods of `neuc_mds` by default. Beside them there are "refined/distance" and
+        "refined/relative", the other losses; "cailliez" and "lingoes", classical MDS of a D made
+        Euclidean by a constant; and "smacof", scikit-learn's, on √D. Those are for a D in memory of
+        up to 2000 objects, "smacof" of up to 1000.
     squared, symmetrize, labels, solver, random_state, max_memory
         As for `neuc_mds`.
     on_step : callable, optional
@@ -678,34 +701,82 @@ def compare(
     if components.goal is not None:
         components = _chosen_for_all(prepared, components.goal, solver, random_state)
     tell = on_step or _silent
-    tell(f"computing the spectrum of {prepared.n:,} objects")
-    start = time.perf_counter()
-    spectrum = solve_for(
-        prepared.gram, components, methods, solver=solver, random_state=random_state
-    )
+    unknown = [name for name in methods if name not in COMPARED]
+    if unknown or not methods:
+        raise InputError(
+            f"{option('methods', unknown)} is unknown; choose from {', '.join(COMPARED)}."
+        )
+    shared = [name for name in methods if name in ALL_METHODS]
+    start, spectrum = time.perf_counter(), None
+    if shared:
+        tell(f"computing the spectrum of {prepared.n:,} objects")
+        spectrum = solve_for(
+            prepared.gram, components, shared, solver=solver, random_state=random_state
+        )
     spectrum_seconds = time.perf_counter() - start
-    rows = []
+    rows, left_out = [], {}
     for method in methods:
         tell(method)
-        rows.append(_compared(prepared, spectrum, components, method))
-    return Comparison(prepared.n, components.total, tuple(rows), spectrum_seconds)
+        try:
+            rows.append(_compared(prepared, spectrum, components, method, random_state))
+        except InputError as problem:
+            if method in ALL_METHODS:
+                raise
+            left_out[method] = str(problem)
+    return Comparison(prepared.n, components.total, tuple(rows), spectrum_seconds, left_out)
 
 
 def _compared(
-    prepared: Prepared, spectrum: Spectrum, components: Components, method: str
+    prepared: Prepared,
+    spectrum: Spectrum | None,
+    components: Components,
+    method: str,
+    random_state: Any,
 ) -> ComparedMethod:
     start = time.perf_counter()
-    embedding = embed_spectrum(
-        prepared.gram,
-        spectrum,
-        components,
-        method,
-        squared=prepared.squared,
-        labels=prepared.labels,
-    )
+    if method in ALL_METHODS:
+        assert spectrum is not None
+        embedding = embed_spectrum(
+            prepared.gram,
+            spectrum,
+            components,
+            method,
+            squared=prepared.squared,
+            labels=prepared.labels,
+        )
+    else:
+        embedding = _beside(prepared, components, method, random_state)
     seconds = time.perf_counter() - start
     quality = measure(prepared.gram, embedding.coordinates, embedding.signs)
-    return ComparedMethod(embedding, quality, seconds)
+    return ComparedMethod(method, embedding, quality, seconds)
+
+
+def _beside(
+    prepared: Prepared, components: Components, method: str, random_state: Any
+) -> Embedding:
+    """Embed by another loss, by a correction of D, or by SMACOF."""
+    if prepared.n > (most := COMPARED_UP_TO[method]):
+        raise InputError(f"{prepared.n:,} objects take too long, more than {most:,}.")
+    if method in REFINED_LOSSES:
+        settings = RefineSettings(loss=REFINED_LOSSES[method])
+        wanted = components.signature or components.total
+        return fit(
+            prepared, wanted, "refined", settings=settings, random_state=random_state
+        ).embedding
+    gram, k = _dense(prepared, method), components.total
+    facts: dict[str, Any] = {
+        "method": method,
+        "requested": k,
+        "squared": prepared.squared,
+        "labels": prepared.labels,
+    }
+    if method == "smacof":
+        found = smacof_solution(gram, k, random_state=random_state)
+        return build_embedding(found, **facts)
+    corrected = CORRECTIONS[method](gram.sq_dissimilarity, squared=True)
+    own = DenseGram(corrected.sq_dissimilarity)
+    classical = solve_for(own, Components(k), "classical", random_state=0)
+    return replace(embed_spectrum(own, classical, Components(k), "classical"), **facts)
 
 
 @dataclass(frozen=True, eq=False)

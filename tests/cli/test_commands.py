@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from neucmds import Embedding, api, neuc_mds
-from neucmds.api import ALL_METHODS
+from neucmds.api import ALL_METHODS, COMPARED
 from neucmds.cli import console
 
 from .conftest import squared_gaps
@@ -252,19 +252,49 @@ class TestCompare:
     def test_one_row_a_method_and_the_best_marked(self, run, matrix):
         outcome = run("compare", matrix, "-k", 4)
         assert outcome.code == 0, outcome.err
-        assert all(f" {method} " in outcome.out for method in ALL_METHODS)
+        assert all(f" {method} " in outcome.out for method in COMPARED)
         assert "*" in outcome.out
-        assert max(len(line.rstrip()) for line in outcome.out.splitlines()[:12]) <= 80
+        table = outcome.out[: outcome.out.index("* best")]
+        assert max(len(line.rstrip()) for line in table.splitlines()) <= 88
 
     def test_json_agrees_with_the_library(self, run, matrix, here):
         document = run("compare", matrix, "-k", 4, "--json").document
-        assert [row["method"] for row in document["methods"]] == list(ALL_METHODS)
+        assert [row["method"] for row in document["methods"]] == list(COMPARED)
         for row in document["methods"][:5]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 stress = neuc_mds(squared_gaps(), 4, row["method"]).stress
             assert row["stress"] == pytest.approx(stress, rel=1e-6, abs=1e-12)
         assert list(here.iterdir()) == [matrix]
+
+    def test_csv_holds_every_measure_of_the_methods_asked_for(self, run, matrix, here):
+        names = "classical,refined,smacof"
+        words = ("compare", matrix, "-k", 3, "--methods", names, "--csv", "table.csv")
+        document = run(*words, "--json").document
+        header, *rows = _read_csv(here / "table.csv")
+        assert [row[0] for row in rows] == names.split(",")
+        for row, one in zip(rows, document["methods"], strict=True):
+            found = dict(zip(header, row, strict=True))
+            for name in ("stress", "r2", "relative_error_mean", "neighbors_kept"):
+                assert float(found[name]) == one[name]
+            assert [int(found["p"]), int(found["q"])] == one["signature"]
+        again = run(*words)
+        assert again.code == 2
+        assert "table.csv" in again.err
+
+    def test_unknown_methods_are_one_line(self, run, matrix):
+        outcome = run("compare", matrix, "--methods", "classical,magic")
+        assert outcome.code == 2
+        assert "magic" in outcome.err
+        assert outcome.err.count("\n") == 1
+
+    def test_what_does_not_apply_is_left_out_with_the_reason(self, run, here):
+        np.save(here / "minus.npy", squared_gaps() - 0.05 * (1 - np.eye(14)))
+        outcome = run("compare", "minus.npy", "--squared", "-k", 3)
+        assert outcome.code == 0, outcome.err
+        assert "Left out: smacof" in outcome.out
+        assert "Left out: cailliez" in outcome.out
+        assert " lingoes " in outcome.out
 
     def test_nothing_defined_is_null(self, run, here):
         np.save(here / "zero.npy", np.zeros((5, 5)))

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from neucmds.api import COMPARED
+
 from .conftest import squared_gaps
 
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -45,8 +47,9 @@ def test_json_alone_is_on_standard_output(tmp_path):
     text = "\n".join(" ".join(map(str, row)) for row in squared_gaps()).encode()
     done = program("compare", "-", "-k", "3", "--json", cwd=tmp_path, stdin=text)
     assert done.returncode == 0, done.stderr
-    assert len(json.loads(done.stdout)["methods"]) == 6
-    assert done.stderr == b""
+    assert len(json.loads(done.stdout)["methods"]) == len(COMPARED)
+    # A busy machine may have time for lines of progress.
+    assert all(line.endswith(b" s so far") for line in done.stderr.splitlines())
 
 
 def test_bad_input_exits_2_with_one_line(tmp_path):

@@ -223,7 +223,8 @@ def steps(every: float = LINE_EVERY) -> Iterator[Steps]:
     Parameters
     ----------
     every : float
-        Seconds between two lines where standard error is no terminal: what takes less is silent.
+        Seconds between two lines where standard error is no terminal; the first comes after twice
+        that, and what takes less is silent.
     """
     console = error_console()
     with Progress(
@@ -253,5 +254,7 @@ def steps(every: float = LINE_EVERY) -> Iterator[Steps]:
 
 def _lines(account: Steps, console: Console, finished: threading.Event, every: float) -> None:
     """Print the account every few seconds until the work is finished."""
+    if finished.wait(every):
+        return
     while not finished.wait(every):
         console.print(f"neucmds: {account.line}")

@@ -1,0 +1,68 @@
+"""SMACOF, scikit-learn's metric one: what most people know as MDS, to compare with."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from neucmds._backend.arrays import asarray_like, to_numpy
+from neucmds._methods.geometry import canonical, column_signs
+from neucmds._methods.refined.objective import stress_terms_at
+from neucmds._methods.solution import Solution
+from neucmds._operator import DenseGram
+from neucmds.errors import InputError
+
+__all__ = ["smacof_solution"]
+
+# Random starts, of which the best is taken; each of at most 300 iterations.
+STARTS = 2
+MAX_ITER = 300
+
+
+def smacof_solution(gram: DenseGram, k: int, *, random_state: Any = 0) -> Solution:
+    """Run SMACOF on √D, and return its coordinates, all of them positive, and their STRESS.
+
+    Parameters
+    ----------
+    gram : DenseGram
+        Of a D without negative entries.
+    k : int
+        Number of coordinates.
+    random_state : int, RandomState or None
+        Draws the starts.
+    """
+    from sklearn.manifold import smacof
+
+    d = to_numpy(gram.sq_dissimilarity).astype(np.float64)
+    if float(d.min()) < 0 or not d.any():
+        raise InputError("SMACOF needs dissimilarities that are not negative, and not all zero.")
+    with warnings.catch_warnings():
+        # scikit-learn announces new defaults; none of them is used here.
+        warnings.simplefilter("ignore", FutureWarning)
+        found, _, iterations = smacof(
+            np.sqrt(d),
+            n_components=k,
+            n_init=STARTS,
+            max_iter=MAX_ITER,
+            normalized_stress=False,
+            random_state=random_state,
+            return_n_iter=True,
+        )
+    x, lengths = canonical(asarray_like(found - found.mean(axis=0), gram.diagonal()), np.ones(k))
+    terms, error = stress_terms_at(gram, x, np.sign(lengths))
+    return Solution(
+        coordinates=x * column_signs(x),
+        weights=lengths,
+        dtype=gram.dtype,
+        stress_terms=terms,
+        stress_error=error,
+        sq_norm=gram.moments.sq_norm,
+        total_sum_of_squares=gram.moments.total_sum_of_squares,
+        trace=gram.trace,
+        eigenvalues=np.zeros(0),
+        residuals=np.zeros(0),
+        converged=iterations < MAX_ITER,
+        solver="smacof",
+    )
