@@ -345,12 +345,20 @@ class TestWhatIsPrinted:
         assert f"R² {evaluate(embedding, d).r2:.4g}" in text
 
     def test_what_to_try_next_is_tried(self, run, named_csv):
-        text = " ".join(
-            run("embed", named_csv, "-k", 1, "--method", "neuc+", "--no-plots").out.split()
-        )
-        better = neuc_mds(squared_gaps(), 2, "neuc+")
-        assert f"-k 2 R² {evaluate(better, squared_gaps()).r2:.3g} instead of" in text
-        assert "--loss relative R²" in text
+        d = squared_gaps()
+        text = " ".join(run("embed", named_csv, "-k", 1, "--method", "neuc+").out.split())
+        wider, refined = neuc_mds(d, 2, "neuc+"), neuc_mds(d, 1, random_state=0)
+        assert f"-k 2 R² {evaluate(wider, d).r2:.3g} instead of" in text
+        assert f"--method refined R² {evaluate(refined, d).r2:.3g} instead of" in text
+        text = " ".join(run("embed", named_csv, "-k", 1, "--force", "--no-plots").out.split())
+        relative = neuc_mds(d, 1, loss="relative", n_init=1, climb=False, random_state=0)
+        assert f"--loss relative R² {evaluate(relative, d).r2:.3g} instead of" in text
+
+    def test_of_many_objects_some_are_tried(self, run, here):
+        np.save(here / "d.npy", squared_gaps(320))
+        outcome = run("embed", "d.npy", "-k", 1, "--method", "neuc+", "--no-plots")
+        assert outcome.code == 0, outcome.err
+        assert "Try next, on 300 objects drawn at random:" in outcome.out
 
     def test_nothing_is_advised_for_a_perfect_fit(self, run, here):
         np.save(here / "line.npy", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))))

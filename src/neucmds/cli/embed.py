@@ -268,7 +268,7 @@ def embed(
         return
     print_table(facts_table(f"{file}: {source.n:,} objects", facts(result)))
     if tries:
-        say("\n".join(["Try next:", *tries]))
+        say("\n".join(tries))
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
 
