@@ -326,6 +326,34 @@ class TestFeatures:
         _refused(run("embed", matrix, "--metric", "cosine"), "--metric", "--from-features")
 
 
+class TestGraph:
+    def test_shortest_paths_of_a_list_of_edges(self, run, here):
+        names = [f"stop {c}" for c in "abcdefgh"]  # a ring of 8
+        edges = [f"{a},{b},1.5" for a, b in zip(names, names[1:] + names[:1], strict=True)]
+        (here / "edges.csv").write_text("from,to,length\n" + "\n".join(edges) + "\n")
+        outcome = run("embed", "--metric", "shortest_path", "edges.csv", "-k", 3)
+        assert outcome.code == 0, outcome.err
+        saved = Embedding.load(here / "edges-neucmds" / "embedding.npz")
+        gap = np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
+        expected = neuc_mds(1.5 * np.minimum(gap, 8 - gap), 3, random_state=0)
+        assert saved.labels == tuple(names)
+        assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
+
+    @pytest.mark.parametrize(
+        ("text", "options", "words"),
+        [
+            ("a,b,1\nc,d,1\n", [], "parts"),
+            ("a,b,-1\nb,c,1\n", [], "negative"),
+            ("a,b\nb,c\n", [], "2 columns"),
+            ("a,b,1\nb,c,1\n", ["--squared"], "do not go together"),
+            ("a,b,1\nb,c,1\n", ["--landmarks", 2], "do not go together"),
+        ],
+    )
+    def test_bad_graphs_end_in_one_line(self, run, here, text, options, words):
+        (here / "edges.csv").write_text(text)
+        _refused(run("embed", "edges.csv", "-k", 1, "--metric", "shortest_path", *options), words)
+
+
 class TestWhatIsPrinted:
     def test_numbers_are_those_of_the_library(self, run, here, named_csv):
         outcome = run("embed", named_csv, "-k", 3, "--method", "neuc+", "--no-plots")
