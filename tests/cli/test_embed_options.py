@@ -326,6 +326,34 @@ class TestFeatures:
         _refused(run("embed", matrix, "--metric", "cosine"), "--metric", "--from-features")
 
 
+class TestGraph:
+    def test_shortest_paths_of_a_list_of_edges(self, run, here):
+        names = [f"stop {c}" for c in "abcdefgh"]  # a ring of 8
+        edges = [f"{a},{b},1.5" for a, b in zip(names, names[1:] + names[:1], strict=True)]
+        (here / "edges.csv").write_text("from,to,length\n" + "\n".join(edges) + "\n")
+        outcome = run("embed", "--metric", "shortest_path", "edges.csv", "-k", 3)
+        assert outcome.code == 0, outcome.err
+        saved = Embedding.load(here / "edges-neucmds" / "embedding.npz")
+        gap = np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
+        expected = neuc_mds(1.5 * np.minimum(gap, 8 - gap), 3, random_state=0)
+        assert saved.labels == tuple(names)
+        assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
+
+    @pytest.mark.parametrize(
+        ("text", "options", "words"),
+        [
+            ("a,b,1\nc,d,1\n", [], "parts"),
+            ("a,b,-1\nb,c,1\n", [], "negative"),
+            ("a,b\nb,c\n", [], "2 columns"),
+            ("a,b,1\nb,c,1\n", ["--squared"], "do not go together"),
+            ("a,b,1\nb,c,1\n", ["--landmarks", 2], "do not go together"),
+        ],
+    )
+    def test_bad_graphs_end_in_one_line(self, run, here, text, options, words):
+        (here / "edges.csv").write_text(text)
+        _refused(run("embed", "edges.csv", "-k", 1, "--metric", "shortest_path", *options), words)
+
+
 class TestWhatIsPrinted:
     def test_numbers_are_those_of_the_library(self, run, here, named_csv):
         outcome = run("embed", named_csv, "-k", 3, "--method", "neuc+", "--no-plots")
@@ -345,12 +373,20 @@ class TestWhatIsPrinted:
         assert f"R² {evaluate(embedding, d).r2:.4g}" in text
 
     def test_what_to_try_next_is_tried(self, run, named_csv):
-        text = " ".join(
-            run("embed", named_csv, "-k", 1, "--method", "neuc+", "--no-plots").out.split()
-        )
-        better = neuc_mds(squared_gaps(), 2, "neuc+")
-        assert f"-k 2 R² {evaluate(better, squared_gaps()).r2:.3g} instead of" in text
-        assert "--loss relative R²" in text
+        d = squared_gaps()
+        text = " ".join(run("embed", named_csv, "-k", 1, "--method", "neuc+").out.split())
+        wider, refined = neuc_mds(d, 2, "neuc+"), neuc_mds(d, 1, random_state=0)
+        assert f"-k 2 R² {evaluate(wider, d).r2:.3g} instead of" in text
+        assert f"--method refined R² {evaluate(refined, d).r2:.3g} instead of" in text
+        text = " ".join(run("embed", named_csv, "-k", 1, "--force", "--no-plots").out.split())
+        relative = neuc_mds(d, 1, loss="relative", n_init=1, climb=False, random_state=0)
+        assert f"--loss relative R² {evaluate(relative, d).r2:.3g} instead of" in text
+
+    def test_of_many_objects_some_are_tried(self, run, here):
+        np.save(here / "d.npy", squared_gaps(320))
+        outcome = run("embed", "d.npy", "-k", 1, "--method", "neuc+", "--no-plots")
+        assert outcome.code == 0, outcome.err
+        assert "Try next, on 300 objects drawn at random:" in outcome.out
 
     def test_nothing_is_advised_for_a_perfect_fit(self, run, here):
         np.save(here / "line.npy", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))))

@@ -18,7 +18,7 @@ from neucmds.api import ALL_METHODS, DEFAULT_METHOD, Prepared
 from neucmds.cli.annotations import Drawing, read_annotations
 from neucmds.cli.console import Steps, print_json, print_table, say, steps
 from neucmds.cli.facts import advice, facts
-from neucmds.cli.inputs import Square, from_features, from_weighted, read_square
+from neucmds.cli.inputs import Square, from_features, from_graph, from_weighted, read_square
 from neucmds.cli.landmark_fit import embed_by_landmarks
 from neucmds.cli.options import (
     Folder,
@@ -43,6 +43,9 @@ from neucmds.errors import InputError, option
 from neucmds.metrics import pair_errors
 
 __all__ = ["embed"]
+
+# The metric of a list of edges, which is no table of features.
+GRAPH = "shortest_path"
 
 
 def embed(
@@ -106,7 +109,8 @@ def embed(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Such as braycurtis, jaccard, cosine, euclidean, cityblock.",
+            help="Of --from-features: braycurtis, jaccard, cosine, euclidean, cityblock, … Or "
+            "shortest_path: FILE is a graph, two nodes and the length of their edge a line.",
             show_default=False,
         ),
     ] = None,
@@ -268,7 +272,7 @@ def embed(
         return
     print_table(facts_table(f"{file}: {source.n:,} objects", facts(result)))
     if tries:
-        say("\n".join(["Try next:", *tries]))
+        say("\n".join(tries))
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
 
@@ -294,7 +298,7 @@ class Job:
 
     def check(self) -> None:
         """Refuse options that exclude or need each other, before anything is read."""
-        if self.features != (self.metric is not None):
+        if self.features != (self.metric not in (None, GRAPH)):
             given, other = ("--from-features", "--metric NAME")[:: 1 if self.features else -1]
             raise InputError(f"{given} needs {other}: dissimilarities are made of features by it.")
         asked = {
@@ -304,6 +308,7 @@ class Job:
             "--squared": self.squared,
             "--landmarks": self.landmarks is not None,
             "--from-features": self.features,
+            f"--metric {GRAPH}": self.metric == GRAPH,
             "--max-iter": self.max_iter is not None,
             "--max-memory": self.max_memory is not None,
         }
@@ -321,6 +326,8 @@ class Job:
         def passes(number: int, done: int, n: int) -> None:
             progress.describe(f"pass {number} over D: {100 * done // n} %")
 
+        if self.metric == GRAPH:
+            return from_graph(self.file, self.components, self.max_memory)
         if self.features:
             return from_features(
                 self.file,
@@ -389,10 +396,13 @@ class Job:
         return api.solve_for(source.gram, wanted, "exact", tol=1e-4, random_state=self.seed)
 
 
+_MADE_HERE = ("--weights", "--missing ignore", "--symmetrize", "--squared")
 _EXCLUDED = {
-    "--from-features": ("--weights", "--missing ignore", "--symmetrize", "--squared"),
+    "--from-features": _MADE_HERE,
+    f"--metric {GRAPH}": _MADE_HERE,
     "--landmarks": (
-        "--from-features", "--weights", "--missing ignore", "--max-iter", "--max-memory",
+        "--from-features", f"--metric {GRAPH}", "--weights", "--missing ignore", "--max-iter",
+        "--max-memory",
     ),
 }  # fmt: skip
 

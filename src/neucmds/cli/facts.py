@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from neucmds import api
 from neucmds._backend.arrays import to_numpy
 from neucmds._methods.refined.starts import RefineSettings
+from neucmds._operator import DenseGram
+from neucmds.api import Prepared
 from neucmds.cli.results import Result
 from neucmds.cli.tables import count, percent, significant
 from neucmds.metrics import PairErrors, Quality, pair_errors
 
 __all__ = ["advice", "facts"]
 
-# Another k and another loss are tried, not guessed, where both together take about a second.
-MOST_TRIED, MOST_COORDINATES = 300, 30
+# Another k and another loss are tried, not guessed, on so many objects that they take a second.
+MOST_TRIED, MOST_COORDINATES = 300, 40
 AXES_SHOWN = 4
 
 
@@ -103,7 +107,7 @@ def _below_zero(quality: Quality, pairs: int) -> list[tuple[str, str]]:
 
 
 def advice(result: Result, tell: Callable[[str], None], seed: int) -> list[str]:
-    """Try twice as many coordinates, and another loss, and say what each would change.
+    """Try twice as many coordinates, and another method or loss, and say what each would change.
 
     Parameters
     ----------
@@ -115,42 +119,63 @@ def advice(result: Result, tell: Callable[[str], None], seed: int) -> list[str]:
     Returns
     -------
     list of str
-        Empty for large D, and for a fit that leaves nothing to gain.
+        A heading and a line for each; empty for a fit that leaves nothing to gain, for weights and
+        for too many coordinates to try.
     """
-    embedding, now = result.embedding, result
-    k, n = embedding.k, embedding.n
-    small = n <= MOST_TRIED and result.landmarks is None and result.prepared.weights is None
-    if not small or not k or now.errors.pairs_off == 0:
+    embedding = result.embedding
+    weighted = result.prepared.weights is not None
+    if weighted or not 0 < embedding.k <= MOST_COORDINATES or not result.errors.pairs_off:
         return []
-    tried = []
-    more = min(2 * k, n - 1, MOST_COORDINATES)
-    if more > k:
-        tried.append((f"-k {more}", more, embedding.method, embedding.loss))
-    if embedding.loss == "squared" and _has_roots(result):
-        tried.append(("--loss relative", k, "refined", "relative"))
+    ground, now = _ground(result, tell, seed)
+    plans: list[tuple[str, int, str, str]] = []
+    more = min(2 * embedding.k, ground.n - 1)
+    if more > embedding.k:
+        plans.append((f"-k {more}", more, embedding.method, embedding.loss))
+    if embedding.method != "refined":
+        plans.append(("--method refined", embedding.k, "refined", "squared"))
     elif embedding.loss != "squared":
-        tried.append(("--loss squared", k, "refined", "squared"))
-    lines = []
-    for flags, wanted, method, loss in tried:
+        plans.append(("--loss squared", embedding.k, "refined", "squared"))
+    elif math.isfinite(result.quality.raw_stress):  # else D has negative entries
+        plans.append(("--loss relative", embedding.k, "refined", "relative"))
+    where = "" if ground is result.prepared else f", on {ground.n} objects drawn at random"
+    lines = [f"Try next{where}:"]
+    for flags, k, method, loss in plans:
         tell(f"trying {flags}")
-        lines.append(f"  {flags:16} {_change(result, wanted, method, loss, seed)}")
+        found = _tried(ground, k, method, loss, seed)
+        lines.append(
+            f"  {flags:16} R² {significant(found.r2, 3)} instead of {significant(now.r2, 3)}, "
+            f"{percent(found.off)} of the pairs off by over 10 % instead of {percent(now.off)}"
+        )
     return lines
 
 
-def _has_roots(result: Result) -> bool:
-    return math.isfinite(result.quality.raw_stress)
+@dataclass(frozen=True)
+class _Outcome:
+    """R², and the share of the pairs that are off by over 10 %."""
+
+    r2: float
+    off: float
 
 
-def _change(result: Result, k: int, method: str, loss: str, seed: int) -> str:
-    # One start is enough to say which way it goes.
-    one = loss != "squared"
-    settings = RefineSettings(loss=loss, n_init=1 if one else None, climb=False if one else None)
-    found = api.fit(result.prepared, k, method, random_state=seed, settings=settings).embedding
-    quality = api.evaluate(found, result.prepared)
-    errors = pair_errors(result.prepared.gram, found.coordinates, found.signs)
-    old = result.errors
-    return (
-        f"R² {significant(quality.r2, 3)} instead of {significant(result.quality.r2, 3)}, "
-        f"{percent(errors.pairs_off / errors.pairs)} of the pairs off by over 10 % instead of "
-        f"{percent(old.pairs_off / old.pairs)}"
+def _ground(result: Result, tell: Callable[[str], None], seed: int) -> tuple[Prepared, _Outcome]:
+    """Return what is tried on, all of D or a few hundred objects, and the result as it is there."""
+    prepared, embedding, errors = result.prepared, result.embedding, result.errors
+    if prepared.n <= MOST_TRIED and result.landmarks is None:
+        return prepared, _Outcome(result.quality.r2, errors.pairs_off / errors.pairs)
+    some = np.random.default_rng(seed).choice(
+        prepared.n, min(prepared.n, MOST_TRIED), replace=False
     )
+    some = np.sort(some)
+    rows = [to_numpy(prepared.gram.rows(slice(i, i + 1)))[0, some] for i in some.tolist()]
+    part = Prepared(DenseGram(np.array(rows, dtype=np.float64)), squared=prepared.squared)
+    tell(f"trying what to change on {part.n} objects")
+    return part, _tried(part, embedding.k, embedding.method, embedding.loss, seed)
+
+
+def _tried(prepared: Prepared, k: int, method: str, loss: str, seed: int) -> _Outcome:
+    # One start is enough to say which way it goes.
+    once: dict[str, Any] = {} if loss == "squared" else {"n_init": 1, "climb": False}
+    settings = RefineSettings(loss=loss, **once)
+    found = api.fit(prepared, k, method, random_state=seed, settings=settings).embedding
+    errors = pair_errors(prepared.gram, found.coordinates, found.signs)
+    return _Outcome(api.evaluate(found, prepared).r2, errors.pairs_off / max(1, errors.pairs))

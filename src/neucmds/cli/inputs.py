@@ -1,4 +1,4 @@
-"""What is embedded: a table of dissimilarities, with weights or without, or a table of features."""
+"""What is embedded: dissimilarities, weighted or not, a table of features, or a graph."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from neucmds import api
 from neucmds._input import read_table
 from neucmds._input.components import Components, NComponents
 from neucmds._input.containers import as_labels, to_square
+from neucmds._input.pairs import as_pairs
 from neucmds._input.validation import working_dtype
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import feature_operator
+from neucmds._operator.graph import as_graph, shortest_path_rows
 from neucmds.api import Prepared
 from neucmds.errors import InputError
 from neucmds.ordination import read_metadata
 
-__all__ = ["from_features", "from_weighted", "Square", "read_square"]
+__all__ = ["from_features", "from_graph", "from_weighted", "Square", "read_square"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,17 @@ def from_features(
         values, n_components, metric, max_memory=max_memory, progress=progress
     )
     return api.prepare(gram, n_components, labels=names)
+
+
+def from_graph(file: str, n_components: NComponents, max_memory: str | None = None) -> Prepared:
+    """Read edges, two nodes and a length a line; D holds the shortest paths of all pairs."""
+    edges = as_pairs(file)
+    graph = as_graph(edges.graph())
+    paths = shortest_path_rows(graph, np.arange(edges.n), max_memory=max_memory)
+    # The two ways along a path are added up in another order.
+    return api.prepare(
+        paths, n_components, labels=edges.labels, symmetrize=True, copy=False, keep_copy=True
+    )
 
 
 def _read_features(file: str, name_column: str | None) -> tuple[Any, tuple[str, ...] | None]:

@@ -1,0 +1,124 @@
+"""The ecologist's afternoon of the docs, run block by block on files that R wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neucmds import Embedding
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+from neucmds.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests" / "fixtures"
+PAGE = (ROOT / "docs" / "guide" / "ecologists_afternoon.md").read_text(encoding="utf-8")
+
+
+def _blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [shlex.split(line)[1:] for block in _blocks("sh") for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A folder with the files that the first block of R writes."""
+    folder = tmp_path_factory.mktemp("afternoon")
+    files = {"braycurtis": "dune", "env": "env", "species": "species"}
+    for fixture, name in files.items():
+        shutil.copy(FIXTURES / f"dune_{fixture}.csv", folder / f"{name}.csv")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def afternoon(here):
+    """Run the commands of the page; return what each printed."""
+    printed = []
+    with contextlib.chdir(here):
+        for command in COMMANDS:
+            result = CliRunner().invoke(app, command)
+            assert result.exit_code == 0, result.stderr
+            printed.append(result.stdout)
+    return printed
+
+
+def test_every_step_runs_and_says_what_the_page_says(afternoon, here, monkeypatch):
+    assert [command[0] for command in COMMANDS] == ["inspect", "compare", *["embed"] * 3]
+    inspected, compared, embedded, *_ = afternoon
+    assert "14 positive, 5 negative" in inspected
+    assert "6.03 % of the sum of sizes" in inspected
+    best = next(line for line in compared.splitlines() if line.startswith(" refined"))
+    assert best.split()[1].endswith("*")
+    (shown,) = _blocks("text")
+    found = [" ".join(line.split()) for line in embedded.splitlines()]
+    for line in shown.splitlines():
+        assert " ".join(line.split()) in found
+    names = {path.name for path in (here / "dune-neucmds").iterdir()}
+    assert all(name in PAGE for name in names)
+
+    # Abundances in: the dissimilarities of vegan, and the same coordinates.
+    made, given = (
+        Embedding.load(here / folder / "embedding.npz")
+        for folder in ("from-species", "dune-neucmds")
+    )
+    assert made.labels == given.labels
+    assert made.stress == pytest.approx(given.stress, rel=1e-6)
+
+    # On to Python.
+    pytest.importorskip("skbio")
+    scope: dict = {}
+    (script,) = _blocks("python")
+    monkeypatch.chdir(here)
+    exec(script, scope)
+    row = scope["ordination"].samples.loc["17"]
+    np.testing.assert_allclose(row, given.coordinates[given.labels.index("17")])
+
+
+def test_envfit_has_the_numbers_of_vegan(afternoon, here):
+    with (here / "pcoa" / "envfit.csv").open(newline="") as file:
+        rows = {row["variable"]: row for row in csv.DictReader(file)}
+    vegan = json.loads((FIXTURES / "vegan_envfit.json").read_text())["two_axes"]
+    expected = {vegan["vectors"]["names"]: (vegan["vectors"]["r2"], vegan["vectors"]["p"])}
+    factors = vegan["factors"]
+    expected |= dict(
+        zip(factors["names"], zip(factors["r2"], factors["p"], strict=True), strict=True)
+    )
+    assert set(rows) == set(expected)
+    table = re.search(r"^\| r² of vegan[^|]*\|(.*)\|$", PAGE, re.MULTILINE)[1].split("|")
+    for (name, (r2, p)), printed in zip(expected.items(), table, strict=True):
+        assert float(rows[name]["r2"]) == pytest.approx(r2, abs=1e-6)
+        # 999 permutations here, 9999 there: three standard errors.
+        assert float(rows[name]["p"]) == pytest.approx(p, abs=3 * (p * (1 - p) / 999) ** 0.5 + 1e-3)
+        assert float(printed) == pytest.approx(r2, abs=5e-5)
+    arrow = vegan["vectors"]["arrows"][0]
+    assert [float(rows["A1"][c]) for c in ("cos_x", "cos_y")] == pytest.approx(arrow, abs=1e-6)
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
+def test_r_reads_the_coordinates_back(afternoon, here):
+    back = next(block for block in _blocks("r") if "read.csv" in block)
+    code = (
+        back + 'cat(nrow(x), ncol(x), colnames(x), rownames(x)[20], format(x["20", 2], digits=15))'
+    )
+    done = subprocess.run(
+        ["Rscript", "-e", code], cwd=here, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    embedding = Embedding.load(here / "dune-neucmds" / "embedding.npz")
+    *words, last = done.stdout.split()
+    assert words == ["20", "4", *embedding.axis_names, "20"]
+    assert float(last) == pytest.approx(embedding.coordinates[19, 1], rel=1e-12)
