@@ -137,30 +137,42 @@ GPU_PIECES = (
 
 
 def tuning(record: dict[str, Any]) -> list[str]:
-    s = record["settings"]
+    s, calls = record["settings"], record["milliseconds_a_call"]
+    clock = "Wall time."
+    if s["busy"]:
+        clock = (
+            "CPU seconds of one thread, as others used the machine; for what only puts work on "
+            "threads, marked *, 1 + its share of them: a projection to two cores, not a timing."
+        )
     lines = [
         "## What the tuning is worth",
         "",
-        f"Time without a piece over time with it, n = {s['n']}, k = {s['k']}: the fastest of "
-        f"{s['repeats']} alternating runs each, of the fit that loses most. What is worth less "
-        "than 10 % is deleted (`benchmarks/tuning.py`).",
+        f"Time without a piece over time with it, n = {s['n']}, the fastest of {s['repeats']} "
+        f"alternating runs each, lowest and highest over {len(record['fits'])} fits. {clock} What "
+        "is worth less than 10 % is to be deleted (`benchmarks/tuning.py`). The pool of threads is "
+        f"written by hand because a call of it takes {calls['pool']:.2g} ms, one of "
+        f"joblib.Parallel {calls['joblib.Parallel']:.2g} ms.",
+        "",
+        *record.get("remarks", []),
         "",
         where(record),
         "",
-        "| piece | where | ratio without it | fit | |",
-        "|---|---|--:|---|---|",
+        "| piece | where | ratio without it | |",
+        "|---|---|--:|---|",
     ]
     for name, place in record["pieces"].items():
-        found = {title: fit["ratio_without"].get(name) for title, fit in record["fits"].items()}
-        ratio, title = max((r, title) for title, r in found.items() if r is not None)
-        lines.append(f"| {name} | `{place}` | {ratio:.2f} | {title} | kept |")
+        found = [fit["ratio_without"].get(name) for fit in record["fits"].values()]
+        ratios = sorted(ratio for ratio in found if ratio is not None)
+        star = "*" if name in record["threaded"] and s["busy"] else ""
+        span = " to ".join(f"{ratio:.2f}" for ratio in dict.fromkeys((ratios[0], ratios[-1])))
+        # A timing within the noise of the threshold decides nothing.
+        noise = 0.0 if star else record.get("noise", 0.0)
+        decided = "kept" if ratios[-1] > 1.10 + noise else "kept, not decided"
+        lines.append(f"| {name}{star} | `{place}` | {span} | {decided} |")
     for name, row in record["deleted"].items():
-        lines.append(
-            f"| {name} | `{row['where']}` | {row['ratio']:.2f} | {row['fit']} | "
-            f"deleted: {row['why']} |"
-        )
-    lines += [f"| {n} | `{p}` | {r} | H200: {t} | kept |" for n, p, r, t in GPU_PIECES]
-    return lines
+        lines.append(f"| {name} | `{row['where']}` | {row['ratio']:.2f} | deleted: {row['why']} |")
+    lines += [f"| {n} | `{p}` | {r} (H200: {t}) | kept | " for n, p, r, t in GPU_PIECES]
+    return [line.rstrip() for line in lines]
 
 
 SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -31,12 +32,13 @@ from unittest.mock import patch
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
+import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from measure import RECORDS, SEED, machine, versions, write_record
 from neucmds import neuc_mds
-from neucmds._backend import blas
+from neucmds._backend import blas, threads
 from neucmds._input import walk
 from neucmds._methods.refined import descent, objective
 from neucmds._operator import blocked, dense, gram
@@ -131,6 +133,9 @@ def fits(n: int, folder: Path) -> Iterator[tuple[str, Callable[[], Any], bool]]:
     yield "neuc+, tol=1e-6, Euclidean-ball", fit(ball, "neuc+", tol=1e-6), False
     yield "neuc+, Euclidean-ball", fit(ball, "neuc+"), False
     yield "refined, Euclidean-ball", fit(ball, "refined"), False
+    yield "neuc+, k=10, Euclidean-ball", fit(ball, "neuc+", 10), False
+    single = ball.astype(np.float32)
+    yield "neuc+, tol=1e-6, float32 D", fit(single, "neuc+", tol=1e-6), False
     path = folder / "ball.npy"
     np.save(path, ball)
     limit = 3 * n * n  # less than the float32 copy of B
@@ -203,6 +208,29 @@ def counted(piece: str) -> Iterator[list[float]]:
         yield inside
 
 
+def cold_pass() -> dict[str, Any]:
+    """Take what reading ahead is worth from the record of `out_of_core.py`."""
+    seconds = json.loads((RECORDS / "out_of_core.json").read_text())["one_pass_cold_seconds"]
+    ratio = round(seconds["in turn"] / seconds["ahead"], 3)
+    return {"one pass over a file, not cached": {"ratio_without": {"reading ahead": ratio}}}
+
+
+def milliseconds_a_call(parts: int = 16) -> dict[str, float]:
+    """Time calls of the pool, and of joblib's, that do nothing."""
+    best = {"pool": math.inf, "joblib.Parallel": math.inf}
+    with threads.worker_pool(), joblib.Parallel(2, prefer="threads") as parallel:
+        calls = {
+            "pool": lambda: threads.parallel_map(abs, range(parts)),
+            "joblib.Parallel": lambda: parallel(joblib.delayed(abs)(i) for i in range(parts)),
+        }
+        for _ in range(60):
+            for name, call in calls.items():
+                start = time.perf_counter()
+                call()
+                best[name] = min(best[name], 1e3 * (time.perf_counter() - start))
+    return {name: round(value, 3) for name, value in best.items()}
+
+
 FRESH = """
 import sys, time, warnings
 import numpy as np
@@ -256,6 +284,8 @@ def main() -> None:
             "busy": chosen.busy,
         },
         "pieces": {name: piece.where for name, piece in PIECES.items()},
+        "threaded": [name for name, piece in PIECES.items() if piece.threaded],
+        "milliseconds_a_call": milliseconds_a_call(),
         "fits": {},
         "deleted": earlier.get("deleted", {}),
     }
@@ -263,7 +293,8 @@ def main() -> None:
         folder = Path(name)
         for title, fit, on_disk in fits(chosen.n, folder):
             if on_disk and chosen.busy:
-                continue  # waiting for the disk takes no CPU time
+                record["fits"] |= cold_pass()  # waiting for the disk takes no CPU time
+                continue
             pieces = [name for name in chosen.piece if PIECES[name].from_disk == on_disk]
             record["fits"][title] = measure(fit, pieces, chosen.repeats)
             print(title, record["fits"][title], flush=True)
