@@ -1002,7 +1002,7 @@ def _check_arguments(
     check_tolerance(tol)
     _check_seed(random_state)
     shape: tuple[int, ...] = tuple(getattr(D, "shape", ()))
-    if len(shape) == 2:
+    if len(shape) == 2 and shape[0] == shape[0]:  # NaN: a dask array of unknown length
         Components.parse(n_components, max(2, int(shape[0])))
 
 
