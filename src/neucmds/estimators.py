@@ -816,8 +816,7 @@ class LandmarkNeucMDS(_SignedTransformer):
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
         new = to_numpy(self._checked(X, reset=False))
-        measured = self._to_landmarks(new, np.arange(new.shape[0])).astype(np.float64)
-        return measured if self.squared else measured * measured
+        return self._sq_to_landmarks(new, np.arange(new.shape[0])).astype(np.float64)
 
     @property
     def _n_landmarks(self) -> int:
@@ -879,27 +878,24 @@ class LandmarkNeucMDS(_SignedTransformer):
     def _place(self, X: Any, start: int = 0) -> Any:
         """Coordinates of some rows of X; `start` is the number of the first, for messages."""
         ids = np.arange(start, start + X.shape[0])
-        block = self._to_landmarks(X, ids)
-        if self._precomputed and not self.squared and block.size and float(np.min(block)) < 0:
+        placement = self.result_.placement
+        assert placement is not None
+        return placement.place(self._sq_to_landmarks(X, ids)).astype(X.dtype, copy=False)
+
+    def _sq_to_landmarks(self, X: Any, ids: Any) -> Any:
+        """Squared dissimilarities (m, L) of rows of X to the landmarks, finite or refused."""
+        if self._space is not None:
+            return self._finite(self._space.squares(X.astype(np.float64, copy=False)), ids)
+        whole = self._fitted_on_all and X.shape[1] == self.n_features_in_
+        block = self._finite(X[:, self.landmarks_] if whole else X, ids)
+        if self.squared:
+            return block
+        if block.size and float(np.min(block)) < 0:
             raise InputError(
                 f"dissimilarities have a negative entry ({float(np.min(block)):.3g}), but the fit "
                 f"was on unsquared ones ({option('squared', False)})."
             )
-        if not self.squared:
-            # The block is ours unless it is a view of the user's rows.
-            block = np.square(block, out=None if self._precomputed else block)
-        placement = self.result_.placement
-        assert placement is not None
-        return placement.place(block).astype(X.dtype, copy=False)
-
-    def _to_landmarks(self, X: Any, ids: Any) -> Any:
-        """Dissimilarities (m, L) of rows of X to the landmarks, finite or refused by name."""
-        if self._space is not None:
-            block = self._space.between(X.astype(np.float64, copy=False))
-        else:
-            whole = self._fitted_on_all and X.shape[1] == self.n_features_in_
-            block = X[:, self.landmarks_] if whole else X
-        return self._finite(block, ids)
+        return np.square(block)
 
     def _finite(self, block: Any, ids: Any) -> Any:
         # One sum finds what is not finite; only then is it worth looking for.

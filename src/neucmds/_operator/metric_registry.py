@@ -354,7 +354,10 @@ class BlockMetric(PairMetric):
     def squares(self, rows: Prepared, cols: Prepared) -> Array:
         """Call, check the shape, and square."""
         made = self.dissimilarities(rows, cols)
-        return made if self.squared else made * made
+        if self.squared:
+            return made
+        # What a user's function returns may be the user's own.
+        return _square(made) if isinstance(self.function, _Pairwise) else made * made
 
     def dissimilarities(self, rows: Prepared, cols: Prepared) -> Array:
         """Call, and check the shape."""
