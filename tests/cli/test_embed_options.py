@@ -268,6 +268,7 @@ class TestLandmarks:
         [
             (["--landmarks", 15], "--landmarks 15 must be between 2 and n = 14"),
             (["--landmarks", 5, "-k", 5], "-k 5"),
+            (["--landmarks", 5, "-k", 0.9], "-k 0.9 does not go with --landmarks"),
             (["--landmarks", 5, "--weights", "w.csv"], "--landmarks and --weights do not go"),
             (["--landmarks", 5, "--max-iter", 9], "--landmarks and --max-iter do not go"),
         ],

@@ -11,7 +11,7 @@ from neucmds import api
 from neucmds._input.components import Components, NComponents
 from neucmds.cli.inputs import Square
 from neucmds.cli.results import Result
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 from neucmds.estimators import LandmarkNeucMDS
 from neucmds.metrics import pair_errors
 
@@ -36,6 +36,10 @@ def embed_by_landmarks(
     values, labels, n = source.values, source.labels, source.n
     if not 2 <= n_landmarks <= n:
         raise InputError(f"--landmarks {n_landmarks} must be between 2 and n = {n}.")
+    if isinstance(n_components, (float, str)):
+        raise InputError(
+            f"{option('n_components', n_components)} does not go with --landmarks; pass a number."
+        )
     wanted = Components.parse(n_components, n_landmarks)
     estimator = LandmarkNeucMDS(
         wanted.signature or wanted.total,
