@@ -24,6 +24,7 @@ from neucmds._input.components import AUTO, Components, NComponents
 from neucmds._input.containers import as_labels
 from neucmds._input.pairs import Pairs, as_pairs, check_pairs
 from neucmds._methods.exact import MAX_DENSE, exact_selection
+from neucmds._methods.peer_smacof import smacof_solution
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.loss_starts import Place, as_start, refine_for_loss
@@ -32,7 +33,6 @@ from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._methods.refined.starts import RefineSettings, best_refined
 from neucmds._methods.refined.weighted import refine_weighted
 from neucmds._methods.selection import METHODS, Selection, neuc_plus, union
-from neucmds._methods.smacof import smacof_solution
 from neucmds._methods.solution import (
     Solution,
     from_loss,
