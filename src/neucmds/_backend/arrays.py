@@ -10,31 +10,6 @@ import array_api_compat as compat
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Array",
-    "asarray_like",
-    "centered",
-    "contiguous",
-    "device",
-    "empty_like",
-    "eps",
-    "free_memory",
-    "fused_kernel",
-    "in_place",
-    "is_array",
-    "is_dask",
-    "is_numpy",
-    "is_writable",
-    "k_smallest",
-    "min_and_max",
-    "namespace",
-    "on_cpu",
-    "row_blocks",
-    "row_moments",
-    "small_eigh",
-    "to_numpy",
-]
-
 # An array of any library with the array API; there is no static type for that yet.
 Array = Any
 

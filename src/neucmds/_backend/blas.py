@@ -21,8 +21,6 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, contiguous, is_numpy, namespace, on_cpu
 from neucmds._backend.threads import blas_libraries, in_pool, parallel_map, worker_pool
 
-__all__ = ["combined_rows", "inner_products", "single_products", "symmetric_times"]
-
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
 _SMALL_PRODUCT = 10**6

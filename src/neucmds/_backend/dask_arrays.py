@@ -11,8 +11,6 @@ import numpy as np
 from neucmds._backend.arrays import Array, row_blocks
 from neucmds.errors import InputError
 
-__all__ = ["check_rows", "map_rows", "require_dask", "require_known_chunks"]
-
 
 def require_dask(whole: bool = False) -> Any:
     """Import dask.array, or all of dask, or say how to get it."""

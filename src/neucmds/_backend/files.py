@@ -31,16 +31,6 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "NpyFile",
-    "Writer",
-    "atomic_file",
-    "atomic_folder",
-    "check_target",
-    "npy_output",
-    "read_npz",
-]
-
 Writer = Callable[[BinaryIO], object]
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

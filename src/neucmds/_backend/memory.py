@@ -12,8 +12,6 @@ import numpy as np
 
 from neucmds.errors import InputError, option
 
-__all__ = ["available_memory", "format_bytes", "parse_bytes"]
-
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # What the kernel calls available includes caches that others may be counting on.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TextIO
 
-__all__ = ["progress_bar"]
-
 
 def progress_bar(
     what: str, stream: TextIO | None = None, every: float = 0.5

@@ -24,18 +24,6 @@ from threadpoolctl import ThreadpoolController
 from neucmds._backend.arrays import row_blocks
 from neucmds.errors import InputError, option
 
-__all__ = [
-    "blas_libraries",
-    "fill_rows",
-    "in_pool",
-    "over_rows",
-    "parallel_as_completed",
-    "parallel_map",
-    "single_blas_thread",
-    "thread_count",
-    "worker_pool",
-]
-
 # Entries of a slice of rows: 1 MB in float64.
 _SLICE = 2**17
 

@@ -26,8 +26,6 @@ from neucmds._input.validation import (
 )
 from neucmds.errors import InputError
 
-__all__ = ["lazy_dissimilarity"]
-
 
 def lazy_dissimilarity(
     data: Array,

@@ -9,8 +9,6 @@ import numpy as np
 
 from neucmds.errors import InputError, option
 
-__all__ = ["AUTO", "Components", "NComponents"]
-
 DEFAULT_TOTAL = 20
 AUTO: Literal["auto"] = "auto"
 # Most coordinates that "auto" considers, and that memory is set aside for while k is not known.

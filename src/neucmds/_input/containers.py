@@ -22,8 +22,6 @@ from neucmds._input.tiles import tile_side, tile_strips
 from neucmds._input.validation import working_dtype
 from neucmds.errors import InputError, option
 
-__all__ = ["Table", "as_labels", "read_square", "to_square", "unwrap"]
-
 
 @dataclass(frozen=True)
 class Table:

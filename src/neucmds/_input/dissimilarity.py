@@ -12,8 +12,6 @@ from neucmds._input import containers, tiles
 from neucmds._input.validation import Findings, Rules, exceeds_range, validate, working_dtype
 from neucmds.errors import InputError, option
 
-__all__ = ["Dissimilarity", "Missing", "as_dissimilarity"]
-
 Missing = Literal["error", "ignore"]
 
 

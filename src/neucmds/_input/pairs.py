@@ -24,8 +24,6 @@ from neucmds._input.containers import as_labels
 from neucmds._input.readers.text import Dialect, Line
 from neucmds.errors import FileFormatError, InputError, option
 
-__all__ = ["FewPairsWarning", "Pairs", "as_pairs", "check_pairs", "make_pairs", "read_pairs"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
 

@@ -31,17 +31,6 @@ from neucmds._input.validation import (
     diagonal_findings,
 )
 
-__all__ = [
-    "averaged",
-    "find_in",
-    "finished",
-    "pair_findings",
-    "survey",
-    "tile_side",
-    "tile_strips",
-    "write",
-]
-
 # At n = 8000 in float64 the walk took 50 ms on two threads with tiles of 384 (128: 124 ms, 256: 61,
 # 1024: 63). The tile for other libraries is larger, for there a launch and a transfer a tile weigh
 # more than the cache.

@@ -20,22 +20,6 @@ from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds.errors import InputError, option
 
-__all__ = [
-    "Entries",
-    "Extreme",
-    "Find",
-    "Findings",
-    "Half",
-    "Rules",
-    "Tile",
-    "diagonal_findings",
-    "entry",
-    "exceeds_range",
-    "tolerance",
-    "validate",
-    "working_dtype",
-]
-
 Floats = npt.NDArray[Any]
 Place = tuple[int, int]
 Tile = tuple[slice, slice]

@@ -11,8 +11,6 @@ from neucmds._backend.arrays import Array, asarray_like, is_array, namespace
 from neucmds._input.dissimilarity import Dissimilarity
 from neucmds.errors import InputError
 
-__all__ = ["as_weighted"]
-
 
 def as_weighted(data: Dissimilarity, weights: Any = None) -> tuple[Array, Array] | None:
     """Return D with finite entries everywhere and the weight of every pair.

@@ -21,8 +21,6 @@ from neucmds._methods.selection import Selection, classical, lower, neuc, neuc_p
 from neucmds._methods.stress import stress_terms
 from neucmds._spectrum import Spectrum
 
-__all__ = ["exact_selection", "exact_weights"]
-
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 

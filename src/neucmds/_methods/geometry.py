@@ -7,15 +7,6 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, eps, namespace, to_numpy
 
-__all__ = [
-    "canonical",
-    "column_signs",
-    "diagonalize",
-    "paired_sq_dissimilarities",
-    "rounding_level",
-    "sq_dissimilarities",
-]
-
 Floats = npt.NDArray[np.float64]
 
 # Smallest eigenvalue of XᵀX, relative to the largest, at which columns made orthogonal by it are

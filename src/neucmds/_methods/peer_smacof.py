@@ -14,8 +14,6 @@ from neucmds._methods.solution import Solution
 from neucmds._operator import DenseGram
 from neucmds.errors import InputError
 
-__all__ = ["smacof_solution"]
-
 # Random starts, of which the best is taken; each of at most 300 iterations.
 STARTS = 2
 MAX_ITER = 300

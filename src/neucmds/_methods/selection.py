@@ -14,18 +14,6 @@ from neucmds._input.components import Components
 from neucmds._spectrum.spectrum import Ends
 from neucmds.errors import InputError, option
 
-__all__ = [
-    "METHODS",
-    "Selection",
-    "classical",
-    "lower",
-    "neuc",
-    "neuc_plus",
-    "shrink",
-    "split_bounds",
-    "union",
-]
-
 Floats = npt.NDArray[np.float64]
 Rule = Callable[[Ends], "Selection"]
 

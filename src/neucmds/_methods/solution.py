@@ -29,15 +29,6 @@ from neucmds._operator import DenseGram, Gram, outlying_entries
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError
 
-__all__ = [
-    "Solution",
-    "from_loss",
-    "from_pairs",
-    "from_refinement",
-    "from_selection",
-    "from_weighted",
-]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -11,14 +11,6 @@ from neucmds._methods.selection import Selection
 from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
 
-__all__ = [
-    "StressTerms",
-    "gram_rounding",
-    "stress_from_errors",
-    "stress_rounding",
-    "stress_terms",
-]
-
 StressTerms = tuple[float, float, float]
 
 # Sums of n² terms in blocks, products of n terms: their error was below 16 ε of the sum of the

@@ -19,8 +19,6 @@ from neucmds._operator.row_sources import RowSource, as_row_source
 from neucmds._operator.single_precision import Rounded, RoundedGram
 from neucmds.errors import InputError, option
 
-__all__ = ["BlockedGram", "Progress"]
-
 Floats = npt.NDArray[Any]
 Progress = Callable[[int, int, int], None]
 

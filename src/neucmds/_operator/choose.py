@@ -19,17 +19,6 @@ from neucmds._operator.blocked import Progress
 from neucmds._operator.row_sources import is_store
 from neucmds.errors import InputError, option
 
-__all__ = [
-    "Limit",
-    "blocked_operator",
-    "dask_operator",
-    "feature_operator",
-    "needs_blocks",
-    "loaded",
-    "dense_operator",
-    "lazy_operator",
-]
-
 Limit = int | str | None
 
 

@@ -15,8 +15,6 @@ from neucmds._backend.dask_arrays import require_dask
 from neucmds._operator.gram import Gram, Moments
 from neucmds.errors import InputError, option
 
-__all__ = ["DaskGram"]
-
 Floats = npt.NDArray[Any]
 
 # Partial products of one row of chunks are added up so many at a time, where they lie.

@@ -21,8 +21,6 @@ from neucmds._backend.threads import parallel_map
 from neucmds._operator.gram import Gram, Indices, Result
 from neucmds._operator.single_precision import Rounded, RoundedGram
 
-__all__ = ["DenseGram"]
-
 
 class DenseGram(Gram):
     """B = −½CDC for a D held in memory; D is only read, no centered copy is made.

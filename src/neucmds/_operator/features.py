@@ -25,8 +25,6 @@ from neucmds._operator.metric_registry import FittedMetric, InnerMetric, PairMet
 from neucmds._operator.single_precision import Rounded, SingleGram
 from neucmds.errors import InputError
 
-__all__ = ["FeatureGram"]
-
 # Sides of a tile. In main memory a tile should stay in cache through all the steps on it; on a GPU
 # it should be large against what a launch costs.
 CPU_TILE = 512

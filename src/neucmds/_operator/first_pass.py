@@ -26,8 +26,6 @@ from neucmds._input.validation import (
 from neucmds._operator.gram import Moments
 from neucmds._operator.row_sources import RowSource
 
-__all__ = ["FirstPass", "Mirrored"]
-
 Indices = npt.NDArray[np.intp]
 
 # Entries worked on together: 2 MB in float64 stay in cache through all the steps.

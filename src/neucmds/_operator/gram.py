@@ -16,8 +16,6 @@ from neucmds._backend.arrays import Array, centered, namespace, row_blocks, row_
 from neucmds._operator.single_precision import Rounded, SingleGram
 from neucmds.errors import InputError
 
-__all__ = ["Gram", "Moments"]
-
 Result = TypeVar("Result")
 Indices = npt.NDArray[np.intp]
 

@@ -21,14 +21,6 @@ from neucmds._input.pairs import TOLERANCE
 from neucmds._operator.sampled_pairs import PairSample, Sizes, drawn_pairs
 from neucmds.errors import InputError, option
 
-__all__ = [
-    "as_graph",
-    "graph_pairs",
-    "nearest_nodes",
-    "path_rows",
-    "shortest_path_rows",
-]
-
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 Landmarks = str | npt.ArrayLike

@@ -32,18 +32,6 @@ from neucmds._backend.arrays import (
 )
 from neucmds.errors import InputError, option
 
-__all__ = [
-    "INNER_METRICS",
-    "SUM_METRICS",
-    "FittedMetric",
-    "InnerMetric",
-    "PairMetric",
-    "Prepared",
-    "fit_metric",
-    "fitted_params",
-    "on_rows",
-]
-
 BlockFunction = Callable[[Array, Array], Array]
 
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, to_numpy
 from neucmds._operator.gram import Gram
 
-__all__ = ["Outliers", "outlying_entries"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from neucmds._input.readers.table_files import read_table
 from neucmds._input.validation import working_dtype
 from neucmds.errors import FileFormatError, InputError, option
 
-__all__ = ["RowSource", "as_row_source", "is_store"]
-
 Floats = npt.NDArray[Any]
 RowFunction = Callable[[int, int], Any]
 

@@ -20,8 +20,6 @@ from neucmds._input.pairs import Pairs, make_pairs
 from neucmds._operator.metric_registry import FittedMetric
 from neucmds.errors import InputError, option
 
-__all__ = ["PairSample", "Sizes", "drawn_pairs", "feature_pairs"]
-
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 # Objects i, objects j and their dissimilarities.

@@ -14,8 +14,6 @@ from neucmds._backend.blas import single_products
 if TYPE_CHECKING:
     from neucmds._operator.gram import Gram
 
-__all__ = ["Multiply", "Rounded", "RoundedGram", "SingleGram"]
-
 Multiply = Callable[[Array], Array]
 
 # Entries centered at a time: 2 MB in float64. At n = 8000 the copy took 47 ms on two threads with

@@ -24,8 +24,6 @@ from neucmds._placement.rules import LeastSquaresPlacement
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError, option
 
-__all__ = ["LEAST_OBJECTS", "DimensionScan", "among", "fewest", "scan_dimensions"]
-
 Floats = npt.NDArray[np.float64]
 Solve = Callable[[Gram, int], Spectrum]
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from neucmds.errors import InputError, option
 
-__all__ = ["check_count", "landmark_count", "maxmin", "named", "random_sample"]
-
 Indices = npt.NDArray[np.intp]
 
 # More landmarks cost L² memory and L³ time once; a thousand embed in a second.

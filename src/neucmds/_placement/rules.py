@@ -11,14 +11,6 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 
-__all__ = [
-    "SHRINKAGE",
-    "LeastSquaresPlacement",
-    "LinearPlacement",
-    "Placement",
-    "secular_minimum",
-]
-
 Floats = npt.NDArray[np.float64]
 
 # Held-out objects of 46 real and synthetic cases: up to 0.1 the error to fitted objects is that

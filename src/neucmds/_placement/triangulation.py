@@ -34,16 +34,6 @@ from neucmds._placement.rules import (
 )
 from neucmds.errors import ConvergenceWarning, FewerComponentsWarning
 
-__all__ = [
-    "PLACEMENTS",
-    "Fitted",
-    "Recipe",
-    "cross_validated",
-    "least_squares_rule",
-    "linear_rule",
-    "misfit",
-]
-
 Floats = npt.NDArray[Any]
 NComponents = int | tuple[int, int]
 

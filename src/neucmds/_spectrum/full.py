@@ -10,8 +10,6 @@ from neucmds._backend.arrays import Array, eps
 from neucmds._operator import Gram
 from neucmds._spectrum.spectrum import Spectrum
 
-__all__ = ["full_spectrum"]
-
 
 def full_spectrum(gram: Gram) -> Spectrum:
     """Compute all n − 1 eigenpairs of B that the constant vector has no part in.

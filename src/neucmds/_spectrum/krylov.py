@@ -30,8 +30,6 @@ from neucmds._spectrum.search import (
 )
 from neucmds._spectrum.spectrum import Spectrum
 
-__all__ = ["krylov_spectrum"]
-
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 

@@ -15,8 +15,6 @@ from neucmds._backend.arrays import Array, asarray_like, centered, contiguous, n
 from neucmds._operator.single_precision import Multiply
 from neucmds._spectrum.orthogonal import orthonormal_rows, project_out, random_rows
 
-__all__ = ["KrylovBasis", "Ritz"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -8,8 +8,6 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, centered, namespace, to_numpy
 from neucmds._backend.blas import combined_rows, inner_products
 
-__all__ = ["orthonormal_rows", "project_out", "random_rows"]
-
 Floats = npt.NDArray[np.float64]
 
 # Smallest eigenvalue of a Gram matrix with unit diagonal at which CholeskyQR, whose error grows

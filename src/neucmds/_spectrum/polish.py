@@ -14,8 +14,6 @@ from neucmds._spectrum.orthogonal import orthonormal_rows, project_out
 from neucmds._spectrum.search import null_level
 from neucmds.errors import InputError
 
-__all__ = ["Pairs", "polish", "sampled_residuals", "unexplained_sq"]
-
 Floats = npt.NDArray[np.float64]
 
 # The first step takes most of the float32 noise out of a pair (2e-7 became 1e-8 or less on all of

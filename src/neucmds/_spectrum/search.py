@@ -18,17 +18,6 @@ from neucmds._spectrum.spectrum import Ends
 if TYPE_CHECKING:
     from neucmds._methods.selection import Selection
 
-__all__ = [
-    "Check",
-    "Rule",
-    "Search",
-    "Sizes",
-    "allowed_residuals",
-    "null_level",
-    "outermost",
-    "split_of",
-]
-
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Rule = Callable[[Ends], "Selection"]

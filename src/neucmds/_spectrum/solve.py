@@ -12,8 +12,6 @@ from neucmds._spectrum.search import Rule
 from neucmds._spectrum.spectrum import Spectrum
 from neucmds.errors import InputError, option
 
-__all__ = ["SOLVERS", "check_solver", "check_tolerance", "prefers_full", "solve"]
-
 SOLVERS = ("auto", "full", "krylov")
 
 

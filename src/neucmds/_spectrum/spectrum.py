@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 
-__all__ = ["Ends", "Spectrum"]
-
 EPS = float(np.finfo(np.float64).eps)
 
 

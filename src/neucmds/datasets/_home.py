@@ -11,9 +11,6 @@ import numpy.typing as npt
 
 from neucmds.errors import FileFormatError, InputError
 
-__all__ = ["DataNotFoundError", "data_folders", "find_file", "read_npz"]
-
-
 PathLike = str | os.PathLike[str]
 
 

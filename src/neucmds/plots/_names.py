@@ -14,8 +14,6 @@ from neucmds.plots._figures import Floats, printable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["write_names"]
-
 
 def write_names(
     ax: Axes,

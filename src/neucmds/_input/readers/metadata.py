@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from neucmds.errors import FileFormatError, InputError, option
 
-__all__ = ["Column", "Metadata", "as_metadata", "read_labels", "read_metadata"]
-
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-nan", "?"})

@@ -21,8 +21,6 @@ from neucmds._input.readers.table_files import (
 from neucmds._input.readers.text import Dialect, Line
 from neucmds.errors import FileFormatError
 
-__all__ = ["NewObjects", "read_new_objects"]
-
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 
 

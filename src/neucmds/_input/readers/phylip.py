@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from neucmds.errors import FileFormatError
 
-__all__ = ["looks_like_phylip", "parse_number", "parse_phylip"]
-
 # The original format gives the name ten characters, spaces included; later programs end it at the
 # first blank. The latter is tried first, for it is what nearly all files follow today.
 NAME_WIDTH = 10

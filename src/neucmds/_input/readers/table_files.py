@@ -21,8 +21,6 @@ from neucmds._input.readers.phylip import parse_phylip
 from neucmds._input.readers.text import mirrored_triangle, parse_text
 from neucmds.errors import FileFormatError
 
-__all__ = ["KNOWN_SUFFIXES", "Labels", "read_array", "read_frame", "read_table", "standard_input"]
-
 Labels = tuple[str, ...] | None
 Table = tuple[npt.NDArray[Any], Labels]
 Reader = Callable[[BinaryIO, str], Table]

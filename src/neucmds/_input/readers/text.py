@@ -16,8 +16,6 @@ import numpy.typing as npt
 from neucmds._input.readers.phylip import looks_like_phylip, parse_number, parse_phylip
 from neucmds.errors import FileFormatError
 
-__all__ = ["Dialect", "Line", "mirrored_triangle", "parse_text"]
-
 Labels = tuple[str, ...] | None
 Table = tuple[npt.NDArray[np.float64], Labels]
 

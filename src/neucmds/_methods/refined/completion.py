@@ -29,8 +29,6 @@ from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import OverfitWarning
 
-__all__ = ["complete_and_refine"]
-
 Floats = npt.NDArray[np.float64]
 Solve = Callable[[Gram, Components], Spectrum]
 HELD_OUT = 0.05

@@ -13,16 +13,6 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._backend.threads import over_rows
 
-__all__ = [
-    "Callback",
-    "Descent",
-    "Objective",
-    "centered",
-    "descend",
-    "lowest_point",
-    "point_blocks",
-]
-
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[int, float], None]
 

@@ -38,8 +38,6 @@ from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError, option
 
-__all__ = ["Place", "as_start", "refine_for_loss"]
-
 Floats = npt.NDArray[np.float64]
 Solve = Callable[[Gram, Components, str], Spectrum]
 

@@ -19,8 +19,6 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, in_place, min_and_max, namespace, row_blocks, to_numpy
 from neucmds.errors import InputError, option
 
-__all__ = ["LOSSES", "PairLoss", "PairTerms", "check_defined", "check_loss", "floor_of"]
-
 LOSSES = ("squared", "distance", "relative")
 
 # The floor of d is half of the 1 % quantile of the positive d. The quantile itself is too high

@@ -31,8 +31,6 @@ from neucmds._methods.stress import StressTerms, stress_from_errors, stress_roun
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.single_precision import Multiply
 
-__all__ = ["Refined", "refine", "stress_terms_at"]
-
 Floats = npt.NDArray[np.float64]
 
 # Up to here float64 products cost next to nothing.

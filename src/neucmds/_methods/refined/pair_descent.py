@@ -30,8 +30,6 @@ from neucmds._methods.refined.descent import WINDOW, Callback, centered, lowest_
 from neucmds._methods.refined.losses import PairLoss, check_defined, check_loss, floor_of
 from neucmds._methods.refined.pair_tiles import Pairs, Slopes
 
-__all__ = ["LossResult", "minimize_loss"]
-
 Floats = npt.NDArray[np.float64]
 
 # Up to here float64 costs next to nothing.

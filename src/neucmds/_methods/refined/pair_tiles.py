@@ -19,8 +19,6 @@ from neucmds._backend.arrays import Array, asarray_like, empty_like, is_numpy, n
 from neucmds._backend.threads import parallel_map
 from neucmds._methods.refined.losses import PairLoss
 
-__all__ = ["Pairs", "Slopes"]
-
 Floats = npt.NDArray[np.float64]
 
 # A tile of float32 takes 256 KB: four of them stay in the L2 cache.

@@ -19,8 +19,6 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._methods.refined.descent import centered
 
-__all__ = ["count_of_real", "lowest_end", "steepest_column"]
-
 Floats = npt.NDArray[np.float64]
 Signature = tuple[int, int]
 End = TypeVar("End")

@@ -45,8 +45,6 @@ from neucmds._methods.refined.pair_descent import (
 )
 from neucmds.errors import InputError, option
 
-__all__ = ["pair_floor", "refine_pairs"]
-
 Floats = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]

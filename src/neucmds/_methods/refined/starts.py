@@ -23,8 +23,6 @@ from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError, option
 
-__all__ = ["PROBE_ITERATIONS", "RefineSettings", "best_refined", "climb", "eigenvector_start"]
-
 Floats = npt.NDArray[np.float64]
 
 # Iterations that tell which of two signatures ends lower; six misled once.

@@ -25,8 +25,6 @@ from neucmds._methods.refined.descent import (
 )
 from neucmds._methods.refined.signatures import steepest_column
 
-__all__ = ["WeightedStress", "refine_weighted"]
-
 Floats = npt.NDArray[np.float64]
 
 
