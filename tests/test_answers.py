@@ -2,20 +2,23 @@
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import squareform
 
 from neucmds import InputError, neuc_mds
 
 
 @pytest.fixture(scope="module")
 def D():
+    """Squared dissimilarities of five positive and three negative coordinates, with noise."""
     rng = np.random.default_rng(0)
-    return squareform(pdist(rng.normal(size=(60, 8)), "cityblock")) + 0.0
+    x = rng.normal(size=(60, 8)) * np.linspace(3, 1, 8)
+    d = ((x[:, None] - x) ** 2) @ np.array([1.0, 1, -1, 1, -1, 1, -1, 1])
+    return d + squareform(rng.normal(size=60 * 59 // 2))
 
 
 @pytest.fixture(scope="module")
 def emb(D):
-    return neuc_mds(D, (5, 3), labels=[f"site {i}" for i in range(60)])
+    return neuc_mds(D, (5, 3), squared=True, labels=[f"site {i}" for i in range(60)])
 
 
 def test_distances_of_pairs_are_the_entries_of_the_matrix(emb):
@@ -54,7 +57,7 @@ def test_unknown_objects_are_refused_by_name(emb, i, message):
 
 def test_names_need_names(D):
     with pytest.raises(InputError, match="have no names"):
-        neuc_mds(D, 2).distance("a", "b")
+        neuc_mds(D, 2, squared=True).distance("a", "b")
 
 
 def test_neighbours_of_fitted_objects_leave_out_themselves(emb):

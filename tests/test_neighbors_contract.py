@@ -74,7 +74,7 @@ def test_a_grid_search_needs_no_y(digits):
 
 def test_names_of_coordinates_say_their_sign(digits):
     X, _ = digits
-    est = NeucMDS((2, 1), metric="cityblock").fit(X[:50])
+    est = NeucMDS((2, 1), metric="cityblock", method="neuc").fit(X[:50])
     names = list(est.get_feature_names_out())
     assert sum(name.endswith("_neg") for name in names) == 1
     assert names[0] == "neucmds0"

@@ -1474,12 +1474,13 @@ def warn_of_surprises(embedding: Embedding) -> None:
             stacklevel=3,
         )
     else:
-        warnings.warn(
-            f"{returned}the other eigenvalues are zero, of the sign not asked for, or left without "
-            "weight by the shift of 'neuc+', and no other column lowers the STRESS.",
-            FewerComponentsWarning,
-            stacklevel=3,
+        why = (
+            "another one of the signs asked for does not lower the STRESS."
+            if embedding.method == "refined"
+            else "the other eigenvalues are zero, of the sign not asked for, or left without weight "
+            "by the shift of 'neuc+'."
         )
+        warnings.warn(returned + why, FewerComponentsWarning, stacklevel=3)
 
 
 def _unconverged(embedding: Embedding) -> str:

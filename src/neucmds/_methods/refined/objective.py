@@ -133,7 +133,14 @@ def refine(
     terms = end.stress_terms()
     error = stress_rounding(gram, x, terms, end.gram_rounding)
     return Refined(
-        x, weights, terms, error, found.history, found.converged, found.relative_gradient
+        x,
+        weights,
+        terms,
+        error,
+        found.history,
+        # Where the STRESS is less than its rounding error, no gradient says anything.
+        found.converged or sum(terms) <= error,
+        found.relative_gradient,
     )
 
 
@@ -159,7 +166,14 @@ def _refine_by_residuals(
     x, weights = canonical(found.state.x, signs)
     terms, error = _split_terms(gram, x, np.sign(weights), found.state.value)
     return Refined(
-        x, weights, terms, error, found.history, found.converged, found.relative_gradient
+        x,
+        weights,
+        terms,
+        error,
+        found.history,
+        # Where the STRESS is less than its rounding error, no gradient says anything.
+        found.converged or sum(terms) <= error,
+        found.relative_gradient,
     )
 
 
