@@ -1477,8 +1477,8 @@ def warn_of_surprises(embedding: Embedding) -> None:
         why = (
             "another one of the signs asked for does not lower the STRESS."
             if embedding.method == "refined"
-            else "the other eigenvalues are zero, of the sign not asked for, or left without weight "
-            "by the shift of 'neuc+'."
+            else "the other eigenvalues are zero, of the sign not asked for, or left without "
+            "weight by the shift of 'neuc+'."
         )
         warnings.warn(returned + why, FewerComponentsWarning, stacklevel=3)
 
