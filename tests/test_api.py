@@ -10,6 +10,7 @@ from scipy.spatial.distance import squareform
 
 import neucmds
 from neucmds import Embedding, api, compare, curve, evaluate, inspect, neuc_mds
+from neucmds.api import comparison
 from neucmds.corrections import lingoes
 from neucmds.errors import InputError
 
@@ -102,7 +103,7 @@ def test_compare_puts_corrections_losses_and_smacof_beside_the_methods():
 
 
 def test_compare_leaves_out_what_takes_too_long(monkeypatch):
-    monkeypatch.setitem(api.COMPARED_UP_TO, "smacof", 10)
+    monkeypatch.setitem(comparison.COMPARED_UP_TO, "smacof", 10)
     table = compare(hops(), 3, methods=["neuc+", "smacof"])
     assert [one.method for one in table.methods] == ["neuc+"]
     assert "more than 10" in table.left_out["smacof"]

@@ -6,7 +6,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from neucmds import api
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
@@ -101,7 +100,7 @@ def hops(n=900):
 def test_many_objects_are_described_by_the_largest_eigenvalues(monkeypatch):
     d = hops()
     exact = inspect(d, squared=True)
-    monkeypatch.setattr(api, "FULL_UP_TO", 500)
+    monkeypatch.setattr("neucmds.api.eigenpairs.FULL_UP_TO", 500)
     found = inspect(d, squared=True)
     assert exact.complete
     assert not found.complete
@@ -121,7 +120,7 @@ def test_many_objects_are_described_by_the_largest_eigenvalues(monkeypatch):
 def test_many_euclidean_objects_are_found_to_be(monkeypatch, rank):
     x = np.random.default_rng(0).normal(size=(900, rank))
     d = sq_dissimilarities(x, x, np.ones(rank))
-    monkeypatch.setattr(api, "FULL_UP_TO", 500)
+    monkeypatch.setattr("neucmds.api.eigenpairs.FULL_UP_TO", 500)
     found = inspect(d, squared=True)
     assert found.euclidean
     assert found.negative_share_bounds[0] == 0
@@ -133,7 +132,7 @@ def test_many_euclidean_objects_are_found_to_be(monkeypatch, rank):
 def test_the_curve_of_many_objects_is_that_of_all_eigenvalues(monkeypatch):
     d, ks = hops(), [1, 5, 20, 40]
     exact = curve(d, ks, squared=True)
-    monkeypatch.setattr(api, "FULL_UP_TO", 500)
+    monkeypatch.setattr("neucmds.api.eigenpairs.FULL_UP_TO", 500)
     found = curve(d, ks, squared=True)
     assert found.eigenvalues.size < 300
     for method in ("classical", "lower", "neuc", "neuc+"):
@@ -153,7 +152,7 @@ def test_a_curve_without_numbers_is_refused():
 
 
 def test_the_time_of_a_long_spectrum_is_said_before(monkeypatch):
-    monkeypatch.setattr(api, "TIMED_FROM", 100)
+    monkeypatch.setattr("neucmds.api.eigenpairs.TIMED_FROM", 100)
     said = []
     curve(random_matrix(150), [2], ["neuc"], on_step=said.append)
     assert re.fullmatch(r"computing the spectrum of 150 objects, about \d+ (s|minutes)", said[0])

@@ -715,11 +715,11 @@ class LandmarkNeucMDS(_SignedTransformer):
             self.method,
             self.placement,
             rng=rng,
-            loss=self.loss,
             squared=self.squared,
             solver=self.solver,
             tol=self.tol,
             random_state=rng,
+            settings=RefineSettings(loss=self.loss),
         )
         return self
 

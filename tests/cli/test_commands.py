@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pytest
 
-from neucmds import Embedding, api, neuc_mds
+from neucmds import Embedding, neuc_mds
 from neucmds.api import ALL_METHODS, COMPARED
 from neucmds.cli import console
 
@@ -228,7 +228,7 @@ class TestInspect:
         assert run("inspect", "slip.npy", "--json").document["outliers"]["entries"][0][:2] == [2, 5]
 
     def test_says_what_is_estimated(self, run, here, monkeypatch):
-        monkeypatch.setattr(api, "FULL_UP_TO", 100)
+        monkeypatch.setattr("neucmds.api.eigenpairs.FULL_UP_TO", 100)
         np.save(here / "many.npy", squared_gaps(820))
         out = " ".join(run("inspect", "many.npy").out.split())
         for words in ("at least", "about", "at most", "Next: neucmds"):

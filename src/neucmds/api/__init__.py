@@ -1,0 +1,40 @@
+"""The one way of the data: input → operator → spectrum → method → `Embedding`.
+
+`neuc_mds` walks it from end to end. `compare`, `inspect`, `curve` and `evaluate` take any D that it
+takes; estimators, commands and the paper call these or their parts (`prepare`, `fit`, `solve_for`,
+`embed_spectrum`), and nobody repeats the order.
+"""
+
+from neucmds.api.arguments import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
+from neucmds.api.arguments import warn_of_surprises as warn_of_surprises
+from neucmds.api.comparison import COMPARED, ComparedMethod, Comparison, compare
+from neucmds.api.eigenpairs import embed_spectrum as embed_spectrum
+from neucmds.api.eigenpairs import solve_for as solve_for
+from neucmds.api.eigenpairs import whole_spectrum as whole_spectrum
+from neucmds.api.entry import neuc_mds
+from neucmds.api.exploration import CURVE_TO, StressCurves, curve, evaluate, inspect
+from neucmds.api.fitting import Fit as Fit
+from neucmds.api.fitting import fit as fit
+from neucmds.api.partial_input import embed_graph as embed_graph
+from neucmds.api.partial_input import embed_landmarks as embed_landmarks
+from neucmds.api.partial_input import embed_pairs as embed_pairs
+from neucmds.api.prepared import Prepared, prepare
+
+# The parts above that are named twice are for the package itself.
+__all__ = [
+    "ALL_METHODS",
+    "CLOSED_FORMS",
+    "COMPARED",
+    "CURVE_TO",
+    "DEFAULT_METHOD",
+    "ComparedMethod",
+    "Comparison",
+    "Prepared",
+    "StressCurves",
+    "compare",
+    "curve",
+    "evaluate",
+    "inspect",
+    "neuc_mds",
+    "prepare",
+]

@@ -1,0 +1,252 @@
+"""`compare`: methods side by side on one D."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from neucmds._input.components import Components, NComponents
+from neucmds._methods.peer_smacof import smacof_solution
+from neucmds._methods.refined.starts import RefineSettings
+from neucmds._operator import DenseGram
+from neucmds._operator.choose import Limit
+from neucmds._spectrum import Spectrum
+from neucmds.api.arguments import ALL_METHODS, OnStep, silent
+from neucmds.api.eigenpairs import embed_spectrum, solve_for
+from neucmds.api.fitting import Fit, fit
+from neucmds.api.goals import fit_chosen
+from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
+from neucmds.corrections import cailliez, lingoes
+from neucmds.embedding import Embedding, build_embedding
+from neucmds.errors import InputError, option
+from neucmds.metrics import Quality, measure
+
+# What `compare` can put beside the methods: two more losses, and what people do today.
+REFINED_LOSSES = {"refined/distance": "distance", "refined/relative": "relative"}
+CORRECTIONS = {"cailliez": cailliez, "lingoes": lingoes}
+COMPARED = (*ALL_METHODS, *REFINED_LOSSES, *CORRECTIONS, "smacof")
+# Most objects of each: about half a minute on one core.
+COMPARED_UP_TO = {name: 2000 for name in COMPARED if name not in ALL_METHODS} | {"smacof": 1000}
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedMethod:
+    """One method's embedding, how good it is, and how long it took.
+
+    Parameters
+    ----------
+    method : str
+        Name of the row, one of `COMPARED`.
+    embedding : Embedding
+    quality : Quality
+        Against D itself, also for the corrections of D.
+    seconds : float
+        On top of the spectrum for the methods that share it.
+    """
+
+    method: str
+    embedding: Embedding
+    quality: Quality
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the measures by name."""
+        return {
+            "method": self.method,
+            "k": self.embedding.k,
+            "signature": list(self.embedding.signature),
+            **self.quality.as_dict(),
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods side by side on one D.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects.
+    requested : int
+        Number of coordinates asked for.
+    methods : tuple of ComparedMethod
+    spectrum_seconds : float
+        Time of the spectrum, which the methods of `ALL_METHODS` share.
+    left_out : dict of str
+        Method → why it is not there.
+    """
+
+    n: int
+    requested: int
+    methods: tuple[ComparedMethod, ...]
+    spectrum_seconds: float
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, method: str) -> ComparedMethod:
+        return next(one for one in self.methods if one.method == method)
+
+    @property
+    def best(self) -> ComparedMethod:
+        """The method of least STRESS."""
+        return min(self.methods, key=lambda one: one.quality.stress)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the embeddings by name."""
+        return {
+            "n": self.n,
+            "requested": self.requested,
+            "spectrum_seconds": self.spectrum_seconds,
+            "methods": [one.as_dict() for one in self.methods],
+            "left_out": self.left_out,
+        }
+
+
+def compare(
+    D: Any,
+    n_components: NComponents = None,
+    methods: Sequence[str] = ALL_METHODS,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    labels: Any = None,
+    solver: str = "auto",
+    random_state: Any = 0,
+    max_memory: Limit = None,
+    on_step: OnStep | None = None,
+) -> Comparison:
+    """Embed D by several methods from one spectrum, and measure each result against D.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Prepared
+    n_components : int, (int, int), float, "auto" or None
+        Number of coordinates, as for `neuc_mds`; a share and "auto" are chosen for "neuc+".
+    methods : sequence of str
+        The six methods of `neuc_mds` by default. Beside them there are "refined/distance" and
+        "refined/relative", the other losses; "cailliez" and "lingoes", classical MDS of a D made
+        Euclidean by a constant; and "smacof", scikit-learn's, on √D. Those are for a D in memory of
+        up to 2000 objects, "smacof" of up to 1000.
+    squared, symmetrize, labels, solver, random_state, max_memory
+        As for `neuc_mds`.
+    on_step : callable, optional
+        Called with a few words before each longer piece of work.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import compare
+    >>> x = np.random.default_rng(0).uniform(size=(30, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)  # squares of distances: no metric
+    >>> table = compare(D, 5, methods=["classical", "neuc+", "refined"])
+    >>> table.best.method, table["neuc+"].embedding.signature
+    ('refined', (3, 2))
+    """
+    prepared = prepare(
+        D,
+        n_components,
+        squared=squared,
+        symmetrize=symmetrize,
+        labels=labels,
+        max_memory=max_memory,
+        keep_copy="refined" in methods,
+    )
+    refuse_weights(prepared, "compare")
+    components = Components.parse(n_components, prepared.n)
+    if components.goal is not None:
+        components = _chosen_for_all(prepared, components.goal, solver, random_state)
+    tell = on_step or silent
+    unknown = [name for name in methods if name not in COMPARED]
+    if unknown or not methods:
+        raise InputError(
+            f"{option('methods', unknown)} is unknown; choose from {', '.join(COMPARED)}."
+        )
+    shared = [name for name in methods if name in ALL_METHODS]
+    start, spectrum = time.perf_counter(), None
+    if shared:
+        tell(f"computing the spectrum of {prepared.n:,} objects")
+        spectrum = solve_for(
+            prepared.gram, components, shared, solver=solver, random_state=random_state
+        )
+    spectrum_seconds = time.perf_counter() - start
+    rows, left_out = [], {}
+    for method in methods:
+        tell(method)
+        try:
+            rows.append(_compared(prepared, spectrum, components, method, random_state))
+        except InputError as problem:
+            if method in ALL_METHODS:
+                raise
+            left_out[method] = str(problem)
+    return Comparison(prepared.n, components.total, tuple(rows), spectrum_seconds, left_out)
+
+
+def _compared(
+    prepared: Prepared,
+    spectrum: Spectrum | None,
+    components: Components,
+    method: str,
+    random_state: Any,
+) -> ComparedMethod:
+    start = time.perf_counter()
+    if method in ALL_METHODS:
+        assert spectrum is not None
+        embedding = embed_spectrum(
+            prepared.gram,
+            spectrum,
+            components,
+            method,
+            squared=prepared.squared,
+            labels=prepared.labels,
+        )
+    else:
+        embedding = _beside(prepared, components, method, random_state)
+    seconds = time.perf_counter() - start
+    quality = measure(prepared.gram, embedding.coordinates, embedding.signs)
+    return ComparedMethod(method, embedding, quality, seconds)
+
+
+def _beside(
+    prepared: Prepared, components: Components, method: str, random_state: Any
+) -> Embedding:
+    """Embed by another loss, by a correction of D, or by SMACOF."""
+    if prepared.n > (most := COMPARED_UP_TO[method]):
+        raise InputError(f"{prepared.n:,} objects take too long, more than {most:,}.")
+    if method in REFINED_LOSSES:
+        settings = RefineSettings(loss=REFINED_LOSSES[method])
+        wanted = components.signature or components.total
+        return fit(
+            prepared, wanted, "refined", settings=settings, random_state=random_state
+        ).embedding
+    gram, k = dense_gram(prepared, method), components.total
+    facts: dict[str, Any] = {
+        "method": method,
+        "requested": k,
+        "squared": prepared.squared,
+        "labels": prepared.labels,
+    }
+    if method == "smacof":
+        found = smacof_solution(gram, k, random_state=random_state)
+        return build_embedding(found, **facts)
+    corrected = CORRECTIONS[method](gram.sq_dissimilarity, squared=True)
+    own = DenseGram(corrected.sq_dissimilarity)
+    classical = solve_for(own, Components(k), "classical", random_state=0)
+    return replace(embed_spectrum(own, classical, Components(k), "classical"), **facts)
+
+
+def _chosen_for_all(
+    prepared: Prepared, goal: float | str, solver: str, random_state: Any
+) -> Components:
+    """Choose one number of coordinates for several methods: as "neuc+" would."""
+
+    def fit_k(k: int) -> Fit:
+        return fit(prepared, k, "neuc+", solver=solver, random_state=random_state)
+
+    found = fit_chosen(prepared, goal, "neuc+", fit_k, solver, random_state, silent)
+    return Components(found.embedding.requested)

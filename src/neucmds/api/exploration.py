@@ -1,0 +1,260 @@
+"""`inspect`, `curve` and `evaluate`: what D is like, STRESS against k, how good an embedding is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._input.components import Components
+from neucmds._operator.choose import Limit
+from neucmds._placement.dimension import LEAST_OBJECTS
+from neucmds.api.arguments import CLOSED_FORMS, OnStep, check_methods, silent
+from neucmds.api.eigenpairs import (
+    INSPECTED_PAIRS,
+    announce_spectrum,
+    embed_spectrum,
+    outer_spectrum,
+    solve_for,
+    takes_all,
+    whole_spectrum,
+)
+from neucmds.api.goals import held_out_scan
+from neucmds.api.prepared import prepare, refuse_weights
+from neucmds.diagnostics import (
+    Inspection,
+    TurningPoint,
+    classical_turning_point,
+    describe,
+    spaced_ks,
+)
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, option
+from neucmds.metrics import Quality, measure
+
+# Largest k of a curve unless the caller says otherwise.
+CURVE_TO = 100
+
+
+@dataclass(frozen=True, eq=False)
+class StressCurves:
+    """STRESS of every method at every k of a grid.
+
+    Parameters
+    ----------
+    ks : tuple of int
+    stress : dict of tuples of floats
+        Method → STRESS at each k.
+    sq_norm : float
+        ‖D‖²_F, which normalises STRESS.
+    turning_point : TurningPoint
+        Where more coordinates begin to make classical MDS worse, over all k that the known
+        eigenvalues allow.
+    eigenvalues : ndarray
+        Eigenvalues of B but the constant vector's zero, largest first: all n − 1 of up to 2000
+        objects, of more those from both ends that the largest k needs.
+    """
+
+    ks: tuple[int, ...]
+    stress: dict[str, tuple[float, ...]]
+    sq_norm: float
+    turning_point: TurningPoint
+    eigenvalues: npt.NDArray[np.float64]
+
+    def normalized(self, method: str) -> tuple[float, ...]:
+        """STRESS as a share of ‖D‖²_F."""
+        return tuple(value / self.sq_norm if self.sq_norm else 0.0 for value in self.stress[method])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the eigenvalues by name."""
+        return {
+            "k": list(self.ks),
+            "stress": {method: list(values) for method, values in self.stress.items()},
+            "normalized_stress": {m: list(self.normalized(m)) for m in self.stress},
+            "sq_norm": self.sq_norm,
+            "classical": self.turning_point.as_dict(),
+        }
+
+
+def curve(
+    D: Any,
+    ks: Iterable[int] | None = None,
+    methods: Sequence[str] = CLOSED_FORMS,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    max_memory: Limit = None,
+    on_step: OnStep | None = None,
+) -> StressCurves:
+    """Compute STRESS against the number of coordinates, for several methods from one spectrum.
+
+    Of more than 2000 objects only the eigenpairs that the largest k needs are computed.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Prepared
+    ks : iterable of int, optional
+        Numbers of coordinates; by default a grid up to 100, or n − 1 if that is less.
+    methods : sequence of str
+        The closed forms by default: "refined" takes longer.
+    squared, symmetrize, max_memory
+        As for `neuc_mds`.
+    on_step : callable, optional
+        Called with a few words before each longer piece of work.
+
+    Returns
+    -------
+    StressCurves
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import curve
+    >>> x = np.random.default_rng(0).uniform(size=(30, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+    >>> found = curve(D, ks=[2, 4, 8], methods=["classical", "neuc"])
+    >>> found.turning_point.paradox  # more coordinates make classical MDS worse
+    True
+
+    Paper: fig:dim-paradox, fig:dim-para-all.
+    """
+    prepared = prepare(D, squared=squared, symmetrize=symmetrize, max_memory=max_memory)
+    refuse_weights(prepared, "curve")
+    gram, tell = prepared.gram, on_step or silent
+    grid = spaced_ks(min(CURVE_TO, prepared.n - 1)) if ks is None else tuple(ks)
+    sizes = [Components.parse(k, prepared.n) for k in grid]
+    if not sizes or any(size.goal is not None for size in sizes):
+        raise InputError(
+            f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
+        )
+    check_methods(methods)
+    largest = max(size.total for size in sizes)
+    tell(announce_spectrum(gram, largest, on_step))
+    if takes_all(gram.n, largest):
+        spectrum = whole_spectrum(gram)
+    else:
+        spectrum = solve_for(gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0)
+    stress: dict[str, list[float]] = {method: [] for method in methods}
+    for components in sizes:
+        tell(f"k = {components.total}")
+        for method in methods:
+            embedding = embed_spectrum(gram, spectrum, components, method)
+            stress[method].append(embedding.stress)
+    return StressCurves(
+        grid,
+        {method: tuple(values) for method, values in stress.items()},
+        gram.moments.sq_norm,
+        classical_turning_point(gram, spectrum),
+        spectrum.ends.values,
+    )
+
+
+def inspect(
+    D: Any,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    labels: Any = None,
+    random_state: Any = 0,
+    max_memory: Limit = None,
+    on_step: OnStep | None = None,
+) -> Inspection:
+    """Find out what D is like before any embedding: Euclidean, metric, how many coordinates.
+
+    Of more than 2000 objects the hundred largest eigenvalues are computed; what rests on the others
+    is a bound or an estimate then, and `Inspection.complete` is False.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Prepared
+    squared, symmetrize, labels, max_memory
+        As for `neuc_mds`.
+    random_state : int, RandomState or None
+        Which objects are held out, and which triples drawn for the triangle inequality when there
+        are too many.
+    on_step : callable, optional
+        Called with a few words before each longer piece of work.
+
+    Returns
+    -------
+    Inspection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import inspect
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
+    >>> found = inspect(D)
+    >>> found.euclidean, found.triangles.violated
+    (False, 1)
+    """
+    prepared = prepare(
+        D, squared=squared, symmetrize=symmetrize, labels=labels, max_memory=max_memory
+    )
+    refuse_weights(prepared, "inspect")
+    gram, tell = prepared.gram, on_step or silent
+    tell(announce_spectrum(gram, INSPECTED_PAIRS, on_step))
+    spectrum = outer_spectrum(gram)
+    scan = None
+    if gram.n >= LEAST_OBJECTS:
+        tell("predicting objects held out, to suggest k")
+        scan = held_out_scan(gram, "auto", random_state)
+    tell("examining pairs and triples")
+    found = describe(gram, spectrum, scan, random_state=random_state)
+    return replace(found, labels=prepared.labels)
+
+
+def evaluate(
+    embedding: Embedding,
+    D: Any,
+    *,
+    squared: bool | None = None,
+    symmetrize: bool = False,
+    missing: Literal["error", "ignore"] = "error",
+    max_memory: Limit = None,
+) -> Quality:
+    """Measure an embedding against D by every measure of `neucmds.metrics.Quality`.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    D : as for `neuc_mds`, or Prepared
+        Objects in the order of the embedding.
+    squared : bool, optional
+        Whether D holds squared dissimilarities; by default as in the fit.
+    symmetrize, max_memory
+        As for `neuc_mds`.
+    missing : {"error", "ignore"}, default="error"
+        "ignore": pairs that are NaN in D are left out of every measure.
+
+    Returns
+    -------
+    Quality
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import evaluate, neuc_mds
+    >>> x = np.random.default_rng(0).normal(size=(30, 3))
+    >>> D = np.sqrt(((x[:, None] - x[None, :]) ** 2).sum(-1))
+    >>> quality = evaluate(neuc_mds(D, 3), D)
+    >>> round(quality.r2, 6), quality.neighbors_kept
+    (1.0, 1.0)
+    """
+    prepared = prepare(
+        D,
+        1,
+        squared=embedding.squared if squared is None else squared,
+        symmetrize=symmetrize,
+        missing=missing,
+        max_memory=max_memory,
+    )
+    if prepared.n != embedding.n:
+        raise InputError(
+            f"D has {prepared.n} objects, but the embedding has {embedding.n}; pass the D that was "
+            "embedded."
+        )
+    return measure(prepared.gram, embedding.coordinates, embedding.signs, weights=prepared.weights)

@@ -1,0 +1,199 @@
+"""From what is prepared to an `Embedding`: by eigenpairs, or by descent where they do not help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from neucmds._backend.arrays import asarray_like
+from neucmds._input.components import Components, NComponents
+from neucmds._methods.refined.completion import complete_and_refine
+from neucmds._methods.refined.loss_starts import Place, refine_for_loss
+from neucmds._methods.refined.objective import refine
+from neucmds._methods.refined.starts import RefineSettings
+from neucmds._methods.refined.weighted import refine_weighted
+from neucmds._methods.solution import Solution, from_loss, from_refinement, from_weighted
+from neucmds._operator import Gram
+from neucmds._spectrum import Spectrum
+from neucmds.api.arguments import (
+    DEFAULT_METHOD,
+    OnStep,
+    check_methods,
+    refuse_without_refinement,
+    silent,
+)
+from neucmds.api.eigenpairs import embed_spectrum, solve_for
+from neucmds.api.goals import fit_chosen
+from neucmds.api.prepared import Prepared, dense_gram
+from neucmds.embedding import Embedding, build_embedding
+from neucmds.errors import InputError, option
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """An embedding, and the eigenpairs that it was made from (None with weights or gaps)."""
+
+    embedding: Embedding
+    spectrum: Spectrum | None
+
+
+def fit(
+    prepared: Prepared,
+    n_components: NComponents = None,
+    method: str = DEFAULT_METHOD,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-7,
+    random_state: Any = None,
+    settings: RefineSettings | None = None,
+    start: Place | None = None,
+    on_step: OnStep | None = None,
+) -> Fit:
+    """Embed what is prepared: spectrum, method, `Embedding`.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    n_components, method, solver, tol, random_state
+        As for `neuc_mds`.
+    settings : RefineSettings, optional
+        For "refined".
+    start : Place, optional
+        Where "refined" starts.
+    on_step : callable, optional
+        Called with a few words before each longer piece of work.
+
+    Returns
+    -------
+    Fit
+    """
+    components = Components.parse(n_components, prepared.n)
+    settings = settings or RefineSettings()
+    tell = on_step or silent
+    refuse_without_refinement(method, settings, start)
+    if start is not None and int(start.coordinates.shape[0]) != prepared.n:
+        raise InputError(
+            f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
+            f"has {prepared.n}."
+        )
+    if components.goal is not None:
+        fit_k = partial(
+            fit,
+            prepared,
+            method=method,
+            solver=solver,
+            tol=tol,
+            random_state=random_state,
+            settings=settings,
+            start=start,
+            on_step=on_step,
+        )
+        return fit_chosen(prepared, components.goal, method, fit_k, solver, random_state, tell)
+    if prepared.weights is not None or settings.loss != "squared" or start is not None:
+        tell(f"embedding by {method}")
+        solve = partial(_solve_roughly, solver=solver, tol=tol)
+        solution = free_coordinates(
+            prepared, components, method, solve, settings, start, random_state
+        )
+        embedding = build_embedding(
+            solution,
+            method=method,
+            requested=components.total,
+            squared=prepared.squared,
+            labels=prepared.labels,
+        )
+        return Fit(embedding, None)
+    tell(f"computing the spectrum of {prepared.n:,} objects")
+    spectrum = solve_for(
+        prepared.gram, components, method, solver=solver, tol=tol, random_state=random_state
+    )
+    tell(f"embedding by {method}")
+    embedding = embed_spectrum(
+        prepared.gram,
+        spectrum,
+        components,
+        method,
+        squared=prepared.squared,
+        labels=prepared.labels,
+        settings=settings,
+    )
+    return Fit(embedding, spectrum)
+
+
+def free_coordinates(
+    prepared: Prepared,
+    components: Components,
+    method: str,
+    solve: Callable[[Gram, Components, str], Spectrum],
+    settings: RefineSettings,
+    start: Place | None,
+    random_state: Any,
+) -> Solution:
+    """Refine where there is no closed form to begin with: weights, gaps, other losses, a start."""
+    check_methods((method,))
+    if method != "refined":
+        raise InputError(
+            f"weights and missing entries need {option('method', 'refined')}, not {method!r}: the "
+            "closed forms count every pair alike."
+        )
+    if settings.loss != "squared":
+        return _least_loss(prepared, components, solve, settings, start, random_state)
+    limits: dict[str, Any] = {
+        "max_iter": settings.most_iterations,
+        "tol": settings.least_gain,
+        "callback": settings.callback,
+    }
+    if prepared.weights is None:
+        assert start is not None
+        refined = refine(prepared.gram, start.coordinates, start.signs, **limits)
+        return from_refinement(prepared.gram, None, refined, components.total)
+    d = dense_gram(prepared, "weights").sq_dissimilarity
+    if start is not None:
+        x = asarray_like(start.coordinates, d, dtype=prepared.gram.xp.float64)
+        signs = asarray_like(start.signs, x)
+        return from_weighted(refine_weighted(d, prepared.weights, x, signs, **limits))
+    found = complete_and_refine(
+        d,
+        prepared.weights,
+        components,
+        solve=lambda gram, wanted: solve(gram, wanted, "neuc+"),
+        climb=bool(settings.climb),
+        random_state=random_state,
+        **limits,
+    )
+    return from_weighted(found)
+
+
+def _least_loss(
+    prepared: Prepared,
+    components: Components,
+    solve: Callable[[Gram, Components, str], Spectrum],
+    settings: RefineSettings,
+    start: Place | None,
+    random_state: Any,
+) -> Solution:
+    gram = dense_gram(prepared, f"loss={settings.loss!r}")
+    found = refine_for_loss(
+        gram.sq_dissimilarity,
+        components,
+        settings.loss,
+        solve=solve,
+        start=start,
+        weights=prepared.weights,
+        n_init=settings.n_init,
+        climb=settings.climb,
+        max_iter=500 if settings.max_iter is None else settings.max_iter,
+        tol=settings.tol,
+        random_state=random_state,
+        callback=settings.callback,
+    )
+    return from_loss(gram, found, prepared.weights)
+
+
+def _solve_roughly(
+    gram: Gram, components: Components, method: str, *, solver: str, tol: float
+) -> Spectrum:
+    """Compute eigenpairs to start from: the descent that follows mends far more than 1e-3."""
+    return solve_for(gram, components, method, solver=solver, tol=max(tol, 1e-3), random_state=0)

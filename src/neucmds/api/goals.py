@@ -1,0 +1,119 @@
+"""The number of coordinates from a goal: a share of R², or the least error on held-out objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from neucmds._input.components import AUTO, Components
+from neucmds._methods.selection import METHODS
+from neucmds._methods.stress import stress_terms
+from neucmds._operator import Gram
+from neucmds._placement.dimension import DimensionScan, fewest, scan_dimensions
+from neucmds._spectrum import Spectrum
+from neucmds.api.arguments import OnStep
+from neucmds.api.eigenpairs import solve_for
+from neucmds.api.prepared import Prepared, refuse_weights
+from neucmds.diagnostics import spaced_ks
+from neucmds.errors import InputError, option
+
+if TYPE_CHECKING:
+    from neucmds.api.fitting import Fit
+
+# Of more than 5000 objects no more than this many coordinates are tried to reach a share of R²: all
+# of the spectrum would take hours.
+MOST_FOR_SHARE = 1000
+ALL_TRIED_UP_TO = 5000
+
+
+def fit_chosen(
+    prepared: Prepared,
+    goal: float | str,
+    method: str,
+    fit_k: Callable[[int], Fit],
+    solver: str,
+    random_state: Any,
+    tell: OnStep,
+) -> Fit:
+    """Choose the number of coordinates by a goal, and embed with it."""
+    gram = prepared.gram
+    if goal == AUTO:
+        refuse_weights(prepared, option("n_components", AUTO), "pass a number")
+        tell("predicting objects held out, to choose k")
+        return fit_k(held_out_scan(gram, solver, random_state).k)
+    share = float(goal)
+    if not gram.moments.total_sum_of_squares:
+        raise InputError(
+            f"{option('n_components', share)} is a share of R², which has no meaning here: all "
+            "dissimilarities are equal; pass a number."
+        )
+    tell(f"looking for the fewest coordinates with an R² of {share:g}")
+    complete = prepared.weights is None
+    closed = method if method in METHODS else "neuc+"
+    start, best = _fewest_closed(gram, closed, share, solver) if complete else (None, -np.inf)
+    if method in METHODS:
+        return fit_k(_reached(start, share, method, best))
+    found: dict[int, Fit] = {}
+
+    def reaches(k: int) -> bool:
+        found[k] = fit_k(k)
+        return bool(found[k].embedding.r2 >= share)
+
+    k = fewest(reaches, start or 8, _most_for_share(prepared.n))
+    best = max((one.embedding.r2 for one in found.values()), default=best)
+    return found[_reached(k, share, method, best)]
+
+
+def _reached(k: int | None, share: float, method: str, best: float) -> int:
+    if k is None:
+        raise InputError(
+            f"{option('n_components', share)} asks for an R² of {share:g}, but "
+            f"{option('method', method)} reaches {best:.4g} at most; ask for less, or pass a "
+            "number of coordinates."
+        )
+    return k
+
+
+def _most_for_share(n: int) -> int:
+    return n - 1 if n <= ALL_TRIED_UP_TO else MOST_FOR_SHARE
+
+
+def _fewest_closed(gram: Gram, method: str, share: float, solver: str) -> tuple[int | None, float]:
+    """Return the fewest coordinates of a closed form that reach an R², and the largest R² seen.
+
+    Every k is tried from one on, as R² need not grow with k: classical MDS gets worse in the end.
+    """
+    total, most = gram.moments.total_sum_of_squares, _most_for_share(gram.n)
+    known, tried, best = min(16, most), 0, -np.inf
+    while True:
+        sizes = [Components(k) for k in spaced_ks(known)]
+        spectrum = solve_for(gram, sizes, method, solver=solver, random_state=0)
+        known = most if spectrum.complete else known
+        for k in range(tried + 1, known + 1):
+            selection = METHODS[method](spectrum.ends, Components(k))
+            r2 = 1 - sum(stress_terms(spectrum, gram.diagonal(), selection)) / total
+            best = max(best, r2)
+            if r2 >= share:
+                return k, best
+            if method in ("classical", "lower") and selection.k < k:
+                return None, best  # there are no more to be had
+        if known == most:
+            return None, best
+        tried, known = known, min(4 * known, most)
+
+
+def held_out_scan(gram: Gram, solver: str, random_state: Any) -> DimensionScan:
+    """Measure the error on pairs of held-out objects against the number of coordinates."""
+
+    def spectrum(part: Gram, k: int) -> Spectrum:
+        sizes = [Components(size) for size in spaced_ks(k)]
+        return solve_for(part, sizes, "neuc+", solver=solver, tol=1e-5, random_state=0)
+
+    if isinstance(random_state, np.random.Generator):
+        random_state = int(random_state.integers(2**31))
+    # The same D deserves the same k: None is a fixed seed here.
+    rng = check_random_state(0 if random_state is None else random_state)
+    return scan_dimensions(gram, spectrum, random_state=rng)

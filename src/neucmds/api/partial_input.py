@@ -1,0 +1,206 @@
+"""Embeddings from some pairs: a list of them, the shortest paths of a graph, or landmarks."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from neucmds._backend.arrays import Array, to_numpy
+from neucmds._input.components import Components, NComponents
+from neucmds._input.pairs import Pairs, check_pairs
+from neucmds._methods.refined.loss_starts import Place
+from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._methods.refined.starts import RefineSettings
+from neucmds._methods.solution import from_pairs
+from neucmds._operator import DenseGram
+from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
+from neucmds._operator.sampled_pairs import Sizes
+from neucmds._placement.triangulation import (
+    Recipe,
+    cross_validated,
+    least_squares_rule,
+    linear_rule,
+)
+from neucmds.api.arguments import DEFAULT_METHOD, check_arguments, warn_of_surprises
+from neucmds.api.fitting import fit
+from neucmds.api.prepared import prepare
+from neucmds.embedding import Embedding, build_embedding
+from neucmds.errors import ConvergenceWarning, FewerComponentsWarning
+
+
+def embed_pairs(
+    pairs: Pairs,
+    n_components: NComponents,
+    squared: bool,
+    settings: RefineSettings,
+    start: Place | None = None,
+    random_state: Any = None,
+) -> Embedding:
+    """Embed objects of which some pairs are known: no n × n array, O(m·k) for m pairs.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    n_components, squared, random_state
+        As for `neuc_mds`.
+    settings : RefineSettings
+    start : Place, optional
+        Where to start; by default landmarks are embedded by shortest paths over the known pairs,
+        and all objects placed among them.
+    """
+    components = Components.parse(n_components, pairs.n)
+    check_pairs(pairs, components.total)
+    if start is None:
+        rng = check_random_state(random_state)
+        wanted = min(pairs.n, max(100, 5 * components.total))
+        landmarks = np.sort(rng.permutation(pairs.n)[:wanted])
+        rows = shortest_path_rows(as_graph(pairs.graph()), landmarks)
+        start = _placed_among(landmarks, rows.T, components, rng)
+    found = refine_pairs(
+        pairs,
+        to_numpy(start.coordinates),
+        start.signs,
+        settings.loss,
+        max_iter=settings.max_iter or 200,
+        tol=2e-3 if settings.tol is None else settings.tol,
+        callback=settings.callback,
+    )
+    return build_embedding(
+        from_pairs(found, pairs),
+        method="refined",
+        requested=components.total,
+        squared=squared,
+        labels=pairs.labels,
+    )
+
+
+def embed_graph(
+    graph: Any,
+    n_components: NComponents,
+    settings: RefineSettings,
+    n_pairs: int | None = None,
+    random_state: Any = None,
+) -> Embedding:
+    """Embed the nodes of a graph from shortest paths between about `n_pairs` pairs a node.
+
+    Parameters
+    ----------
+    graph : sparse array of shape (n, n)
+        Lengths of edges; undirected and connected.
+    n_components, random_state
+        As for `neuc_mds`.
+    settings : RefineSettings
+    n_pairs : int, optional
+        Pairs a node takes part in; 16 for each coordinate by default.
+    """
+    edges = as_graph(graph)
+    components = Components.parse(n_components, int(edges.shape[0]))
+    sizes = Sizes.of(n_pairs or max(100, 16 * components.total), int(edges.shape[0]))
+    sample = graph_pairs(
+        edges,
+        n_landmarks=sizes.n_landmarks,
+        n_near=sizes.n_near,
+        n_ring=sizes.n_ring,
+        random_state=random_state,
+    )
+    rng = check_random_state(random_state)
+    start = _placed_among(sample.landmarks, sample.to_landmarks, components, rng)
+    wanted = components.signature or components.total
+    return embed_pairs(sample.pairs, wanted, False, settings, start, random_state)
+
+
+def _placed_among(
+    landmarks: npt.NDArray[np.intp],
+    to_landmarks: npt.NDArray[np.float64],
+    components: Components,
+    rng: np.random.RandomState,
+) -> Place:
+    """Embed landmarks by the squared loss and place all objects among them: a start."""
+    among = to_landmarks[landmarks] ** 2
+    among = (among + among.T) / 2
+    wanted = components.signature or components.total
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FewerComponentsWarning)
+        embedding, _ = embed_landmarks(among, wanted, rng=rng, squared=True, random_state=rng)
+    assert embedding.placement is not None
+    x = to_numpy(embedding.placement.place(to_landmarks**2))
+    return Place(x, to_numpy(embedding.signs).astype(np.float64))
+
+
+def embed_landmarks(
+    sq_dissimilarity: Array,
+    n_components: NComponents,
+    method: str = DEFAULT_METHOD,
+    placement: str = "auto",
+    *,
+    rng: np.random.RandomState,
+    squared: bool = False,
+    solver: str = "auto",
+    tol: float = 1e-7,
+    random_state: Any = None,
+    settings: RefineSettings | None = None,
+) -> tuple[Embedding, Recipe | None]:
+    """Embed landmarks, with the rule that places others among them.
+
+    Parameters
+    ----------
+    sq_dissimilarity : ndarray of shape (L, L)
+        Squared dissimilarities among the landmarks.
+    n_components, method
+        As for `neuc_mds`.
+    placement : {"auto", "least_squares", "linear"}
+        "auto" chooses the ridge, the offsets and, for "neuc", the signature by cross-validation;
+        "least_squares" has neither ridge nor offsets; "linear" is plain triangulation.
+    rng : RandomState
+        Draws the folds.
+    squared, solver, tol, random_state
+        As for `neuc_mds`.
+    settings : RefineSettings, optional
+        For "refined".
+
+    Returns
+    -------
+    embedding : Embedding
+        Of the landmarks; its `placement` is the rule.
+    recipe : Recipe or None
+        How the rule was made; None for "linear".
+    """
+    settings = settings or RefineSettings()
+    check_arguments(sq_dissimilarity, n_components, method, solver, tol, random_state)
+
+    def embed(part: Array, wanted: NComponents, method: str) -> Embedding:
+        prepared = prepare(DenseGram(np.ascontiguousarray(part)), wanted, squared=squared)
+        found = fit(
+            prepared,
+            wanted,
+            method,
+            solver=solver,
+            tol=tol,
+            random_state=random_state,
+            settings=settings,
+        )
+        warn_of_surprises(found.embedding)
+        return found.embedding
+
+    components = Components.parse(n_components, sq_dissimilarity.shape[0])
+    if components.goal is not None:
+        # The landmarks are few, and chosen for all: what they need is what all need.
+        components = Components(embed(sq_dissimilarity, n_components, method).requested)
+    wanted = components.signature or components.total
+    if placement == "linear":
+        embedding = embed(sq_dissimilarity, wanted, method)
+        return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
+    recipe = Recipe(0.0, False, wanted)
+    if placement == "auto" and settings.loss == "squared":
+        recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
+    embedding = embed(sq_dissimilarity, recipe.n_components, method)
+    if settings.loss != "squared":
+        return embedding, recipe  # which places by the loss it was fitted with
+    rule = least_squares_rule(sq_dissimilarity, embedding, recipe)
+    return replace(embedding, placement=rule), recipe

@@ -1,0 +1,133 @@
+"""Any D, read, validated and behind its operator: where every way through begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from neucmds._backend.arrays import Array
+from neucmds._input import as_dissimilarity, as_weighted
+from neucmds._input.components import NComponents
+from neucmds._input.containers import as_labels
+from neucmds._operator import DenseGram, Gram
+from neucmds._operator.blocked import Progress
+from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
+from neucmds.errors import InputError, option
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A D of any kind, read, validated and behind its operator, with what goes along with it.
+
+    Every function of this module takes it in place of D, so that D is read once for several calls;
+    `squared`, `labels` and `weights` are then its own.
+
+    Parameters
+    ----------
+    gram : Gram
+        B = −½CDC; D is on the squared scale from here on.
+    labels : tuple of str or None
+    squared : bool
+        Whether the input held squared dissimilarities.
+    weights : array of shape (n, n), optional
+        How much each pair counts, zero where it was not observed; None if all count alike.
+    """
+
+    gram: Gram
+    labels: tuple[str, ...] | None = None
+    squared: bool = False
+    weights: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of objects."""
+        return self.gram.n
+
+
+def prepare(
+    D: Any,
+    n_components: NComponents = None,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    weights: Any = None,
+    missing: Literal["error", "ignore"] = "error",
+    labels: Any = None,
+    copy: bool = True,
+    max_memory: Limit = None,
+    keep_copy: bool = False,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Read and validate D, and put it behind the operator that the memory allows.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Prepared
+        The latter is returned as it is.
+    n_components : as for `neuc_mds`
+        Number of coordinates that the memory must suffice for.
+    squared, symmetrize, weights, missing, labels, copy, max_memory, progress
+        As for `neuc_mds`.
+    keep_copy : bool, default=False
+        Whether a float32 working copy of D is kept after the spectrum: for "refined".
+
+    Returns
+    -------
+    Prepared
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import compare, inspect
+    >>> from neucmds.api import prepare
+    >>> D = prepare(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]]))
+    >>> inspect(D).euclidean, compare(D, 1).best.method
+    (False, 'exact')
+    """
+    if isinstance(D, Prepared):
+        return D
+    gram = lazy_operator(
+        D,
+        n_components,
+        complete=weights is None and missing == "error",
+        squared=squared,
+        symmetrize=symmetrize,
+        max_memory=max_memory,
+        labels=labels,
+        progress=progress,
+    )
+    if gram is not None:
+        return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
+    D, copy = loaded(D, copy)
+    complete = weights is None and missing == "error"
+    data = as_dissimilarity(
+        D,
+        squared=squared,
+        symmetrize=symmetrize,
+        labels=labels,
+        # Weights are checked against the gaps of D, and refused ones must leave D as it was.
+        copy=copy or not complete,
+        missing=missing,
+    )
+    weighted = None if complete else as_weighted(data, weights)
+    if weighted is not None:
+        values, pair_weights = weighted
+        return Prepared(DenseGram(values), data.labels, squared, pair_weights)
+    gram = dense_operator(data, n_components, max_memory, keep_copy=keep_copy)
+    return Prepared(gram, data.labels, squared)
+
+
+def dense_gram(prepared: Prepared, what: str) -> DenseGram:
+    """Return the operator of a D in memory, or refuse what needs one."""
+    if isinstance(prepared.gram, DenseGram):
+        return prepared.gram
+    raise InputError(
+        f"{what} needs all of D in memory, and D of {prepared.n} objects is read or computed in "
+        f"blocks; use {option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss."
+    )
+
+
+def refuse_weights(prepared: Prepared, what: str, instead: str = "use neuc_mds") -> None:
+    """Refuse weights and gaps where every pair counts alike."""
+    if prepared.weights is not None:
+        raise InputError(f"{what} needs every pair of D, without weights; {instead}.")
