@@ -62,7 +62,9 @@ def test_products_and_moments_are_those_of_the_matrix_in_memory(dissimilarity, c
 def test_every_method_gives_the_same_on_threads(dissimilarity, method):
     lazy = NeucMDS(4, method=method).fit(da.from_array(dissimilarity, chunks=200))
     memory = NeucMDS(4, method=method).fit(dissimilarity)
-    np.testing.assert_allclose(lazy.eigenvalues_, memory.eigenvalues_, rtol=1e-8)
+    # "refined" only starts from eigenpairs, and says how well it knows them.
+    atol = max(memory.result_.residuals) if method == "refined" else 0.0
+    np.testing.assert_allclose(lazy.eigenvalues_, memory.eigenvalues_, rtol=1e-8, atol=atol)
     np.testing.assert_allclose(lazy.stress_, memory.stress_, rtol=1e-6)
     np.testing.assert_allclose(
         lazy.transform(dissimilarity[:5]), memory.transform(dissimilarity[:5]), atol=1e-4
