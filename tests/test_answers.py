@@ -21,6 +21,7 @@ def emb(D):
     return neuc_mds(D, (5, 3), squared=True, labels=[f"site {i}" for i in range(60)])
 
 
+@pytest.mark.slow
 def test_distances_of_pairs_are_the_entries_of_the_matrix(emb):
     i, j = np.triu_indices(60, 1)
     d_hat = emb.dissimilarities()

@@ -70,6 +70,7 @@ def test_every_function_takes_what_neuc_mds_takes(kind, tmp_path):
     assert found.stress["neuc+"][1] == pytest.approx(embedding.stress)
 
 
+@pytest.mark.slow
 def test_compare_from_both_ends_equals_each_method_by_itself():
     D = hops(700)
     table = compare(D, 10, solver="krylov")
@@ -83,6 +84,7 @@ def test_compare_from_both_ends_equals_each_method_by_itself():
     assert table.as_dict()["methods"][0]["method"] == "classical"
 
 
+@pytest.mark.slow
 def test_compare_puts_corrections_losses_and_smacof_beside_the_methods():
     D = hops()
     table = compare(D, 3, methods=api.COMPARED)

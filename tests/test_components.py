@@ -67,6 +67,7 @@ def test_what_cannot_be_reached_is_said_with_what_can():
         neuc_mds(1.0 - np.eye(8), 0.9)
 
 
+@pytest.mark.slow
 def test_auto_finds_planted_signatures_within_one():
     shapes = [(2, 0), (2, 1), (3, 2), (5, 1), (6, 3)]
     for seed in range(10):

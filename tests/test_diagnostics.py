@@ -97,6 +97,7 @@ def hops(n=900):
     return np.abs(x[:, None] - x[None, :]).sum(-1) ** 2
 
 
+@pytest.mark.slow
 def test_many_objects_are_described_by_the_largest_eigenvalues(monkeypatch):
     d = hops()
     exact = inspect(d, squared=True)
@@ -116,6 +117,7 @@ def test_many_objects_are_described_by_the_largest_eigenvalues(monkeypatch):
     assert all(getattr(found, name) == getattr(exact, name) for name in same)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [5, 300])
 def test_many_euclidean_objects_are_found_to_be(monkeypatch, rank):
     x = np.random.default_rng(0).normal(size=(900, rank))

@@ -365,6 +365,7 @@ def test_an_open_file_is_written_to(D, tmp_path):
     assert Embedding.load(tmp_path / "e.npz").k == 2
 
 
+@pytest.mark.slow
 def test_mutated_files_are_refused_or_whole(saved):
     path = saved()
     good, rng = path.read_bytes(), np.random.default_rng(0)

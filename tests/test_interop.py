@@ -52,6 +52,7 @@ def test_explained_of_all_coordinates_adds_up_to_one(D):
     assert (np.sign(emb.explained) == emb.signs).all()
 
 
+@pytest.mark.slow
 def test_anndata_in_and_out(D, emb):
     anndata = pytest.importorskip("anndata")
     adata = anndata.AnnData(np.zeros((30, 2)))

@@ -14,6 +14,7 @@ from neucmds._placement.landmark_selection import landmark_count, maxmin, random
 from neucmds.datasets.synthetic import random_simplex
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         LandmarkNeucMDS(metric="cityblock"),
@@ -33,6 +34,7 @@ def stress(coordinates, signs, d):
 # How close
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["auto", "least_squares", "linear"])
 @pytest.mark.parametrize("landmarks", ["random", "maxmin"])
 def test_what_k_coordinates_express_exactly_is_placed_exactly(placement, landmarks):

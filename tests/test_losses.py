@@ -30,6 +30,7 @@ def loss_of(emb, D, loss):
     return np.sum(((d_hat - d**2) / np.maximum(d**2, floor**2))[off] ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_each_loss_is_lowest_where_it_was_minimised(fits, D, loss):
     values = {name: loss_of(emb, D, loss) for name, emb in fits.items()}
@@ -105,6 +106,7 @@ def test_a_warm_start_goes_on_from_where_it_is_put(fits, D, loss):
     assert pair.loss_value == pytest.approx(again.loss_value)
 
 
+@pytest.mark.slow
 def test_weights_and_gaps_multiply_with_a_loss(D):
     gaps = D.copy()
     gaps[3, 7] = gaps[7, 3] = np.nan

@@ -21,6 +21,7 @@ def some_pairs(D, share, seed=0):
     return sp.csr_array(np.where(seen | seen.T, D, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
 def test_half_of_the_pairs_predict_the_others(D, loss):
     known = some_pairs(D, 0.5)

@@ -180,6 +180,7 @@ class TestCoordinates:
         ax = plots.plot_coordinates(embedding, ["plot 10", "plot 9", "10", "9"] * 10)
         assert texts(ax) == ["9", "10", "plot 9", "plot 10"]
 
+    @pytest.mark.slow
     def test_names_are_text_not_formulas_and_underscores_do_not_hide_them(
         self, embedding, tmp_path
     ):
@@ -393,6 +394,7 @@ class TestPairs:
         np.testing.assert_allclose(np.sort(points[:780, 1]), np.sort(100 * error), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_caller_s_axes_are_used_and_their_figure_keeps_its_size(embedding):
     from matplotlib.figure import Figure
 
@@ -406,6 +408,7 @@ def test_a_caller_s_axes_are_used_and_their_figure_keeps_its_size(embedding):
     plots.plot_coordinates(labelled, ["a", "b"] * 20, ax=part, names=True)
 
 
+@pytest.mark.slow
 def test_pyplot_is_never_imported():
     import subprocess
 

@@ -79,6 +79,7 @@ def test_share_outside_zero_to_one_is_refused(c):
             function(c)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [0.05, 0.3, 0.7])
 def test_simulation_meets_theory_within_two_percent(c):
     n = 2000

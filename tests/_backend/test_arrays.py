@@ -30,6 +30,7 @@ def torch(values):
 BACKENDS = [read_only, strict, torch]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("solver", ["full", "krylov"])
 @pytest.mark.parametrize("method", ALL_METHODS)
@@ -49,6 +50,7 @@ def test_every_backend_agrees_with_numpy(backend, solver, method):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_metrics_agree_with_numpy(backend):
     embedding = neuc_mds(backend(D), 5, squared=True)
@@ -58,6 +60,7 @@ def test_metrics_agree_with_numpy(backend):
         assert ours.as_dict()[name] == pytest.approx(value, rel=1e-10), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_estimator_stays_in_its_library(backend):
     estimator = NeucMDS(4, squared=True).fit(backend(D))
@@ -76,6 +79,7 @@ def test_landmarks_answer_in_the_library_of_their_input(backend):
     np.testing.assert_allclose(to_numpy(placed), expected, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_unsquared_input_is_squared_in_its_library_and_left_alone(backend):
     ours = backend(np.sqrt(D))

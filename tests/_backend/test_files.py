@@ -216,6 +216,7 @@ def test_a_disk_that_cannot_reserve_is_full_when_written(small_disk, monkeypatch
     assert os.listdir(small_disk) == []
 
 
+@pytest.mark.slow
 def test_landmarks_on_a_full_disk_raise_and_do_not_die(small_disk):
     # The process of a sparse map ended by SIGBUS.
     code = """
@@ -347,6 +348,7 @@ except FileExistsError:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("force", [False, True])
 def test_of_many_processes_one_wins_and_nothing_is_mixed(tmp_path, there, force):
@@ -423,6 +425,7 @@ def test_devices_pipes_and_pickles_are_refused(tmp_path):
         read_npz(tmp_path / "x.npz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_damaged_bytes_are_one_error(tmp_path, compression):
     rng = np.random.default_rng(0)

@@ -226,6 +226,7 @@ def peak_memory(**options):
     return peak
 
 
+@pytest.mark.slow
 def test_checking_makes_no_matrix_sized_temporary(tmp_path):
     n = 3000
     np.save(tmp_path / "D.npy", signed(n))

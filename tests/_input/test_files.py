@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -355,6 +356,7 @@ def test_closed_standard_input_is_named(monkeypatch):
 # What unpacks beyond all measure
 
 
+@pytest.mark.slow
 def test_an_archive_that_unpacks_to_gigabytes_is_refused(tmp_path):
     """8 MB of zeros in 8 kB are fine; the same ratio at 200 MB is not."""
     np.savez_compressed(tmp_path / "fine.npz", D=np.zeros((1000, 1000)))
@@ -376,31 +378,33 @@ def test_a_table_that_unpacks_to_gigabytes_is_refused(tmp_path):
 # Nothing stays open
 
 
-@pytest.mark.parametrize("name", ["d.csv", "d.npy", "d.npz", "d.phy", "d.parquet"])
-@pytest.mark.parametrize("content", ["good", "bad"])
-def test_no_file_stays_open(name, content, write, tmp_path):
+@pytest.mark.slow
+def test_no_file_stays_open(write, tmp_path):
     good = {
         "d.csv": FRAME.to_csv().encode(),
         "d.npy": npy_bytes(D),
         "d.npz": npz_bytes(D=D),
         "d.phy": b"3\nant\nbee 1.5\ncat 2 3\n",
     }
-    if name == "d.parquet":
-        pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
+    if find_spec("pyarrow"):
         FRAME.to_parquet(tmp_path / "d.parquet")
-        good[name] = (tmp_path / "d.parquet").read_bytes()
-    path = write(name, good[name] if content == "good" else good[name][:-4] + b"\xff\xff")
+        good["d.parquet"] = (tmp_path / "d.parquet").read_bytes()
+    paths = [write(name, content) for name, content in good.items()]
+    paths += [write(f"bad_{name}", text[:-4] + b"\xff\xff") for name, text in good.items()]
     code = (
-        "import gc, sys; from neucmds import neuc_mds, InputError\n"
-        "try: neuc_mds(sys.argv[1], 1)\n"
-        "except InputError: pass\n"
-        "gc.collect()\n"
-        "with open('/proc/self/maps') as maps: assert sys.argv[1] not in maps.read()\n"
+        "import gc, os, sys; from neucmds import neuc_mds, InputError\n"
+        "for path in sys.argv[1:]:\n"
+        "    try: neuc_mds(path, 1)\n"
+        "    except InputError: pass\n"
+        "    gc.collect()\n"
+        "    if os.path.exists('/proc/self/maps'):\n"
+        "        with open('/proc/self/maps') as maps: assert path not in maps.read(), path\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "always::ResourceWarning", "-c", code, str(path)],
+        [sys.executable, "-W", "always::ResourceWarning", "-c", code, *map(str, paths)],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
     assert "ResourceWarning" not in done.stderr

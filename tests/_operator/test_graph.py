@@ -91,6 +91,7 @@ def test_rows_are_those_of_all_shortest_paths(graph, all_paths):
     assert single.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_rows_are_the_same_from_several_blocks_and_processes(graph, all_paths, monkeypatch):
     monkeypatch.setattr(graphs, "BLOCK_BYTES", 400 * 8 * 50)
     monkeypatch.setattr(graphs, "WORTH_PROCESSES", 1)
@@ -135,6 +136,7 @@ def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
         assert all((min(node, other), max(node, other)) in listed for other in marks)
 
 
+@pytest.mark.slow
 def test_weights_make_the_sample_stand_for_all_pairs(graph, all_paths):
     upper = np.triu_indices(400, 1)
     for measure in (lambda d: np.ones_like(d), lambda d: d, lambda d: np.minimum(d, 0.15)):

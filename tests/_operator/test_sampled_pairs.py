@@ -34,6 +34,7 @@ def test_an_object_is_in_about_as_many_pairs_as_asked_for(features, n_pairs):
     assert 2 * pairs.size / pairs.n == pytest.approx(n_pairs, rel=0.25)
 
 
+@pytest.mark.slow
 def test_weights_make_the_sample_stand_for_all_pairs(features):
     upper = np.triu_indices(len(features), 1)
     d = cdist(features, features)[upper]
@@ -73,6 +74,7 @@ def kept(coordinates, signs, d):
     return float(np.mean(np.take_along_axis(d, found, axis=1) <= tenth[:, None]))
 
 
+@pytest.mark.slow
 def test_a_quarter_of_the_pairs_keeps_the_neighbours_that_all_pairs_keep():
     x = load_digits().data[:800]
     d = cdist(x, x, "cityblock")

@@ -55,6 +55,7 @@ def test_least_squares_placement_minimises_what_it_says():
         np.testing.assert_allclose(loss(y, row), best, rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weakest", [1e-3, 1e-6, 1e-9, 1e-12])
 @pytest.mark.parametrize("noise", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("n", [5, 50, 400])

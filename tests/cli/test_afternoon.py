@@ -22,6 +22,8 @@ from typer.testing import CliRunner
 
 from neucmds.cli.app import app
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
 PAGE = (ROOT / "docs" / "guide" / "ecologists_afternoon.md").read_text(encoding="utf-8")

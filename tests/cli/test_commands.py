@@ -25,6 +25,7 @@ def _read_csv(path):
 
 
 class TestEmbed:
+    @pytest.mark.slow
     def test_writes_the_library_s_result(self, run, here, named_csv):
         outcome = run("embed", named_csv, "-k", 5, "--method", "neuc+")
         assert outcome.code == 0, outcome.err
@@ -50,6 +51,7 @@ class TestEmbed:
         }
         assert list(here.glob(".*")) == []
 
+    @pytest.mark.slow
     def test_a_file_larger_than_the_memory_allowed_is_read_in_blocks(self, run, here):
         D = squared_gaps(700)
         np.save(here / "huge.npy", D)
@@ -96,6 +98,7 @@ class TestEmbed:
         document = run("embed", matrix, "-k", "2,1", "--no-plots", "--json").document
         assert document["signature"] == [2, 1]
 
+    @pytest.mark.slow
     def test_existing_results_need_force(self, run, here, matrix):
         run("embed", matrix, "-k", 3)
         before = (here / "gaps-neucmds" / "coordinates.csv").read_text()
@@ -143,6 +146,7 @@ class TestEmbed:
         assert outcome.err.startswith("neucmds: warning: ")
         assert outcome.err.count("\n") == 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "text",
         [
@@ -165,6 +169,7 @@ class TestEmbed:
         assert outcome.err.count("\n") == 1
         assert not (here / "line-neucmds").exists()
 
+    @pytest.mark.slow
     def test_names_are_text_not_markup(self, run, here):
         names = ["[bold]x[/bold]", "[/]", ":smile:", "a\x1b[31mb", "$x_{$"]
         lines = ["," + ",".join(names)]
@@ -181,6 +186,7 @@ class TestEmbed:
         assert "[/]" in missing.err
         assert "\x1b" not in missing.err
 
+    @pytest.mark.slow
     def test_plots_of_one_coordinate(self, run, matrix):
         assert run("embed", matrix, "-k", 1).code == 0
 
@@ -227,6 +233,7 @@ class TestInspect:
         assert "9999 between object 3 and object 6" in out
         assert run("inspect", "slip.npy", "--json").document["outliers"]["entries"][0][:2] == [2, 5]
 
+    @pytest.mark.slow
     def test_says_what_is_estimated(self, run, here, monkeypatch):
         monkeypatch.setattr("neucmds.api.eigenpairs.FULL_UP_TO", 100)
         np.save(here / "many.npy", squared_gaps(820))
@@ -249,6 +256,7 @@ def test_progress_is_a_line_every_few_seconds_where_there_is_no_terminal(capsys)
 
 
 class TestCompare:
+    @pytest.mark.slow
     def test_one_row_a_method_and_the_best_marked(self, run, matrix):
         outcome = run("compare", matrix, "-k", 4)
         assert outcome.code == 0, outcome.err
@@ -257,6 +265,7 @@ class TestCompare:
         table = outcome.out[: outcome.out.index("* best")]
         assert max(len(line.rstrip()) for line in table.splitlines()) <= 88
 
+    @pytest.mark.slow
     def test_json_agrees_with_the_library(self, run, matrix, here):
         document = run("compare", matrix, "-k", 4, "--json").document
         assert [row["method"] for row in document["methods"]] == list(COMPARED)
@@ -428,6 +437,7 @@ class TestProgram:
         assert run("--version").out == f"neucmds {neucmds.__version__}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["embed", "compare"])
 def test_k_may_be_chosen_by_a_share_or_by_itself(run, matrix, command):
     share = run(command, matrix, "-k", "0.9", "--json")

@@ -56,6 +56,7 @@ def _seen(monkeypatch):
 
 
 class TestMetadata:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("column", "expected"),
         [
@@ -73,6 +74,7 @@ class TestMetadata:
         assert [call["color"] for call in calls] == [expected] * len(calls)
         assert calls[0]["title"] == column
 
+    @pytest.mark.slow
     def test_a_column_of_names_can_be_given(self, run, here, named_csv, monkeypatch):
         lines = ["site4,where,kind"] + [f"{i},site{i},{'ab'[i % 2]}" for i in reversed(range(14))]
         (here / "meta.csv").write_text("\n".join(lines) + "\n")
@@ -83,6 +85,7 @@ class TestMetadata:
         wrong = run("embed", named_csv, "-k", 2, *options, "--name-column", "kind", "--force")
         _refused(wrong, "two rows for")
 
+    @pytest.mark.slow
     def test_rows_in_order_need_to_be_said(self, run, matrix, sites, monkeypatch):
         options = ["embed", matrix, "-k", 3, "--metadata", sites, "--color-by", "habitat"]
         _refused(run(*options), "--by-order")
@@ -127,6 +130,7 @@ class TestMetadata:
 
 
 class TestPictures:
+    @pytest.mark.slow
     def test_a_negative_axis_is_shown_without_being_asked_for(self, run, here, monkeypatch):
         x = np.random.default_rng(0).normal(size=(20, 3)) * [3, 2, 1]
         d = ((x[:, None, :2] - x[None, :, :2]) ** 2).sum(-1)
@@ -141,6 +145,7 @@ class TestPictures:
         assert calls[-1]["axes"] == (2, 3)
         assert not (here / "d-neucmds" / "coordinates_neg.png").exists()
 
+    @pytest.mark.slow
     def test_names_and_ellipses_reach_the_picture(self, run, named_csv, sites, monkeypatch):
         calls = _seen(monkeypatch)
         options = ["--metadata", sites, "--color-by", "habitat", "--ellipses", "--no-names"]
@@ -149,6 +154,7 @@ class TestPictures:
         assert run("embed", named_csv, "-k", 2, "--names", "--force").code == 0
         assert (calls[-1]["names"], calls[-1]["ellipses"]) == (True, False)
 
+    @pytest.mark.slow
     def test_pdf_is_the_same_in_every_run(self, run, here, matrix):
         contents = []
         for _ in range(2):
@@ -157,6 +163,7 @@ class TestPictures:
         assert contents[0].startswith(b"%PDF")
         assert contents[0] == contents[1]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("k", [1, 2])
     def test_arrows_come_with_their_numbers(self, run, here, named_csv, sites, k):
         outcome = run("embed", named_csv, "-k", k, "--metadata", sites, "--arrows")
@@ -173,6 +180,7 @@ class TestPictures:
         assert rows["habitat"]["cos_x"] == ""
         assert float(rows["depth"]["cos_x"]) == pytest.approx(expected["depth"].direction[0])
 
+    @pytest.mark.slow
     def test_other_losses_have_a_spectrum_and_gaps_have_none(self, run, here, matrix):
         assert run("embed", matrix, "-k", 2, "--loss", "distance").code == 0
         assert (here / "gaps-neucmds" / "spectrum.png").exists()
@@ -223,6 +231,7 @@ class TestWeights:
 
 
 class TestLandmarks:
+    @pytest.mark.slow
     def test_all_objects_are_placed_and_measured(self, run, here):
         d = squared_gaps(200)
         np.save(here / "d.npy", d)
@@ -242,6 +251,7 @@ class TestLandmarks:
         assert "measured on all pairs" in outcome.out.replace("\n", " ")
         assert {p.name for p in folder.glob("*.png")} >= {"coordinates.png", "shepard.png"}
 
+    @pytest.mark.slow
     def test_a_sample_is_called_one(self, run, here, monkeypatch):
         monkeypatch.setattr("neucmds.cli.landmark_fit.MEASURED_OBJECTS", 60)
         np.save(here / "d.npy", squared_gaps(150))
@@ -286,6 +296,7 @@ class TestFeatures:
         (here / "counts.csv").write_text("\n".join(lines) + "\n")
         return counts
 
+    @pytest.mark.slow
     def test_dissimilarities_are_made_here(self, run, here, abundances):
         options = ["--from-features", "counts.csv", "--metric", "braycurtis", "-k", 3]
         outcome = run("embed", *options)
@@ -328,6 +339,7 @@ class TestFeatures:
 
 
 class TestGraph:
+    @pytest.mark.slow
     def test_shortest_paths_of_a_list_of_edges(self, run, here):
         names = [f"stop {c}" for c in "abcdefgh"]  # a ring of 8
         edges = [f"{a},{b},1.5" for a, b in zip(names, names[1:] + names[:1], strict=True)]
@@ -373,6 +385,7 @@ class TestWhatIsPrinted:
         assert at == sorted(at)
         assert f"R² {evaluate(embedding, d).r2:.4g}" in text
 
+    @pytest.mark.slow
     def test_what_to_try_next_is_tried(self, run, named_csv):
         d = squared_gaps()
         text = " ".join(run("embed", named_csv, "-k", 1, "--method", "neuc+").out.split())

@@ -21,6 +21,7 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
 
 
+@pytest.mark.slow
 def test_two_commands_into_one_folder_one_of_which_wins(tmp_path):
     # Both used to end well, and one overwrote the other.
     np.save(tmp_path / "gaps.npy", squared_gaps())
@@ -58,6 +59,7 @@ app()
     assert sorted(os.listdir(tmp_path)) == ["gaps.npy", "out"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nameless", [True, False])
 def test_sigterm_while_writing_leaves_nothing(tmp_path, nameless):
     code = f"""

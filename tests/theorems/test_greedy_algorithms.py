@@ -59,6 +59,7 @@ def bound_of(left, divisor):
     return sum(x * x for x in left) + sum(left) ** 2 / divisor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "divisor"), [(greedy, lambda k: 1.0), (greedy_plus, lambda k: 1.0 + k)]
 )

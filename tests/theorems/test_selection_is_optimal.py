@@ -36,6 +36,7 @@ def cases():
     return st.tuples(spectra, st.integers(1, 9)).filter(lambda case: case[1] <= len(case[0]))
 
 
+@pytest.mark.slow
 @given(cases())
 @settings(max_examples=400, deadline=None)
 def test_no_subset_beats_neuc(case):
@@ -49,6 +50,7 @@ def test_no_subset_beats_neuc(case):
     np.testing.assert_array_equal(selection.core, ends.values[selection.kept])
 
 
+@pytest.mark.slow
 @given(cases())
 @settings(max_examples=400, deadline=None)
 def test_no_subset_and_no_weights_beat_neuc_plus(case):
@@ -92,6 +94,7 @@ def test_the_neuc_bound_never_rises_with_k(values):
     assert all(later <= earlier + slack for earlier, later in pairwise(bounds))
 
 
+@pytest.mark.slow
 @given(cases())
 @settings(max_examples=200, deadline=None)
 def test_lower_is_the_best_nonnegative_weighting_of_the_largest_positives(case):

@@ -38,6 +38,7 @@ def fit(D, k, method):
         return neuc_mds(D, k, method, squared=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", PAPER_METHODS)
 @given(dissimilarity_matrices(), st.integers(1, 8))
 @settings(max_examples=100, deadline=None)
@@ -51,6 +52,7 @@ def test_the_three_terms_sum_to_brute_force_stress(method, D, k):
     np.testing.assert_allclose(embedding.dissimilarities(), brute, atol=1e-12 * scale)
 
 
+@pytest.mark.slow
 @given(dissimilarity_matrices())
 @settings(max_examples=60, deadline=None)
 def test_the_neuc_bound_never_rises_with_k_on_matrices(D):

@@ -35,6 +35,7 @@ def fit(D, k, method, **kwargs):
 matrices = st.builds(random_hollow, st.integers(0, 10**6), st.integers(3, 24))
 
 
+@pytest.mark.slow
 @given(matrices, st.integers(1, 10))
 @settings(max_examples=80, deadline=None)
 def test_exact_is_never_worse_than_a_published_method(D, k):
@@ -96,6 +97,7 @@ def test_exact_weights_are_stationary(D, k):
         assert stress(weights) <= stress(weights - step * axis)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signature", [(3, 0), (2, 3), (1, 3), (0, 2)])
 @pytest.mark.parametrize("method", ["exact", "refined"])
 def test_a_fixed_signature_is_never_broken(method, signature):
@@ -154,6 +156,7 @@ def test_climbing_ends_no_higher_but_for_where_it_stops():
         assert climbed <= 1.001 * plain
 
 
+@pytest.mark.slow
 def test_climbing_finds_a_better_signature_where_there_is_one():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(40, 6)) * [9, 8, 7, 1, 1, 1]

@@ -312,6 +312,7 @@ def test_an_exact_fit_is_found_and_called_converged(loss):
     assert found.value <= 1e-10 * (d.sum() if loss == "distance" else d.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", NEW)
 def test_no_object_runs_away(loss):
     rng = np.random.RandomState(0)

@@ -65,6 +65,7 @@ def test_slices_of_a_pool_add_up_to_the_whole():
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(one).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", [np, array_api_strict])
 def test_the_quadratic_form_of_a_triangle_is_that_of_the_whole(library):
     D = synthetic.random_simplex(3000, random_state=0)

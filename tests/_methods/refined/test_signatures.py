@@ -40,6 +40,7 @@ def fitted(D, signature, **settings):
         return neuc_mds(D, signature, squared=True, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_no_signature_ends_above_one_that_it_contains(case, weighted):
@@ -54,6 +55,7 @@ def test_no_signature_ends_above_one_that_it_contains(case, weighted):
             assert reached[large] <= reached[small] * (1 + 1e-9), (small, large)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("signature", [(2, 0), (2, 2), (1, 3), (3, 1)])
 def test_no_random_start_ends_much_lower(case, signature):
@@ -74,6 +76,7 @@ def test_no_random_start_ends_much_lower(case, signature):
     assert fitted(D, signature).stress <= 1.02 * best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stress_tol", [1e-1, 2e-3, 1e-6])
 @pytest.mark.parametrize("signature", [(2, 2), (1, 2), (3, 1)])
 def test_no_object_runs_away_along_a_direction_of_no_length(signature, stress_tol):
@@ -163,6 +166,7 @@ def test_the_relative_gradient_is_saved_and_closed_forms_have_none(tmp_path):
     assert math.isnan(neuc_mds(non_euclidean(), 3, "exact", squared=True).relative_gradient)
 
 
+@pytest.mark.slow
 def test_real_data_keep_the_order_of_signatures(data_home):
     data = datasets.load_dissimilarity("dune20_braycurtis", data_home=data_home)
     D = data.dissimilarity**2
