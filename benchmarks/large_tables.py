@@ -3,9 +3,9 @@
     python benchmarks/large_tables.py                n = 20,000: a 3.2 GB file, deleted after
     python benchmarks/large_tables.py --n 4000 --folder /path/with/room
 
-Balls in a cube (centres and radii), unsquared distances. Each piece of work runs in a process of its
-own, in turn, `--repeat` times; the record has CPU seconds and seconds by the clock of each, their
-medians as multiples of the fit's, and the largest peak of resident pages, imports included.
+Balls in a cube (centres and radii), unsquared distances. Each piece of work runs in a process of
+its own, in turn, `--repeat` times; the record has CPU seconds and seconds by the clock of each,
+their medians as multiples of the fit's, and the largest peak of resident pages, imports included.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from typing import Any
 
 from measure import RECORDS, SEED, forget_peak, machine, peak, versions, write_record
 from neucmds import curve, inspect, neuc_mds
+from neucmds.diagnostics import spaced_ks
 from out_of_core import write_matrix
 
 K = 50
 WORK = {
     "fit": lambda path: neuc_mds(path, K, "neuc+", random_state=SEED),
     "inspect": inspect,
-    "curve": lambda path: curve(path, range(1, K + 1)),
+    "curve": lambda path: curve(path, spaced_ks(K)),
 }
 BARS = {"inspect": 3.0, "curve": 6.0}
 

@@ -36,8 +36,9 @@ class Table:
 def unwrap(data: Any) -> Table:
     """Take the array and the labels out of whatever holds them."""
     if isinstance(data, (str, os.PathLike)):
-        values, labels = read_table(data, mmap=True)
-        return Table(_plain(values), labels, owned=not isinstance(values, np.memmap))
+        # Read, not mapped: squared in place it takes the memory of D once, not twice.
+        values, labels = read_table(data)
+        return Table(_plain(values), labels, owned=True)
     # Masked arrays have `data` and `ids` too; there `ids` is a method.
     if not callable(getattr(data, "ids", callable)) and hasattr(data, "data"):
         return Table(np.asarray(data.data), tuple(data.ids))
