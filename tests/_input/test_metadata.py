@@ -131,6 +131,15 @@ class TestMatching:
         with pytest.raises(InputError, match=r"two rows for 'a' in column 'site' \(rows 1 and 3\)"):
             read_metadata(write("site,soil\na,peat\nb,clay\na,clay\n")).matched(["a", "b"])
 
+    def test_numbers_in_another_order_are_names(self, write):
+        table = read_metadata(write("site,soil\n2,peat\n0,clay\n1,sand\n"))
+        assert table.matched(None, 3)["soil"] == ("clay", "sand", "peat")
+        table = read_metadata(write("site,soil\n2,peat\n3,clay\n1,sand\n"))
+        with pytest.raises(InputError, match="names its rows"):
+            table.matched(None, 3)
+        table = read_metadata(write("site,soil\n1,peat\n2,clay\n3,sand\n"))
+        assert table.matched(None, 3)["soil"] == ("peat", "clay", "sand")
+
     def test_rows_with_names_are_not_matched_by_order_with_objects_without(self, write):
         table = read_metadata(write(SITES))
         with pytest.raises(InputError, match="objects have no names to match them with"):

@@ -22,6 +22,8 @@ __all__ = ["advice", "facts"]
 
 # Another k and another loss are tried, not guessed, on so many objects that they take a second.
 MOST_TRIED, MOST_COORDINATES = 300, 40
+# A change that improves nothing by a hundredth is no advice.
+LEAST_GAIN = 0.01
 AXES_SHOWN = 4
 
 
@@ -138,30 +140,44 @@ def advice(result: Result, tell: Callable[[str], None], seed: int) -> list[str]:
     elif math.isfinite(result.quality.raw_stress):  # else D has negative entries
         plans.append(("--loss relative", embedding.k, "refined", "relative"))
     where = "" if ground is result.prepared else f", on {ground.n} objects drawn at random"
-    lines = [f"Try next{where}:"]
+    lines = []
     for flags, k, method, loss in plans:
         tell(f"trying {flags}")
         found = _tried(ground, k, method, loss, seed)
-        lines.append(
-            f"  {flags:16} R² {significant(found.r2, 3)} instead of {significant(now.r2, 3)}, "
-            f"{percent(found.off)} of the pairs off by over 10 % instead of {percent(now.off)}"
-        )
-    return lines
+        if found.better_than(now):
+            lines.append(f"  {flags:16} {found.after(now)}")
+    return [f"Try next{where}:", *lines] if lines else []
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """R², and the share of the pairs that are off by over 10 %."""
+    """R², the share of the pairs that are off by over 10 %, and of the nearest that are kept."""
 
     r2: float
     off: float
+    kept: float
+
+    def better_than(self, other: _Outcome) -> bool:
+        """Tell whether any of the three is better by more than a hundredth."""
+        gains = (self.r2 - other.r2, other.off - self.off, self.kept - other.kept)
+        return max(gains) > LEAST_GAIN
+
+    def after(self, other: _Outcome) -> str:
+        """Say all three, each after what it is now."""
+        return (
+            f"R² {significant(other.r2, 3)} → {significant(self.r2, 3)}; "
+            f"off by over 10 %: {percent(other.off)} → {percent(self.off)}; "
+            f"nearest kept: {percent(other.kept)} → {percent(self.kept)}"
+        )
 
 
 def _ground(result: Result, tell: Callable[[str], None], seed: int) -> tuple[Prepared, _Outcome]:
     """Return what is tried on, all of D or a few hundred objects, and the result as it is there."""
     prepared, embedding, errors = result.prepared, result.embedding, result.errors
     if prepared.n <= MOST_TRIED and result.landmarks is None:
-        return prepared, _Outcome(result.quality.r2, errors.pairs_off / errors.pairs)
+        return prepared, _Outcome(
+            result.quality.r2, errors.pairs_off / errors.pairs, result.quality.neighbors_kept
+        )
     some = np.random.default_rng(seed).choice(
         prepared.n, min(prepared.n, MOST_TRIED), replace=False
     )
@@ -178,4 +194,5 @@ def _tried(prepared: Prepared, k: int, method: str, loss: str, seed: int) -> _Ou
     settings = RefineSettings(loss=loss, **once)
     found = api.fit(prepared, k, method, random_state=seed, settings=settings).embedding
     errors = pair_errors(prepared.gram, found.coordinates, found.signs)
-    return _Outcome(api.evaluate(found, prepared).r2, errors.pairs_off / max(1, errors.pairs))
+    quality = api.evaluate(found, prepared)
+    return _Outcome(quality.r2, errors.pairs_off / max(1, errors.pairs), quality.neighbors_kept)

@@ -82,11 +82,14 @@ class Metadata:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Names of the objects: the name column, else a first column of distinct texts."""
+        """Names of the objects: the name column, else a first column of distinct texts.
+
+        Numbers from 0 or 1 on in another order than theirs are names, too.
+        """
         if self.name_column is not None:
             return self.cells[self.name_column]
         first = next(iter(self.cells.values()), ())
-        is_text = self._numbers(first) is None
+        is_text = self._numbers(first) is None or _is_shuffled(first)
         return first if is_text and len(set(first)) == len(first) > 0 else None
 
     @property
@@ -442,6 +445,12 @@ def _read_npy(file: Path, n: int) -> tuple[str, ...]:
 
 def _counts_from(start: int, cells: Sequence[str]) -> bool:
     return tuple(cells) == tuple(str(i) for i in range(start, start + len(cells)))
+
+
+def _is_shuffled(cells: Sequence[str]) -> bool:
+    """Tell whether cells count the rows, in another order than theirs."""
+    counts = [tuple(str(i) for i in range(start, start + len(cells))) for start in (0, 1)]
+    return any(set(cells) == set(count) and tuple(cells) != count for count in counts)
 
 
 def _is_missing(cell: str) -> bool:
