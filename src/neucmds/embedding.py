@@ -108,6 +108,8 @@ class Embedding:
     hidden_below : float
         Magnitude below which eigenvalues that may exist could not be told from rounding; 0 where
         none is missing for that reason.
+    missing : {"error", "ignore"}
+        Whether `transform` takes NaN for a dissimilarity that is not known.
     """
 
     coordinates: Array
@@ -132,6 +134,7 @@ class Embedding:
     relative_gradient: float = math.nan
     stress_error: float = 0.0
     hidden_below: float = 0.0
+    missing: str = "error"
 
     def __repr__(self) -> str:
         positive, negative = self.signature
@@ -383,7 +386,8 @@ class Embedding:
         ----------
         new : array of shape (m, n)
             Dissimilarities of the new objects to the fitted ones, on the scale of the fit:
-            squared if and only if the fit had ``squared=True``.
+            squared if and only if the fit had ``squared=True``. NaN where one is not known, if the
+            fit had ``missing="ignore"``: at least k + 1 of each object must be.
 
         Returns
         -------
@@ -651,14 +655,39 @@ def _checked_new(delta: Array, embedding: Embedding) -> Array:
             f"new dissimilarities have shape {tuple(delta.shape)}; expected (m, {embedding.n}): "
             "one row for each new object, one column for each fitted one."
         )
-    if not bool(xp.all(xp.isfinite(delta))):
-        raise InputError("new dissimilarities contain NaN or infinity; every entry must be finite.")
-    if not embedding.squared and delta.shape[0] and float(xp.min(delta)) < 0:
+    gaps = xp.isnan(delta)
+    if bool(xp.any(gaps)):
+        _refuse_gaps(gaps, embedding)
+    values = xp.where(gaps, xp.zeros_like(delta), delta)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise InputError("new dissimilarities contain infinity; every entry must be finite.")
+    if not embedding.squared and delta.shape[0] and float(xp.min(values)) < 0:
         raise InputError(
-            f"new dissimilarities have a negative entry ({float(xp.min(delta)):.3g}), but the fit "
+            f"new dissimilarities have a negative entry ({float(xp.min(values)):.3g}), but the fit "
             f"was on unsquared dissimilarities ({option('squared', False)})."
         )
     return delta
+
+
+def _refuse_gaps(gaps: Array, embedding: Embedding) -> None:
+    """Refuse gaps that the fit did not allow, and objects with too few dissimilarities."""
+    if embedding.missing != "ignore":
+        raise InputError(
+            "new dissimilarities contain NaN; every entry must be finite unless the fit had "
+            f"{option('missing', 'ignore')}."
+        )
+    if isinstance(embedding.placement, LinearPlacement):
+        raise InputError(
+            f"{option('method', embedding.method)} places objects by all their dissimilarities, "
+            f"but some are NaN; fit by {option('method', 'refined')}."
+        )
+    known = np.sum(~to_numpy(gaps), axis=1)
+    row = int(np.argmin(known))
+    if known[row] <= embedding.k:
+        raise InputError(
+            f"row {row} of the new objects has {int(known[row])} known dissimilarities; "
+            f"{embedding.k} coordinates need at least {embedding.k + 1}."
+        )
 
 
 def _write(embedding: Embedding, file: BinaryIO) -> None:
@@ -667,6 +696,7 @@ def _write(embedding: Embedding, file: BinaryIO) -> None:
     }
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
     header |= {"loss": embedding.loss, "placement": type(embedding.placement).__name__}
+    header["missing"] = embedding.missing
     if isinstance(embedding.placement, LossPlacement):
         header["loss_floor"] = float(embedding.placement.loss.floor)
     for name in _OPTIONAL_SCALARS:
@@ -736,6 +766,9 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
     }
     if "loss" in header:
         optional["loss"] = _saved_loss(header)
+    if (missing := header.get("missing", "error")) not in ("error", "ignore"):
+        raise ValueError(f"missing is {missing!r}")
+    optional["missing"] = missing
     return Embedding(
         coordinates=coordinates,
         signs=signs,

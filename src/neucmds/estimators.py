@@ -509,7 +509,7 @@ class NeucMDS(_SignedTransformer):
             reset=reset,
             dtype=("float64", "float32"),
             ensure_min_samples=2 if reset else 1,
-            ensure_all_finite="allow-nan" if reset and self.missing == "ignore" else True,
+            ensure_all_finite="allow-nan" if self.missing == "ignore" else True,
         )
 
     def _callback(self) -> Any:

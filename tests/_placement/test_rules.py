@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
-from neucmds import Embedding, neuc_mds
+from neucmds import Embedding, InputError, NeucMDS, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._placement.rules import LeastSquaresPlacement, secular_minimum
 
@@ -150,3 +150,89 @@ def test_a_saved_embedding_shrinks_as_before(tmp_path):
     embedding.save(tmp_path / "e.npz")
     loaded = Embedding.load(tmp_path / "e.npz")
     np.testing.assert_array_equal(loaded.transform(rows), embedding.transform(rows))
+
+
+# Gaps
+
+
+def holed(D, share, seed):
+    upper = np.triu(np.random.default_rng(seed).random(D.shape) < share, 1)
+    return np.where(upper | upper.T, np.nan, D)
+
+
+@pytest.fixture(scope="module")
+def with_gaps():
+    """Forty objects with 20 % of the pairs hidden, and ten later ones with 60 % hidden."""
+    rng = np.random.default_rng(8)
+    x, signs = rng.normal(size=(50, 3)), np.array([1.0, 1.0, -1.0])
+    D = sq_dissimilarities(x, x, signs)
+    D = (D + D.T) / 2
+    embedding = neuc_mds(
+        holed(D[:40, :40], 0.2, 0), 3, squared=True, missing="ignore", stress_tol=1e-9
+    )
+    rows = D[40:, :40].copy()
+    hidden = rng.random(rows.shape) < 0.6
+    return D, embedding, np.where(hidden, np.nan, rows), rows
+
+
+def test_a_fit_with_gaps_places_objects_with_gaps(with_gaps):
+    _, embedding, rows, truth = with_gaps
+    placed = embedding.transform(rows)
+    found = sq_dissimilarities(placed, embedding.coordinates, embedding.signs)
+    np.testing.assert_allclose(found, truth, atol=1e-4 * np.abs(truth).max())
+    # one by one, or beside an object without gaps, is the same
+    one = embedding.transform(rows[3:4])
+    both = embedding.transform(np.stack([truth[0], rows[3]]))
+    np.testing.assert_allclose(one[0], placed[3], atol=1e-10)
+    np.testing.assert_allclose(both[1], placed[3], atol=1e-10)
+    np.testing.assert_allclose(both[0], embedding.transform(truth[:1])[0], atol=1e-10)
+
+
+def test_an_object_with_gaps_is_where_its_known_dissimilarities_fit_best():
+    rng = np.random.default_rng(9)
+    signs = np.array([1.0, 1.0, -1.0])
+    x = rng.normal(size=(30, 3))
+    x -= x.mean(axis=0)
+    offsets = rng.normal(size=30)
+    delta = np.where(rng.random((4, 30)) < 0.5, np.nan, rng.uniform(1, 9, size=(4, 30)))
+
+    def loss(y, row):
+        gaps = (row - offsets - sq_dissimilarities(y[None, :], x, signs)[0])[~np.isnan(row)]
+        return gaps @ gaps
+
+    placed = LeastSquaresPlacement(x, signs, offsets).place(delta)
+    for y, row in zip(placed, delta, strict=True):
+        best = min(minimize(loss, s, (row,), tol=1e-10).fun for s in rng.normal(size=(9, 3)) * 2)
+        np.testing.assert_allclose(loss(y, row), best, rtol=1e-7)
+
+
+def test_gaps_that_were_not_allowed_or_leave_too_little_are_refused(with_gaps):
+    D, embedding, rows, _ = with_gaps
+    plain = neuc_mds(D[:40, :40], 3, squared=True)
+    with pytest.raises(InputError, match="missing='ignore'"):
+        plain.transform(rows)
+    rows = rows.copy()
+    rows[7, 3:] = np.nan
+    rows[7, :3] = 1.0
+    with pytest.raises(InputError, match=r"row 7 of the new objects has 3 known .* at least 4"):
+        embedding.transform(rows)
+    rows[7] = np.inf
+    with pytest.raises(InputError, match="infinity"):
+        embedding.transform(rows)
+
+
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_saved_models_and_estimators_place_objects_with_gaps_too(loss, tmp_path):
+    x = np.random.default_rng(10).normal(size=(60, 2))
+    D = cdist(x, x)
+    fitted, rows = (
+        holed(D[:45, :45], 0.2, 1),
+        np.where(cdist(x[45:], x[:45]) > 2.5, np.nan, D[45:, :45]),
+    )
+    est = NeucMDS(2, missing="ignore", loss=loss, random_state=0).fit(fitted)
+    placed = est.transform(rows)
+    found = sq_dissimilarities(placed, est.embedding_, est.signature_)
+    np.testing.assert_allclose(found, D[45:, :45] ** 2, atol=1e-2 * D.max() ** 2)
+    est.result_.save(tmp_path / "e.npz")
+    loaded = Embedding.load(tmp_path / "e.npz")
+    np.testing.assert_allclose(loaded.transform(rows), placed, atol=1e-10)

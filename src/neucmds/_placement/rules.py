@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -86,15 +86,24 @@ class LeastSquaresPlacement:
     shrinkage: float = 0.0
 
     def place(self, sq_dissimilarity: Array) -> Array:
-        """Two products with n×k matrices, then O(k) an object and iteration."""
+        """Two products with n×k matrices, then O(k) an object and iteration.
+
+        Parameters
+        ----------
+        sq_dissimilarity : array of shape (m, n)
+            NaN where a dissimilarity is not known: such an object is placed by the known ones, in
+            O(nk² + k³) for it alone.
+        """
         delta = sq_dissimilarity
         xp = namespace(delta)
         x, to_y, m, shift = self._parts
         n, k = x.shape
+        t = xp.sum(delta, axis=1, dtype=xp.float64) - float(shift.sum())
+        if bool(xp.any(xp.isnan(t))):
+            return self._place_by_known(delta)
         # Wᵀ Xᵀ (δ − shift) and the sum of δ − shift: the block is read, never copied.
         p = delta @ asarray_like(x @ to_y, delta)
         p = xp.astype(p, xp.float64, copy=False) - asarray_like(shift @ x @ to_y, p, xp.float64)
-        t = xp.sum(delta, axis=1, dtype=xp.float64) - float(shift.sum())
         m_rows = asarray_like(m, p)[None, :]
         z, e = secular_minimum(p, t, m_rows, n)
         if self.shrinkage:
@@ -109,6 +118,30 @@ class LeastSquaresPlacement:
             z = secular_minimum(p / root, t, m_rows / held, n, start=e)[0] / root
         position = z @ asarray_like((self._signs[:, None] * to_y).T, z)
         return xp.astype(position, delta.dtype, copy=False)
+
+    def _place_by_known(self, delta: Array) -> Array:
+        """Place every object among the fitted ones that its dissimilarities are known to."""
+        values = to_numpy(delta)
+        known = ~np.isnan(values)
+        x = to_numpy(self.coordinates).astype(np.float64)
+        offsets = None if self.offsets is None else to_numpy(self.offsets)
+        placed = np.empty((values.shape[0], x.shape[1]))
+        complete = known.all(axis=1)
+        if complete.any():
+            placed[complete] = replace(self, coordinates=x, signs=self._signs).place(
+                values[complete]
+            )
+        for row in np.flatnonzero(~complete):
+            ids = np.flatnonzero(known[row])
+            center = x[ids].mean(axis=0)
+            among = replace(
+                self,
+                coordinates=x[ids] - center,
+                signs=self._signs,
+                offsets=None if offsets is None else offsets[ids],
+            )
+            placed[row] = among.place(values[row : row + 1, ids].astype(np.float64))[0] + center
+        return asarray_like(placed, delta)
 
     @property
     def _signs(self) -> Floats:

@@ -139,6 +139,12 @@ def warn_of_surprises(embedding: Embedding) -> None:
             NonEuclideanWarning,
             stacklevel=3,
         )
+    elif embedding.solver == "weighted":
+        warnings.warn(
+            f"{returned}more fit the observed entries no better, or predict held-out ones worse.",
+            FewerComponentsWarning,
+            stacklevel=3,
+        )
     else:
         why = (
             "another one of the signs asked for does not lower the STRESS."

@@ -85,7 +85,8 @@ def neuc_mds(
     weights : array of shape (n, n), optional
         How much each pair counts: the loss of a pair is multiplied by it. "refined" only.
     missing : {"error", "ignore"}, default="error"
-        "ignore": NaN in D means that the pair was not observed, and does not count. "refined" only.
+        "ignore": NaN in D means that the pair was not observed, and does not count; `transform` of
+        the result takes NaN too. "refined" only.
     labels : sequence of str, optional
         Names of the objects, for input that has none of its own.
     solver : {"auto", "full", "krylov"}, default="auto"

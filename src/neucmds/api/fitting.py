@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -104,7 +104,7 @@ def fit(
             squared=prepared.squared,
             labels=prepared.labels,
         )
-        return Fit(embedding, None)
+        return Fit(replace(embedding, missing=prepared.missing), None)
     tell(f"computing the spectrum of {prepared.n:,} objects")
     spectrum = solve_for(
         prepared.gram, components, method, solver=solver, tol=tol, random_state=random_state
@@ -119,7 +119,7 @@ def fit(
         labels=prepared.labels,
         settings=settings,
     )
-    return Fit(embedding, spectrum)
+    return Fit(replace(embedding, missing=prepared.missing), spectrum)
 
 
 def free_coordinates(

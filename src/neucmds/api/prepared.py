@@ -31,12 +31,15 @@ class Prepared:
         Whether the input held squared dissimilarities.
     weights : array of shape (n, n), optional
         How much each pair counts, zero where it was not observed; None if all count alike.
+    missing : {"error", "ignore"}
+        Whether new objects, too, may have dissimilarities that are not known.
     """
 
     gram: Gram
     labels: tuple[str, ...] | None = None
     squared: bool = False
     weights: Array | None = None
+    missing: str = "error"
 
     @property
     def n(self) -> int:
@@ -112,9 +115,9 @@ def prepare(
     weighted = None if complete else as_weighted(data, weights)
     if weighted is not None:
         values, pair_weights = weighted
-        return Prepared(DenseGram(values), data.labels, squared, pair_weights)
+        return Prepared(DenseGram(values), data.labels, squared, pair_weights, missing)
     gram = dense_operator(data, n_components, max_memory, keep_copy=keep_copy)
-    return Prepared(gram, data.labels, squared)
+    return Prepared(gram, data.labels, squared, missing=missing)
 
 
 def dense_gram(prepared: Prepared, what: str) -> DenseGram:

@@ -109,6 +109,57 @@ def test_a_gap_among_few_objects_is_no_reason_to_give_up():
         assert embedding.dissimilarities()[0, 5] == pytest.approx(25, rel=1e-3)
 
 
+def noisy(n, noise, seed=0, signs=(1, 1, 1, -1)):
+    D = low_rank(seed, n, signs)
+    e = np.triu(np.random.default_rng(seed + 1).normal(size=(n, n)), 1) * noise * D.std()
+    return D + e + e.T
+
+
+def error_on_hidden(D, gaps, k, seed=0):
+    holed = np.where(gaps, np.nan, D)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        embedding = neuc_mds(holed, k, squared=True, missing="ignore", random_state=seed)
+    return np.linalg.norm((embedding.dissimilarities() - D)[gaps])
+
+
+def test_twenty_coordinates_of_a_tenth_of_the_pairs_are_not_worse_than_four():
+    """Five times the error, and no warning, before."""
+    D, gaps = noisy(300, 0.1), hide(300, 0.9)
+    with pytest.warns(OverfitWarning, match="20 coordinates overfit .* Ask for fewer"):
+        neuc_mds(np.where(gaps, np.nan, D), 20, squared=True, missing="ignore", random_state=0)
+    assert error_on_hidden(D, gaps, 20) < 1.5 * error_on_hidden(D, gaps, 4)
+
+
+def test_more_numbers_than_pairs_are_said_to_be_undetermined():
+    D, gaps = noisy(20, 0.02), hide(20, 0.5)
+    with pytest.warns(OverfitWarning, match=r"are 124 numbers, but only \d+ pairs were observed"):
+        neuc_mds(np.where(gaps, np.nan, D), (4, 4), squared=True, missing="ignore", random_state=0)
+
+
+def test_too_few_coordinates_are_not_said_to_overfit():
+    """Nearly constant dissimilarities: one coordinate underfits, and row effects predict better."""
+    rng = np.random.default_rng(5)
+    rows = rng.uniform(1, 3, size=50)
+    e = np.triu(rng.normal(size=(50, 50)) * 0.05, 1)
+    D = rows[:, None] + rows[None, :] + e + e.T
+    np.fill_diagonal(D, 0)
+    holed = np.where(hide(50, 0.2), np.nan, D)
+    for k in (1, 2, 4):
+        with pytest.warns(OverfitWarning, match="say little of entries not observed"):
+            neuc_mds(holed, k, squared=True, missing="ignore", random_state=0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_small_samples_warn_of_what_overfits_and_of_nothing_else(seed):
+    D, gaps = noisy(24, 0.02, seed, (1, 1)), hide(24, 0.25, seed)
+    holed = np.where(gaps, np.nan, D)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OverfitWarning)
+        neuc_mds(holed, 2, squared=True, missing="ignore", random_state=seed)
+    assert error_on_hidden(D, gaps, 12, seed) < 2 * error_on_hidden(D, gaps, 2, seed)
+
+
 def test_no_warning_where_the_model_fits():
     holed = np.where(hide(60, 0.3), np.nan, low_rank())
     with warnings.catch_warnings():

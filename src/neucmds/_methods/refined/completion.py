@@ -1,19 +1,20 @@
 """Entries nobody observed: filled in by models of growing size, checked on entries held out.
 
 Refining straight after one imputation is a trap: the imputed values pull the start towards
-themselves. So the model grows, k/4, k/2, k, and refills the gaps after each round; and since it can
-overfit, a small share of the observed entries tells whether it should have stopped earlier.
+themselves. So the model grows, 1, 2, 4, …, k coordinates, and refills the gaps after each round;
+and since it can overfit, some of the observed entries tell whether it should have stopped earlier.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import wilcoxon
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
@@ -31,7 +32,12 @@ from neucmds.errors import OverfitWarning
 
 Floats = npt.NDArray[np.float64]
 Solve = Callable[[Gram, Components], Spectrum]
+
+# Share of the observed pairs held out, and pairs that tell two models apart: fewer are held out
+# again and again, at most so often.
 HELD_OUT = 0.05
+ENOUGH = 500
+MOST_REPEATS = 5
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,18 @@ class _Problem:
     @property
     def has_gaps(self) -> bool:
         """Whether a pair of different objects has no weight; the diagonal never has."""
+        return self.observed_pairs < self.n * (self.n - 1) // 2
+
+    @property
+    def observed_pairs(self) -> int:
+        """Number of pairs of different objects that count."""
         xp = namespace(self.weights)
-        return int(xp.sum(xp.astype(self.observed, xp.int64))) < self.n * (self.n - 1)
+        return int(xp.sum(xp.astype(self.observed, xp.int64))) // 2
+
+    @property
+    def variance(self) -> float:
+        """Variance of the entries that count."""
+        return float(np.var(to_numpy(self.sq_dissimilarity)[to_numpy(self.observed)]))
 
     def filled(self, prediction: Array) -> _Problem:
         """Put a prediction where nothing was observed."""
@@ -73,9 +89,10 @@ class _Settings:
     callback: Callback | None
     solve: Solve
 
-    def brief(self, max_iter: int) -> _Settings:
-        """Return the settings of a round that is a means to another one."""
-        return replace(self, max_iter=max_iter, climb=False, callback=None)
+    def of_a_means(self, max_iter: int | None = None) -> _Settings:
+        """Return the settings of a fit that is a means to another one."""
+        most = self.max_iter if max_iter is None else max_iter
+        return replace(self, max_iter=most, climb=False, callback=None)
 
 
 def complete_and_refine(
@@ -115,7 +132,7 @@ def complete_and_refine(
     -----
     OverfitWarning
         When a smaller model, or none but row effects, predicts held-out entries better; that is
-        what is returned then.
+        what is returned then. Or when more numbers are asked for than pairs were observed.
     """
     problem = _Problem(sq_dissimilarity, weights)
     settings = _Settings(max_iter, tol, climb, _generator(random_state), callback, solve)
@@ -125,7 +142,9 @@ def complete_and_refine(
     best = _best_size(problem, components, settings)
     if best is None:
         return _fit_filled(problem, filled, components, settings)
-    return _grow(filled, _sizes(components)[: best + 1], settings)[-1]
+    found = _grow(filled, _sizes(components)[: best + 1], settings)[-1]
+    _warn_if_undetermined(problem, int(found.state.x.shape[1]))
+    return found
 
 
 def _fit_filled(
@@ -146,46 +165,110 @@ def _fit_filled(
 def _grow(
     problem: _Problem, sizes: list[Components], settings: _Settings
 ) -> list[Descent[WeightedStress]]:
-    """Fit models of growing size, each filling the gaps for the next; only the last in earnest."""
+    """Fit models of growing size, each filling the gaps for the next."""
     fits = []
     for size in sizes:
-        fits.append(_fit(problem, size, settings if size is sizes[-1] else settings.brief(5)))
+        last = size is sizes[-1]
+        fits.append(_fit(problem, size, settings if last else settings.of_a_means()))
         problem = problem.filled(_predict(fits[-1].state))
     return fits
 
 
 def _best_size(problem: _Problem, components: Components, settings: _Settings) -> int | None:
-    """Return which model size predicts held-out entries best; None if row effects alone do."""
-    xp = namespace(problem.weights)
-    held_out = _hold_out(problem, settings.random)
-    kept = xp.where(held_out, xp.zeros_like(problem.weights), problem.weights)
-    training = _Problem(problem.sq_dissimilarity, kept)
-    row_effects = _row_effects(training)
+    """Return which model size predicts held-out entries best; None if row effects alone do.
+
+    Warns when that is not the size asked for.
+    """
     sizes = _sizes(components)
-    fits = _grow(training.filled(row_effects), sizes, settings.brief(30))
-    predictions = [row_effects, *(_predict(fit.state) for fit in fits)]
-    errors = [_error(problem, held_out, prediction) for prediction in predictions]
-    best = int(np.argmin(errors))
-    # A smaller model must be better by more than the noise of a small sample.
-    if errors[best] >= 0.95 * errors[-1]:
-        return len(sizes) - 1
-    model = "row effects alone" if best == 0 else f"{sizes[best - 1].total} coordinates"
+    errors = np.concatenate(
+        [
+            _held_out_errors(problem, held_out, sizes, settings.of_a_means())
+            for held_out in _hold_outs(problem, settings.random)
+        ],
+        axis=1,
+    )
+    best = int(np.argmin(errors.mean(axis=1)))
+    if _clearly_less(errors[best], errors[-1]):
+        warnings.warn(_predicts_badly(errors, best, sizes), OverfitWarning, stacklevel=2)
+        return None if best == 0 else best - 1
+    return len(sizes) - 1
+
+
+def _warn_if_undetermined(problem: _Problem, k: int) -> None:
+    """Say when k coordinates are more numbers than pairs were observed."""
+    n, pairs = problem.n, problem.observed_pairs
+    if _unknowns(n, k) <= pairs:
+        return
+    most = max((size for size in range(1, k) if _unknowns(n, size) <= pairs), default=0)
+    advice = f"ask for at most {most} coordinates" if most else "observe more pairs"
     warnings.warn(
-        f"{components.total} coordinates overfit the observed entries: on held-out ones the error "
-        f"is {errors[-1]:.2g} of predicting their mean, with {model} {errors[best]:.2g}; the gaps "
-        f"are filled by {model}. Ask for fewer coordinates.",
+        f"{k} coordinates of {n} objects are {_unknowns(n, k)} numbers, but only {pairs} pairs "
+        f"were observed, which do not determine the others; {advice}.",
         OverfitWarning,
         stacklevel=2,
     )
-    return None if best == 0 else best - 1
+
+
+def _held_out_errors(
+    problem: _Problem, held_out: Array, sizes: list[Components], settings: _Settings
+) -> Floats:
+    """Squared errors on held-out entries, relative to their variance: row effects, then sizes.
+
+    An error of five standard deviations or more counts as five: one object that the other entries
+    do not hold would decide alone otherwise.
+    """
+    xp = namespace(problem.weights)
+    kept = xp.where(held_out, xp.zeros_like(problem.weights), problem.weights)
+    training = _Problem(problem.sq_dissimilarity, kept)
+    row_effects = _row_effects(training)
+    fits = _grow(training.filled(row_effects), sizes, settings)
+    which = np.triu(to_numpy(held_out))
+    d = to_numpy(problem.sq_dissimilarity)[which]
+    predictions = [row_effects, *(_predict(fit.state) for fit in fits)]
+    variance = problem.variance
+    rows = [(d - to_numpy(prediction)[which]) ** 2 for prediction in predictions]
+    return np.minimum(np.stack(rows) / variance if variance > 0 else np.stack(rows), 25.0)
+
+
+def _clearly_less(errors: Floats, others: Floats) -> bool:
+    """Tell whether the mean is less by 10 %, and the difference is no accident.
+
+    It is none if the mean gain is two standard errors, or the rank test says so at 2 %: errors of a
+    model that overfits have tails, which hide the former.
+    """
+    gain = others - errors
+    if gain.size < 10 or not errors.mean() < 0.9 * others.mean():
+        return False
+    if gain.mean() > 2 * gain.std() / np.sqrt(gain.size):
+        return True
+    return bool(wilcoxon(gain, alternative="greater").pvalue < 0.02)
+
+
+def _predicts_badly(errors: Floats, best: int, sizes: list[Components]) -> str:
+    """Say what predicts held-out entries better than the size asked for, and what to do."""
+    norms = np.sqrt(errors.mean(axis=1))
+    model = "row effects alone" if best == 0 else f"{sizes[best - 1].total} coordinates"
+    overfit = any(_clearly_less(smaller, errors[-1]) for smaller in errors[1:-1])
+    what = "overfit the observed entries" if overfit else "say little of entries not observed"
+    advice = "fewer" if overfit else "more" if len(sizes) > 1 else "another number of"
+    return (
+        f"{sizes[-1].total} coordinates {what}: on held-out ones the error is {norms[-1]:.2g} of "
+        f"predicting their mean, with {model} {norms[best]:.2g}; the gaps are filled by {model}. "
+        f"Ask for {advice} coordinates."
+    )
+
+
+def _unknowns(n: int, k: int) -> int:
+    """Numbers that k coordinates of n objects are, less what isometries leave free."""
+    return n * k - k * (k + 1) // 2
 
 
 def _sizes(components: Components) -> list[Components]:
-    """k/4, k/2, k coordinates, at least one; a fixed signature has but its own size."""
+    """1, 2, 4, …, k coordinates; a fixed signature has but its own size."""
     if components.signature is not None:
         return [components]
-    k = components.total
-    return [Components(size) for size in sorted({max(1, k // 4), max(1, k // 2), k})]
+    doubled = [2**i for i in range(components.total.bit_length()) if 2**i < components.total]
+    return [Components(size) for size in (*doubled, components.total)]
 
 
 def _fit(problem: _Problem, components: Components, settings: _Settings) -> Descent[WeightedStress]:
@@ -204,7 +287,7 @@ def _fit(problem: _Problem, components: Components, settings: _Settings) -> Desc
 
         def probe(negatives: int) -> float:
             wanted = Components(k, (k - negatives, negatives))
-            found = from_eigenvectors(wanted, settings.brief(PROBE_ITERATIONS))
+            found = from_eigenvectors(wanted, settings.of_a_means(PROBE_ITERATIONS))
             # Otherwise the spectrum does not reach that far.
             return found.state.value if found.state.signs.shape[0] == k else np.inf
 
@@ -290,16 +373,24 @@ def _generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(seed.randint(2**31))
 
 
-def _hold_out(problem: _Problem, random: np.random.Generator) -> Array:
-    """Choose a symmetric 5 % of the observed pairs, leaving every object most of its own."""
-    n = problem.n
-    upper = np.triu(random.random((n, n)) < HELD_OUT, 1)
-    chosen = (upper | upper.T) & to_numpy(problem.observed)
-    return asarray_like(chosen, problem.weights, dtype=namespace(problem.weights).bool)
+def _hold_outs(problem: _Problem, random: np.random.Generator) -> Iterator[Array]:
+    """Choose symmetric shares of the observed pairs, as often as it takes for their error to tell.
 
-
-def _error(problem: _Problem, held_out: Array, prediction: Array) -> float:
-    """‖D − prediction‖ over the held-out entries, relative to predicting their mean."""
-    d, guess = (to_numpy(m)[to_numpy(held_out)] for m in (problem.sq_dissimilarity, prediction))
-    spread = float(np.linalg.norm(d - d.mean())) if d.size else 0.0
-    return float(np.linalg.norm(d - guess)) / spread if spread > 0 else 0.0
+    5 % of many pairs, 10 % of few; no object loses more than a third of its own.
+    """
+    observed = np.triu(to_numpy(problem.observed), 1)
+    i, j = np.nonzero(observed)
+    share = HELD_OUT if HELD_OUT * i.size >= ENOUGH else 2 * HELD_OUT
+    count = max(1, round(share * i.size))
+    own = np.bincount(np.concatenate([i, j]), minlength=problem.n)
+    for _ in range(min(MOST_REPEATS, -(-ENOUGH // count))):
+        chosen = np.zeros((problem.n, problem.n), dtype=bool)
+        left = own // 3
+        for pair in random.permutation(i.size)[: 2 * count]:
+            a, b = i[pair], j[pair]
+            if left[a] and left[b]:
+                chosen[a, b] = chosen[b, a] = True
+                left[a], left[b] = left[a] - 1, left[b] - 1
+                if chosen.sum() // 2 == count:
+                    break
+        yield asarray_like(chosen, problem.weights, dtype=namespace(problem.weights).bool)
