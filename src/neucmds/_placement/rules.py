@@ -99,7 +99,8 @@ class LeastSquaresPlacement:
         x, to_y, m, shift = self._parts
         n, k = x.shape
         t = xp.sum(delta, axis=1, dtype=xp.float64) - float(shift.sum())
-        if bool(xp.any(xp.isnan(t))):
+        # The sum tells without another pass; overflow is left to the caller.
+        if bool(xp.any(xp.isnan(t))) and bool(xp.any(xp.isnan(delta))):
             return self._place_by_known(delta)
         # Wᵀ Xᵀ (δ − shift) and the sum of δ − shift: the block is read, never copied.
         p = delta @ asarray_like(x @ to_y, delta)
