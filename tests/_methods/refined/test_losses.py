@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from neucmds import InputError, neuc_mds
+from neucmds import InputError, datasets, neuc_mds
 from neucmds._input.components import Components
 from neucmds._methods.refined import loss_starts, pair_descent, pair_tiles
 from neucmds._methods.refined.losses import LOSSES, PairLoss, floor_of
@@ -310,6 +310,18 @@ def test_an_exact_fit_is_found_and_called_converged(loss):
     found = refine_for_loss(d, Components(2), loss, random_state=0)
     assert found.converged
     assert found.value <= 1e-10 * (d.sum() if loss == "distance" else d.size)
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_d_of_many_decades_is_fitted_better_than_by_a_single_point(loss):
+    spread = np.random.default_rng(0).normal(size=(60, 10)) * np.linspace(1, 2.5, 60)[:, None]
+    d = datasets.entropic_affinities(spread, 10)
+    np.fill_diagonal(d, 0)
+    point = 60 * 59 if loss == "relative" else np.sum(d**2)
+    found = refine_for_loss(d**2, Components(6), loss, n_init=1, climb=False, max_iter=100)
+    # From the squared solution itself: 3e12 and 1.0 times a single point.
+    assert found.value < 0.85 * point
+    assert found.relative_gradient < 0.03
 
 
 @pytest.mark.slow

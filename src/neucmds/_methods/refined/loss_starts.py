@@ -30,6 +30,7 @@ from neucmds._methods.refined.pair_descent import (
     Limits,
     LossResult,
     PreparedLoss,
+    approach,
     minimize_prepared,
     prepare,
 )
@@ -165,7 +166,7 @@ def refine_for_loss(
         return minimize_prepared(problem, source.place.coordinates, source.place.signs, limits)
     brief = Limits(min(max_iter, MOST_PROBING), max(tol, 1e-3), gradient_tol)
     search = _Search(problem, source, brief)
-    place = source.place
+    place = search.approached(source.place)
     with worker_pool() if is_numpy(problem.d) else nullcontext():
         if (few if climb is None else climb) and components.signature is None:
             place = search.climb(place)
@@ -244,6 +245,9 @@ class _Search:
     source: _Source
     limits: Limits
 
+    def approached(self, place: Place) -> Place:
+        return Place(approach(self.problem, place.coordinates, place.signs), place.signs)
+
     def descend(self, place: Place) -> LossResult:
         return minimize_prepared(self.problem, place.coordinates, place.signs, self.limits)
 
@@ -258,7 +262,7 @@ class _Search:
         def value(negatives: int) -> float:
             if negatives not in ends:
                 start = self.source.with_negatives(negatives)
-                ends[negatives] = None if start is None else self.descend(start)
+                ends[negatives] = None if start is None else self.descend(self.approached(start))
             end = ends[negatives]
             return np.inf if end is None else end.value
 
