@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, in_place, min_and_max, namespace, row_blocks, to_numpy
+from neucmds._backend.arrays import (
+    Array,
+    in_place,
+    is_numpy,
+    min_and_max,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from neucmds.errors import InputError, option
 
 LOSSES = ("squared", "distance", "relative")
@@ -80,11 +88,11 @@ class PairLoss:
             return PairTerms(d_hat, None, None)
         xp = namespace(d)
         if self.name == "relative":
-            slope = in_place("reciprocal", xp.clip(d, self.floor, None))
+            slope = in_place("reciprocal", _at_least(d, self.floor))
             d_hat -= d
             d_hat *= slope
             return PairTerms(d_hat, slope, None)
-        lowest = xp.clip(d, self.floor, None)
+        lowest = _at_least(d, self.floor)
         lowest *= CORNER**2
         square = xp.maximum(d_hat, lowest)
         root = xp.sqrt(square)
@@ -116,6 +124,14 @@ class PairLoss:
     def degree(self) -> int:
         """The power of D that the loss scales with."""
         return {"squared": 2, "distance": 1, "relative": 0}[self.name]
+
+
+def _at_least(array: Array, least: float) -> Array:
+    """max(array, least), as a new array."""
+    if is_numpy(array):
+        # np.clip with one bound takes twice as long: an eighth of an iteration (digits, k = 20).
+        return np.maximum(array, array.dtype.type(least))
+    return namespace(array).clip(array, least, None)
 
 
 def check_loss(loss: str) -> None:
