@@ -169,3 +169,76 @@ def test_a_callback_hears_of_every_iteration(D):
     emb.fit(D)
     assert [step for step, _ in heard] == list(range(1, len(heard) + 1))
     assert len(heard) == emb.n_iter_
+
+
+def test_verbose_shows_the_iterations_and_leaves_the_callback_alone(D, capsys):
+    heard = []
+    est = NeucMDS(3, verbose=1, callback=lambda *a: heard.append(a)).fit(D)
+    out, err = capsys.readouterr()
+    assert len(heard) == est.n_iter_
+    assert f"{len(heard)} iterations" in err
+    assert "loss" in err
+    assert out.startswith("120 objects, ")
+
+
+# The same of landmarks
+
+
+def placed_by(D, **settings):
+    return LandmarkNeucMDS(4, n_landmarks=50, random_state=0, **settings).fit(D)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_pair_of_landmarks_without_weight_does_not_matter(D, loss):
+    clean = placed_by(D, loss=loss)
+    i, j = clean.landmarks_[[3, 7]]
+    spoiled, w = D.copy(), np.ones_like(D)
+    spoiled[i, j] = spoiled[j, i] = 1e3
+    w[i, j] = w[j, i] = 0
+    est = LandmarkNeucMDS(4, n_landmarks=50, loss=loss, random_state=0).fit(spoiled, weights=w)
+    others = np.setdiff1d(np.arange(len(D)), clean.landmarks_)
+    new = D[np.ix_(others, clean.landmarks_)]
+    error = {
+        name: np.abs(one.result_.between(one.transform(new), one.result_.coordinates) - new**2)
+        for name, one in (("clean", clean), ("weighted", est))
+    }
+    assert error["weighted"].mean() < 1.3 * error["clean"].mean()
+    among = np.ix_(clean.landmarks_, clean.landmarks_)
+    again = LandmarkNeucMDS(4, n_landmarks=50, loss=loss, random_state=0)
+    again.fit(spoiled, weights=w[among])
+    np.testing.assert_array_equal(again.result_.coordinates, est.result_.coordinates)
+
+
+def test_weights_that_fit_neither_landmarks_nor_objects_are_refused(D):
+    est = LandmarkNeucMDS(4, n_landmarks=50)
+    with pytest.raises(InputError, match=r"\(60, 60\); pass \(50, 50\).*or \(120, 120\)"):
+        est.fit(D, weights=np.ones((60, 60)))
+    with pytest.raises(InputError, match="weights need placement='auto'"):
+        est.set_params(placement="linear").fit(D, weights=np.ones((120, 120)))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_landmarks_start_where_they_are_put(D, loss):
+    first = placed_by(D, loss=loss)
+    again = placed_by(D, loss=loss, init=first.result_)
+    assert again.result_.signature == first.result_.signature
+    assert again.result_.loss_value <= first.result_.loss_value * (1 + 1e-6)
+    everything = neuc_mds(D, 4, loss=loss, random_state=0)
+    warm = placed_by(D, loss=loss, init=everything)
+    assert warm.result_.signature == everything.signature
+    assert warm.result_.n == 50
+
+
+def test_an_init_of_other_landmarks_is_refused(D):
+    with pytest.raises(InputError, match="60 objects"):
+        placed_by(D, init=neuc_mds(D[:60, :60], 4))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_fit_of_the_landmarks_is_heard_and_that_of_folds_is_not(D, loss, capsys):
+    heard = []
+    est = placed_by(D, loss=loss, verbose=1, callback=lambda *a: heard.append(a))
+    assert [step for step, _ in heard] == list(range(1, est.n_iter_ + 1))
+    out, err = capsys.readouterr()
+    assert f"{est.n_iter_} iterations" in err
+    assert out.startswith("50 objects, ")

@@ -67,6 +67,21 @@ def test_a_small_graph_is_embedded_from_all_its_paths():
     np.testing.assert_allclose(placed, est.embedding_[:3], atol=1e-6)
 
 
+def test_weights_of_a_graph_count_or_are_refused(monkeypatch):
+    graph, w = lattice(6), np.ones((36, 36))
+    w[0, 1:] = w[1:, 0] = 0.01
+    est = NeucMDS(3, metric="shortest_path").fit(graph, weights=w)
+    plain = NeucMDS(3, metric="shortest_path").fit(graph)
+    d = dijkstra(graph, directed=False) ** 2
+    missed = [np.abs(one.dissimilarities() - d)[0].sum() for one in (est, plain)]
+    assert missed[0] > missed[1]
+    monkeypatch.setattr(estimators, "MOST_PATHS", 10)
+    with pytest.raises(InputError, match="weights needs all shortest paths"):
+        est.fit(graph, weights=w)
+    with pytest.raises(InputError, match="init needs all shortest paths"):
+        NeucMDS(3, metric="shortest_path", init=plain.result_).fit(graph)
+
+
 def test_a_large_graph_is_embedded_from_sampled_pairs(monkeypatch):
     monkeypatch.setattr(estimators, "MOST_PATHS", 100)
     graph = lattice(25)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
@@ -24,11 +26,12 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.files import npy_output
-from neucmds._backend.progress import progress_bar
+from neucmds._backend.progress import progress_bar, progress_steps
 from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._input import as_dissimilarity, read_square
 from neucmds._input.components import NComponents
 from neucmds._input.readers.new_objects import read_new_objects
+from neucmds._methods.refined.loss_starts import Place, as_start
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import Gram
 from neucmds._operator.choose import feature_operator, needs_blocks
@@ -59,6 +62,8 @@ class _SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     metric: Any
     squared: bool
+    callback: Callable[[int, float], Any] | None
+    verbose: int
     result_: Embedding
     n_features_in_: int
 
@@ -193,6 +198,22 @@ class _SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         spread = float(np.sum((d - d.mean()) ** 2))
         return 1.0 - float(np.sum((fitted - d) ** 2)) / spread if spread > 0 else 0.0
 
+    @contextmanager
+    def _listener(self) -> Iterator[Callable[[int, float], None] | None]:
+        """Yield what hears of each step: the user's callback, and a bar with `verbose`."""
+        if not self.verbose:
+            yield self.callback
+            return
+        with progress_steps("refined") as show:
+
+            def hear(step: int, value: float) -> None:
+                show(step, value)
+                if self.callback is not None:
+                    self.callback(step, value)
+
+            yield hear
+        print(summary(self.result_))
+
     @property
     def _n_features_out(self) -> int:
         return self.result_.k
@@ -266,7 +287,7 @@ class NeucMDS(_SignedTransformer):
     callback : callable, optional
         Called by "refined" with the iteration and the loss after every step.
     verbose : int, default=0
-        Print a line on what was found.
+        Show the iterations of "refined" on standard error, and print a line on what was found.
 
     Attributes
     ----------
@@ -364,68 +385,66 @@ class NeucMDS(_SignedTransformer):
         -------
         self
         """
-        if self.metric == "shortest_path":
-            return self._fit_graph(X)
+        graph = self.metric == "shortest_path"
+        with self._listener() as callback:
+            fit = self._fit_graph if graph else self._fit_matrix
+            self.result_ = fit(X, weights, callback)
+        return self
+
+    def _fit_matrix(self, X: Any, weights: Any, callback: Any) -> Embedding:
         labels = self._labels(X)
-        self.result_ = neuc_mds(
-            self._checked(X) if self._precomputed else self._between(self._checked(X)),
+        X = self._checked(X)
+        return neuc_mds(
+            X if self._precomputed else self._between(X),
             self.n_components,
-            self.method,
-            loss=self.loss,
-            weights=weights,
             squared=self.squared,
             symmetrize=self.symmetrize,
             missing=self.missing,
             labels=labels,
-            solver=self.solver,
-            tol=self.tol,
-            random_state=self.random_state,
             copy=self.copy,
-            max_memory=self.max_memory,
-            max_iter=self.max_iter,
-            stress_tol=self.stress_tol,
-            climb=self.climb,
-            n_init=self.n_init,
-            init=self.init,
-            callback=self._callback(),
+            weights=weights,
+            callback=callback,
+            **self._settings(),
         )
-        if self.verbose:
-            print(summary(self.result_))
-        return self
 
-    def _fit_graph(self, X: Any) -> NeucMDS:
+    def _fit_graph(self, X: Any, weights: Any, callback: Any) -> Embedding:
         """Fit the nodes of a graph: from all shortest paths of few nodes, from some of many."""
         graph = as_graph(X)
         self.n_features_in_ = int(graph.shape[0])
         self._space: Any = None
-        settings = RefineSettings(
-            self.max_iter, self.stress_tol, self.climb, self._callback(), self.loss, self.n_init
-        )
         if graph.shape[0] > MOST_PATHS and self.method == "refined":
-            self.result_ = embed_graph(
-                graph, self.n_components, settings, self.n_pairs, self.random_state
+            self._refuse_for_large_graphs(weights)
+            settings = RefineSettings(
+                self.max_iter, self.stress_tol, self.climb, callback, self.loss, self.n_init
             )
-            warn_of_surprises(self.result_)
-            return self
-        self.result_ = neuc_mds(
+            found = embed_graph(graph, self.n_components, settings, self.n_pairs, self.random_state)
+            warn_of_surprises(found)
+            return found
+        return neuc_mds(
             shortest_path_rows(graph, np.arange(graph.shape[0])),
             self.n_components,
-            self.method,
-            loss=self.loss,
             symmetrize=True,  # the two ways along a path are added up in another order
-            solver=self.solver,
-            tol=self.tol,
-            random_state=self.random_state,
             copy=False,
-            max_memory=self.max_memory,
-            max_iter=self.max_iter,
-            stress_tol=self.stress_tol,
-            climb=self.climb,
-            n_init=self.n_init,
-            init=self.init,
-            callback=self._callback(),
+            weights=weights,
+            callback=callback,
+            **self._settings(),
         )
-        return self
+
+    def _settings(self) -> dict[str, Any]:
+        """Parameters that `neuc_mds` takes as they are, whatever X is."""
+        names = (
+            *("method", "loss", "solver", "tol", "random_state", "max_memory"),
+            *("max_iter", "stress_tol", "climb", "n_init", "init"),
+        )
+        return {name: getattr(self, name) for name in names}
+
+    def _refuse_for_large_graphs(self, weights: Any) -> None:
+        for name, value in (("weights", weights), ("init", self.init)):
+            if value is not None:
+                raise InputError(
+                    f"{option(name)} needs all shortest paths, which are computed for up to "
+                    f"{MOST_PATHS} nodes; leave it out."
+                )
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Fit, and return the coordinates of the fitted objects.
@@ -511,12 +530,6 @@ class NeucMDS(_SignedTransformer):
             ensure_min_samples=2 if reset else 1,
             ensure_all_finite="allow-nan" if self.missing == "ignore" else True,
         )
-
-    def _callback(self) -> Any:
-        """Return the user's callback, or one that prints a line of progress with `verbose`."""
-        if self.callback is not None or not self.verbose:
-            return self.callback
-        return lambda step, value: print(f"\rrefined: iteration {step}, loss {value:.6g}", end="")
 
     def _labels(self, X: Any) -> Any:
         """Names of the objects, where a table or a DistanceMatrix of dissimilarities has them."""
@@ -607,8 +620,14 @@ class LandmarkNeucMDS(_SignedTransformer):
         Draws landmarks and folds.
     n_jobs : int or None, default=None
         Threads that place objects; None and -1 are all cores.
+    init : Embedding or (coordinates, signs), optional
+        Where "refined" starts: a warm start, which keeps its signature. Of the landmarks, or of all
+        objects, from which the landmarks are taken.
+    callback : callable, optional
+        Called by "refined" with the iteration and the loss after every step of the landmarks' fit.
     verbose : int, default=0
-        Show how far `transform` has come and how long it will still take.
+        Show the iterations of "refined", how far `transform` has come and how long it will still
+        take, on standard error, and print a line on what was found.
 
     Attributes
     ----------
@@ -657,6 +676,8 @@ class LandmarkNeucMDS(_SignedTransformer):
         tol: float = 1e-7,
         random_state: Any = None,
         n_jobs: int | None = None,
+        init: Any = None,
+        callback: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -673,9 +694,11 @@ class LandmarkNeucMDS(_SignedTransformer):
         self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.init = init
+        self.callback = callback
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> LandmarkNeucMDS:
+    def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> LandmarkNeucMDS:
         """Choose and embed the landmarks, and learn how to place objects among them.
 
         Parameters
@@ -683,6 +706,10 @@ class LandmarkNeucMDS(_SignedTransformer):
         X : array of shape (n, n_features), (n, n) or (n, L), NumPy or dask, or path
             Features; or dissimilarities, all or those to the landmarks; or the file of all.
         y : ignored
+        weights : array of shape (L, L) or (n, n), optional
+            How much each pair of landmarks counts, in the order of their rows; or each pair of
+            objects, from which theirs are taken. "refined" only. Nothing is then chosen on
+            landmarks held out, and others are placed by least squares.
 
         Returns
         -------
@@ -709,19 +736,44 @@ class LandmarkNeucMDS(_SignedTransformer):
         )
         self._placed: Embedding | None = None
         self.recipe_: Recipe | None
-        self.result_, self.recipe_ = embed_landmarks(
-            known.values,
-            self.n_components,
-            self.method,
-            self.placement,
-            rng=rng,
-            squared=self.squared,
-            solver=self.solver,
-            tol=self.tol,
-            random_state=rng,
-            settings=RefineSettings(loss=self.loss),
-        )
+        n = int(X.shape[0])
+        with self._listener() as callback:
+            self.result_, self.recipe_ = embed_landmarks(
+                known.values,
+                self.n_components,
+                self.method,
+                self.placement,
+                rng=rng,
+                weights=self._weights_among(weights, n),
+                start=self._start_among(n),
+                squared=self.squared,
+                solver=self.solver,
+                tol=self.tol,
+                random_state=rng,
+                settings=RefineSettings(loss=self.loss, callback=callback),
+            )
         return self
+
+    def _weights_among(self, weights: Any, n: int) -> Any:
+        """Weights of the pairs of landmarks, from theirs or from those of all pairs."""
+        if weights is None:
+            return None
+        count, given = self._n_landmarks, np.asarray(to_numpy(weights), dtype=np.float64)
+        if given.shape == (count, count):
+            return given
+        if given.shape == (n, n):
+            return given[np.ix_(self.landmarks_, self.landmarks_)]
+        raise InputError(
+            f"{option('weights')} has shape {given.shape}; pass ({count}, {count}), one for each "
+            f"pair of landmarks, or ({n}, {n}), one for each pair of objects."
+        )
+
+    def _start_among(self, n: int) -> Place | None:
+        """Where the landmarks start, from their coordinates or from those of all objects."""
+        start = as_start(self.init)
+        if start is None or int(start.coordinates.shape[0]) != n:
+            return start
+        return Place(to_numpy(start.coordinates)[self.landmarks_], start.signs)
 
     def fit_transform(self, X: Any, y: Any = None, out: str | PathLike[str] | None = None) -> Array:
         """Fit, and place all objects.

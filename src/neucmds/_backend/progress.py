@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 
@@ -40,3 +41,37 @@ def progress_bar(
             bar = None
 
     return report
+
+
+@contextmanager
+def progress_steps(
+    what: str, stream: TextIO | None = None, every: float = 0.5
+) -> Iterator[Callable[[int, float], None]]:
+    """Show the number of a step and a value, for work of which nobody knows how long it takes.
+
+    Parameters
+    ----------
+    what, stream, every
+        As for `progress_bar`.
+
+    Yields
+    ------
+    callable
+        ``report(step, value)``. The line appears with the first call, and ends with the context.
+    """
+    from tqdm import tqdm
+
+    bar: Any = None
+
+    def report(step: int, value: float) -> None:
+        nonlocal bar
+        if bar is None:
+            bar = tqdm(desc=what, file=stream, mininterval=every, unit=" iterations")
+        bar.set_postfix_str(f"loss {value:.6g}", refresh=False)
+        bar.update(step - bar.n)
+
+    try:
+        yield report
+    finally:
+        if bar is not None:
+            bar.close()

@@ -26,11 +26,17 @@ from neucmds._placement.triangulation import (
     least_squares_rule,
     linear_rule,
 )
-from neucmds.api.arguments import DEFAULT_METHOD, check_arguments, warn_of_surprises
+from neucmds.api.arguments import (
+    DEFAULT_METHOD,
+    check_arguments,
+    refuse_without_refinement,
+    signature_of,
+    warn_of_surprises,
+)
 from neucmds.api.fitting import fit
 from neucmds.api.prepared import prepare
 from neucmds.embedding import Embedding, build_embedding
-from neucmds.errors import ConvergenceWarning, FewerComponentsWarning
+from neucmds.errors import ConvergenceWarning, FewerComponentsWarning, InputError, option
 
 
 def embed_pairs(
@@ -140,6 +146,8 @@ def embed_landmarks(
     placement: str = "auto",
     *,
     rng: np.random.RandomState,
+    weights: Array | None = None,
+    start: Place | None = None,
     squared: bool = False,
     solver: str = "auto",
     tol: float = 1e-7,
@@ -159,10 +167,15 @@ def embed_landmarks(
         "least_squares" has neither ridge nor offsets; "linear" is plain triangulation.
     rng : RandomState
         Draws the folds.
+    weights : ndarray of shape (L, L), optional
+        How much each pair counts. Nothing is cross-validated then: the offsets and the noise of a
+        recipe are means over pairs that count alike.
+    start : Place, optional
+        Where "refined" starts; its signature is kept.
     squared, solver, tol, random_state
-        As for `neuc_mds`.
+        As for `neuc_mds`; `squared` is that of what is placed later.
     settings : RefineSettings, optional
-        For "refined".
+        For "refined"; its callback does not hear of the folds.
 
     Returns
     -------
@@ -173,9 +186,19 @@ def embed_landmarks(
     """
     settings = settings or RefineSettings()
     check_arguments(sq_dissimilarity, n_components, method, solver, tol, random_state)
+    refuse_without_refinement(method, settings, start)
+    if start is not None:
+        n_components = signature_of(start, n_components)
+    if placement == "linear" and weights is not None:
+        raise InputError(
+            f"weights need {option('placement', 'auto')}: plain triangulation counts every "
+            "landmark alike."
+        )
 
-    def embed(part: Array, wanted: NComponents, method: str) -> Embedding:
-        prepared = prepare(DenseGram(np.ascontiguousarray(part)), wanted, squared=squared)
+    def embed(part: Array, wanted: NComponents, method: str, *, whole: bool = False) -> Embedding:
+        known = weights if whole else None
+        D = part if known is not None else DenseGram(np.ascontiguousarray(part))
+        prepared = replace(prepare(D, wanted, squared=True, weights=known), squared=squared)
         found = fit(
             prepared,
             wanted,
@@ -183,7 +206,8 @@ def embed_landmarks(
             solver=solver,
             tol=tol,
             random_state=random_state,
-            settings=settings,
+            settings=settings if whole else replace(settings, callback=None),
+            start=start if whole else None,
         )
         warn_of_surprises(found.embedding)
         return found.embedding
@@ -194,13 +218,14 @@ def embed_landmarks(
         components = Components(embed(sq_dissimilarity, n_components, method).requested)
     wanted = components.signature or components.total
     if placement == "linear":
-        embedding = embed(sq_dissimilarity, wanted, method)
+        embedding = embed(sq_dissimilarity, wanted, method, whole=True)
         return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
     recipe = Recipe(0.0, False, wanted)
-    if placement == "auto" and settings.loss == "squared":
+    has_own_rule = weights is not None or settings.loss != "squared"
+    if placement == "auto" and not has_own_rule:
         recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
-    embedding = embed(sq_dissimilarity, recipe.n_components, method)
-    if settings.loss != "squared":
-        return embedding, recipe  # which places by the loss it was fitted with
+    embedding = embed(sq_dissimilarity, recipe.n_components, method, whole=True)
+    if has_own_rule:
+        return embedding, recipe
     rule = least_squares_rule(sq_dissimilarity, embedding, recipe)
     return replace(embedding, placement=rule), recipe
