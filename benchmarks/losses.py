@@ -6,6 +6,7 @@
     NEUCMDS_DATA=… python benchmarks/losses.py digits_time cost    times and memory
     NEUCMDS_DATA=… python benchmarks/losses.py Helsinki --k 64
     python benchmarks/losses.py --render                  the tables from the record alone
+    python benchmarks/losses.py --pages                   those of docs/guide/losses.md and README
 
 Beside the losses stand classical MDS, SMACOF (scikit-learn's, best of eight starts, where that is
 a matter of seconds) and, for latencies, the best matrix of rank k. Every run ends with what is
@@ -18,9 +19,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,8 @@ from neucmds.datasets._home import data_folders
 from neucmds.metrics import measure as quality_of
 
 RECORD = measure.RECORDS / "losses.json"
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "docs" / "guide" / "losses.md", ROOT / "README.md")
 SEED = 0
 # Eight starts, each much tighter than scikit-learn's default (300 iterations, 1e-6).
 SMACOF = {"n_init": 8, "max_iter": 1000, "eps": 1e-8, "normalized_stress": False}
@@ -358,10 +362,118 @@ def render(record: dict[str, Any]) -> str:
         cells = [row["data"], row["n"], row["k"], row["method"], signs]
         cells += [format(row[name], how) if name in row else "" for name, how in COLUMNS]
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
-    lines += ["", "| asked for | bar | figure | |", "|---|---|---|---|"]
+    return "\n".join([*lines, "", *_asked_lines(record), "", *shortfalls(record)])
+
+
+def _asked_lines(record: dict[str, Any]) -> Iterator[str]:
+    yield from ("| asked for | bar | figure | |", "|---|---|---|---|")
     for what, bar, figure, met in asked(record):
-        lines.append(f"| {what} | {bar} | {figure} | {'met' if met else 'short'} |")
-    return "\n".join([*lines, "", *shortfalls(record)])
+        yield f"| {what} | {bar} | {figure} | {'met' if met else 'short'} |"
+
+
+LOSSES = ("squared", "distance", "relative")
+BESIDE = ("classical", "smacof")
+NAMES = {"classical": "classical MDS", "smacof": "SMACOF", "rank k of D": "rank k of D"}
+# What a page says of a measure, its name in the record, how it is written, and which end is good.
+MEASURES = (
+    ("STRESS", "stress", ".3g", min),
+    ("R²", "r2", ".3f", max),
+    ("raw stress", "raw_stress", ".3g", min),
+    ("distortion", "distortion", ".3f", min),
+    ("mean relative error", "mean_error", ".1%", min),
+    ("99 % of the pairs within", "p99_error", ".0%", min),
+    ("10 nearest kept", "recall_10", ".1%", max),
+)
+
+
+def page_tables(record: dict[str, Any]) -> dict[str, str]:
+    """Return the tables of the pages, by the names that their places have there."""
+    table = {(r["data"], r["k"], r["method"]): r for r in record["rows"]}
+    digits, streets = "digits 5-NN hops", "Helsinki streets"
+    return {
+        "best": _best_of_rows(table),
+        "plots": _medians(table, 2),
+        "digits": _one_set(table, digits, 20),
+        "digits-short": _one_set(table, digits, 20, ("stress", "raw_stress", "p99_error")),
+        "streets": _one_set(table, streets, 16),
+        "latency": _one_set(table, "planetlab490", 10),
+        "asked": "\n".join(_asked_lines(record)),
+    }
+
+
+def _best_of_rows(table: dict[tuple[str, int, str], dict[str, Any]]) -> str:
+    """In what share of the rows each loss has the best value of each measure."""
+    cases = sorted({(data, k) for data, k, _ in table})
+    lines = [f"| best of the three in … of {len(cases)} rows | " + " | ".join(_code(LOSSES)) + " |"]
+    lines.append("|---|" + "---|" * len(LOSSES))
+    for title, name, _, good in MEASURES:
+        values = [[table[data, k, loss][name] for loss in LOSSES] for data, k in cases]
+        shares = [np.mean([good(row) == row[i] for row in values]) for i in range(len(LOSSES))]
+        lines.append(f"| {title} | " + " | ".join(_bold(shares, max, ".0%")) + " |")
+    return "\n".join(lines)
+
+
+def _medians(table: dict[tuple[str, int, str], dict[str, Any]], k: int) -> str:
+    """Medians over the shared sets, STRESS and raw stress against the best of eight SMACOF."""
+    names = [data for data, at, method in table if at == k and method == "smacof"]
+    methods = (*LOSSES, *BESIDE)
+    lines = [f"| median of {len(names)} sets, k = {k} | " + " | ".join(_code(methods)) + " |"]
+    lines.append("|---|" + "---|" * len(methods))
+    for title, name, how, good in MEASURES:
+        ratio = name in ("stress", "raw_stress")
+        medians = [
+            np.median(
+                [
+                    table[data, k, method][name] / (table[data, k, "smacof"][name] if ratio else 1)
+                    for data in names
+                ]
+            )
+            for method in methods
+        ]
+        cells = _bold(medians, good, ".3f" if ratio else how)
+        lines.append(f"| {title}{' / SMACOF' * ratio} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _one_set(
+    table: dict[tuple[str, int, str], dict[str, Any]],
+    data: str,
+    k: int,
+    only: tuple[str, ...] = tuple(name for _, name, _, _ in MEASURES),
+) -> str:
+    methods = [name for name in (*BESIDE, "rank k of D", *LOSSES) if (data, k, name) in table]
+    if not methods:
+        return "not measured yet"
+    shown = [one for one in MEASURES if one[1] in (*only, "recall_10")]
+    lines = ["| | " + " | ".join(title for title, *_ in shown) + " |"]
+    lines.append("|---|" + "---|" * len(shown))
+    columns = [
+        _bold([table[data, k, name].get(key) for name in methods], good, how)
+        for _, key, how, good in shown
+    ]
+    for title, *cells in zip(_code(methods), *columns, strict=True):
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _bold(values: Sequence[float | None], good: Callable[..., float], how: str) -> list[str]:
+    """Write numbers, the best of them bold; nothing where there is none."""
+    best = format(good(value for value in values if value is not None), how)
+    cells = ["" if value is None else format(value, how) for value in values]
+    return [f"**{cell}**" if cell == best else cell for cell in cells]
+
+
+def _code(methods: Iterable[str]) -> list[str]:
+    return [NAMES.get(name, f'`"{name}"`') for name in methods]
+
+
+def filled(text: str, tables: dict[str, str]) -> str:
+    """Put tables where a page has a place for them: between two comments that name them."""
+
+    def table(place: re.Match[str]) -> str:
+        return f"{place[1]}\n{tables[place[2]]}\n{place[3]}"
+
+    return re.sub(r"(<!-- losses: ([\w-]+) -->)\n.*?(<!-- end -->)", table, text, flags=re.DOTALL)
 
 
 def time_on_digits(repeats: int = 3, k: int = 20) -> dict[str, Any]:
@@ -386,8 +498,13 @@ def main() -> None:
     parser.add_argument("--k", nargs="+", type=int, help="only these numbers of coordinates")
     parser.add_argument("--quick", action="store_true", help="small sets only, no record")
     parser.add_argument("--render", action="store_true", help="print the record's tables")
+    parser.add_argument("--pages", action="store_true", help="write the pages' tables")
     arguments = parser.parse_args()
-    if arguments.render:
+    if arguments.pages:
+        tables = page_tables(json.loads(RECORD.read_text()))
+        for page in PAGES:
+            page.write_text(filled(page.read_text(), tables))
+    if arguments.render or arguments.pages:
         print(render(json.loads(RECORD.read_text())))
         return
     warnings.simplefilter("ignore")
