@@ -18,13 +18,14 @@ if TYPE_CHECKING:
         OverfitWarning,
         PrecisionWarning,
     )
-    from neucmds.estimators import LandmarkNeucMDS, NeucMDS
+    from neucmds.estimators import LandmarkNeucMDS, NeucIsomap, NeucMDS
 
 __version__ = "0.1.0"
 
 __all__ = [
     "NeucMDS",
     "LandmarkNeucMDS",
+    "NeucIsomap",
     "neuc_mds",
     "compare",
     "inspect",
@@ -52,7 +53,7 @@ _MODULES = {
         "OverfitWarning",
         "PrecisionWarning",
     ),
-    "neucmds.estimators": ("LandmarkNeucMDS", "NeucMDS"),
+    "neucmds.estimators": ("LandmarkNeucMDS", "NeucIsomap", "NeucMDS"),
 }
 _SUBMODULES = (
     "api",
