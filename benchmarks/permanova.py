@@ -1,0 +1,86 @@
+"""Pseudo-F on D and on the √D̂ of few coordinates: why tests belong on D.
+
+    NEUCMDS_DATA=… python benchmarks/permanova.py     prints it, writes records/permanova.json
+
+Groups are those of the source: body sites (moving pictures), kinds of sample (Global Patterns),
+protein families, vegan's Moisture (dune). Needs scikit-bio.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from skbio.stats.distance import DistanceMatrix, permanova, permdisp
+
+import measure
+from neucmds import datasets, neuc_mds
+
+RECORD = measure.RECORDS / "permanova.json"
+FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
+KS = (2, 6, 12)
+# The kind of a sample of Global Patterns, by how its name begins or ends.
+SAMPLE_TYPES = {
+    "Fcsw": "feces", "TS": "feces", "Plmr": "skin", "Tong": "tongue", "AQC": "creek",
+    "LMEpi": "lake", "SLEpi": "lake", "NP": "ocean", "TRR": "sediment", "Even": "mock",
+}  # fmt: skip
+
+
+def cases() -> dict[str, tuple[np.ndarray, list[str]]]:
+    found = {}
+    for name in ("moving_pictures_unifrac", "protein213"):
+        stored = datasets.load_dissimilarity(name)
+        found[name] = (_symmetric(stored.dissimilarity), [str(a) for a in stored.labels])
+    stored = datasets.load_dissimilarity("GlobalPatterns26_braycurtis")
+    kinds = [
+        next((kind for part, kind in SAMPLE_TYPES.items() if part in str(name)), "soil")
+        for name in stored.names
+    ]
+    found["GlobalPatterns26_braycurtis"] = (_symmetric(stored.dissimilarity), kinds)
+    dune = pd.read_csv(FIXTURES / "dune_braycurtis.csv", index_col=0).to_numpy()
+    moisture = pd.read_csv(FIXTURES / "dune_env.csv", index_col=0)["Moisture"].astype(str)
+    found["dune, Moisture"] = (_symmetric(dune), list(moisture))
+    return found
+
+
+def _symmetric(d: np.ndarray) -> np.ndarray:
+    d = (d + d.T) / 2
+    np.fill_diagonal(d, 0)
+    return d
+
+
+def statistics(d: np.ndarray, groups: list[str]) -> dict[str, float]:
+    f = float(permanova(DistanceMatrix(d), groups, permutations=0)["test statistic"])
+    between, within = len(set(groups)) - 1, len(groups) - len(set(groups))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spread = permdisp(DistanceMatrix(d), groups, permutations=0)["test statistic"]
+    return {
+        "pseudo_f": f,
+        "r2": f * between / (f * between + within),
+        "permdisp_f": float(spread),
+    }
+
+
+def main() -> None:
+    rows: list[dict[str, Any]] = []
+    for name, (d, groups) in cases().items():
+        rows.append({"data": name, "n": len(d), "groups": len(set(groups)), "on": "D"})
+        rows[-1] |= statistics(d, groups)
+        for k, method in (*((k, "refined") for k in KS), (6, "classical")):
+            emb = neuc_mds(d, k, method)
+            d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
+            on = f"√D̂, k = {k}" + (", classical" if method == "classical" else "")
+            row = {"data": name, "n": len(d), "groups": len(set(groups)), "on": on}
+            rows.append(row | statistics(_symmetric(d_hat), groups) | {"fit_r2": emb.r2})
+    for row in rows:
+        print({key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()})
+    record = {"versions": measure.versions("numpy", "scikit-bio"), "rows": rows}
+    measure.write_record(RECORD, record)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Pages of the guide, run block by block: what they print is what they say they print."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+GUIDE = ROOT / "docs" / "guide"
+BLOCK = re.compile(r"^```(python|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def run(page, folder):
+    """Run the Python of a page in one namespace; yield what each printed block should be."""
+    names: dict[str, object] = {}
+    printed = ""
+    with contextlib.chdir(folder):
+        for language, text in BLOCK.findall((GUIDE / page).read_text(encoding="utf-8")):
+            if language == "text":
+                yield printed, text
+                printed = ""
+                continue
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile(text, page, "exec"), names)
+            printed += out.getvalue()
+
+
+def test_statistics(tmp_path):
+    pytest.importorskip("skbio", reason="the page needs scikit-bio")
+    pytest.importorskip("pandas", reason="the page needs pandas")
+    fixtures = ROOT / "tests" / "fixtures"
+    shutil.copy(fixtures / "dune_braycurtis.csv", tmp_path / "dune.csv")
+    shutil.copy(fixtures / "dune_env.csv", tmp_path / "env.csv")
+    blocks = list(run("statistics.md", tmp_path))
+    assert len(blocks) == 4
+    for printed, promised in blocks:
+        assert printed == promised
