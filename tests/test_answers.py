@@ -83,15 +83,32 @@ def test_impossible_numbers_of_neighbours_are_refused(emb, k):
         emb.neighbors(k)
 
 
-def test_an_inner_product_is_the_dissimilarity(emb, D):
+@pytest.mark.parametrize("unit", [False, True])
+def test_an_inner_product_is_the_dissimilarity(emb, D, unit):
     placed = emb.transform(D[:7])
-    index = emb.to_inner_product()
+    index = emb.to_inner_product(unit=unit)
     scores = index.queries(placed) @ index.vectors.T
-    np.testing.assert_allclose(
-        index.sq_dissimilarities(scores, placed),
-        emb.between(placed, emb.coordinates),
-        atol=1e-9,
-    )
+    expected = emb.between(placed, emb.coordinates)
+    np.testing.assert_allclose(index.sq_dissimilarities(scores, placed), expected, atol=1e-8)
+
+
+def test_vectors_of_unit_length_rank_by_cosine_and_euclidean_distance(emb, D):
+    placed = emb.transform(D[:7])
+    index = emb.to_inner_product(unit=True)
+    vectors, queries = index.vectors, index.queries(placed)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1)
+    np.testing.assert_allclose(np.linalg.norm(queries, axis=1), 1)
+    gaps = np.linalg.norm(queries[:, None] - vectors, axis=2)
+    np.testing.assert_array_equal(np.argsort(gaps, axis=1)[:, :10], emb.neighbors(10, placed)[0])
+
+
+def test_objects_that_come_later_have_right_inner_products_too(emb, D):
+    far = 3 * emb.coordinates[:5] + 1
+    for unit in (False, True):
+        index = emb.to_inner_product(unit=unit)
+        scores = index.queries(emb.coordinates) @ index.vectors_of(far).T
+        found = index.sq_dissimilarities(scores, emb.coordinates)
+        np.testing.assert_allclose(found, emb.between(emb.coordinates, far), atol=1e-7)
 
 
 def test_coordinates_of_the_wrong_width_are_refused(emb):
