@@ -4,16 +4,26 @@ Figures are made without pyplot, so nothing global is set and no window opens; n
 figure of the Axes (``ax.figure``), and ``ax.figure.savefig(path)`` writes png, svg or pdf.
 """
 
-from neucmds.plots._figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE
+from neucmds.plots._figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, printable
 from neucmds.plots.coordinates import (
+    GROUP_COLOURS,
+    GROUP_MARKERS,
+    Colours,
+    as_colours,
     axis_label,
     axis_names,
     default_axes,
     normal_ellipse,
     plot_coordinates,
 )
-from neucmds.plots.shepard import plot_error_against_distance, plot_shepard
-from neucmds.plots.spectra import plot_curve, plot_scree, plot_spectrum
+from neucmds.plots.shepard import (
+    SampledPairs,
+    plot_error_against_distance,
+    plot_shepard,
+    quantile_band,
+    sampled_pairs,
+)
+from neucmds.plots.spectra import mark_kept, plot_curve, plot_scree, plot_spectrum
 
 __all__ = [
     "axis_label",
@@ -26,6 +36,15 @@ __all__ = [
     "plot_scree",
     "plot_shepard",
     "plot_spectrum",
+    "Colours",
+    "SampledPairs",
+    "as_colours",
+    "mark_kept",
+    "printable",
+    "quantile_band",
+    "sampled_pairs",
+    "GROUP_COLOURS",
+    "GROUP_MARKERS",
     "GUIDE",
     "METHOD_STYLES",
     "NEGATIVE",

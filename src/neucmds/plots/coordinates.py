@@ -33,7 +33,15 @@ from neucmds.plots._names import write_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["axis_label", "axis_names", "default_axes", "normal_ellipse", "plot_coordinates"]
+__all__ = [
+    "Colours",
+    "as_colours",
+    "axis_label",
+    "axis_names",
+    "default_axes",
+    "normal_ellipse",
+    "plot_coordinates",
+]
 
 # Okabe and Ito's without the pale yellow, and three of Tol's; markers tell apart what is alike.
 GROUP_COLOURS = (
@@ -120,7 +128,7 @@ def plot_coordinates(
     shown: Marks = np.asarray(np.isfinite(points).all(axis=1))
     size = float(np.clip(9_000 / max(embedding.n, 1), 7, 42))
     _label_axes(ax, embedding, pair)
-    colours = _as_colours(color, embedding.n)
+    colours = as_colours(color, embedding.n)
     groups = _draw_points(ax, points, shown, colours, size, title)
     if ellipses is not False:
         _draw_ellipses(ax, points[shown], groups, shown, 0.95 if ellipses is True else ellipses)
@@ -245,7 +253,7 @@ def _set_aspect(ax: Axes) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Colours:
+class Colours:
     """What each object is coloured by: numbers, or group names in their order; None for grey."""
 
     numbers: Floats | None = None
@@ -260,7 +268,8 @@ class _Colours:
         return self.groups.count(None)
 
 
-def _as_colours(color: Any, n: int) -> _Colours | None:
+def as_colours(color: Any, n: int) -> Colours | None:
+    """Tell numbers from groups, and keep the largest groups of too many."""
     if color is None:
         return None
     values = list(to_numpy(color)) if hasattr(color, "dtype") else list(color)
@@ -269,17 +278,17 @@ def _as_colours(color: Any, n: int) -> _Colours | None:
     missing = [_is_missing(value) for value in values]
     numbers = _as_numbers(values, missing)
     if numbers is not None:
-        return _Colours(numbers=numbers)
+        return Colours(numbers=numbers)
     texts = [None if gone else str(v) for v, gone in zip(values, missing, strict=True)]
     known = [text for text in texts if text is not None]
     names, counts = np.unique(known, return_counts=True) if known else (np.array([]), np.array([]))
     if names.size <= MAX_GROUPS:
-        return _Colours(groups=tuple(texts), order=tuple(sorted(map(str, names), key=_natural)))
+        return Colours(groups=tuple(texts), order=tuple(sorted(map(str, names), key=_natural)))
     # The largest groups keep their names, the rest share one.
     large = {str(name) for name in names[np.argsort(-counts, kind="stable")[: MAX_GROUPS - 1]]}
     other = f"other ({names.size - MAX_GROUPS + 1} groups)"
     texts = [text if text is None or text in large else other for text in texts]
-    return _Colours(groups=tuple(texts), order=(*sorted(large, key=_natural), other))
+    return Colours(groups=tuple(texts), order=(*sorted(large, key=_natural), other))
 
 
 def _is_missing(value: Any) -> bool:
@@ -349,7 +358,7 @@ def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:
 
 
 def _draw_points(
-    ax: Axes, points: Floats, shown: Marks, colours: _Colours | None,
+    ax: Axes, points: Floats, shown: Marks, colours: Colours | None,
     size: float, title: str,
 ) -> dict[str, tuple[Marks, str]]:  # fmt: skip
     """Draw all points; return who belongs to each group, and its colour."""

@@ -30,7 +30,14 @@ from neucmds.plots._figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["as_gram", "plot_error_against_distance", "plot_shepard"]
+__all__ = [
+    "SampledPairs",
+    "as_gram",
+    "plot_error_against_distance",
+    "plot_shepard",
+    "quantile_band",
+    "sampled_pairs",
+]
 
 MAX_PAIRS = 20_000
 # Rows of a D outside memory that pairs are drawn from: 200 reads of 160 kB at n = 20,000.
@@ -82,7 +89,7 @@ def plot_shepard(
     >>> plot_shepard(D, neuc_mds(D, 4)).get_title(loc="left")
     'Shepard plot, refined, k = 4 (66 pairs)'
     """
-    pairs = _sampled_pairs(D, embedding, squared, symmetrize, max_pairs, random_state)
+    pairs = sampled_pairs(D, embedding, squared, symmetrize, max_pairs, random_state)
     ax = axes_or_new(ax)
     _scatter_pairs(ax, pairs.given, pairs.fitted, pairs.fitted < 0)
     ends = [min(float(pairs.given.min(initial=0.0)), 0.0), float(pairs.given.max(initial=0.0))]
@@ -130,7 +137,7 @@ def plot_error_against_distance(
     >>> plot_error_against_distance(D, neuc_mds(D, 4)).get_title(loc="left")
     'Relative error, refined, k = 4 (66 pairs)'
     """
-    pairs = _sampled_pairs(D, embedding, squared, symmetrize, max_pairs, random_state)
+    pairs = sampled_pairs(D, embedding, squared, symmetrize, max_pairs, random_state)
     ax = axes_or_new(ax)
     from matplotlib.ticker import FuncFormatter
 
@@ -168,23 +175,44 @@ def as_gram(D: Any, squared: bool, symmetrize: bool, *, missing: Any = "error") 
 
 
 @dataclass(frozen=True)
-class _Pairs:
-    """Sampled pairs on the scale of the input: given and fitted, and how many there are in all."""
+class SampledPairs:
+    """Pairs of objects on the scale of the input: all of them, or a random sample.
 
+    Parameters
+    ----------
+    left, right : ndarray of shape (m,)
+        Numbers of the two objects.
+    given, fitted : ndarray of shape (m,)
+        Dissimilarity of D and of the embedding; on the unsquared scale a negative D̂ is −√|D̂|.
+    squared : bool
+        Whether they are on the squared scale.
+    total : int
+        How many pairs there are in all.
+    """
+
+    left: npt.NDArray[np.intp]
+    right: npt.NDArray[np.intp]
     given: Floats
     fitted: Floats
     squared: bool
-    drawn: str
+    total: int
+
+    @property
+    def drawn(self) -> str:
+        """How many pairs these are, and of how many."""
+        of_all = f" of {self.total:,}" if self.given.size < self.total else ""
+        return f"{self.given.size:,}{of_all} pairs"
 
 
-def _sampled_pairs(
+def sampled_pairs(
     D: Any,
     embedding: Embedding,
     squared: bool | None,
     symmetrize: bool,
-    max_pairs: int,
-    random_state: Any,
-) -> _Pairs:
+    max_pairs: int = MAX_PAIRS,
+    random_state: Any = 0,
+) -> SampledPairs:
+    """Return pairs of D and of the embedding; parameters are those of `plot_shepard`."""
     if isinstance(D, Prepared):
         squared = D.squared
     squared = embedding.squared if squared is None else squared
@@ -203,9 +231,14 @@ def _sampled_pairs(
     sq_fitted = (gap * gap).astype(np.float64) @ to_numpy(embedding.signs).astype(np.float64)
     known = np.isfinite(sq_given) & np.isfinite(sq_fitted)
     on_scale: Callable[[Floats], Floats] = np.asarray if squared else _signed_root
-    total = n * (n - 1) // 2
-    drawn = f"{int(known.sum()):,}" + (f" of {total:,}" if known.sum() < total else "") + " pairs"
-    return _Pairs(on_scale(sq_given[known]), on_scale(sq_fitted[known]), squared, drawn)
+    return SampledPairs(
+        i[known],
+        j[known],
+        on_scale(sq_given[known]),
+        on_scale(sq_fitted[known]),
+        squared,
+        n * (n - 1) // 2,
+    )
 
 
 def _signed_root(values: Floats) -> Floats:
@@ -252,16 +285,24 @@ def _scatter_pairs(ax: Axes, x: Floats, y: Floats, negative: Marks) -> None:
         ax.scatter(x[negative], y[negative], color=NEGATIVE, label=label, alpha=strong, **common)
 
 
-def _draw_quantiles(ax: Axes, x: Floats, y: Floats, bins: int = 30) -> None:
-    """Draw the median and the middle 90 % of y along x, where there are enough pairs."""
-    if x.size < 500:
-        return
+def quantile_band(x: Floats, y: Floats, bins: int = 30) -> tuple[Floats, Floats]:
+    """Return the middles of bins along x, and the 5 %, 50 % and 95 % quantiles of y in each.
+
+    NaN where a bin holds fewer than 20 pairs.
+    """
     edges = np.linspace(x.min(), x.max(), bins + 1)
     which = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, bins - 1)
     parts = [y[which == b] for b in range(bins)]
     empty = np.full(3, np.nan)
     quantiles = [np.quantile(p, [0.05, 0.5, 0.95]) if p.size >= 20 else empty for p in parts]
-    low, middle, high = np.array(quantiles).T
-    centres = (edges[1:] + edges[:-1]) / 2
+    return (edges[1:] + edges[:-1]) / 2, np.array(quantiles)
+
+
+def _draw_quantiles(ax: Axes, x: Floats, y: Floats) -> None:
+    """Draw the median and the middle 90 % of y along x, where there are enough pairs."""
+    if x.size < 500:
+        return
+    centres, quantiles = quantile_band(x, y)
+    low, middle, high = quantiles.T
     ax.fill_between(centres, low, high, color="#808080", alpha=0.3, linewidth=0, label="90 %")
     ax.plot(centres, middle, color="black", linewidth=1.4, linestyle="--", label="median")

@@ -32,7 +32,7 @@ from neucmds.plots.shepard import as_gram
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_curve", "plot_scree", "plot_spectrum"]
+__all__ = ["mark_kept", "plot_curve", "plot_scree", "plot_spectrum"]
 
 # All eigenvalues of 2,000 objects take 2 s on two cores, of 5,000 half a minute.
 MOST_COMPLETE = 2_000
@@ -80,7 +80,7 @@ def plot_spectrum(
     """
     lam, trace, complete = _eigenvalues(D, complete, trace, squared, symmetrize)
     ax = axes_or_new(ax)
-    is_kept = _matched(lam, _kept_values(kept))
+    is_kept = mark_kept(lam, _kept_values(kept))
     seen = np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)
     for sign, colour, name in ((1, POSITIVE, "positive"), (-1, NEGATIVE, "negative")):
         here = seen & (np.sign(lam) == sign)
@@ -154,7 +154,7 @@ def plot_scree(
             "use plot_spectrum."
         )
     ax = axes_or_new(ax)
-    is_kept = _matched(lam, _kept_values(kept))
+    is_kept = mark_kept(lam, _kept_values(kept))
     is_kept = is_kept if is_kept.any() else ~is_kept
     share = 100 * lam[:first] / trace
     rank = np.arange(1, share.size + 1)
@@ -291,7 +291,7 @@ def _kept_values(kept: Any) -> Floats:
     return np.asarray(to_numpy(values), dtype=np.float64).ravel()
 
 
-def _matched(values: Floats, kept: Floats) -> Marks:
+def mark_kept(values: Floats, kept: Floats) -> Marks:
     """Mark the nearest of `values` for each of `kept`; of ties as many as are kept."""
     mark = np.zeros(values.size, dtype=bool)
     # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.
