@@ -21,11 +21,12 @@ from neucmds.cli.options import (
     Symmetrize,
 )
 from neucmds.cli.outputs import Outputs, default_folder
-from neucmds.cli.tables import curve_table, percent
-from neucmds.diagnostics import TurningPoint, spaced_ks
+from neucmds.cli.tables import curve_table
+from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError
+from neucmds.report.words import paradox
 
-__all__ = ["CURVE_FILES", "add_curve", "curve", "paradox"]
+__all__ = ["CURVE_FILES", "add_curve", "curve"]
 
 CURVE_FILES = ("curve.csv", *(f"curve.{kind.value}" for kind in PictureFormat))
 ROWS_SHOWN = 14
@@ -84,40 +85,6 @@ def add_curve(outputs: Outputs, curves: StressCurves, kind: PictureFormat | None
         from neucmds.plots import plot_curve
 
         outputs.add_plot(f"curve.{kind.value}", plot_curve(curves))
-
-
-def paradox(curves: StressCurves) -> str:
-    """Say in a sentence where more coordinates make classical MDS worse."""
-    norm, turning = curves.sq_norm or 1.0, curves.turning_point
-    if not turning.complete:
-        return _paradox_so_far(turning, norm)
-    if turning.last_k == 0:
-        return "Classical MDS has no coordinates here: no eigenvalue of B is positive."
-    if not turning.paradox:
-        return (
-            f"Classical MDS gets better up to k = {turning.last_k}, all of its coordinates: "
-            "no dimensionality paradox here."
-        )
-    return (
-        f"Dimensionality paradox: classical MDS is best at k = {turning.k} "
-        f"({percent(turning.stress / norm)} of ‖D‖²) and gets worse from there, to "
-        f"{percent(turning.last_stress / norm)} with all its {turning.last_k:,} coordinates."
-    )
-
-
-def _paradox_so_far(turning: TurningPoint, norm: float) -> str:
-    """Say what is known of it from the largest eigenvalues."""
-    if turning.paradox:
-        return (
-            f"Dimensionality paradox: classical MDS is best at k = {turning.k} "
-            f"({percent(turning.stress / norm)} of ‖D‖²) among the first {turning.last_k:,} of its "
-            f"coordinates, and gets worse from there, to at least "
-            f"{percent(turning.last_stress / norm)}."
-        )
-    return (
-        f"Classical MDS gets better up to k = {turning.last_k:,} at least; whether it turns "
-        "beyond, a larger --k-max tells."
-    )
 
 
 def _largest_k(k_max: int | None, n: int) -> int:

@@ -13,13 +13,14 @@ from neucmds.api import ALL_METHODS, DEFAULT_METHOD, Comparison
 from neucmds.cli.annotations import Annotations
 from neucmds.cli.compare import LEGEND
 from neucmds.cli.console import print_json, print_table, say, steps
-from neucmds.cli.curve import CURVE_FILES, add_curve, paradox
+from neucmds.cli.curve import CURVE_FILES, add_curve
 from neucmds.cli.options import Force, Json, PictureFormat
 from neucmds.cli.outputs import Outputs
 from neucmds.cli.results import RESULT_FILES, Result, add_result, describe
-from neucmds.cli.tables import comparison_table, percent
+from neucmds.cli.tables import comparison_table
 from neucmds.diagnostics import spaced_ks
 from neucmds.metrics import pair_errors
+from neucmds.report.words import paradox, percent
 
 __all__ = ["demo"]
 

@@ -15,8 +15,8 @@ from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import DenseGram
 from neucmds.api import Prepared
 from neucmds.cli.results import Result
-from neucmds.cli.tables import count, percent, significant
 from neucmds.metrics import PairErrors, Quality, pair_errors
+from neucmds.report.words import count, percent, significant
 
 __all__ = ["advice", "facts"]
 

@@ -16,9 +16,9 @@ from neucmds._methods.geometry import sq_dissimilarities
 from neucmds.cli.console import print_json, say, steps
 from neucmds.cli.options import Force, Json
 from neucmds.cli.outputs import check_file, coordinate_rows, write_csv, write_file
-from neucmds.cli.tables import percent
 from neucmds.embedding import Embedding
 from neucmds.plots import axis_names
+from neucmds.report.words import percent
 
 __all__ = ["project"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,43 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from neucmds.api import ComparedMethod, StressCurves
+from neucmds.report.words import count, signature, significant
 
 __all__ = [
     "comparison_table",
-    "count",
     "curve_table",
     "facts_table",
-    "percent",
-    "significant",
-    "signature",
 ]
-
-
-def significant(value: float | None, digits: int = 4) -> str:
-    """Write a number with a few significant digits; what is undefined is a dash."""
-    if value is None or math.isnan(value):
-        return "–"
-    # 1.7e9 for 1.7e+09: a table of nine columns has to fit into 80.
-    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{value:.{digits}g}")
-
-
-def percent(share: float) -> str:
-    """Write a share in per cent, with enough digits to tell it from zero."""
-    if math.isnan(share):
-        return "–"
-    if share == 0:
-        return "0 %"
-    return f"{100 * share:.3g} %"
-
-
-def count(number: float) -> str:
-    """Write a whole number in groups of three digits."""
-    return f"{int(number):,}"
-
-
-def signature(pair: Sequence[int]) -> str:
-    """Write numbers of positive and negative coordinates."""
-    return f"{pair[0]}+ {pair[1]}−"
 
 
 def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:

@@ -1,0 +1,153 @@
+"""Results in the words of their reader: numbers as text, and sentences that say what they mean."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from neucmds.api import StressCurves
+from neucmds.diagnostics import Inspection, Triangles, TurningPoint
+
+
+def significant(value: float | None, digits: int = 4) -> str:
+    """Write a number with a few significant digits; what is undefined is a dash."""
+    if value is None or math.isnan(value):
+        return "–"
+    # 1.7e9 for 1.7e+09: a table of nine columns has to fit into 80.
+    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{value:.{digits}g}")
+
+
+def percent(share: float) -> str:
+    """Write a share in per cent, with enough digits to tell it from zero."""
+    if math.isnan(share):
+        return "–"
+    if share == 0:
+        return "0 %"
+    return f"{100 * share:.3g} %"
+
+
+def count(number: float) -> str:
+    """Write a whole number in groups of three digits."""
+    return f"{int(number):,}"
+
+
+def signature(pair: Sequence[int]) -> str:
+    """Write numbers of positive and negative coordinates."""
+    return f"{pair[0]}+ {pair[1]}−"
+
+
+def inspection_facts(found: Inspection, squared: bool) -> list[tuple[str, str]]:
+    """Return what is known of D before any embedding, most important first."""
+    low, high = (unsquared(value, squared) for value in (found.smallest, found.largest))
+    scale = "squared dissimilarities" if squared else "dissimilarities"
+    return [
+        (scale, f"{significant(low)} to {significant(high)}"),
+        ("negative, zero", f"{count(found.negative_entries)} and {count(found.zero_pairs)} pairs"),
+        ("duplicate objects", count(found.duplicate_objects)),
+        ("Euclidean?", _euclidean(found)),
+        ("eigenvalues of B", _eigenvalues(found)),
+        ("negative share (NEF)", _negative_share(found)),
+        ("triangle inequality", _triangles(found.triangles)),
+        ("noise edge", f"{significant(found.noise_band[0])} to {significant(found.noise_band[1])}"),
+        ("beyond noise", _beyond(found)),
+        ("suggested k", _suggestion(found)),
+    ]
+
+
+def unsquared(value: float, squared: bool) -> float:
+    """Put an entry of D on the scale of the input."""
+    return value if squared else math.sqrt(max(0.0, value))
+
+
+def _triangles(triangles: Triangles | None) -> str:
+    if triangles is None:
+        return "has no meaning for negative entries"
+    which = "all" if triangles.exact else "a random sample of"
+    text = f"violated by {percent(triangles.share)} of {which} {count(triangles.examined)} triples"
+    if not triangles.violated:
+        return text
+    if math.isinf(triangles.worst_ratio):
+        return f"{text}; at worst a side stands against two of length zero"
+    ratio = triangles.worst_ratio
+    worst = f"{significant(ratio, 3)} times" if ratio >= 2 else f"{percent(ratio - 1)} more than"
+    return f"{text}; at worst a side is {worst} the other two together"
+
+
+def _beyond(found: Inspection) -> str:
+    sure, wide = found.certain, found.beyond_noise
+    text = f"{sure[0]} positive and {sure[1]} negative for certain"
+    return text if sure == wide else f"{text}, {wide[0]} and {wide[1]} at the most"
+
+
+def _euclidean(found: Inspection) -> str:
+    if not found.euclidean:
+        return "no"
+    return "yes" if found.complete else "yes, as far as can be told: no negative eigenvalue found"
+
+
+def _eigenvalues(found: Inspection) -> str:
+    positive, negative = count(found.positive_eigenvalues), count(found.negative_eigenvalues)
+    ends = f"{significant(found.largest_eigenvalue)} to {significant(found.smallest_eigenvalue)}"
+    if found.complete:
+        zero = count(found.zero_eigenvalues)
+        of_all = f"of {count(found.n - 1)}"
+        return f"{positive} positive, {negative} negative, {zero} zero {of_all}; from {ends}"
+    return (
+        f"at least {positive} positive and {negative} negative of {count(found.n - 1)}: the "
+        f"largest of them, from {ends}"
+    )
+
+
+def _negative_share(found: Inspection) -> str:
+    share = percent(found.negative_share)
+    if found.complete:
+        return f"{share} of the sum of sizes"
+    low, high = (percent(bound) for bound in found.negative_share_bounds)
+    return f"about {share} of the sum of sizes: at least {low}, at most {high}"
+
+
+def _suggestion(found: Inspection) -> str:
+    if found.scan is None:
+        return "none: with so few objects nothing can be held out"
+    if found.held_out_r2 <= 0:
+        return "none: pairs of objects held out are predicted no better than by their mean"
+    sampled = found.scan.n_objects < found.n
+    of_some = f", of a sample of {count(found.scan.n_objects)} objects" if sampled else ""
+    r2 = significant(found.held_out_r2, 3)
+    k = f"{found.suggested_k} or more" if found.scan.open_ended else str(found.suggested_k)
+    return f"{k} (R² {r2} on pairs of objects held out{of_some})"
+
+
+def paradox(curves: StressCurves) -> str:
+    """Say in a sentence where more coordinates make classical MDS worse."""
+    norm, turning = curves.sq_norm or 1.0, curves.turning_point
+    if not turning.complete:
+        return _paradox_so_far(turning, norm)
+    if turning.last_k == 0:
+        return "Classical MDS has no coordinates here: no eigenvalue of B is positive."
+    if not turning.paradox:
+        return (
+            f"Classical MDS gets better up to k = {turning.last_k}, all of its coordinates: "
+            "no dimensionality paradox here."
+        )
+    return (
+        f"Dimensionality paradox: classical MDS is best at k = {turning.k} "
+        f"({percent(turning.stress / norm)} of ‖D‖²) and gets worse from there, to "
+        f"{percent(turning.last_stress / norm)} with all its {turning.last_k:,} coordinates."
+    )
+
+
+def _paradox_so_far(turning: TurningPoint, norm: float) -> str:
+    """Say what is known of it from the largest eigenvalues."""
+    if turning.paradox:
+        return (
+            f"Dimensionality paradox: classical MDS is best at k = {turning.k} "
+            f"({percent(turning.stress / norm)} of ‖D‖²) among the first {turning.last_k:,} of its "
+            f"coordinates, and gets worse from there, to at least "
+            f"{percent(turning.last_stress / norm)}."
+        )
+    return (
+        f"Classical MDS gets better up to k = {turning.last_k:,} at least; whether it turns "
+        "beyond, a larger --k-max tells."
+    )
