@@ -176,7 +176,7 @@ def envfit(
     coordinates, labels = _coordinates(embedding)
     wanted = _checked_axes(axes, coordinates.shape[1])
     x = coordinates[:, [a - 1 for a in wanted]]
-    table = _matched(as_metadata(metadata), labels, len(x))
+    table = match_objects(as_metadata(metadata), labels, len(x))
     if not isinstance(permutations, (int, np.integer)) or permutations < 0:
         raise InputError(f"{option('permutations', permutations)} must be a whole number ≥ 0.")
     seed = check_random_state(random_state).randint(2**31)
@@ -290,7 +290,8 @@ def _checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
     return wanted
 
 
-def _matched(table: Metadata, labels: tuple[str, ...] | None, n: int) -> Metadata:
+def match_objects(table: Metadata, labels: tuple[str, ...] | None, n: int) -> Metadata:
+    """Put rows in the order of the objects: by name, or as they are if they came without names."""
     if labels is None or (table.aligned and table.name_column is None):
         return table.matched(None, n)
     return table.matched(labels)

@@ -1,1 +1,138 @@
 """One page to look at: what D is like, the embedding, and how far to trust it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import neucmds
+from neucmds._backend.files import atomic_file, check_target
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, option
+from neucmds.ordination import Metadata, as_metadata, match_objects, read_metadata
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    path: str | PathLike[str],
+    embedding: Embedding,
+    D: Any = None,
+    *,
+    metadata: Any = None,
+    color_by: str | None = None,
+    title: str | None = None,
+    squared: bool | None = None,
+    symmetrize: bool = False,
+    missing: Literal["error", "ignore"] = "error",
+    max_memory: int | str | None = None,
+    random_state: int = 0,
+    overwrite: bool = False,
+    command: str = "Embedding.report in Python",
+    on_step: Callable[[str], None] | None = None,
+) -> Path:
+    """Write one HTML page on an embedding and its D, which opens without a network.
+
+    Parameters
+    ----------
+    path : path
+        Where it goes; it appears once it is complete.
+    embedding : Embedding
+    D : as for `neuc_mds`, Prepared or None
+        What was embedded. Without it the page shows only what the embedding itself knows.
+    metadata : path, DataFrame, mapping or Metadata, optional
+        What is known of the objects, matched by name; each column can colour the points.
+    color_by : str, optional
+        The column that colours them at first.
+    title : str, optional
+        What the data is called; the name of the file by default.
+    squared : bool, optional
+        Whether D holds squared dissimilarities; as in the fit by default.
+    symmetrize, missing, max_memory
+        As for `neuc_mds`.
+    random_state : int, default=0
+        Which pairs and objects are drawn where there are too many.
+    overwrite : bool, default=False
+        Whether a file of that name is replaced.
+    command : str, optional
+        What the page says it was made by.
+    on_step : callable, optional
+        Called with a few words before each longer piece of work.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.report import write_report
+    >>> D = [[0, 1, 1], [1, 0, 4], [1, 4, 0]]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_report(f"{folder}/three.html", neuc_mds(D, 2), D)
+    ...     page.stat().st_size < 8e6
+    True
+    """
+    from neucmds.report.findings import check_seed, gather
+    from neucmds.report.page import plotly_script, render
+
+    target = Path(path)
+    check_target(target)
+    if target.exists() and not overwrite:
+        raise _taken(target)
+    plotly_script()  # without which nothing need be computed
+    seed = check_seed(random_state)
+    table = None
+    if metadata is not None:
+        table = _table(metadata, embedding)
+    if color_by is not None:
+        if table is None:
+            raise InputError(f"{option('color', color_by)} needs {option('metadata')}.")
+        table[color_by]
+    found = gather(
+        embedding,
+        D,
+        squared=squared,
+        symmetrize=symmetrize,
+        missing=missing,
+        max_memory=max_memory,
+        random_state=seed,
+        on_step=on_step,
+    )
+    made = [
+        ("command", command),
+        ("seed", str(seed)),
+        ("neucmds", neucmds.__version__),
+        ("with", _versions()),
+    ]
+    page = render(found, title=title or target.stem, made=made, metadata=table, color_by=color_by)
+    try:
+        with atomic_file(target, overwrite=overwrite) as file:
+            file.write(page.encode("utf-8", "replace"))
+    except FileExistsError as problem:
+        raise _taken(target) from problem
+    return target
+
+
+def _table(metadata: Any, embedding: Embedding) -> Metadata:
+    """Return metadata in the order of the objects; what was put in order already stays so."""
+    if isinstance(metadata, Metadata) and metadata.aligned and len(metadata) == embedding.n:
+        return metadata
+    given = read_metadata(metadata) if isinstance(metadata, (str, PathLike)) else metadata
+    return match_objects(as_metadata(given), embedding.labels, embedding.n)
+
+
+def _versions() -> str:
+    names = ("numpy", "scipy", "scikit-learn", "plotly")
+    return ", ".join(
+        [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)]
+    )
+
+
+def _taken(path: Path) -> InputError:
+    return InputError(f"{path} exists already; pass {option('overwrite', True)}, or another name.")

@@ -1,0 +1,662 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data-json").textContent);
+  const by = (id) => document.getElementById(id);
+  const KINDS = { f4: Float32Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array };
+  const NONE = { u2: 65535, u4: 4294967295 };
+
+  function unpack(packed) {
+    const text = atob(packed.data);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
+    return new KINDS[packed.kind](bytes.buffer);
+  }
+
+  // Plotly reads a few tags and entities in its texts; a name is only text.
+  const plain = (text) =>
+    String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const short = (text) => (text.length > 40 ? `${text.slice(0, 39)}…` : text);
+  const nameOf = (i) => (data.names ? data.names[i] : `object ${i}`);
+  const number = (value, digits = 4) => {
+    if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+    const rounded = Number(value.toPrecision(digits));
+    return String(rounded).replace("-", "−");
+  };
+
+  // --- appearance ---------------------------------------------------------------------------
+  const LIGHTER = {
+    "#000000": "#e8eaed", "#332288": "#9a8cf0", "#882255": "#e0679b", "#555555": "#b5bcc4",
+    "#0072B2": "#3d9fe0", "#D55E00": "#f0803c", "#009E73": "#2fc79b", "#999933": "#b8b84a",
+  };
+  const isDark = () => {
+    const chosen = document.documentElement.dataset.theme;
+    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  };
+  const shade = (colour) => (isDark() && LIGHTER[colour]) || colour;
+  const css = (name) =>
+    getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const hasWebGL = (() => {
+    try {
+      return Boolean(document.createElement("canvas").getContext("webgl"));
+    } catch {
+      return false;
+    }
+  })();
+  // Beyond so many points SVG is slow to zoom; without WebGL fewer pairs are drawn.
+  const MOST_SVG = 3000;
+  const scatter = (count) => (count > MOST_SVG && hasWebGL ? "scattergl" : "scatter");
+
+  function axis(title, more = {}) {
+    return {
+      title: { text: title, standoff: 8 }, automargin: true, gridcolor: css("--grid"),
+      linecolor: css("--line"), zerolinecolor: css("--line"), ...more,
+    };
+  }
+
+  function draw(id, traces, layout) {
+    const margin = { l: 62, r: 14, t: layout.title ? 34 : 14, b: 46 };
+    const legend = { orientation: "h", y: -0.2, yanchor: "top", x: 0, itemsizing: "constant" };
+    return Plotly.react(by(id), traces, {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin,
+      font: { color: css("--text"), size: 13, family: "system-ui, DejaVu Sans, sans-serif" },
+      hoverlabel: { bgcolor: css("--card"), font: { color: css("--text") }, align: "left" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--text") },
+      ...layout, legend: { ...legend, ...(layout.legend || {}) },
+    }, {
+      responsive: true, displaylogo: false, displayModeBar: "hover",
+      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+    });
+  }
+  const logAxis = { type: "log", dtick: "D2", exponentformat: "power", minexponent: 4 };
+  const ofK = () => axis("number of coordinates k", {
+    type: "log", tickvals: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+  });
+
+  // --- what the data is ---------------------------------------------------------------------
+  function drawScan() {
+    const { ks, errors, standardErrors, best, k } = data.scan;
+    const marker = (at) => ({
+      type: "line", yref: "paper", y0: 0, y1: 1, x0: at, x1: at,
+      line: { color: css("--soft"), dash: "dot", width: 1.5 },
+    });
+    return draw("plot-scan", [{
+      x: ks, y: errors, error_y: { array: standardErrors, thickness: 1, width: 2 },
+      mode: "lines+markers", marker: { size: 5 }, line: { color: shade(data.colours.positive) },
+      hovertemplate: "k = %{x}<br>error %{y:.4g}<extra></extra>",
+    }], {
+      xaxis: ofK(), yaxis: axis("error on pairs held out", { rangemode: "tozero" }),
+      shapes: [marker(k)], showlegend: false,
+      annotations: [{
+        x: Math.log10(k), y: 1, yref: "paper", text: `suggested: ${k}`, showarrow: false,
+        xanchor: k > Math.max(...ks) / 4 ? "right" : "left", xshift: k > Math.max(...ks) / 4 ? -5 : 5,
+        yanchor: "top", font: { color: css("--text") },
+      }, ...(best !== k ? [{
+        x: Math.log10(best), y: errors[ks.indexOf(best)], text: `least: ${best}`, ay: -32, ax: 0,
+        arrowcolor: css("--soft"), font: { color: css("--soft") },
+      }] : [])],
+    });
+  }
+
+  // --- spectrum -----------------------------------------------------------------------------
+  function drawSpectrum() {
+    const { values, rank, kept } = data.spectrum;
+    const traces = [];
+    for (const [sign, name, symbol] of [
+      [1, "positive", "circle"], [-1, "negative", "triangle-down"],
+    ]) {
+      for (const chosen of [0, 1]) {
+        const some = [...values.keys()].filter(
+          (i) => Math.sign(values[i]) === sign && kept[i] === chosen
+        );
+        if (!some.length) continue;
+        const colour = shade(sign > 0 ? data.colours.positive : data.colours.negative);
+        traces.push({
+          x: some.map((i) => rank[i]), y: some.map((i) => Math.abs(values[i])),
+          customdata: some.map((i) => number(values[i])), mode: "markers", type: "scatter",
+          name: `${name}, ${chosen ? "kept" : "dropped"} (${some.length.toLocaleString("en")})`,
+          marker: {
+            symbol: chosen ? symbol : `${symbol}-open`, size: chosen ? 11 : 6, color: colour,
+            line: { width: 1, color: chosen ? css("--text") : colour },
+          },
+          hovertemplate: `${name} eigenvalue %{x}: %{customdata}<extra></extra>`,
+        });
+      }
+    }
+    return draw("plot-spectrum", traces, {
+      xaxis: axis("rank among the eigenvalues of the same sign", {
+        type: values.length > 60 ? "log" : "linear", dtick: values.length > 60 ? "D2" : undefined,
+      }),
+      yaxis: axis("size of the eigenvalue, |λ|", logAxis),
+    });
+  }
+
+  // --- against k ----------------------------------------------------------------------------
+  const styleOf = (method) => data.methodStyles[method] || ["#555555", "circle"];
+  function drawCurve(id, what, title, extra = {}) {
+    const { turning, here } = data.curves;
+    const percent = what === "r2" ? (v) => v : (v) => (v === null ? null : 100 * v);
+    const unit = what === "r2" ? "" : " %";
+    const traces = data.curves[what].map(({ method, ks, values }) => ({
+      x: ks, y: values.map((v) => (v !== null && what === "stress" && v < 1e-28 ? null : percent(v))),
+      mode: "lines+markers", name: method,
+      line: { color: shade(styleOf(method)[0]), width: 1.8 },
+      marker: { symbol: styleOf(method)[1], size: 5 },
+      hovertemplate: `${method}, k = %{x}: %{y:.4g}${unit}<extra></extra>`,
+    }));
+    if (here) {
+      traces.push({
+        x: [here.k], y: [percent(here[what])], mode: "markers", name: "this page",
+        marker: { symbol: "star", size: 15, color: shade(styleOf(here.method)[0]),
+          line: { color: css("--text"), width: 1.2 } },
+        hovertemplate: `this page, ${here.method}, k = %{x}: %{y:.4g}${unit}<extra></extra>`,
+      });
+    }
+    const annotations = [];
+    if (what === "stress" && turning) {
+      annotations.push({
+        x: Math.log10(turning[0]), y: Math.log10(100 * turning[1]), ax: 0, ay: -42,
+        text: `classical turns<br>at k = ${turning[0]}`, arrowcolor: css("--soft"),
+        font: { size: 12, color: css("--text") }, bgcolor: css("--back"),
+      });
+    }
+    return draw(id, traces, {
+      title: { text: title, font: { size: 14 }, x: 0, xanchor: "left", y: 0.98, yanchor: "top" },
+      xaxis: ofK(), yaxis: axis("", extra), showlegend: false, annotations,
+    });
+  }
+  function drawCurves() {
+    const key = by("methods-key");
+    key.replaceChildren(...[...new Set(
+      ["stress", "neighbours"].flatMap((what) => data.curves[what].map((line) => line.method))
+    )].map((method) => {
+      const item = document.createElement("li");
+      const swatch = document.createElement("i");
+      swatch.style.borderTopColor = shade(styleOf(method)[0]);
+      item.append(swatch, method);
+      return item;
+    }), (() => {
+      const item = document.createElement("li");
+      item.textContent = "★ the embedding of this page";
+      return item;
+    })());
+    return Promise.all([
+      drawCurve("plot-stress", "stress", "STRESS, % of ‖D‖² (less is better)", logAxis),
+      drawCurve("plot-r2", "r2", "R² (1 is perfect)", r2Range()),
+      drawCurve("plot-neighbours", "neighbours", "neighbours kept, %", { rangemode: "tozero" }),
+    ]);
+  }
+  function r2Range() {
+    // Below −0.2 nothing is left to compare: a method that fails must not flatten the others.
+    const all = data.curves.r2.flatMap((line) => line.values).filter((v) => v !== null);
+    const low = Math.max(-0.2, Math.min(0, ...all));
+    return { range: [low - 0.02, 1.03] };
+  }
+
+  // --- the embedding ------------------------------------------------------------------------
+  const coordinates = data.axes.values.map(unpack);
+  const columns = data.columns.map((column) => ({
+    ...column,
+    values: unpack(column.numbers || column.groups),
+  }));
+  const near = data.nearest && Object.fromEntries(
+    Object.entries(data.nearest).map(([key, v]) => [key, v && v.data ? unpack(v) : v])
+  );
+  const noId = data.nearest ? NONE[data.nearest.byGiven.kind] : -1;
+  const state = { x: 0, y: 1, colour: -1, chosen: null };
+
+  function extent(values) {
+    let low = Infinity;
+    let high = -Infinity;
+    for (const v of values) {
+      if (v < low) low = v;
+      if (v > high) high = v;
+    }
+    return Number.isFinite(low) && high > low ? [low, high] : [low - 1, low + 1];
+  }
+
+  function explanation(x, y) {
+    const signs = data.axes.signs;
+    if (y === null) return "There is one coordinate only: the objects lie on a line.";
+    const a = `axis ${x + 1}`;
+    const b = `axis ${y + 1}`;
+    if (signs[x] > 0 && signs[y] > 0) {
+      return `Both axes are positive, so this part can be read like a map: objects that are far ` +
+        `apart here are far apart in D̂, unless negative axes bring them together again.`;
+    }
+    if (signs[x] < 0 && signs[y] < 0) {
+      return `Both axes are negative: this is the opposite of a map. The farther apart two ` +
+        `objects are here, the more is taken off their dissimilarity.`;
+    }
+    const [plus, minus] = signs[x] > 0 ? [a, b] : [b, a];
+    return `This is not a map: ${plus} is positive and ${minus} is negative. Being apart along ` +
+      `${plus} adds to the dissimilarity, being apart along ${minus} takes off: ` +
+      `D̂ = (Δ ${plus})² − (Δ ${minus})² + what the other axes give. Choose an object: on the ` +
+      `dashed lines through it the two cancel, and objects beyond them along ${minus} come out ` +
+      `closer than if they had not moved at all.`;
+  }
+
+  function points(ids, more) {
+    const xs = coordinates[state.x];
+    const ys = state.y === null ? null : coordinates[state.y];
+    const column = columns[state.colour];
+    const value = (i) => {
+      if (!column) return "";
+      const v = column.values[i];
+      const shown = column.order ? (v === 255 ? "–" : column.order[v]) : number(v);
+      return `<br>${plain(column.title)}: ${plain(shown)}`;
+    };
+    return {
+      type: scatter(data.n), mode: "markers", customdata: ids,
+      x: ids.map((i) => xs[i]), y: ids.map((i) => (ys ? ys[i] : 0)),
+      text: ids.map((i) => `<b>${plain(short(nameOf(i)))}</b>${value(i)}`),
+      hovertemplate: "%{text}<br>(%{x:.4g}, %{y:.4g})<extra></extra>", ...more,
+    };
+  }
+
+  function objectTraces() {
+    const all = [...Array(data.n).keys()];
+    const size = data.n > 5000 ? 4 : data.n > 500 ? 6 : 9;
+    const opacity = data.n > 5000 ? 0.55 : 0.8;
+    const grey = { size, opacity: 0.5, color: isDark() ? "#6b737d" : "#b0b4ba" };
+    const column = columns[state.colour];
+    if (!column) {
+      const marker = { size, opacity, color: shade(data.colours.positive) };
+      return [points(all, { name: "objects", marker, showlegend: false })];
+    }
+    if (column.order) {
+      const traces = column.order.map((name, g) => points(
+        all.filter((i) => column.values[i] === g),
+        {
+          name: plain(short(name)),
+          marker: {
+            size: size + 1, opacity, color: shade(data.groupColours[g % data.groupColours.length]),
+            symbol: data.groupSymbols[
+              (g + Math.floor(g / data.groupColours.length)) % data.groupSymbols.length
+            ],
+          },
+        }
+      ));
+      const gone = all.filter((i) => column.values[i] === 255);
+      if (gone.length) traces.push(points(gone, { name: "no value", marker: grey }));
+      return traces;
+    }
+    const known = all.filter((i) => Number.isFinite(column.values[i]));
+    const gone = all.filter((i) => !Number.isFinite(column.values[i]));
+    const traces = gone.length ? [points(gone, { name: "no value", marker: grey })] : [];
+    traces.push(points(known, {
+      name: "objects", showlegend: false,
+      marker: {
+        size: size + 1, opacity: Math.min(1, opacity + 0.15), colorscale: "Viridis",
+        color: known.map((i) => column.values[i]), showscale: true,
+        colorbar: {
+          title: { text: plain(short(column.title)), side: "right" }, thickness: 13,
+          outlinewidth: 0,
+        },
+      },
+    }));
+    return traces;
+  }
+
+  function chosenTraces() {
+    const i = state.chosen;
+    if (i === null) return [];
+    const ring = (colour, symbol, size) => ({
+      symbol, size, color: colour, line: { width: 2.4, color: colour },
+    });
+    const listed = near ? [
+      points(nearestIds(near.byGiven, i), {
+        name: "nearest by D", marker: ring(shade("#009E73"), "square-open", 15),
+      }),
+      points(nearestIds(near.byFitted, i), {
+        name: "nearest by D̂", marker: ring(shade("#D55E00"), "circle-open", 12),
+      }),
+    ] : [];
+    return [...listed, points([i], {
+      name: plain(short(nameOf(i))), marker: ring(css("--text"), "x-thin-open", 17),
+    })].map((trace) => ({ ...trace, type: "scatter", hoverinfo: "skip", hovertemplate: undefined }));
+  }
+
+  function mixedLines(ranges) {
+    const { x, y, chosen } = state;
+    if (chosen === null || y === null || data.axes.signs[x] === data.axes.signs[y]) return [];
+    const [cx, cy] = [coordinates[x][chosen], coordinates[y][chosen]];
+    const reach = ranges.flat().reduce((most, v) => Math.max(most, Math.abs(v)), 0) * 2;
+    return [1, -1].map((slope) => ({
+      type: "line", layer: "below", x0: cx - reach, y0: cy - slope * reach, x1: cx + reach,
+      y1: cy + slope * reach, line: { color: css("--soft"), dash: "dash", width: 1.2 },
+    }));
+  }
+
+  function drawObjects() {
+    const { x, y } = state;
+    const padded = (values) => {
+      const [low, high] = extent(values);
+      const gap = 0.06 * (high - low);
+      return [low - gap, high + gap];
+    };
+    const ranges = [padded(coordinates[x]), y === null ? [-1, 1] : padded(coordinates[y])];
+    const [width, height] = ranges.map(([low, high]) => high - low);
+    // Beyond 5 : 1 the short axis, often a negative one, would be a line.
+    const same = y !== null && height / width > 0.2 && height / width < 5;
+    const colour = (a) =>
+      (data.axes.signs[a] < 0 ? shade(data.colours.negative) : css("--text"));
+    const titled = (a, more) => {
+      const made = axis(data.axes.labels[a], more);
+      made.title.font = { color: colour(a) };
+      return made;
+    };
+    by("explanation").textContent = explanation(x, y) +
+      (same || y === null ? "" : " The two axes are drawn on different scales.");
+    return draw("plot-objects", [...objectTraces(), ...chosenTraces()], {
+      xaxis: titled(x, { range: ranges[0] }),
+      yaxis: y === null
+        ? axis("", { range: ranges[1], showticklabels: false })
+        : titled(y, {
+          range: ranges[1], ...(same ? { scaleanchor: "x", scaleratio: 1 } : {}),
+        }),
+      shapes: mixedLines(ranges), uirevision: `${x},${y}`, hovermode: "closest", dragmode: "pan",
+      legend: { y: -0.12, font: { size: 12 } }, showlegend: true,
+    });
+  }
+
+  function nearestIds(table, i) {
+    const m = near.count;
+    return [...table.subarray(i * m, (i + 1) * m)].filter((j) => j !== noId);
+  }
+
+  function cell(kind, text) {
+    const made = document.createElement(kind);
+    if (kind === "th") made.scope = "col";
+    made.textContent = text;
+    return made;
+  }
+
+  function nearTable(title, i, ids, given, fitted, others) {
+    const heading = cell("h3", title);
+    const table = document.createElement("table");
+    const head = table.createTHead().insertRow();
+    head.append(cell("th", "object"), cell("th", "D"), cell("th", "D̂"));
+    const body = table.createTBody();
+    ids.forEach((j, at) => {
+      const row = body.insertRow();
+      const name = document.createElement("td");
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = nameOf(j) + (others.includes(j) ? " ●" : "");
+      button.addEventListener("click", () => choose(j));
+      name.append(button);
+      const start = i * near.count + at;
+      row.append(name, cell("td", number(given[start], 3)), cell("td", number(fitted[start], 3)));
+    });
+    return [heading, table];
+  }
+
+  function choose(i) {
+    state.chosen = i;
+    by("find").value = nameOf(i);
+    const panel = by("panel");
+    const parts = [cell("h3", nameOf(i))];
+    for (const column of columns) {
+      const v = column.values[i];
+      const shown = column.order ? (v === 255 ? "–" : column.order[v]) : number(v);
+      const line = cell("p", `${column.title}: ${shown}`);
+      line.className = "soft";
+      if (parts.length < 4) parts.push(line);
+    }
+    if (near) {
+      const [given, fitted] = [nearestIds(near.byGiven, i), nearestIds(near.byFitted, i)];
+      const both = given.filter((j) => fitted.includes(j)).length;
+      parts.push(
+        cell("p", `${both} of the ${given.length} nearest by D are also among the nearest by D̂ (●).`),
+        ...nearTable("Nearest by D̂", i, fitted, near.givenOfFitted, near.fittedOfFitted, given),
+        ...nearTable("Nearest by D", i, given, near.givenOfGiven, near.fittedOfGiven, fitted)
+      );
+      const unit = data.squared ? "squared dissimilarities" : "dissimilarities; below zero −√|D̂|";
+      const note = cell("p", `D as given and D̂ of the embedding: ${unit}.`);
+      note.className = "soft";
+      parts.push(note);
+    } else {
+      parts.push(cell("p", "Its neighbours are not known: the page was made without D."));
+    }
+    panel.replaceChildren(...parts);
+    return drawObjects();
+  }
+
+  function matches(text, most) {
+    const wanted = text.trim().toLowerCase();
+    const exact = [];
+    const found = [];
+    if (!wanted) return found;
+    for (let i = 0; i < data.n && found.length + exact.length < most; i += 1) {
+      const name = nameOf(i).toLowerCase();
+      if (name === wanted || (!data.names && String(i) === wanted)) exact.push(i);
+      else if (name.includes(wanted)) found.push(i);
+    }
+    return [...exact, ...found];
+  }
+
+  function setUpObjects() {
+    const fill = (select, texts, chosen) => {
+      select.replaceChildren(...texts.map((text, i) => new Option(text, i, false, i === chosen)));
+    };
+    state.x = data.axes.first[0];
+    state.y = data.axes.shown > 1 ? data.axes.first[1] : null;
+    const labels = data.axes.labels;
+    fill(by("axis-x"), labels, state.x);
+    fill(by("axis-y"), labels, state.y === null ? 0 : state.y);
+    by("axis-y").disabled = state.y === null;
+    const start = Number(by("colour").dataset.start);
+    state.colour = start;
+    by("colour").replaceChildren(
+      new Option("nothing", -1), ...columns.map((c, i) => new Option(c.title, i, false, i === start))
+    );
+    by("axis-x").addEventListener("change", (event) => setAxis("x", "y", event.target));
+    by("axis-y").addEventListener("change", (event) => setAxis("y", "x", event.target));
+    by("colour").addEventListener("change", (event) => {
+      state.colour = Number(event.target.value);
+      drawObjects();
+    });
+    const find = by("find");
+    find.addEventListener("input", () => {
+      by("found").replaceChildren(
+        ...matches(find.value, 20).map((i) => new Option("", nameOf(i)))
+      );
+    });
+    find.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      // All of them are asked: the exact one may come late.
+      const exact = [...Array(data.n).keys()].find((i) => nameOf(i) === find.value.trim());
+      const first = exact === undefined ? matches(find.value, 1)[0] : exact;
+      if (first === undefined) {
+        by("panel").replaceChildren(cell("p", `No object is called “${find.value}”.`));
+      } else {
+        choose(first);
+      }
+    });
+  }
+
+  function setAxis(mine, other, select) {
+    const wanted = Number(select.value);
+    if (state[other] === wanted) {
+      state[other] = state[mine];
+      by(`axis-${other}`).value = String(state[other]);
+    }
+    state[mine] = wanted;
+    drawObjects();
+  }
+
+  function listen() {
+    by("plot-objects").on("plotly_click", (event) => choose(event.points[0].customdata));
+  }
+
+  // --- coordinates as a table, in pages -----------------------------------------------------
+  const ROWS = 50;
+  let page = 0;
+  function showRows() {
+    const last = Math.max(0, Math.ceil(data.n / ROWS) - 1);
+    page = Math.min(Math.max(0, page), last);
+    const table = by("coordinates");
+    const head = document.createElement("thead");
+    const body = document.createElement("tbody");
+    head.insertRow().append(cell("th", "object"), ...data.axes.names.map((n) => cell("th", n)));
+    const end = Math.min(data.n, (page + 1) * ROWS);
+    for (let i = page * ROWS; i < end; i += 1) {
+      body.insertRow().append(
+        cell("td", nameOf(i)), ...coordinates.map((axisValues) => cell("td", number(axisValues[i])))
+      );
+    }
+    table.replaceChildren(table.caption, head, body);
+    by("rows").textContent =
+      `${(page * ROWS + 1).toLocaleString("en")} to ${end.toLocaleString("en")} of ` +
+      `${data.n.toLocaleString("en")}`;
+    by("rows-before").disabled = page === 0;
+    by("rows-after").disabled = page === last;
+  }
+  function setUpRows() {
+    by("rows-before").addEventListener("click", () => { page -= 1; showRows(); });
+    by("rows-after").addEventListener("click", () => { page += 1; showRows(); });
+    by("coordinates").closest("details").addEventListener("toggle", showRows, { once: true });
+  }
+
+  // --- pairs --------------------------------------------------------------------------------
+  const pairs = data.pairs && Object.fromEntries(
+    Object.entries(data.pairs).map(([key, v]) => [key, v && v.data ? unpack(v) : v])
+  );
+  function pairTraces(height, unit) {
+    const step = hasWebGL ? 1 : Math.ceil(pairs.given.length / MOST_SVG);
+    const drawn = [...pairs.given.keys()].filter((i) => i % step === 0);
+    return [0, 1].map((negative) => {
+      const ids = drawn.filter(
+        (i) => pairs.fitted[i] < 0 === Boolean(negative) && Number.isFinite(height(i))
+      );
+      const count = ids.length.toLocaleString("en");
+      const opacity = Math.min(0.7, Math.max(0.15, (negative ? 3000 : 2000) / ids.length));
+      return {
+        type: scatter(pairs.given.length), mode: "markers",
+        name: negative ? `D̂ below zero (${count})` : `D̂ ≥ 0 (${count})`,
+        x: ids.map((i) => pairs.given[i]), y: ids.map(height),
+        text: ids.map((i) => `${plain(short(nameOf(pairs.left[i])))} – ` +
+          plain(short(nameOf(pairs.right[i])))),
+        hovertemplate: `%{text}<br>given %{x:.4g}, ${unit}<extra></extra>`,
+        marker: {
+          size: negative ? 6 : 4, opacity, symbol: negative ? "triangle-down" : "circle",
+          color: shade(negative ? data.colours.negative : data.colours.positive),
+        },
+      };
+    }).filter((trace) => trace.x.length);
+  }
+  const scale = data.squared ? " (squared)" : "";
+
+  function drawShepard() {
+    const [low, high] = extent(pairs.given);
+    const from = Math.min(0, low);
+    return draw("plot-shepard", [
+      ...pairTraces((i) => pairs.fitted[i], "embedding %{y:.4g}"),
+      {
+        x: [from, high], y: [from, high], mode: "lines", name: "agreement", hoverinfo: "skip",
+        line: { color: css("--text"), width: 1.5 },
+      },
+    ], {
+      xaxis: axis(`dissimilarity given${scale}`), hovermode: "closest",
+      yaxis: axis(`dissimilarity of the embedding${scale}`),
+    });
+  }
+
+  function drawErrors() {
+    const error = (i) =>
+      (pairs.given[i] > 0 ? 100 * (pairs.fitted[i] / pairs.given[i] - 1) : NaN);
+    const lines = [];
+    if (pairs.band) {
+      const [low, middle, high] = pairs.band.y;
+      const common = { x: pairs.band.x, mode: "lines", hoverinfo: "skip" };
+      lines.push(
+        { ...common, y: low, line: { width: 0 }, showlegend: false },
+        {
+          ...common, y: high, line: { width: 0 }, fill: "tonexty", name: "90 % of the pairs",
+          fillcolor: isDark() ? "rgba(200,205,212,0.22)" : "rgba(90,98,108,0.22)",
+        },
+        {
+          ...common, y: middle, name: "median", hoverinfo: undefined,
+          line: { color: css("--text"), dash: "dash", width: 1.8 },
+          hovertemplate: "median at %{x:.4g}: %{y:.3g} %<extra></extra>",
+        }
+      );
+    }
+    const traces = [...pairTraces(error, "off by %{y:.3g} %"), ...lines];
+    const worst = traces.reduce((most, t) => t.y.reduce((m, v) => Math.max(m, v), most), 0);
+    // A near pair may be off by a factor of a thousand: it must not flatten all others.
+    const all = traces.flatMap((t) => Array.from(t.y)).filter(Number.isFinite).sort((a, b) => a - b);
+    const top = all.length ? Math.max(20, 1.3 * all[Math.floor(0.995 * (all.length - 1))]) : 100;
+    const cut = worst > 1.5 * top;
+    by("error-note").textContent = cut
+      ? `The picture ends at ${number(top, 3)} %; the worst pair is off by ${number(worst, 3)} %. ` +
+        "Zoom out or double-click to see all."
+      : "";
+    const bottom = all.length ? Math.min(-20, 1.1 * all[Math.floor(0.005 * (all.length - 1))]) : -100;
+    return draw("plot-errors", traces, {
+      xaxis: axis(`dissimilarity given${scale}`), hovermode: "closest",
+      yaxis: axis("error of the embedding, %", {
+        zerolinecolor: css("--text"), zerolinewidth: 1.5, ...(cut ? { range: [bottom, top] } : {}),
+      }),
+    });
+  }
+
+  function drawWorst() {
+    const { ids, errors } = data.worst;
+    const rows = [...ids.keys()].reverse();
+    return draw("plot-worst", [{
+      type: "bar", orientation: "h", x: rows.map((r) => errors[r]),
+      y: rows.map((r) => r), marker: { color: shade("#CC79A7") },
+      text: rows.map((r) => plain(short(nameOf(ids[r])))), textposition: "none",
+      hovertemplate: "%{text}: off by %{x:.3g} % on average<extra></extra>",
+    }], {
+      xaxis: axis("mean relative error of its pairs, %", { rangemode: "tozero" }),
+      yaxis: axis("", {
+        tickvals: rows, ticktext: rows.map((r) => plain(short(nameOf(ids[r])))), showgrid: false,
+      }),
+    });
+  }
+
+  // --- all of it ----------------------------------------------------------------------------
+  const drawings = [
+    ["plot-scan", drawScan], ["plot-spectrum", drawSpectrum], ["plot-stress", drawCurves],
+    ["plot-objects", drawObjects], ["plot-shepard", drawShepard], ["plot-errors", drawErrors],
+    ["plot-worst", drawWorst],
+  ].filter(([id]) => by(id));
+
+  async function drawAll() {
+    for (const [, drawing] of drawings) {
+      await drawing();
+      // Let the browser show what is there already.
+      await new Promise((resolve) => { setTimeout(resolve, 0); });
+    }
+  }
+
+  function setUpTheme() {
+    const button = by("theme");
+    const name = () => { button.textContent = isDark() ? "Light mode" : "Dark mode"; };
+    button.addEventListener("click", () => {
+      document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+      name();
+      drawAll();
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      name();
+      drawAll();
+    });
+    name();
+  }
+
+  async function start() {
+    setUpTheme();
+    if (by("plot-objects")) {
+      setUpObjects();
+      setUpRows();
+    }
+    if (!hasWebGL && data.n > MOST_SVG) by("webgl-note").hidden = false;
+    await drawAll();
+    if (by("plot-objects")) listen();
+    document.documentElement.dataset.ready = "yes";
+  }
+  start();
+})();

@@ -1,0 +1,307 @@
+"""The numbers of the page for its script: one JSON document, long columns as base64."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import to_numpy
+from neucmds.embedding import Embedding
+from neucmds.ordination import Metadata
+from neucmds.plots import (
+    GROUP_COLOURS,
+    GROUP_MARKERS,
+    METHOD_STYLES,
+    NEGATIVE,
+    POSITIVE,
+    as_colours,
+    axis_label,
+    default_axes,
+    mark_kept,
+    printable,
+    quantile_band,
+)
+from neucmds.report.findings import Findings
+
+Floats = npt.NDArray[np.float64]
+
+# Coordinates and columns beyond are left out of the page, which says so: 2,000 objects with 50
+# coordinates and 30 columns take 0.9 MB.
+MOST_AXES, MOST_COLUMNS = 50, 30
+# Eigenvalues of each sign that are drawn.
+MOST_EIGENVALUES = 2000
+# What is drawn against k, and its name in `Quality`.
+MEASURED = {"stress": "normalized_stress", "r2": "r2", "neighbours": "neighbors_kept"}
+SYMBOLS = {
+    "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down",
+    "<": "triangle-left", ">": "triangle-right", "P": "cross", "X": "x", "*": "star",
+}  # fmt: skip
+
+
+def payload(found: Findings, metadata: Metadata | None, color_by: str | None) -> dict[str, Any]:
+    """Return everything that the script of the page draws.
+
+    Parameters
+    ----------
+    found : Findings
+    metadata : Metadata, optional
+        In the order of the objects.
+    color_by : str, optional
+        The column that colours the points at first.
+    """
+    embedding = found.embedding
+    document: dict[str, Any] = {
+        "n": embedding.n,
+        "names": None if embedding.labels is None else [printable(s) for s in embedding.labels],
+        "squared": embedding.squared,
+        "colours": {"positive": POSITIVE, "negative": NEGATIVE},
+        "groupColours": GROUP_COLOURS,
+        "groupSymbols": [SYMBOLS[marker] for marker in GROUP_MARKERS],
+        "methodStyles": {name: [c, SYMBOLS[m]] for name, (c, m) in METHOD_STYLES.items()},
+        "axes": _axes(embedding),
+        "columns": _columns(found, metadata, color_by),
+        "scan": _scan(found),
+        "spectrum": spectrum(found),
+        "curves": _curves(found),
+        "pairs": _pairs(found),
+        "nearest": _nearest(found),
+        "worst": _worst(found),
+    }
+    return document
+
+
+def as_json(document: dict[str, Any]) -> str:
+    """Write JSON that no reader of HTML can take for anything else: without <, > and &."""
+    text = json.dumps(_finite(document), separators=(",", ":"), allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def object_name(labels: Sequence[str] | None, i: int) -> str:
+    """Name an object: by its label, else by its number as in coordinates.csv."""
+    return f"object {i}" if labels is None else printable(labels[i])
+
+
+def worst_objects(found: Findings, count: int = 15) -> list[int]:
+    """Return the objects with the largest mean relative error, worst first."""
+    if found.errors is None:
+        return []
+    return [i for i in found.errors.worst(count) if found.errors.of_object[i] > 0]
+
+
+def spectrum(found: Findings) -> dict[str, Any] | None:
+    """Return eigenvalues by magnitude, their rank among those of their sign, and which are kept."""
+    embedding = found.embedding
+    kept = np.asarray(to_numpy(embedding.eigenvalues), dtype=np.float64).ravel()
+    lam = kept if found.curves is None else found.curves.eigenvalues
+    lam = lam[np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)]
+    if not lam.size:
+        return None
+    lam = lam[np.argsort(-np.abs(lam), kind="stable")]
+    rank = np.where(lam > 0, np.cumsum(lam > 0), np.cumsum(lam < 0))
+    is_kept = np.ones(lam.size, dtype=bool) if found.curves is None else mark_kept(lam, kept)
+    shown = rank <= MOST_EIGENVALUES
+    complete = found.inspection is not None and found.inspection.complete
+    return {
+        "values": _digits(lam[shown]),
+        "rank": rank[shown].tolist(),
+        "kept": is_kept[shown].astype(int).tolist(),
+        "complete": complete,
+        "trace": embedding.trace,
+    }
+
+
+def _axes(embedding: Embedding) -> dict[str, Any]:
+    shown = min(embedding.k, MOST_AXES)
+    coordinates = to_numpy(embedding.coordinates)[:, :shown]
+    first = default_axes(embedding)[-1]
+    return {
+        "shown": shown,
+        "signs": [int(s) for s in to_numpy(embedding.signs)[:shown]],
+        "labels": [axis_label(embedding, a) for a in range(1, shown + 1)],
+        "names": embedding.axis_names[:shown],
+        "first": [a - 1 for a in (first if max(first) <= shown else (1, min(2, shown)))],
+        "values": [_packed(coordinates[:, a], "<f4") for a in range(shown)],
+    }
+
+
+def _columns(
+    found: Findings, metadata: Metadata | None, color_by: str | None
+) -> list[dict[str, Any]]:
+    """Return what can colour the points: the columns of the metadata, and the mean error."""
+    n, columns = found.embedding.n, []
+    known = {} if metadata is None else metadata.columns
+    if metadata is not None and color_by is not None:
+        known = {color_by: metadata[color_by]} | known
+    for title, column in list(known.items())[:MOST_COLUMNS]:
+        colours = as_colours(column, n)
+        if colours is None:
+            continue
+        entry: dict[str, Any] = {"title": printable(title)}
+        if colours.numbers is not None:
+            entry["numbers"] = _packed(colours.numbers, "<f4")
+        else:
+            code = {name: g for g, name in enumerate(colours.order)}
+            codes = [255 if group is None else code[group] for group in colours.groups]
+            entry["groups"] = _packed(np.array(codes), "u1")
+            entry["order"] = [printable(name) for name in colours.order]
+        columns.append(entry)
+    if found.errors is not None:
+        error = _packed(100 * found.errors.of_object, "<f4")
+        columns.append({"title": "mean error of the object in %", "numbers": error})
+    return columns
+
+
+def _scan(found: Findings) -> dict[str, Any] | None:
+    scan = None if found.inspection is None else found.inspection.scan
+    if scan is None:
+        return None
+    return {
+        "ks": scan.ks,
+        "errors": _digits(scan.errors),
+        "standardErrors": _digits(scan.standard_errors),
+        "best": scan.best,
+        "k": scan.k,
+    }
+
+
+def _curves(found: Findings) -> dict[str, Any] | None:
+    if found.curves is None:
+        return None
+    turning, norm = found.curves.turning_point, found.curves.sq_norm or 1.0
+    return {
+        **{what: measured_lines(found, what) for what in MEASURED},
+        "turning": [turning.k, turning.stress / norm] if turning.paradox else None,
+        "here": _here(found),
+    }
+
+
+def measured_lines(found: Findings, what: str) -> list[dict[str, Any]]:
+    """Return one measure against k, a line for each method.
+
+    Parameters
+    ----------
+    found : Findings
+    what : {"stress", "r2", "neighbours"}
+        Of STRESS and R² the closed forms have every k of the curve; the rest is from the ladder, if
+        that was measured on all objects.
+    """
+    lines: list[dict[str, Any]] = []
+    curves, ladder = found.curves, found.ladder
+    dense = {} if what == "neighbours" or curves is None else curves.stress
+    for method in dense:
+        assert curves is not None
+        values = curves.normalized(method) if what == "stress" else r2_curve(found, method)
+        lines.append({"method": method, "ks": curves.ks, "values": _digits(values)})
+    if what != "neighbours" and found.ladder_objects < found.embedding.n:
+        return lines
+    for row in ladder[0].methods if ladder else ():
+        if row.method not in dense:
+            values = [getattr(one[row.method].quality, MEASURED[what]) for one in ladder]
+            ks = [one.requested for one in ladder]
+            lines.append({"method": row.method, "ks": ks, "values": _digits(values)})
+    return lines
+
+
+def r2_curve(found: Findings, method: str) -> tuple[float, ...]:
+    """Return R² at every k of the curve of a method."""
+    assert found.curves is not None
+    total = found.total_sum_of_squares or math.nan
+    return tuple(1 - value / total for value in found.curves.stress[method])
+
+
+def _here(found: Findings) -> dict[str, Any] | None:
+    """Return the embedding of the page, as a point in the pictures against k."""
+    if found.quality is None:
+        return None
+    q, embedding = found.quality, found.embedding
+    return {
+        "k": embedding.k,
+        "method": embedding.method,
+        "stress": _digit(q.normalized_stress),
+        "r2": _digit(q.r2),
+        "neighbours": _digit(q.neighbors_kept),
+    }
+
+
+def _pairs(found: Findings) -> dict[str, Any] | None:
+    pairs = found.pairs
+    if pairs is None or not pairs.given.size:
+        return None
+    usable = pairs.given > 0
+    error = 100 * (pairs.fitted[usable] / pairs.given[usable] - 1)
+    band = None
+    if error.size >= 500:
+        centres, quantiles = quantile_band(pairs.given[usable], error)
+        band = {"x": _digits(centres), "y": [_digits(column) for column in quantiles.T]}
+    kind = "<u2" if found.embedding.n < 2**16 else "<u4"
+    return {
+        "left": _packed(pairs.left, kind),
+        "right": _packed(pairs.right, kind),
+        "given": _packed(pairs.given, "<f4"),
+        "fitted": _packed(pairs.fitted, "<f4"),
+        "band": band,
+    }
+
+
+def _nearest(found: Findings) -> dict[str, Any] | None:
+    near = found.nearest
+    if near is None:
+        return None
+    on_scale = np.asarray if found.embedding.squared else _signed_root
+    ids, missing = ("<u2", 2**16 - 1) if found.embedding.n < 2**16 else ("<u4", 2**32 - 1)
+    return {
+        "count": near.by_given.shape[1],
+        "byGiven": _packed(np.where(near.by_given < 0, missing, near.by_given), ids),
+        "byFitted": _packed(near.by_fitted, ids),
+        "givenOfGiven": _packed(on_scale(near.given_of_given), "<f4"),
+        "fittedOfGiven": _packed(on_scale(near.fitted_of_given), "<f4"),
+        "givenOfFitted": _packed(on_scale(near.given_of_fitted), "<f4"),
+        "fittedOfFitted": _packed(on_scale(near.fitted_of_fitted), "<f4"),
+    }
+
+
+def _worst(found: Findings) -> dict[str, Any] | None:
+    if found.errors is None:
+        return None
+    ids = worst_objects(found)
+    return {"ids": ids, "errors": _digits(100 * found.errors.of_object[ids])}
+
+
+def _signed_root(values: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):  # pairs that are not known
+        root: Floats = np.sign(values) * np.sqrt(np.abs(values))
+    return root
+
+
+def _packed(values: Any, kind: str) -> dict[str, str]:
+    with np.errstate(over="ignore"):  # beyond single precision: infinite, and not drawn
+        data = np.ascontiguousarray(np.asarray(values).astype(kind))
+    return {"kind": kind.lstrip("<"), "data": base64.b64encode(data.tobytes()).decode("ascii")}
+
+
+def _digits(values: Any) -> list[float | None]:
+    return [_digit(float(value)) for value in values]
+
+
+def _digit(value: float) -> float | None:
+    """Keep the six digits that a picture could show."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _finite(value: Any) -> Any:
+    """Turn NaN and infinities into null, which JSON has."""
+    if isinstance(value, dict):
+        return {str(key): _finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
