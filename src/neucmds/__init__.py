@@ -68,6 +68,7 @@ _SUBMODULES = (
     "operators",
     "ordination",
     "plots",
+    "report",
     "theory",
 )
 

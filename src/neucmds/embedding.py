@@ -387,6 +387,35 @@ class Embedding:
 
         return plot_shepard(D, self, **options)
 
+    def report(self, path: str | PathLike[str], D: Any = None, **options: Any) -> Path:
+        """Write one HTML page to look at; see `neucmds.report.write_report`.
+
+        Parameters
+        ----------
+        path : path
+        D : as for `neuc_mds`, optional
+            What was embedded. Without it the page shows only what the embedding itself knows.
+        **options
+            ``metadata``, ``color_by``, ``title``, ``squared``, ``symmetrize``, ``missing``,
+            ``max_memory``, ``random_state``, ``overwrite``.
+
+        Returns
+        -------
+        Path
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from neucmds import neuc_mds
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = neuc_mds([[0, 1, 2], [1, 0, 1], [2, 1, 0]], 1).report(f"{folder}/line.html")
+        ...     page.name
+        'line.html'
+        """
+        from neucmds.report import write_report
+
+        return write_report(path, self, D, **options)
+
     def transform(self, new: Array) -> Array:
         """Place new objects.
 

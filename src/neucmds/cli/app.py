@@ -26,6 +26,7 @@ from neucmds.cli.embed import embed
 from neucmds.cli.inspect import inspect
 from neucmds.cli.paper import paper
 from neucmds.cli.project import project
+from neucmds.cli.report import report
 from neucmds.errors import NeucmdsError, option, rendered
 
 __all__ = ["app", "run"]
@@ -177,7 +178,7 @@ def root(
         typer.echo(context.get_help())
 
 
-for command in (embed, inspect, compare, curve, project, paper, demo):
+for command in (embed, inspect, compare, curve, project, report, paper, demo):
     app.command()(command)
 
 

@@ -20,7 +20,6 @@ from neucmds.plots.shepard import (
     SampledPairs,
     plot_error_against_distance,
     plot_shepard,
-    quantile_band,
     sampled_pairs,
 )
 from neucmds.plots.spectra import mark_kept, plot_curve, plot_scree, plot_spectrum
@@ -41,7 +40,6 @@ __all__ = [
     "as_colours",
     "mark_kept",
     "printable",
-    "quantile_band",
     "sampled_pairs",
     "GROUP_COLOURS",
     "GROUP_MARKERS",

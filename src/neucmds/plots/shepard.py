@@ -35,7 +35,6 @@ __all__ = [
     "as_gram",
     "plot_error_against_distance",
     "plot_shepard",
-    "quantile_band",
     "sampled_pairs",
 ]
 
@@ -285,24 +284,16 @@ def _scatter_pairs(ax: Axes, x: Floats, y: Floats, negative: Marks) -> None:
         ax.scatter(x[negative], y[negative], color=NEGATIVE, label=label, alpha=strong, **common)
 
 
-def quantile_band(x: Floats, y: Floats, bins: int = 30) -> tuple[Floats, Floats]:
-    """Return the middles of bins along x, and the 5 %, 50 % and 95 % quantiles of y in each.
-
-    NaN where a bin holds fewer than 20 pairs.
-    """
+def _draw_quantiles(ax: Axes, x: Floats, y: Floats, bins: int = 30) -> None:
+    """Draw the median and the middle 90 % of y along x, where there are enough pairs."""
+    if x.size < 500:
+        return
     edges = np.linspace(x.min(), x.max(), bins + 1)
     which = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, bins - 1)
     parts = [y[which == b] for b in range(bins)]
     empty = np.full(3, np.nan)
     quantiles = [np.quantile(p, [0.05, 0.5, 0.95]) if p.size >= 20 else empty for p in parts]
-    return (edges[1:] + edges[:-1]) / 2, np.array(quantiles)
-
-
-def _draw_quantiles(ax: Axes, x: Floats, y: Floats) -> None:
-    """Draw the median and the middle 90 % of y along x, where there are enough pairs."""
-    if x.size < 500:
-        return
-    centres, quantiles = quantile_band(x, y)
-    low, middle, high = quantiles.T
+    low, middle, high = np.array(quantiles).T
+    centres = (edges[1:] + edges[:-1]) / 2
     ax.fill_between(centres, low, high, color="#808080", alpha=0.3, linewidth=0, label="90 %")
     ax.plot(centres, middle, color="black", linewidth=1.4, linestyle="--", label="median")

@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 import neucmds
 from neucmds._backend.files import atomic_file, check_target
+from neucmds._input.readers.metadata import as_metadata
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.ordination import Metadata, as_metadata, match_objects, read_metadata
+from neucmds.ordination import Metadata, match_objects, read_metadata
 
-__all__ = ["write_report"]
+__all__ = ["report_page", "write_report"]
 
 
 def write_report(
@@ -32,7 +33,6 @@ def write_report(
     max_memory: int | str | None = None,
     random_state: int = 0,
     overwrite: bool = False,
-    command: str = "Embedding.report in Python",
     on_step: Callable[[str], None] | None = None,
 ) -> Path:
     """Write one HTML page on an embedding and its D, which opens without a network.
@@ -58,8 +58,6 @@ def write_report(
         Which pairs and objects are drawn where there are too many.
     overwrite : bool, default=False
         Whether a file of that name is replaced.
-    command : str, optional
-        What the page says it was made by.
     on_step : callable, optional
         Called with a few words before each longer piece of work.
 
@@ -78,13 +76,56 @@ def write_report(
     ...     page.stat().st_size < 8e6
     True
     """
-    from neucmds.report.findings import check_seed, gather
-    from neucmds.report.page import plotly_script, render
-
     target = Path(path)
     check_target(target)
     if target.exists() and not overwrite:
         raise _taken(target)
+    page = report_page(
+        embedding,
+        D,
+        metadata=metadata,
+        color_by=color_by,
+        title=title or target.stem,
+        squared=squared,
+        symmetrize=symmetrize,
+        missing=missing,
+        max_memory=max_memory,
+        random_state=random_state,
+        on_step=on_step,
+    )
+    try:
+        with atomic_file(target, overwrite=overwrite) as file:
+            file.write(page)
+    except FileExistsError as problem:
+        raise _taken(target) from problem
+    return target
+
+
+def report_page(
+    embedding: Embedding,
+    D: Any = None,
+    *,
+    metadata: Any = None,
+    color_by: str | None = None,
+    title: str = "",
+    random_state: int = 0,
+    command: str = "Embedding.report in Python",
+    **options: Any,
+) -> bytes:
+    """Return the page that `write_report` writes.
+
+    Parameters
+    ----------
+    embedding, D, metadata, color_by, title, random_state
+        As there.
+    command : str
+        What the page says it was made by.
+    **options
+        The others of `write_report`, but `path` and `overwrite`.
+    """
+    from neucmds.report.findings import check_seed, gather
+    from neucmds.report.page import plotly_script, render
+
     plotly_script()  # without which nothing need be computed
     seed = check_seed(random_state)
     table = None
@@ -94,29 +135,15 @@ def write_report(
         if table is None:
             raise InputError(f"{option('color', color_by)} needs {option('metadata')}.")
         table[color_by]
-    found = gather(
-        embedding,
-        D,
-        squared=squared,
-        symmetrize=symmetrize,
-        missing=missing,
-        max_memory=max_memory,
-        random_state=seed,
-        on_step=on_step,
-    )
+    found = gather(embedding, D, random_state=seed, **options)
     made = [
         ("command", command),
         ("seed", str(seed)),
         ("neucmds", neucmds.__version__),
         ("with", _versions()),
     ]
-    page = render(found, title=title or target.stem, made=made, metadata=table, color_by=color_by)
-    try:
-        with atomic_file(target, overwrite=overwrite) as file:
-            file.write(page.encode("utf-8", "replace"))
-    except FileExistsError as problem:
-        raise _taken(target) from problem
-    return target
+    page = render(found, title=title, made=made, metadata=table, color_by=color_by)
+    return page.encode("utf-8", "replace")
 
 
 def _table(metadata: Any, embedding: Embedding) -> Metadata:

@@ -54,8 +54,9 @@
   }
 
   function draw(id, traces, layout) {
-    const margin = { l: 62, r: 14, t: layout.title ? 34 : 14, b: 46 };
-    const legend = { orientation: "h", y: -0.2, yanchor: "top", x: 0, itemsizing: "constant" };
+    const margin = { l: 62, r: 14, t: 30, b: 46 };
+    const legend = { orientation: "h", y: -0.2, yanchor: "top", x: 0, itemsizing: "constant",
+      traceorder: "normal" };
     return Plotly.react(by(id), traces, {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin,
       font: { color: css("--text"), size: 13, family: "system-ui, DejaVu Sans, sans-serif" },
@@ -64,10 +65,15 @@
       ...layout, legend: { ...legend, ...(layout.legend || {}) },
     }, {
       responsive: true, displaylogo: false, displayModeBar: "hover",
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+      // Named one by one: Plotly's own choice has a button that sends the picture to a server.
+      modeBarButtons: [["toImage"], ["zoom2d", "pan2d", "resetScale2d"]], plotlyServerURL: "",
     });
   }
-  const logAxis = { type: "log", dtick: "D2", exponentformat: "power", minexponent: 4 };
+  // Two and five between the powers of ten only where there are few of these.
+  function logAxis(values) {
+    const [low, high] = extent(values.filter((v) => v > 0));
+    return { type: "log", tickformat: "~g", dtick: high / low > 100 ? 1 : "D2" };
+  }
   const ofK = () => axis("number of coordinates k", {
     type: "log", tickvals: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
   });
@@ -126,13 +132,13 @@
       xaxis: axis("rank among the eigenvalues of the same sign", {
         type: values.length > 60 ? "log" : "linear", dtick: values.length > 60 ? "D2" : undefined,
       }),
-      yaxis: axis("size of the eigenvalue, |λ|", logAxis),
+      yaxis: axis("size of the eigenvalue, |λ|", logAxis(values.map(Math.abs))),
     });
   }
 
   // --- against k ----------------------------------------------------------------------------
   const styleOf = (method) => data.methodStyles[method] || ["#555555", "circle"];
-  function drawCurve(id, what, title, extra = {}) {
+  function drawCurve(id, what, title, extra = () => ({})) {
     const { turning, here } = data.curves;
     const percent = what === "r2" ? (v) => v : (v) => (v === null ? null : 100 * v);
     const unit = what === "r2" ? "" : " %";
@@ -160,8 +166,8 @@
       });
     }
     return draw(id, traces, {
-      title: { text: title, font: { size: 14 }, x: 0, xanchor: "left", y: 0.98, yanchor: "top" },
-      xaxis: ofK(), yaxis: axis("", extra), showlegend: false, annotations,
+      xaxis: ofK(), showlegend: false, annotations,
+      yaxis: axis(title, extra(traces.flatMap((t) => t.y.filter((v) => v !== null)))),
     });
   }
   function drawCurves() {
@@ -180,17 +186,13 @@
       return item;
     })());
     return Promise.all([
-      drawCurve("plot-stress", "stress", "STRESS, % of ‖D‖² (less is better)", logAxis),
-      drawCurve("plot-r2", "r2", "R² (1 is perfect)", r2Range()),
-      drawCurve("plot-neighbours", "neighbours", "neighbours kept, %", { rangemode: "tozero" }),
+      drawCurve("plot-stress", "stress", "STRESS, % of ‖D‖²", logAxis),
+      drawCurve("plot-r2", "r2", "R²", r2Range),
+      drawCurve("plot-neighbours", "neighbours", "neighbours kept, %", () => ({ range: [0, 103] })),
     ]);
   }
-  function r2Range() {
-    // Below −0.2 nothing is left to compare: a method that fails must not flatten the others.
-    const all = data.curves.r2.flatMap((line) => line.values).filter((v) => v !== null);
-    const low = Math.max(-0.2, Math.min(0, ...all));
-    return { range: [low - 0.02, 1.03] };
-  }
+  // Below −0.2 nothing is left to compare: a method that fails must not flatten the others.
+  const r2Range = (all) => ({ range: [Math.max(-0.2, Math.min(0, ...all)) - 0.02, 1.03] });
 
   // --- the embedding ------------------------------------------------------------------------
   const coordinates = data.axes.values.map(unpack);
@@ -583,27 +585,28 @@
       );
     }
     const traces = [...pairTraces(error, "off by %{y:.3g} %"), ...lines];
-    const worst = traces.reduce((most, t) => t.y.reduce((m, v) => Math.max(m, v), most), 0);
-    // A near pair may be off by a factor of a thousand: it must not flatten all others.
     const all = traces.flatMap((t) => Array.from(t.y)).filter(Number.isFinite).sort((a, b) => a - b);
-    const top = all.length ? Math.max(20, 1.3 * all[Math.floor(0.995 * (all.length - 1))]) : 100;
-    const cut = worst > 1.5 * top;
+    const at = (share) => all[Math.floor(share * (all.length - 1))];
+    // A near pair may be off by a factor of a thousand: it must not flatten all others.
+    const range = [Math.min(-15, 1.2 * at(0.01)), Math.max(15, 1.2 * at(0.99))];
+    const cut = at(1) > 1.3 * range[1] || at(0) < 1.3 * range[0];
     by("error-note").textContent = cut
-      ? `The picture ends at ${number(top, 3)} %; the worst pair is off by ${number(worst, 3)} %. ` +
-        "Zoom out or double-click to see all."
+      ? `The picture ends at ${number(range[0], 2)} % and ${number(range[1], 2)} %; the farthest ` +
+        `off are ${number(at(0), 3)} % and ${number(at(1), 3)} %. Double-click to see all.`
       : "";
-    const bottom = all.length ? Math.min(-20, 1.1 * all[Math.floor(0.005 * (all.length - 1))]) : -100;
+    const given = Array.from(pairs.given).filter((v) => v > 0).sort((a, b) => a - b);
+    const wide = given[given.length - 1] > 30 * given[Math.floor(given.length / 100)];
     return draw("plot-errors", traces, {
-      xaxis: axis(`dissimilarity given${scale}`), hovermode: "closest",
+      xaxis: axis(`dissimilarity given${scale}`, wide ? logAxis(given) : {}), hovermode: "closest",
       yaxis: axis("error of the embedding, %", {
-        zerolinecolor: css("--text"), zerolinewidth: 1.5, ...(cut ? { range: [bottom, top] } : {}),
+        zerolinecolor: css("--text"), zerolinewidth: 1.5, ...(cut ? { range } : {}),
       }),
     });
   }
 
   function drawWorst() {
     const { ids, errors } = data.worst;
-    const rows = [...ids.keys()].reverse();
+    const rows = [...ids.keys()];
     return draw("plot-worst", [{
       type: "bar", orientation: "h", x: rows.map((r) => errors[r]),
       y: rows.map((r) => r), marker: { color: shade("#CC79A7") },
@@ -613,6 +616,7 @@
       xaxis: axis("mean relative error of its pairs, %", { rangemode: "tozero" }),
       yaxis: axis("", {
         tickvals: rows, ticktext: rows.map((r) => plain(short(nameOf(ids[r])))), showgrid: false,
+        zeroline: false, autorange: "reversed",
       }),
     });
   }

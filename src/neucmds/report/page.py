@@ -399,11 +399,19 @@ def _curves(found: Findings) -> str:
         else ""
     )
     plots = "".join(
-        _plot(name, label)
-        for name, label in (
-            ("stress", "STRESS against the number of coordinates, a line for each method"),
-            ("r2", "R² against the number of coordinates"),
-            ("neighbours", "Share of the 10 nearest neighbours kept, against k"),
+        f"<div><h3>{title}</h3>{_plot(name, label)}</div>"
+        for name, title, label in (
+            (
+                "stress",
+                "STRESS (0 is perfect)",
+                "STRESS against the number of coordinates, a line for each method",
+            ),
+            ("r2", "R² (1 is perfect)", "R² against the number of coordinates"),
+            (
+                "neighbours",
+                "Neighbours kept (100 % is perfect)",
+                "Share of the 10 nearest neighbours kept, against the number of coordinates",
+            ),
         )
     )
     titles = {
@@ -415,9 +423,10 @@ def _curves(found: Findings) -> str:
     return (
         _p(paradox(found.curves))
         + _p(
-            "STRESS is the sum of squared errors over all pairs, R² what it leaves of their "
-            "variance, and neighbours kept the share of an object’s 10 nearest by D that are also "
-            f"near by D̂. {sampled}“refined” is fitted at a few k only."
+            "STRESS is the sum of squared errors over all pairs, as a share of ‖D‖²; R² the share "
+            "of the variance of the pairs that is explained; neighbours kept the share of an "
+            f"object’s 10 nearest by D̂ that are near by D too. {sampled}“refined” is fitted at a "
+            "few k only."
         )
         + '<ul class="methods-key" id="methods-key" aria-label="Colours of the methods"></ul>'
         + f'<div class="three">{plots}</div>'
@@ -479,9 +488,9 @@ def _objects(found: Findings, document: dict[str, Any], color_by: str | None) ->
         '<button type="submit">Choose it</button></form>'
         '<p id="explanation" aria-live="polite"></p>'
         f'<div class="split">{_plot("objects", "The objects on two of their axes", kind="tall")}'
-        '<aside id="panel" aria-live="polite" aria-label="The object chosen"><p>Click a point, or '
-        "find an object by its name: here its nearest objects by the embedding (D̂) and by the "
-        "data (D) will be listed.</p></aside></div>"
+        '<aside id="panel" tabindex="0" aria-live="polite" aria-label="The object chosen">'
+        "<p>Click a point, or find an object by its name: here its nearest objects by the "
+        "embedding (D̂) and by the data (D) will be listed.</p></aside></div>"
         + _details("Coordinates", _coordinate_pages())
         + _details(
             "Axes",
@@ -592,7 +601,8 @@ def _errors(found: Findings) -> str:
     return (
         _p(
             "How far the embedding is off, in percent of the dissimilarity given: 0 is perfect, "
-            "100 is twice as far apart as given, −100 at the same place. Among the nearest tenth "
+            "100 is twice as far apart as given, −100 at the same place (and below that, D̂ below "
+            "zero). Among the nearest tenth "
             f"of the pairs half are off by more than {percent(near)}, among the farthest tenth by "
             f"more than {percent(far)}. {verdict} {_drawn(found)}"
         )

@@ -25,7 +25,6 @@ from neucmds.plots import (
     default_axes,
     mark_kept,
     printable,
-    quantile_band,
 )
 from neucmds.report.findings import Findings
 
@@ -204,9 +203,9 @@ def measured_lines(found: Findings, what: str) -> list[dict[str, Any]]:
         return lines
     for row in ladder[0].methods if ladder else ():
         if row.method not in dense:
-            values = [getattr(one[row.method].quality, MEASURED[what]) for one in ladder]
+            measured = [getattr(one[row.method].quality, MEASURED[what]) for one in ladder]
             ks = [one.requested for one in ladder]
-            lines.append({"method": row.method, "ks": ks, "values": _digits(values)})
+            lines.append({"method": row.method, "ks": ks, "values": _digits(measured)})
     return lines
 
 
@@ -237,10 +236,7 @@ def _pairs(found: Findings) -> dict[str, Any] | None:
         return None
     usable = pairs.given > 0
     error = 100 * (pairs.fitted[usable] / pairs.given[usable] - 1)
-    band = None
-    if error.size >= 500:
-        centres, quantiles = quantile_band(pairs.given[usable], error)
-        band = {"x": _digits(centres), "y": [_digits(column) for column in quantiles.T]}
+    band = _band(pairs.given[usable], error) if error.size >= 500 else None
     kind = "<u2" if found.embedding.n < 2**16 else "<u4"
     return {
         "left": _packed(pairs.left, kind),
@@ -249,6 +245,16 @@ def _pairs(found: Findings) -> dict[str, Any] | None:
         "fitted": _packed(pairs.fitted, "<f4"),
         "band": band,
     }
+
+
+def _band(x: Floats, y: Floats, bins: int = 25) -> dict[str, Any]:
+    """Return the 5 %, 50 % and 95 % quantiles of y in bins of about as many pairs along x."""
+    edges = np.unique(np.quantile(x, np.linspace(0, 1, bins + 1)))
+    which = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, max(0, edges.size - 2))
+    parts = [which == b for b in np.unique(which)]
+    quantiles = [np.quantile(y[part], [0.05, 0.5, 0.95]) for part in parts]
+    middles = [np.median(x[part]) for part in parts]
+    return {"x": _digits(middles), "y": [_digits(column) for column in np.transpose(quantiles)]}
 
 
 def _nearest(found: Findings) -> dict[str, Any] | None:
