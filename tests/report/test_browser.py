@@ -1,0 +1,338 @@
+"""The page in a real browser: it opens alone, shows points, and answers to mouse and keyboard."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from .conftest import IMAGE, SCRIPT
+
+pytest.importorskip("selenium", reason="selenium is not installed")
+
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+PLOTS = "scan spectrum stress r2 neighbours objects shepard errors worst".split()
+PATIENCE = 90
+
+
+def wait(driver, condition):
+    return WebDriverWait(driver, PATIENCE, poll_frequency=0.1).until(lambda _: condition())
+
+
+def open_page(driver, path):
+    for kind in ("browser", "performance"):
+        driver.get_log(kind)  # what came before
+    driver.get(path.as_uri())
+    wait(driver, lambda: driver.execute_script("return document.documentElement.dataset.ready"))
+
+
+@pytest.fixture
+def page(driver, case):
+    open_page(driver, case.path)
+    return driver
+
+
+def requests(driver):
+    """Addresses that the page asked for."""
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return [
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+
+
+def pixel_of(driver, i):
+    """Scroll to the picture of the objects, and return where in the window an object lies."""
+    return driver.execute_script(
+        """
+        const plot = document.getElementById("plot-objects");
+        plot.scrollIntoView({block: "center", behavior: "instant"});
+        const {xaxis, yaxis} = plot._fullLayout, box = plot.getBoundingClientRect();
+        for (const trace of plot.data) {
+          const at = Array.from(trace.customdata || []).indexOf(arguments[0]);
+          if (at >= 0) return [
+            box.left + xaxis._offset + xaxis.d2p(trace.x[at]),
+            box.top + yaxis._offset + yaxis.d2p(trace.y[at]),
+          ];
+        }
+        """,
+        i,
+    )
+
+
+def point_at(driver, i, *, click=False):
+    x, y = (round(v) for v in pixel_of(driver, i))
+    actions = ActionChains(driver)
+    actions.w3c_actions.pointer_action.move_to_location(x - 30, y - 30)
+    actions.w3c_actions.pointer_action.move_to_location(x, y)
+    if click:
+        actions.w3c_actions.pointer_action.click()
+    actions.perform()
+
+
+def lonely(embedding, axes, among=None):
+    """Return the object that is farthest from all others on two axes: easy to hit."""
+    x = embedding.coordinates[:, list(axes)]
+    gaps = np.linalg.norm(x[:, None] - x[None, :], axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    gaps = gaps.min(axis=1)
+    some = np.arange(embedding.n) if among is None else np.array(among)
+    return int(some[np.argmax(gaps[some])])
+
+
+def drawn_axes(driver):
+    return tuple(int(Select(driver.find_element(By.ID, f"axis-{a}")).first_selected_option
+                     .get_attribute("value")) for a in "xy")  # fmt: skip
+
+
+def names_in(driver, heading):
+    """Names in the table of the panel below a heading."""
+    return driver.execute_script(
+        """
+        const panel = document.getElementById("panel");
+        const heading = [...panel.querySelectorAll("h3")].find(h => h.textContent === arguments[0]);
+        return heading && [...heading.nextElementSibling.querySelectorAll("button")]
+          .map(b => b.textContent.replace(" ●", ""));
+        """,
+        heading,
+    )
+
+
+def test_it_opens_without_an_error_and_asks_nobody_for_anything(page):
+    assert [entry for entry in page.get_log("browser") if entry["level"] != "DEBUG"] == []
+    asked = requests(page)
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert sum(url.startswith("file:") for url in asked) == 1
+
+
+def test_nothing_that_is_written_into_it_can_leave_or_run(page):
+    sent = page.execute_async_script(
+        """
+        const done = arguments[0];
+        fetch("https://example.org/").then(() => done("sent"), () => done("refused"));
+        """
+    )
+    assert sent == "refused"
+    page.execute_script(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=\"data:,x\" onerror=\"ran = 1\">')"
+    )
+    time.sleep(0.3)
+    assert page.execute_script("return typeof ran") == "undefined"
+    page.get_log("browser")  # the refusals
+
+
+def test_every_plot_has_points(page):
+    drawn = page.execute_script(
+        """
+        return Object.fromEntries([...document.querySelectorAll(".plot")].map(plot => [
+          plot.id.replace("plot-", ""),
+          plot.data.reduce((sum, trace) => sum + trace.x.length, 0),
+        ]))
+        """
+    )
+    assert sorted(drawn) == sorted(PLOTS)
+    assert all(count > 0 for count in drawn.values()), drawn
+    assert drawn["objects"] == 40
+
+
+def test_a_name_that_looks_like_html_is_text(page, case):
+    for i, name in ((7, SCRIPT), (8, IMAGE)):
+        page.execute_script(
+            """
+            const plot = document.getElementById("plot-objects"), i = arguments[0];
+            const curve = plot.data.findIndex(t => t.customdata.includes(i));
+            const point = plot.data[curve].customdata.indexOf(i);
+            Plotly.Fx.hover(plot, [{curveNumber: curve, pointNumber: point}]);
+            """,
+            i,
+        )
+        label = page.find_element(By.CSS_SELECTOR, "#plot-objects .hoverlayer").text
+        assert name[:39] in label
+        field = page.find_element(By.ID, "find")
+        field.clear()
+        field.send_keys(name, Keys.ENTER)
+        assert page.find_element(By.CSS_SELECTOR, "#panel h3").text == name
+    legend = page.find_element(By.CSS_SELECTOR, "#plot-objects .legend").text
+    assert SCRIPT in legend
+    assert len(page.find_elements(By.CSS_SELECTOR, "body script")) == 3
+    assert page.find_elements(By.CSS_SELECTOR, "img, body b[onerror]") == []
+
+
+def test_hovering_shows_the_name(page, case):
+    i = lonely(case.embedding, drawn_axes(page))
+    point_at(page, i)
+    shown = wait(page, lambda: page.find_element(By.CSS_SELECTOR, "#plot-objects .hoverlayer").text)
+    assert case.embedding.labels[i] in shown
+    assert "habitat" in shown
+
+
+def test_clicking_lists_the_nearest_by_both(page, case):
+    i = lonely(case.embedding, drawn_axes(page))
+    point_at(page, i, click=True)
+    wait(page, lambda: names_in(page, "Nearest by D"))
+    labels = case.embedding.labels
+    by_fitted = case.embedding.neighbors(10)[0][i]
+    by_given = [j for j in np.argsort(case.D[i], kind="stable") if j != i][:10]
+    assert names_in(page, "Nearest by D̂") == [labels[j] for j in by_fitted]
+    assert names_in(page, "Nearest by D") == [labels[j] for j in by_given]
+
+
+def test_any_two_coordinates_can_be_chosen_and_explain_themselves(page, case):
+    signs = case.embedding.signs
+    assert sorted(signs) == [-1, 1, 1, 1]
+    negative, positive = int(np.argmin(signs)), [a for a in range(4) if signs[a] > 0]
+    across, up = (Select(page.find_element(By.ID, f"axis-{a}")) for a in "xy")
+    text = page.find_element(By.ID, "explanation")
+
+    def titles():
+        layout = "document.getElementById('plot-objects').layout"
+        return page.execute_script(
+            f"return [{layout}.xaxis.title.text, {layout}.yaxis.title.text]"
+        )
+
+    assert sorted(drawn_axes(page)) == sorted((positive[0], negative))
+    assert text.text.startswith("This is not a map")
+    across.select_by_value(str(positive[1]))
+    up.select_by_value(str(positive[2]))
+    assert text.text.startswith("Both axes are positive")
+    assert titles()[0].startswith(f"axis {positive[1] + 1} (")
+    # The same axis twice: they change places.
+    up.select_by_value(str(positive[1]))
+    assert drawn_axes(page) == (positive[2], positive[1])
+    across.select_by_value(str(negative))
+    assert f"axis {negative + 1} is negative" in text.text
+    assert "negative" in titles()[0]
+
+
+def test_the_lines_where_both_axes_cancel_go_through_the_chosen_object(page, case):
+    field = page.find_element(By.ID, "find")
+    field.send_keys("site 3", Keys.ENTER)
+    x, y = case.embedding.coordinates[3][list(drawn_axes(page))]
+    shapes = page.execute_script("return document.getElementById('plot-objects').layout.shapes")
+    assert len(shapes) == 2
+    for shape in shapes:
+        assert (shape["x0"] + shape["x1"]) / 2 == pytest.approx(x, rel=1e-4)
+        assert (shape["y0"] + shape["y1"]) / 2 == pytest.approx(y, rel=1e-4)
+        assert abs((shape["y1"] - shape["y0"]) / (shape["x1"] - shape["x0"])) == pytest.approx(1)
+
+
+def test_any_column_can_colour_the_points(page):
+    colour = Select(page.find_element(By.ID, "colour"))
+    assert [option.text for option in colour.options] == [
+        "nothing",
+        "habitat",
+        "depth",
+        "mean error of the object in %",
+    ]
+
+    def traces():
+        return page.execute_script(
+            "return document.getElementById('plot-objects').data"
+            ".map(t => [t.name, Boolean(t.marker.colorscale)])"
+        )
+
+    assert [name for name, _ in traces()][1:] == ["a", "b"]
+    colour.select_by_visible_text("depth")
+    assert traces() == [["objects", True]]
+    colour.select_by_visible_text("nothing")
+    assert traces() == [["objects", False]]
+
+
+def test_everything_can_be_reached_and_worked_by_keyboard(page, case):
+    controls = page.find_elements(By.CSS_SELECTOR, "select, input, button, summary")
+    shown = [control for control in controls if control.is_displayed()]
+    assert len(shown) >= 12
+    assert [c.get_attribute("outerHTML") for c in shown if not c.accessible_name] == []
+    page.find_element(By.TAG_NAME, "body").click()
+    reached = set()
+    for _ in range(60):
+        page.switch_to.active_element.send_keys(Keys.TAB)
+        reached.add(page.switch_to.active_element.get_attribute("id"))
+        if "find" in reached:
+            break
+    assert {"theme", "axis-x", "axis-y", "colour", "find"} <= reached
+    page.switch_to.active_element.send_keys("site 12", Keys.ENTER)
+    assert page.find_element(By.CSS_SELECTOR, "#panel h3").text == "site 12"
+
+
+def test_numbers_are_also_tables(page, case):
+    table = page.find_element(By.ID, "coordinates")
+    details = table.find_element(By.XPATH, "ancestor::details")
+    details.find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
+    rows = wait(page, lambda: table.find_elements(By.CSS_SELECTOR, "tbody tr"))
+    assert len(rows) == 40
+    first = [cell.text.replace("−", "-") for cell in rows[0].find_elements(By.TAG_NAME, "td")]
+    assert first[0] == "site 0"
+    np.testing.assert_allclose(
+        [float(text) for text in first[1:]], case.embedding.coordinates[0], rtol=1e-3
+    )
+    sections = page.find_elements(By.CSS_SELECTOR, "section:has(.plot)")
+    assert len(sections) == 7
+    assert all(section.find_elements(By.CSS_SELECTOR, "details table") for section in sections)
+
+
+def colours(driver):
+    return driver.execute_script(
+        """
+        return [getComputedStyle(document.body).backgroundColor,
+                document.getElementById("plot-objects").layout.font.color]
+        """
+    )
+
+
+def test_dark_mode_follows_the_system_and_the_button(driver, case):
+    def emulate(value):
+        features = [{"name": "prefers-color-scheme", "value": value}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    try:
+        emulate("dark")
+        open_page(driver, case.path)
+        dark = colours(driver)
+        assert dark == ["rgb(20, 23, 28)", "#e8eaed"]
+        button = driver.find_element(By.ID, "theme")
+        assert button.text == "Light mode"
+        button.click()
+        light = ["rgb(255, 255, 255)", "#1b1f24"]
+        wait(driver, lambda: colours(driver) == light)
+        assert button.text == "Dark mode"
+        button.send_keys(Keys.ENTER)
+        wait(driver, lambda: colours(driver) == dark)
+    finally:
+        emulate("")
+
+
+def test_nothing_sticks_out_of_a_narrow_window(page):
+    try:
+        for width in (800, 500):
+            page.set_window_size(width, 900)
+            wait(
+                page,
+                lambda: page.execute_script(
+                    "return document.documentElement.scrollWidth <= window.innerWidth"
+                ),
+            )
+    finally:
+        page.set_window_size(1280, 900)
+
+
+def test_thousands_of_objects_are_drawn_by_webgl_and_answer(driver, case, tmp_path):
+    x = np.random.default_rng(1).normal(size=(4000, 4))
+    many = replace(case.embedding, coordinates=x, labels=None)
+    path = many.report(tmp_path / "many.html")
+    open_page(driver, path)
+    assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
+    kinds = "return document.getElementById('plot-objects').data.map(t => [t.type, t.x.length])"
+    assert driver.execute_script(kinds) == [["scattergl", 4000]]
+    i = lonely(many, drawn_axes(driver))
+    point_at(driver, i, click=True)
+    chosen = wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, "#panel h3"))
+    assert chosen[0].text == f"object {i}"
