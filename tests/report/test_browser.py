@@ -18,7 +18,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-PLOTS = "scan spectrum stress r2 neighbours objects shepard errors worst".split()
+PLOTS = ["scan", "spectrum", "stress", "r2", "neighbours", "objects", "shepard", "errors", "worst"]
 PATIENCE = 90
 
 
@@ -194,9 +194,7 @@ def test_any_two_coordinates_can_be_chosen_and_explain_themselves(page, case):
 
     def titles():
         layout = "document.getElementById('plot-objects').layout"
-        return page.execute_script(
-            f"return [{layout}.xaxis.title.text, {layout}.yaxis.title.text]"
-        )
+        return page.execute_script(f"return [{layout}.xaxis.title.text, {layout}.yaxis.title.text]")
 
     assert sorted(drawn_axes(page)) == sorted((positive[0], negative))
     assert text.text.startswith("This is not a map")

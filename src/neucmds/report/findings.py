@@ -133,7 +133,7 @@ def gather(
     tell = on_step or _silent
     prepared = prepare(
         D,
-        embedding.k,
+        max(1, embedding.k),
         squared=embedding.squared if squared is None else squared,
         symmetrize=symmetrize,
         missing=missing,

@@ -1,0 +1,55 @@
+"""``neucmds report``: the page of a file, its options and its refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("plotly", reason="the report needs plotly")
+
+from .conftest import squared_gaps
+
+
+def test_it_writes_a_page_that_says_its_command(run, here, named_csv):
+    rows = "\n".join(f"site{i},{'ab'[i % 2]},{i / 2}" for i in range(14))
+    (here / "sites-info.csv").write_text(f"site,habitat,depth\n{rows}\n")
+    arguments = ("report", named_csv.name, "-k", 3, "--metadata", "sites-info.csv")
+    outcome = run(*arguments, "--color-by", "habitat", "--seed", 5)
+    assert outcome.code == 0, outcome.err
+    page = (here / "sites-report.html").read_text(encoding="utf-8")
+    assert (
+        "neucmds report sites.csv -k 3 --metadata sites-info.csv --color-by habitat --seed 5"
+        in page
+    )
+    assert '"title":"habitat"' in page
+    assert '"site13"' in page
+    assert "sites-report.html" in outcome.out
+    again = run(*arguments)
+    assert again.code == 2
+    assert "--force" in again.err
+    assert run(*arguments, "--force", "-o", "sites-report.html").code == 0
+
+
+def test_a_file_larger_than_the_memory_allowed_gives_the_page_too(run, here):
+    np.save(here / "large.npy", squared_gaps(400))
+    outcome = run("report", "large.npy", "-k", 2, "--method", "neuc+", "--max-memory", "1.5MB")
+    assert outcome.code == 0, outcome.err
+    page = (here / "large-report.html").read_text(encoding="utf-8")
+    assert "20,000 of 79,800 pairs" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--color-by", "habitat"], "--metadata"),
+        (["-o", "no/such/page.html"], "does not exist"),
+        (["-k", "many"], "-k many"),
+        (["--method", "best"], "best"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(run, here, matrix, options, said):
+    outcome = run("report", matrix.name, *options)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert list(here.glob("*.html")) == []

@@ -1,0 +1,252 @@
+"""What the page holds: all of it, safely, from the library's numbers, and the same each time."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import warnings
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from neucmds import FewerComponentsWarning, InputError, api, neuc_mds
+from neucmds.metrics import pair_errors
+from neucmds.plots import sampled_pairs
+from neucmds.report import report_page
+from neucmds.report.findings import Findings, nearest_of
+from neucmds.report.page import render
+from neucmds.report.payload import as_json
+
+from .conftest import IMAGE, SCRIPT, K, N, squared_gaps
+
+SECTIONS = [
+    "data",
+    "spectrum",
+    "curves",
+    "objects",
+    "shepard",
+    "errors",
+    "worst",
+    "methods",
+    "made",
+]
+MEGABYTE = 1_000_000
+
+
+class Elements(HTMLParser):
+    """Tags with their attributes, and the text of scripts by id."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1][0] not in ("script", "style"):
+            self.text.append(data)
+
+    def named(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+def document_of(page: str) -> dict:
+    start = page.index(">", page.index('id="data-json"')) + 1
+    return json.loads(page[start : page.index("</script>", start)])
+
+
+def unpacked(packed):
+    return np.frombuffer(base64.b64decode(packed["data"]), dtype=f"<{packed['kind']}")
+
+
+@pytest.fixture(scope="module")
+def page(case):
+    return case.path.read_text(encoding="utf-8")
+
+
+def test_it_has_every_section_and_links_to_each(page):
+    elements = Elements(page)
+    assert [attrs["id"] for attrs in elements.named("section")] == SECTIONS
+    links = [attrs["href"] for attrs in elements.named("a")]
+    assert links == ["#data", *(f"#{name}" for name in SECTIONS)]
+
+
+def test_it_names_nothing_outside_itself(page):
+    elements = Elements(page)
+    for tag, attrs in elements.tags:
+        assert "src" not in attrs, tag
+        assert (attrs.get("href") or "#").startswith("#")
+        assert tag not in ("link", "iframe", "img", "object", "base")
+    policy = next(a["content"] for a in elements.named("meta") if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; script-src 'unsafe-eval' 'sha256-")
+    assert "unsafe-inline" not in policy.split("style-src")[0]
+
+
+def test_text_from_outside_is_text(case, page):
+    assert SCRIPT not in page
+    assert IMAGE not in page
+    assert len(Elements(page).named("script")) == 3
+    document = document_of(page)
+    assert document["names"][7:9] == [SCRIPT, IMAGE]
+    assert document["columns"][0]["order"] == [SCRIPT, "a", "b"]
+
+
+def test_json_cannot_end_its_script():
+    text = as_json({"a": "</script><!--", "b": [float("nan"), 1.5]})
+    assert not set("<>&") & set(text)
+    assert json.loads(text) == {"a": "</script><!--", "b": [None, 1.5]}
+
+
+def test_a_title_and_a_command_are_text_too(case):
+    made = [("command", f"neucmds report '{SCRIPT}'")]
+    page = render(Findings(case.embedding), title=SCRIPT, made=made)
+    assert SCRIPT not in page
+    assert SCRIPT in "".join(Elements(page).text)
+
+
+def test_the_numbers_are_the_library_s(case, page):
+    document, embedding = document_of(page), case.embedding
+    for a in range(K):
+        values = unpacked(document["axes"]["values"][a])
+        assert np.array_equal(values, embedding.coordinates[:, a].astype(np.float32))
+    assert document["axes"]["signs"] == embedding.signs.tolist()
+    near = document["nearest"]
+    by_fitted, d_hat = embedding.neighbors(10)
+    assert np.array_equal(unpacked(near["byFitted"]).reshape(N, 10), by_fitted)
+    np.testing.assert_allclose(
+        unpacked(near["fittedOfFitted"]).reshape(N, 10),
+        np.sign(d_hat) * np.sqrt(np.abs(d_hat)),
+        rtol=1e-6,
+    )
+    here = document["curves"]["here"]
+    assert here["stress"] == pytest.approx(embedding.normalized_stress, rel=1e-5)
+    text = "".join(Elements(page).text)
+    quality = api.evaluate(embedding, case.D)
+    for name in api.COMPARED:
+        assert name in text
+    assert f"{quality.r2:.4g}" in text
+
+
+def test_the_nearest_by_d_are_found_with_ties_in_the_order_of_their_numbers():
+    D = np.round(squared_gaps(30) * 4)
+    embedding = neuc_mds(D, 3)
+    near = nearest_of(embedding, api.prepare(D), 5)
+    for i in range(30):
+        order = [j for j in np.argsort(D[i], kind="stable") if j != i][:5]
+        assert near.by_given[i].tolist() == order
+        np.testing.assert_allclose(near.given_of_given[i], D[i, order] ** 2)
+        np.testing.assert_allclose(near.given_of_fitted[i], D[i, near.by_fitted[i]] ** 2)
+        np.testing.assert_allclose(
+            near.fitted_of_given[i], embedding.distance(i, order, squared=True), atol=1e-12
+        )
+
+
+def test_pairs_that_are_not_known_are_nobody_s_nearest():
+    D = squared_gaps(12)
+    D[0, 1:] = D[1:, 0] = np.nan
+    D[0, 3] = D[3, 0] = 1.0
+    prepared = api.prepare(D, missing="ignore")
+    embedding = neuc_mds(D, 1, missing="ignore")
+    near = nearest_of(embedding, prepared, 4)
+    assert near.by_given[0].tolist() == [3, -1, -1, -1]
+    assert not (near.by_given[4] == 0).any()
+
+
+def test_the_same_seed_gives_the_same_bytes(case):
+    part = case.D[:14, :14]
+    embedding = neuc_mds(part, 2)
+    once, again = (report_page(embedding, part, random_state=3) for _ in range(2))
+    assert once == again
+
+
+def test_it_says_how_it_was_made(case):
+    page = report_page(case.embedding, command="neucmds report x.npy", random_state=7).decode()
+    text = "".join(Elements(page).text)
+    for part in ("neucmds report x.npy", "seed7", "numpy", "refined, squared loss"):
+        assert part in text
+
+
+def test_without_d_it_shows_what_the_embedding_knows(case):
+    page = report_page(case.embedding, title="alone").decode()
+    text = "".join(Elements(page).text)
+    assert "made without the dissimilarities" in text
+    drawn = [a["id"] for a in Elements(page).named("div") if "plot" in (a.get("class") or "")]
+    assert drawn == ["plot-spectrum", "plot-objects"]
+
+
+def test_with_gaps_in_d_it_shows_what_needs_no_other_pair(tmp_path):
+    D = squared_gaps(20)
+    D[2, 5] = D[5, 2] = np.nan
+    embedding = neuc_mds(D, 2, missing="ignore")
+    path = embedding.report(tmp_path / "gaps.html", D, missing="ignore")
+    text = path.read_text(encoding="utf-8")
+    assert "pairs are missing or weighted" in text
+    assert 'id="plot-shepard"' in text
+    assert 'id="plot-stress"' not in text
+
+
+@pytest.mark.parametrize(
+    "D",
+    [
+        [[0, 1], [1, 0]],
+        [[0, 1, 1], [1, 0, 4], [1, 4, 0]],
+        np.zeros((4, 4)),
+        np.ones((9, 9)) - np.eye(9),
+    ],
+    ids=["two", "three", "all the same", "all equally far"],
+)
+def test_the_smallest_matrices_have_a_page(D):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewerComponentsWarning)  # objects that are all the same
+        embedding = neuc_mds(D, 1)
+    assert b"How it was made" in report_page(embedding, D)
+
+
+def test_it_stays_below_eight_megabytes_for_2000_objects(case):
+    rng = np.random.default_rng(0)
+    x, signs = rng.normal(size=(2000, 50)), np.where(np.arange(50) % 3, 1.0, -1.0)
+    labels = tuple(f"Carabus auronitens No. {i}" for i in range(2000))
+    embedding = replace(
+        case.embedding, coordinates=x, signs=signs, weights=signs, labels=labels, requested=50
+    )
+    prepared = api.prepare(np.abs(embedding.dissimilarities()), squared=True)
+    found = Findings(
+        embedding,
+        errors=pair_errors(prepared.gram, x, signs),
+        pairs=sampled_pairs(prepared, embedding, None, False),
+        nearest=nearest_of(embedding, prepared),
+    )
+    assert len(render(found, title="many", made=[])) < 8 * MEGABYTE - 0.5 * MEGABYTE
+
+
+def test_a_file_is_replaced_only_if_told(case, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("mine")
+    with pytest.raises(InputError, match=r"exists already; pass overwrite=True"):
+        case.embedding.report(path)
+    assert path.read_text() == "mine"
+    assert case.embedding.report(path, overwrite=True) == path
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_without_plotly_the_extra_is_named(case, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(InputError, match=r'pip install "neucmds\[report\]"'):
+        case.embedding.report(tmp_path / "page.html", case.D)
+
+
+def test_a_column_that_is_not_there_is_refused(case, tmp_path):
+    with pytest.raises(InputError, match="metadata"):
+        case.embedding.report(tmp_path / "page.html", color_by="habitat")
+    with pytest.raises(InputError, match="nowhere"):
+        case.embedding.report(tmp_path / "p.html", metadata=case.metadata, color_by="nowhere")
+    with pytest.raises(InputError, match="random_state"):
+        case.embedding.report(tmp_path / "page.html", random_state=None)
+    assert list(tmp_path.iterdir()) == []
