@@ -102,7 +102,7 @@ def show(name: str, rows: dict[str, list[dict]]) -> None:
         f"{name}: STRESS at most {found['largest_to_random']:.4f} × the best of {STARTS} random "
         f"starts (bar {TO_RANDOM}; missed by {found['above_the_bar'] or 'none'}), above a "
         f"contained signature in {found['above_contained']} of {found['rows']} (bar 0); "
-        f"not converged {found['not_converged']}; {found['seconds']:.1f} s",
+        f"{found['not_converged']} not converged; {found['seconds']:.1f} s",
         flush=True,
     )
 

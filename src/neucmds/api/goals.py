@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +58,21 @@ def fit_chosen(
     if method in METHODS:
         return fit_k(_reached(start, share, method, best))
     found: dict[int, Fit] = {}
+    warned: dict[int, list[warnings.WarningMessage]] = {}
 
     def reaches(k: int) -> bool:
-        found[k] = fit_k(k)
+        # What is wrong with a number that is not returned is nothing to warn of.
+        with warnings.catch_warnings(record=True) as warned[k]:
+            warnings.simplefilter("always")
+            found[k] = fit_k(k)
         return bool(found[k].embedding.r2 >= share)
 
     k = fewest(reaches, start or 8, _most_for_share(prepared.n))
     best = max((one.embedding.r2 for one in found.values()), default=best)
-    return found[_reached(k, share, method, best)]
+    chosen = _reached(k, share, method, best)
+    for one in warned[chosen]:
+        warnings.warn(one.message, one.category, stacklevel=4)
+    return found[chosen]
 
 
 def _reached(k: int | None, share: float, method: str, best: float) -> int:

@@ -33,11 +33,11 @@ from neucmds.errors import OverfitWarning
 Floats = npt.NDArray[np.float64]
 Solve = Callable[[Gram, Components], Spectrum]
 
-# Share of the observed pairs held out, and pairs that tell two models apart: fewer are held out
-# again and again, at most so often.
+# Share of the observed pairs held out at a time, and pairs that tell two models apart.
 HELD_OUT = 0.05
 ENOUGH = 500
-MOST_REPEATS = 5
+# Most iterations of a signature that is only to predict.
+BRIEF = 30
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class _Settings:
 
     def of_a_means(self, max_iter: int | None = None) -> _Settings:
         """Return the settings of a fit that is a means to another one."""
-        most = self.max_iter if max_iter is None else max_iter
+        most = self.max_iter if max_iter is None else min(max_iter, self.max_iter)
         return replace(self, max_iter=most, climb=False, callback=None)
 
 
@@ -180,33 +180,43 @@ def _best_size(problem: _Problem, components: Components, settings: _Settings) -
     Warns when that is not the size asked for.
     """
     sizes = _sizes(components)
+    # A signature is reached in dozens of descents, which must not all go to their end.
+    brief = settings.of_a_means(None if components.signature is None else BRIEF)
     errors = np.concatenate(
         [
-            _held_out_errors(problem, held_out, sizes, settings.of_a_means())
+            _held_out_errors(problem, held_out, sizes, brief)
             for held_out in _hold_outs(problem, settings.random)
         ],
         axis=1,
     )
     best = int(np.argmin(errors.mean(axis=1)))
     if _clearly_less(errors[best], errors[-1]):
-        warnings.warn(_predicts_badly(errors, best, sizes), OverfitWarning, stacklevel=2)
+        warnings.warn(_predicts_badly(problem, errors, best, sizes), OverfitWarning, stacklevel=2)
         return None if best == 0 else best - 1
     return len(sizes) - 1
 
 
 def _warn_if_undetermined(problem: _Problem, k: int) -> None:
     """Say when k coordinates are more numbers than pairs were observed."""
-    n, pairs = problem.n, problem.observed_pairs
-    if _unknowns(n, k) <= pairs:
+    why = _undetermined(problem, k)
+    if why is None:
         return
+    n, pairs = problem.n, problem.observed_pairs
     most = max((size for size in range(1, k) if _unknowns(n, size) <= pairs), default=0)
     advice = f"ask for at most {most} coordinates" if most else "observe more pairs"
     warnings.warn(
-        f"{k} coordinates of {n} objects are {_unknowns(n, k)} numbers, but only {pairs} pairs "
-        f"were observed, which do not determine the others; {advice}.",
+        f"{k} coordinates {why}, which do not determine the others; {advice}.",
         OverfitWarning,
         stacklevel=2,
     )
+
+
+def _undetermined(problem: _Problem, k: int) -> str | None:
+    """Say by how much k coordinates are more numbers than pairs were observed; None if not."""
+    unknowns, pairs = _unknowns(problem.n, k), problem.observed_pairs
+    if unknowns <= pairs:
+        return None
+    return f"of {problem.n} objects are {unknowns} numbers, but only {pairs} pairs were observed"
 
 
 def _held_out_errors(
@@ -244,17 +254,20 @@ def _clearly_less(errors: Floats, others: Floats) -> bool:
     return bool(wilcoxon(gain, alternative="greater").pvalue < 0.02)
 
 
-def _predicts_badly(errors: Floats, best: int, sizes: list[Components]) -> str:
-    """Say what predicts held-out entries better than the size asked for, and what to do."""
-    norms = np.sqrt(errors.mean(axis=1))
+def _predicts_badly(problem: _Problem, errors: Floats, best: int, sizes: list[Components]) -> str:
+    """Say what predicts held-out entries better than the size asked for, why, and what to do."""
+    norms, k = np.sqrt(errors.mean(axis=1)), sizes[-1].total
     model = "row effects alone" if best == 0 else f"{sizes[best - 1].total} coordinates"
-    overfit = any(_clearly_less(smaller, errors[-1]) for smaller in errors[1:-1])
-    what = "overfit the observed entries" if overfit else "say little of entries not observed"
-    advice = "fewer" if overfit else "more" if len(sizes) > 1 else "another number of"
+    why, advice = _undetermined(problem, k), "fewer"
+    if why is None and any(_clearly_less(smaller, errors[-1]) for smaller in errors[1:-1]):
+        why = "overfit the observed entries"
+    elif why is None:
+        why = "say little of entries not observed"
+        advice = "more" if len(sizes) > 1 else "another number of"
     return (
-        f"{sizes[-1].total} coordinates {what}: on held-out ones the error is {norms[-1]:.2g} of "
-        f"predicting their mean, with {model} {norms[best]:.2g}; the gaps are filled by {model}. "
-        f"Ask for {advice} coordinates."
+        f"{k} coordinates {why}: on held-out ones the error is {norms[-1]:.2g} of predicting their "
+        f"mean, with {model} {norms[best]:.2g}; the gaps are filled by {model}. Ask for {advice} "
+        "coordinates."
     )
 
 
@@ -374,23 +387,29 @@ def _generator(random_state: Any) -> np.random.Generator:
 
 
 def _hold_outs(problem: _Problem, random: np.random.Generator) -> Iterator[Array]:
-    """Choose symmetric shares of the observed pairs, as often as it takes for their error to tell.
+    """Choose disjoint shares of the observed pairs, as many as it takes for their error to tell.
 
-    5 % of many pairs, 10 % of few; no object loses more than a third of its own.
+    5 % of many pairs; of few as many tenths as have `ENOUGH` pairs together, all ten if need be. No
+    object loses more than a third of its own.
     """
-    observed = np.triu(to_numpy(problem.observed), 1)
-    i, j = np.nonzero(observed)
+    i, j = np.nonzero(np.triu(to_numpy(problem.observed), 1))
+    own = np.bincount(np.concatenate([i, j]), minlength=problem.n)
     share = HELD_OUT if HELD_OUT * i.size >= ENOUGH else 2 * HELD_OUT
     count = max(1, round(share * i.size))
-    own = np.bincount(np.concatenate([i, j]), minlength=problem.n)
-    for _ in range(min(MOST_REPEATS, -(-ENOUGH // count))):
+    order = random.permutation(i.size)
+    for start in range(0, min(ENOUGH, i.size), count):
+        pairs = order[start : start + count]
+        ends = np.stack([i[pairs], j[pairs]], axis=1)
+        pairs = pairs[np.all(_occurrence(ends.ravel()) < own[ends] // 3, axis=1)]
         chosen = np.zeros((problem.n, problem.n), dtype=bool)
-        left = own // 3
-        for pair in random.permutation(i.size)[: 2 * count]:
-            a, b = i[pair], j[pair]
-            if left[a] and left[b]:
-                chosen[a, b] = chosen[b, a] = True
-                left[a], left[b] = left[a] - 1, left[b] - 1
-                if chosen.sum() // 2 == count:
-                    break
+        chosen[i[pairs], j[pairs]] = chosen[j[pairs], i[pairs]] = True
         yield asarray_like(chosen, problem.weights, dtype=namespace(problem.weights).bool)
+
+
+def _occurrence(ends: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Count how often an object was named before, for both ends of every pair."""
+    order = np.argsort(ends, kind="stable")
+    first = np.searchsorted(ends[order], ends[order])
+    seen = np.empty(ends.size, dtype=np.intp)
+    seen[order] = np.arange(ends.size) - first
+    return seen.reshape(-1, 2)
