@@ -1,29 +1,68 @@
-"""Objects placed later: one fifth of each data set is held back, then placed by `transform`.
+"""Objects placed later: some of each data set are held back, then placed by `transform`.
 
-    NEUCMDS_DATA=… python benchmarks/placement.py    prints the table, writes records/placement.json
+    NEUCMDS_DATA=… python benchmarks/placement.py [parts]    prints tables and bars, writes parts of
+                                                             records/placement.json
 
-Errors are ‖D̂ − D‖ / ‖D‖ between the new objects and the fitted ones, beside the same among the
-fitted ones; `moved` is how far `transform` puts fitted objects from where they were fitted.
+Parts, all by default:
+
+- `methods`: one fifth held back. Errors are ‖D̂ − D‖ / ‖D‖ between the new objects and the fitted
+  ones, beside the same among the fitted ones; `moved` is how far `transform` puts fitted objects
+  from where they were fitted.
+- `pairs`: sets of at most 100 objects, five folds, every method and every signature of up to four
+  coordinates, several `stress_tol`. Root mean squared error between two new objects, divided by
+  that between a new and a fitted one: at most 2. Ratios above 1.6 are measured on more folds.
+- `losses`: sets of at least 200 objects, five folds, k = 10, every loss in its own measure: root
+  mean squared error between new and fitted objects, divided by that among the fitted ones: at most
+  1.3. Beside it `refit`, the same with the new objects fitted along with the others, and of the new
+  error the share that the worst 1 % of the objects have.
+- `time`: seconds for 1,000 new objects among 4,000, k = 32.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from neucmds import datasets, neuc_mds
+import losses as loss_data
+import signatures
+from measure import RECORDS, machine, versions, write_record
+from neucmds import Embedding, datasets, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods.refined.losses import LOSSES, PairLoss, floor_of
+from neucmds._placement.loss_rule import LossPlacement
+from neucmds._placement.rules import SHRINKAGE, LeastSquaresPlacement
 
-RECORD = Path(__file__).parent / "records" / "placement.json"
+RECORD = RECORDS / "placement.json"
 METHODS = ("classical", "neuc", "neuc+", "exact", "refined")
+FOLDS = 5
+NEW_TO_NEW, HELD_OUT = 2.0, 1.3
+CLOSED_FORMS = ("classical", "lower", "neuc", "neuc+", "exact")
+TOLERANCES = (1e-1, 2e-3, 1e-5, 1e-8)
+# Of signatures that are asked for, each of which takes dozens of descents.
+FEWER_TOLERANCES = (1e-1, 2e-3, 1e-8)
+# Pairs of new objects that are measured, and those where the ratio is near the bar.
+NEW_PAIRS, MORE_PAIRS, NEAR_BAR = 30, 300, 1.6
 
 
-def data() -> dict[str, tuple[np.ndarray, int]]:
+def folds(n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    order = np.random.default_rng(seed).permutation(n)
+    for fold in range(FOLDS):
+        new = order[fold::FOLDS]
+        yield new, np.setdiff1d(order, new)
+
+
+# methods
+
+
+def mixed_data() -> dict[str, tuple[np.ndarray, int]]:
     pixels = datasets.load_images("cifar10", n=1000).images
     stored = {
         name: (datasets.load_dissimilarity(name).dissimilarity ** 2, k)
@@ -42,7 +81,7 @@ def data() -> dict[str, tuple[np.ndarray, int]]:
     }
 
 
-def measure(D: np.ndarray, k: int) -> dict[str, dict[str, float]]:
+def one_fifth(D: np.ndarray, k: int) -> dict[str, dict[str, float]]:
     order = np.random.default_rng(0).permutation(D.shape[0])
     new, old = np.split(order, [D.shape[0] // 5])
     among, between = D[np.ix_(old, old)], D[np.ix_(new, old)]
@@ -60,15 +99,204 @@ def measure(D: np.ndarray, k: int) -> dict[str, dict[str, float]]:
     return rows
 
 
-def main() -> None:
+def methods() -> dict[str, object]:
     record = {}
-    for name, (D, k) in data().items():
-        record[name] = {"n": D.shape[0], "k": k, "methods": measure(D, k)}
+    for name, (D, k) in mixed_data().items():
+        record[name] = {"n": D.shape[0], "k": k, "methods": one_fifth(D, k)}
         for method, row in record[name]["methods"].items():
             print(name, method, {a: f"{b:.3g}" for a, b in row.items()}, flush=True)
         best = min(METHODS, key=lambda m: record[name]["methods"][m]["new"])
         print(f"{name}: lowest error on new objects: {best}", flush=True)
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    return record
+
+
+# pairs
+
+
+def new_to_new(D: np.ndarray, embed: Callable[[np.ndarray], Embedding]) -> dict[str, float]:
+    """Errors between two new objects over those between a new and a fitted one."""
+    to_new, to_old, farthest, repeats = [], [], 0.0, 0
+
+    def ratio() -> float:
+        new, old = (np.sqrt(np.mean(np.concatenate(e) ** 2)) for e in (to_new, to_old))
+        return float(new / old)
+
+    def pairs() -> int:
+        return sum(errors.size for errors in to_new) // 2
+
+    while pairs() < NEW_PAIRS or (pairs() < MORE_PAIRS and ratio() > NEAR_BAR):
+        for new, old in folds(D.shape[0], repeats):
+            model = embed(D[np.ix_(old, old)])
+            placed = model.transform(D[np.ix_(new, old)])
+            x, signs = model.coordinates, model.signs
+            among = sq_dissimilarities(placed, placed, signs) - D[np.ix_(new, new)]
+            to_new.append(among[~np.eye(new.size, dtype=bool)])
+            to_old.append((sq_dissimilarities(placed, x, signs) - D[np.ix_(new, old)]).ravel())
+            if model.k:
+                spread = np.sqrt(np.mean(x**2, axis=0))
+                farthest = max(farthest, float(np.max(np.abs(placed) / spread)))
+        repeats += 1
+    return {"ratio": ratio(), "spreads": farthest, "pairs": pairs()}
+
+
+def pairs() -> dict[str, object]:
+    record = {}
+    for name, D in signatures.data().items():
+        rows = []
+        for k in range(1, 5):
+            for method in CLOSED_FORMS:
+                found = new_to_new(D, lambda d, k=k, m=method: neuc_mds(d, k, m, squared=True))
+                rows.append({"k": k, "method": method, **found})
+        asked = [(k, TOLERANCES) for k in range(1, 5)]
+        asked += [(one, FEWER_TOLERANCES) for one in signatures.SIGNATURES]
+        for wanted, tolerances in asked:
+            for tol in tolerances:
+                found = new_to_new(
+                    D, lambda d, k=wanted, t=tol: neuc_mds(d, k, squared=True, stress_tol=t)
+                )
+                rows.append({"k": wanted, "method": "refined", "stress_tol": tol, **found})
+        record[name] = rows
+        worst = max(rows, key=lambda row: row["ratio"])
+        above = [row for row in rows if row["ratio"] > NEW_TO_NEW]
+        print(
+            f"{name} (n = {D.shape[0]}): new to new at most {worst['ratio']:.2f} × new to fitted "
+            f"(bar {NEW_TO_NEW:g}; above it {len(above)} of {len(rows)}: {above}), farthest "
+            f"{max(row['spreads'] for row in rows):.1f} spreads; worst {worst}",
+            flush=True,
+        )
+    return record
+
+
+# losses
+
+
+def many_objects() -> dict[str, Callable[[], np.ndarray]]:
+    """Dissimilarities, not squared, of at least 200 objects."""
+
+    def hops(name: str, neighbors: int) -> np.ndarray:
+        pixels = datasets.load_images(name, n=1000).images
+        return datasets.hop_distances(pixels, neighbors, wraparound=True).astype(float)
+
+    found = {
+        name: (lambda a=name: datasets.load_dissimilarity(a).dissimilarity)
+        for name in ("protein213", "enterotype280_braycurtis")
+    }
+    found["planetlab490"] = loss_data._latency
+    for name in ("mnist", "fashion_mnist", "cifar10"):
+        for neighbors in (2, 10):
+            found[f"{name} {neighbors}-NN"] = lambda a=name, m=neighbors: hops(a, m)
+    found["digits 5-NN hops"] = loss_data._digits
+    found["Helsinki streets"] = loss_data._streets
+    return found
+
+
+def held_out(D: np.ndarray, loss: str, k: int = 10) -> dict[str, object]:
+    """Error of new objects to fitted ones, over that among fitted ones, by the loss itself."""
+    n, sq = D.shape[0], D**2
+    pair_loss = PairLoss(loss, floor_of(sq))
+
+    def errors(left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray) -> np.ndarray:
+        d_hat = sq_dissimilarities(left, right, signs)
+        if loss == "distance":
+            return (np.sqrt(np.maximum(d_hat, 0)) - np.sqrt(d)) ** 2
+        return pair_loss.terms(d, d_hat).residual ** 2
+
+    whole = neuc_mds(D, k, loss=loss, random_state=0)
+    refit = errors(whole.coordinates, whole.coordinates, whole.signs, sq).sum() / (n * (n - 1))
+    trained, placed_errors, converged = [], [], []
+    for new, old in folds(n, 0):
+        model = neuc_mds(D[np.ix_(old, old)], k, loss=loss, random_state=0)
+        placed = model.transform(D[np.ix_(new, old)])
+        x, signs = model.coordinates, model.signs
+        among = errors(x, x, signs, sq[np.ix_(old, old)])
+        trained.append(among.sum() / (old.size * (old.size - 1)))
+        placed_errors.append(errors(placed, x, signs, sq[np.ix_(new, old)]).mean(axis=1))
+        converged.append(model.converged)
+    own = np.sort(np.concatenate(placed_errors))
+    few = max(1, n // 100)
+    fitted, new_to_old = np.sqrt(np.mean(trained)), np.sqrt(own.mean())
+    return {
+        "fitted": float(fitted),
+        "new": float(new_to_old),
+        "ratio": float(new_to_old / fitted),
+        "refit": float(np.sqrt(refit) / fitted),
+        "ratio_without_worst_1_percent": float(np.sqrt(own[:-few].mean()) / fitted),
+        "share_of_worst_1_percent": float(own[-few:].sum() / own.sum()),
+        "signature": list(model.signature),
+        "converged": all(converged),
+    }
+
+
+def losses() -> dict[str, object]:
+    record = {}
+    for name, load in many_objects().items():
+        D = load()
+        D = (D + D.T) / 2
+        np.fill_diagonal(D, 0.0)
+        rows = record[name] = {}
+        for loss in LOSSES:
+            row = rows[loss] = held_out(D, loss)
+            print(
+                f"{name} (n = {D.shape[0]}), {loss}: held-out {row['ratio']:.3f} × training (bar "
+                f"{HELD_OUT}), fitted along with the others {row['refit']:.3f} ×, without the "
+                f"worst 1 % of objects {row['ratio_without_worst_1_percent']:.3f} ×; "
+                f"{'' if row['converged'] else 'not '}converged",
+                flush=True,
+            )
+    every = [(name, loss, row) for name, rows in record.items() for loss, row in rows.items()]
+    missed = [
+        f"{name} {loss} {row['ratio']:.2f}" for name, loss, row in every if row["ratio"] > HELD_OUT
+    ]
+    print(f"above {HELD_OUT}: {len(missed)} of {len(every)} {missed}")
+    return record
+
+
+# time
+
+
+def seconds() -> dict[str, dict[str, float]]:
+    """Time for 1,000 new objects: each rule three times by turns, the least counts."""
+    n, m, k = 4000, 1000, 32
+    rng = np.random.default_rng(0)
+    signs = np.repeat([1.0, -1.0], [20, 12])
+    x = rng.normal(size=(n + m, k)) * np.where(signs > 0, 1.0, 0.4) / np.sqrt(np.arange(1, k + 1))
+    x -= x[:n].mean(axis=0)
+    D = np.clip(sq_dissimilarities(x[n:], x[:n], signs), 1e-3, None)
+    D *= (1 + 0.1 * rng.normal(size=D.shape)) ** 2
+    floor = 0.05**2 * float(np.median(D))
+    rules = {
+        loss: LossPlacement(x[:n], signs, PairLoss(loss, floor))
+        for loss in ("distance", "relative")
+    }
+    rules["squared"] = LeastSquaresPlacement(x[:n], signs, shrinkage=SHRINKAGE)
+    clocks = {"wall": time.perf_counter, "processor": time.process_time}
+    took = {name: dict.fromkeys(clocks, np.inf) for name in rules}
+    for _ in range(3):
+        for name, rule in rules.items():
+            started = {clock: read() for clock, read in clocks.items()}
+            rule.place(D)
+            for clock, read in clocks.items():
+                took[name][clock] = min(took[name][clock], read() - started[clock])
+    for name, row in took.items():
+        print(
+            f"{m} new objects among {n}, k = {k}, {name}: {row['wall']:.1f} s, "
+            f"{row['processor']:.1f} s of processor time",
+            flush=True,
+        )
+    return took
+
+
+PARTS = {"methods": methods, "pairs": pairs, "losses": losses, "time": seconds}
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    for part in sys.argv[1:] or PARTS:
+        record[part] = PARTS[part]()
+        record["machine"] = {**record.get("machine", {}), part: machine()}
+        record["versions"] = versions("numpy", "scipy")
+        write_record(RECORD, record)
 
 
 if __name__ == "__main__":
