@@ -114,8 +114,8 @@ def neuc_mds(
         that helps: a few times the work. By default only for the losses other than "squared", and
         up to 600 objects.
     n_init : int, optional
-        Starts of the losses other than "squared", of which the best is returned; 12 for up to 10
-        coordinates of up to 600 objects, else 1.
+        Starts of the losses other than "squared", of which the best is returned; for up to 10
+        coordinates 48 for up to 100 objects and 12 for up to 600, else 1.
     init : Embedding or (coordinates, signs), optional
         Where "refined" starts: a warm start, which keeps its signature.
     callback : callable, optional

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,11 @@ TOL_OF_FEW = 1e-6
 FEW_OBJECTS = 600
 FEW_COORDINATES = 10
 STARTS = 12
+# Up to so many objects a start takes 20 ms: 48 take less time than eight of SMACOF.
+FEWER_OBJECTS, MORE_STARTS = 100, 48
+# So many of the lowest ends of short descents are followed to where they lead: the order may change
+# on the way (GlobalPatterns, k = 3: "relative" needs 100 iterations).
+FINALISTS = 3
 # Most iterations of a descent that only compares.
 MOST_PROBING = 60
 # Spread of a start about the best so far, in standard deviations of its columns; None: anywhere.
@@ -129,8 +134,8 @@ def refine_for_loss(
     weights : array of shape (n, n), optional
         Symmetric, not negative; multiplies the loss of each pair. Zero: not observed.
     n_init : int, optional
-        Starts, the squared solution first. By default 12 for up to 10 coordinates of up to 600
-        objects, else 1.
+        Starts, the squared solution first. By default, for up to 10 coordinates, 48 for up to 100
+        objects and 12 for up to 600, else 1.
     climb : bool, optional
         Whether to walk to the number of negatives where the loss is least. By default for up to
         600 objects.
@@ -153,7 +158,7 @@ def refine_for_loss(
     n = int(sq_dissimilarity.shape[0])
     few = n <= FEW_OBJECTS
     if n_init is None:
-        n_init = STARTS if few and components.total <= FEW_COORDINATES else 1
+        n_init = _default_starts(n, components.total)
     rng = check_random_state(random_state)
     problem = prepare(sq_dissimilarity, loss, weights=weights, floor=floor)
     if tol is None:
@@ -171,7 +176,7 @@ def refine_for_loss(
         if (few if climb is None else climb) and components.signature is None:
             place = search.climb(place)
         if n_init > 1:
-            place = search.best_of(place, n_init - 1, rng)
+            place = search.best_of(place, n_init - 1, rng, replace(limits, callback=None))
         return minimize_prepared(problem, place.coordinates, place.signs, limits)
 
 
@@ -275,17 +280,29 @@ class _Search:
         assert end is not None
         return Place(end.coordinates, end.signs)
 
-    def best_of(self, place: Place, tries: int, rng: Any) -> Place:
-        """Try other starts: by turns anywhere, and near the best so far."""
-        best = self.descend(place)
+    def best_of(self, place: Place, tries: int, rng: Any, limits: Limits) -> Place:
+        """Try other starts, by turns anywhere and near the best so far; follow the lowest ends."""
+        ends = [self.descend(place)]
         for i in range(tries):
+            best = ends[0]
             x = to_numpy(best.coordinates)
             noise, spread = rng.standard_normal(x.shape), SPREADS[i % len(SPREADS)]
             start = x.std() * noise if spread is None else x + spread * x.std(axis=0) * noise
-            end = self.descend(Place(asarray_like(start, best.coordinates), best.signs))
-            if end.value < best.value:
-                best = end
+            ends.append(self.descend(Place(asarray_like(start, best.coordinates), best.signs)))
+            ends = sorted(ends, key=_value)[:FINALISTS]
+        followed = (minimize_prepared(self.problem, e.coordinates, e.signs, limits) for e in ends)
+        best = min(followed, key=_value)
         return Place(best.coordinates, best.signs)
+
+
+def _value(end: LossResult) -> float:
+    return end.value
+
+
+def _default_starts(n: int, k: int) -> int:
+    if n > FEW_OBJECTS or k > FEW_COORDINATES:
+        return 1
+    return MORE_STARTS if n <= FEWER_OBJECTS else STARTS
 
 
 def _padded(place: Place, components: Components, rng: Any) -> Place:
