@@ -1,11 +1,14 @@
 import numpy as np
 import pytest
+from scipy.spatial.distance import squareform
 from sklearn.utils import check_random_state
 
+from neucmds import neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator import DenseGram
 from neucmds._placement.dimension import scan_dimensions
 from neucmds._spectrum import full_spectrum
+from neucmds.errors import NeucmdsWarning
 
 
 def planted(n, signature, noise, kind, seed):
@@ -39,3 +42,28 @@ def test_the_choice_is_the_fewest_within_one_standard_error():
     limit = scan.errors[at] + scan.standard_errors[at]
     assert scan.errors[scan.ks.index(scan.k)] <= limit
     assert all(e > limit for k, e in zip(scan.ks, scan.errors, strict=True) if k < scan.k)
+
+
+# Miles in the air between ten cities of the United States, Atlanta to Washington.
+CITIES = """587 1212 701 1936 604 748 2139 2182 543 920 940 1745 1188 713 1858 1737 597 879 831
+1726 1631 949 1021 1494 1374 968 1420 1645 1891 1220 2339 2451 347 959 2300 1092 2594 2734 923 2571
+2408 205 678 2442 2329"""
+
+
+def test_ten_cities_on_a_globe_deserve_more_than_a_map():
+    # The globe bends the map: five coordinates have a thirtieth of the error of two.
+    d = squareform([float(miles) for miles in CITIES.split()]) ** 2
+    scan = scan_dimensions(
+        DenseGram(d), lambda g, k: full_spectrum(g), random_state=check_random_state(0)
+    )
+    errors = dict(zip(scan.ks, scan.errors, strict=True))
+    assert scan.k in (4, 5, 6)
+    assert errors[scan.k] < 0.05 * errors[2]
+
+
+def test_objects_that_have_nothing_in_common_are_predicted_by_no_number_of_coordinates():
+    rng = np.random.default_rng(0)
+    d = 1 + 0.05 * squareform(rng.normal(size=16 * 15 // 2))
+    np.fill_diagonal(d, 0)
+    with pytest.warns(NeucmdsWarning, match="no number of coordinates predicts"):
+        neuc_mds(d, "auto", squared=True)

@@ -19,7 +19,7 @@ from neucmds.api.arguments import OnStep
 from neucmds.api.eigenpairs import solve_for
 from neucmds.api.prepared import Prepared, refuse_weights
 from neucmds.diagnostics import spaced_ks
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError, NeucmdsWarning, option
 
 if TYPE_CHECKING:
     from neucmds.api.fitting import Fit
@@ -44,7 +44,15 @@ def fit_chosen(
     if goal == AUTO:
         refuse_weights(prepared, option("n_components", AUTO), "pass a number")
         tell("predicting objects held out, to choose k")
-        return fit_k(held_out_scan(gram, solver, random_state).k)
+        scan = held_out_scan(gram, solver, random_state)
+        if scan.error >= 1:
+            warnings.warn(
+                f"no number of coordinates predicts pairs of objects held out better than their "
+                f"mean does (R² {1 - scan.error:.2g} with {scan.k}); compare the STRESS of several.",
+                NeucmdsWarning,
+                stacklevel=4,
+            )
+        return fit_k(scan.k)
     share = float(goal)
     if not gram.moments.total_sum_of_squares:
         raise InputError(
