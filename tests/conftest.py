@@ -19,6 +19,7 @@ SLOW_FILES = (
     "cli/test_processes.py",
     "datasets/test_perturb.py",
     "paper/test_experiments.py",
+    "report/test_browser.py",
 )
 
 

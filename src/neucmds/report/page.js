@@ -26,7 +26,7 @@
   // --- appearance ---------------------------------------------------------------------------
   const LIGHTER = {
     "#000000": "#e8eaed", "#332288": "#9a8cf0", "#882255": "#e0679b", "#555555": "#b5bcc4",
-    "#0072B2": "#3d9fe0", "#D55E00": "#f0803c", "#009E73": "#2fc79b", "#999933": "#b8b84a",
+    "#0072B2": "#1f86cf", "#D55E00": "#f0803c", "#009E73": "#2fc79b", "#999933": "#b8b84a",
   };
   const isDark = () => {
     const chosen = document.documentElement.dataset.theme;
@@ -146,7 +146,7 @@
       x: ks, y: values.map((v) => (v !== null && what === "stress" && v < 1e-28 ? null : percent(v))),
       mode: "lines+markers", name: method,
       line: { color: shade(styleOf(method)[0]), width: 1.8 },
-      marker: { symbol: styleOf(method)[1], size: 5 },
+      marker: { symbol: styleOf(method)[1], size: 6 },
       hovertemplate: `${method}, k = %{x}: %{y:.4g}${unit}<extra></extra>`,
     }));
     if (here) {

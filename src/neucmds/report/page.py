@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from importlib import resources
@@ -145,7 +146,8 @@ def _table(
     lines = []
     for i, row in enumerate(rows):
         cells = "".join(
-            f"<td{_class('best' if best and i in best[j] else '')}>{escape(text)}</td>"
+            f"<td{_class('best' if best and i in best[j] else '')}>"
+            f"{escape(_minus(text) if j else text)}</td>"
             for j, text in enumerate(row)
         )
         lines.append(f"<tr{_class('shown' if i == shown else '')}>{cells}</tr>")
@@ -154,6 +156,11 @@ def _table(
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
+
+
+def _minus(text: str) -> str:
+    """Write a minus before numbers; the commands write what a terminal can show."""
+    return re.sub(r"(?<!\w)-(?=\d)", "−", text)
 
 
 def _details(summary: str, content: str) -> str:
@@ -267,7 +274,9 @@ def _data(found: Findings) -> str:
     if inspection is None:
         return _lacking(found)
     facts = [("objects", count(inspection.n)), *inspection_facts(inspection, embedding.squared)]
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts)
+    rows = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(_minus(text))}</dd>" for name, text in facts
+    )
     return (
         _p(_kind_of_data(found))
         + f'<dl class="facts">{rows}</dl>'
