@@ -329,6 +329,7 @@ def test_thousands_of_objects_are_drawn_by_webgl_and_answer(driver, case, tmp_pa
     assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
     kinds = "return document.getElementById('plot-objects').data.map(t => [t.type, t.x.length])"
     assert driver.execute_script(kinds) == [["scattergl", 4000]]
+    assert driver.find_elements(By.CSS_SELECTOR, "#plot-objects .no-webgl") == []
     i = lonely(many, drawn_axes(driver))
     point_at(driver, i, click=True)
     chosen = wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, "#panel h3"))

@@ -42,8 +42,7 @@
       return false;
     }
   })();
-  // Beyond so many points SVG is slow to zoom; without WebGL fewer pairs are drawn.
-  const MOST_SVG = 3000;
+  const MOST_SVG = data.mostSvg;
   const scatter = (count) => (count > MOST_SVG && hasWebGL ? "scattergl" : "scatter");
 
   function axis(title, more = {}) {
@@ -130,7 +129,8 @@
     }
     return draw("plot-spectrum", traces, {
       xaxis: axis("rank among the eigenvalues of the same sign", {
-        type: values.length > 60 ? "log" : "linear", dtick: values.length > 60 ? "D2" : undefined,
+        type: values.length > 60 ? "log" : "linear", tickformat: "~g",
+        dtick: values.length > 60 ? "D2" : values.length <= 20 ? 1 : undefined,
       }),
       yaxis: axis("size of the eigenvalue, |λ|", logAxis(values.map(Math.abs))),
     });

@@ -21,11 +21,11 @@ from neucmds.plots import axis_label, printable
 from neucmds.report.findings import NEAREST, Findings
 from neucmds.report.payload import (
     MOST_AXES,
+    MOST_SVG,
     as_json,
     measured_lines,
     object_name,
     payload,
-    spectrum,
     worst_objects,
 )
 from neucmds.report.words import (
@@ -80,7 +80,7 @@ def render(
     document = payload(found, metadata, color_by)
     sections = [
         ("data", "The data", _data(found)),
-        ("spectrum", "Spectrum", _spectrum(found)),
+        ("spectrum", "Spectrum", _spectrum(found, document["spectrum"])),
         ("curves", "How many coordinates", _curves(found)),
         ("objects", "The embedding", _objects(found, document, color_by)),
         ("shepard", "Shepard plot", _shepard(found)),
@@ -99,7 +99,7 @@ def render(
     scripts = [plotly_script(), _asset("page.js")]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"{_policy(scripts)}"
+        f"{_policy(scripts, uses_webgl(found))}"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
         f"<title>{shown} – neucmds report</title><style>{_asset('page.css')}</style></head>\n"
@@ -107,6 +107,8 @@ def render(
         f'<header><div class="top"><div><h1>{shown}</h1>{_p(_headline(found.embedding))}</div>'
         '<button type="button" id="theme">Dark mode</button></div>'
         f"{_tiles(found)}{_remarks(found)}"
+        "<noscript><p>The pictures need JavaScript; most of their numbers are in the tables."
+        "</p></noscript>"
         f'<nav aria-label="Sections">{links}</nav></header>\n<main>{body}</main>\n'
         f'<script type="application/json" id="data-json">{as_json(document)}</script>\n'
         + "\n".join(f"<script>{script}</script>" for script in scripts)
@@ -183,18 +185,25 @@ def plotly_script() -> str:
     return str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def uses_webgl(found: Findings) -> bool:
+    """Tell whether a picture has too many points for SVG."""
+    pairs = 0 if found.pairs is None else found.pairs.given.size
+    return max(found.embedding.n, pairs) > MOST_SVG
+
+
+def _policy(scripts: Sequence[str], webgl: bool) -> str:
     """Allow these scripts and nothing else: no request can leave the page.
 
-    Plotly compiles its shaders' settings (`unsafe-eval`) and styles its SVG in place.
+    Plotly styles its SVG in place, and compiles functions for WebGL (`unsafe-eval`).
     """
+    compiled = "'unsafe-eval' " if webgl else ""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'"
         for s in scripts
     )
     return (
         '<meta http-equiv="Content-Security-Policy" content="'
-        f"default-src 'none'; script-src 'unsafe-eval' {hashes}; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {compiled}{hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'\">"
     )
 
@@ -364,12 +373,11 @@ def _suggested(found: Findings) -> str:
     )
 
 
-def _spectrum(found: Findings) -> str:
-    drawn = spectrum(found)
+def _spectrum(found: Findings, drawn: dict[str, Any] | None) -> str:
     if drawn is None:
         return _p("There are no eigenvalues but zero.")
     values, kept = np.array(drawn["values"], dtype=float), np.array(drawn["kept"], dtype=bool)
-    positive, negative = int(values[kept].__gt__(0).sum()), int(values[kept].__lt__(0).sum())
+    positive, negative = int((values[kept] > 0).sum()), int((values[kept] < 0).sum())
     which = "all" if drawn["complete"] else "the largest"
     text = (
         f"The matrix B, made from D, has one eigenvalue for each direction; drawn are {which} of "
@@ -469,7 +477,7 @@ def _objects(found: Findings, document: dict[str, Any], color_by: str | None) ->
     )
     many = (
         f"All {count(embedding.n)} objects are drawn (by WebGL where the browser has it)."
-        if embedding.n > 3000
+        if embedding.n > MOST_SVG
         else ""
     )
     names = (

@@ -35,6 +35,8 @@ Floats = npt.NDArray[np.float64]
 MOST_AXES, MOST_COLUMNS = 50, 30
 # Eigenvalues of each sign that are drawn.
 MOST_EIGENVALUES = 2000
+# More points than this are drawn by WebGL: as SVG they are slow to move.
+MOST_SVG = 3000
 # What is drawn against k, and its name in `Quality`.
 MEASURED = {"stress": "normalized_stress", "r2": "r2", "neighbours": "neighbors_kept"}
 SYMBOLS = {
@@ -57,6 +59,7 @@ def payload(found: Findings, metadata: Metadata | None, color_by: str | None) ->
     embedding = found.embedding
     document: dict[str, Any] = {
         "n": embedding.n,
+        "mostSvg": MOST_SVG,
         "names": None if embedding.labels is None else [printable(s) for s in embedding.labels],
         "squared": embedding.squared,
         "colours": {"positive": POSITIVE, "negative": NEGATIVE},
@@ -66,7 +69,7 @@ def payload(found: Findings, metadata: Metadata | None, color_by: str | None) ->
         "axes": _axes(embedding),
         "columns": _columns(found, metadata, color_by),
         "scan": _scan(found),
-        "spectrum": spectrum(found),
+        "spectrum": _spectrum(found),
         "curves": _curves(found),
         "pairs": _pairs(found),
         "nearest": _nearest(found),
@@ -95,7 +98,7 @@ def worst_objects(found: Findings, count: int = 15) -> list[int]:
     return [i for i in found.errors.worst(count) if found.errors.of_object[i] > 0]
 
 
-def spectrum(found: Findings) -> dict[str, Any] | None:
+def _spectrum(found: Findings) -> dict[str, Any] | None:
     """Return eigenvalues by magnitude, their rank among those of their sign, and which are kept."""
     embedding = found.embedding
     kept = np.asarray(to_numpy(embedding.eigenvalues), dtype=np.float64).ravel()
