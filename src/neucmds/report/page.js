@@ -160,7 +160,7 @@
     const annotations = [];
     if (what === "stress" && turning) {
       annotations.push({
-        x: Math.log10(turning[0]), y: Math.log10(100 * turning[1]), ax: 0, ay: -42,
+        x: Math.log10(turning[0]), y: Math.log10(100 * turning[1]), ax: 18, ay: -78,
         text: `classical turns<br>at k = ${turning[0]}`, arrowcolor: css("--soft"),
         font: { size: 12, color: css("--text") }, bgcolor: css("--back"),
       });

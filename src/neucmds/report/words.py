@@ -24,7 +24,7 @@ def percent(share: float) -> str:
         return "–"
     if share == 0:
         return "0 %"
-    return f"{100 * share:.3g} %"
+    return f"{100 * share:,.0f} %" if abs(share) >= 10 else f"{100 * share:.3g} %"
 
 
 def count(number: float) -> str:
