@@ -18,14 +18,17 @@ $(VENV)/.test: $(VENV)/.cli
 demo: $(VENV)/.cli
 	$(BIN)/neucmds demo --force
 
+# One thread of BLAS for each of the two processes: four threads on two cores wait for each other.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
 # All tests, then the examples in the docstrings.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2
-	$(BIN)/python -m pytest -n 2 --doctest-modules src/neucmds
+	$(PYTEST)
+	$(PYTEST) --doctest-modules src/neucmds
 
 # Under a minute: what is marked slow is left out.
 test-fast: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 # The array tests once more with PyTorch, which is too large for the test extra.
 $(VENV)/.torch: $(VENV)/.test
@@ -33,7 +36,7 @@ $(VENV)/.torch: $(VENV)/.test
 	@touch $@
 
 test-torch: $(VENV)/.torch
-	$(BIN)/python -m pytest -n 2 tests/_backend tests/_input/test_dissimilarity.py tests/_operator/test_features.py
+	$(PYTEST) tests/_backend tests/_input/test_dissimilarity.py tests/_operator/test_features.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

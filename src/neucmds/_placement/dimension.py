@@ -30,9 +30,9 @@ Ids = npt.NDArray[np.int64]
 Solve = Callable[[Gram, int], Spectrum]
 
 # A tenth, and so many splits that about 200 pairs are held out in all. With a third, 100 planted
-# signatures came out as well, but real sets of high rank were cut short: road distances of 21 cities
-# got 2 coordinates, where 4 predict better, 10 cities 2 instead of 5, and of 26 samples not even 8
-# predicted better than the mean (R² −9), while 18 of up to 21 do (R² 0.4).
+# signatures came out as well, but real sets of high rank were cut short: road distances of 21
+# cities got 2 coordinates, where 4 predict better, 10 cities 2 instead of 5, and of 26 samples not
+# even 8 predicted better than the mean (R² −9), while 18 of up to 21 do (R² 0.4).
 HELD_OUT = 1 / 10
 HELD_OUT_PAIRS = 200
 FEWEST_SPLITS, MOST_SPLITS = 8, 40

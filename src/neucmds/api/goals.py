@@ -48,7 +48,8 @@ def fit_chosen(
         if scan.error >= 1:
             warnings.warn(
                 f"no number of coordinates predicts pairs of objects held out better than their "
-                f"mean does (R² {1 - scan.error:.2g} with {scan.k}); compare the STRESS of several.",
+                f"mean does (R² {1 - scan.error:.2g} with {scan.k}); compare the STRESS of "
+                "several.",
                 NeucmdsWarning,
                 stacklevel=4,
             )
