@@ -318,6 +318,8 @@ def _parsed(lines: list[Line], dialect: Dialect) -> list[npt.NDArray[Any]]:
             "dissimilarity, or a 4th for the weight."
         )
     body = lines[1:] if dialect.is_text(first[2]) else lines
+    if not body:
+        raise FileFormatError(f"{dialect.name} has one line, of names, and no pairs below it.")
     if dialect.delimiter != ";":
         try:
             # Numbers only: 7 times as fast as cell by cell (a million lines: 0.5 s).
@@ -343,7 +345,9 @@ def _parsed(lines: list[Line], dialect: Dialect) -> list[npt.NDArray[Any]]:
                 )
             out[at] = number
     objects = [np.array([row[at] for row in rows]) for at in (0, 1)]
-    if all(name.isdigit() for column in objects for name in column.tolist()):
+    names = [name for column in objects for name in column.tolist()]
+    # A digit may be a superscript, and a number of 19 digits or more no int64: these are names.
+    if all(name.isascii() and name.isdigit() and len(name) < 19 for name in names):
         objects = [column.astype(np.int64) for column in objects]
     return [*objects, *values.T]
 
