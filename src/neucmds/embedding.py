@@ -433,9 +433,13 @@ class Embedding:
         if self.placement is None:
             raise InputError("this embedding was saved or made without what `transform` needs.")
         delta = _checked_new(asarray_like(new, self.coordinates), self)
+        xp = namespace(delta)
+        factor = 2.0 ** -_far_exponent(self.coordinates)
+        rule = self.placement if factor == 1 else self.placement.rescaled(factor)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            placed = self.placement.place(delta if self.squared else delta * delta)
-        xp = namespace(placed)
+            scaled = delta if factor == 1 else delta * factor * (factor if self.squared else 1)
+            placed = rule.place(scaled if self.squared else scaled * scaled)
+            placed = placed if factor == 1 else placed / factor
         if not bool(xp.all(xp.isfinite(placed))):
             raise InputError(
                 "new dissimilarities are too large to be placed: the largest is "
@@ -739,6 +743,60 @@ def build_embedding(
         stress_error=solution.stress_error,
         hidden_below=solution.hidden_below,
     )
+
+
+def rescaled(embedding: Embedding, exponent: int, of_weights: int = 0) -> Embedding:
+    """Return the embedding of dissimilarities that are two to this power as large, to the last bit.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    exponent : int
+        Of d; the squared scale grows by its double, STRESS by its fourfold.
+    of_weights : int, default=0
+        Power of two by which the weights of pairs are larger too.
+    """
+    if not (exponent or of_weights):
+        return embedding
+    once, twice = 2.0**exponent, 4.0**exponent
+
+    def stress(value: float, degree: int = 2) -> float:
+        try:
+            return math.ldexp(value, 2 * degree * exponent + of_weights)
+        except OverflowError as problem:
+            raise InputError(
+                f"D is too large: STRESS would be about {embedding.normalized_stress:.2g} times "
+                "‖D‖², which overflows in float64; divide D by a constant."
+            ) from problem
+
+    degree = PairLoss(embedding.loss, 0.0).degree
+    c1, c2, c3 = (stress(term) for term in embedding.stress_terms)
+    return replace(
+        embedding,
+        coordinates=embedding.coordinates * once,
+        eigenvalues=embedding.eigenvalues * twice,
+        weights=embedding.weights * twice,
+        residuals=embedding.residuals * twice,
+        trace=embedding.trace * twice,
+        hidden_below=embedding.hidden_below * twice,
+        stress_terms=(c1, c2, c3),
+        sq_norm=stress(embedding.sq_norm),
+        total_sum_of_squares=stress(embedding.total_sum_of_squares),
+        # The numbers themselves are rounded where they have become subnormal.
+        stress_error=stress(embedding.stress_error) + 8 * math.ulp(0.0),
+        history=tuple(stress(value, degree) for value in embedding.history),
+        loss_value=stress(embedding.loss_value, degree),
+        placement=None if embedding.placement is None else embedding.placement.rescaled(once),
+    )
+
+
+def _far_exponent(coordinates: Array) -> int:
+    """Return the power of two of coordinates whose fourth powers leave the range of floats."""
+    xp = namespace(coordinates)
+    largest = float(xp.max(xp.abs(coordinates))) if 0 not in coordinates.shape else 0.0
+    exponent = math.frexp(largest)[1]
+    # In float32 D̂ itself does so before long, and D is widened to float64 by then.
+    return exponent if largest and abs(exponent) > 170 else 0
 
 
 def _checked_new(delta: Array, embedding: Embedding) -> Array:

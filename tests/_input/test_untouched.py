@@ -45,7 +45,7 @@ BAD = {
     "weights, asymmetric": {"weights": weights(w1_2=2.0)},
     "weights, infinite": {"weights": weights(w1_2=np.inf, w2_1=np.inf)},
     "weights, too large": {"weights": 1e305 * np.ones((N, N))},
-    "weights, too small": {"weights": 1e-305 * np.ones((N, N))},
+    "weights, too small": {"weights": 1e-315 * np.ones((N, N))},
     "weights, lost object": {"weights": without_object(3)},
 }
 

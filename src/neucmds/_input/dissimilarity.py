@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._input import containers, tiles
-from neucmds._input.validation import Findings, Rules, exceeds_range, validate, working_dtype
+from neucmds._input.validation import (
+    Findings,
+    Rules,
+    exceeds_range,
+    validate,
+    working_dtype,
+    working_exponent,
+)
 from neucmds.errors import InputError, option
 
 Missing = Literal["error", "ignore"]
@@ -26,10 +33,14 @@ class Dissimilarity:
         NaN marks a missing pair.
     labels : tuple of str, or None
         One unique name an object.
+    exponent : int
+        The given dissimilarities are `values` times four to this power; not 0 only for a D so far
+        from 1 that its powers leave the range of floats, and only where that was asked for.
     """
 
     values: Array
     labels: tuple[str, ...] | None = None
+    exponent: int = 0
 
     @property
     def n(self) -> int:
@@ -45,6 +56,7 @@ def as_dissimilarity(
     copy: bool = True,
     missing: Missing = "error",
     labels: Sequence[object] | None = None,
+    rescale: bool = False,
 ) -> Dissimilarity:
     """Read, check and name a dissimilarity matrix, and put it on the squared scale.
 
@@ -68,6 +80,9 @@ def as_dissimilarity(
         What to do about NaN off the diagonal: refuse, or keep as missing pairs.
     labels : sequence, optional
         Names of the objects; they go before those found in `data`.
+    rescale : bool, default False
+        Divide a D beyond 1e±102 (squared scale) by a power of four, which is the `exponent` of the
+        result, instead of refusing what comes near the ends of the range of floats.
 
     Returns
     -------
@@ -101,12 +116,15 @@ def as_dissimilarity(
     source, expanded = containers.to_square(table.array, dtype)
     names = containers.as_labels(table.labels if labels is None else labels, source.shape[0])
     overwrite = expanded or table.owned or (not copy and not table.wrapped)
-    rules = Rules(squared, symmetrize, missing == "ignore", names)
-    return Dissimilarity(_checked_values(source, dtype, rules, overwrite), names)
+    rules = Rules(squared, symmetrize, missing == "ignore", names, rescale=rescale)
+    values, exponent = _checked_values(source, dtype, rules, overwrite)
+    return Dissimilarity(values, names, exponent)
 
 
-def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array:
-    """Validate a square matrix and return it on the squared scale.
+def _checked_values(
+    source: Array, dtype: Any, rules: Rules, overwrite: bool
+) -> tuple[Array, int]:
+    """Validate a square matrix and return it on the squared scale, and what it was divided by.
 
     A new target is written in the walk that checks; the source itself only once all has passed, so
     that a refused matrix is left as it was, and averages only once it is known what to average.
@@ -119,11 +137,14 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
     if _leaves_single(findings, rules, n, dtype, xp):
         # float32 squares of 1e-25 are zero, and those of 1e20 infinite.
         target, at_once = _new_target(source, xp.float64), False
+    exponent = working_exponent(findings, rules)
+    if exponent:
+        target, at_once = _new_target(source, xp.float64) if target is None else target, False
     if target is None:
-        return source
+        return source, 0
     if not at_once:
-        tiles.write(source, target, rules, findings.triangle)
-    return target
+        tiles.write(source, target, replace(rules, exponent=exponent), findings.triangle)
+    return target, exponent
 
 
 def _leaves_single(findings: Findings, rules: Rules, n: int, dtype: Any, xp: Any) -> bool:

@@ -198,6 +198,10 @@ def _write(
 
 def finished(tile: Array, rules: Rules, diagonal: bool) -> Array:
     """Put a tile on the squared scale, with an exactly zero diagonal; itself if it is so."""
+    if rules.exponent:
+        # In two steps: two to the power of −1024 has lost its digits.
+        factor = 2.0**-rules.exponent
+        tile = tile * factor * factor if rules.squared else tile * factor
     if not rules.squared:
         tile = tile * tile
     if not diagonal:

@@ -44,6 +44,10 @@ class Rules:
         Names of the objects, for messages.
     in_memory : bool, default True
         Whether D is an array in memory, which can be converted to float64 and have missing pairs.
+    rescale : bool, default False
+        Whether a D far from 1 may be divided by a power of two before it is squared.
+    exponent : int, default 0
+        d is divided by two to this power, D on the squared scale by its square.
     """
 
     squared: bool
@@ -51,6 +55,8 @@ class Rules:
     allow_missing: bool
     labels: tuple[str, ...] | None = None
     in_memory: bool = True
+    rescale: bool = False
+    exponent: int = 0
 
     def place(self, i: int, j: int) -> str:
         """Name an entry by its indices, and by its labels where there are any."""
@@ -217,6 +223,10 @@ def tolerance(findings: Findings, eps: float) -> float:
     return math.sqrt(eps) * findings.size.value
 
 
+# Of the squared scale: 2^±340 is 1e±102.
+_ORDINARY = 340
+
+
 def exceeds_range(findings: Findings, rules: Rules, n: int, bits: int) -> int:
     """Tell whether squares of D leave the range of floats: 1 too large, −1 too small, 0 neither.
 
@@ -228,11 +238,33 @@ def exceeds_range(findings: Findings, rules: Rules, n: int, bits: int) -> int:
         return 0
     limits = np.finfo(np.float32 if bits == 32 else np.float64)
     most, least = float(limits.max), float(limits.tiny / limits.eps)
-    # At n = 900 the float64 solver failed where n·D came within a factor 4 of √max.
-    most, least = (most / n, least) if bits == 32 else (most**0.5 / (1000 * n), least**0.5)
+    if bits == 32:
+        most /= n
+    elif rules.rescale:
+        # ‖D‖² must be a number, and STRESS, for which ‖D̂‖ ≤ √n‖D‖ gives (√n + 1)²‖D‖² at most;
+        # nothing else is computed on this scale.
+        most, least = most**0.5 / (2 * n**1.5), float(limits.tiny) ** 0.5
+    else:
+        # At n = 900 the float64 solver failed where n·D came within a factor 4 of √max.
+        most, least = most**0.5 / (1000 * n), least**0.5
     if not rules.squared:
         most, least = math.sqrt(most), math.sqrt(least)
     return 1 if size > most else -1 if size < least else 0
+
+
+def working_exponent(findings: Findings, rules: Rules) -> int:
+    """Return the power of two that brings the largest d near 1; zero where D is ordinary.
+
+    Cubes of the squared scale must stay within the range of float64, for gradients hold them; hence
+    1e±102, where a power of two leaves every digit as it is.
+    """
+    size = findings.size.value
+    exponent = math.frexp(size)[1]
+    if not rules.squared:
+        exponent *= 2
+    if not rules.rescale or size == 0 or abs(exponent) <= _ORDINARY:
+        return 0
+    return exponent // 2
 
 
 def _corner(tile: Tile, score: Callable[[Floats, Floats], Floats]) -> Place:

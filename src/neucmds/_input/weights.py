@@ -12,7 +12,9 @@ from neucmds._input.dissimilarity import Dissimilarity
 from neucmds.errors import InputError
 
 
-def as_weighted(data: Dissimilarity, weights: Any = None) -> tuple[Array, Array] | None:
+def as_weighted(
+    data: Dissimilarity, weights: Any = None, *, rescale: bool = False
+) -> tuple[Array, Array, int] | None:
     """Return D with finite entries everywhere and the weight of every pair.
 
     Parameters
@@ -21,25 +23,32 @@ def as_weighted(data: Dissimilarity, weights: Any = None) -> tuple[Array, Array]
         May hold NaN where nothing was observed.
     weights : array of shape (n, n), optional
         Symmetric and not negative; zero means the entry does not count.
+    rescale : bool, default False
+        Divide weights far from 1 by a power of two instead of refusing them.
 
     Returns
     -------
-    (values, weights), or None when every pair counts alike.
+    (values, weights, exponent), or None when every pair counts alike. The weights were divided by
+    two to the power of the exponent.
     """
     d, xp = data.values, namespace(data.values)
     gaps = xp.isnan(d)
     has_gaps = bool(xp.any(gaps))
     if weights is None and not has_gaps:
         return None
-    w = xp.ones_like(d) if weights is None else _checked(weights, data)
+    exponent = 0
+    if weights is None:
+        w = xp.ones_like(d)
+    else:
+        w, exponent = _checked(weights, data, rescale)
     w = xp.where(gaps, xp.zeros_like(w), w)
     ids = asarray_like(np.arange(data.n), d, dtype=xp.int64)
     w = xp.where(ids[:, None] == ids[None, :], xp.zeros_like(w), w)
     _refuse_lost_objects(w, data)
-    return xp.where(gaps, xp.zeros_like(d), d), w
+    return xp.where(gaps, xp.zeros_like(d), d), w, exponent
 
 
-def _checked(weights: Any, data: Dissimilarity) -> Array:
+def _checked(weights: Any, data: Dissimilarity, rescale: bool) -> tuple[Array, int]:
     d, xp = data.values, namespace(data.values)
     given = weights if is_array(weights) else np.asarray(weights, dtype=float)
     w = asarray_like(given, d, dtype=xp.float64)
@@ -52,22 +61,27 @@ def _checked(weights: Any, data: Dissimilarity) -> Array:
     gap = float(xp.max(xp.abs(w - xp.matrix_transpose(w))))
     if gap > 1e-8 * float(xp.max(w)):
         raise InputError(f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ.")
-    _refuse_range(float(xp.max(w)), data)
-    return xp.astype(w, d.dtype, copy=False)
+    exponent = math.frexp(float(xp.max(w)))[1]
+    # 2^±90 is 1e±27: within that float32 has room for sums of products, and D is ordinary by now.
+    exponent = exponent if rescale and abs(exponent) > 90 else 0
+    _refuse_range(float(xp.max(w)), data, exponent)
+    return xp.astype(w * 2.0**-exponent, d.dtype, copy=False), exponent
 
 
-def _refuse_range(largest: float, data: Dissimilarity) -> None:
+def _refuse_range(largest: float, data: Dissimilarity, exponent: int) -> None:
     """Refuse weights whose products with the squares of D leave the range of floats."""
     d, xp = data.values, namespace(data.values)
     size = float(xp.max(xp.where(xp.isnan(d), xp.zeros_like(d), xp.abs(d))))
     if largest == 0 or size == 0:
         return
     power = math.log10(largest) + 2 * math.log10(size) + 2 * math.log10(data.n)
-    single = bool(d.dtype == xp.float32)
-    if not -290 < power < 300 or (single and not 1e-30 < largest < 1e30):
+    power += 4 * data.exponent * math.log10(2)
+    single = bool(d.dtype == xp.float32) and not exponent
+    if not (-305 if exponent or data.exponent else -290) < power < 307 or (single and not 1e-30 < largest < 1e30):
         raise InputError(
-            f"weights are too {'large' if power > 0 else 'small'}: the largest is {largest:.2g}; "
-            "divide them by it, for only their ratios count."
+            f"weights are too {'large' if power > 0 else 'small'}: the largest is {largest:.2g}, and "
+            f"its products with D² {'over' if power > 0 else 'under'}flow; divide them by it, for "
+            "only their ratios count."
         )
 
 

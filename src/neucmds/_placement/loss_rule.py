@@ -70,6 +70,11 @@ class LossPlacement:
         placed = np.concatenate(parts) if parts else np.zeros((0, self._x.shape[1]))
         return asarray_like(placed, sq_dissimilarity)
 
+    def rescaled(self, factor: float) -> LossPlacement:
+        """Return the rule for dissimilarities, and coordinates, that are so many times as large."""
+        loss = replace(self.loss, floor=self.loss.floor * factor * factor)
+        return replace(self, coordinates=self.coordinates * factor, loss=loss)
+
     @cached_property
     def _x(self) -> Floats:
         return to_numpy(self.coordinates).astype(np.float64)

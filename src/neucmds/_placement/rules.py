@@ -25,6 +25,9 @@ class Placement(Protocol):
     def place(self, sq_dissimilarity: Array) -> Array:
         """Return coordinates (m, k) of m objects given their (m, n) squared dissimilarities."""
 
+    def rescaled(self, factor: float) -> Placement:
+        """Return the rule for dissimilarities, and coordinates, that are so many times as large."""
+
 
 @dataclass(frozen=True)
 class LinearPlacement:
@@ -46,6 +49,10 @@ class LinearPlacement:
     def place(self, sq_dissimilarity: Array) -> Array:
         """−½(δ − mean) · C · U_W · Λ_W⁻¹ · V√|μ|."""
         return -0.5 * ((sq_dissimilarity - self.mean[None, :]) @ self.projector)
+
+    def rescaled(self, factor: float) -> LinearPlacement:
+        """Return the rule for dissimilarities, and coordinates, that are so many times as large."""
+        return LinearPlacement(self.mean * factor * factor, self.projector / factor)
 
 
 @dataclass(frozen=True)
@@ -143,6 +150,15 @@ class LeastSquaresPlacement:
             )
             placed[row] = among.place(values[row : row + 1, ids].astype(np.float64))[0] + center
         return asarray_like(placed, delta)
+
+    def rescaled(self, factor: float) -> LeastSquaresPlacement:
+        """Return the rule for dissimilarities, and coordinates, that are so many times as large."""
+        offsets, ridge = (
+            None if values is None else values * factor * factor
+            for values in (self.offsets, self.ridge)
+        )
+        x = self.coordinates * factor
+        return replace(self, coordinates=x, offsets=offsets, ridge=ridge)
 
     @property
     def _signs(self) -> Floats:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from neucmds._input.components import NComponents
 from neucmds._input.pairs import Pairs, as_pairs
 from neucmds._methods.refined.descent import Callback
-from neucmds._methods.refined.loss_starts import as_start
+from neucmds._methods.refined.loss_starts import Place, as_start
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit
@@ -22,7 +22,7 @@ from neucmds.api.arguments import (
 from neucmds.api.fitting import fit
 from neucmds.api.partial_input import embed_pairs
 from neucmds.api.prepared import prepare
-from neucmds.embedding import Embedding
+from neucmds.embedding import Embedding, rescaled
 
 
 def neuc_mds(
@@ -159,7 +159,10 @@ def neuc_mds(
         max_memory=max_memory,
         keep_copy=method == "refined",
         progress=progress,
+        rescale=True,
     )
+    if start is not None and prepared.exponent:
+        start = Place(start.coordinates * 2.0**-prepared.exponent, start.signs)
     found = fit(
         prepared,
         n_components,
@@ -170,5 +173,6 @@ def neuc_mds(
         settings=settings,
         start=start,
     )
-    warn_of_surprises(found.embedding)
-    return found.embedding
+    embedding = rescaled(found.embedding, prepared.exponent, prepared.weight_exponent)
+    warn_of_surprises(embedding)
+    return embedding

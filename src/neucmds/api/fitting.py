@@ -91,7 +91,9 @@ def fit(
             on_step=on_step,
         )
         return fit_chosen(prepared, components.goal, method, fit_k, solver, random_state, tell)
-    if prepared.weights is not None or settings.loss != "squared" or start is not None:
+    free = prepared.weights is not None or start is not None
+    # Where D is zero, so is every loss, without any coordinate.
+    if free or (settings.loss != "squared" and prepared.gram.moments.sq_norm > 0):
         tell(f"embedding by {method}")
         solve = partial(_solve_roughly, solver=solver, tol=tol)
         solution = free_coordinates(

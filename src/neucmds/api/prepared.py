@@ -33,6 +33,9 @@ class Prepared:
         How much each pair counts, zero where it was not observed; None if all count alike.
     missing : {"error", "ignore"}
         Whether new objects, too, may have dissimilarities that are not known.
+    exponent, weight_exponent : int
+        D (squared scale) was divided by four, the weights by two to this power: see
+        `neucmds.embedding.rescaled`.
     """
 
     gram: Gram
@@ -40,6 +43,8 @@ class Prepared:
     squared: bool = False
     weights: Array | None = None
     missing: str = "error"
+    exponent: int = 0
+    weight_exponent: int = 0
 
     @property
     def n(self) -> int:
@@ -60,6 +65,7 @@ def prepare(
     max_memory: Limit = None,
     keep_copy: bool = False,
     progress: Progress | None = None,
+    rescale: bool = False,
 ) -> Prepared:
     """Read and validate D, and put it behind the operator that the memory allows.
 
@@ -73,6 +79,9 @@ def prepare(
         As for `neuc_mds`.
     keep_copy : bool, default=False
         Whether a float32 working copy of D is kept after the spectrum: for "refined".
+    rescale : bool, default=False
+        Whether D and weights may be divided by powers of two where they are far from 1; what is
+        made of them must then go through `neucmds.embedding.rescaled`.
 
     Returns
     -------
@@ -111,13 +120,19 @@ def prepare(
         # Weights are checked against the gaps of D, and refused ones must leave D as it was.
         copy=copy or not complete,
         missing=missing,
+        rescale=rescale,
+        # Sums over pairs that count differently are made of D itself, in float64.
+        double=not complete,
     )
-    weighted = None if complete else as_weighted(data, weights)
+    weighted = None if complete else as_weighted(data, weights, rescale=rescale)
     if weighted is not None:
-        values, pair_weights = weighted
-        return Prepared(DenseGram(values), data.labels, squared, pair_weights, missing)
+        values, pair_weights, of_weights = weighted
+        gram = DenseGram(values)
+        return Prepared(
+            gram, data.labels, squared, pair_weights, missing, data.exponent, of_weights
+        )
     gram = dense_operator(data, n_components, max_memory, keep_copy=keep_copy)
-    return Prepared(gram, data.labels, squared, missing=missing)
+    return Prepared(gram, data.labels, squared, missing=missing, exponent=data.exponent)
 
 
 def dense_gram(prepared: Prepared, what: str) -> DenseGram:
