@@ -795,8 +795,9 @@ def _far_exponent(coordinates: Array) -> int:
     xp = namespace(coordinates)
     largest = float(xp.max(xp.abs(coordinates))) if 0 not in coordinates.shape else 0.0
     exponent = math.frexp(largest)[1]
-    # In float32 D̂ itself does so before long, and D is widened to float64 by then.
-    return exponent if largest and abs(exponent) > 170 else 0
+    # Fourth powers, sums of them and what divides by them: within 2^±100 in float32 (max 2^128).
+    ordinary = 24 if coordinates.dtype == xp.float32 else 170
+    return exponent if largest and abs(exponent) > ordinary else 0
 
 
 def _checked_new(delta: Array, embedding: Embedding) -> Array:

@@ -57,6 +57,7 @@ def as_dissimilarity(
     missing: Missing = "error",
     labels: Sequence[object] | None = None,
     rescale: bool = False,
+    double: bool = False,
 ) -> Dissimilarity:
     """Read, check and name a dissimilarity matrix, and put it on the squared scale.
 
@@ -83,6 +84,8 @@ def as_dissimilarity(
     rescale : bool, default False
         Divide a D beyond 1e±102 (squared scale) by a power of four, which is the `exponent` of the
         result, instead of refusing what comes near the ends of the range of floats.
+    double : bool, default False
+        Work in float64 whatever the precision of D is.
 
     Returns
     -------
@@ -113,6 +116,8 @@ def as_dissimilarity(
         )
     table = containers.unwrap(data)
     dtype = working_dtype(table.array)
+    if double:
+        dtype = arrays.namespace(table.array).float64
     source, expanded = containers.to_square(table.array, dtype)
     names = containers.as_labels(table.labels if labels is None else labels, source.shape[0])
     overwrite = expanded or table.owned or (not copy and not table.wrapped)
@@ -121,9 +126,7 @@ def as_dissimilarity(
     return Dissimilarity(values, names, exponent)
 
 
-def _checked_values(
-    source: Array, dtype: Any, rules: Rules, overwrite: bool
-) -> tuple[Array, int]:
+def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> tuple[Array, int]:
     """Validate a square matrix and return it on the squared scale, and what it was divided by.
 
     A new target is written in the walk that checks; the source itself only once all has passed, so

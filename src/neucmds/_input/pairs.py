@@ -326,6 +326,8 @@ def _parsed(lines: list[Line], dialect: Dialect) -> list[npt.NDArray[Any]]:
             table = np.loadtxt(
                 (line.text for line in body), delimiter=dialect.delimiter, comments=None, ndmin=2
             )
+            if table.shape[1] != width:
+                raise ValueError("cells are cut apart otherwise below")
             return [_as_integers(table[:, 0]), _as_integers(table[:, 1]), *table[:, 2:].T]
         except ValueError:
             pass  # names, gaps or a bad cell, which the reading below can tell and name

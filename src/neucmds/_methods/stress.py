@@ -103,7 +103,9 @@ def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_err
     # Coordinates are returned in the precision of D, which moves D̂_ij by some ε(‖x_i‖² + ‖x_j‖²).
     returned = max(_ROUNDING, 4 * eps(gram.dtype, xp))
     spread = 2 * n * float(xp.vecdot(size, size)) + 2 * float(xp.sum(size)) ** 2
-    of_coordinates = _of_a_square(sum(terms), returned * math.sqrt(spread))
+    # D itself was rounded when it was squared.
+    moved = returned * math.sqrt(spread) + eps(gram.dtype, xp) * math.sqrt(gram.moments.sq_norm)
+    of_coordinates = _of_a_square(sum(terms), moved)
     return 4 * gram_error + 2 * n * of_e + 2 * of_sum + of_coordinates
 
 
