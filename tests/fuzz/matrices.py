@@ -273,8 +273,8 @@ def fitted(D: Floats, options: dict[str, Any]) -> Embedding | None:
     try:
         return neuc_mds(D, **options)
     except InputError as error:
-        assert "\n" not in str(error), repr(str(error))
-        assert str(error), "an empty message"
+        if "\n" in str(error) or not str(error):
+            raise ValueError(f"not one line: {str(error)!r}") from error
         return None
 
 

@@ -77,13 +77,13 @@ def _refuse_range(largest: float, data: Dissimilarity, exponent: int) -> None:
     power = math.log10(largest) + 2 * math.log10(size) + 2 * math.log10(data.n)
     power += 4 * data.exponent * math.log10(2)
     single = bool(d.dtype == xp.float32) and not exponent
-    if not (-305 if exponent or data.exponent else -290) < power < 307 or (
-        single and not 1e-30 < largest < 1e30
-    ):
+    # Where anything was rescaled, only what is reported has to be a number.
+    least = -305 if exponent or data.exponent else -290
+    if not least < power < 307 or (single and not 1e-30 < largest < 1e30):
+        size, end = ("large", "over") if power > 0 else ("small", "under")
         raise InputError(
-            f"weights are too {'large' if power > 0 else 'small'}: the largest is {largest:.2g}, and "
-            f"its products with D² {'over' if power > 0 else 'under'}flow; divide them by it, for "
-            "only their ratios count."
+            f"weights are too {size}: the largest is {largest:.2g}, and its products with D² "
+            f"{end}flow; divide them by it, for only their ratios count."
         )
 
 
