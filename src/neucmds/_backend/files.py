@@ -12,6 +12,8 @@ import math
 import os
 import secrets
 import shutil
+import signal
+import threading
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -67,7 +69,8 @@ def atomic_file(path: str | PathLike[str], *, overwrite: bool = True) -> Iterato
         with _naming(target):
             yield unfinished.file
             unfinished.sync()
-        unfinished.move(target, overwrite=overwrite)
+        with _undisturbed():
+            unfinished.move(target, overwrite=overwrite)
     _sync_folder(target.parent)
 
 
@@ -118,17 +121,58 @@ def atomic_folder(
             with _naming(folder / name):
                 write(written[name].file)
                 written[name].sync()
-        staging = beside / _hidden(place.name)
-        staging.mkdir()
-        cleanup.callback(shutil.rmtree, staging, ignore_errors=True)
-        for name, unfinished in written.items():
-            unfinished.move(staging / name, overwrite=False)
-        if not _became(staging, place):
-            with _locked(place):
-                _swap_in(staging, place, {*files, *owned}, overwrite=overwrite)
+        # Some thousandth of a second from the first name to the last.
+        with _undisturbed():
+            _put_in_place(written, beside, place, {*files, *owned}, overwrite=overwrite)
     _sync_folder(place)
     _sync_folder(place.parent)
     return [folder / name for name in files]
+
+
+def _put_in_place(
+    written: Mapping[str, _Unfinished],
+    beside: Path,
+    place: Path,
+    names: set[str],
+    *,
+    overwrite: bool,
+) -> None:
+    """Name finished files in a hidden folder, and make that, or what it holds, the result."""
+    staging = beside / _hidden(place.name)
+    staging.mkdir()
+    try:
+        for name, unfinished in written.items():
+            unfinished.move(staging / name, overwrite=False)
+        if not _became(staging, place):
+            # Others that write here take as short a time, and then let go.
+            with _locked(place):
+                _swap_in(staging, place, names, overwrite=overwrite)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let SIGINT and SIGTERM wait until files are in their place, or gone: then they take effect.
+
+    Only the main thread can do so, and only there does an interruption raise anything.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # None: set by another language, and not to be had again.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 @contextmanager
@@ -268,7 +312,8 @@ class _Unfinished:
         with suppress(OSError):  # closing writes what is buffered, for which there may be no space
             self.file.close()
         if self.hidden is not None:
-            self.hidden.unlink(missing_ok=True)
+            with _undisturbed():
+                self.hidden.unlink(missing_ok=True)
 
 
 def _hidden(name: str) -> str:

@@ -125,7 +125,7 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
         place = f"{problem.filename}: " if problem.filename else ""
         print_error(f"{place}{problem.strerror or problem}.")
         return BAD_INPUT
-    if isinstance(problem, MemoryError):
+    if isinstance(problem, MemoryError) or _could_not_map(problem):
         print_error(f"not enough memory for a matrix of this size ({problem}).")
         return BAD_INPUT
     if debug:
@@ -136,6 +136,13 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
         "together with what --debug prints."
     )
     return BUG
+
+
+def _could_not_map(problem: BaseException) -> bool:
+    """Tell a library that found no memory to be loaded into from one that is missing."""
+    return isinstance(problem, ImportError) and any(
+        words in str(problem) for words in ("failed to map", "cannot allocate", "Cannot allocate")
+    )
 
 
 def _sentence(text: str) -> str:
