@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -100,3 +101,54 @@ sys.exit(not 0 < available_memory() < 0.8 * 8e9)
     assert (
         subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
     )
+
+
+LITTLE = """
+import json, resource
+from pathlib import Path
+import numpy as np
+from neucmds import InputError, neuc_mds
+
+n = 3000
+x = np.random.default_rng(0).normal(size=n)
+D = np.abs(x[:, None] - x)
+triangle = np.ones(n * (n - 1) // 2)
+ways = [
+    (80, lambda: neuc_mds(D, 2, "neuc+")),
+    (80, lambda: neuc_mds(triangle, 2, "neuc+")),
+    (300, lambda: neuc_mds(D, 2, "neuc+", squared=True, solver="full")),
+    (600, lambda: neuc_mds(D, 2, squared=True, weights=D)),
+    (200, lambda: neuc_mds(D, 2, squared=True, loss="distance")),
+]
+said = []
+for room, way in ways:
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + room * 10**6
+    resource.setrlimit(resource.RLIMIT_AS, (most, -1))
+    try:
+        way()
+    except InputError as error:
+        said.append(str(error))
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+def test_too_much_is_refused_before_the_work():
+    environment = os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", LITTLE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    needed = (
+        "a squared copy of D of 3000 objects needs 72 MB",
+        "spread from its condensed triangle, needs 72 MB",
+        "the whole spectrum of 3000 objects needs 360 MB",
+        "with weights or missing entries needs 720 MB",
+        "loss='distance' of 3000 objects needs 216 MB",
+    )
+    assert len(said) == len(needed), said
+    for message, figure in zip(said, needed, strict=True):
+        assert figure in message
+        assert "are free; " in message

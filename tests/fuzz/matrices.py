@@ -452,10 +452,11 @@ def _rows(case: Case, results: dict[str, Embedding]) -> list[str]:
             continue
         if placed.shape != embedding.coordinates.shape or not np.isfinite(placed).all():
             found.append(f"{name} places its own rows at {placed}")
-        if name in CLOSED and case.kind in GENERIC and case.dtype == "float64":
+        closed = name in CLOSED and embedding.k and case.dtype == "float64"
+        if closed and case.kind in GENERIC:
             lam = np.abs(embedding.eigenvalues)
             level = 1e-10 * np.abs(embedding.coordinates).max() * lam.max() / lam.min()
-            if embedding.k and not np.abs(placed - embedding.coordinates).max() <= level:
+            if not np.abs(placed - embedding.coordinates).max() <= level:
                 found.append(f"{name} moves its own rows")
     return found
 

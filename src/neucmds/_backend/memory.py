@@ -16,6 +16,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # What the kernel calls available includes caches that others may be counting on.
 _SHARE = 0.8
+_ALWAYS_THERE = 2**26
 
 
 def parse_bytes(amount: int | float | str) -> int:
@@ -63,6 +64,30 @@ def available_memory() -> int | None:
         amount for amount in (_of_system(), _of_groups(), _of_addresses()) if amount is not None
     ]
     return int(_SHARE * min(found)) if found else None
+
+
+def require_memory(needed: int, what: str, advice: str) -> None:
+    """Refuse work for which there is not enough memory, before it starts.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes; up to 64 MB nothing is looked up, which would take longer than the work.
+    what : str
+        What they are for.
+    advice : str
+        What to do instead.
+
+    Raises
+    ------
+    InputError
+        With both figures.
+    """
+    free = None if needed <= _ALWAYS_THERE else available_memory()
+    if free is not None and needed > free:
+        raise InputError(
+            f"{what} needs {format_bytes(needed)}, but {format_bytes(free)} are free; {advice}."
+        )
 
 
 def _of_system() -> int | None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
+from neucmds._backend.memory import require_memory
 from neucmds._input.readers.table_files import read_table
 from neucmds._input.tiles import tile_side, tile_strips
 from neucmds._input.validation import working_dtype
@@ -165,6 +166,12 @@ def _spread(condensed: Array, dtype: Any) -> Array:
             f"{n * (n - 1) // 2}, {n + 1} have {n * (n + 1) // 2}; pass all pairs once."
         )
     xp = arrays.namespace(condensed)
+    if arrays.is_numpy(condensed):
+        require_memory(
+            n * n * int(xp.finfo(dtype).bits) // 8,
+            f"D of {n} objects, spread from its condensed triangle,",
+            "pass it as float32, or a square npy file, which is read in blocks",
+        )
     square = arrays.empty_like(condensed, (n, n), dtype)
     start = 0
     for i in range(n):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
+from neucmds._backend.memory import require_memory
 from neucmds._input import containers, tiles
 from neucmds._input.validation import (
     Findings,
@@ -168,6 +169,14 @@ def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array |
 
 
 def _new_target(source: Array, dtype: Any) -> Array:
+    n, xp = int(source.shape[0]), arrays.namespace(source)
+    if arrays.is_numpy(source):
+        require_memory(
+            n * n * int(xp.finfo(dtype).bits) // 8,
+            f"a squared copy of D of {n} objects",
+            f"pass {option('copy', False)} to square D in place, D as float32, an npy file, which "
+            "is read in blocks, or use LandmarkNeucMDS",
+        )
     target = arrays.empty_like(source, source.shape, dtype)
     if not arrays.is_writable(target):
         library = type(source).__module__.split(".")[0]
