@@ -101,8 +101,8 @@ class Embedding:
     relative_gradient : float
         √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
         block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
-        the share of f that one more step promises, for the squared loss at most `stress_tol` if
-        `converged`.
+        the share of f that one more step promises: if `converged` at most `stress_tol`, for losses
+        other than the squared one also at most 0.03².
     stress_error : float
         Bound on the rounding error of `stress`: that of the coordinates, computed from every pair,
         differs from it by less.

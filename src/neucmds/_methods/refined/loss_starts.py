@@ -31,6 +31,7 @@ from neucmds._methods.refined.pair_descent import (
     LossResult,
     PreparedLoss,
     approach,
+    gradient_tolerance,
     minimize_prepared,
     prepare,
 )
@@ -55,8 +56,9 @@ FEWER_OBJECTS, MORE_STARTS = 100, 48
 # So many of the lowest ends of short descents are followed to where they lead: the order may change
 # on the way (GlobalPatterns, k = 3: "relative" needs 100 iterations).
 FINALISTS = 3
-# Most iterations of a descent that only compares.
+# Most iterations of a descent that only compares, and its tolerance.
 MOST_PROBING = 60
+PROBING_TOL = 1e-3
 # Spread of a start about the best so far, in standard deviations of its columns; None: anywhere.
 SPREADS = (None, 1.0, None, 0.3)
 # Size of an added column, relative to the others, where the spectrum has too few of a sign.
@@ -113,7 +115,7 @@ def refine_for_loss(
     climb: bool | None = None,
     max_iter: int = 500,
     tol: float | None = None,
-    gradient_tol: float = 0.03,
+    gradient_tol: float | None = None,
     floor: float | None = None,
     random_state: Any = None,
     callback: Callback | None = None,
@@ -163,13 +165,15 @@ def refine_for_loss(
     problem = prepare(sq_dissimilarity, loss, weights=weights, floor=floor)
     if tol is None:
         tol = TOL_OF_FEW if few else DEFAULT_TOL[loss]
-    limits = Limits(max_iter, tol, gradient_tol, callback)
+    flat = gradient_tolerance(tol) if gradient_tol is None else gradient_tol
+    limits = Limits(max_iter, tol, flat, callback)
     if start is not None:
         return minimize_prepared(problem, start.coordinates, start.signs, limits)
     source = _Source.of(sq_dissimilarity, weights, components, solve, rng)
     if source.spectrum is None:
         return minimize_prepared(problem, source.place.coordinates, source.place.signs, limits)
-    brief = Limits(min(max_iter, MOST_PROBING), max(tol, 1e-3), gradient_tol)
+    rough = max(tol, PROBING_TOL)
+    brief = Limits(min(max_iter, MOST_PROBING), rough, max(flat, gradient_tolerance(rough)))
     search = _Search(problem, source, brief)
     place = search.approached(source.place)
     with worker_pool() if is_numpy(problem.d) else nullcontext():

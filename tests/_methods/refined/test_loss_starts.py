@@ -1,0 +1,49 @@
+"""A loss is said to be at its end at a stationary point only."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from neucmds import neuc_mds
+
+LOSSES = ("distance", "relative")
+
+
+def city_blocks(n=80, seed=0):
+    x = np.random.default_rng(seed).normal(size=(n, 6))
+    return cdist(x, x, "cityblock")
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_where_it_converged_a_step_promises_less_than_the_tolerance(loss, tol):
+    found = neuc_mds(city_blocks(), 3, loss=loss, stress_tol=tol, n_init=1, climb=False)
+    assert found.converged
+    assert found.relative_gradient**2 <= min(tol, 0.03**2)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_descent_that_was_stopped_has_not_converged(loss):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = neuc_mds(city_blocks(), 3, loss=loss, max_iter=5, n_init=1, climb=False)
+    assert not found.converged
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_at_the_default_no_object_can_be_moved_to_gain(loss):
+    """Placed anew among the others where they are, none gains more than 0.2 % of its own loss."""
+    D = city_blocks(60)
+    found = neuc_mds(D, 3, loss=loss)
+    rule = found.placement
+
+    def own(x):
+        d_hat = np.sum(found.signs * (x[:, None, :] - found.coordinates) ** 2, axis=2)
+        return np.sum(rule.loss.terms(D**2, d_hat).residual ** 2, axis=1)
+
+    placed = rule.place(D**2, start=found.coordinates)
+    assert np.all(own(placed) >= 0.998 * own(found.coordinates))
