@@ -51,8 +51,8 @@ TOL_OF_FEW = 1e-6
 FEW_OBJECTS = 600
 FEW_COORDINATES = 10
 STARTS = 12
-# Up to so many objects a start takes 20 ms: 48 take less time than eight of SMACOF.
-FEWER_OBJECTS, MORE_STARTS = 100, 48
+# Up to so many objects a start takes 20 ms: 24 take half the time of eight of SMACOF (48 as long).
+FEWER_OBJECTS, MORE_STARTS = 100, 24
 # So many of the lowest ends of short descents are followed to where they lead: the order may change
 # on the way (GlobalPatterns, k = 3: "relative" needs 100 iterations).
 FINALISTS = 3
@@ -136,7 +136,7 @@ def refine_for_loss(
     weights : array of shape (n, n), optional
         Symmetric, not negative; multiplies the loss of each pair. Zero: not observed.
     n_init : int, optional
-        Starts, the squared solution first. By default, for up to 10 coordinates, 48 for up to 100
+        Starts, the squared solution first. By default, for up to 10 coordinates, 24 for up to 100
         objects and 12 for up to 600, else 1.
     climb : bool, optional
         Whether to walk to the number of negatives where the loss is least. By default for up to
