@@ -159,6 +159,7 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
     adata.uns[key] = {
         "signs": to_numpy(embedding.signs),
         "weights": to_numpy(embedding.weights),
+        "explained": to_numpy(embedding.explained),
         "method": embedding.method,
         "squared": bool(embedding.squared),
     }

@@ -37,6 +37,14 @@ class TestEmbed:
         assert [row[0] for row in rows] == [f"site{i}" for i in range(14)]
         values = np.array([[float(x) for x in row[1:]] for row in rows])
         np.testing.assert_allclose(values, expected.coordinates, atol=1e-10)
+        header, *axes = _read_csv(folder / "axes.csv")
+        assert header == ["axis", "sign", "weight", "explained"]
+        assert [row[:2] for row in axes] == [
+            [name, "+1" if sign > 0 else "-1"]
+            for name, sign in zip(expected.axis_names, expected.signs, strict=True)
+        ]
+        shares = [float(row[3]) for row in axes]
+        np.testing.assert_allclose(shares, expected.explained, rtol=1e-9)
         saved = Embedding.load(folder / "embedding.npz")
         assert saved.labels[0] == "site0"
         assert np.array_equal(saved.coordinates, values)
@@ -111,6 +119,7 @@ class TestEmbed:
         assert run("embed", matrix, "-k", 4, "--force", "--format", "svg").code == 0
         names = {p.name for p in (here / "gaps-neucmds").iterdir()}
         assert names == {
+            "axes.csv",
             "coordinates.csv",
             "embedding.npz",
             "quality.json",

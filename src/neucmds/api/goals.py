@@ -47,7 +47,7 @@ def fit_chosen(
         scan = held_out_scan(gram, solver, random_state)
         if scan.error >= 1:
             warnings.warn(
-                f"no number of coordinates predicts pairs of objects held out better than their "
+                "no number of coordinates predicts pairs of objects held out better than their "
                 f"mean does (R² {1 - scan.error:.2g} with {scan.k}); compare the STRESS of "
                 "several.",
                 NeucmdsWarning,

@@ -22,7 +22,15 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots import axis_names
 
-__all__ = ["Outputs", "check_file", "coordinate_rows", "default_folder", "write_csv", "write_file"]
+__all__ = [
+    "Outputs",
+    "axis_rows",
+    "check_file",
+    "coordinate_rows",
+    "default_folder",
+    "write_csv",
+    "write_file",
+]
 
 
 def default_folder(source: str) -> Path:
@@ -90,6 +98,15 @@ def coordinate_rows(
     objects = [str(i) for i in range(len(values))] if names is None else names
     rows = ([name, *(_digits(x) for x in row)] for name, row in zip(objects, values, strict=True))
     return ["object", *axis_names(embedding)], rows
+
+
+def axis_rows(embedding: Embedding) -> tuple[list[str], Iterator[list[str]]]:
+    """Header and rows of axes: their sign, their weight, and what each explains."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # objects that are all the same
+        columns = (embedding.signs, embedding.weights, embedding.explained)
+    values = zip(axis_names(embedding), *(to_numpy(column) for column in columns), strict=True)
+    rows = ([name, f"{sign:+.0f}", _digits(w), _digits(e)] for name, sign, w, e in values)
+    return ["axis", "sign", "weight", "explained"], rows
 
 
 def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

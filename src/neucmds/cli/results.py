@@ -13,7 +13,7 @@ from neucmds._spectrum import Spectrum
 from neucmds.api import Prepared
 from neucmds.cli.annotations import ENVFIT_HEADER, Annotations, Drawing, envfit_rows
 from neucmds.cli.options import PictureFormat
-from neucmds.cli.outputs import Outputs, coordinate_rows
+from neucmds.cli.outputs import Outputs, axis_rows, coordinate_rows
 from neucmds.embedding import Embedding
 from neucmds.metrics import PairErrors, Quality
 from neucmds.plots import default_axes, plot_coordinates, plot_scree, plot_shepard, plot_spectrum
@@ -24,6 +24,7 @@ __all__ = ["RESULT_FILES", "Result", "add_result", "describe"]
 COORDINATES = ("coordinates", "coordinates_neg")
 PLOTS = ("spectrum", "scree", *COORDINATES, "shepard")
 RESULT_FILES = (
+    "axes.csv",
     "coordinates.csv",
     "embedding.npz",
     "envfit.csv",
@@ -120,6 +121,7 @@ def add_result(
     outputs.add_csv(
         "coordinates.csv", *coordinate_rows(embedding, embedding.coordinates, embedding.labels)
     )
+    outputs.add_csv("axes.csv", *axis_rows(embedding))
     saved = embedding if result.landmarks is None else result.landmarks
     outputs.add("embedding.npz", saved.save)
     outputs.add_json("quality.json", record)
