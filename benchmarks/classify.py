@@ -3,9 +3,9 @@
     python benchmarks/classify.py     prints the accuracies, writes records/classify.json
 
 Ten-fold cross-validation on 1,797 images of digits, cityblock distances of their pixels. 5-NN on D
-itself; the pipeline `KNeighborsGraph(NeucMDS(20))` and `KNeighborsClassifier` on its graph; the same
-with positive coordinates only; and 5-NN that takes the signed coordinates for Euclidean ones, which
-is wrong. The pipeline should be at most half a point below 5-NN on D.
+itself; the pipeline `KNeighborsGraph(NeucMDS(20))` and `KNeighborsClassifier` on its graph; the
+same with positive coordinates only; and 5-NN that takes the signed coordinates for Euclidean ones,
+which is wrong. The pipeline should be at most half a point below 5-NN on D.
 """
 
 from __future__ import annotations

@@ -118,7 +118,8 @@ def _by_panels(
     matrix: npt.NDArray[Any], columns: npt.NDArray[Any], scale: float
 ) -> npt.NDArray[np.float64]:
     count = columns.shape[1]
-    width = -(-count // (4 * -(-count // _MAX_VECTORS))) * 4  # equal groups of a multiple of four
+    n_groups = max(1, -(-count // _MAX_VECTORS))
+    width = max(1, -(-count // (4 * n_groups))) * 4  # equal groups of a multiple of four
     groups = [slice(start, start + width) for start in range(0, count, width)]
     parts = [np.ascontiguousarray(columns[:, group], dtype=matrix.dtype) for group in groups]
     product = np.empty(columns.shape)
