@@ -220,4 +220,4 @@ class _Split:
         placed = rule.place(self.measured)
         above = np.triu_indices(self.measured.shape[0], 1)
         left = sq_dissimilarities(placed, placed, signs)[above] - self.truth
-        return float(left @ left) / int(left.size)
+        return float(left @ left) / self.truth.size
