@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast test-torch lint bench bench-quick reproduction clean
+.PHONY: demo test test-fast test-torch test-lowest fuzz lock lint bench bench-quick reproduction clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.cli: pyproject.toml
@@ -38,6 +38,31 @@ $(VENV)/.torch: $(VENV)/.test
 test-torch: $(VENV)/.torch
 	$(PYTEST) tests/_backend tests/_input/test_dissimilarity.py tests/_operator/test_features.py
 
+# The tests once more with the lowest versions that pyproject.toml allows.
+$(VENV)-lowest/.test: pyproject.toml requirements-lowest.txt
+	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test]" -c requirements-lowest.txt
+	@touch $@
+
+test-lowest: $(VENV)-lowest/.test
+	$(VENV)-lowest/bin/python -m pip check
+	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow"
+
+# Mutated files, hostile matrices and faults, for SECONDS each; they go on where the last run stopped
+# (benchmarks/records/fuzz.json). The recorded run is many of these.
+SECONDS ?= 300
+fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz.run files --seconds $(SECONDS)
+	$(BIN)/python -m tests.fuzz.run matrices --seconds $(SECONDS)
+	$(BIN)/python -m tests.fuzz.faults --trials 200
+
+# The versions that development runs with, from a fresh environment.
+lock:
+	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check ".[test]"
+	$(VENV)-lock/bin/python -m pip check
+	$(VENV)-lock/bin/python -m pip freeze --exclude neucmds > requirements-dev.lock
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -62,4 +87,4 @@ reproduction: $(VENV)/.cli
 	cp paper-neucmds/reproduction.md docs/reproduction.md
 
 clean:
-	rm -rf $(VENV) demo paper-neucmds .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-lock demo paper-neucmds .pytest_cache .mypy_cache .ruff_cache .hypothesis
