@@ -211,10 +211,18 @@ def contents(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
+def is_hidden(name: str) -> bool:
+    """Tell whether a path goes through a hidden name."""
+    return any(part.startswith(".") for part in name.split("/"))
+
+
 def problems_of(folder: Path, before: set[str], whole: set[str], end: End, how: str) -> list[str]:
     """Say what is wrong after a fault: half of a result, something left, too many words."""
     found, there = [], contents(folder)
     new = there - before
+    if end.code == -signal.SIGKILL:
+        # Nobody can tidy up after that but the file system itself.
+        new = {name for name in new if not is_hidden(name)}
     if new and new != whole - before:
         found.append(f"left {sorted(new)[:4]}")
     if not before <= there:
@@ -285,11 +293,7 @@ class Faults:
                     os.kill(pid, what)
                 end = wait(pid, spoken, begun)
             problems = problems_of(folder, before, whole, end, how)
-            if what is signal.SIGKILL:
-                # Nobody can tidy up after that but the file system itself.
-                kept = [problem for problem in problems if not problem.startswith("left ['.")]
-                self.tally.left_by_kill += len(problems) - len(kept)
-                problems = kept
+            self.tally.left_by_kill += any(is_hidden(name) for name in contents(folder))
             self.tally.add(command.name, what.name, end, problems)
 
     def limited(self, command: Command, fault: str, prepare: Callable[[], None]) -> None:

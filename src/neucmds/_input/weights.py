@@ -93,9 +93,9 @@ def _refuse_range(largest: float, data: Dissimilarity, exponent: int) -> None:
     # Where anything was rescaled, only what is reported has to be a number.
     least = -305 if exponent or data.exponent else -290
     if not least < power < 307 or (single and not 1e-30 < largest < 1e30):
-        extent, end = ("large", "over") if power > 0 else ("small", "under")
+        how, end = ("large", "over") if power > 0 else ("small", "under")
         raise InputError(
-            f"weights are too {extent}: the largest is {largest:.2g}, and its products with D² "
+            f"weights are too {how}: the largest is {largest:.2g}, and its products with D² "
             f"{end}flow; divide them by it, for only their ratios count."
         )
 
