@@ -224,9 +224,10 @@ def _edit_distance() -> Any:
 
 
 def indexes(emb: Any, placed: np.ndarray, true: np.ndarray) -> list[Row]:
-    """Search the vectors of an embedding in every index of the example, and HNSW as it is."""
+    """Search the vectors of an embedding in every index of the example."""
     searches = vector_index.SEARCHES | {
-        "FAISS HNSW, lengths as they are": ("faiss", False, vector_index.faiss_hnsw)
+        "FAISS IVF, lengths as they are": ("faiss", False, vector_index.faiss_ivf),
+        "FAISS HNSW, lengths as they are": ("faiss", False, vector_index.faiss_hnsw),
     }
     exact, _ = emb.neighbors(10, placed)
     rows = []

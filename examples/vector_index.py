@@ -33,7 +33,7 @@ def faiss_flat(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
 
 
 def faiss_ivf(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
-    """FAISS, inverted lists: a quarter of √n lists is searched, most of the neighbours found."""
+    """FAISS, inverted lists of vectors of unit length: a quarter of √n lists is searched."""
     import faiss
 
     vectors = _vectors(index)
@@ -106,7 +106,7 @@ def _queries(index: InnerProduct, coordinates: Floats) -> Floats:
 # The package, whether the vectors must have unit length, and the search.
 SEARCHES: dict[str, tuple[str, bool, Callable[[InnerProduct, Floats, int], Ints]]] = {
     "FAISS flat": ("faiss", False, faiss_flat),
-    "FAISS IVF": ("faiss", False, faiss_ivf),
+    "FAISS IVF": ("faiss", True, faiss_ivf),
     "FAISS HNSW": ("faiss", True, faiss_hnsw),
     "USearch exact": ("usearch", False, usearch_exact),
     "USearch graph": ("usearch", True, usearch_graph),
