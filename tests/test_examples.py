@@ -38,7 +38,7 @@ def fitted():
     ("name", "least"),
     [
         ("FAISS flat", 1.0),
-        ("FAISS IVF", 0.9),
+        ("FAISS IVF", 0.8),
         ("FAISS HNSW", 0.95),
         ("USearch exact", 1.0),
         ("USearch graph", 0.95),
