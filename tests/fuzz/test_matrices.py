@@ -18,6 +18,7 @@ FOUND = (
     Case("city_blocks", 9, 4, seed=31, dtype="float32"),
     Case("wide", 13, 5, seed=56, dtype="float32"),
     Case("wide", 6, 2, seed=67, dtype="float32", check="file"),
+    Case("sparse", 4, 1, seed=2013, decades=10, check="rows"),
 )
 EXAMPLES = 24
 

@@ -18,7 +18,7 @@ from neucmds._methods.geometry import (
     diagonalize,
     paired_sq_dissimilarities,
 )
-from neucmds._methods.refined.descent import Descent
+from neucmds._methods.refined.descent import Descent, centered
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.objective import Refined, stress_terms_at
 from neucmds._methods.refined.pair_descent import LossResult
@@ -182,7 +182,9 @@ def _starting_eigenvalues(
 def from_loss(gram: DenseGram, found: LossResult, weights: Array | None) -> Solution:
     """Take coordinates of least loss; the STRESS goes with them, weighted where pairs are."""
     d = gram.sq_dissimilarity
-    x, lengths = canonical(asarray_like(found.coordinates, gram.diagonal()), found.signs)
+    # Centered by the descent to 1e-12, and once more: the terms of the STRESS take it for granted.
+    x = centered(1.0 * asarray_like(found.coordinates, gram.diagonal()))
+    x, lengths = canonical(x, found.signs)
     signs = np.sign(lengths)
     if weights is None:
         terms, error = stress_terms_at(gram, x, signs)
