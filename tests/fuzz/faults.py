@@ -236,9 +236,11 @@ def problems_of(folder: Path, before: set[str], whole: set[str], end: End, how: 
         found.append(f"left {sorted(new)[:4]}")
     if not before <= there:
         found.append(f"lost {sorted(before - there)[:4]}")
-    for path in (folder / "out", folder / "old"):
-        if path.exists() and not of_one_run(path):
-            found.append(f"{path.name} is not of one run")
+    found += [
+        f"{path.name} is not of one run"
+        for path in (folder / "out", folder / "old")
+        if path.exists() and not of_one_run(path)
+    ]
     if (folder / "placed.npy").exists() and not np.isfinite(np.load(folder / "placed.npy")).all():
         found.append("placed.npy is not whole")
     lines = [line for line in end.said.splitlines() if line.strip()]
