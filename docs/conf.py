@@ -110,7 +110,9 @@ def escape_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: l
             lines[i] = in_code_or_bar.sub(lambda found: found[1] or r"\|", line)
 
 
-def skip_inherited(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+def skip_inherited(
+    app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
+) -> bool | None:
     """Leave methods of scikit-learn to its own reference."""
     routing = name.startswith("set_") and name.endswith("_request")
     return True if routing or str(getattr(obj, "__module__", "")).startswith("sklearn") else None

@@ -1,0 +1,103 @@
+"""Fills the tables of the guide from the records of benchmarks.
+
+    python docs/tables.py
+
+A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``; a test compares the pages with
+the records.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "benchmarks" / "records"
+PAGES = [ROOT / "docs" / "guide" / name for name in ("choosing.md", "missing.md")]
+SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def record(name: str) -> Any:
+    """Return a record as it was measured."""
+    return json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def number(value: float) -> str:
+    """Return three digits, without an exponent."""
+    return f"{value:.3g}" if value < 1e3 else f"{float(f'{value:.2g}'):,.0f}"
+
+
+def methods() -> str:
+    """Return STRESS of every method, divided by that of classical MDS on the same data and k."""
+    rows = record("quality")["rows"].values()
+    sizes = {
+        "fewer than 100 objects": [r["methods"] for r in rows if r["n"] < 100],
+        "100 to 1000 objects": [r["methods"] for r in rows if r["n"] >= 100],
+    }
+
+    def cell(method: str, group: list[Any]) -> str:
+        ratios = [r[method]["stress"] / r["classical"]["stress"] for r in group]
+        return f"{number(median(ratios))} ({number(min(ratios))} to {number(max(ratios))})"
+
+    names = ("lower", "neuc", "neuc+", "exact", "refined", "smacof", "lingoes", "cailliez")
+    head = ["STRESS / that of classical", *(f"{size}: {len(g)} sets" for size, g in sizes.items())]
+    return table(head, ([f"`{m}`", *(cell(m, g) for g in sizes.values())] for m in names))
+
+
+def new_objects() -> str:
+    """Return relative errors of fitted and of placed objects."""
+    names = ("classical", "neuc+", "exact", "refined")
+    rows = (
+        [
+            f"{data}, k = {r['k']}",
+            *(f"{r['methods'][m]['fitted']:.3f} → {r['methods'][m]['new']:.3f}" for m in names),
+        ]
+        for data, r in record("placement")["methods"].items()
+    )
+    return table(["‖D̂ − D‖ / ‖D‖, fitted → new", *(f"`{m}`" for m in names)], rows)
+
+
+def gaps() -> str:
+    """Return errors on hidden entries, relative to predicting their mean."""
+    rows = (
+        [
+            data,
+            str(runs[0]["k"]),
+            f"{mean(r['error'] for r in runs):.2f}",
+            f"{mean(r['mean_then_exact'] for r in runs):.2f}",
+            "yes" if any(r["warnings"] for r in runs) else "no",
+        ]
+        for data, runs in record("missing").items()
+    )
+    head = [
+        "data, 30 % hidden",
+        "k",
+        '`missing="ignore"`',
+        "mean filled in, then `exact`",
+        "warned",
+    ]
+    return table(head, rows)
+
+
+TABLES = {"methods": methods, "new-objects": new_objects, "gaps": gaps}
+
+
+def filled(text: str) -> str:
+    """Return a page with its tables made anew."""
+    return SLOT.sub(lambda slot: slot[1] + TABLES[slot[2]]() + slot[4], text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
