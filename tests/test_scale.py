@@ -132,6 +132,13 @@ def test_weights_of_1e305():
     assert far.stress / 1e305 == pytest.approx(plain.stress, rel=1e-9)
 
 
+def test_subnormal_weights_of_a_large_D():
+    D = sq_dissimilarities() * 2.0**100
+    found = neuc_mds(D, 3, squared=True, weights=np.full((N, N), 2.0**-1060))
+    plain = neuc_mds(D, 3, squared=True, weights=np.ones((N, N)))
+    assert found.normalized_stress == pytest.approx(plain.normalized_stress, rel=1e-9)
+
+
 def test_new_objects_too_far_for_any_float_are_refused():
     D = np.sqrt(np.abs(sq_dissimilarities()))
     with pytest.raises(InputError, match="too large to be placed: the largest is"):

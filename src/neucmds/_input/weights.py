@@ -76,7 +76,8 @@ def _checked(weights: Any, data: Dissimilarity, rescale: bool) -> tuple[Array, i
         raise InputError(f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ.")
     exponent = math.frexp(float(xp.max(w)))[1]
     # 2^±90 is 1e±27: within that float32 has room for sums of products, and D is ordinary by now.
-    exponent = exponent if rescale and abs(exponent) > 90 else 0
+    # Of subnormal weights 2^1000 brings enough digits, and is a number itself.
+    exponent = max(exponent, -1000) if rescale and abs(exponent) > 90 else 0
     _refuse_range(float(xp.max(w)), data, exponent)
     return xp.astype(w * 2.0**-exponent, d.dtype, copy=False), exponent
 
