@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from neucmds._backend.arrays import Array, on_cpu, row_blocks
 from neucmds._backend.blas import single_products
-from neucmds._backend.cuda_kernels import centered_single
 
 if TYPE_CHECKING:
     from neucmds._operator.gram import Gram
@@ -61,9 +60,6 @@ class RoundedGram:
         elements = _CACHED_ELEMENTS if on_cpu(means) else gram.n**2
 
         def fill(whole: slice, part: Array) -> None:
-            factor = -0.5 / scale
-            if centered_single(part, means[whole], columns, factor, matrix[whole, :]) is not None:
-                return
             for some in row_blocks(int(part.shape[0]), gram.n, elements):
                 rows = slice(whole.start + some.start, whole.start + some.stop)
                 # Rounded first, D's mean adds to the error of a product: 6.5e-7 of the largest
@@ -71,7 +67,7 @@ class RoundedGram:
                 # Euclidean-ball).
                 block = xp.astype(part[some, :], xp.float64, copy=False) - means[rows, None]
                 block -= columns
-                block *= factor
+                block *= -0.5 / scale
                 matrix[rows, :] = xp.astype(block, xp.float32)
 
         gram.on_each(fill)

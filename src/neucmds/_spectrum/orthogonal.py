@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, centered, to_numpy, uniform_rows
+from neucmds._backend.arrays import Array, asarray_like, centered, namespace, to_numpy
 from neucmds._backend.blas import combined_rows, inner_products
 
 Floats = npt.NDArray[np.float64]
@@ -51,9 +51,11 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
 
 def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
     """Draw orthonormal centered rows orthogonal to `basis`; fewer where no more exist."""
-    n = int(basis.shape[1])
+    xp, n = namespace(basis), int(basis.shape[1])
     count = max(0, min(count, n - 1 - int(basis.shape[0])))
-    rows = uniform_rows(count, basis, rng)
+    # Any direction will do, so the numbers are those that are quickest to draw.
+    draws = rng.random((count, n), dtype=np.float32)
+    rows = xp.astype(asarray_like(draws, basis, dtype=xp.float32), basis.dtype)
     for _ in range(2):
         rows, _ = project_out(basis, centered(rows, axis=1))
         rows, _ = orthonormal_rows(rows, 1e-8)
