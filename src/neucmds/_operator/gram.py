@@ -102,6 +102,10 @@ class Gram(ABC):
     def device(self) -> Any:
         """The device that products are computed on."""
 
+    def whole(self) -> Array | None:
+        """Return D itself where it is one array on a GPU; None elsewhere."""
+        return None
+
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`."""
         xp = self.xp

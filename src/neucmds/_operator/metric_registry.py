@@ -27,9 +27,11 @@ from neucmds._backend.arrays import (
     fused_kernel,
     in_place,
     is_numpy,
+    minkowski,
     namespace,
     to_numpy,
 )
+from neucmds._backend.cuda_kernels import between
 from neucmds.errors import InputError, option
 
 BlockFunction = Callable[[Array, Array], Array]
@@ -54,6 +56,13 @@ class Prepared:
     def __getitem__(self, rows: slice) -> Prepared:
         vector = None if self.vector is None else self.vector[rows]
         return Prepared(self.left[rows, :], self.right[rows, :], vector)
+
+    def take(self, rows: Any) -> Prepared:
+        """Return some rows, by their numbers."""
+        xp = namespace(self.left)
+        some = asarray_like(rows, self.left, dtype=xp.int64)
+        vector = None if self.vector is None else xp.take(self.vector, some, axis=0)
+        return Prepared(xp.take(self.left, some, axis=0), xp.take(self.right, some, axis=0), vector)
 
     def astype(self, dtype: Any) -> Prepared:
         """Round all of it."""
@@ -383,24 +392,35 @@ def _add(total: Array, part: Array) -> Array:
 
 
 def _city_block(x: Array, y: Array) -> Array:
-    xp = namespace(x)
-    return _over_features(x, y, lambda a, b: xp.abs(a - b), _add)
+    xp, made = namespace(x), _at_once("cityblock", x, y, 1.0)
+    return _over_features(x, y, lambda a, b: xp.abs(a - b), _add) if made is None else made
 
 
 def _chebyshev(x: Array, y: Array) -> Array:
-    xp = namespace(x)
-    return _over_features(x, y, lambda a, b: xp.abs(a - b), xp.maximum)
+    xp, made = namespace(x), _at_once("chebyshev", x, y, math.inf)
+    return _over_features(x, y, lambda a, b: xp.abs(a - b), xp.maximum) if made is None else made
 
 
 def _bray_curtis(x: Array, y: Array) -> Array:
-    xp = namespace(x)
-    return _city_block(x, y) / _over_features(x, y, lambda a, b: xp.abs(a + b), _add)
+    made = between("braycurtis", x, y)
+    # |x + y| is the city-block distance to −y.
+    return _city_block(x, y) / _city_block(x, -y) if made is None else made
 
 
 def _hamming(x: Array, y: Array) -> Array:
-    xp = namespace(x)
-    count = _over_features(x, y, lambda a, b: xp.astype(a != b, x.dtype), _add)
+    made = between("hamming", x, y)
+    if made is not None:
+        return made
+    xp, count = namespace(x), minkowski(x, y, 0.0)
+    if count is None:
+        count = _over_features(x, y, lambda a, b: xp.astype(a != b, x.dtype), _add)
     return count / int(x.shape[1])
+
+
+def _at_once(metric: str, x: Array, y: Array, p: float) -> Array | None:
+    """Compute a Minkowski distance by one kernel, or by what the library has."""
+    made = between(metric, x, y)
+    return minkowski(x, y, p) if made is None else made
 
 
 def _jaccard(x: Array, y: Array) -> Array:
@@ -422,6 +442,11 @@ SUM_METRICS: dict[str, BlockFunction] = {
     "l1": _city_block,
     "manhattan": _city_block,
 }
+
+
+def known_everywhere(metric: Any) -> bool:
+    """Tell whether a metric is computed with any array library, on its device."""
+    return isinstance(metric, str) and (metric in INNER_METRICS or metric in SUM_METRICS)
 
 
 def fit_metric(metric: Any, features: Array, squared: bool, params: dict[str, Any]) -> PairMetric:

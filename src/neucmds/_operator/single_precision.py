@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from neucmds._backend.arrays import Array, on_cpu, row_blocks
 from neucmds._backend.blas import single_products
+from neucmds._backend.cuda_kernels import centered_single
 
 if TYPE_CHECKING:
     from neucmds._operator.gram import Gram
@@ -56,6 +57,9 @@ class RoundedGram:
         scale = 2.0 ** round(0.5 * math.log2(gram.frobenius_sq) - math.log2(gram.n))
         columns = means - gram.moments.mean
         matrix = xp.empty((gram.n, gram.n), dtype=xp.float32, device=gram.device)
+        factor, at_once = -0.5 / scale, gram.whole()
+        if at_once is not None and centered_single(at_once, means, columns, factor, matrix):
+            return cls(matrix, scale)
         # On a GPU a block must fill the chip, not a cache.
         elements = _CACHED_ELEMENTS if on_cpu(means) else gram.n**2
 
@@ -67,7 +71,7 @@ class RoundedGram:
                 # Euclidean-ball).
                 block = xp.astype(part[some, :], xp.float64, copy=False) - means[rows, None]
                 block -= columns
-                block *= -0.5 / scale
+                block *= factor
                 matrix[rows, :] = xp.astype(block, xp.float32)
 
         gram.on_each(fill)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, eps
+from neucmds._backend.arrays import Array, asarray_like, eps, to_numpy
 from neucmds._operator import Gram
 from neucmds._operator.single_precision import Multiply
 from neucmds._spectrum.full import full_spectrum
@@ -303,7 +303,7 @@ def _apart(kept: Array, rows: Array) -> Array:
     rows, moved = project_out(kept, rows)
     # At gaps near the noise the kept rows turned visibly, and the further ones no longer fit
     # together (5e-8 off with gaps of 1e-5).
-    if np.max(np.abs(moved), initial=0.0) > 1e-7:
+    if np.max(np.abs(to_numpy(moved)), initial=0.0) > 1e-7:
         rows, _ = orthonormal_rows(rows, 0.0)
     return rows
 

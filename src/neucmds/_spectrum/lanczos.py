@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, centered, contiguous, namespace, small_eigh
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    centered,
+    contiguous,
+    namespace,
+    small_eigh,
+    to_numpy,
+)
 from neucmds._operator.single_precision import Multiply
 from neucmds._spectrum.orthogonal import orthonormal_rows, project_out, random_rows
 
@@ -95,10 +103,12 @@ class KrylovBasis:
         image, coupled = project_out(self.rows[self.local : new, :], image)
         image, coefficients = project_out(self.rows[:new, :], image)
         coefficients[:, self.local :] += coupled
-        self.projected[old:new, :new] = coefficients
-        self.projected[:new, old:new] = coefficients.T
+        # Fetched last, for a GPU has to be waited for.
+        taken, longest = to_numpy(coefficients), float(largest)
+        self.projected[old:new, :new] = taken
+        self.projected[:new, old:new] = taken.T
         self.local, self.size, width, self.width = old, new, self.width, 0
-        self._follow(image, largest, width)
+        self._follow(image, longest, width)
 
     def _follow(self, image: Array, largest: float, width: int) -> None:
         """Make the orthonormalised image the next block, refilled where it has broken down."""
@@ -157,6 +167,6 @@ def _weakest(factor: Floats) -> float:
     return float(np.linalg.svd(factor, compute_uv=False).min(initial=np.inf))
 
 
-def _longest(block: Array) -> float:
+def _longest(block: Array) -> Array:
     xp = namespace(block)
-    return float(xp.max(xp.linalg.vector_norm(block, axis=1)))
+    return xp.max(xp.linalg.vector_norm(block, axis=1))

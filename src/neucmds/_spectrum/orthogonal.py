@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, centered, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, centered, to_numpy, uniform_rows
 from neucmds._backend.blas import combined_rows, inner_products
 
 Floats = npt.NDArray[np.float64]
@@ -17,17 +17,18 @@ _WELL_CONDITIONED = 1e-5
 _INDEPENDENT = 1e-13
 
 
-def project_out(basis: Array, block: Array) -> tuple[Array, Floats]:
+def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
     """Take the span of the orthonormal rows of `basis` out of `block`.
 
     Returns
     -------
     remainder : array of the shape of `block`
-    coefficients : ndarray of shape (len(block), len(basis))
-        What was taken out: ``block = coefficients @ basis + remainder``.
+    coefficients : array of shape (len(block), len(basis))
+        What was taken out: ``block = coefficients @ basis + remainder``. It stays where the block
+        is: to fetch it would be to wait for it.
     """
     coefficients = inner_products(block, basis)
-    return block - combined_rows(coefficients, basis), to_numpy(coefficients)
+    return block - combined_rows(coefficients, basis), coefficients
 
 
 def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
@@ -51,11 +52,9 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
 
 def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
     """Draw orthonormal centered rows orthogonal to `basis`; fewer where no more exist."""
-    xp, n = namespace(basis), int(basis.shape[1])
+    n = int(basis.shape[1])
     count = max(0, min(count, n - 1 - int(basis.shape[0])))
-    # Any direction will do, so the numbers are those that are quickest to draw.
-    draws = rng.random((count, n), dtype=np.float32)
-    rows = xp.astype(asarray_like(draws, basis, dtype=xp.float32), basis.dtype)
+    rows = uniform_rows(count, basis, rng)
     for _ in range(2):
         rows, _ = project_out(basis, centered(rows, axis=1))
         rows, _ = orthonormal_rows(rows, 1e-8)
