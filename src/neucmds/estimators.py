@@ -6,7 +6,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
@@ -21,10 +21,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
+    empty_like,
+    free_memory,
     is_array,
     is_dask,
     is_numpy,
     namespace,
+    on_cpu,
+    row_blocks,
     to_numpy,
 )
 from neucmds._backend.files import npy_output
@@ -33,17 +37,24 @@ from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._input import as_dissimilarity, read_square
 from neucmds._input.components import NComponents
 from neucmds._input.readers.new_objects import read_new_objects
+from neucmds._input.validation import working_dtype
 from neucmds._methods.refined.loss_starts import Place, as_start
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import Gram
 from neucmds._operator.choose import feature_operator, needs_blocks
-from neucmds._operator.graph import as_graph, shortest_path_rows
-from neucmds._operator.metric_registry import FittedMetric, fitted_params, on_rows
+from neucmds._operator.graph import as_graph, landmark_paths, shortest_path_rows
+from neucmds._operator.metric_registry import (
+    FittedMetric,
+    fitted_params,
+    known_everywhere,
+    on_rows,
+)
 from neucmds._operator.neighbor_graph import neighbor_graph
 from neucmds._placement import landmark_selection
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
 from neucmds.api import (
     DEFAULT_METHOD,
+    embed_features,
     embed_graph,
     embed_landmarks,
     neuc_mds,
@@ -288,7 +299,8 @@ class NeucMDS(_SignedTransformer):
     init : Embedding or (coordinates, signs), optional
         Where "refined" starts: a warm start, which keeps its signature.
     n_pairs : int, optional
-        Pairs that each node of a large graph takes part in; 16 for each coordinate by default.
+        Pairs that each node of a large graph takes part in, 16 for each coordinate by default; with
+        features, fit such a sample of all pairs: the nearest, landmarks and rings between them.
     callback : callable, optional
         Called by "refined" with the iteration and the loss after every step.
     verbose : int, default=0
@@ -391,8 +403,9 @@ class NeucMDS(_SignedTransformer):
         self
         """
         graph = self.metric == "shortest_path"
+        sampled = self._fit_matrix if self.n_pairs is None else self._fit_sampled
         with self._listener() as callback:
-            fit = self._fit_graph if graph else self._fit_matrix
+            fit = self._fit_graph if graph else sampled
             self.result_ = fit(X, weights, callback)
         return self
 
@@ -412,16 +425,44 @@ class NeucMDS(_SignedTransformer):
             **self._settings(),
         )
 
+    def _descent(self, callback: Any) -> RefineSettings:
+        return RefineSettings(
+            self.max_iter, self.stress_tol, self.climb, callback, self.loss, self.n_init
+        )
+
+    def _fit_sampled(self, X: Any, weights: Any, callback: Any) -> Embedding:
+        """Fit features from some pairs of them."""
+        what = option("n_pairs", self.n_pairs)
+        if self._precomputed or self.squared:
+            raise InputError(
+                f"{what} is for features and graphs, whose pairs can be chosen; pass the pairs of "
+                "a D that are known as a scipy.sparse array."
+            )
+        if self.method != "refined" or weights is not None or self.init is not None:
+            raise InputError(f"{what} is for method='refined', without weights and init.")
+        features = self._checked(X)
+        features = to_numpy(features) if is_dask(features) else features
+        self._space: Any = FittedMetric.of(self.metric, features, params=self.metric_params)
+        embedding = embed_features(
+            features,
+            self.n_components,
+            self.metric,
+            self._descent(callback),
+            self.n_pairs,
+            self.metric_params,
+            self.random_state,
+        )
+        warn_of_surprises(embedding)
+        return embedding
+
     def _fit_graph(self, X: Any, weights: Any, callback: Any) -> Embedding:
         """Fit the nodes of a graph: from all shortest paths of few nodes, from some of many."""
         graph = as_graph(X)
         self.n_features_in_ = int(graph.shape[0])
-        self._space: Any = None
+        self._space = None
         if graph.shape[0] > MOST_PATHS and self.method == "refined":
             self._refuse_for_large_graphs(weights)
-            settings = RefineSettings(
-                self.max_iter, self.stress_tol, self.climb, callback, self.loss, self.n_init
-            )
+            settings = self._descent(callback)
             found = embed_graph(graph, self.n_components, settings, self.n_pairs, self.random_state)
             warn_of_surprises(found)
             return found
@@ -609,8 +650,10 @@ class LandmarkNeucMDS(_SignedTransformer):
         lets near pairs count like far ones: for neighbours and retrieval.
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
-        for the latter, `landmarks` must name the rows. Otherwise X holds features, and the metric
-        is one of those of `NeucMDS`, or a function of two rows.
+        for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, a
+        `scipy.sparse` array of lengths of edges, and `transform` takes it or numbers of its nodes.
+        Otherwise X holds features, and the metric is one of those of `NeucMDS`, or a function of
+        two rows.
     metric_params : dict, optional
         Further arguments of the metric.
     squared : bool, default=False
@@ -725,19 +768,28 @@ class LandmarkNeucMDS(_SignedTransformer):
                 f"{option('placement', self.placement)} is unknown; choose one of "
                 f"{', '.join(PLACEMENTS)}."
             )
-        X = self._checked(X)
         rng = check_random_state(self.random_state)
-        self.landmarks_ = self._choose(X, rng)
+        of_graph = self.metric == "shortest_path"
+        if of_graph:
+            X = self._search_paths(X, rng)
+        else:
+            X = self._checked(X)
+            self.landmarks_ = self._choose(X, rng)
         self._fitted_on_all = self._precomputed and X.shape[0] == X.shape[1]
-        self._space = None if self._precomputed else self._metric_on(X, self.landmarks_)
+        given = self._precomputed or of_graph
+        self._space = None if given else self._metric_on(X, self.landmarks_)
         if self._space is not None:
             among = self._finite(self._space.among(), self.landmarks_)
         else:
             columns = self.landmarks_ if self._fitted_on_all else slice(None)
             among = self._finite(_taken(X, self.landmarks_, columns), self.landmarks_)
-        # The landmarks are few: double precision costs nothing and saves digits.
+        # The landmarks are few: double precision costs nothing and saves digits, and the CPU
+        # embeds them as fast as any device.
         known = as_dissimilarity(
-            among.astype(np.float64), squared=self.squared, symmetrize=self.symmetrize
+            to_numpy(among).astype(np.float64),
+            squared=self.squared,
+            # The two ways along a path are added up in another order.
+            symmetrize=self.symmetrize or of_graph,
         )
         self._placed: Embedding | None = None
         self.recipe_: Recipe | None
@@ -822,6 +874,8 @@ class LandmarkNeucMDS(_SignedTransformer):
 
     def _transform(self, X: Any, out: str | PathLike[str] | None = None) -> Array:
         given, X = X, self._checked(X, reset=False)
+        if _elsewhere(X):
+            return self._placed_where_it_is(X, out)
         width = max(X.shape[1], self._n_landmarks)
         if is_dask(X):
             from neucmds._backend.dask_arrays import map_rows
@@ -839,6 +893,57 @@ class LandmarkNeucMDS(_SignedTransformer):
         if out is not None:
             return np.load(out, mmap_mode="r")
         return asarray_like(target, given) if _elsewhere(given) else target
+
+    def _search_paths(self, X: Any, rng: np.random.RandomState) -> Any:
+        """Choose landmarks of a graph; keep and return the paths of all nodes to them, (n, L)."""
+        if self.squared:
+            raise InputError(
+                f"lengths of paths are not squared; pass {option('squared', False)} with "
+                f"{option('metric', 'shortest_path')}."
+            )
+        graph = as_graph(X)
+        n = self.n_features_in_ = int(graph.shape[0])
+        named = not isinstance(self.landmarks, str)
+        which = landmark_selection.named(self.landmarks, n, self._k) if named else self.landmarks
+        count = 0 if named else landmark_selection.landmark_count(self.n_landmarks, n, self._k)
+        self.landmarks_, rows = landmark_paths(
+            graph, count, which, rng, dtype=np.float32, n_jobs=self.n_jobs
+        )
+        self._paths = np.ascontiguousarray(rows.T)
+        return self._paths
+
+    def _paths_of(self, X: Any) -> Any:
+        """Paths to the landmarks of all nodes of the fitted graph, or of some by their numbers."""
+        n = self.n_features_in_
+        if hasattr(X, "tocoo"):
+            if tuple(X.shape) != (n, n):
+                raise InputError(
+                    f"the graph has {X.shape[0]} nodes, but {n} were fitted; pass the same graph, "
+                    "or numbers of its nodes."
+                )
+            return self._paths
+        nodes = np.asarray(X)
+        whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
+        if not whole or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= n:
+            raise InputError(f"pass the graph, or numbers of its nodes from 0 to {n - 1}.")
+        return self._paths[nodes]
+
+    def _placed_where_it_is(self, X: Array, out: str | PathLike[str] | None) -> Array:
+        """Place objects with the library and on the device of X, in blocks that fit there."""
+        width = max(int(X.shape[1]), self._n_landmarks)
+        shape = (int(X.shape[0]), self.result_.k)
+        progress = progress_bar("placed") if self.verbose else None
+        free = free_memory(X)
+        # Some ten arrays of a block live at a time; beyond 2²⁷ entries nothing runs faster.
+        entries = 2**21 if free is None else max(2**21, min(2**27, free // 160))
+        on_disk = npy_output(out, shape, str(X.dtype).removeprefix("torch."))
+        with on_disk if out is not None else nullcontext(empty_like(X, shape)) as target:
+            for rows in row_blocks(shape[0], width, entries):
+                placed = self._place(X[rows, :], rows.start)
+                target[rows] = placed if out is None else to_numpy(placed)
+                if progress is not None:
+                    progress(rows.stop, shape[0])
+        return target if out is None else np.load(out, mmap_mode="r")
 
     @property
     def embedding_(self) -> Array:
@@ -872,8 +977,9 @@ class LandmarkNeucMDS(_SignedTransformer):
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
-        new = to_numpy(self._checked(X, reset=False))
-        return self._sq_to_landmarks(new, np.arange(new.shape[0])).astype(np.float64)
+        new = self._checked(X, reset=False)
+        new = to_numpy(new) if is_dask(new) else new
+        return to_numpy(self._sq_to_landmarks(new, np.arange(new.shape[0]))).astype(np.float64)
 
     @property
     def _n_landmarks(self) -> int:
@@ -911,7 +1017,7 @@ class LandmarkNeucMDS(_SignedTransformer):
     def _spread(self, X: Any, count: int, rng: np.random.RandomState) -> Any:
         n = int(X.shape[0])
         if self._precomputed and not is_dask(X):
-            return np.sort(landmark_selection.maxmin(n, count, lambda i: X[:, i], rng))
+            return np.sort(landmark_selection.maxmin(n, count, lambda i: to_numpy(X[:, i]), rng))
         ids = landmark_selection.random_sample(n, min(n, SPREAD_SAMPLE * count), rng)
         if self._precomputed:
             among = _taken(X, ids, ids)
@@ -921,14 +1027,14 @@ class LandmarkNeucMDS(_SignedTransformer):
 
             def to_one(i: int) -> Any:
                 one = space.points[i : i + 1]
-                return space.metric.dissimilarities(space.points, one)[:, 0]
+                return to_numpy(space.metric.dissimilarities(space.points, one)[:, 0])
 
             chosen = landmark_selection.maxmin(ids.size, count, to_one, rng)
         return np.sort(ids[chosen])
 
     def _metric_on(self, X: Any, ids: Any) -> FittedMetric:
         """Fit the metric to all of X, and keep some rows; in double precision, for they are few."""
-        some = _taken(X, ids).astype(np.float64, copy=False)
+        some = _wide(_taken(X, ids))
         metric, params = on_rows(self.metric, some, self.metric_params or {})
         return FittedMetric.of(metric, some, self.squared, fitted_params(metric, X, params))
 
@@ -937,27 +1043,30 @@ class LandmarkNeucMDS(_SignedTransformer):
         ids = np.arange(start, start + X.shape[0])
         placement = self.result_.placement
         assert placement is not None
-        return placement.place(self._sq_to_landmarks(X, ids)).astype(X.dtype, copy=False)
+        placed = placement.place(self._sq_to_landmarks(X, ids))
+        return namespace(X).astype(placed, X.dtype, copy=False)
 
     def _sq_to_landmarks(self, X: Any, ids: Any) -> Any:
         """Squared dissimilarities (m, L) of rows of X to the landmarks, finite or refused."""
         if self._space is not None:
-            return self._finite(self._space.squares(X.astype(np.float64, copy=False)), ids)
+            return self._finite(self._space.squares(_wide(X)), ids)
         whole = self._fitted_on_all and X.shape[1] == self.n_features_in_
-        block = self._finite(X[:, self.landmarks_] if whole else X, ids)
+        block = self._finite(_taken(X, slice(None), self.landmarks_) if whole else X, ids)
         if self.squared:
             return block
-        if block.size and float(np.min(block)) < 0:
+        lowest = float(namespace(block).min(block)) if block.shape[0] else 0.0
+        if lowest < 0:
             raise InputError(
-                f"dissimilarities have a negative entry ({float(np.min(block)):.3g}), but the fit "
-                f"was on unsquared ones ({option('squared', False)})."
+                f"dissimilarities have a negative entry ({lowest:.3g}), but the fit was on "
+                f"unsquared ones ({option('squared', False)})."
             )
-        return np.square(block)
+        return namespace(block).square(block)
 
     def _finite(self, block: Any, ids: Any) -> Any:
         # One sum finds what is not finite; only then is it worth looking for.
-        if not math.isfinite(float(block.sum(dtype=np.float64))):
-            self._refuse_not_finite(block, ids)
+        xp = namespace(block)
+        if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
+            self._refuse_not_finite(to_numpy(block), ids)
         return block
 
     def _refuse_not_finite(self, block: Any, ids: Any) -> None:
@@ -975,6 +1084,8 @@ class LandmarkNeucMDS(_SignedTransformer):
         )
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
+        if self.metric == "shortest_path":
+            return self._paths_of(X)
         if isinstance(X, (str, PathLike)):
             X = (
                 read_square(X)
@@ -982,7 +1093,9 @@ class LandmarkNeucMDS(_SignedTransformer):
                 else read_new_objects(str(X), int(self.n_features_in_)).values
             )
         if _elsewhere(X):
-            # Landmarks are few and chunks are small: the work is the CPU's, the answer is not.
+            if not on_cpu(X) and (self._precomputed or known_everywhere(self.metric)):
+                return self._checked_elsewhere(X, reset)
+            # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
             X = to_numpy(X)
         if is_dask(X):
             from neucmds._backend.dask_arrays import check_rows
@@ -1001,6 +1114,23 @@ class LandmarkNeucMDS(_SignedTransformer):
             dtype=("float64", "float32"),
             ensure_min_samples=2 if reset else 1,
         )
+
+    def _checked_elsewhere(self, X: Array, reset: bool) -> Array:
+        """Check an array of another library where it is, as scikit-learn does one of NumPy."""
+        if len(X.shape) != 2:
+            raise InputError(f"X has {len(X.shape)} dimensions; pass a matrix, one row an object.")
+        width = int(X.shape[1])
+        if reset:
+            self.n_features_in_ = width
+        if width != self.n_features_in_ and not (self._precomputed and width == self._n_landmarks):
+            raise InputError(f"X has {width} columns, but {self.n_features_in_} were fitted.")
+        xp = namespace(X)
+        X = xp.astype(X, working_dtype(X), copy=False)
+        if not math.isfinite(float(xp.sum(X, dtype=xp.float64))) and not bool(
+            xp.all(xp.isfinite(X))
+        ):
+            raise InputError("Input X contains NaN or infinity; drop or repair these rows.")
+        return X
 
 
 class NeucIsomap(_SignedTransformer):
@@ -1300,7 +1430,21 @@ def _taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
     """Rows and columns of X, in memory."""
     if is_dask(X):
         return np.asarray(X[rows][:, columns].compute())
+    if _elsewhere(X):
+        xp = namespace(X)
+        for axis, some in enumerate((rows, columns)):
+            if not isinstance(some, slice):
+                X = xp.take(X, asarray_like(some, X, dtype=xp.int64), axis=axis)
+        return X
+    if isinstance(rows, slice):
+        return X[:, columns]
     return X[rows] if isinstance(columns, slice) else X[np.ix_(rows, columns)]
+
+
+def _wide(X: Array) -> Array:
+    """X in double precision."""
+    xp = namespace(X)
+    return xp.astype(X, xp.float64, copy=False)
 
 
 def summary(embedding: Embedding) -> str:

@@ -28,7 +28,7 @@ def case(loss, n=60, m=12, hidden=0.0, least=0.1, seed=0):
 
 def value(rule, delta, y):
     known = ~np.isnan(delta)
-    d_hat = sq_dissimilarities(y[None, :], rule._x, rule._signs)[0]
+    d_hat = sq_dissimilarities(y[None, :], rule.coordinates, rule.signs)[0]
     return float(np.sum(rule.loss.terms(delta[known], d_hat[known]).residual ** 2))
 
 

@@ -230,7 +230,9 @@ def graph_pairs(
     """
     graph = as_graph(graph)
     n, rng = int(graph.shape[0]), check_random_state(random_state)
-    chosen, rows = _landmarks(graph, n_landmarks, landmarks, rng, max_memory, n_jobs)
+    chosen, rows = landmark_paths(
+        graph, n_landmarks, landmarks, rng, max_memory=max_memory, n_jobs=n_jobs
+    )
 
     def nearest(count: int, nodes: Ints | None) -> tuple[Ints, Ints, Floats]:
         return nearest_nodes(graph, count, nodes, n_jobs=n_jobs)
@@ -240,15 +242,35 @@ def graph_pairs(
     return PairSample(pairs, chosen, np.ascontiguousarray(rows.T))
 
 
-def _landmarks(
+def landmark_paths(
     graph: Any,
     count: int,
     landmarks: Landmarks,
     rng: np.random.RandomState,
-    max_memory: int | str | None,
-    n_jobs: int | None,
+    *,
+    dtype: Any = np.float64,
+    max_memory: int | str | None = None,
+    n_jobs: int | None = None,
 ) -> tuple[Ints, Floats]:
-    """Choose landmarks, ascending, and the rows of their shortest paths."""
+    """Choose landmarks, and search the shortest paths from them to all nodes.
+
+    Parameters
+    ----------
+    graph : csr_array of shape (n, n)
+        From `as_graph`.
+    count : int
+        How many, where they are not given.
+    landmarks : {"random", "maxmin"} or array of int
+        As for `graph_pairs`.
+    rng : RandomState
+    dtype, max_memory, n_jobs
+        As for `shortest_path_rows`.
+
+    Returns
+    -------
+    landmarks : ndarray of shape (L,), ascending
+    rows : ndarray of shape (L, n)
+    """
     n = int(graph.shape[0])
     if isinstance(landmarks, str) and landmarks not in ("random", "maxmin"):
         raise InputError(
@@ -263,14 +285,17 @@ def _landmarks(
     elif landmarks == "random":
         chosen = np.sort(rng.permutation(n)[:count])
     else:
-        return _farthest(graph, count, rng)
-    return chosen, shortest_path_rows(graph, chosen, max_memory=max_memory, n_jobs=n_jobs)
+        return _farthest(graph, count, rng, dtype)
+    rows = shortest_path_rows(graph, chosen, dtype=dtype, max_memory=max_memory, n_jobs=n_jobs)
+    return chosen, rows
 
 
-def _farthest(graph: Any, count: int, rng: np.random.RandomState) -> tuple[Ints, Floats]:
+def _farthest(
+    graph: Any, count: int, rng: np.random.RandomState, dtype: Any
+) -> tuple[Ints, Floats]:
     """Choose landmarks far from each other; each needs the row of the one before."""
     n = int(graph.shape[0])
-    rows, chosen = np.empty((count, n)), np.empty(count, dtype=np.int64)
+    rows, chosen = np.empty((count, n), dtype=dtype), np.empty(count, dtype=np.int64)
     nearest, node = np.full(n, inf), int(rng.randint(n))
     for at in range(count):
         chosen[at], rows[at] = node, _search(graph, np.array([node]))[0]

@@ -8,7 +8,7 @@ its like that was drawn, so that sums over the sample estimate sums over all pai
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,14 @@ import numpy.typing as npt
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
+from neucmds._backend.arrays import (
+    asarray_like,
+    is_numpy,
+    k_smallest,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from neucmds._input.pairs import Pairs, make_pairs
 from neucmds._operator.metric_registry import FittedMetric
 from neucmds.errors import InputError, option
@@ -29,6 +37,14 @@ Search = Callable[[int, Ints | None], Found]
 
 # How much wider every ring is than the one before, counted in objects.
 WIDER = 4
+# Up to here all rows are compared with all: half a minute on one core.
+ALL_COMPARED = 20_000
+# Features up to which scikit-learn's trees are tried.
+MOST_IN_TREE = 15
+# Neighbours of a row up to which pynndescent is the quicker.
+MOST_DESCENDED = 200
+# Dissimilarities of a block on a GPU: 2 GB in float64.
+DEVICE_BLOCK = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,27 +144,35 @@ def drawn_pairs(
 
 
 def feature_pairs(
-    features: Floats,
+    features: Any,
     metric: Any = "euclidean",
     *,
     n_pairs: int,
     metric_params: dict[str, Any] | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
+    weight_power: float = 1.0,
 ) -> PairSample:
     """Choose pairs of feature rows that stand for all of them, and compute their dissimilarities.
 
     Parameters
     ----------
-    features : ndarray of shape (n, d)
+    features : array of shape (n, d)
+        Of NumPy; or of another library, whose nearest rows are found on their device by comparing
+        all with all.
     metric : str or callable, default="euclidean"
-        One that `sklearn.neighbors.NearestNeighbors` knows.
+        One that `sklearn.neighbors.NearestNeighbors` knows, or one of the registry for arrays of
+        other libraries. Of more than 20,000 rows pynndescent finds the nearest, to some 98 %, where
+        it is installed (`neucmds[neighbors]`).
     n_pairs : int
         Pairs of an object, counted over both orders; about 10k to 16k for k coordinates.
     metric_params : dict, optional
     random_state : int, RandomState or None
     n_jobs : int, optional
         Threads that search neighbours; None: all cores.
+    weight_power : float, default=1
+        A pair counts the inverse of the share that was drawn to this power: with 1, sums over the
+        sample estimate sums over all pairs; with less, near pairs count more.
 
     Returns
     -------
@@ -164,28 +188,111 @@ def feature_pairs(
     """
     n, rng = int(features.shape[0]), check_random_state(random_state)
     sizes, params = Sizes.of(n_pairs, n), metric_params or {}
+    landmarks = np.sort(rng.permutation(n)[: sizes.n_landmarks])
+    nearest = nearest_rows(features, metric, params, random_state=rng, n_jobs=n_jobs)
+    xp = namespace(features)
+    some = xp.take(features, asarray_like(landmarks, features, dtype=xp.int64), axis=0)
+    between = FittedMetric.of(metric, some, params=params).between(features)
+    to_landmarks = to_numpy(between).astype(np.float64, copy=False)
+    pairs = drawn_pairs(n, sizes, landmarks, to_landmarks.T, nearest, rng)
+    if weight_power != 1 and pairs.weight is not None:
+        pairs = replace(pairs, weight=pairs.weight**weight_power)
+    return PairSample(pairs, landmarks, to_landmarks)
+
+
+def nearest_rows(
+    features: Any,
+    metric: Any,
+    metric_params: dict[str, Any] | None = None,
+    *,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> Search:
+    """Return the function of a count and objects (None: all) that finds their nearest rows.
+
+    The parameters are those of `feature_pairs`.
+    """
+    params = metric_params or {}
+    if not is_numpy(features):
+        return _by_blocks(FittedMetric.of(metric, features, params=params))
+    return _on_cpu(features, metric, params, n_jobs, check_random_state(random_state))
+
+
+def _on_cpu(
+    features: Floats,
+    metric: Any,
+    params: dict[str, Any],
+    n_jobs: int | None,
+    rng: np.random.RandomState,
+) -> Search:
+    """Return what searches nearest rows: by pynndescent for all of many, else scikit-learn."""
+    n = int(features.shape[0])
+    jobs = -1 if n_jobs is None else n_jobs
     try:
         index = NearestNeighbors(
-            metric=metric, metric_params=metric_params, n_jobs=-1 if n_jobs is None else n_jobs
+            metric=metric,
+            metric_params=params or None,
+            n_jobs=jobs,
+            # Trees of many features look at nearly all rows, more slowly.
+            algorithm="auto" if features.shape[1] <= MOST_IN_TREE else "brute",
         ).fit(features)
     except ValueError as problem:
         reason = " ".join(str(problem).split())[:200]
         raise InputError(
             f"{option('metric', metric)} has no nearest neighbours here: {reason}"
         ) from problem
+    graph = _descent(metric) if n > ALL_COMPARED else None
 
     def nearest(count: int, objects: Ints | None) -> Found:
+        if objects is None and graph is not None and count < MOST_DESCENDED:
+            seed = int(rng.randint(2**31))
+            made = graph(
+                features,
+                metric=metric,
+                metric_kwds=params or None,
+                n_neighbors=count + 1,
+                random_state=seed,
+                n_jobs=jobs,
+            )
+            ids, found = made.neighbor_graph
+            known = ids.ravel() >= 0
+            rows = np.repeat(np.arange(n), count + 1)
+            return rows[known], ids.ravel()[known], found.ravel()[known]
         objects = np.arange(n) if objects is None else objects
         count = min(count + 1, n)
         found, ids = index.kneighbors(features[objects], count)
         return np.repeat(objects, count), ids.ravel(), found.ravel()
 
-    landmarks = np.sort(rng.permutation(n)[: sizes.n_landmarks])
-    to_landmarks = np.asarray(
-        FittedMetric.of(metric, features[landmarks], params=params).between(features)
-    )
-    pairs = drawn_pairs(n, sizes, landmarks, to_landmarks.T, nearest, rng)
-    return PairSample(pairs, landmarks, to_landmarks)
+    return nearest
+
+
+def _descent(metric: Any) -> Any:
+    """Return pynndescent's search if it is installed and knows the metric; else None."""
+    try:
+        from pynndescent import NNDescent
+        from pynndescent.distances import named_distances
+    except ImportError:
+        return None
+    return NNDescent if isinstance(metric, str) and metric in named_distances else None
+
+
+def _by_blocks(space: FittedMetric) -> Search:
+    """Return what compares rows with all others on their device, block by block."""
+    points = space.points
+    n = int(points.left.shape[0])
+
+    def nearest(count: int, objects: Ints | None) -> Found:
+        objects = np.arange(n) if objects is None else np.asarray(objects)
+        count, found = min(count + 1, n), []
+        for part in row_blocks(objects.size, n, DEVICE_BLOCK):
+            some = points.take(objects[part])
+            lengths, ids = k_smallest(space.metric.squares(some, points), count)
+            lengths = namespace(lengths).sqrt(lengths)
+            found.append((to_numpy(ids).ravel(), to_numpy(lengths).astype(np.float64).ravel()))
+        ids, lengths = (np.concatenate(column) for column in zip(*found, strict=True))
+        return np.repeat(objects, count), ids, lengths
+
+    return nearest
 
 
 def _share(size: int, n: int) -> float:

@@ -1,29 +1,38 @@
-"""Where new objects go by a loss of pairs: every object by its own damped Newton steps."""
+"""Where new objects go by a loss of pairs: every object by its own damped Gauss–Newton steps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, row_blocks, to_numpy
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    device,
+    empty_like,
+    is_numpy,
+    k_smallest,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from neucmds._backend.threads import parallel_map
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._placement.rules import LeastSquaresPlacement
 
-Floats = npt.NDArray[np.float64]
-
 # Entries of a block of new objects and fitted ones: 4 MB in float64.
 BLOCK = 2**19
+# The same on a GPU, where a block must fill the chip: 0.5 GB.
+DEVICE_BLOCK = 2**26
 MAX_ITER = 60
 # An object has arrived when a step promises to gain less than this share of its loss.
 TOL = 1e-9
 # Share of what a step promises below which the next is damped more, and above which less.
 TOO_LITTLE, ENOUGH = 0.5, 0.8
+TINY = float(np.finfo(np.float64).tiny)
 # Nearest fitted objects whose mean is a start: one start of several.
 NEAREST = 5
 
@@ -40,8 +49,8 @@ class LossPlacement:
     loss : PairLoss
         The loss of the fit, with its floor.
     ridge : float, default=1e-6
-        Least damping of a step, in mean curvatures of an object's loss: it holds an object at its
-        start along directions its dissimilarities say nothing about.
+        Share of an object's own Gauss–Newton block, averaged over its coordinates, that holds it at
+        its start along directions its dissimilarities say nothing about.
     """
 
     coordinates: Array
@@ -49,8 +58,12 @@ class LossPlacement:
     loss: PairLoss
     ridge: float = 1e-6
 
-    def place(self, sq_dissimilarity: Array, start: Array | None = None) -> Array:
+    def place(
+        self, sq_dissimilarity: Array, start: Array | None = None, weights: Array | None = None
+    ) -> Array:
         """Return coordinates (m, k) of m objects given their (m, n) squared dissimilarities.
+
+        They are computed with the library and on the device of the dissimilarities.
 
         Parameters
         ----------
@@ -58,109 +71,165 @@ class LossPlacement:
             NaN where a dissimilarity is not known.
         start : array of shape (m, k), optional
             A further place to start from; the lowest loss of all starts is descended from.
+        weights : array of shape (m, n), optional
+            u: how much each dissimilarity counts.
         """
-        delta = to_numpy(sq_dissimilarity).astype(np.float64, copy=False)
-        other = None if start is None else to_numpy(start).astype(np.float64, copy=False)
-        m, n = delta.shape
+        xp = namespace(sq_dissimilarity)
+        delta = xp.astype(sq_dissimilarity, xp.float64, copy=False)
+        others = [None if one is None else asarray_like(one, delta) for one in (start, weights)]
+        m, n = (int(size) for size in delta.shape)
+        fitted = _Fitted.of(self, delta)
 
-        def place(rows: slice) -> Floats:
-            return self._place(delta[rows], None if other is None else other[rows])
+        def place(rows: slice) -> Array:
+            return self._place(
+                fitted, delta[rows, :], *(None if one is None else one[rows, :] for one in others)
+            )
 
-        parts = parallel_map(place, list(row_blocks(m, n, BLOCK))) if m else []
-        placed = np.concatenate(parts) if parts else np.zeros((0, self._x.shape[1]))
-        return asarray_like(placed, sq_dissimilarity)
+        if not m:
+            return empty_like(sq_dissimilarity, (0, int(fitted.x.shape[1])))
+        if is_numpy(delta):
+            parts = parallel_map(place, list(row_blocks(m, n, BLOCK)))
+        else:
+            parts = [place(rows) for rows in row_blocks(m, n, DEVICE_BLOCK)]
+        return xp.astype(xp.concat(parts, axis=0), sq_dissimilarity.dtype, copy=False)
 
     def rescaled(self, factor: float) -> LossPlacement:
         """Return the rule for dissimilarities, and coordinates, that are so many times as large."""
         loss = replace(self.loss, floor=self.loss.floor * factor * factor)
         return replace(self, coordinates=self.coordinates * factor, loss=loss)
 
-    @cached_property
-    def _x(self) -> Floats:
-        return to_numpy(self.coordinates).astype(np.float64)
-
-    @cached_property
-    def _signs(self) -> Floats:
-        return to_numpy(self.signs).astype(np.float64)
-
-    @cached_property
-    def _products(self) -> tuple[Floats, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Products y_a y_b of the fitted coordinates, a ≤ b, and which a and b they are."""
-        a, b = np.triu_indices(self._x.shape[1])
-        return self._x[:, a] * self._x[:, b], a, b
-
-    @cached_property
-    def _squared(self) -> LeastSquaresPlacement:
-        """The rule of the squared loss, which has one minimum: a further start."""
-        return LeastSquaresPlacement(self._x, self._signs)
-
-    def _place(self, delta: Floats, start: Floats | None) -> Floats:
-        known = ~np.isnan(delta)
-        problem = _Problem(self, np.where(known, delta, 0.0), known.astype(np.float64))
-        starts = [self._mean_of_nearest(problem), self._squared.place(delta)]
+    def _place(
+        self, fitted: _Fitted, delta: Array, start: Array | None, weights: Array | None
+    ) -> Array:
+        xp = namespace(delta)
+        known = ~xp.isnan(delta)
+        counts = xp.astype(known, xp.float64)
+        if weights is not None:
+            counts = counts * weights
+        problem = _Problem(fitted, xp.where(known, delta, xp.zeros_like(delta)), counts)
+        # The rule of the squared loss has one minimum.
+        squared = LeastSquaresPlacement(self.coordinates, self.signs)
+        starts = [_mean_of_nearest(problem), squared.place(delta)]
         if start is not None:
             starts.append(start)
-        values = np.stack([problem.value(x) for x in starts])
-        best = values.argmin(axis=0)
-        x = np.stack(starts)[best, np.arange(delta.shape[0])]
-        return _descend(problem, x, values.min(axis=0))
+        values = xp.stack([problem.value(x) for x in starts])
+        best = xp.argmin(values, axis=0)
+        x, value = starts[0], values[0, :]
+        for i in range(1, len(starts)):
+            here = best == i
+            x = xp.where(here[:, None], starts[i], x)
+            value = xp.where(here, values[i, :], value)
+        return _descend(problem, x, value)
 
-    def _mean_of_nearest(self, problem: _Problem) -> Floats:
-        measured = np.where(problem.known > 0, problem.delta, np.inf)
-        count = min(NEAREST, measured.shape[1])
+
+@dataclass(frozen=True)
+class _Fitted:
+    """The fitted objects where the new ones lie: X, A, and the products of two columns of X.
+
+    Parameters
+    ----------
+    x : array of shape (n, k), float64
+    signs : array of shape (k,)
+    loss : PairLoss
+    ridge : float
+    products : array of shape (n, k(k + 1)/2)
+        x_a x_b for a ≤ b.
+    spread : array of shape (k²,), integer
+        Which of these each entry of a k × k matrix is.
+    """
+
+    x: Array
+    signs: Array
+    loss: PairLoss
+    ridge: float
+    products: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, rule: LossPlacement, like: Array) -> _Fitted:
+        xp, x = namespace(like), to_numpy(rule.coordinates).astype(np.float64)
+        upper = np.triu_indices(x.shape[1])
+        spread = np.empty((x.shape[1], x.shape[1]), dtype=np.int64)
+        spread[upper] = spread.T[upper] = np.arange(upper[0].size)
+        products = x[:, upper[0]] * x[:, upper[1]]
+        return cls(
+            asarray_like(x, like),
+            asarray_like(to_numpy(rule.signs), like),
+            rule.loss,
+            rule.ridge,
+            asarray_like(products, like),
+            asarray_like(spread.ravel(), like, dtype=xp.int64),
+        )
+
+
+def _mean_of_nearest(problem: _Problem) -> Array:
+    delta, x = problem.delta, problem.fitted.x
+    xp = namespace(delta)
+    measured = xp.where(problem.counts > 0, delta, xp.full_like(delta, np.inf))
+    count = min(NEAREST, int(delta.shape[1]))
+    if is_numpy(measured):
         ids = np.argpartition(measured, count - 1, axis=1)[:, :count]
-        return np.asarray(self._x[ids].mean(axis=1))
+    else:
+        ids = k_smallest(measured, count)[1]
+    return xp.mean(x[ids], axis=1)
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """Some new objects: their dissimilarities, and which of them are known."""
+    """Some new objects: their dissimilarities, and how much each of them counts."""
 
-    rule: LossPlacement
-    delta: Floats
-    known: Floats
+    fitted: _Fitted
+    delta: Array
+    counts: Array
 
-    def some(self, which: npt.NDArray[np.intp]) -> _Problem:
-        return replace(self, delta=self.delta[which], known=self.known[which])
+    def some(self, which: Array) -> _Problem:
+        xp = namespace(self.delta)
+        return replace(
+            self,
+            delta=xp.take(self.delta, which, axis=0),
+            counts=xp.take(self.counts, which, axis=0),
+        )
 
-    def value(self, x: Floats) -> Floats:
-        terms = self.rule.loss.terms(self.delta, self._d_hat(x))
-        return np.asarray(np.einsum("ij,ij->i", self.known, terms.residual**2))
+    def value(self, x: Array) -> Array:
+        terms = self.fitted.loss.terms(self.delta, self._d_hat(x))
+        q = terms.residual
+        return namespace(q).vecdot(self.counts * q, q)
 
-    def _d_hat(self, x: Floats) -> Any:
-        return sq_dissimilarities(x, self.rule._x, self.rule._signs)
+    def _d_hat(self, x: Array) -> Any:
+        return sq_dissimilarities(x, self.fitted.x, self.fitted.signs)
 
-    def model(self, x: Floats) -> _Model:
+    def model(self, x: Array) -> _Model:
         """Gradient g and Hessian of every object.
 
         g = 4A[(Σc)x − cY] with c = u q q′, and the Hessian is 8 A[Σ w (x − y)(x − y)ᵀ]A + 4(Σc)A
         with w = u(q′² + q q″).
         """
-        y, a = self.rule._x, self.rule._signs
-        terms = self.rule.loss.terms(self.delta, self._d_hat(x), bend=True)
-        slope = self.known if terms.slope is None else self.known * terms.slope
+        xp, y, a = namespace(x), self.fitted.x, self.fitted.signs
+        terms = self.fitted.loss.terms(self.delta, self._d_hat(x), bend=True)
+        slope = self.counts if terms.slope is None else self.counts * terms.slope
         c = slope * terms.residual
         w = slope if terms.slope is None else slope * terms.slope
         if terms.curvature is not None:
-            w *= terms.curvature
-        pull = c.sum(axis=1)[:, None]
-        hessian = 8 * self._second_moments(x, w) * np.outer(a, a)
-        hessian[:, np.arange(a.size), np.arange(a.size)] += 4 * pull * a
-        curvatures, axes = np.linalg.eigh(hessian)
+            w = w * terms.curvature
+        pull = xp.sum(c, axis=1)[:, None]
+        hessian = 8 * self._second_moments(x, w) * (a[:, None] * a[None, :])
+        form = xp.eye(int(a.shape[0]), dtype=xp.float64, device=device(x)) * a
+        hessian += (4 * pull)[:, :, None] * form
+        curvatures, axes = xp.linalg.eigh(hessian)
         gradient = 4 * a * (pull * x - c @ y)
-        return _Model(np.einsum("iab,ia->ib", axes, gradient), np.abs(curvatures), axes)
+        slopes = (xp.matrix_transpose(axes) @ gradient[:, :, None])[:, :, 0]
+        return _Model(slopes, xp.abs(curvatures), axes)
 
-    def _second_moments(self, x: Floats, w: Floats) -> Floats:
+    def _second_moments(self, x: Array, w: Array) -> Array:
         """Σ_j w_ij (x_i − y_j)(x_i − y_j)ᵀ for every object i."""
-        products, a, b = self.rule._products
-        k = x.shape[1]
-        moments = np.empty((x.shape[0], k, k))
-        moments[:, a, b] = w @ products
-        moments[:, b, a] = moments[:, a, b]
-        mean = w @ self.rule._x
+        xp, (m, k) = namespace(x), x.shape
+        moments = xp.reshape(
+            xp.take(w @ self.fitted.products, self.fitted.spread, axis=1), (m, k, k)
+        )
+        mean = w @ self.fitted.x
         cross = x[:, :, None] * mean[:, None, :]
-        own = w.sum(axis=1)[:, None, None] * (x[:, :, None] * x[:, None, :])
-        return np.asarray(moments - cross - cross.transpose(0, 2, 1) + own)
+        own = xp.sum(w, axis=1)[:, None, None] * (x[:, :, None] * x[:, None, :])
+        return moments - cross - xp.matrix_transpose(cross) + own
 
 
 @dataclass(frozen=True)
@@ -169,55 +238,58 @@ class _Model:
 
     Parameters
     ----------
-    slopes, curvatures : ndarrays of shape (m, k)
+    slopes, curvatures : arrays of shape (m, k)
         Along each axis; where the loss curves downwards, as if it did upwards.
-    axes : ndarray of shape (m, k, k)
+    axes : array of shape (m, k, k)
         Eigenvectors of the Hessian, in columns.
     """
 
-    slopes: Floats
-    curvatures: Floats
-    axes: Floats
+    slopes: Array
+    curvatures: Array
+    axes: Array
 
-    def step(self, which: npt.NDArray[np.intp], damping: Floats) -> tuple[Floats, Floats]:
+    def step(self, which: Array, damping: Array) -> tuple[Array, Array]:
         """Return a Newton step of damped curvatures, and what it promises to gain."""
+        xp = namespace(damping)
         slopes, curvatures = self.slopes[which], self.curvatures[which]
-        held = damping[:, None] * np.maximum(
-            curvatures.mean(axis=1, keepdims=True), np.finfo(np.float64).tiny
-        )
-        along = -slopes / (curvatures + held)
-        return np.einsum("iab,ib->ia", self.axes[which], along), -0.5 * np.einsum(
-            "ij,ij->i", slopes, along
-        )
+        mean = xp.clip(xp.mean(curvatures, axis=1), min=TINY)
+        along = -slopes / (curvatures + (damping * mean)[:, None])
+        step = (self.axes[which] @ along[:, :, None])[:, :, 0]
+        return step, -0.5 * xp.vecdot(slopes, along)
 
-    def renew(self, which: npt.NDArray[np.intp], new: _Model) -> None:
+    def renew(self, which: Array, new: _Model) -> None:
         self.slopes[which], self.curvatures[which] = new.slopes, new.curvatures
         self.axes[which] = new.axes
 
 
-def _descend(problem: _Problem, x: Floats, value: Floats) -> Floats:
+def _descend(problem: _Problem, x: Array, value: Array) -> Array:
     """Newton's method on all objects at once, damped; those that have arrived drop out.
 
     Gauss–Newton leaves out what pairs of large residual curve: an object took 5 to 50 steps,
     against 5 to 13 (digits, k = 20, and objects that the coordinates put below D̂ = 0). And what a
     step promises tells when to end, not what it gains: next to the minimum rounding lets none gain.
     """
-    x, value = x.copy(), value.copy()
+    xp = namespace(x)
+    x, value = xp.asarray(x, copy=True), xp.asarray(value, copy=True)
     model = problem.model(x)
-    damping = np.full(value.size, 1e-3)
-    left = np.arange(value.size)
+    damping = xp.full_like(value, 1e-3)
+    left = asarray_like(np.arange(value.shape[0]), value, dtype=xp.int64)
     for _ in range(MAX_ITER):
-        step, promised = model.step(left, damping[left] + problem.rule.ridge)
-        trial = x[left] + step
+        step, promised = model.step(left, damping[left] + problem.fitted.ridge)
+        start, now = x[left], value[left]
+        trial = start + step
         reached = problem.some(left).value(trial)
-        better = reached < value[left]
-        arrived = promised <= TOL * value[left]
-        kept = (value[left] - reached) / np.maximum(promised, np.finfo(np.float64).tiny)
-        too_little, enough = kept < TOO_LITTLE, kept > ENOUGH
-        damping[left] *= np.select([~better, too_little, enough], [8.0, 2.0, 0.2], 1.0)
-        x[left[better]], value[left[better]] = trial[better], reached[better]
+        better = reached < now
+        arrived = promised <= TOL * now
+        kept = (now - reached) / xp.clip(promised, min=TINY)
+        change = xp.where(kept > ENOUGH, xp.full_like(kept, 0.2), xp.ones_like(kept))
+        change = xp.where(kept < TOO_LITTLE, xp.full_like(kept, 2.0), change)
+        damping[left] = damping[left] * xp.where(better, change, xp.full_like(kept, 8.0))
+        x[left] = xp.where(better[:, None], trial, start)
+        value[left] = xp.where(better, reached, now)
         moved, left = left[better & ~arrived], left[~arrived]
-        if left.size == 0:
+        if not int(left.shape[0]):
             break
-        model.renew(moved, problem.some(moved).model(x[moved]))
+        if int(moved.shape[0]):
+            model.renew(moved, problem.some(moved).model(x[moved]))
     return x

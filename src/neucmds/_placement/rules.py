@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace, to_numpy
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,7 +48,11 @@ class LinearPlacement:
 
     def place(self, sq_dissimilarity: Array) -> Array:
         """−½(δ − mean) · C · U_W · Λ_W⁻¹ · V√|μ|."""
-        return -0.5 * ((sq_dissimilarity - self.mean[None, :]) @ self.projector)
+        delta, mean, projector = sq_dissimilarity, self.mean, self.projector
+        if is_numpy(mean) and not is_numpy(delta):
+            wide = namespace(delta).float64
+            mean, projector = (asarray_like(part, delta, dtype=wide) for part in (mean, projector))
+        return -0.5 * ((delta - mean[None, :]) @ projector)
 
     def rescaled(self, factor: float) -> LinearPlacement:
         """Return the rule for dissimilarities, and coordinates, that are so many times as large."""

@@ -15,6 +15,7 @@ from neucmds.api.entry import neuc_mds
 from neucmds.api.exploration import CURVE_TO, StressCurves, curve, evaluate, inspect
 from neucmds.api.fitting import Fit as Fit
 from neucmds.api.fitting import fit as fit
+from neucmds.api.partial_input import embed_features as embed_features
 from neucmds.api.partial_input import embed_graph as embed_graph
 from neucmds.api.partial_input import embed_landmarks as embed_landmarks
 from neucmds.api.partial_input import embed_pairs as embed_pairs

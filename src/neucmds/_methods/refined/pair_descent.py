@@ -314,18 +314,22 @@ class _Blocks:
 
     @classmethod
     def at(cls, pairs: Pairs, x: Array) -> _Blocks:
-        xp, k = namespace(x), int(x.shape[1])
-        blocks, pull = pairs.blocks(x)
-        own = xp.sum(xp.linalg.diagonal(blocks), axis=1) / k
-        ridge = DROPPED_CURVATURE * pull + RIDGE * (own + xp.mean(own))
-        ridge = xp.where(ridge > 0, ridge, xp.ones_like(ridge))
-        blocks += ridge[:, None, None] * asarray_like(np.eye(k), x)[None, :, :]
-        return cls(_inverted(blocks), pairs.signs)
+        return cls(held_inverses(*pairs.blocks(x)), pairs.signs)
 
     def solve(self, gradient: Array) -> Array:
         """H⁻¹ g, centered."""
         signed = gradient * (self.signs[None, :] / 16)
         return centered((self.inverses @ signed[:, :, None])[:, :, 0] * self.signs[None, :])
+
+
+def held_inverses(blocks: Array, pull: Array) -> Array:
+    """Add to every block what Gauss–Newton drops and a ridge, over itself, and invert it."""
+    xp, k = namespace(blocks), int(blocks.shape[1])
+    own = xp.sum(xp.linalg.diagonal(blocks), axis=1) / k
+    ridge = DROPPED_CURVATURE * pull + RIDGE * (own + xp.mean(own))
+    ridge = xp.where(ridge > 0, ridge, xp.ones_like(ridge))
+    blocks += ridge[:, None, None] * asarray_like(np.eye(k), blocks)[None, :, :]
+    return _inverted(blocks)
 
 
 def _inverted(blocks: Array) -> Array:

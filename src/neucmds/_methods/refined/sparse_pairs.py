@@ -13,6 +13,7 @@ renewed every few iterations and made from differences: the expanded formula can
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -23,9 +24,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    is_array,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
 from neucmds._backend.threads import parallel_map, worker_pool
 from neucmds._input.pairs import Pairs
+from neucmds._methods.refined.compiled_pairs import WORTH_COMPILING, Loops, loops
 from neucmds._methods.refined.descent import Callback, centered, descend, lowest_point
+from neucmds._methods.refined.device_pairs import DevicePairs
 from neucmds._methods.refined.losses import (
     FLOOR_QUANTILE,
     FLOOR_SHARE,
@@ -40,6 +51,7 @@ from neucmds._methods.refined.pair_descent import (
     Limits,
     LinePoint,
     LossResult,
+    held_inverses,
     lowest_of_cubic,
     power_of_four,
 )
@@ -83,7 +95,8 @@ def refine_pairs(
     pairs : Pairs
         What was observed; its weights multiply the loss of each pair.
     start : array of shape (n, k)
-        Where to start, for example the places of all objects among landmarks.
+        Where to start, for example the places of all objects among landmarks. The descent is
+        computed with its library, on its device.
     signs : array of shape (k,)
         ±1 each; they do not change.
     loss : {"relative", "distance", "squared"}, default="relative"
@@ -124,12 +137,18 @@ def refine_pairs(
     x, a = _checked(pairs, start, signs, loss)
     scale = power_of_four(pairs.sq_dissimilarity)
     least = pair_floor(pairs) ** 2 if floor is None else floor**2
-    system = PairSystem.of(pairs, a, loss, scale=scale, floor=least / scale)
+    system: PairSystem | DevicePairs
+    if is_array(start) and not is_numpy(start):
+        xp = namespace(start)
+        x, form = (asarray_like(one, start, dtype=xp.float64) for one in (x, a))
+        system = DevicePairs.of(pairs, form, loss, scale=scale, floor=least / scale)
+    else:
+        system = PairSystem.of(pairs, a, loss, scale=scale, floor=least / scale)
     x = x / sqrt(scale)
-    x -= x.mean(axis=0)
+    x -= namespace(x).mean(x, axis=0)
     unit = scale**system.loss.degree * system.weight_scale
     limits = Limits(max_iter, tol, gradient_tol, _in_units(callback, unit))
-    with worker_pool():
+    with worker_pool() if isinstance(system, PairSystem) else nullcontext():
         end = _descend(system, x, limits)
         value = system.exact().true_value(end.x)
     return LossResult(
@@ -161,7 +180,8 @@ def _checked(
     pairs: Pairs, start: npt.ArrayLike, signs: npt.ArrayLike, loss: str
 ) -> tuple[Doubles, Doubles]:
     check_loss(loss)
-    x, a = np.array(start, dtype=np.float64), np.array(signs, dtype=np.float64)
+    given = to_numpy(start) if is_array(start) else start
+    x, a = np.array(given, dtype=np.float64), np.array(signs, dtype=np.float64)
     if a.ndim != 1 or not np.all(np.abs(a) == 1):
         raise InputError(f"signs must be +1 or −1, one for each coordinate, not {signs!r}.")
     if x.shape != (pairs.n, a.size):
@@ -287,6 +307,16 @@ class PairSystem:
         """Precision of everything that there is one of for each pair."""
         return self.d.dtype
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether all is in float64."""
+        return self.dtype == np.float64
+
+    @cached_property
+    def loops(self) -> Loops | None:
+        """Compiled loops, where there are enough pairs and numba is installed."""
+        return loops() if self.d.size >= WORTH_COMPILING else None
+
     def exact(self) -> PairSystem:
         """Return the same system in float64; D itself stays as it was rounded."""
         if self.dtype == np.float64:
@@ -336,8 +366,13 @@ class PairSystem:
     def residuals(self, x: Doubles) -> Floats:
         """D̂ − D of every pair."""
         narrow, out = x.astype(self.dtype), np.empty_like(self.d)
+        compiled = self.loops
 
         def walk(part: slice) -> None:
+            if compiled is not None:
+                compiled.forms(narrow, self.i[part], self.j[part], self.signs, out[part])
+                out[part] -= self.d[part]
+                return
             u = self._differences(narrow, part)
             u *= u
             np.subtract(u @ self.signs, self.d[part], out=out[part])
@@ -347,12 +382,21 @@ class PairSystem:
 
     def along(self, x: Doubles, p: Doubles, residual: Floats) -> tuple[Floats, Floats]:
         """D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair."""
-        k = self.signs.size
+        k, d1, d2 = self.signs.size, np.empty_like(self.d), np.empty_like(self.d)
+        compiled = self.loops
+        if compiled is not None:
+            tables = x.astype(self.dtype), p.astype(self.dtype)
+
+            def follow(part: slice) -> None:
+                pairs = self.i[part], self.j[part], self.signs
+                compiled.along(*tables, *pairs, d1[part], d2[part])
+
+            parallel_map(follow, self.blocks)
+            return d1, d2
         # One table of rows twice as long: half the cache misses of two, and one square for both.
         table = np.concatenate([x + p, p], axis=1).astype(self.dtype)
         form = np.zeros((2 * k, 2), dtype=self.dtype)
         form[:k, 0] = form[k:, 1] = self.signs
-        d1, d2 = np.empty_like(self.d), np.empty_like(self.d)
 
         def walk(part: slice) -> None:
             u = self._differences(table, part)
@@ -525,6 +569,8 @@ class _Blocks:
     def at(cls, here: PairStress) -> _Blocks:
         system = here.system
         blocks, pulled = system.gauss_newton(here.x, here.residual, here.pull)
+        if isinstance(system, DevicePairs):
+            return cls(held_inverses(blocks, pulled), system.signs)
         n, k = here.x.shape
         own = np.einsum("ikk->i", blocks) / k
         ridge = DROPPED_CURVATURE * pulled + RIDGE * (own + own.mean())
@@ -540,8 +586,11 @@ class _Blocks:
         parallel_map(invert, range(0, n, step))
         return cls(blocks, system.signs)
 
-    def solve(self, gradient: Doubles) -> Doubles:
+    def solve(self, gradient: Array) -> Any:
         """H⁻¹ g, centered."""
+        if not is_numpy(gradient):
+            signed = gradient * (self.signs / 16)
+            return centered((self.inverses @ signed[:, :, None])[:, :, 0] * self.signs)
         signs = self.signs.astype(np.float64)
         scaled = (gradient * (signs / 16)).astype(self.inverses.dtype)
         solved = np.empty_like(gradient)
@@ -573,7 +622,7 @@ class PairStress:
         Blocks of an earlier point, `age` iterations ago, good until age `renewal`.
     """
 
-    system: PairSystem
+    system: PairSystem | DevicePairs
     x: Doubles
     residual: Floats
     value: float
@@ -583,7 +632,7 @@ class PairStress:
     renewal: int = FIRST_RENEWAL
 
     @classmethod
-    def at(cls, system: PairSystem, x: Doubles) -> PairStress:
+    def at(cls, system: PairSystem | DevicePairs, x: Doubles) -> PairStress:
         """Return the objective at some coordinates."""
         residual = system.residuals(x)
         return cls(system, x, residual, *system.pulls(residual))
@@ -603,19 +652,20 @@ class PairStress:
 
     def precondition(self, gradient: Doubles) -> Doubles:
         """Solve with every object's block."""
-        return self.blocks.solve(gradient)
+        solved: Doubles = self.blocks.solve(gradient)
+        return solved
 
     @property
     def relative_gradient(self) -> float:
         """√(gᵀH⁻¹g / 2f)."""
         step = self.precondition(self._gradient)
-        return sqrt(max(0.0, float(np.vdot(self._gradient, step))) / (2 * self.value or 1.0))
+        return sqrt(max(0.0, _dot(self._gradient, step)) / (2 * self.value or 1.0))
 
     def minimize_along(self, direction: Doubles) -> PairStress | None:
         """Go to the lowest point of a line; None where rounding leaves no way down."""
         system = self.system
         d1, d2 = system.along(self.x, direction, self.residual)
-        slope = float(np.vdot(self._gradient, direction))
+        slope = _dot(self._gradient, direction)
         t = lowest_point(system.quartic(self, d1, d2, slope))
         if system.weights is None and slope < 0:
             t = _search_by_slopes(
@@ -646,7 +696,7 @@ class _End:
     relative_gradient: float
 
 
-def _descend(system: PairSystem, x: Doubles, limits: Limits) -> _End:
+def _descend(system: PairSystem | DevicePairs, x: Doubles, limits: Limits) -> _End:
     """Descend until gain and gradient are small; in float64 from where rounding stops float32."""
     state, tol = PairStress.at(system, x), limits.tol
     history = [state.value]
@@ -664,7 +714,7 @@ def _descend(system: PairSystem, x: Doubles, limits: Limits) -> _End:
         relative = state.relative_gradient
         exact = state.value <= EXACT**2 * system.size
         at_rest = exact or (end.converged and relative <= limits.gradient_tol)
-        stuck = len(end.history) == 1 and system.dtype == np.float64
+        stuck = len(end.history) == 1 and system.is_exact
         if at_rest or stuck or len(history) > limits.max_iter:
             return _End(state.x, tuple(history), at_rest, relative)
         # Directions begin anew here, so that a next round should be longer than this one.
@@ -697,3 +747,9 @@ def _search_by_slopes(
             high = seen
         t = 2 * t if high is None else lowest_of_cubic(low, high)
     return None if best is None else best.t
+
+
+def _dot(left: Array, right: Array) -> float:
+    if is_numpy(left):
+        return float(np.vdot(left, right))
+    return float(namespace(left).sum(left * right))

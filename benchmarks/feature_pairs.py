@@ -1,0 +1,130 @@
+"""Features too many for all pairs: recall and time from a sample of pairs, on the CPU or a GPU.
+
+    python benchmarks/feature_pairs.py [--n 100000] [--device cpu|cuda] [--record FILE]
+
+64 features, cityblock, k = 20: clusters on a curved 5-dimensional sheet. The ten
+nearest of 1,000 queries by D̂ are compared with the ten nearest by cityblock, found by brute force;
+within = how many candidates by D̂ hold nine in ten of them. Beside: the same descent with the
+squared loss, and `LandmarkNeucMDS` with either loss. Seconds are also told as a multiple of finding
+the nearest of all objects alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from measure import machine, versions, write_record
+from neucmds import LandmarkNeucMDS, NeucMDS
+from neucmds._backend.arrays import to_numpy
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._operator.sampled_pairs import Sizes, nearest_rows
+
+K, QUERIES, PAIRS = 20, 1000, 320
+
+
+def draw(n: int, d: int = 64, seed: int = 0) -> np.ndarray:
+    """Draw points of 50 clusters on a curved sheet of five dimensions, with a little noise."""
+    rng = np.random.default_rng(seed)
+    centers = rng.standard_normal((50, 5))
+    inner = centers[rng.integers(50, size=n)] + 0.6 * rng.standard_normal((n, 5))
+    into = rng.standard_normal((5, d)) / np.sqrt(5)
+    bent = np.tanh(inner @ into) + 0.3 * np.sin(2 * inner @ rng.standard_normal((5, d)))
+    return (bent + 0.01 * rng.standard_normal((n, d))).astype(np.float32)
+
+
+def truth(X: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """Find the ten nearest of the queries, by brute force."""
+    from scipy.spatial.distance import cdist
+
+    found = []
+    for some in np.array_split(queries, 20):
+        d = cdist(X[some], X, "cityblock")
+        d[np.arange(some.size), some] = np.inf
+        found.append(np.argpartition(d, 9, axis=1)[:, :10])
+    return np.concatenate(found)
+
+
+def quality(x: np.ndarray, signs: np.ndarray, queries: np.ndarray, nearest: np.ndarray) -> Any:
+    """Share of the ten nearest kept, and how many candidates hold nine in ten of them."""
+    kept, ranks = [], []
+    for some, near in zip(np.array_split(queries, 20), np.array_split(nearest, 20), strict=True):
+        d_hat = sq_dissimilarities(x[some], x, signs)
+        d_hat[np.arange(some.size), some] = np.inf
+        order = np.sort(d_hat, axis=1)
+        for own, all_sorted in zip(np.take_along_axis(d_hat, near, axis=1), order, strict=True):
+            rank = np.searchsorted(all_sorted, own)
+            kept.append(np.mean(rank < 10))
+            ranks.append(rank)
+    within = int(np.quantile(np.concatenate(ranks), 0.9)) + 1
+    return {"recall10": float(np.mean(kept)), "within": within}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--iterations", type=int, default=60)
+    parser.add_argument("--record", type=Path)
+    arguments = parser.parse_args()
+    before, host = machine(), draw(arguments.n)
+    queries = np.random.default_rng(1).choice(arguments.n, QUERIES, replace=False)
+    nearest, X = truth(host, queries), host
+    if arguments.device != "cpu":
+        import torch
+
+        X = torch.as_tensor(host, device=arguments.device)
+    common: dict[str, Any] = {"metric": "cityblock", "random_state": 0}
+    sampled = {**common, "n_pairs": PAIRS, "max_iter": arguments.iterations}
+    sizes = Sizes.of(PAIRS, arguments.n)
+    search = nearest_rows(X, "cityblock", random_state=0)
+    search(sizes.n_near, None)  # compiles
+    start = time.perf_counter()
+    search(sizes.n_near, None)
+    alone = time.perf_counter() - start
+    print(f"nearest {sizes.n_near} of all: {alone:.1f} s", flush=True)
+    cases = {
+        "pairs, relative": NeucMDS(K, loss="relative", **sampled),
+        "pairs, squared": NeucMDS(K, loss="squared", **sampled),
+        "landmarks, squared": LandmarkNeucMDS(K, 1000, **common),
+        "landmarks, relative": LandmarkNeucMDS(K, 1000, loss="relative", **common),
+    }
+    rows = []
+    for name, estimator in cases.items():
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            placed = to_numpy(estimator.fit_transform(X)).astype(np.float64)
+        seconds = time.perf_counter() - start
+        row = {
+            "what": name,
+            "seconds": round(seconds, 2),
+            "over_neighbours": round(seconds / alone, 2),
+            "signature": np.asarray(estimator.signature_).astype(int).tolist(),
+            **quality(placed, to_numpy(estimator.signature_), queries, nearest),
+        }
+        rows.append(row)
+        print(row, flush=True)
+    record = {
+        "machine": before,
+        "device": arguments.device,
+        "versions": versions("numpy", "scipy", "scikit-learn"),
+        "n": arguments.n,
+        "d": 64,
+        "k": K,
+        "n_pairs": PAIRS,
+        "max_iter": arguments.iterations,
+        "neighbours_seconds": round(alone, 2),
+        "rows": rows,
+    }
+    if arguments.record is not None:
+        write_record(arguments.record, record)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""What runs on a GPU, run with torch on the CPU: the same numbers as NumPy gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist
+
+from neucmds import LandmarkNeucMDS, NeucMDS, estimators
+from neucmds._backend.arrays import asarray_like, sparse_times, uniform_rows
+from neucmds._input.pairs import make_pairs
+from neucmds._methods.refined import sparse_pairs
+from neucmds._methods.refined.losses import PairLoss
+from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._operator.sampled_pairs import feature_pairs, nearest_rows
+from neucmds._placement.loss_rule import LossPlacement
+from neucmds.errors import InputError
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+
+@pytest.fixture
+def features() -> np.ndarray:
+    return np.random.default_rng(0).random((300, 6))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "braycurtis"])
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_landmarks_place_where_the_arrays_are(features, metric, loss, monkeypatch, tmp_path):
+    settings = {"metric": metric, "loss": loss, "random_state": 0}
+    expected = LandmarkNeucMDS(3, 40, **settings).fit_transform(features)
+    # The only thing that keeps tensors in main memory from being taken for those of a device.
+    monkeypatch.setattr(estimators, "on_cpu", lambda array: False)
+    X = torch.as_tensor(features)
+    estimator = LandmarkNeucMDS(3, 40, **settings)
+    placed = estimator.fit_transform(X)
+    assert isinstance(placed, torch.Tensor)
+    np.testing.assert_allclose(placed.numpy(), expected, atol=1e-6)
+    written = estimator.transform(X, out=tmp_path / "placed.npy")
+    np.testing.assert_array_equal(written, placed.numpy())
+
+
+@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+def test_pairs_descend_to_the_same_loss_in_any_library(loss):
+    rng = np.random.default_rng(1)
+    x, signs = rng.standard_normal((120, 3)), np.array([1.0, 1.0, -1.0])
+    i, j = np.triu_indices(120, 1)
+    d = np.sqrt(np.abs((x[i] - x[j]) ** 2 @ signs)) * np.exp(0.02 * rng.standard_normal(i.size))
+    pairs = make_pairs(120, i, j, d, 0.5 + rng.random(i.size))
+    start = x + 0.05 * rng.standard_normal(x.shape)
+    settings = {"max_iter": 300, "tol": 1e-6}
+    ours = refine_pairs(pairs, start, signs, loss, **settings)
+    theirs = refine_pairs(pairs, torch.as_tensor(start), signs, loss, **settings)
+    assert isinstance(theirs.coordinates, torch.Tensor)
+    assert theirs.value == pytest.approx(ours.value, rel=1e-2)
+    assert all(b <= a for a, b in zip(theirs.history, theirs.history[1:], strict=False))
+
+
+def test_compiled_loops_give_what_numpy_gives(monkeypatch):
+    pytest.importorskip("numba", reason="numba is not installed")
+    rng = np.random.default_rng(2)
+    x, i, j = rng.standard_normal((200, 5)), *np.triu_indices(200, 1)
+    signs = np.array([1.0, 1.0, 1.0, -1.0, -1.0])
+    pairs = make_pairs(200, i, j, np.sqrt(np.abs((x[i] - x[j]) ** 2 @ signs)) + 0.1)
+    start = x + 0.1 * rng.standard_normal(x.shape)
+    plain = refine_pairs(pairs, start, signs, "relative", max_iter=5)
+    monkeypatch.setattr(sparse_pairs, "WORTH_COMPILING", 0)
+    compiled = refine_pairs(pairs, start, signs, "relative", max_iter=5)
+    np.testing.assert_allclose(compiled.history, plain.history, rtol=1e-6)
+
+
+def test_weights_move_an_object_placed_by_a_loss():
+    rng = np.random.default_rng(3)
+    x, new = rng.standard_normal((30, 2)), rng.standard_normal((4, 2))
+    delta = cdist(new, x) ** 2
+    delta[:, 0] *= 9  # one measurement is wrong
+    rule = LossPlacement(x, np.ones(2), PairLoss("relative", 1e-3))
+    without = np.ones_like(delta)
+    without[:, 0] = 0
+    np.testing.assert_allclose(rule.place(delta, weights=without), new, atol=1e-6)
+    assert np.abs(rule.place(delta) - new).max() > 1e-3
+    gone = np.where(without > 0, delta, np.nan)
+    np.testing.assert_allclose(rule.place(gone), new, atol=1e-6)
+
+
+def test_sampled_features_find_the_nearest_on_a_device(features):
+    ours, theirs = (
+        nearest_rows(features, "cityblock"),
+        nearest_rows(torch.as_tensor(features), "cityblock"),
+    )
+    for found in (ours, theirs):
+        i, _, length = found(5, np.array([7, 200]))
+        assert i.tolist() == [7] * 6 + [200] * 6
+        expected = np.sort(cdist(features[[7, 200]], features, "cityblock"), axis=1)[:, :6]
+        np.testing.assert_allclose(np.sort(length.reshape(2, 6), axis=1), expected, atol=1e-12)
+    sample = feature_pairs(torch.as_tensor(features), "cityblock", n_pairs=60, random_state=0)
+    lengths = cdist(features, features, "cityblock")[sample.pairs.i, sample.pairs.j]
+    np.testing.assert_allclose(np.sqrt(sample.pairs.sq_dissimilarity), lengths, rtol=1e-6)
+
+
+def test_a_sample_of_pairs_fits_features_nearly_as_well_as_all(features):
+    settings = {"metric": "cityblock", "loss": "relative", "random_state": 0}
+    every = NeucMDS(4, n_init=1, **settings).fit(features)
+    some = NeucMDS(4, n_pairs=120, **settings).fit(features)
+    assert some.result_.solver == "sampled pairs"
+    d = cdist(features, features, "cityblock") ** 2
+    pairs = np.triu_indices(300, 1)
+    error = [np.mean((est.dissimilarities()[pairs] / d[pairs] - 1) ** 2) for est in (every, some)]
+    assert error[1] < 2 * error[0]
+    assert some.transform(features[:3]).shape == (3, 4)
+
+
+def test_landmarks_of_a_graph_are_those_of_its_paths():
+    grid = sparse.diags_array(np.ones(59), offsets=1, shape=(60, 60)).tocsr()
+    grid[0, 59] = 1.0  # a ring
+    estimator = LandmarkNeucMDS(4, 20, metric="shortest_path", random_state=0)
+    placed = estimator.fit_transform(grid)
+    steps = np.abs(np.arange(60)[:, None] - estimator.landmarks_[None, :])
+    paths = np.minimum(steps, 60 - steps).astype(np.float32)
+    np.testing.assert_array_equal(estimator._paths, paths)
+    np.testing.assert_allclose(estimator.transform(np.array([5, 9])), placed[[5, 9]], atol=1e-5)
+    with pytest.raises(InputError, match="numbers of its nodes from 0 to 59"):
+        estimator.transform(np.array([60]))
+    with pytest.raises(InputError, match="61 nodes, but 60 were fitted"):
+        estimator.transform(sparse.csr_array((61, 61)))
+
+
+def test_products_and_draws_are_the_same_call_in_every_library(features):
+    matrix = sparse.random_array((300, 300), density=0.05, rng=np.random.default_rng(0)).tocsr()
+    expected = matrix @ features
+    for like, whole in ((features, np.int64), (torch.as_tensor(features), torch.int64)):
+        starts, columns = (
+            asarray_like(one, like, dtype=whole) for one in (matrix.indptr, matrix.indices)
+        )
+        made = sparse_times(starts, columns, asarray_like(matrix.data, like), like)
+        np.testing.assert_allclose(np.asarray(made), expected)
+        rows = uniform_rows(3, like, np.random.default_rng(0))
+        assert tuple(rows.shape) == (3, 6)
+        assert rows.dtype == like.dtype
