@@ -334,3 +334,5 @@ def test_thousands_of_objects_are_drawn_by_webgl_and_answer(driver, case, tmp_pa
     point_at(driver, i, click=True)
     chosen = wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, "#panel h3"))
     assert chosen[0].text == f"object {i}"
+    # Marks of the chosen one as SVG would lie below the points.
+    assert {kind for kind, _ in driver.execute_script(kinds)} == {"scattergl"}

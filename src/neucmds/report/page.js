@@ -71,7 +71,8 @@
   // Two and five between the powers of ten only where there are few of these.
   function logAxis(values) {
     const [low, high] = extent(values.filter((v) => v > 0));
-    return { type: "log", tickformat: "~g", dtick: high / low > 100 ? 1 : "D2" };
+    const tickformat = high >= 1e5 && low >= 1 ? "~s" : "~g";
+    return { type: "log", tickformat, dtick: high / low > 100 ? 1 : "D2" };
   }
   const ofK = () => axis("number of coordinates k", {
     type: "log", tickvals: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
@@ -257,8 +258,8 @@
 
   function objectTraces() {
     const all = [...Array(data.n).keys()];
-    const size = data.n > 5000 ? 4 : data.n > 500 ? 6 : 9;
-    const opacity = data.n > 5000 ? 0.55 : 0.8;
+    const size = data.n > 5000 ? 3 : data.n > 500 ? 6 : 9;
+    const opacity = data.n > 5000 ? 0.5 : 0.8;
     const grey = { size, opacity: 0.5, color: isDark() ? "#6b737d" : "#b0b4ba" };
     const column = columns[state.colour];
     if (!column) {
@@ -315,7 +316,7 @@
     ] : [];
     return [...listed, points([i], {
       name: plain(short(nameOf(i))), marker: ring(css("--text"), "x-thin-open", 17),
-    })].map((trace) => ({ ...trace, type: "scatter", hoverinfo: "skip", hovertemplate: undefined }));
+    })].map((trace) => ({ ...trace, hoverinfo: "skip", hovertemplate: undefined }));
   }
 
   function mixedLines(ranges) {
@@ -556,6 +557,7 @@
       ...pairTraces((i) => pairs.fitted[i], "embedding %{y:.4g}"),
       {
         x: [from, high], y: [from, high], mode: "lines", name: "agreement", hoverinfo: "skip",
+        type: scatter(pairs.given.length),
         line: { color: css("--text"), width: 1.5 },
       },
     ], {
@@ -570,7 +572,7 @@
     const lines = [];
     if (pairs.band) {
       const [low, middle, high] = pairs.band.y;
-      const common = { x: pairs.band.x, mode: "lines", hoverinfo: "skip" };
+      const common = { x: pairs.band.x, mode: "lines", hoverinfo: "skip", type: "scatter" };
       lines.push(
         { ...common, y: low, line: { width: 0 }, showlegend: false },
         {
@@ -579,6 +581,8 @@
         },
         {
           ...common, y: middle, name: "median", hoverinfo: undefined,
+          // As the points are: WebGL's lie above whatever is SVG, which suits the band alone.
+          type: scatter(pairs.given.length),
           line: { color: css("--text"), dash: "dash", width: 1.8 },
           hovertemplate: "median at %{x:.4g}: %{y:.3g} %<extra></extra>",
         }

@@ -543,7 +543,7 @@ def _shepard(found: Findings) -> str:
         if negative
         else "None of them comes out below zero. "
     )
-    scale = "" if pairs.squared else "A D̂ below zero is drawn at −√|D̂|. "
+    scale = "" if pairs.squared or not negative else "A D̂ below zero is drawn at −√|D̂|. "
     return (
         _p(
             "Each point is a pair of objects: what was given, and what the embedding makes of it. "
