@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from neucmds import LandmarkNeucMDS, NeucMDS, estimators
+from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._backend.arrays import asarray_like, sparse_times, uniform_rows
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.refined import sparse_pairs
@@ -16,6 +16,7 @@ from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._operator.sampled_pairs import feature_pairs, nearest_rows
 from neucmds._placement.loss_rule import LossPlacement
 from neucmds.errors import InputError
+from neucmds.estimators import among_landmarks
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -31,7 +32,7 @@ def test_landmarks_place_where_the_arrays_are(features, metric, loss, monkeypatc
     settings = {"metric": metric, "loss": loss, "random_state": 0}
     expected = LandmarkNeucMDS(3, 40, **settings).fit_transform(features)
     # The only thing that keeps tensors in main memory from being taken for those of a device.
-    monkeypatch.setattr(estimators, "on_cpu", lambda array: False)
+    monkeypatch.setattr(among_landmarks, "on_cpu", lambda array: False)
     X = torch.as_tensor(features)
     estimator = LandmarkNeucMDS(3, 40, **settings)
     placed = estimator.fit_transform(X)

@@ -1,0 +1,220 @@
+"""`NeucIsomap`: shortest paths over a graph of neighbours."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from neucmds._backend.arrays import (
+    Array,
+)
+from neucmds._input.components import NComponents
+from neucmds._operator.graph import as_graph, shortest_path_rows
+from neucmds._operator.neighbor_graph import neighbor_graph
+from neucmds.api import (
+    DEFAULT_METHOD,
+)
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, NeucmdsWarning, option
+from neucmds.estimators.all_pairs import NeucMDS
+from neucmds.estimators.signed_transformer import SignedTransformer
+
+# Path lengths held at once while new objects are placed: 256 MB.
+PATHS_AT_ONCE = 2**25
+
+
+class NeucIsomap(SignedTransformer):
+    """Isomap with its last step replaced: geodesics are embedded by coordinates with signs.
+
+    Neighbours are joined to a graph, and its shortest paths stand for distances along the data.
+    These are not Euclidean where the data bend or have holes, so that classical MDS, Isomap's last
+    step, drops negative eigenvalues; here they are kept. Paper: related work.
+
+    Parameters
+    ----------
+    n_components : int, (int, int), float or "auto", default=2
+        As for `NeucMDS`.
+    n_neighbors : int, default=5
+        Neighbours that each object is joined to. Parts of the graph that remain are joined at their
+        closest pairs, with a warning.
+    method, loss, max_iter, max_memory
+        As for `NeucMDS`.
+    metric : str or callable, default="euclidean"
+        Of `sklearn.neighbors.NearestNeighbors`; "precomputed": X holds dissimilarities.
+    metric_params : dict, optional
+        Further arguments of the metric.
+    random_state : int, RandomState or None
+    n_jobs : int, optional
+        Threads that search for neighbours.
+
+    Attributes
+    ----------
+    embedding_ : array of shape (n, k)
+    signature_ : array of shape (k,)
+        ±1.0: the sign of each coordinate.
+    eigenvalues_, weights_ : array
+    result_ : Embedding
+    graph_ : sparse array of shape (n, n)
+        Lengths of the edges.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when X has string column names.
+
+    See Also
+    --------
+    NeucMDS : With ``metric="shortest_path"``, of a graph that is there already.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from neucmds import NeucIsomap
+    >>> X = load_digits().data[:200]
+    >>> NeucIsomap(n_components=5, n_neighbors=8).fit_transform(X).shape
+    (200, 5)
+    """
+
+    squared = False
+
+    def __init__(
+        self,
+        n_components: NComponents = 2,
+        n_neighbors: int = 5,
+        *,
+        method: str = DEFAULT_METHOD,
+        loss: str = "squared",
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        max_iter: int | None = None,
+        max_memory: int | str | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.method = method
+        self.loss = loss
+        self.metric = metric
+        self.metric_params = metric_params
+        self.max_iter = max_iter
+        self.max_memory = max_memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> NeucIsomap:
+        """Join neighbours to a graph, and embed its shortest paths.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features) or (n, n)
+            Features, or dissimilarities when `metric` is "precomputed".
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, dtype=("float64", "float32"), ensure_min_samples=2)
+        if not 1 <= self.n_neighbors < X.shape[0]:
+            raise InputError(
+                f"{option('n_neighbors', self.n_neighbors)} of {X.shape[0]} objects cannot be had; "
+                f"n_samples - 1 = {X.shape[0] - 1} is the most."
+            )
+        self._neighbors = NearestNeighbors(
+            n_neighbors=self.n_neighbors,
+            metric=self.metric,
+            metric_params=self.metric_params,
+            n_jobs=self.n_jobs,
+        ).fit(X)
+        edges, n_parts = neighbor_graph(self._neighbors, X)
+        if n_parts > 1:
+            warnings.warn(
+                f"the graph of {self.n_neighbors} neighbours fell into {n_parts} parts, which were "
+                f"joined at their closest pairs; raise {option('n_neighbors')} if they belong "
+                "together.",
+                NeucmdsWarning,
+                stacklevel=2,
+            )
+        self.graph_ = as_graph(edges)
+        mds = NeucMDS(
+            self.n_components,
+            method=self.method,
+            loss=self.loss,
+            metric="shortest_path",
+            max_iter=self.max_iter,
+            max_memory=self.max_memory,
+            random_state=self.random_state,
+        )
+        self.result_ = mds.fit(self.graph_).result_
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Fit, and return the coordinates of the fitted objects.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features) or (n, n)
+        y : ignored
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        return self.fit(X).result_.coordinates
+
+    def transform(self, X: Any) -> Array:
+        """Place new objects by the shortest paths over their neighbours to the fitted ones.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features) or (m, n)
+
+        Returns
+        -------
+        array of shape (m, k)
+        """
+        check_is_fitted(self)
+        return self._transform(X)
+
+    def dissimilarities(self) -> Array:
+        """D̂ between the fitted objects, on the squared scale; entries may be negative."""
+        check_is_fitted(self)
+        return self.result_.dissimilarities()
+
+    @property
+    def embedding_(self) -> Array:
+        """Coordinates of the fitted objects."""
+        return self.result_.coordinates
+
+    @property
+    def _searched(self) -> Embedding:
+        return self.result_
+
+    def _transform(self, X: Any) -> Array:
+        return np.concatenate([self.result_.transform(rows) for rows in self._paths(X)])
+
+    def _measured(self, X: Any) -> Any:
+        return np.concatenate(list(self._paths(X))) ** 2
+
+    def _paths(self, X: Any) -> Iterator[Any]:
+        """Lengths of paths from new objects to all fitted ones, some objects at a time."""
+        X = validate_data(self, X, reset=False, dtype=("float64", "float32"))
+        gaps, ids = self._neighbors.kneighbors(X)
+        step = max(1, PATHS_AT_ONCE // ids.shape[1] // self.graph_.shape[0])
+        for start in range(0, len(ids), step):
+            some = slice(start, start + step)
+            nodes, at = np.unique(ids[some], return_inverse=True)
+            paths = shortest_path_rows(self.graph_, nodes, max_memory=self.max_memory)
+            at = at.reshape(ids[some].shape)
+            yield np.minimum.reduce(
+                [gaps[some, a, None] + paths[at[:, a]] for a in range(ids.shape[1])]
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64"]
+        return tags

@@ -1,0 +1,110 @@
+"""`KNeighborsGraph`: neighbours by the signed dissimilarity as a step of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from neucmds._backend.arrays import (
+    to_numpy,
+)
+
+
+class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn objects into the graph of their nearest by D̂, as a step of a pipeline.
+
+    The signs are known to the graph, and to nothing that takes coordinates: put this before
+    `KNeighborsClassifier`, `DBSCAN` or `TSNE` with ``metric="precomputed"``.
+
+    Parameters
+    ----------
+    estimator : NeucMDS or LandmarkNeucMDS
+    n_neighbors : int, default=5
+        As many as the next step needs; `fit_transform` counts an object as its own nearest on top,
+        as scikit-learn's `KNeighborsTransformer` does.
+
+    Attributes
+    ----------
+    estimator_ : NeucMDS or LandmarkNeucMDS
+        A fitted clone.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from neucmds import NeucMDS
+    >>> from neucmds.estimators import KNeighborsGraph
+    >>> X, y = load_digits(return_X_y=True)
+    >>> mds = NeucMDS(n_components=20, metric="cityblock")
+    >>> knn = KNeighborsClassifier(n_neighbors=5, metric="precomputed")
+    >>> model = make_pipeline(KNeighborsGraph(mds, n_neighbors=5), knn).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:400], y[300:400]) > 0.9)
+    True
+    """
+
+    def __init__(self, estimator: Any, n_neighbors: int = 5) -> None:
+        self.estimator = estimator
+        self.n_neighbors = n_neighbors
+
+    def fit(self, X: Any, y: Any = None) -> KNeighborsGraph:
+        """Fit a clone of the estimator.
+
+        Parameters
+        ----------
+        X : array
+            As for the estimator.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self.estimator_ = clone(self.estimator)
+        # Landmarks are few: their estimator keeps all objects only when it has placed them.
+        self.estimator_.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit, and return the graph of the fitted objects, each its own nearest at distance zero.
+
+        Parameters
+        ----------
+        X : array
+        y : ignored
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n, n)
+        """
+        distances, indices = (
+            to_numpy(part) for part in self.fit(X).estimator_.kneighbors(None, self.n_neighbors)
+        )
+        n, k = indices.shape
+        values = np.hstack([np.zeros((n, 1)), distances])
+        columns = np.hstack([np.arange(n)[:, None], indices])
+        starts = np.arange(0, n * (k + 1) + 1, k + 1)
+        return csr_matrix((values.ravel(), columns.ravel(), starts), shape=(n, n))
+
+    def transform(self, X: Any) -> Any:
+        """Graph from new objects to the fitted ones.
+
+        Parameters
+        ----------
+        X : array
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (m, n)
+        """
+        check_is_fitted(self)
+        return self.estimator_.kneighbors_graph(X, self.n_neighbors, mode="distance")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.estimator.__sklearn_tags__().input_tags.pairwise
+        return tags

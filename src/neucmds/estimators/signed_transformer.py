@@ -1,0 +1,204 @@
+"""What all estimators share: names with signs, neighbours, a score."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from neucmds._backend.arrays import (
+    Array,
+    namespace,
+    to_numpy,
+)
+from neucmds._backend.progress import progress_steps
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, option
+
+
+class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer to coordinates with a signature, from features or dissimilarities."""
+
+    metric: Any
+    squared: bool
+    callback: Callable[[int, float], Any] | None
+    verbose: int
+    result_: Embedding
+    n_features_in_: int
+
+    @property
+    @abstractmethod
+    def _searched(self) -> Embedding:
+        """The embedding that `kneighbors` searches."""
+
+    @abstractmethod
+    def _transform(self, X: Any) -> Array:
+        """Place new objects, whatever container `transform` has been told to return."""
+
+    @abstractmethod
+    def _measured(self, X: Any) -> Any:
+        """Squared dissimilarities of new objects to those of `result_`, as NumPy float64."""
+
+    @property
+    def signature_(self) -> Array:
+        """The sign of each coordinate."""
+        return self.result_.signs
+
+    @property
+    def eigenvalues_(self) -> Array:
+        """Kept eigenvalues of B."""
+        return self.result_.eigenvalues
+
+    @property
+    def weights_(self) -> Array:
+        """Signed squared length of each coordinate."""
+        return self.result_.weights
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of refinement steps; a closed form is one."""
+        return max(1, len(self.result_.history) - 1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the coordinates; those of negative ones end in ``_neg``.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        prefix = type(self).__name__.lower()
+        signs = to_numpy(self.result_.signs)
+        names = [f"{prefix}{a}" + ("_neg" if sign < 0 else "") for a, sign in enumerate(signs)]
+        return np.asarray(names, dtype=object)
+
+    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
+        """Find the nearest objects by D̂, exactly.
+
+        Parameters
+        ----------
+        X : array, optional
+            Objects to search for, as for `transform`. None: those of `embedding_`, each without
+            itself.
+        n_neighbors : int, default=5
+        return_distance : bool, default=True
+
+        Returns
+        -------
+        distances : array of shape (m, n_neighbors)
+            √max(D̂, 0), only if `return_distance`.
+        indices : array of shape (m, n_neighbors)
+        """
+        check_is_fitted(self)
+        points = self._searched
+        indices, sq = points.neighbors(n_neighbors, None if X is None else self._transform(X))
+        if not return_distance:
+            return indices
+        xp = namespace(sq)
+        return xp.sqrt(xp.clip(sq, min=0.0)), indices
+
+    def kneighbors_graph(
+        self,
+        X: Any = None,
+        n_neighbors: int = 5,
+        mode: Literal["connectivity", "distance"] = "connectivity",
+    ) -> Any:
+        """Nearest objects by D̂ as a sparse graph, for what takes precomputed neighbours.
+
+        Parameters
+        ----------
+        X : array, optional
+            As for `kneighbors`.
+        n_neighbors : int, default=5
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Entries are 1, or √max(D̂, 0): then `DBSCAN`, `TSNE`, `KNeighborsClassifier` and others
+            with ``metric="precomputed"`` take the graph.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (m, n)
+        """
+        if mode not in ("connectivity", "distance"):
+            raise InputError(
+                f"{option('mode', mode)} is unknown; choose 'connectivity' or 'distance'."
+            )
+        distances, indices = (to_numpy(part) for part in self.kneighbors(X, n_neighbors))
+        m, k = indices.shape
+        values = distances.ravel() if mode == "distance" else np.ones(m * k)
+        starts = np.arange(0, m * k + 1, k)
+        # A matrix, not an array: what scikit-learn's estimators take in every release.
+        return csr_matrix((values, indices.ravel(), starts), shape=(m, self._searched.n))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """R² of the dissimilarities between new and fitted objects: higher is better.
+
+        ``1 − Σ(D̂ − D)² / Σ(D − mean D)²`` over all pairs of a new and a fitted object, on the
+        squared scale, with the new objects where `transform` places them.
+
+        Parameters
+        ----------
+        X : array of shape (m, n) or (m, n_features)
+            New objects, as for `transform`.
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        placed, sq_dissimilarity = self._transform(X), self._measured(X)
+        d_hat = to_numpy(self.result_.between(placed, self.result_.coordinates))
+        known = ~np.isnan(sq_dissimilarity)
+        d, fitted = sq_dissimilarity[known], d_hat[known]
+        spread = float(np.sum((d - d.mean()) ** 2))
+        return 1.0 - float(np.sum((fitted - d) ** 2)) / spread if spread > 0 else 0.0
+
+    @contextmanager
+    def _listener(self) -> Iterator[Callable[[int, float], None] | None]:
+        """Yield what hears of each step: the user's callback, and a bar with `verbose`."""
+        if not self.verbose:
+            yield self.callback
+            return
+        with progress_steps("refined") as show:
+
+            def hear(step: int, value: float) -> None:
+                show(step, value)
+                if self.callback is not None:
+                    self.callback(step, value)
+
+            yield hear
+        print(summary(self.result_))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.result_.k
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.positive_only = self._precomputed and not self.squared
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def summary(embedding: Embedding) -> str:
+    """One line on what was found."""
+    positive, negative = embedding.signature
+    return (
+        f"{embedding.n} objects, {positive} positive and {negative} negative coordinates, "
+        f"STRESS {embedding.stress:.4g} ({embedding.normalized_stress:.2%} of ‖D‖²)"
+    )
