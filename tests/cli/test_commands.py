@@ -429,6 +429,23 @@ class TestProject:
         assert outcome.err.count("\n") == 1
         assert not (here / "placed.csv").exists()
 
+    def test_objects_with_gaps_are_placed_by_a_fit_with_gaps(self, run, here):
+        x = np.random.default_rng(0).normal(size=(20, 2))
+        D = np.linalg.norm(x[:, None, :] - x[None, :, :], axis=2)
+        holed = D[:16, :16].copy()
+        holed[2, 5] = holed[5, 2] = np.nan
+        np.save(here / "D.npy", holed)
+        outcome = run("embed", "D.npy", "-k", 2, "--missing", "ignore", "--no-plots", "-o", "model")
+        assert outcome.code == 0, outcome.err
+        new = D[16:, :16].copy()
+        new[:, ::3] = np.nan
+        np.save(here / "new.npy", new)
+        document = run("project", "model", "new.npy", "--json").document
+        embedding = Embedding.load(here / "model" / "embedding.npz")
+        found = embedding.between(np.array(document["coordinates"]), embedding.coordinates)
+        np.testing.assert_allclose(found, D[16:, :16] ** 2, atol=1e-6)
+        assert max(document["normalized_stress"]) < 1e-12
+
 
 class TestProgram:
     def test_no_command_prints_the_help(self, run):

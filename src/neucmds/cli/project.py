@@ -91,7 +91,10 @@ def project(
 
 
 def _errors(embedding: Embedding, new: Any, coordinates: Any) -> Any:
-    """STRESS of each new object against the fitted ones, as a share of its squared norm."""
+    """STRESS of each new object against the fitted ones, as a share of its squared norm.
+
+    Only dissimilarities that are known count.
+    """
     sq_new = np.asarray(new, dtype=np.float64)
     sq_new = sq_new if embedding.squared else sq_new**2
     d_hat = sq_dissimilarities(
@@ -99,5 +102,5 @@ def _errors(embedding: Embedding, new: Any, coordinates: Any) -> Any:
         np.asarray(to_numpy(embedding.coordinates), dtype=np.float64),
         np.asarray(to_numpy(embedding.signs), dtype=np.float64),
     )
-    norm = (sq_new**2).sum(axis=1)
-    return ((d_hat - sq_new) ** 2).sum(axis=1) / np.where(norm > 0, norm, 1.0)
+    norm = np.nansum(sq_new**2, axis=1)
+    return np.nansum((d_hat - sq_new) ** 2, axis=1) / np.where(norm > 0, norm, 1.0)
