@@ -1,0 +1,86 @@
+"""
+Digits and the dimensionality paradox
+=====================================
+
+More coordinates should make a better embedding. For classical MDS they do not: past some number it
+gets *worse*, because it drops the negative part of the spectrum and has nothing to set against it.
+
+The data are scikit-learn's 1,797 handwritten digits (UCI, CC BY 4.0); the dissimilarity is the number
+of hops in the graph of five nearest neighbours, as in Isomap.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+
+from neucmds import curve, neuc_mds
+from neucmds.datasets import hop_distances
+
+images, digits = load_digits(return_X_y=True)
+D = hop_distances(images, n_neighbors=5, connect=True)
+
+# %%
+# The paradox
+# -----------
+# STRESS against the number of coordinates. The closed forms need one spectrum for all k.
+
+curves = curve(D)
+fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+styles = {"classical": ("#d55e00", "-"), "neuc+": ("#0072b2", "--"), "exact": ("#009e73", "-.")}
+for method, (colour, line) in styles.items():
+    ax.plot(curves.ks, curves.normalized(method), line, color=colour, label=method)
+turn = curves.turning_point
+ax.axvline(turn.k, color="#999999", linewidth=0.8)
+ax.annotate(f"classical MDS is best at k = {turn.k}", (turn.k, 0.5), xytext=(8, 0),
+            textcoords="offset points", color="#555555")  # fmt: skip
+ax.set(xscale="log", yscale="log", xlabel="coordinates", ylabel="STRESS, share of ‖D‖²")
+ax.grid(color="#e6e6e6")
+_ = ax.legend(frameon=False)
+
+# %%
+# Where it comes from
+# -------------------
+# The spectrum has two ends. Classical MDS sees the upper one.
+
+values = curves.eigenvalues
+fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+rank = np.arange(1, values.size + 1)
+ax.bar(rank[values > 0], values[values > 0], color="#0072b2", width=1, label="positive")
+ax.bar(rank[values < 0], values[values < 0], color="#d55e00", width=1, label="negative")
+ax.set(yscale="symlog", xlabel="rank", ylabel="eigenvalue of B")
+ax.legend(frameon=False)
+negative = -values[values < 0].sum() / np.abs(values).sum()
+print(f"{np.sum(values < 0)} of {values.size} are negative, {negative:.0%} of the sum of sizes")
+
+# %%
+# Twenty coordinates
+# ------------------
+
+print("method      signs      STRESS     R²   10 nearest kept")
+tie = np.partition(D + np.diag(np.full(len(D), np.inf)), 9, axis=1)[:, 9:10]
+for label, emb in {
+    "classical": neuc_mds(D, 20, "classical"),
+    "neuc+": neuc_mds(D, 20, "neuc+"),
+    "exact": neuc_mds(D, 20, "exact"),
+    "refined": neuc_mds(D, 20),
+    "relative": neuc_mds(D, 20, loss="relative"),
+}.items():
+    nearest, _ = emb.neighbors(10)
+    kept = np.mean(np.take_along_axis(D, nearest, axis=1) <= tie)
+    share = emb.normalized_stress
+    print(f"{label:10}  {emb.signature!s:8}  {share:7.2%}  {emb.r2:.3f}   {kept:.0%}")
+
+# %%
+# A positive against a negative coordinate
+# ----------------------------------------
+# Along the first coordinate digits that are apart are less alike; along the negative one, *more*.
+# Digits that are far from everything lie at the ends of the negative coordinate.
+
+emb = neuc_mds(D, 20, "neuc+")
+first_negative = int(np.argmax(emb.signs < 0))
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
+for ax, column in zip(axes, (1, first_negative), strict=True):
+    x, y = emb.coordinates[:, [0, column]].T
+    drawn = ax.scatter(x, y, c=digits, s=6, cmap="tab10")
+    ax.set(xlabel=emb.axis_names[0], ylabel=emb.axis_names[column])
+_ = fig.colorbar(drawn, ax=axes, ticks=range(10), label="digit")
