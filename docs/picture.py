@@ -12,7 +12,7 @@ from neucmds import curve, neuc_mds
 from neucmds.datasets import hop_distances
 
 PICTURE = Path(__file__).parent / "_static" / "paradox.svg"
-# Lines of the closed forms, and of the default at a few k: colours that the colour-blind tell apart.
+# Lines of closed forms, and of the default at a few k, in colours that the colour-blind tell apart.
 STYLES = {
     "classical": ("#d55e00", "classical MDS, PCoA"),
     "neuc+": ("#0072b2", "neuc+ (the paper)"),

@@ -1,6 +1,7 @@
 """Embedding: what it derives, what it refuses, and that a file brings all of it back."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -330,6 +331,7 @@ def test_headers_that_are_no_header_are_refused(saved, text):
         Embedding.load(path)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="devices are no files there")
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
 def test_a_device_is_not_read(path):
     with pytest.raises(FileFormatError, match="not a regular file"):

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from sklearn import manifold
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "docs" / "guide"
@@ -40,4 +41,19 @@ def test_statistics(tmp_path):
     blocks = list(run("statistics.md", tmp_path))
     assert len(blocks) == 4
     for printed, promised in blocks:
+        assert printed == promised
+
+
+@pytest.mark.parametrize(
+    ("page", "blocks"), [("migration.md", 6), ("missing.md", 4), ("scale.md", 1)]
+)
+@pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")
+def test_a_page_prints_what_it_says(page, blocks, tmp_path):
+    pytest.importorskip("skbio", reason="the page needs scikit-bio")
+    if page == "migration.md" and not hasattr(manifold, "ClassicalMDS"):
+        pytest.skip("the page needs scikit-learn's ClassicalMDS")
+    shutil.copy(ROOT / "tests" / "fixtures" / "dune_braycurtis.csv", tmp_path / "dune.csv")
+    found = list(run(page, tmp_path))
+    assert len(found) == blocks
+    for printed, promised in found:
         assert printed == promised

@@ -29,12 +29,12 @@ def losses():
 
 @pytest.fixture(scope="module")
 def record(losses):
-    return json.loads(losses.RECORD.read_text())
+    return json.loads(losses.RECORD.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/guide/losses.md"])
 def test_a_page_has_the_figures_of_the_record(losses, record, page):
-    text = (BENCHMARKS.parent / page).read_text()
+    text = (BENCHMARKS.parent / page).read_text(encoding="utf-8")
     assert "<!-- losses: " in text
     assert losses.filled(text, losses.page_tables(record)) == text
 

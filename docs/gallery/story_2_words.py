@@ -30,7 +30,8 @@ words = (files("xkcdpass") / "static" / "eff-long").read_text(encoding="utf-8").
 # %%
 # A vector for each word
 # ----------------------
-# No matrix of all pairs: 400 words are landmarks, and every word is placed by its distances to them.
+# No matrix of all pairs: 400 words are landmarks, and every word is placed by its distances to
+# them.
 
 landmarks = np.sort(np.random.default_rng(0).choice(len(words), 400, replace=False))
 known = [words[i] for i in landmarks]

@@ -5,8 +5,8 @@ Digits and the dimensionality paradox
 More coordinates should make a better embedding. For classical MDS they do not: past some number it
 gets *worse*, because it drops the negative part of the spectrum and has nothing to set against it.
 
-The data are scikit-learn's 1,797 handwritten digits (UCI, CC BY 4.0); the dissimilarity is the number
-of hops in the graph of five nearest neighbours, as in Isomap.
+The data are scikit-learn's 1,797 handwritten digits (UCI, CC BY 4.0); the dissimilarity is the
+number of hops in the graph of five nearest neighbours, as in Isomap.
 """
 
 import matplotlib.pyplot as plt

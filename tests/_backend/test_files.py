@@ -85,6 +85,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, either_way, fa
     assert os.listdir(tmp_path) == ["a"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no modes of files there")
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
 def test_the_mode_follows_the_umask(tmp_path, either_way, umask):
     before = os.umask(umask)
@@ -106,6 +107,7 @@ def test_the_umask_is_not_touched(tmp_path, monkeypatch):
     atomic_folder(tmp_path / "f", {"b": lambda file: file.write(b"x")}, overwrite=False)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
 def test_a_link_is_replaced_and_not_followed(tmp_path, either_way):
     (tmp_path / "precious").write_bytes(b"precious")
     (tmp_path / "a").symlink_to("precious")
@@ -236,6 +238,7 @@ except OSError as problem:
     assert os.listdir(small_disk) == []
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no RLIMIT_FSIZE there")
 def test_a_limit_on_file_sizes_is_one_error(tmp_path):
     code = """
 import resource, sys

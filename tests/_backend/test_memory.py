@@ -90,6 +90,7 @@ def test_no_group_is_no_limit(tmp_path):
     assert memory._of_groups(tmp_path, tmp_path / "own") is None
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux keeps RLIMIT_AS")
 def test_a_limit_on_addresses_counts():
     code = """
 import resource, sys

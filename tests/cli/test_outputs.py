@@ -60,6 +60,7 @@ app()
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="a process cannot catch SIGTERM there")
 @pytest.mark.parametrize("nameless", [True, False])
 def test_sigterm_while_writing_leaves_nothing(tmp_path, nameless):
     code = f"""

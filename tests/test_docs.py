@@ -1,0 +1,97 @@
+"""The site, README and the release files agree with the records, the code and each other."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import neucmds
+
+ROOT = Path(__file__).resolve().parents[1]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+if not (ROOT / "docs" / "conf.py").exists():
+    pytest.skip("the documentation is not part of this installation", allow_module_level=True)
+
+
+def load(name):
+    """Import a script of docs."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def pages():
+    docs = (p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
+    return sorted([*docs, ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = load("public_names").exported()
+    named = {name for names in listed.values() for name in names}
+    assert set(neucmds.__all__) - {"__version__"} == set(listed["neucmds"])
+    packages = {p.stem for p in Path(neucmds.__file__).parent.glob("[!_]*") if p.name != "py.typed"}
+    for module in packages - {"cli", "paper"}:
+        names = getattr(import_module(f"neucmds.{module}"), "__all__", ())
+        assert set(names) <= named, module
+
+
+def test_tables_of_the_guide_are_those_of_the_records():
+    tables = load("tables")
+    if not tables.RECORDS.exists():
+        pytest.skip("benchmarks are not part of this installation")
+    for page in tables.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert "<!-- table: " in text
+        assert tables.filled(text) == text, f"run python docs/tables.py for {page.name}"
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        # The stories become pages when the site is built.
+        made = re.sub(r"^(\.\./)*stories/(story_\w+)\.rst$", r"docs/gallery/\2.py", target)
+        found = (ROOT / made) if made != target else (page.parent / target)
+        if not (ROOT / "benchmarks").exists() and "benchmarks/" in target:
+            continue
+        assert found.exists(), target
+
+
+def test_readme_is_one_screen():
+    lines = read("README.md").splitlines()
+    assert len(lines) <= 65
+    assert any("docs/_static/paradox.svg" in line for line in lines)
+
+
+def test_one_version_everywhere():
+    version = neucmds.__version__
+    assert f"\nversion: {version}\n" in read("CITATION.cff")
+    released = re.search(r"date-released: (\S+)", read("CITATION.cff"))[1]
+    assert f"## [{version}] - {released}\n" in read("CHANGELOG.md")
+
+
+def test_workflows_run_targets_that_make_has():
+    folder = ROOT / ".github" / "workflows"
+    if not folder.exists():
+        pytest.skip("the workflows are not part of this installation")
+    targets = set(re.findall(r"^([\w-]+):(?!=)", read("Makefile"), re.MULTILINE))
+    for workflow in folder.glob("*.yml"):
+        ran = re.findall(r"run: make ([\w-]+)", workflow.read_text(encoding="utf-8"))
+        assert ran
+        assert set(ran) <= targets
+
+
+def test_every_story_names_its_licence():
+    stories = sorted((ROOT / "docs" / "gallery").glob("story_*.py"))
+    assert len(stories) == 5
+    for story in stories:
+        head = story.read_text(encoding="utf-8").split('"""')[1]
+        assert re.search(r"ODbL|CC BY|GPL", head), story.name
