@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from neucmds import LandmarkNeucMDS, NeucMDS
+from neucmds._backend import arrays
 from neucmds._backend.arrays import asarray_like, sparse_times, uniform_rows
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.refined import sparse_pairs
@@ -139,3 +140,15 @@ def test_products_and_draws_are_the_same_call_in_every_library(features):
         rows = uniform_rows(3, like, np.random.default_rng(0))
         assert tuple(rows.shape) == (3, 6)
         assert rows.dtype == like.dtype
+
+
+def test_a_stack_of_matrices_is_solved_in_parts(monkeypatch):
+    rng = np.random.default_rng(4)
+    stack = rng.standard_normal((7, 3, 3))
+    stack = torch.as_tensor(stack + stack.swapaxes(1, 2))
+    expected = torch.linalg.eigvalsh(stack)
+    monkeypatch.setattr(arrays, "on_cpu", lambda array: False)
+    monkeypatch.setattr(arrays, "_MOST_STACKED", 3)
+    values, vectors = arrays.stacked_eigh(stack)
+    assert torch.allclose(values, expected)
+    assert torch.allclose(vectors * values[:, None, :] @ vectors.mT, stack)

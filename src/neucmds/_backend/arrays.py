@@ -11,6 +11,8 @@ import array_api_compat as compat
 import numpy as np
 import numpy.typing as npt
 
+_MOST_STACKED = 2**15
+
 # An array of any library with the array API; there is no static type for that yet.
 Array = Any
 
@@ -196,6 +198,17 @@ def small_eigh(
         return values, vectors
     values, vectors = namespace(near).linalg.eigh(asarray_like(matrix, near))
     return to_numpy(values), to_numpy(vectors)
+
+
+def stacked_eigh(matrices: Array) -> tuple[Array, Array]:
+    """Eigenpairs of every matrix of a stack, however many: cuSOLVER fails on 2¹⁶ at a time."""
+    xp, count = namespace(matrices), int(matrices.shape[0])
+    if on_cpu(matrices) or count <= _MOST_STACKED:
+        values, vectors = xp.linalg.eigh(matrices)
+        return values, vectors
+    parts = [xp.linalg.eigh(matrices[part]) for part in row_blocks(count, 1, _MOST_STACKED)]
+    values, vectors = (xp.concat(list(column), axis=0) for column in zip(*parts, strict=True))
+    return values, vectors
 
 
 def min_and_max(array: Array) -> tuple[float, float]:

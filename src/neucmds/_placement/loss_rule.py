@@ -16,6 +16,7 @@ from neucmds._backend.arrays import (
     k_smallest,
     namespace,
     row_blocks,
+    stacked_eigh,
     to_numpy,
 )
 from neucmds._backend.threads import parallel_map
@@ -215,7 +216,7 @@ class _Problem:
         hessian = 8 * self._second_moments(x, w) * (a[:, None] * a[None, :])
         form = xp.eye(int(a.shape[0]), dtype=xp.float64, device=device(x)) * a
         hessian += (4 * pull)[:, :, None] * form
-        curvatures, axes = xp.linalg.eigh(hessian)
+        curvatures, axes = stacked_eigh(hessian)
         gradient = 4 * a * (pull * x - c @ y)
         slopes = (xp.matrix_transpose(axes) @ gradient[:, :, None])[:, :, 0]
         return _Model(slopes, xp.abs(curvatures), axes)
