@@ -17,7 +17,7 @@ STYLES = {
     "classical": ("#d55e00", "classical MDS, PCoA"),
     "neuc+": ("#0072b2", "neuc+ (the paper)"),
 }
-REFINED_AT = (2, 3, 5, 10, 20, 50, 100, 200)
+REFINED_AT = (2, 3, 5, 10, 20, 50, 100)
 
 
 def draw() -> Figure:
@@ -38,6 +38,9 @@ def draw() -> Figure:
             label, (k, value), (6, 0), textcoords="offset points", color=colour, va="center"
         )
     ax.set(xscale="log", yscale="log", xlim=(1.8, 1.02 * curves.ks[-1]))
+    ax.set_xticks(REFINED_AT, [str(k) for k in REFINED_AT])
+    ax.minorticks_off()
+    ax.set_yticks([0.001, 0.01, 0.1], ["0.1 %", "1 %", "10 %"])
     ax.set(xlabel="coordinates an object", ylabel="share of ‖D‖² unexplained")
     ax.set_title("Hops between 1,797 digits: more coordinates, worse?", loc="left", fontsize=11)
     ax.spines[["top", "right"]].set_visible(False)
