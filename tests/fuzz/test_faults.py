@@ -33,7 +33,10 @@ def disturbed(monkeypatch):
             monkeypatch.setattr(os, name, lambda *a, real=real, **o: wrapped(real, *a, **o))
         return seen
 
-    return install
+    # Jobs that a shell starts in the background ignore SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield install
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("number", range(1, 24))
