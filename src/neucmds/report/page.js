@@ -96,7 +96,7 @@
         x: Math.log10(k), y: 1, yref: "paper", text: `suggested: ${k}`, showarrow: false,
         xanchor: k > Math.max(...ks) / 4 ? "right" : "left", xshift: k > Math.max(...ks) / 4 ? -5 : 5,
         yanchor: "top", font: { color: css("--text") },
-      }, ...(best !== k ? [{
+      }, ...(best > 1.4 * k ? [{
         x: Math.log10(best), y: errors[ks.indexOf(best)], text: `least: ${best}`, ay: -32, ax: 0,
         arrowcolor: css("--soft"), font: { color: css("--soft") },
       }] : [])],

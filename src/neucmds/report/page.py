@@ -304,7 +304,8 @@ def _kind_of_data(found: Findings) -> str:
         )
     about = "" if inspection.complete else "about "
     triangles = inspection.triangles
-    broken = triangles is not None and triangles.violated
+    # Sides of single precision exceed the other two by 1e-7 where they are equal to them.
+    broken = triangles is not None and triangles.worst_ratio > 1 + 1e-5
     metric = (
         " Some triples even violate the triangle inequality: the detour over a third object is "
         "shorter than the direct way."
@@ -411,9 +412,10 @@ def _curves(found: Findings) -> str:
         return _lacking(found)
     sampled = (
         f"Neighbours kept were measured on {count(found.ladder_objects)} objects drawn at random, "
-        "fitted on their own; the star is this embedding, on all objects. "
+        "fitted on their own; only there “refined” has a line. The star is this embedding, on all "
+        "objects."
         if found.ladder_objects < found.embedding.n
-        else ""
+        else "“refined” is fitted at a few k only."
     )
     plots = "".join(
         f"<div><h3>{title}</h3>{_plot(name, label)}</div>"
@@ -442,8 +444,7 @@ def _curves(found: Findings) -> str:
         + _p(
             "STRESS is the sum of squared errors over all pairs, as a share of ‖D‖²; R² the share "
             "of the variance of the pairs that is explained; neighbours kept the share of an "
-            f"object’s 10 nearest by D̂ that are near by D too. {sampled}“refined” is fitted at a "
-            "few k only."
+            f"object’s 10 nearest by D̂ that are near by D too. {sampled}"
         )
         + '<ul class="methods-key" id="methods-key" aria-label="Colours of the methods"></ul>'
         + f'<div class="three">{plots}</div>'
@@ -675,9 +676,11 @@ def _methods(found: Findings) -> str:
         for i, (name, signs, _) in enumerate(entries)
     ]
     header = ["method", *(title for _, title, *_ in MEASURES), "signs"]
+    reasons: dict[str, list[str]] = {}
+    for name, reason in found.comparison.left_out.items():
+        reasons.setdefault(reason, []).append(name)
     left_out = "".join(
-        _p(f"Left out: {name}. {reason}", "soft")
-        for name, reason in found.comparison.left_out.items()
+        _p(f"Left out: {', '.join(names)}. {reason}", "soft") for reason, names in reasons.items()
     )
     return (
         _p(
