@@ -53,6 +53,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_function_takes_what_neuc_mds_takes(kind, tmp_path):
     D = hops()

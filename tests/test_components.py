@@ -25,6 +25,7 @@ def planted(n=60, signature=(3, 2), noise=0.1, seed=0):
     return d
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 0.995])
 @pytest.mark.parametrize("method", ["neuc", "neuc+"])
 def test_a_share_takes_the_fewest_coordinates_that_reach_it(method, share):
@@ -76,6 +77,7 @@ def test_auto_finds_planted_signatures_within_one():
         assert abs(found.requested - sum(signature)) <= 1, (seed, signature)
 
 
+@pytest.mark.slow
 def test_auto_is_the_same_every_time_and_refuses_what_it_cannot_hold_out():
     d = planted(40)
     assert len({neuc_mds(d, "auto", squared=True).requested for _ in range(2)}) == 1
@@ -85,6 +87,7 @@ def test_auto_is_the_same_every_time_and_refuses_what_it_cannot_hold_out():
         neuc_mds(np.sqrt(np.abs(d)), "auto", weights=np.ones_like(d))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", ["auto", 0.9])
 @pytest.mark.parametrize("estimator", [NeucMDS, LandmarkNeucMDS])
 def test_both_estimators_choose_as_the_function_does(estimator, wanted):

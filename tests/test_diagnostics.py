@@ -83,6 +83,7 @@ def test_few_objects_get_no_scan():
     assert inspect(random_matrix(5)).suggested_k >= 1
 
 
+@pytest.mark.slow
 def test_outlying_entries_are_named():
     d = random_matrix(30)
     assert inspect(d).outliers.entries == ()

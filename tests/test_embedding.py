@@ -305,6 +305,7 @@ def test_wrong_header_fields_are_refused(saved, field, value):
         Embedding.load(saved(header={field: value}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", [-1.0, "0", None, np.inf])
 def test_a_loss_with_a_wrong_floor_is_refused(D, saved, floor):
     path = saved()

@@ -44,6 +44,7 @@ def test_statistics(tmp_path):
         assert printed == promised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "blocks"), [("migration.md", 6), ("missing.md", 4), ("scale.md", 1)]
 )

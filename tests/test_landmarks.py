@@ -48,6 +48,7 @@ def test_what_k_coordinates_express_exactly_is_placed_exactly(placement, landmar
     np.testing.assert_allclose(sq_dissimilarities(y, y, est.signature_), d, atol=1e-6 * d.max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "share", "bar"), [(10, 0.25, 1.0644), (10, 0.10, 1.0898), (100, 0.25, 1.5)]
 )

@@ -188,6 +188,7 @@ def placed_by(D, **settings):
     return LandmarkNeucMDS(4, n_landmarks=50, random_state=0, **settings).fit(D)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_pair_of_landmarks_without_weight_does_not_matter(D, loss):
     clean = placed_by(D, loss=loss)
@@ -217,6 +218,7 @@ def test_weights_that_fit_neither_landmarks_nor_objects_are_refused(D):
         est.set_params(placement="linear").fit(D, weights=np.ones((120, 120)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_landmarks_start_where_they_are_put(D, loss):
     first = placed_by(D, loss=loss)

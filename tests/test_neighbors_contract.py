@@ -65,6 +65,7 @@ def test_the_score_is_r_squared_of_new_to_fitted_objects(digits):
     assert expected > 0.9
 
 
+@pytest.mark.slow
 def test_a_grid_search_needs_no_y(digits):
     X, _ = digits
     D = pairwise_distances(X[:90], metric="cityblock")

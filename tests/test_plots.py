@@ -137,6 +137,7 @@ def test_curves_of_perfect_fits_have_a_picture(tmp_path):
 
 
 class TestCoordinates:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("color", "entries"),
         [

@@ -68,6 +68,7 @@ def brute_force(D, embedding) -> float:
     return float(total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_reported_stress_is_brute_force_within_the_bound(name, method):

@@ -18,6 +18,7 @@ def objective(z, p, t, m, n):
     return 4 * z @ z + 4 * p @ z - 2 * t * c + n * c * c
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [[0.5, 0.1], [-0.5, -0.1], [0.7, -0.3], [0.4, 0.0], [1.0, 1.0]])
 @pytest.mark.parametrize("t", [-20.0, -1.0, 0.0, 3.0, 40.0])
 def test_the_secular_equation_finds_the_global_minimum(m, t):
@@ -92,6 +93,7 @@ def points_with_noise(seed, n=50, decimals=10):
     return cdist(x, x).round(decimals), rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decimals", [4, 8, 10, 12])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n", [12, 50, 200])
@@ -221,6 +223,7 @@ def test_gaps_that_were_not_allowed_or_leave_too_little_are_refused(with_gaps):
         embedding.transform(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_saved_models_and_estimators_place_objects_with_gaps_too(loss, tmp_path):
     x = np.random.default_rng(10).normal(size=(60, 2))

@@ -65,6 +65,7 @@ BAD_MATRICES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["embed", "inspect", "compare", "curve"])
 @pytest.mark.parametrize("what", BAD_MATRICES)
 def test_bad_matrix_ends_in_one_line(run, here, command, what):

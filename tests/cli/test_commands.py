@@ -234,6 +234,7 @@ class TestInspect:
         assert document["triangles"]["worst_ratio"] is None
         assert run("inspect", "d.npy").code == 0
 
+    @pytest.mark.slow
     def test_names_outlying_entries(self, run, here):
         d = squared_gaps()
         d[2, 5] = d[5, 2] = 9999.0

@@ -10,6 +10,7 @@ pytest.importorskip("plotly", reason="the report needs plotly")
 from .conftest import squared_gaps
 
 
+@pytest.mark.slow
 def test_it_writes_a_page_that_says_its_command(run, here, named_csv):
     rows = "\n".join(f"site{i},{'ab'[i % 2]},{i / 2}" for i in range(14))
     (here / "sites-info.csv").write_text(f"site,habitat,depth\n{rows}\n")
@@ -30,6 +31,7 @@ def test_it_writes_a_page_that_says_its_command(run, here, named_csv):
     assert run(*arguments, "--force", "-o", "sites-report.html").code == 0
 
 
+@pytest.mark.slow
 def test_a_file_larger_than_the_memory_allowed_gives_the_page_too(run, here):
     np.save(here / "large.npy", squared_gaps(400))
     outcome = run("report", "large.npy", "-k", 2, "--method", "neuc+", "--max-memory", "1.5MB")

@@ -13,6 +13,7 @@ FOUND = {"pairs.csv": (259,), "pairs.txt": (61, 607, 2389, 2651)}
 EXAMPLES = 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_mutated_file_is_read_or_refused_by_one_line(kind, tmp_path):
     with warnings.catch_warnings():

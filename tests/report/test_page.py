@@ -35,6 +35,8 @@ SECTIONS = [
 ]
 MEGABYTE = 1_000_000
 
+pytestmark = pytest.mark.slow
+
 
 class Elements(HTMLParser):
     """Tags with their attributes, and the text of scripts by id."""

@@ -87,6 +87,7 @@ def test_all_coordinates_rebuild_any_hollow_matrix(D):
     np.testing.assert_allclose(embedding.dissimilarities(), D, atol=1e-12 * (1 + np.sum(np.abs(D))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", PAPER_METHODS)
 @given(dissimilarity_matrices(), st.integers(1, 8))
 @settings(max_examples=60, deadline=None)

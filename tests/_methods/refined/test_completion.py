@@ -97,6 +97,7 @@ def test_overfitting_is_noticed_and_said():
     assert embedding.stress == pytest.approx(weighted_stress(embedding, D, counted), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_gap_among_few_objects_is_no_reason_to_give_up():
     x = np.arange(6.0)
     D = (x[:, None] - x[None]) ** 2
@@ -124,6 +125,7 @@ def error_on_hidden(D, gaps, k, seed=0):
     return np.linalg.norm((embedding.dissimilarities() - D)[gaps]), said
 
 
+@pytest.mark.slow
 def test_twenty_coordinates_of_a_tenth_of_the_pairs_are_not_worse_than_four():
     """Five times the error, and no warning, before."""
     D, gaps = noisy(300, 0.1), hide(300, 0.9)
@@ -135,6 +137,7 @@ def test_twenty_coordinates_of_a_tenth_of_the_pairs_are_not_worse_than_four():
     assert not said
 
 
+@pytest.mark.slow
 def test_more_numbers_than_pairs_are_said_to_be_undetermined():
     D, gaps = noisy(12, 0.02), hide(12, 0.6)
     with pytest.warns(OverfitWarning, match=r"are 38 numbers, but only \d+ pairs were observed"):
@@ -154,6 +157,7 @@ def test_too_few_coordinates_are_not_said_to_overfit():
             neuc_mds(holed, k, squared=True, missing="ignore", random_state=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_small_samples_warn_of_what_overfits_and_of_nothing_else(seed):
     D, gaps = noisy(24, 0.02, seed, (1, 1)), hide(24, 0.25, seed)
@@ -164,6 +168,7 @@ def test_small_samples_warn_of_what_overfits_and_of_nothing_else(seed):
     assert error_on_hidden(D, gaps, 12, seed)[0] < 2 * error_on_hidden(D, gaps, 2, seed)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_a_search_for_a_share_warns_at_most_once(loss):
     """Of the number that is returned: every number tried used to warn."""

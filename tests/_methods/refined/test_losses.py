@@ -203,6 +203,7 @@ def test_threads_change_no_digit(loss):
     np.testing.assert_array_equal(ends[0], ends[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [40, 700])
 @pytest.mark.parametrize("power", [-30, -10, 10, 30])
 @pytest.mark.parametrize("loss", NEW)
@@ -351,6 +352,7 @@ def test_a_signature_that_the_spectrum_lacks_is_padded():
     assert np.all(np.isfinite(found.coordinates))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", NEW)
 def test_gaps_are_left_out_from_start_to_end(loss):
     d = bumpy(60)

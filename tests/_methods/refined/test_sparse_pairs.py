@@ -146,6 +146,7 @@ def test_the_loss_never_rises_and_the_end_is_stationary(loss):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_planted_coordinates_are_found_from_a_part_of_the_pairs(loss):
     pairs, x = planted()
@@ -186,6 +187,7 @@ def test_the_order_of_objects_does_not_matter(loss):
     np.testing.assert_allclose(other.coordinates, end.coordinates[order], atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_single_precision_ends_where_double_does(loss, monkeypatch):
     pairs, x = some_pairs(n=120)
