@@ -82,6 +82,16 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
     path.write_text(json.dumps(record, indent=1) + "\n")
 
 
+def fill_page(path: Path, tables: dict[str, str]) -> None:
+    """Write text between ``<!-- name -->`` and ``<!-- end -->`` of a page, for each name."""
+    text = path.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        mark = f"<!-- {name} -->"
+        before, rest = text.split(mark, 1)
+        text = f"{before}{mark}\n{table}\n{rest[rest.index('<!-- end -->') :]}"
+    path.write_text(text, encoding="utf-8")
+
+
 def _status(name: str) -> int:
     try:
         for line in Path("/proc/self/status").read_text().splitlines():

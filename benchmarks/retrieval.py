@@ -1,6 +1,7 @@
 """Nearest objects of held-out queries: as the coordinates have them, and with candidates reranked.
 
     NEUCMDS_DATA=… python benchmarks/retrieval.py [smiles] [digits] [helsinki]
+    python benchmarks/retrieval.py --render       the tables of docs/guide from the record alone
 
 Four fifths of the objects are fitted, the others are queries. Recall is the share of the ten
 nearest fitted objects by the true dissimilarity (ties counted) among the ten found; reranked, among
@@ -42,6 +43,7 @@ sys.path.append(str(Path(__file__).parents[1] / "examples"))
 import vector_index
 
 RECORD = measure.RECORDS / "retrieval.json"
+PAGE = Path(__file__).parents[1] / "docs" / "guide" / "coordinates.md"
 FITS: dict[str, dict[str, Any]] = {
     "classical": {"method": "classical"},
     "squared": {},
@@ -265,10 +267,70 @@ def reranked(true: np.ndarray, ids: np.ndarray, count: int = 10) -> float:
     return recall(true, np.take_along_axis(ids, among, axis=1), count)
 
 
+def render() -> None:
+    """Write the tables of the guide from the record."""
+    rows = json.loads(RECORD.read_text(encoding="utf-8"))["rows"]
+    cells = {(row["method"], row.get("numbers"), row["data"]): row for row in rows}
+    titles = {
+        "smiles": "SMILES, edit distance, k = 32",
+        "digits": "digits, hops, k = 20",
+        "helsinki": "Helsinki, streets, k = 16",
+    }
+
+    def table(lines: dict[str, tuple[str, Any]], cell: Callable[[Row], str]) -> str:
+        found = ["| | " + " | ".join(titles.values()) + " |", "|---|---|---|---|"]
+        for title, (method, numbers) in lines.items():
+            known = [cells.get((method, _numbers(numbers, data), data)) for data in titles]
+            found.append(f"| {title} | " + " | ".join(cell(row) if row else "–" for row in known))
+            found[-1] += " |"
+        return "\n".join(found)
+
+    in_index = {
+        label: (f"relative in {label}", None)
+        for label in (
+            *vector_index.SEARCHES,
+            "FAISS IVF, lengths as they are",
+            "FAISS HNSW, lengths as they are",
+        )
+    }
+    measured = {row["method"] for row in rows}
+    in_index = {label: line for label, line in in_index.items() if line[0] in measured}
+    ways = {
+        "classical MDS": ("classical", 1),
+        "`refined`": ("squared", 1),
+        '`refined`, `loss="relative"`': ("relative", 1),
+        f"the same, placed from {SOME}": (f"relative, placed from {SOME}", 1),
+        f"`LandmarkNeucMDS`, {SOME} landmarks, relative": (f"relative, {SOME} landmarks", 1),
+        "pivots (ALT), as many numbers": ("pivots (ALT)", 1),
+        "pivots (ALT), four times as many": ("pivots (ALT)", 4),
+        "pynndescent, the dissimilarity as its metric": ("pynndescent, edit distance", None),
+        "brute force": ("brute force (rapidfuzz)", None),
+    }
+    tables = {
+        "retrieval: indexes": table(in_index, lambda row: f"{row['same_as_exact']:.3f}"),
+        "retrieval: ways": table(
+            ways,
+            lambda row: (
+                f"{row['recall10']:.3f} / {row['recall10_reranked50']:.4f}, "
+                f"{1000 * row['seconds_a_query']:.1f} ms"
+            ),
+        ),
+    }
+    measure.fill_page(PAGE, tables)
+
+
+def _numbers(times: int | None, data: str) -> int | None:
+    return None if times is None else times * {"smiles": 32, "digits": 20, "helsinki": 16}[data]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(CASES))
-    names = parser.parse_args().names
+    parser.add_argument("--render", action="store_true", help="only fill the page")
+    arguments = parser.parse_args()
+    names = arguments.names
+    if arguments.render:
+        return render()
     before = json.loads(RECORD.read_text(encoding="utf-8"))["rows"] if RECORD.exists() else []
     rows = [row for row in before if row["data"] not in names]
     for name in names:
@@ -276,8 +338,10 @@ def main() -> None:
         packages = ("numpy", "faiss-cpu", "usearch", "qdrant-client", "pynndescent", "rapidfuzz")
         record = {"machine": measure.machine(), "versions": measure.versions(*packages)}
         measure.write_record(RECORD, record | {"rows": rows})
+    render()
     for row in rows:
         print({key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()})
+    return None
 
 
 if __name__ == "__main__":
