@@ -33,6 +33,21 @@ def test_nothing_but_api_imports_a_solver():
     assert users == {"api/eigenpairs.py"}
 
 
+def test_only_public_modules_have_all():
+    """What the command, the paper's tables and private packages define is for the package."""
+    inside = [ROOT / name for name in ("cli", "paper", "plots")]
+    wrong = [
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        if "\n__all__ =" in path.read_text(encoding="utf-8")
+        if any(
+            part.startswith("_") and part != "__init__.py" for part in path.relative_to(ROOT).parts
+        )
+        or (path.parent in inside and path.name != "__init__.py")
+    ]
+    assert wrong == []
+
+
 def test_few_modules_lie_on_the_top_level():
     assert len(list(ROOT.glob("*.py"))) <= 14
 

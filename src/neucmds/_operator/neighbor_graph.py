@@ -9,8 +9,6 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
-__all__ = ["neighbor_graph"]
-
 
 def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
     """Join every object to its nearest, and the parts that remain at their closest pairs.

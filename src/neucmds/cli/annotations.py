@@ -15,8 +15,6 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning
 from neucmds.ordination import EnvFit, Metadata, VectorFit, envfit, read_metadata
 
-__all__ = ["ENVFIT_HEADER", "Annotations", "Drawing", "envfit_rows", "read_annotations"]
-
 ENVFIT_HEADER = ("x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n")
 
 

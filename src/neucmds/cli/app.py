@@ -29,8 +29,6 @@ from neucmds.cli.project import project
 from neucmds.cli.report import report
 from neucmds.errors import NeucmdsError, option, rendered
 
-__all__ = ["app", "run"]
-
 DONE, BUG, BAD_INPUT, READER_GONE = 0, 1, 2, 141
 
 

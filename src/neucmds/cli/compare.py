@@ -24,8 +24,6 @@ from neucmds.cli.outputs import check_file, write_csv, write_file
 from neucmds.cli.tables import comparison_table
 from neucmds.errors import InputError
 
-__all__ = ["LEGEND", "compare"]
-
 LEGEND = (
     "* best of its column. STRESS: Σ(D̂ − D)²; share: of ΣD². R²: 1 is perfect, 0 no better than a "
     "constant. Relative error: mean of |d̂/d − 1|, d = √D. Near: share of the 10 nearest kept. "

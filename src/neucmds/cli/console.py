@@ -27,20 +27,6 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-__all__ = [
-    "Steps",
-    "clean",
-    "error_console",
-    "one_line_warnings",
-    "print_error",
-    "print_json",
-    "print_table",
-    "say",
-    "steps",
-    "survive_any_encoding",
-    "visible",
-]
-
 # A table is for reading, and is the same in a pipe as on a narrow screen.
 PIPE_WIDTH = 120
 

@@ -26,8 +26,6 @@ from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError
 from neucmds.report.words import paradox
 
-__all__ = ["CURVE_FILES", "add_curve", "curve"]
-
 CURVE_FILES = ("curve.csv", *(f"curve.{kind.value}" for kind in PictureFormat))
 ROWS_SHOWN = 14
 

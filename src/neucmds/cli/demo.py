@@ -22,8 +22,6 @@ from neucmds.diagnostics import spaced_ks
 from neucmds.metrics import pair_errors
 from neucmds.report.words import paradox, percent
 
-__all__ = ["demo"]
-
 K, NEIGHBOURS, CURVE_TO = 20, 5, 60
 MATRIX, GROUPS, TABLE = "digits.npy", "digits-labels.txt", "comparison.json"
 

@@ -42,8 +42,6 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.metrics import pair_errors
 
-__all__ = ["embed"]
-
 # The metric of a list of edges, which is no table of features.
 GRAPH = "shortest_path"
 

@@ -18,8 +18,6 @@ from neucmds.cli.results import Result
 from neucmds.metrics import PairErrors, Quality, pair_errors
 from neucmds.report.words import count, percent, significant
 
-__all__ = ["advice", "facts"]
-
 # Another k and another loss are tried, not guessed, on so many objects that they take a second.
 MOST_TRIED, MOST_COORDINATES = 300, 40
 # A change that improves nothing by a hundredth is no advice.

@@ -21,8 +21,6 @@ from neucmds.api import Prepared
 from neucmds.errors import InputError
 from neucmds.ordination import read_metadata
 
-__all__ = ["from_features", "from_graph", "from_weighted", "Square", "read_square"]
-
 
 @dataclass(frozen=True)
 class Square:

@@ -9,8 +9,6 @@ from neucmds.cli.tables import facts_table
 from neucmds.diagnostics import Inspection
 from neucmds.report.words import inspection_facts, percent, significant, unsquared
 
-__all__ = ["inspect"]
-
 OUTLIERS_SHOWN = 3
 
 

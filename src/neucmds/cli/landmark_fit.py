@@ -15,8 +15,6 @@ from neucmds.errors import InputError, option
 from neucmds.estimators import LandmarkNeucMDS
 from neucmds.metrics import pair_errors
 
-__all__ = ["MEASURED_OBJECTS", "embed_by_landmarks"]
-
 # All pairs of more objects than this would take longer to measure than the landmarks to embed.
 MEASURED_OBJECTS = 5000
 

@@ -12,24 +12,6 @@ import typer
 from neucmds._input.components import AUTO, NComponents
 from neucmds.errors import InputError
 
-__all__ = [
-    "PictureFormat",
-    "File",
-    "Folder",
-    "Force",
-    "Json",
-    "MaxMemory",
-    "Missing",
-    "NoPlots",
-    "Number",
-    "Pictures",
-    "Seed",
-    "Squared",
-    "Symmetrize",
-    "parse_axes",
-    "parse_components",
-]
-
 
 class PictureFormat(StrEnum):
     """How plots are saved."""

@@ -22,16 +22,6 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots import axis_names
 
-__all__ = [
-    "Outputs",
-    "axis_rows",
-    "check_file",
-    "coordinate_rows",
-    "default_folder",
-    "write_csv",
-    "write_file",
-]
-
 
 def default_folder(source: str) -> Path:
     """``<stem>-neucmds`` beside where the command runs."""

@@ -17,8 +17,6 @@ from neucmds.cli.outputs import Outputs
 if TYPE_CHECKING:
     from neucmds.paper import Experiment, Record
 
-__all__ = ["paper"]
-
 DEFAULT_FOLDER = Path("paper-neucmds")
 DOCUMENT = "reproduction.md"
 KINDS = ("json", "md", "csv", "png", "svg")

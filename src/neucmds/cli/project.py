@@ -20,8 +20,6 @@ from neucmds.embedding import Embedding
 from neucmds.plots import axis_names
 from neucmds.report.words import percent
 
-__all__ = ["project"]
-
 
 def project(
     model: Annotated[

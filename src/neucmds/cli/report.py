@@ -29,8 +29,6 @@ from neucmds.errors import InputError, NeucmdsWarning
 from neucmds.ordination import Metadata, read_metadata
 from neucmds.report import report_page
 
-__all__ = ["report"]
-
 
 def report(
     context: typer.Context,

@@ -18,8 +18,6 @@ from neucmds.embedding import Embedding
 from neucmds.metrics import PairErrors, Quality
 from neucmds.plots import default_axes, plot_coordinates, plot_scree, plot_shepard, plot_spectrum
 
-__all__ = ["RESULT_FILES", "Result", "add_result", "describe"]
-
 # The first two axes, and a positive one against a negative one.
 COORDINATES = ("coordinates", "coordinates_neg")
 PLOTS = ("spectrum", "scree", *COORDINATES, "shepard")

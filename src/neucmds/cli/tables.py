@@ -13,12 +13,6 @@ from rich.text import Text
 from neucmds.api import ComparedMethod, StressCurves
 from neucmds.report.words import count, signature, significant
 
-__all__ = [
-    "comparison_table",
-    "curve_table",
-    "facts_table",
-]
-
 
 def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
     """Two columns: what, and how much."""

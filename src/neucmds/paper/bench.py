@@ -25,8 +25,6 @@ from neucmds.paper.smacof import Smacof, run_smacof
 from neucmds.paper.sources import SOURCES, Problem, Settings, Source
 from neucmds.theory import random_spectrum
 
-__all__ = ["Bench", "Draw", "Progress"]
-
 Progress = Callable[[str], None]
 
 # Draws behind the range of SMACOF, which takes seconds each.

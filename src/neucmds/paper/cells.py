@@ -13,19 +13,6 @@ from neucmds.paper.bench import Bench
 from neucmds.paper.published import PublishedTable
 from neucmds.paper.records import Cell, Skipped
 
-__all__ = [
-    "ADDITIVE_ERROR",
-    "DISTORTION",
-    "NEGATIVE_EIGENVALUES",
-    "NORM",
-    "STRESS",
-    "Measure",
-    "distortion_cells",
-    "measure_cells",
-    "negative_pair_cells",
-    "not_run",
-]
-
 
 @dataclass(frozen=True)
 class Measure:

@@ -24,8 +24,6 @@ from neucmds._methods.geometry import rounding_level
 from neucmds._methods.selection import METHODS
 from neucmds._spectrum import Ends
 
-__all__ = ["PublishedCounts", "count_as_published", "is_metric"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -13,8 +13,6 @@ from neucmds._methods.selection import METHODS
 from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
 
-__all__ = ["stress_curve"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -9,8 +9,6 @@ from neucmds.paper.errata import ERRATA
 from neucmds.paper.records import Record
 from neucmds.paper.writing import markdown, reasons
 
-__all__ = ["reproduction"]
-
 _OPENING = """\
 # The paper, reproduced
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 # Curves with more points than this are lines without markers.
 MANY = 40
 

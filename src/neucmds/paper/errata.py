@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ERRATA"]
-
 ERRATA: dict[str, str] = {
     "E1": "the lower bound in the remark after thm:general_lower_error lacks the factor 1/(1+k)",
     "E2": "alg:ev-selection-plus must take the most negative eigenvalue, not the argmax",

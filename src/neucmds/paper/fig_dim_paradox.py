@@ -7,8 +7,6 @@ from neucmds.paper.paradox import paradox
 from neucmds.paper.records import Record
 from neucmds.paper.sources import CUMIDA, IMAGES, STAND_INS
 
-__all__ = ["run_all", "run_stand_ins", "run_two"]
-
 
 def run_two(bench: Bench) -> Record:
     """Draw Random-simplex and Renal."""

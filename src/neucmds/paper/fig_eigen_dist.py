@@ -8,8 +8,6 @@ from neucmds.paper.bench import Bench
 from neucmds.paper.records import Cell, Panel, Record, Series
 from neucmds.paper.sources import STAND_INS
 
-__all__ = ["run"]
-
 
 def run(bench: Bench) -> Record:
     """Renal, and the expression sets that can be had in its place."""

@@ -11,8 +11,6 @@ from neucmds.paper import published
 from neucmds.paper.bench import Bench
 from neucmds.paper.records import Cell, Record
 
-__all__ = ["landmark_factor", "run"]
-
 # errata E18: found by scanning 13 values of k from 2 to 50 for the published factors; the paper
 # states none.
 K = 9

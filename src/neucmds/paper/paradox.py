@@ -12,8 +12,6 @@ from neucmds.paper.bench import Bench
 from neucmds.paper.curves import stress_curve
 from neucmds.paper.records import Cell, Panel, Series
 
-__all__ = ["paradox", "steps_that_show_it"]
-
 Floats = npt.NDArray[np.float64]
 
 # `exact` and `refined` solve anew at each k; ten of them draw the curve.

@@ -10,20 +10,6 @@ from dataclasses import dataclass, field
 
 from neucmds.paper.records import Printed
 
-__all__ = [
-    "DATASET",
-    "DISTORTION_ALL",
-    "EVALUATION_1",
-    "EVALUATION_2",
-    "IMAGE_OTHER_METRIC",
-    "LANDMARKS",
-    "PublishedTable",
-    "RANDOM_MATRIX_1",
-    "RANDOM_MATRIX_2",
-    "STRESS_ALL",
-    "TABLES",
-]
-
 
 @dataclass(frozen=True)
 class Correction:

@@ -9,8 +9,6 @@ from typing import Any
 
 import neucmds
 
-__all__ = ["Cell", "Panel", "Printed", "Record", "Series", "Skipped", "versions"]
-
 
 @dataclass(frozen=True)
 class Printed:

@@ -22,8 +22,6 @@ from neucmds.paper import (
 from neucmds.paper.bench import Bench
 from neucmds.paper.records import Record
 
-__all__ = ["EXPERIMENTS", "Experiment", "select"]
-
 
 @dataclass(frozen=True)
 class Experiment:

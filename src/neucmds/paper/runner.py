@@ -11,8 +11,6 @@ from neucmds.paper.records import Record
 from neucmds.paper.registry import Experiment
 from neucmds.paper.sources import Settings
 
-__all__ = ["run_experiments"]
-
 
 def run_experiments(
     experiments: Iterable[Experiment],

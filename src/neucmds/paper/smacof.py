@@ -11,8 +11,6 @@ from scipy.spatial.distance import cdist
 from sklearn.manifold import smacof
 from sklearn.utils import check_random_state
 
-__all__ = ["Smacof", "run_smacof"]
-
 # One start of at most 300 iterations: 3 to 6 s at n = 1000, k = 100. scikit-learn has four.
 MAX_ITER = 300
 

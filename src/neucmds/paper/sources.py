@@ -21,18 +21,6 @@ from neucmds.datasets import (
     random_simplex,
 )
 
-__all__ = [
-    "CUMIDA",
-    "IMAGES",
-    "PAPER_SETS",
-    "SOURCES",
-    "STAND_INS",
-    "SYNTHETIC",
-    "Problem",
-    "Settings",
-    "Source",
-]
-
 Floats = npt.NDArray[np.float64]
 
 # n and k of sec:experiments; perplexity is not stated there, 30 is the usual one.

@@ -11,8 +11,6 @@ from neucmds.paper.counting import is_metric
 from neucmds.paper.records import Cell, Record
 from neucmds.paper.sources import PAPER_SETS, STAND_INS
 
-__all__ = ["run"]
-
 
 def run(bench: Bench) -> Record:
     """Count; the stand-ins for CuMiDa's sets follow under their own names."""

@@ -8,8 +8,6 @@ from neucmds.paper.cells import NORM, distortion_cells, measure_cells, not_run
 from neucmds.paper.records import Record
 from neucmds.paper.sources import PAPER_SETS
 
-__all__ = ["run"]
-
 
 def run(bench: Bench) -> Record:
     """Measure ‖D̂ − D‖_F and the distortion of every method on every data set."""

@@ -14,8 +14,6 @@ from neucmds.paper.cells import (
 from neucmds.paper.records import Record
 from neucmds.paper.sources import PAPER_SETS
 
-__all__ = ["COUNTING_NOTE", "run"]
-
 COUNTING_NOTE = (
     "Negative pairs are unordered (i < j). “neuc” and “neuc+” count as print does: every D̂ < 0, "
     "the rounding of twins' zeros included (E14), and for Neuc-MDS⁺ only pairs that are not "

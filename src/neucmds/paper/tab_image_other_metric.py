@@ -17,8 +17,6 @@ from neucmds.paper.cells import (
 from neucmds.paper.records import Cell, Record
 from neucmds.paper.tab_evaluation_2 import COUNTING_NOTE
 
-__all__ = ["run"]
-
 
 def run(bench: Bench) -> Record:
     """Measure and count on the image sets under other perturbations."""

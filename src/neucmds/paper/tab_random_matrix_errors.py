@@ -8,8 +8,6 @@ from neucmds.paper.published import PublishedTable
 from neucmds.paper.records import Cell, Record
 from neucmds.theory import classical_error, errors_of_spectrum, neuc_error
 
-__all__ = ["run_1", "run_2"]
-
 N_SIMULATED = 2000
 # One matrix scatters by 3 % at c = 0.95, where 100 small eigenvalues make up e_N; the mean of eight
 # comes within 1 %.

@@ -14,8 +14,6 @@ from neucmds.paper.cells import (
 from neucmds.paper.records import Record
 from neucmds.paper.sources import PERPLEXITY, STAND_INS
 
-__all__ = ["run"]
-
 
 def run(bench: Bench) -> Record:
     """Measure everything the paper measures on its genomics sets."""

@@ -9,8 +9,6 @@ from neucmds.paper.records import Cell, Record
 from neucmds.paper.smacof import MAX_ITER
 from neucmds.paper.sources import PAPER_SETS
 
-__all__ = ["run", "smacof_cells"]
-
 # Its old rule, rebuilt, stopped at 157.8 and 161.4 on two draws of Random-simplex (print 159.6),
 # where the one of today goes on to 154; not checked with an old release itself.
 STOPPING = "scikit-learn stopped earlier when the paper was written"

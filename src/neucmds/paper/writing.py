@@ -7,18 +7,6 @@ from typing import Any
 
 from neucmds.paper.records import Cell, Record
 
-__all__ = [
-    "CSV_HEADER",
-    "PRINTED_HEADER",
-    "csv_rows",
-    "markdown",
-    "number",
-    "own_table",
-    "printed_row",
-    "reasons",
-    "stem",
-]
-
 CSV_HEADER = (
     "row",
     "column",

@@ -33,16 +33,6 @@ from neucmds.plots._names import write_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Colours",
-    "as_colours",
-    "axis_label",
-    "axis_names",
-    "default_axes",
-    "normal_ellipse",
-    "plot_coordinates",
-]
-
 # Okabe and Ito's without the pale yellow, and three of Tol's; markers tell apart what is alike.
 GROUP_COLOURS = (
     "#0072B2",

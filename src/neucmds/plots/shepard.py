@@ -30,14 +30,6 @@ from neucmds.plots._figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "SampledPairs",
-    "as_gram",
-    "plot_error_against_distance",
-    "plot_shepard",
-    "sampled_pairs",
-]
-
 MAX_PAIRS = 20_000
 # Rows of a D outside memory that pairs are drawn from: 200 reads of 160 kB at n = 20,000.
 MAX_ROWS_READ = 200

@@ -32,8 +32,6 @@ from neucmds.plots.shepard import as_gram
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["mark_kept", "plot_curve", "plot_scree", "plot_spectrum"]
-
 # All eigenvalues of 2,000 objects take 2 s on two cores, of 5,000 half a minute.
 MOST_COMPLETE = 2_000
 
