@@ -103,3 +103,25 @@ def test_parts_of_a_graph_are_counted():
     apart = sp.block_diag([lattice(4), lattice(3)]).tocsr()
     with pytest.raises(InputError, match="2"):
         NeucMDS(2, metric="shortest_path").fit(apart)
+
+
+def test_all_pairs_of_what_is_no_metric_end_where_the_matrix_does():
+    """Shortest paths made a metric of it, and the negative coordinates were lost."""
+    x = np.random.default_rng(1).normal(size=(60, 3))
+    D = np.sqrt(((x[:, None] - x[None]) ** 2).sum(-1)) ** 2.5
+    whole, listed = neuc_mds(D, 8), neuc_mds(sp.coo_array(D), 8)
+    assert listed.signature == whole.signature
+    assert listed.stress == pytest.approx(whole.stress, rel=1e-2)
+
+
+@pytest.mark.parametrize("goal", ["auto", 0.9])
+def test_goals_for_the_number_of_coordinates_need_every_pair(goal):
+    D = np.abs(np.subtract.outer(np.arange(20.0), np.arange(20.0)))
+    with pytest.raises(InputError, match="needs every pair of D"):
+        neuc_mds(sp.coo_array(D), goal)
+
+
+def test_no_coordinate_of_the_signs_asked_for_is_no_coordinate():
+    D = np.abs(np.subtract.outer(np.arange(20.0), np.arange(20.0)))
+    with pytest.warns(UserWarning, match="0 of 2 coordinates"):
+        assert neuc_mds(sp.coo_array(D), (0, 2)).signature == (0, 0)

@@ -353,6 +353,13 @@ def test_closed_standard_input_is_named(monkeypatch):
         assert refusal("-") == "standard input is closed; pass the name of a file."
 
 
+def test_a_triangle_with_a_diagonal_of_gaps_has_one_object_a_line(write):
+    path = write("d.csv", b"ant,NA\nbee,1.5,NA\ncat,2,3,NA\n")
+    values, labels = read_table(path)
+    assert labels == ("ant", "bee", "cat")
+    np.testing.assert_array_equal(values, D)
+
+
 # What unpacks beyond all measure
 
 

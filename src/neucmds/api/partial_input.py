@@ -51,6 +51,17 @@ from neucmds.errors import ConvergenceWarning, FewerComponentsWarning, InputErro
 RELATIVE_POWER = 0.5
 
 
+def _counted(n_components: NComponents, n: int) -> Components:
+    """Parse a number of coordinates; a goal for it needs every pair."""
+    components = Components.parse(n_components, n)
+    if components.goal is not None:
+        raise InputError(
+            f"{option('n_components', components.goal)} needs every pair of D, and only some are "
+            "known here; pass a number of coordinates."
+        )
+    return components
+
+
 def embed_pairs(
     pairs: Pairs,
     n_components: NComponents,
@@ -71,14 +82,14 @@ def embed_pairs(
         Where to start; by default landmarks are embedded by shortest paths over the known pairs,
         and all objects placed among them.
     """
-    components = Components.parse(n_components, pairs.n)
+    components = _counted(n_components, pairs.n)
     check_pairs(pairs, components.total)
     if start is None:
         rng = check_random_state(random_state)
         wanted = min(pairs.n, max(100, 5 * components.total))
         landmarks = np.sort(rng.permutation(pairs.n)[:wanted])
         rows = shortest_path_rows(as_graph(pairs.graph()), landmarks)
-        start = _placed_among(landmarks, rows.T, components, rng)
+        start = _placed_among(landmarks, _known_or_bridged(pairs, landmarks, rows), components, rng)
     found = refine_pairs(
         pairs,
         to_numpy(start.coordinates) if on_cpu(start.coordinates) else start.coordinates,
@@ -130,7 +141,7 @@ def embed_features(
         weight_power=RELATIVE_POWER if settings.loss == "relative" else 1.0,
     )
     rng = check_random_state(random_state)
-    start = _placed_among(sample.landmarks, sample.to_landmarks, components, rng)
+    start = _placed_among(sample.landmarks, sample.to_landmarks**2, components, rng)
     if not is_numpy(features) and not on_cpu(features):
         xp = namespace(features)
         start = replace(start, coordinates=asarray_like(start.coordinates, features, xp.float64))
@@ -158,7 +169,7 @@ def embed_graph(
         Pairs a node takes part in; 16 for each coordinate by default.
     """
     edges = as_graph(graph)
-    components = Components.parse(n_components, int(edges.shape[0]))
+    components = _counted(n_components, int(edges.shape[0]))
     sizes = Sizes.of(n_pairs or max(100, 16 * components.total), int(edges.shape[0]))
     sample = graph_pairs(
         edges,
@@ -168,19 +179,35 @@ def embed_graph(
         random_state=random_state,
     )
     rng = check_random_state(random_state)
-    start = _placed_among(sample.landmarks, sample.to_landmarks, components, rng)
+    start = _placed_among(sample.landmarks, sample.to_landmarks**2, components, rng)
     wanted = components.signature or components.total
     return embed_pairs(sample.pairs, wanted, False, settings, start, random_state)
 
 
+def _known_or_bridged(
+    pairs: Pairs, landmarks: npt.NDArray[np.intp], paths: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return squared dissimilarities to landmarks: as observed, and by shortest paths elsewhere.
+
+    Paths alone would make a metric of what is none, and lose the negative coordinates with it.
+    """
+    sq_to_landmarks = paths.T**2
+    column = np.full(pairs.n, -1)
+    column[landmarks] = np.arange(landmarks.size)
+    for one, other in ((pairs.i, pairs.j), (pairs.j, pairs.i)):
+        known = column[other] >= 0
+        sq_to_landmarks[one[known], column[other[known]]] = pairs.sq_dissimilarity[known]
+    return sq_to_landmarks
+
+
 def _placed_among(
     landmarks: npt.NDArray[np.intp],
-    to_landmarks: npt.NDArray[np.float64],
+    sq_to_landmarks: npt.NDArray[np.float64],
     components: Components,
     rng: np.random.RandomState,
 ) -> Place:
     """Embed landmarks by the squared loss and place all objects among them: a start."""
-    among = to_landmarks[landmarks] ** 2
+    among = sq_to_landmarks[landmarks]
     among = (among + among.T) / 2
     wanted = components.signature or components.total
     with warnings.catch_warnings():
@@ -188,7 +215,7 @@ def _placed_among(
         warnings.simplefilter("ignore", FewerComponentsWarning)
         embedding, _ = embed_landmarks(among, wanted, rng=rng, squared=True, random_state=rng)
     assert embedding.placement is not None
-    x = to_numpy(embedding.placement.place(to_landmarks**2))
+    x = to_numpy(embedding.placement.place(sq_to_landmarks))
     return Place(x, to_numpy(embedding.signs).astype(np.float64))
 
 

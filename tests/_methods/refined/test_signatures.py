@@ -174,3 +174,23 @@ def test_real_data_keep_the_order_of_signatures(data_home):
     for p, q in SIGNATURES:
         for contained in ((p - 1, q), (p, q - 1)):
             assert reached[p, q] <= reached.get(contained, np.inf)
+
+
+@pytest.mark.parametrize("signature", [(5, 6), (8, 8), (30, 5)])
+def test_more_coordinates_than_the_data_have_end_where_the_data_do(signature):
+    """Ended at (1, 0), and called that converged."""
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    D = np.sum((x[:, None] - x[None]) ** 2, axis=-1)
+    with pytest.warns(FewerComponentsWarning):
+        found = neuc_mds(D, signature, squared=True)
+    assert found.signature == (3, 0)
+    assert found.normalized_stress < 1e-20
+
+
+def test_a_large_signature_is_never_above_its_closed_form():
+    x = np.random.default_rng(0).normal(size=(40, 6))
+    D = np.abs(x[:, None] - x[None]).sum(axis=-1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        refined, closed = neuc_mds(D, (20, 15)), neuc_mds(D, (20, 15), "exact")
+    assert refined.stress <= closed.stress

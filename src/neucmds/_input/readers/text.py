@@ -259,10 +259,11 @@ def _triangle(lines: list[Line], dialect: Dialect) -> Table:
     labels = tuple(row[0] for row in cells) if labelled else None
     if len(rows[0]) == 0:
         return _strict(rows[1:]), labels
-    if any(row[-1] != 0 for row in rows):
+    own = np.array([row[-1] for row in rows])
+    if not (np.isnan(own).all() or (own == 0).all()):
         # Without its diagonal, and so without a line, or a name, for the first object.
         return _strict(rows), None
     values = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
-        values[i, : i + 1] = row
+        values[i, :i] = row[:-1]
     return values + np.tril(values, -1).T, labels

@@ -22,7 +22,7 @@ from neucmds._input.components import Components
 from neucmds._methods.exact import MAX_DENSE
 from neucmds._methods.geometry import canonical, sq_dissimilarities
 from neucmds._methods.refined.descent import Callback, Descent
-from neucmds._methods.refined.signatures import count_of_real, lowest_end
+from neucmds._methods.refined.signatures import count_of_real, lowest_end, numbers_of_signs
 from neucmds._methods.refined.starts import PROBE_ITERATIONS, climb, eigenvector_start
 from neucmds._methods.refined.weighted import WeightedStress, refine_weighted
 from neucmds._methods.selection import neuc_plus
@@ -294,7 +294,8 @@ def _fit(problem: _Problem, components: Components, settings: _Settings) -> Desc
         return _descent(problem, start.coordinates, start.signs, settings)
 
     if components.signature is not None and problem.n <= MAX_DENSE:
-        return _fit_signature(problem, components.signature, from_eigenvectors, settings)
+        present = numbers_of_signs(eigenvector_start(spectrum, gram.diagonal(), components).signs)
+        return _fit_signature(problem, components.signature, present, from_eigenvectors, settings)
     if settings.climb and components.signature is None:
         k = components.total
 
@@ -311,6 +312,7 @@ def _fit(problem: _Problem, components: Components, settings: _Settings) -> Desc
 def _fit_signature(
     problem: _Problem,
     signature: tuple[int, int],
+    present: tuple[int, int],
     from_eigenvectors: Callable[[Components, _Settings], Descent[WeightedStress]],
     settings: _Settings,
 ) -> Descent[WeightedStress]:
@@ -331,6 +333,7 @@ def _fit_signature(
     nothing = _descent(problem, empty, np.zeros(0), settings)
     return lowest_end(
         signature,
+        present,
         nothing,
         lambda end: end.state.value,
         eigenvectors,

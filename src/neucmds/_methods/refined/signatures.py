@@ -34,6 +34,7 @@ SEARCH = 40
 
 def lowest_end(
     signature: Signature,
+    present: Signature,
     nothing: End,
     value: Callable[[End], float],
     from_eigenvectors: Callable[[Signature], End | None],
@@ -50,6 +51,9 @@ def lowest_end(
     ----------
     signature : (int, int)
         Numbers of positive and negative coordinates.
+    present : (int, int)
+        As many of them as the spectrum has eigenvectors of: of a signature with more than
+        `MOST_TRIED` contained ones the largest that is tried.
     nothing : End
         The end without any coordinate.
     value : callable
@@ -61,8 +65,8 @@ def lowest_end(
     rounding : float
         Difference of objectives that rounding makes.
     """
-    positive, negative = signature
-    depth = positive + negative if (positive + 1) * (negative + 1) <= MOST_TRIED else 1
+    positive, negative = signature if _contained(signature) <= MOST_TRIED else present
+    depth = positive + negative if _contained((positive, negative)) <= MOST_TRIED else 1
     ends: dict[Signature, End] = {(0, 0): nothing}
     for p in range(max(0, positive - depth), positive + 1):
         for q in range(max(0, negative - depth), negative + 1):
@@ -77,7 +81,17 @@ def lowest_end(
             best = min(found, key=value, default=fewer)
             worth = value(best) < (1 - WORTH) * value(fewer) - rounding
             ends[p, q] = best if worth else fewer
-    return ends[signature]
+    return ends[positive, negative]
+
+
+def _contained(signature: Signature) -> int:
+    """Count the signatures that one contains, itself included."""
+    return (signature[0] + 1) * (signature[1] + 1)
+
+
+def numbers_of_signs(signs: Floats) -> Signature:
+    """Count the positive and the negative ones."""
+    return int(np.sum(signs > 0)), int(np.sum(signs < 0))
 
 
 def steepest_column(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float] | None:

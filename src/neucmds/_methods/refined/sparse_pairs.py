@@ -228,7 +228,7 @@ class _Share:
     def blocks(self, k: int) -> Iterator[slice]:
         """Cut the rows so that k numbers for each stored entry stay in the cache."""
         ends = self.matrix.indptr
-        cuts = np.searchsorted(ends, np.arange(BLOCK // k, ends[-1], BLOCK // k))
+        cuts = np.searchsorted(ends, np.arange(BLOCK // max(1, k), ends[-1], BLOCK // max(1, k)))
         rows = np.unique(np.concatenate([[0], cuts, [ends.size - 1]]))
         for first, last in pairwise(rows.tolist()):
             yield slice(first, last)
@@ -360,7 +360,7 @@ class PairSystem:
     @cached_property
     def blocks(self) -> list[slice]:
         """Slices of the pairs whose differences stay in the cache."""
-        step = max(1, BLOCK // (2 * self.signs.size))
+        step = max(1, BLOCK // max(1, 2 * self.signs.size))
         return [slice(s, min(s + step, self.d.size)) for s in range(0, self.d.size, step)]
 
     def residuals(self, x: Doubles) -> Floats:
@@ -572,11 +572,11 @@ class _Blocks:
         if isinstance(system, DevicePairs):
             return cls(held_inverses(blocks, pulled), system.signs)
         n, k = here.x.shape
-        own = np.einsum("ikk->i", blocks) / k
+        own = np.einsum("ikk->i", blocks) / max(1, k)
         ridge = DROPPED_CURVATURE * pulled + RIDGE * (own + own.mean())
         ridge[ridge <= 0] = 1.0
         diagonal = np.arange(k)
-        step = max(1, 2**16 // k**2)
+        step = max(1, 2**16 // max(1, k) ** 2)
 
         def invert(start: int) -> None:
             rows = slice(start, start + step)
@@ -595,7 +595,7 @@ class _Blocks:
         scaled = (gradient * (signs / 16)).astype(self.inverses.dtype)
         solved = np.empty_like(gradient)
         n, k = gradient.shape
-        step = max(1, 2**17 // k**2)
+        step = max(1, 2**17 // max(1, k) ** 2)
 
         def solve(start: int) -> None:
             rows = slice(start, start + step)

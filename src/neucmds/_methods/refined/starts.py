@@ -16,7 +16,12 @@ from neucmds._methods.geometry import diagonalize
 from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.losses import check_loss
 from neucmds._methods.refined.objective import SMALL, Refined, refine
-from neucmds._methods.refined.signatures import count_of_real, lowest_end, steepest_column
+from neucmds._methods.refined.signatures import (
+    count_of_real,
+    lowest_end,
+    numbers_of_signs,
+    steepest_column,
+)
 from neucmds._methods.selection import Selection, neuc, neuc_plus
 from neucmds._methods.stress import stress_terms
 from neucmds._operator import Gram
@@ -134,8 +139,10 @@ def _signature_asked_for(
 
     empty = gram.xp.zeros_like(gram.diagonal())[:, None][:, :0]
     nothing = _refine(gram, Start(empty, np.zeros(0), None), settings)
+    whole = Components(sum(signature), signature)
     return lowest_end(
         signature,
+        numbers_of_signs(eigenvector_start(spectrum, gram.diagonal(), whole).signs),
         nothing,
         lambda end: end.stress,
         from_eigenvectors,
