@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks, to_numpy
 from neucmds._backend.files import atomic_file, read_npz
+from neucmds._input.containers import ordered_by_name
 from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
@@ -421,8 +422,9 @@ class Embedding:
 
         Parameters
         ----------
-        new : array of shape (m, n)
-            Dissimilarities of the new objects to the fitted ones, on the scale of the fit:
+        new : array or DataFrame of shape (m, n)
+            Dissimilarities of the new objects to the fitted ones; columns with names are matched
+            with `labels`. On the scale of the fit:
             squared if and only if the fit had ``squared=True``. NaN where one is not known, if the
             fit had ``missing="ignore"``: at least k + 1 of each object must be.
 
@@ -432,6 +434,7 @@ class Embedding:
         """
         if self.placement is None:
             raise InputError("this embedding was saved or made without what `transform` needs.")
+        new = ordered_by_name(new, self.labels, "columns of new objects", rows=False)
         delta = _checked_new(asarray_like(new, self.coordinates), self)
         xp = namespace(delta)
         factor = 2.0 ** -_far_exponent(self.coordinates)

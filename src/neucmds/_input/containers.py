@@ -82,6 +82,32 @@ def read_square(path: str | os.PathLike[str]) -> Array:
     return to_square(values, working_dtype(values))[0]
 
 
+def ordered_by_name(data: Any, labels: Sequence[str] | None, what: str, *, rows: bool) -> Any:
+    """Return a DataFrame with its columns, and rows, in the order of the labels; all else as it is.
+
+    Raises
+    ------
+    InputError
+        If its names are not those of the objects.
+    """
+    if labels is None or not all(hasattr(data, name) for name in ("index", "columns", "iloc")):
+        return data
+    positions = []
+    for names in (data.index, data.columns) if rows else (data.columns,):
+        found = {str(name): i for i, name in enumerate(names)}
+        if list(names) == list(range(len(names))) and not set(found) <= set(labels):
+            return data  # numbered, not named
+        lacking = [label for label in labels if label not in found]
+        if lacking or len(found) != len(labels):
+            culprit = lacking[0] if lacking else next(n for n in found if n not in set(labels))
+            raise InputError(
+                f"{what} and the objects have different names ({culprit!r} is only in one of "
+                "them); name them alike, or pass an array in the order of the objects."
+            )
+        positions.append([found[label] for label in labels])
+    return data.iloc[positions[0], positions[1]] if rows else data.iloc[:, positions[0]]
+
+
 def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
     """Check that there is one unique label an object, and turn them into text."""
     if labels is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from neucmds._backend.arrays import Array, asarray_like, is_array, is_numpy, namespace
 from neucmds._backend.memory import require_memory
+from neucmds._input.containers import ordered_by_name
 from neucmds._input.dissimilarity import Dissimilarity
 from neucmds.errors import InputError
 
@@ -37,6 +38,7 @@ def as_weighted(
     (values, weights, exponent), or None when every pair counts alike. The weights were divided by
     two to the power of the exponent.
     """
+    weights = ordered_by_name(weights, data.labels, "weights", rows=True)
     d, xp = data.values, namespace(data.values)
     gaps = xp.isnan(d)
     has_gaps = bool(xp.any(gaps))

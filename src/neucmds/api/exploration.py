@@ -257,4 +257,9 @@ def evaluate(
             f"D has {prepared.n} objects, but the embedding has {embedding.n}; pass the D that was "
             "embedded."
         )
+    if None not in (prepared.labels, embedding.labels) and prepared.labels != embedding.labels:
+        raise InputError(
+            "the objects of D have other names than those of the embedding, or another order; pass "
+            "D in the order of its labels."
+        )
     return measure(prepared.gram, embedding.coordinates, embedding.signs, weights=prepared.weights)
