@@ -118,18 +118,10 @@ def read_annotations(drawing: Drawing, n: int, names: Sequence[str] | None) -> A
         )
     if drawing.arrows and not any(isinstance(c, np.ndarray) for c in columns.values()):
         raise InputError(f"{table.source} has no column of numbers for --arrows.")
-    color = None if drawing.color_by is None else _colours(table[drawing.color_by])
+    color = None if drawing.color_by is None else list(table[drawing.color_by])
     if table.note is not None:
         warnings.warn(table.note, NeucmdsWarning, stacklevel=2)
     return Annotations(color, drawing.color_by or "", table if drawing.arrows else None)
-
-
-def _colours(column: Any) -> list[object]:
-    """Write whole numbers as such: a legend says 3, not 3.0."""
-    if not isinstance(column, np.ndarray):
-        return list(column)
-    values = (None if np.isnan(value) else float(value) for value in column)
-    return [int(v) if v is not None and v.is_integer() else v for v in values]
 
 
 def envfit_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:

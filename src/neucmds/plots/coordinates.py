@@ -269,7 +269,7 @@ def as_colours(color: Any, n: int) -> Colours | None:
     numbers = _as_numbers(values, missing)
     if numbers is not None:
         return Colours(numbers=numbers)
-    texts = [None if gone else str(v) for v, gone in zip(values, missing, strict=True)]
+    texts = [None if gone else _group_name(v) for v, gone in zip(values, missing, strict=True)]
     known = [text for text in texts if text is not None]
     names, counts = np.unique(known, return_counts=True) if known else (np.array([]), np.array([]))
     if names.size <= MAX_GROUPS:
@@ -279,6 +279,12 @@ def as_colours(color: Any, n: int) -> Colours | None:
     other = f"other ({names.size - MAX_GROUPS + 1} groups)"
     texts = [text if text is None or text in large else other for text in texts]
     return Colours(groups=tuple(texts), order=(*sorted(large, key=_natural), other))
+
+
+def _group_name(value: Any) -> str:
+    """Write whole numbers as such: a legend says 3, not 3.0."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)
 
 
 def _is_missing(value: Any) -> bool:

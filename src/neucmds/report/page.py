@@ -243,7 +243,9 @@ def _tiles(found: Findings) -> str:
         what = "of the spectrum is negative: what classical MDS leaves out"
         tiles.append((percent(found.inspection.negative_share), what))
         if found.inspection.scan is not None and found.inspection.held_out_r2 > 0:
-            tiles.append((str(found.inspection.suggested_k), "coordinates suggested"))
+            at_least = ", or more" if found.inspection.scan.open_ended else ""
+            k = str(found.inspection.suggested_k)
+            tiles.append((k, f"coordinates{at_least}, are suggested by objects held out"))
     cells = "".join(
         f'<div class="tile"><b>{escape(value)}</b><span>{escape(text)}</span></div>'
         for value, text in tiles
@@ -347,8 +349,14 @@ def _suggested(found: Findings) -> str:
         f"{scan.k}{at_least} coordinates are suggested. A third of the objects was held out at a "
         "time, placed, and the dissimilarities among them predicted; the error is least at k = "
         f"{scan.best}, and {scan.k} is the smallest k that comes within one standard error of it. "
-        "More coordinates than that describe noise."
     )
+    if scan.open_ended:
+        why += "It is the largest k that was tried: more might predict better still. "
+    else:
+        why += "More coordinates than that describe noise. "
+    enough = next((k for k, e in zip(scan.ks, scan.errors, strict=True) if e <= 0.05), scan.k)
+    if enough < scan.k:
+        why += f"{enough} are enough for an R² of 0.95 on the pairs held out."
     if inspection.held_out_r2 <= 0:
         why = (
             "No number of coordinates predicts objects held out better than the mean of all "
