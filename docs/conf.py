@@ -39,6 +39,7 @@ extensions = [
 exclude_patterns = ["_build", "gallery", "stories/**/*.ipynb", "stories/**/*.py", "_templates"]
 templates_path = ["_templates"]
 default_role = "code"
+highlight_language = "none"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

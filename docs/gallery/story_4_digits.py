@@ -31,7 +31,7 @@ for method, (colour, line) in styles.items():
     ax.plot(curves.ks, curves.normalized(method), line, color=colour, label=method)
 turn = curves.turning_point
 ax.axvline(turn.k, color="#999999", linewidth=0.8)
-ax.annotate(f"classical MDS is best at k = {turn.k}", (turn.k, 0.5), xytext=(8, 0),
+ax.annotate(f"classical MDS is best at k = {turn.k}", (turn.k, 0.25), xytext=(8, 0),
             textcoords="offset points", color="#555555")  # fmt: skip
 ax.set(xscale="log", yscale="log", xlabel="coordinates", ylabel="STRESS, share of ‖D‖²")
 ax.grid(color="#e6e6e6")
@@ -43,6 +43,7 @@ _ = ax.legend(frameon=False)
 # The spectrum has two ends. Classical MDS sees the upper one.
 
 values = curves.eigenvalues
+values = values[np.abs(values) > 1e-9 * values.max()]  # beyond rounding
 fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 rank = np.arange(1, values.size + 1)
 ax.bar(rank[values > 0], values[values > 0], color="#0072b2", width=1, label="positive")
