@@ -64,12 +64,14 @@ lock:
 	$(VENV)-lock/bin/python -m pip check
 	$(VENV)-lock/bin/python -m pip freeze --exclude neucmds > requirements-dev.lock
 
-# The site, in docs/_build/html. The stories of the gallery run; a warning is an error.
+# The site, in docs/_build/html. Examples in docstrings and the stories of the gallery run; a warning
+# is an error.
 $(VENV)/.docs: $(VENV)/.cli
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	@touch $@
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.docs $(VENV)/.test
+	$(PYTEST) --doctest-modules src/neucmds
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
