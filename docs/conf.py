@@ -82,6 +82,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "neucmds"
 html_css_files = ["neucmds.css"]
 html_show_sourcelink = False
+toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "logo": {"text": "neucmds"},
     "navbar_align": "left",
