@@ -12,7 +12,7 @@ import pytest
 SLOW_FILES = (
     "_backend/test_threads.py",
     "_operator/test_blocked.py",
-    "_operator/test_dask.py",
+    "_operator/test_cluster.py",
     "_operator/test_features.py",
     "_placement/test_dimension.py",
     "_spectrum/test_krylov.py",

@@ -8,7 +8,7 @@ import pytest
 from neucmds._input.readers.metadata import Metadata, as_metadata, read_labels, read_metadata
 from neucmds.errors import FileFormatError, InputError
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 SITES = "site,depth,soil,year\nc,3.5,peat,2001\na,1,clay,2002\nb,NA,,2003\n"
 
 

@@ -1,0 +1,59 @@
+"""`evaluate` measures the pairs of D, on the scale of the fit."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from neucmds import Embedding, evaluate, neuc_mds
+from neucmds.errors import InputError
+
+
+def hops(n=60, seed=0):
+    """Squares of distances: symmetric and hollow, but no metric."""
+    x = np.random.default_rng(seed).uniform(size=(n, 3))
+    return ((x[:, None] - x[None, :]) ** 2).sum(-1)
+
+
+def test_r2_of_an_embedding_is_that_of_the_pairs(tmp_path):
+    D = hops()
+    embedding = neuc_mds(D, 5, "neuc")
+    assert embedding.r2 == pytest.approx(evaluate(embedding, D).r2, rel=1e-12)
+    embedding.save(tmp_path / "e.npz")
+    assert Embedding.load(tmp_path / "e.npz").r2 == embedding.r2
+    weighted = neuc_mds(D, 5, weights=np.ones_like(D))
+    assert weighted.r2 == pytest.approx(evaluate(weighted, D).r2, rel=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.isnan(neuc_mds(1.0 - np.eye(5), 2).r2)
+
+
+def test_a_constant_explains_nothing():
+    D = 1 + 0.1 * hops()
+    np.fill_diagonal(D, 0)
+    quality = evaluate(neuc_mds(D, 1, "classical"), D)
+    assert quality.normalized_stress < 1
+    assert quality.r2 < 0
+
+
+def test_evaluate_leaves_out_what_was_not_observed():
+    D = hops()
+    embedding = neuc_mds(D, 4)
+    gaps = D.copy()
+    gaps[3, 7] = gaps[7, 3] = np.nan
+    with pytest.raises(InputError, match="missing"):
+        evaluate(embedding, gaps)
+    left_out = 2 * (embedding.dissimilarities()[3, 7] - D[3, 7] ** 2) ** 2
+    found = evaluate(embedding, gaps, missing="ignore").stress
+    assert found == pytest.approx(embedding.stress - left_out)
+
+
+def test_evaluate_knows_the_scale_of_the_fit_and_the_number_of_objects():
+    D = hops()
+    embedding = neuc_mds(D**2, 4, squared=True)
+    assert evaluate(embedding, D**2).stress == pytest.approx(embedding.stress)
+    assert evaluate(embedding, D, squared=False).stress == pytest.approx(embedding.stress)
+    with pytest.raises(InputError, match="59 objects, but the embedding has 60"):
+        evaluate(embedding, D[:59, :59])

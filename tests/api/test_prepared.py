@@ -1,0 +1,66 @@
+"""One way for every kind of D: the functions agree, whatever holds D."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import squareform
+
+import neucmds
+from neucmds import api, compare, curve, evaluate, inspect, neuc_mds
+
+
+def hops(n=60, seed=0):
+    """Squares of distances: symmetric and hollow, but no metric."""
+    x = np.random.default_rng(seed).uniform(size=(n, 3))
+    return ((x[:, None] - x[None, :]) ** 2).sum(-1)
+
+
+def as_path(D, folder):
+    np.save(folder / "d.npy", D)
+    return folder / "d.npy"
+
+
+def as_frame(D, folder):
+    pandas = pytest.importorskip("pandas")
+    names = [f"o{i}" for i in range(len(D))]
+    return pandas.DataFrame(D, index=names, columns=names)
+
+
+def as_dask(D, folder):
+    return pytest.importorskip("dask.array").from_array(D, chunks=(17, 17))
+
+
+def as_zarr(D, folder):
+    return pytest.importorskip("zarr").array(D, chunks=(16, 16))
+
+
+KINDS = {
+    "array": lambda D, folder: D,
+    "condensed": lambda D, folder: squareform(D, checks=False),
+    "list": lambda D, folder: D.tolist(),
+    "path": as_path,
+    "frame": as_frame,
+    "dask": as_dask,
+    "zarr": as_zarr,
+    "blocked": lambda D, folder: neucmds.operators.BlockedGram(as_path(D, folder)),
+    "prepared": lambda D, folder: api.prepare(D),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_function_takes_what_neuc_mds_takes(kind, tmp_path):
+    D = hops()
+    held = KINDS[kind](D, tmp_path)
+    embedding = neuc_mds(held, 5, "neuc+")
+    assert embedding.stress == pytest.approx(neuc_mds(D, 5, "neuc+").stress)
+    assert evaluate(embedding, held).stress == pytest.approx(embedding.stress)
+    table = compare(held, 5, methods=["classical", "neuc+"])
+    assert table["neuc+"].quality.stress == pytest.approx(embedding.stress)
+    seen, expected = inspect(held), inspect(D)
+    assert seen.negative_share == pytest.approx(expected.negative_share)
+    assert seen.triangles.violated == expected.triangles.violated
+    assert seen.suggested_k == expected.suggested_k
+    found = curve(held, ks=[2, 5], methods=["neuc+"])
+    assert found.stress["neuc+"][1] == pytest.approx(embedding.stress)
