@@ -3,10 +3,11 @@
     git worktree add ../before v0.1.0
     python benchmarks/against.py ../before          n = 8000, k = 100: ten minutes on two cores
 
-Processes with one of the two on their path take turns; each fits three times. The record has the
-least time by the clock and the least CPU time, of first fits ("cold", on fresh memory) and of later
-ones ("warm"), and their ratios: a shared machine adds time and never takes any away. A ratio above
-1.05 is a loss.
+Two processes, each with one of the two on its path, fit by turns. The record has the least time by
+the clock and the least CPU time, of first fits ("cold", on fresh memory) and of later ones
+("warm"), their ratios, and the median of the ratios of fits that followed each other ("paired"): a
+shared machine adds time and never takes any away, and what it adds lasts longer than one fit. A
+ratio above 1.05 is a loss.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,63 +30,76 @@ import numpy as np
 from measure import FAMILIES, RECORDS, SEED, machine, versions, write_record
 
 METHODS = ("neuc+", "refined")
-FITS = 3
-TIMES = ("cold", "cold_cpu", "warm", "warm_cpu")
+FITS = 8
+Pair = tuple[dict[str, float], dict[str, float]]
 HERE = Path(__file__).resolve().parents[1]
 
 
-def work(path: str, k: int, method: str) -> dict[str, float]:
-    """Fit after a warm-up on few objects, with whatever neucmds is on the path."""
+def work(path: str, k: int, method: str) -> None:
+    """Fit whenever a line comes in, with whatever neucmds is on the path, and print the times."""
     from neucmds import neuc_mds
 
     warnings.simplefilter("ignore")
     D = np.load(path)
     neuc_mds(D[:300, :300], 5, method, squared=True, random_state=SEED)
-    times = []
-    for _ in range(FITS):
+    for _ in sys.stdin:
         started, cpu = time.perf_counter(), time.process_time()
         found = neuc_mds(D, k, method, squared=True, random_state=SEED)
-        times.append((time.perf_counter() - started, time.process_time() - cpu))
-    (cold, cold_cpu), *later = times
-    return {
-        "cold": cold,
-        "cold_cpu": cold_cpu,
-        "warm": min(seconds for seconds, _ in later),
-        "warm_cpu": min(seconds for _, seconds in later),
-        "stress": found.stress,
-    }
+        times = {"wall": time.perf_counter() - started, "cpu": time.process_time() - cpu}
+        print(json.dumps({**times, "stress": found.stress}), flush=True)
 
 
-def run(checkout: Path, arguments: list[str]) -> dict[str, float]:
-    """Run one fit with one checkout."""
+@contextmanager
+def worker(checkout: Path, arguments: list[str]) -> Iterator[Callable[[], dict[str, float]]]:
+    """Start a process with one checkout, and yield what makes it fit once."""
     environment = {
         "OPENBLAS_NUM_THREADS": "2",
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(checkout / "src"), str(HERE / "benchmarks")]),
     }
     command = [sys.executable, __file__, "--work", *arguments]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
+
+        def fit() -> dict[str, float]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("fit\n")
+            process.stdin.flush()
+            found: dict[str, float] = json.loads(process.stdout.readline())
+            return found
+
+        yield fit
+
+
+def by_turns(fits: Sequence[Callable[[], dict[str, float]]], first: int) -> Pair:
+    """Fit once with each of the two, beginning with the one that is named."""
+    found = {first: fits[first]()}
+    found[1 - first] = fits[1 - first]()
+    return found[0], found[1]
 
 
 def compared(path: Path, k: int, method: str, other: Path, repeats: int) -> dict[str, Any]:
-    """Run one fit by turns, and return the least times and their ratios."""
-    runs: dict[str, list[dict[str, float]]] = {"this": [], "other": []}
-    for turn in range(repeats):
-        order = ("this", "other") if turn % 2 else ("other", "this")
-        for name in order:
-            checkout = HERE if name == "this" else other
-            runs[name].append(run(checkout, [str(path), str(k), method]))
-    least = {
-        name: {what: min(one[what] for one in found) for what in TIMES}
-        for name, found in runs.items()
+    """Fit by turns, and return the least times, their ratios, and the median of paired ratios."""
+    arguments = [str(path), str(k), method]
+    runs = []
+    for repeat in range(repeats):
+        with worker(HERE, arguments) as this, worker(other, arguments) as that:
+            runs.append([by_turns((this, that), (repeat + turn) % 2) for turn in range(FITS)])
+    phases = {
+        "cold": [run[0] for run in runs],
+        "warm": [pair for run in runs for pair in run[1:]],
     }
-    return {
-        **least,
-        "ratios": {what: least["this"][what] / least["other"][what] for what in TIMES},
-        "same_stress": runs["this"][0]["stress"] == runs["other"][0]["stress"],
-    }
+    row: dict[str, Any] = {"this": {}, "other": {}, "ratios": {}, "paired": {}}
+    for phase, pairs in phases.items():
+        for clock in ("wall", "cpu"):
+            name = f"{phase}_{clock}"
+            mine, theirs = (np.array([pair[side][clock] for pair in pairs]) for side in (0, 1))
+            row["this"][name], row["other"][name] = float(mine.min()), float(theirs.min())
+            row["ratios"][name] = float(mine.min() / theirs.min())
+            row["paired"][name] = float(np.median(mine / theirs))
+    first, second = runs[0][0]
+    return {**row, "same_stress": first["stress"] == second["stress"]}
 
 
 def main() -> None:
@@ -91,13 +107,13 @@ def main() -> None:
     parser.add_argument("other", type=Path, nargs="?")
     parser.add_argument("--n", type=int, default=8000)
     parser.add_argument("-k", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--work", nargs=3, metavar=("FILE", "K", "METHOD"))
     parser.add_argument("--out", type=Path, default=RECORDS / "against.json")
     arguments = parser.parse_args()
     if arguments.work:
         path, k, method = arguments.work
-        print(json.dumps(work(path, int(k), method)))
+        work(path, int(k), method)
         return
     rows = []
     with tempfile.TemporaryDirectory() as folder:

@@ -52,5 +52,8 @@ def test_products_with_a_basis_are_the_same_in_a_pool(n):
     with threads.worker_pool():
         inner = blas.inner_products(block, basis)
         combined = blas.combined_rows(coefficients, basis)
+        left = block.copy()
+        blas.subtract_combined_rows(left, coefficients, basis)
+    np.testing.assert_array_equal(left, block - combined)
     np.testing.assert_allclose(inner, block @ basis.T, rtol=0, atol=1e-12 * n)
     np.testing.assert_allclose(combined, coefficients @ basis, rtol=0, atol=1e-12)

@@ -30,7 +30,7 @@ def test_projecting_out_leaves_nothing_of_the_basis():
     rng = np.random.default_rng(2)
     basis = np.linalg.qr(rng.standard_normal((40, 5)))[0].T
     block = rng.standard_normal((3, 40))
-    left, coefficients = project_out(basis, block)
+    left, coefficients = project_out(basis, block.copy())
     np.testing.assert_allclose(left @ basis.T, 0, atol=1e-14)
     np.testing.assert_allclose(coefficients @ basis + left, block, atol=1e-14)
 

@@ -82,6 +82,18 @@ def combined_rows(coefficients: Array, basis: Array) -> Array:
     return combined
 
 
+def subtract_combined_rows(block: Array, coefficients: Array, basis: Array) -> None:
+    """``block -= coefficients @ basis``: by shares of the entries where a pool is open."""
+    if not _worth_sharing(basis, coefficients.shape[0]):
+        block -= coefficients @ basis
+        return
+
+    def subtract(some: slice) -> None:
+        block[:, some] -= coefficients @ basis[:, some]
+
+    parallel_map(subtract, _shares(basis.shape[1]))
+
+
 def symmetric_times(matrix: Array, columns: Array) -> Array:
     """Multiply a symmetric matrix with a block of columns, the way round that is quicker.
 
@@ -124,7 +136,7 @@ def _by_panels(
     width = max(1, -(-count // (4 * n_groups))) * 4  # equal groups of a multiple of four
     groups = [slice(start, start + width) for start in range(0, count, width)]
     parts = [np.ascontiguousarray(columns[:, group], dtype=matrix.dtype) for group in groups]
-    product = np.empty(columns.shape)
+    product = np.empty((count, columns.shape[0])).T  # as rows, which is how the basis wants it
 
     def multiply(start: int) -> None:
         rows = slice(start, start + _TASK_ROWS)

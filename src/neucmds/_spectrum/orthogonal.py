@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, centered, to_numpy, uniform_rows
-from neucmds._backend.blas import combined_rows, inner_products
+from neucmds._backend.blas import combined_rows, inner_products, subtract_combined_rows
 
 Floats = npt.NDArray[np.float64]
 
@@ -18,17 +18,19 @@ _INDEPENDENT = 1e-13
 
 
 def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
-    """Take the span of the orthonormal rows of `basis` out of `block`.
+    """Take the span of the orthonormal rows of `basis` out of `block`, in place.
 
     Returns
     -------
     remainder : array of the shape of `block`
+        `block` itself: new memory for every block costs more than the subtraction.
     coefficients : array of shape (len(block), len(basis))
         What was taken out: ``block = coefficients @ basis + remainder``. It stays where the block
         is: to fetch it would be to wait for it.
     """
     coefficients = inner_products(block, basis)
-    return block - combined_rows(coefficients, basis), coefficients
+    subtract_combined_rows(block, coefficients, basis)
+    return block, coefficients
 
 
 def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
