@@ -240,15 +240,7 @@ def check_pairs(pairs: Pairs, k: int) -> None:
             f"{_counted(alone.size, 'object')} in no pair: {_named(alone, pairs.labels)} (of "
             f"{pairs.n}); drop them, or add pairs."
         )
-    count, part = csgraph.connected_components(pairs.graph(), directed=False)
-    if count > 1:
-        sizes = np.sort(np.bincount(part))[::-1]
-        others = np.flatnonzero(part != np.argmax(np.bincount(part)))
-        raise InputError(
-            f"the pairs fall into {count} parts that no pair connects, of {_listed(sizes)} "
-            f"objects; outside the largest: {_named(others, pairs.labels)}; keep one part, or add "
-            "pairs."
-        )
+    refuse_parts(pairs.graph(), pairs.labels)
     mean = 2 * pairs.size / pairs.n
     if pairs.size < pairs.n * k - k * (k + 1) // 2 and pairs.size < pairs.n * (pairs.n - 1) // 2:
         raise InputError(
@@ -272,6 +264,27 @@ def check_pairs(pairs: Pairs, k: int) -> None:
             FewPairsWarning,
             stacklevel=2,
         )
+
+
+def refuse_parts(graph: Any, labels: tuple[str, ...] | None) -> None:
+    """Refuse pairs that fall into parts, between which nothing is known.
+
+    Parameters
+    ----------
+    graph : sparse array of shape (n, n)
+        An entry, of one triangle or both, for every pair.
+    labels : tuple of str, or None
+    """
+    count, part = csgraph.connected_components(graph, directed=False)
+    if count == 1:
+        return
+    sizes = np.bincount(part)
+    others = np.flatnonzero(part != np.argmax(sizes))
+    raise InputError(
+        f"the pairs fall into {count} parts that no pair connects, of "
+        f"{_listed(np.sort(sizes)[::-1])} objects; outside the largest: {_named(others, labels)}; "
+        "keep one part, or add pairs."
+    )
 
 
 def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:

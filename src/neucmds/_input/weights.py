@@ -6,11 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from neucmds._backend.arrays import Array, asarray_like, is_array, is_numpy, namespace
+from neucmds._backend.arrays import Array, asarray_like, is_array, is_numpy, namespace, to_numpy
 from neucmds._backend.memory import require_memory
 from neucmds._input.containers import ordered_by_name
 from neucmds._input.dissimilarity import Dissimilarity
+from neucmds._input.pairs import refuse_parts
 from neucmds.errors import InputError
 
 # Of n × n in float64: weights, D filled, and what checks, completes and compares them. Peaks of
@@ -60,6 +62,8 @@ def as_weighted(
     ids = asarray_like(np.arange(data.n), d, dtype=xp.int64)
     w = xp.where(ids[:, None] == ids[None, :], xp.zeros_like(w), w)
     _refuse_lost_objects(w, data)
+    if not _connected(w):
+        refuse_parts(sparse.csr_array(to_numpy(w) > 0), data.labels)
     return xp.where(gaps, xp.zeros_like(d), d), w, exponent
 
 
@@ -111,3 +115,18 @@ def _refuse_lost_objects(w: Array, data: Dissimilarity) -> None:
     lost = int(xp.argmin(totals))
     name = f"{lost}" if data.labels is None else f"{lost}, {data.labels[lost]!r},"
     raise InputError(f"object {name} has no entry of positive weight; drop it or weight an entry.")
+
+
+def _connected(w: Array) -> bool:
+    """Tell whether pairs of positive weight lead from object 0 to all others.
+
+    Every row is read at most once and no sparse copy is made, which takes six times as long.
+    """
+    xp, n = namespace(w), int(w.shape[0])
+    reached = np.zeros(n, dtype=bool)
+    front = np.arange(n) == 0
+    while front.any():
+        reached |= front
+        rows = xp.take(w, asarray_like(np.flatnonzero(front), w, dtype=xp.int64), axis=0)
+        front = to_numpy(xp.any(rows > 0, axis=0)) & ~reached
+    return bool(reached.all())

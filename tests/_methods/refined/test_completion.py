@@ -306,6 +306,20 @@ def test_gaps_are_an_error_unless_allowed_and_lost_objects_always():
         neuc_mds(holed, 1, missing="ignore", labels=["a", "b", "c"])
 
 
+@pytest.mark.parametrize("loss", ["squared", "distance"])
+def test_gaps_that_leave_two_parts_unrelated_are_refused_by_name(loss):
+    D, names = np.sqrt(low_rank(n=12, signs=(1, 1))), [f"site {i}" for i in range(12)]
+    part = np.arange(12) < 4
+    apart = part[:, None] != part
+    with pytest.raises(InputError, match=r"2 parts .* of 8, 4 objects.* 'site 0', 'site 1'"):
+        neuc_mds(np.where(apart, np.nan, D), 2, missing="ignore", loss=loss, labels=names)
+    with pytest.raises(InputError, match="2 parts"):
+        neuc_mds(D, 2, weights=np.where(apart, 0.0, 1.0), loss=loss)
+    apart[0, 5] = apart[5, 0] = False
+    held = neuc_mds(D, 2, weights=np.where(apart, 0.0, 1.0), loss=loss, random_state=0)
+    assert np.isfinite(held.coordinates).all()
+
+
 def test_a_start_without_coordinates_does_not_break_a_fixed_signature():
     d = np.array([[0.0, -1, 2], [-1, 0, 2], [2, 2, 0]])
     emb = neuc_mds(d, (0, 2), squared=True, weights=np.ones((3, 3)))
