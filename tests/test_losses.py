@@ -135,6 +135,7 @@ def test_negative_dissimilarities_have_no_distance(D, loss):
         ({"loss": "relative", "method": "neuc+"}, "needs method='refined'"),
         ({"init": "here"}, "pass an Embedding"),
         ({"init": (np.zeros((5, 2)), [1, 2])}, "signs of ±1"),
+        ({"init": (np.ones((5, 2)), [1, -1])}, "all 5 objects in one place"),
         ({"n_init": 0, "loss": "relative"}, "n_init=0 must be"),
         ({"n_init": 3}, "losses with several valleys"),
     ],

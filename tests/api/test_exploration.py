@@ -48,6 +48,7 @@ def test_evaluate_leaves_out_what_was_not_observed():
     left_out = 2 * (embedding.dissimilarities()[3, 7] - D[3, 7] ** 2) ** 2
     found = evaluate(embedding, gaps, missing="ignore").stress
     assert found == pytest.approx(embedding.stress - left_out)
+    assert evaluate(embedding, D, weights=np.where(np.isnan(gaps), 0, 5)).stress == found
 
 
 def test_evaluate_knows_the_scale_of_the_fit_and_the_number_of_objects():

@@ -175,6 +175,16 @@ def test_warnings_name_options_of_the_command(run, matrix):
     assert "--method classical keeps" in err
 
 
+def test_a_loss_that_needs_all_of_d_is_named_as_the_command_spells_it(run, tmp_path):
+    x = np.random.default_rng(0).normal(size=(500, 3))
+    np.save(tmp_path / "D.npy", np.abs(x[:, None] - x).sum(axis=2))
+    err = run(
+        "embed", tmp_path / "D.npy", "-k", 2, "--loss", "relative", "--max-memory", "1.6MB"
+    ).err
+    assert "--loss relative needs all of D in memory" in err
+    _assert_one_line(err)
+
+
 @pytest.mark.parametrize("word", ["--labels", "--nonsense"])
 def test_usage_errors_are_sentences(run, matrix, word):
     err = run("compare", matrix, word).err

@@ -62,8 +62,6 @@ def as_weighted(
     ids = asarray_like(np.arange(data.n), d, dtype=xp.int64)
     w = xp.where(ids[:, None] == ids[None, :], xp.zeros_like(w), w)
     _refuse_lost_objects(w, data)
-    if not _connected(w):
-        refuse_parts(sparse.csr_array(to_numpy(w) > 0), data.labels)
     return xp.where(gaps, xp.zeros_like(d), d), w, exponent
 
 
@@ -115,6 +113,12 @@ def _refuse_lost_objects(w: Array, data: Dissimilarity) -> None:
     lost = int(xp.argmin(totals))
     name = f"{lost}" if data.labels is None else f"{lost}, {data.labels[lost]!r},"
     raise InputError(f"object {name} has no entry of positive weight; drop it or weight an entry.")
+
+
+def refuse_parts_of(weights: Array, labels: tuple[str, ...] | None) -> None:
+    """Refuse weights that leave parts of the objects with no pair between them."""
+    if not _connected(weights):
+        refuse_parts(sparse.csr_array(to_numpy(weights) > 0), labels)
 
 
 def _connected(w: Array) -> bool:

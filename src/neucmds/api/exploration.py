@@ -213,6 +213,7 @@ def evaluate(
     *,
     squared: bool | None = None,
     symmetrize: bool = False,
+    weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
     max_memory: Limit = None,
 ) -> Quality:
@@ -227,6 +228,8 @@ def evaluate(
         Whether D holds squared dissimilarities; by default as in the fit.
     symmetrize, max_memory
         As for `neuc_mds`.
+    weights : array of shape (n, n), optional
+        Pairs of weight zero are left out of every measure; others count alike.
     missing : {"error", "ignore"}, default="error"
         "ignore": pairs that are NaN in D are left out of every measure.
 
@@ -249,6 +252,7 @@ def evaluate(
         1,
         squared=embedding.squared if squared is None else squared,
         symmetrize=symmetrize,
+        weights=weights,
         missing=missing,
         max_memory=max_memory,
     )

@@ -10,6 +10,7 @@ from typing import Any
 from neucmds._backend.arrays import asarray_like, is_numpy
 from neucmds._backend.memory import require_memory
 from neucmds._input.components import Components, NComponents
+from neucmds._input.weights import refuse_parts_of
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.loss_starts import Place, refine_for_loss
 from neucmds._methods.refined.objective import refine
@@ -141,6 +142,8 @@ def free_coordinates(
             f"weights and missing entries need {option('method', 'refined')}, not {method!r}: the "
             "closed forms count every pair alike."
         )
+    if prepared.weights is not None and start is None:
+        refuse_parts_of(prepared.weights, prepared.labels)
     if settings.loss != "squared":
         return _least_loss(prepared, components, solve, settings, start, random_state)
     limits: dict[str, Any] = {
@@ -177,7 +180,7 @@ def _least_loss(
     start: Place | None,
     random_state: Any,
 ) -> Solution:
-    gram = dense_gram(prepared, f"loss={settings.loss!r}")
+    gram = dense_gram(prepared, option("loss", settings.loss))
     if is_numpy(gram.sq_dissimilarity):
         # A copy of D, scaled, and tiles of it: a peak of 3.3 was measured at n = 1500.
         require_memory(

@@ -100,6 +100,11 @@ def as_start(init: Any) -> Place | None:
         )
     if not np.all(np.isfinite(x)):
         raise InputError(f"{option('init')} has coordinates that are not finite.")
+    if x.size and not np.any(x - x[:1]):
+        raise InputError(
+            f"{option('init')} has all {x.shape[0]} objects in one place, where no direction is "
+            "better than another; spread them, or leave it out."
+        )
     return Place(coordinates, a.astype(np.float64))
 
 
