@@ -316,8 +316,62 @@ def test_a_folder_in_the_place_of_a_file_is_not_removed(tmp_path):
     assert os.listdir(tmp_path) == ["a"]
 
 
+ONE_BY_ONE = {
+    "not supported": lambda folder, patch: patch.setattr(files, "_exchange", _unsupported),
+    "beside a folder": lambda folder, patch: (folder / "theirs").mkdir(),
+    "in the working directory": lambda folder, patch: patch.chdir(folder),
+}
+
+
+def _unsupported(one, other):
+    raise OSError(errno.EINVAL, "no such thing here")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only there in one step")
+def test_a_folder_is_exchanged_in_one_step(tmp_path, monkeypatch):
+    folder = tmp_path / "out"
+    folder.mkdir(mode=0o750)
+    for name in ("a", "b", "mine"):
+        (folder / name).write_text("old")
+    (folder / "link").symlink_to("nowhere")
+    monkeypatch.setattr(files, "_swap_each", fail)
+    theirs, before = (folder / "mine").stat(), folder.stat()
+    exchange = files._exchange
+
+    def late(one, other):
+        (folder / "late").write_text("late")
+        (folder / "changed").write_text("changed")
+        exchange(one, other)
+
+    monkeypatch.setattr(files, "_exchange", late)
+    atomic_folder(folder, {"a": text("new")}, overwrite=True, owned=("b",))
+    assert os.path.samestat((folder / "mine").stat(), theirs)
+    assert os.readlink(folder / "link") == "nowhere"
+    (folder / "link").unlink()
+    assert contents(folder) == {"a": "new", "mine": "old", "late": "late", "changed": "changed"}
+    assert folder.stat().st_mode == before.st_mode
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("why", ONE_BY_ONE)
+def test_elsewhere_files_are_exchanged_one_by_one(tmp_path, monkeypatch, why):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for name in ("a", "b", "mine"):
+        (folder / name).write_text("old")
+    ONE_BY_ONE[why](folder, monkeypatch)
+    before = folder.stat()
+    atomic_folder(folder, {"a": text("new")}, overwrite=True, owned=("b",))
+    if (folder / "theirs").is_dir():
+        (folder / "theirs").rmdir()
+    assert contents(folder) == {"a": "new", "mine": "old"}
+    assert os.path.samestat(folder.stat(), before)
+    assert os.listdir(tmp_path) == ["out"]
+
+
 @pytest.mark.parametrize("broken", range(1, 6))
 def test_an_exchange_that_breaks_off_is_undone(tmp_path, monkeypatch, broken):
+    monkeypatch.setattr(files, "_exchange", _unsupported)
     old = {"a": "old", "b": "old", "d": "old"}
     for name, content in old.items():
         (tmp_path / name).write_text(content)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +60,44 @@ def test_an_interruption_while_a_folder_is_exchanged_leaves_all_or_nothing(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from neucmds._backend import files
+from tests.fuzz.faults import signal_at
+
+place, names = Path(sys.argv[1]), ("a", "b", "c")
+for number in range(2, 100):
+    folder = place / str(number) / "out"
+    folder.mkdir(parents=True)
+    for name in (*names, "mine"):
+        (folder / name).write_text("old")
+    if not (child := os.fork()):
+        signal_at(number // 2, signal.SIGKILL, after=bool(number % 2))
+        new = {name: lambda file: file.write(b"new") for name in names[:2]}
+        files.atomic_folder(folder, new, overwrite=True, owned=names)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    found = {p.name: p.read_text() for p in folder.iterdir() if not p.name.startswith(".")}
+    state = {name: found.get(name) for name in names}
+    print(code, found["mine"], *state.values())
+    if code == 0:
+        break
+"""
+
+
+def test_a_kill_while_a_folder_is_exchanged_leaves_files_of_one_run(tmp_path):
+    done = python("-c", KILLED, tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    states = [tuple(line[2:]) for line in lines]
+    assert set(states) == {("old", "old", "old"), ("new", "new", "None")}
+    assert all(line[1] == "old" for line in lines)
+    # Each of the changes, killed before and after it, and at last none.
+    assert len(lines) > 20
+    assert [line[0] for line in lines] == ["-9"] * (len(lines) - 1) + ["0"]
+
+
 def test_termination_takes_effect_after_the_file_is_in_its_place(disturbed, tmp_path):
     came = []
     before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
@@ -82,28 +122,21 @@ def test_files_are_written_from_other_threads_too(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_faults_of_the_commands(tmp_path):
-    # In a process of its own: it forks, which threads of other tests do not bear.
-    import subprocess
-    from pathlib import Path
-
+def python(*arguments):
+    """Run Python in a process of its own: children are forked, which threads do not bear."""
     root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.fuzz.faults",
-            "--trials",
-            "5",
-            "--record",
-            tmp_path / "r.json",
-        ],
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
         cwd=root,
-        env=os.environ | {"PYTHONPATH": str(root / "src"), "OPENBLAS_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": f"{root / 'src'}:{root}", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
+
+
+def test_faults_of_the_commands(tmp_path):
+    done = python("-m", "tests.fuzz.faults", "--trials", 5, "--record", tmp_path / "r.json")
     assert done.returncode == 0, done.stderr
     assert " 0 findings" in done.stdout, done.stdout

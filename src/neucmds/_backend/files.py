@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 import signal
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -123,30 +124,35 @@ def atomic_folder(
                 written[name].sync()
         # Some thousandth of a second from the first name to the last.
         with _undisturbed():
-            _put_in_place(written, beside, place, {*files, *owned}, overwrite=overwrite)
+            _put_in_place(written, place, {*files, *owned}, overwrite=overwrite)
     _sync_folder(place)
     _sync_folder(place.parent)
     return [folder / name for name in files]
 
 
 def _put_in_place(
-    written: Mapping[str, _Unfinished],
-    beside: Path,
-    place: Path,
-    names: set[str],
-    *,
-    overwrite: bool,
+    written: Mapping[str, _Unfinished], place: Path, names: set[str], *, overwrite: bool
 ) -> None:
     """Name finished files in a hidden folder, and make that, or what it holds, the result."""
-    staging = beside / _hidden(place.name)
+    if not place.is_dir():
+        with _staged(written, place.parent / _hidden(place.name)) as staging:
+            if not _became(staging, place):
+                with _locked(place):
+                    _swap_in(staging, place, names, overwrite=overwrite)
+        return
+    # Others that write here take as short a time, and then let go.
+    with _locked(place), _staged(written, place / _hidden(place.name)) as staging:
+        _swap_in(staging, place, names, overwrite=overwrite)
+
+
+@contextmanager
+def _staged(written: Mapping[str, _Unfinished], staging: Path) -> Iterator[Path]:
+    """Give finished files their names in a folder of their own; what is left of it is removed."""
     staging.mkdir()
     try:
         for name, unfinished in written.items():
             unfinished.move(staging / name, overwrite=False)
-        if not _became(staging, place):
-            # Others that write here take as short a time, and then let go.
-            with _locked(place):
-                _swap_in(staging, place, names, overwrite=overwrite)
+        yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -421,22 +427,103 @@ def _locked(folder: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    while True:
+        descriptor = os.open(folder, os.O_RDONLY)
         with suppress(OSError):  # some network file systems have no locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Whoever held the lock may have put another folder in the place of this one.
+        if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+            break
+        os.close(descriptor)
+    try:
         yield
     finally:
         os.close(descriptor)
 
 
 def _swap_in(staging: Path, folder: Path, names: set[str], *, overwrite: bool) -> None:
-    """Exchange the files of these names for those in staging; undone if any step fails."""
+    """Put the files in staging into a folder, in the place of all files of these names.
+
+    In one step where the system can exchange two folders; elsewhere one by one.
+    """
     there = [name for name in sorted(names) if os.path.lexists(folder / name)]
     if there and not overwrite:
         raise _taken(folder / there[0])
     if folders := [name for name in there if (folder / name).is_dir()]:
         raise InputError(f"{folder / folders[0]} is a directory; remove it, or use another folder.")
+    if not _swapped_whole(staging, folder, names):
+        _swap_each(staging, folder, names)
+
+
+def _swapped_whole(staging: Path, folder: Path, names: set[str]) -> bool:
+    """Exchange the folder for one with the new files beside links to all files of others.
+
+    Returns
+    -------
+    bool
+        False, and all is as it was, where that cannot be done: on systems and file systems that do
+        not exchange folders or link files; in the working directory, where the shell would be left
+        in a folder without a name; and beside folders of others, which cannot be linked.
+    """
+    if folder.samefile(os.curdir):
+        return False
+    other = folder.parent / _hidden(folder.name)
+    try:
+        other.mkdir()
+        _copy_rights(folder, other)
+        for name in os.listdir(staging):
+            os.link(staging / name, other / name)
+        for name in os.listdir(folder):
+            if name not in names and folder / name != staging:
+                os.link(folder / name, other / name, follow_symlinks=False)
+        _exchange(other, folder)
+    except BaseException as problem:
+        shutil.rmtree(other, ignore_errors=True)
+        if isinstance(problem, (OSError, NotImplementedError)):
+            return False
+        raise
+    _discard(other, folder, {*names, staging.name})
+    return True
+
+
+def _copy_rights(source: Path, target: Path) -> None:
+    """Give a new folder the mode, the owner and the attributes of another one."""
+    before, now = source.stat(), target.stat()
+    if (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid):
+        os.chown(target, before.st_uid, before.st_gid)
+    shutil.copystat(source, target)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Let two folders change names, in one step."""
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if not sys.platform.startswith("linux") or rename is None:
+        raise NotImplementedError("renameat2")
+    here, both = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if rename(here, os.fsencode(one), here, os.fsencode(other), both):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(one))
+
+
+def _discard(former: Path, folder: Path, names: set[str]) -> None:
+    """Remove a folder that another one has taken the place of; keep what others put there."""
+    for name in os.listdir(former):
+        old, new = former / name, folder / name
+        with suppress(OSError):  # the result is in its place, and what cannot be removed is hidden
+            if name in names:
+                shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+            elif os.path.lexists(new) and os.path.samestat(old.lstat(), new.lstat()):
+                old.unlink()
+            else:  # came, or was replaced, while its folder was exchanged
+                os.replace(old, new)
+    with suppress(OSError):
+        former.rmdir()
+
+
+def _swap_each(staging: Path, folder: Path, names: set[str]) -> None:
+    """Exchange the files of these names one by one; undone if any step fails."""
     new = {name for name in names if (staging / name).exists()}
     old = staging / _hidden("old")
     old.mkdir()
