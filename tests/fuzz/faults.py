@@ -114,12 +114,19 @@ class Tally:
 
 
 def child(folder: Path, command: Command, prepare: Callable[[], None]) -> tuple[int, Path]:
-    """Fork a child that runs a command in a folder; return its number, and the file it talks to."""
+    """Fork a child that runs a command in a folder; return its number, and the file it talks to.
+
+    The child is at the beginning of the command by then.
+    """
     spoken = folder.parent / f"{folder.name}.said"
     sys.stdout.flush()
     sys.stderr.flush()
+    ready, begins = os.pipe()
     number = os.fork()
     if number:
+        os.close(begins)
+        os.read(ready, 1)
+        os.close(ready)
         return number, spoken
     code = 70
     try:
@@ -132,6 +139,9 @@ def child(folder: Path, command: Command, prepare: Callable[[], None]) -> tuple[
         os.dup2(voice, 2)
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         prepare()
+        os.close(ready)
+        os.write(begins, b".")
+        os.close(begins)
         code = command.run()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
@@ -285,6 +295,24 @@ class Faults:
                 self.known[command.name] = (contents(folder), end.seconds, count)
         return self.known[command.name]
 
+    def warm_up(self, commands: tuple[Command, ...]) -> None:
+        """Run commands in this process, so that children are past all they import and compile."""
+        here, out = os.getcwd(), os.dup(1)
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for command in commands:
+            with workplace(self.base, self.source) as folder:
+                os.chdir(folder)
+                sys.stdout.flush()
+                os.dup2(quiet, 1)
+                try:
+                    command.run()
+                finally:
+                    sys.stdout.flush()
+                    os.dup2(out, 1)
+                    os.chdir(here)
+        os.close(out)
+        os.close(quiet)
+
     def _run(self, folder: Path, command: Command, prepare: Callable[[], None]) -> End:
         return wait(*child(folder, command, prepare), time.monotonic())
 
@@ -394,18 +422,14 @@ PIPED = (
 
 def run(trials: int, seed: int, commands: tuple[Command, ...] = COMMANDS) -> dict[str, object]:
     """Run so many trials of signals and a tenth as many of every other fault."""
-    # The modules that a command imports when it runs, so that children are past them.
-    import matplotlib.pyplot  # noqa: F401
-
-    import neucmds.cli.app
-    import neucmds.plots  # noqa: F401
-
     memory = Path("/dev/shm")
     begun, disk = time.monotonic(), ""
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as base:
         faults = Faults(Path(base), seed)
+        faults.warm_up(commands)
         for number in range(trials):
-            faults.signals(commands[number // 6 % len(commands)], number)
+            # Every command meets each of the three signals in both ways.
+            faults.signals(commands[(number + number // 6) % len(commands)], number)
         for number in range(max(1, trials // 10)):
             command = commands[number % len(commands)]
             disk = faults.full_disk(command)
@@ -442,11 +466,13 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--command", action="append", default=[], help="a further command line")
+    parser.add_argument("--without", action="append", default=[], help="a command to leave out")
     parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("--add", action="store_true", help="add to what the record holds")
     args = parser.parse_args()
     more = tuple(Command(line, tuple(shlex.split(line))) for line in args.command)
-    found = run(args.trials, args.seed, (*COMMANDS, *more))
+    own = tuple(command for command in COMMANDS if command.name not in args.without)
+    found = run(args.trials, args.seed, (*own, *more))
     if args.add and args.record.exists():
         found = merged(json.loads(args.record.read_text()), found)
     found["command"] = "python -m tests.fuzz.faults " + shlex.join(sys.argv[1:])
