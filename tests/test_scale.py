@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from neucmds import Embedding, InputError, NeucMDS, neuc_mds
-from neucmds.api import ALL_METHODS
+from neucmds import Embedding, InputError, NeucMDS, compare, curve, evaluate, inspect, neuc_mds
+from neucmds.api import ALL_METHODS, COMPARED, prepare
 
 N = 14
 
@@ -150,3 +150,107 @@ def test_ordinary_data_are_not_rescaled():
 
     for factor in (1e-45, 1.0, 1e45):
         assert as_dissimilarity(sq_dissimilarities() ** 2 * factor, rescale=True).exponent == 0
+
+
+# What looks at D beside `neuc_mds`: exact powers of two, so that every number is to agree.
+
+FAR = [-400, 498]  # at 2^-500 a STRESS of 1e-26 is subnormal
+
+
+def only_scaled(near: dict, far: dict, powers: dict, exponent: int) -> None:
+    """Every number of two records agrees, those of `powers` up to that power of the scale."""
+    assert near.keys() == far.keys()
+    for name, value in near.items():
+        if isinstance(value, dict):
+            only_scaled(value, far[name], powers, exponent)
+        elif name != "seconds" and not isinstance(value, (str, bool)) and value is not None:
+            factor = 2.0 ** (powers.get(name, 0) * exponent)
+            flat = [np.ravel(np.asarray(one, dtype=float)) for one in (value, far[name])]
+            np.testing.assert_allclose(flat[1], flat[0] * factor, rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("exponent", [-500, 470])
+def test_inspect_knows_any_scale(exponent):
+    D = sq_dissimilarities()
+    D[2, 9] = D[9, 2] = 1e6
+    near, far = (inspect(one, squared=True) for one in (D, D * 2.0**exponent))
+    scaled = ("smallest", "largest", "largest_eigenvalue", "smallest_eigenvalue", "noise_band")
+    records = [found.as_dict() for found in (near, far)]
+    outliers = [record.pop("outliers") for record in records]
+    only_scaled(*records, dict.fromkeys(scaled, 1), exponent)
+    assert outliers[1]["typical"] == outliers[0]["typical"] * 2.0**exponent
+    ((i, j, entry),) = far.outliers.entries
+    assert (i, j, entry) == (2, 9, 1e6 * 2.0**exponent)
+
+
+@pytest.mark.parametrize("exponent", FAR)
+def test_curve_knows_any_scale(exponent):
+    D = sq_dissimilarities()
+    near, far = (curve(one, squared=True) for one in (D, D * 2.0**exponent))
+    powers = dict.fromkeys([*near.stress, "sq_norm", "best_stress", "last_stress"], 2)
+    records = [found.as_dict() for found in (near, far)]
+    shares = [record.pop("normalized_stress") for record in records]
+    only_scaled(*records, powers, exponent)
+    only_scaled(*shares, {}, exponent)
+    np.testing.assert_allclose(far.eigenvalues, near.eigenvalues * 2.0**exponent, rtol=1e-12)
+
+
+@pytest.mark.parametrize("exponent", FAR)
+def test_compare_and_evaluate_know_any_scale(exponent):
+    D = np.abs(sq_dissimilarities())
+    near, far = (compare(one, 3, COMPARED, squared=True) for one in (D, D * 2.0**exponent))
+    assert [one.method for one in far.methods] == list(COMPARED)
+    powers = {"stress": 2, "scaled_additive_error": 1, "raw_stress": 1}
+    for one, other in zip(near.methods, far.methods, strict=True):
+        only_scaled(one.as_dict(), other.as_dict(), powers, exponent)
+        expected = one.embedding.coordinates * 2.0 ** (exponent // 2)
+        exact = 0 if one.method in ALL_METHODS else 1e-9
+        np.testing.assert_allclose(other.embedding.coordinates, expected, rtol=exact)
+        assert other.embedding.squared
+        quality = evaluate(other.embedding, D * 2.0**exponent)
+        assert quality.stress == pytest.approx(other.quality.stress, rel=1e-12)
+    again = prepare(D * 2.0**exponent, squared=True)
+    assert compare(again, 3, ["neuc+"])["neuc+"].quality == far["neuc+"].quality
+
+
+@pytest.mark.parametrize("factor", [1e-25, 1e-22, 1e15])
+def test_single_precision_is_compared_inspected_and_drawn(factor):
+    D = np.sqrt(np.abs(sq_dissimilarities()))
+    near, far = D.astype(np.float32), (D * factor).astype(np.float32)
+    a, b = inspect(near), inspect(far)
+    assert (a.euclidean, a.suggested_k) == (b.euclidean, b.suggested_k)
+    assert b.largest == pytest.approx(a.largest * factor**2, rel=1e-5)
+    one, other = (compare(given, 2, ["neuc+"])["neuc+"].quality for given in (near, far))
+    assert other.normalized_stress == pytest.approx(one.normalized_stress, rel=1e-3)
+    at = [curve(given, [2], ["neuc+"]).normalized("neuc+")[0] for given in (near, far)]
+    assert at[1] == pytest.approx(at[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e-160, 7e153])
+@pytest.mark.parametrize("look", [inspect, curve, compare])
+def test_what_no_float_can_hold_is_refused_with_its_size(look, size):
+    D = np.sqrt(np.abs(sq_dissimilarities()))
+    D *= size / D.max()
+    with pytest.raises(InputError, match=f"the largest entry is {size:.2g}".replace("+", r"\+")):
+        look(D)
+
+
+def test_a_callback_hears_what_is_reported():
+    D, heard = sq_dissimilarities() * 2.0**498, []
+    found = neuc_mds(D, 3, squared=True, callback=lambda step, value: heard.append(value))
+    assert heard[-1] == pytest.approx(found.history[-1], rel=1e-12)
+
+
+@pytest.mark.parametrize("exponent", FAR)
+@pytest.mark.parametrize("gaps", [False, True])
+def test_pictures_know_any_scale(exponent, gaps):
+    from neucmds.plots import sampled_pairs
+
+    D = sq_dissimilarities()
+    D = with_a_gap(D) if gaps else D
+    found = []
+    for factor in (1.0, 2.0**exponent):
+        emb = neuc_mds(D * factor, 3, squared=True, missing="ignore" if gaps else "error")
+        pairs = sampled_pairs(D * factor, emb, None, False)
+        found.append((pairs.given / factor, pairs.fitted / factor))
+    np.testing.assert_array_equal(found[0], found[1])

@@ -764,13 +764,7 @@ def rescaled(embedding: Embedding, exponent: int, of_weights: int = 0) -> Embedd
     once, twice = 2.0**exponent, 4.0**exponent
 
     def stress(value: float, degree: int = 2) -> float:
-        try:
-            return math.ldexp(value, 2 * degree * exponent + of_weights)
-        except OverflowError as problem:
-            raise InputError(
-                f"D is too large: STRESS would be about {embedding.normalized_stress:.2g} times "
-                "‖D‖², which overflows in float64; divide D by a constant."
-            ) from problem
+        return times_power_of_two(value, 2 * degree * exponent + of_weights)
 
     degree = PairLoss(embedding.loss, 0.0).degree
     c1, c2, c3 = (stress(term) for term in embedding.stress_terms)
@@ -791,6 +785,18 @@ def rescaled(embedding: Embedding, exponent: int, of_weights: int = 0) -> Embedd
         loss_value=stress(embedding.loss_value, degree),
         placement=None if embedding.placement is None else embedding.placement.rescaled(once),
     )
+
+
+def times_power_of_two(value: float, power: int) -> float:
+    """Return a sum over pairs on another scale; refuse what is no float there."""
+    try:
+        return math.ldexp(value, power)
+    except OverflowError as problem:
+        decades = math.log10(abs(value)) + power * math.log10(2)
+        raise InputError(
+            f"D is too large: a sum over its pairs of about 1e{decades:.0f} overflows in float64; "
+            "divide D by a constant."
+        ) from problem
 
 
 def _far_exponent(coordinates: Array) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._methods.geometry import rounding_level, sq_dissimilarities
 from neucmds._operator import Gram
+from neucmds.embedding import times_power_of_two
 
 __all__ = ["PairErrors", "Quality", "measure", "pair_errors"]
 
@@ -91,6 +92,15 @@ class Quality:
     def as_dict(self) -> dict[str, Any]:
         """Return the measures by name."""
         return asdict(self)
+
+    def rescaled(self, exponent: int) -> Quality:
+        """Return the quality for dissimilarities d that are two to this power as large."""
+        return replace(
+            self,
+            stress=times_power_of_two(self.stress, 4 * exponent),
+            scaled_additive_error=times_power_of_two(self.scaled_additive_error, 2 * exponent),
+            raw_stress=times_power_of_two(self.raw_stress, 2 * exponent),
+        )
 
 
 def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = None) -> Quality:

@@ -19,7 +19,7 @@ from neucmds.api.fitting import Fit, fit
 from neucmds.api.goals import fit_chosen
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
 from neucmds.corrections import cailliez, lingoes
-from neucmds.embedding import Embedding, build_embedding
+from neucmds.embedding import Embedding, build_embedding, rescaled
 from neucmds.errors import InputError, option
 from neucmds.metrics import Quality, measure
 
@@ -194,7 +194,7 @@ def _compared(
     method: str,
     random_state: Any,
 ) -> ComparedMethod:
-    start = time.perf_counter()
+    start, exponent, prepared = time.perf_counter(), prepared.exponent, prepared.as_it_is
     if method in ALL_METHODS:
         assert spectrum is not None
         embedding = embed_spectrum(
@@ -209,7 +209,9 @@ def _compared(
         embedding = _beside(prepared, components, method, random_state)
     seconds = time.perf_counter() - start
     quality = measure(prepared.gram, embedding.coordinates, embedding.signs)
-    return ComparedMethod(method, embedding, quality, seconds)
+    return ComparedMethod(
+        method, rescaled(embedding, exponent), quality.rescaled(exponent), seconds
+    )
 
 
 def _beside(

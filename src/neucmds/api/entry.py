@@ -7,7 +7,7 @@ from typing import Any, Literal
 from neucmds._input.components import NComponents
 from neucmds._input.pairs import Pairs, as_pairs
 from neucmds._methods.refined.descent import Callback
-from neucmds._methods.refined.loss_starts import Place, as_start
+from neucmds._methods.refined.loss_starts import as_start
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit
@@ -22,7 +22,7 @@ from neucmds.api.arguments import (
 from neucmds.api.fitting import fit
 from neucmds.api.partial_input import embed_pairs
 from neucmds.api.prepared import prepare
-from neucmds.embedding import Embedding, rescaled
+from neucmds.embedding import Embedding
 
 
 def neuc_mds(
@@ -159,11 +159,8 @@ def neuc_mds(
         max_memory=max_memory,
         keep_copy=method == "refined",
         progress=progress,
-        rescale=True,
     )
-    if start is not None and prepared.exponent:
-        start = Place(start.coordinates * 2.0**-prepared.exponent, start.signs)
-    found = fit(
+    embedding = fit(
         prepared,
         n_components,
         method,
@@ -172,7 +169,6 @@ def neuc_mds(
         random_state=random_state,
         settings=settings,
         start=start,
-    )
-    embedding = rescaled(found.embedding, prepared.exponent, prepared.weight_exponent)
+    ).embedding
     warn_of_surprises(embedding)
     return embedding

@@ -31,7 +31,7 @@ from neucmds.diagnostics import (
     describe,
     spaced_ks,
 )
-from neucmds.embedding import Embedding
+from neucmds.embedding import Embedding, times_power_of_two
 from neucmds.errors import InputError, option
 from neucmds.metrics import Quality, measure
 
@@ -67,6 +67,21 @@ class StressCurves:
     def normalized(self, method: str) -> tuple[float, ...]:
         """STRESS as a share of ‖D‖²_F."""
         return tuple(value / self.sq_norm if self.sq_norm else 0.0 for value in self.stress[method])
+
+    def rescaled(self, exponent: int) -> StressCurves:
+        """Return the curves for dissimilarities d that are two to this power as large."""
+
+        def scaled(stress: float) -> float:
+            return times_power_of_two(stress, 4 * exponent)
+
+        turn = self.turning_point
+        return StressCurves(
+            self.ks,
+            {method: tuple(map(scaled, values)) for method, values in self.stress.items()},
+            scaled(self.sq_norm),
+            replace(turn, stress=scaled(turn.stress), last_stress=scaled(turn.last_stress)),
+            self.eigenvalues * 4.0**exponent,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the eigenvalues by name."""
@@ -149,7 +164,7 @@ def curve(
         gram.moments.sq_norm,
         classical_turning_point(gram, spectrum),
         spectrum.ends.values,
-    )
+    ).rescaled(prepared.exponent)
 
 
 def inspect(
@@ -204,7 +219,7 @@ def inspect(
         scan = held_out_scan(gram, "auto", random_state)
     tell("examining pairs and triples")
     found = describe(gram, spectrum, scan, random_state=random_state)
-    return replace(found, labels=prepared.labels)
+    return replace(found, labels=prepared.labels).rescaled(prepared.exponent)
 
 
 def evaluate(
@@ -266,4 +281,6 @@ def evaluate(
             "the objects of D have other names than those of the embedding, or another order; pass "
             "D in the order of its labels."
         )
-    return measure(prepared.gram, embedding.coordinates, embedding.signs, weights=prepared.weights)
+    x = prepared.coordinates_of(embedding)
+    quality = measure(prepared.gram, x, embedding.signs, weights=prepared.weights)
+    return quality.rescaled(prepared.exponent)

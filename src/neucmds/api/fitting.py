@@ -13,6 +13,7 @@ from neucmds._input.components import Components, NComponents
 from neucmds._input.weights import refuse_parts_of
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.loss_starts import Place, refine_for_loss
+from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.objective import refine
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._methods.refined.weighted import refine_weighted
@@ -29,7 +30,7 @@ from neucmds.api.arguments import (
 from neucmds.api.eigenpairs import embed_spectrum, solve_for
 from neucmds.api.goals import fit_chosen
 from neucmds.api.prepared import Prepared, dense_gram
-from neucmds.embedding import Embedding, build_embedding
+from neucmds.embedding import Embedding, build_embedding, rescaled, times_power_of_two
 from neucmds.errors import InputError, option
 
 
@@ -39,6 +40,12 @@ class Fit:
 
     embedding: Embedding
     spectrum: Spectrum | None
+
+    def rescaled(self, prepared: Prepared) -> Fit:
+        """Return it on the scale of D, where that of the operator is another one."""
+        exponent, of_weights = prepared.exponent, prepared.weight_exponent
+        spectrum = None if self.spectrum is None else self.spectrum.rescaled(exponent)
+        return Fit(rescaled(self.embedding, exponent, of_weights), spectrum)
 
 
 def fit(
@@ -93,6 +100,10 @@ def fit(
             on_step=on_step,
         )
         return fit_chosen(prepared, components.goal, method, fit_k, solver, random_state, tell)
+    if prepared.exponent or prepared.weight_exponent:
+        settings = _heard_on_the_scale_of_d(settings, prepared)
+        if start is not None:
+            start = Place(start.coordinates * 2.0**-prepared.exponent, start.signs)
     free = prepared.weights is not None or start is not None
     # Where D is zero, so is every loss, without any coordinate.
     if free or (settings.loss != "squared" and prepared.gram.moments.sq_norm > 0):
@@ -108,7 +119,7 @@ def fit(
             squared=prepared.squared,
             labels=prepared.labels,
         )
-        return Fit(replace(embedding, missing=prepared.missing), None)
+        return Fit(replace(embedding, missing=prepared.missing), None).rescaled(prepared)
     tell(f"computing the spectrum of {prepared.n:,} objects")
     spectrum = solve_for(
         prepared.gram, components, method, solver=solver, tol=tol, random_state=random_state
@@ -123,7 +134,19 @@ def fit(
         labels=prepared.labels,
         settings=settings,
     )
-    return Fit(replace(embedding, missing=prepared.missing), spectrum)
+    return Fit(replace(embedding, missing=prepared.missing), spectrum).rescaled(prepared)
+
+
+def _heard_on_the_scale_of_d(settings: RefineSettings, prepared: Prepared) -> RefineSettings:
+    """Let the callback hear of losses as they are reported."""
+    if (callback := settings.callback) is None:
+        return settings
+    power = 2 * PairLoss(settings.loss, 0.0).degree * prepared.exponent + prepared.weight_exponent
+
+    def hear(step: int, value: float) -> Any:
+        return callback(step, times_power_of_two(value, power))
+
+    return replace(settings, callback=hear)
 
 
 def free_coordinates(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from neucmds._backend.arrays import Array
@@ -12,6 +12,7 @@ from neucmds._input.containers import as_labels
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
+from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
 
@@ -34,8 +35,9 @@ class Prepared:
     missing : {"error", "ignore"}
         Whether new objects, too, may have dissimilarities that are not known.
     exponent, weight_exponent : int
-        D (squared scale) was divided by four, the weights by two to this power: see
-        `neucmds.embedding.rescaled`.
+        D (squared scale) was divided by four, the weights by two to this power. Not 0 only for a D
+        so far from 1 that its powers leave the range of floats; what the functions of this module
+        return is on the scale of D itself.
     """
 
     gram: Gram
@@ -51,6 +53,17 @@ class Prepared:
         """Number of objects."""
         return self.gram.n
 
+    @property
+    def as_it_is(self) -> Prepared:
+        """The same with the scale of `gram` taken for that of D."""
+        return replace(self, exponent=0, weight_exponent=0)
+
+    def coordinates_of(self, embedding: Embedding) -> Array:
+        """Coordinates of an embedding of D, on the scale of `gram`."""
+        return (
+            embedding.coordinates * 2.0**-self.exponent if self.exponent else embedding.coordinates
+        )
+
 
 def prepare(
     D: Any,
@@ -65,7 +78,6 @@ def prepare(
     max_memory: Limit = None,
     keep_copy: bool = False,
     progress: Progress | None = None,
-    rescale: bool = False,
 ) -> Prepared:
     """Read and validate D, and put it behind the operator that the memory allows.
 
@@ -79,9 +91,6 @@ def prepare(
         As for `neuc_mds`.
     keep_copy : bool, default=False
         Whether a float32 working copy of D is kept after the spectrum: for "refined".
-    rescale : bool, default=False
-        Whether D and weights may be divided by powers of two where they are far from 1; what is
-        made of them must then go through `neucmds.embedding.rescaled`.
 
     Returns
     -------
@@ -120,11 +129,11 @@ def prepare(
         # Weights are checked against the gaps of D, and refused ones must leave D as it was.
         copy=copy or not complete,
         missing=missing,
-        rescale=rescale,
+        rescale=True,
         # Sums over pairs that count differently are made of D itself, in float64.
         double=not complete,
     )
-    weighted = None if complete else as_weighted(data, weights, rescale=rescale)
+    weighted = None if complete else as_weighted(data, weights, rescale=True)
     if weighted is not None:
         values, pair_weights, of_weights = weighted
         gram = DenseGram(values)

@@ -373,7 +373,7 @@ class Job:
             on_step=progress.now,
         )
         progress.now("measuring the result")
-        x, signs = found.embedding.coordinates, found.embedding.signs
+        x, signs = source.coordinates_of(found.embedding), found.embedding.signs
         return Result(
             self.file,
             found.embedding,
@@ -391,7 +391,8 @@ class Job:
         if found is not None or source.weights is not None:
             return found
         wanted = Components.parse(self.components, source.n)
-        return api.solve_for(source.gram, wanted, "exact", tol=1e-4, random_state=self.seed)
+        found = api.solve_for(source.gram, wanted, "exact", tol=1e-4, random_state=self.seed)
+        return found.rescaled(source.exponent)
 
 
 _MADE_HERE = ("--weights", "--missing ignore", "--symmetrize", "--squared")

@@ -149,20 +149,21 @@ def plot_error_against_distance(
     return ax
 
 
-def as_gram(D: Any, squared: bool, symmetrize: bool, *, missing: Any = "error") -> Gram:
+def as_prepared(D: Any, squared: bool, symmetrize: bool, *, missing: Any = "error") -> Prepared:
     """Return any D that `neuc_mds` takes behind an operator that hands out its rows."""
-    if isinstance(D, Gram):
-        return D
     if isinstance(D, Prepared):
-        return D.gram
-    if isinstance(D, Dissimilarity):
-        return DenseGram(D.values)
-    outside = lazy_operator(D, None, squared=squared, symmetrize=symmetrize)
-    if outside is not None:
-        return outside
-    D, copy = loaded(D, True)
-    data = as_dissimilarity(D, squared=squared, symmetrize=symmetrize, copy=copy, missing=missing)
-    return DenseGram(data.values)
+        return D
+    if isinstance(D, Gram):
+        return Prepared(D)
+    if not isinstance(D, Dissimilarity):
+        outside = lazy_operator(D, None, squared=squared, symmetrize=symmetrize)
+        if outside is not None:
+            return Prepared(outside)
+        D, copy = loaded(D, True)
+        D = as_dissimilarity(
+            D, squared=squared, symmetrize=symmetrize, copy=copy, missing=missing, rescale=True
+        )
+    return Prepared(DenseGram(D.values), exponent=D.exponent)
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,8 @@ def sampled_pairs(
     if isinstance(D, Prepared):
         squared = D.squared
     squared = embedding.squared if squared is None else squared
-    gram = as_gram(D, squared, symmetrize, missing="ignore")
+    known = as_prepared(D, squared, symmetrize, missing="ignore")
+    gram = known.gram
     n = embedding.n
     if gram.n != n:
         raise InputError(
@@ -215,18 +217,18 @@ def sampled_pairs(
         )
     in_memory = isinstance(gram, DenseGram)
     i, j = _pairs(n, max_pairs, n if in_memory else MAX_ROWS_READ, random_state)
-    sq_given = _entries(gram, i, j)
+    sq_given = _entries(gram, i, j) * 4.0**known.exponent
     if isinstance(D, Prepared) and D.weights is not None:
         sq_given = np.where(to_numpy(D.weights)[i, j] > 0, sq_given, np.nan)
     gap = to_numpy(embedding.coordinates)[i] - to_numpy(embedding.coordinates)[j]
     sq_fitted = (gap * gap).astype(np.float64) @ to_numpy(embedding.signs).astype(np.float64)
-    known = np.isfinite(sq_given) & np.isfinite(sq_fitted)
+    finite = np.isfinite(sq_given) & np.isfinite(sq_fitted)
     on_scale: Callable[[Floats], Floats] = np.asarray if squared else _signed_root
     return SampledPairs(
-        i[known],
-        j[known],
-        on_scale(sq_given[known]),
-        on_scale(sq_fitted[known]),
+        i[finite],
+        j[finite],
+        on_scale(sq_given[finite]),
+        on_scale(sq_fitted[finite]),
         squared,
         n * (n - 1) // 2,
     )

@@ -10,9 +10,8 @@ import numpy as np
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input.components import Components
-from neucmds._operator import Gram
 from neucmds._spectrum import Ends, Spectrum
-from neucmds.api import StressCurves, solve_for, whole_spectrum
+from neucmds.api import Prepared, StressCurves, solve_for, whole_spectrum
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots._figures import (
@@ -27,7 +26,7 @@ from neucmds.plots._figures import (
     percent,
     set_title,
 )
-from neucmds.plots.shepard import as_gram
+from neucmds.plots.shepard import as_prepared
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -248,7 +247,8 @@ def _eigenvalues(
 ) -> tuple[Floats, float | None, bool]:
     """Return eigenvalues of B by magnitude, its trace if known, and whether they are all."""
     if isinstance(D, (Spectrum, Ends)) or not _is_vector(D):
-        found = D if isinstance(D, (Spectrum, Ends)) else _solved(as_gram(D, squared, symmetrize))
+        given = isinstance(D, (Spectrum, Ends))
+        found = D if given else _solved(as_prepared(D, squared, symmetrize))
         ends = found.ends if isinstance(found, Spectrum) else found
         lam, trace, complete = ends.values, ends.trace, ends.n_top == ends.size
     else:
@@ -259,11 +259,13 @@ def _eigenvalues(
     return lam[np.argsort(-np.abs(lam), kind="stable")], trace, complete
 
 
-def _solved(gram: Gram) -> Spectrum:
+def _solved(prepared: Prepared) -> Spectrum:
+    gram = prepared.gram
     if gram.n <= MOST_COMPLETE:
-        return whole_spectrum(gram)
-    # A picture shows two or three digits.
-    return solve_for(gram, Components(40), "exact", tol=1e-4, random_state=0)
+        found = whole_spectrum(gram)
+    else:  # a picture shows two or three digits
+        found = solve_for(gram, Components(40), "exact", tol=1e-4, random_state=0)
+    return found.rescaled(prepared.exponent)
 
 
 def _is_vector(D: Any) -> bool:

@@ -25,7 +25,7 @@ from neucmds.api import (
     prepare,
 )
 from neucmds.diagnostics import Inspection
-from neucmds.embedding import Embedding
+from neucmds.embedding import Embedding, times_power_of_two
 from neucmds.errors import InputError
 from neucmds.metrics import PairErrors, Quality, pair_errors
 from neucmds.plots import SampledPairs, sampled_pairs
@@ -145,7 +145,10 @@ def gather(
         embedding,
         quality=evaluate(embedding, prepared),
         errors=pair_errors(
-            prepared.gram, embedding.coordinates, embedding.signs, weights=prepared.weights
+            prepared.gram,
+            prepared.coordinates_of(embedding),
+            embedding.signs,
+            weights=prepared.weights,
         ),
         pairs=sampled_pairs(prepared, embedding, None, symmetrize, random_state=random_state),
         total_sum_of_squares=embedding.total_sum_of_squares,
@@ -175,7 +178,9 @@ def gather(
         ladder=tuple(ladder),
         ladder_objects=ground.n,
         comparison=compare(prepared, wanted, COMPARED, random_state=random_state, on_step=on_step),
-        total_sum_of_squares=prepared.gram.moments.total_sum_of_squares,
+        total_sum_of_squares=times_power_of_two(
+            prepared.gram.moments.total_sum_of_squares, 4 * prepared.exponent
+        ),
     )
 
 
@@ -195,7 +200,7 @@ def nearest_of(embedding: Embedding, prepared: Prepared, count: int = NEAREST) -
     by_given = np.empty((n, m), dtype=np.intp)
     given_of_given, given_of_fitted = np.empty((n, m)), np.empty((n, m))
     for rows, part in prepared.gram.walk():
-        d = np.array(to_numpy(part), dtype=np.float64)
+        d = to_numpy(part).astype(np.float64) * 4.0**prepared.exponent
         own = np.arange(n)[rows]
         if prepared.weights is not None:
             d[to_numpy(prepared.weights[rows, :]) == 0] = np.inf
@@ -227,7 +232,8 @@ def _drawn(prepared: Prepared, random_state: int) -> Prepared:
     if prepared.n <= LADDER_ALL:
         return prepared
     drawn = np.random.default_rng(random_state).choice(prepared.n, LADDER_SAMPLE, replace=False)
-    return Prepared(DenseGram(among(prepared.gram, np.sort(drawn))), squared=prepared.squared)
+    gram = DenseGram(among(prepared.gram, np.sort(drawn)))
+    return Prepared(gram, squared=prepared.squared, exponent=prepared.exponent)
 
 
 def _silent(_: str) -> None:
