@@ -1,13 +1,14 @@
-"""The long run: `python -m tests.fuzz.run files|matrices --seconds 400`, once or many times.
+"""The long run: `python -m tests.fuzz.run files|matrices --until 1000000`, once or many times.
 
-Each call goes on where the last one stopped and adds to `benchmarks/records/fuzz.json`; a seed
-always gives the same trial, so that every finding can be repeated.
+Each call goes on where the last one stopped and adds to `benchmarks/records/fuzz.json`, every half
+minute; a seed always gives the same trial, so that every finding can be repeated.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 import resource
 import tempfile
@@ -27,6 +28,8 @@ from neucmds._backend.files import atomic_file
 RECORD = Path(__file__).parents[2] / "benchmarks" / "records" / "fuzz.json"
 # Whatever a file announces, reading it takes no more addresses than this beyond what is loaded.
 MOST_MEMORY = 6 * 10**9
+# Seconds between two states of the record.
+SAVED_EVERY = 30
 Trial = Callable[[int], dict[str, Any]]
 
 
@@ -49,7 +52,7 @@ def files(folder: Path) -> tuple[int, Trial]:
                 found["findings"] += findings
         return found
 
-    return 100, trial
+    return 10, trial
 
 
 def matrices(folder: Path) -> tuple[int, Trial]:
@@ -85,41 +88,76 @@ def _add(total: dict[str, Any], more: dict[str, Any]) -> None:
             total[key] = total[key] + value if key in total else value
 
 
+class Part:
+    """One part of the record: sums over all trials so far, and where to go on.
+
+    Parameters
+    ----------
+    name : str
+    path : Path
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name, self.path = name, path
+        empty = {"next_seed": 0, "seconds": 0.0, "sums": {name: 0}}
+        self.record = self._all().get(name, empty)
+        self.saved = time.monotonic()
+
+    def _all(self) -> dict[str, Any]:
+        return json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    @property
+    def reached(self) -> int:
+        """How many files or matrices there have been."""
+        return int(self.record["sums"][self.name])
+
+    def add(self, total: dict[str, Any], next_seed: int) -> None:
+        """Add the sums of some trials, and save them every now and then."""
+        _add(self.record["sums"], total)
+        self.record["next_seed"] = next_seed
+        if time.monotonic() - self.saved > SAVED_EVERY:
+            self.save()
+
+    def save(self) -> None:
+        """Write the record; other parts of it may have been written meanwhile."""
+        now, part = time.monotonic(), self.record
+        part["sums"]["findings"] = part["sums"].get("findings", [])[:200]
+        part["seconds"] = round(part["seconds"] + now - self.saved, 1)
+        part["command"] = f"python -m tests.fuzz.run {self.name} --until {self.reached}"
+        part |= {"neucmds": neucmds.__version__, "numpy": np.__version__}
+        part |= {"date": str(date.today()), "python": platform.python_version()}
+        self.saved = now
+        with atomic_file(self.path) as file:
+            file.write((json.dumps(self._all() | {self.name: part}, indent=1) + "\n").encode())
+
+
 def main() -> None:
     """Run one part for some time, and add it to the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=PARTS)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
+    parser.add_argument("--until", type=float, default=math.inf, help="stop at so many in all")
     parser.add_argument("--start", type=int, help="first seed; default: go on after the last run")
     parser.add_argument("--record", type=Path, default=RECORD)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    record = json.loads(args.record.read_text()) if args.record.exists() else {}
-    part = record.get(args.part, {"next_seed": 0, "seconds": 0.0, "sums": {}})
-    start = part["next_seed"] if args.start is None else args.start
-    begun, done = time.monotonic(), 0
+    part = Part(args.part, args.record)
+    start = next_seed = part.record["next_seed"] if args.start is None else args.start
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         size, trial = PARTS[args.part](Path(folder))
         for total in pieces(trial, start, size, args.seconds):
-            done += size
+            next_seed += size
             for finding in total.get("findings", ()):
                 print(finding, flush=True)
-            _add(part["sums"], total)
-    part["sums"]["findings"] = part["sums"].get("findings", [])[:200]
-    part["next_seed"] = start + done
-    part["seconds"] = round(part["seconds"] + time.monotonic() - begun, 1)
-    part["command"] = f"python -m tests.fuzz.run {args.part} --seconds {args.seconds:g}"
-    part |= {"neucmds": neucmds.__version__, "numpy": np.__version__, "date": str(date.today())}
-    part["python"] = platform.python_version()
-    # Another part may have been written meanwhile.
-    record = json.loads(args.record.read_text()) if args.record.exists() else {}
-    record[args.part] = part
-    with atomic_file(args.record) as file:
-        file.write((json.dumps(record, indent=1) + "\n").encode())
-    shown = {key: value for key, value in part["sums"].items() if key != "findings"}
-    print(f"seeds {start} to {start + done - 1}: {shown}, {len(part['sums']['findings'])} findings")
+            part.add(total, next_seed)
+            if part.reached >= args.until:
+                break
+    part.save()
+    shown = {key: value for key, value in part.record["sums"].items() if key != "findings"}
+    findings = len(part.record["sums"]["findings"])
+    print(f"seeds {start} to {next_seed - 1}: {shown}, {findings} findings")
 
 
 if __name__ == "__main__":
