@@ -7,7 +7,7 @@ import pytest
 
 from neucmds._input.pairs import Pairs, make_pairs
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined import sparse_pairs
+from neucmds._methods.refined import hub_pairs, sparse_pairs
 from neucmds._methods.refined.losses import LOSSES
 from neucmds._methods.refined.sparse_pairs import (
     PairStress,
@@ -21,11 +21,11 @@ from neucmds.errors import InputError
 SIGNS = np.array([1.0, 1.0, 1.0, -1.0])
 
 
-def some_pairs(n=40, share=0.6, seed=0, weighted=True) -> tuple[Pairs, np.ndarray]:
-    """Random D on a random part of all pairs, and coordinates that do not fit it."""
+def some_pairs(n=40, share=0.4, seed=0, weighted=True) -> tuple[Pairs, np.ndarray]:
+    """Random D on a random part of all pairs, two hubs, and coordinates that do not fit it."""
     rng = np.random.default_rng(seed)
     i, j = np.triu_indices(n, 1)
-    listed = rng.random(i.size) < share
+    listed = (rng.random(i.size) < share) | np.isin(i, (3, 30)) | np.isin(j, (3, 30))
     i, j = i[listed], j[listed]
     d = rng.uniform(0.2, 4.0, i.size)
     weight = rng.uniform(0.1, 3.0, i.size) if weighted else None
@@ -134,9 +134,30 @@ def test_along_a_line_the_residuals_are_those_of_the_moved_coordinates(loss):
         assert float(np.polyval(quartic[::-1], 0.3)) == pytest.approx(there, rel=1e-10)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_hubs_change_no_value_gradient_or_block(loss, weighted, monkeypatch):
+    pairs, x = some_pairs(weighted=weighted)
+    monkeypatch.setattr(hub_pairs, "BLOCK", 8)  # several blocks of rows
+    p = np.random.default_rng(1).standard_normal(x.shape)
+    seen = []
+    for most, count in ((0.8, 2), (0.0, pairs.n), (1.1, 0)):
+        monkeypatch.setattr(hub_pairs, "MOST", most)
+        system = PairSystem.of(pairs, SIGNS, loss, scale=1.0, floor=0.1)
+        assert system.hubs.ids.size == count
+        here = PairStress.at(system, x)
+        quartic = system.quartic(here, *system.along(x, p, here.residual), -1.0)
+        blocks, pulled = system.gauss_newton(x, here.residual, here.pull)
+        seen.append((here.value, system.true_value(x), quartic, here.gradient(), blocks, pulled))
+    for some, all_, none in zip(*seen, strict=True):
+        atol = 1e-12 * float(np.abs(none).max())
+        np.testing.assert_allclose(some, none, rtol=1e-12, atol=atol)
+        np.testing.assert_allclose(all_, none, rtol=1e-12, atol=atol)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_loss_never_rises_and_the_end_is_stationary(loss):
-    pairs, x = some_pairs()
+    pairs, x = some_pairs(share=0.6)
     end = refine_pairs(pairs, x, SIGNS, loss, max_iter=500, tol=1e-6, gradient_tol=1e-2)
     assert end.converged
     assert end.relative_gradient <= 1e-2

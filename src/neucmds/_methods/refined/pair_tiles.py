@@ -190,12 +190,7 @@ class Pairs:
 
         The expanded formula cancels: in float32 nothing would be left of it.
         """
-        xp, n, k = namespace(x), self.n, int(x.shape[1])
-        upper = np.triu_indices(k)
-        above, below = (asarray_like(i, x, dtype=xp.int64) for i in upper)
-        ones = xp.ones_like(x[:, :1])
-        outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
-        features = xp.concat([outer, x, ones], axis=1)
+        n, features = self.n, moments(x)
         left, right = self._factors(x)
         sums = empty_like(x, tuple(features.shape))
         pulls = empty_like(x, (n,))
@@ -211,17 +206,7 @@ class Pairs:
             pulls[rows] = pull
 
         self._spread(walk, list(self._row_slices()))
-        size = outer.shape[1]
-        products, means, total = sums[:, :size], sums[:, size:-1], sums[:, -1:]
-        x_i, m_i = x[:, :, None], means[:, :, None]
-        x_t, m_t = x[:, None, :], means[:, None, :]
-        full = np.empty((k, k), dtype=np.int64)
-        full[upper] = full.T[upper] = np.arange(len(upper[0]))
-        gathered = xp.take(products, asarray_like(full.ravel(), x, dtype=xp.int64), axis=1)
-        blocks = xp.reshape(gathered, (n, k, k))
-        blocks += (total[:, :, None] * x_i - m_i) * x_t
-        blocks -= x_i * m_t
-        return blocks, pulls
+        return second_moments_about(x, sums), pulls
 
     def true_value(self, x: Array) -> float:
         """Σ u q² in float64, no corner rounded."""
@@ -319,6 +304,30 @@ class Pairs:
             share.append(_Tile(rows, rows))
             share.extend(_Tile(rows, columns) for columns in self._column_slices(rows.stop))
         return shares
+
+
+def moments(x: Array) -> Array:
+    """Products of any two coordinates of every object, its coordinates, and one."""
+    xp = namespace(x)
+    above, below = (asarray_like(i, x, dtype=xp.int64) for i in np.triu_indices(int(x.shape[1])))
+    outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
+    return xp.concat([outer, x, xp.ones_like(x[:, :1])], axis=1)
+
+
+def second_moments_about(x: Array, sums: Array) -> Array:
+    """Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i, from Σ_j w of the `moments` of x_j."""
+    xp, (n, k) = namespace(x), (int(size) for size in x.shape)
+    upper = np.triu_indices(k)
+    size = len(upper[0])
+    products, means, total = sums[:, :size], sums[:, size:-1], sums[:, -1:]
+    full = np.empty((k, k), dtype=np.int64)
+    full[upper] = full.T[upper] = np.arange(size)
+    places = asarray_like(full.ravel(), x, dtype=xp.int64)
+    # One product of n pairs of k × 2 matrices: half the time of sums of outer products.
+    left = xp.stack([total * x - means, x], axis=2)
+    blocks = left @ xp.stack([x, -means], axis=1)
+    blocks += xp.reshape(xp.take(products, places, axis=1), (n, k, k))
+    return blocks
 
 
 def _multiplied(product: Array, factor: Array) -> Array:

@@ -3,7 +3,8 @@
 Σ u q(D̂)² over both orders of m pairs, q as for all pairs: D̂ − D ("squared"), √D̂ − d ("distance")
 or (D̂ − D)/max(D, f²) ("relative", f the floor). An iteration takes two passes over the pairs: one
 for how D̂ changes along a line, one for the gradient, a sparse product with the pairs' pulls u q q′.
-Every object is preconditioned with its own Gauss–Newton block
+Pairs with objects that are paired with most others are rows of a matrix (`hub_pairs`), the rest are
+listed. Every object is preconditioned with its own Gauss–Newton block
 
     16 Σ_j u q′² A(x_i − x_j)(x_i − x_j)ᵀA  +  4 Σ_j u |q| q′ · I,
 
@@ -37,6 +38,7 @@ from neucmds._input.pairs import Pairs
 from neucmds._methods.refined.compiled_pairs import WORTH_COMPILING, Loops, loops
 from neucmds._methods.refined.descent import Callback, centered, descend, lowest_point
 from neucmds._methods.refined.device_pairs import DevicePairs
+from neucmds._methods.refined.hub_pairs import Hubs
 from neucmds._methods.refined.losses import (
     FLOOR_QUANTILE,
     FLOOR_SHARE,
@@ -234,11 +236,10 @@ class _Share:
             yield slice(first, last)
 
 
-def _shares(pairs: Pairs, dtype: Any) -> tuple[_Share, ...]:
+def _shares(n: int, i: Ints, j: Ints, dtype: Any) -> tuple[_Share, ...]:
     """Store every pair in both orders, rows cut into shares of about equal work."""
-    n, m = pairs.n, pairs.size
-    number = np.arange(m, dtype=np.int32 if m < 2**31 else np.int64)
-    ends: Any = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
+    number = np.arange(i.size, dtype=np.int32 if i.size < 2**31 else np.int64)
+    ends: Any = np.concatenate([i, j]), np.concatenate([j, i])
     both: Any = sparse.csr_array((np.concatenate([number, number]), ends), shape=(n, n))
     both.sort_indices()
     starts, indices, pair = both.indptr, both.indices, both.data
@@ -260,16 +261,19 @@ class PairSystem:
 
     Parameters
     ----------
-    i, j : ndarray of shape (m,)
+    i, j : ndarray of shape (l,)
+        The listed pairs, those without a hub.
     d : ndarray of shape (m,)
-        D / scale.
+        D / scale of the listed pairs, then of the matrix of the others; its gaps hold ones.
     u : ndarray of shape (m,) or None
-        Weights, at most about one.
+        Weights, at most about one, and zero for gaps.
     weight_scale : float
     loss : PairLoss
         With the floor f² / scale.
     signs : ndarray of shape (k,)
     shares : tuple
+        The listed pairs in both orders.
+    hubs : Hubs
     """
 
     i: Ints
@@ -280,6 +284,7 @@ class PairSystem:
     loss: PairLoss
     signs: Floats
     shares: tuple[_Share, ...]
+    hubs: Hubs
 
     @classmethod
     def of(
@@ -287,19 +292,24 @@ class PairSystem:
     ) -> PairSystem:
         """Round pairs to the precision of the descent."""
         dtype = np.dtype(np.float64 if pairs.size <= SMALL else np.float32)
-        u, weight_scale = None, 1.0
+        hubs, listed, place = Hubs.split(pairs)
+        d, u, weight_scale = pairs.sq_dissimilarity / scale, None, 1.0
         if pairs.weight is not None:
             weight_scale = power_of_four(pairs.weight)
-            u = (pairs.weight / weight_scale).astype(dtype)
+            u = pairs.weight / weight_scale
+        elif hubs.size:
+            u = np.ones(pairs.size)
+        i, j = pairs.i[listed], pairs.j[listed]
         return cls(
-            pairs.i,
-            pairs.j,
-            (pairs.sq_dissimilarity / scale).astype(dtype),
-            u,
+            i,
+            j,
+            hubs.spread(d, listed, place, gap=1.0).astype(dtype),
+            None if u is None else hubs.spread(u, listed, place, gap=0.0).astype(dtype),
             weight_scale,
             PairLoss(loss, floor),
             signs.astype(dtype),
-            _shares(pairs, dtype),
+            _shares(pairs.n, i, j, dtype),
+            hubs,
         )
 
     @property
@@ -315,7 +325,7 @@ class PairSystem:
     @cached_property
     def loops(self) -> Loops | None:
         """Compiled loops, where there are enough pairs and numba is installed."""
-        return loops() if self.d.size >= WORTH_COMPILING else None
+        return loops() if self.i.size >= WORTH_COMPILING else None
 
     def exact(self) -> PairSystem:
         """Return the same system in float64; D itself stays as it was rounded."""
@@ -346,22 +356,26 @@ class PairSystem:
 
     @cached_property
     def starts(self) -> Ints:
-        """Where the pairs of every first object begin."""
-        starts = np.searchsorted(self.i, np.arange(self.shares[-1].rows.stop + 1))
-        return starts.astype(np.int32 if self.d.size < 2**31 else np.int64)
+        """Where the listed pairs of every first object begin."""
+        starts = np.searchsorted(self.i, np.arange(self.hubs.n + 1))
+        return starts.astype(np.int32 if self.i.size < 2**31 else np.int64)
 
     @cached_property
     def pieces(self) -> list[slice]:
-        """Cut the objects where about equally many pairs begin."""
-        cuts = np.searchsorted(self.starts, np.arange(1, PIECES) * (self.d.size / PIECES))
+        """Cut the objects where about equally many listed pairs begin."""
+        cuts = np.searchsorted(self.starts, np.arange(1, PIECES) * (self.i.size / PIECES))
         rows = np.unique(np.concatenate([[0], cuts, [self.starts.size - 1]]))
         return [slice(first, last) for first, last in pairwise(rows.tolist())]
 
     @cached_property
     def blocks(self) -> list[slice]:
-        """Slices of the pairs whose differences stay in the cache."""
-        step = max(1, BLOCK // max(1, 2 * self.signs.size))
-        return [slice(s, min(s + step, self.d.size)) for s in range(0, self.d.size, step)]
+        """Slices of the listed pairs whose differences stay in the cache."""
+        return _slices(self.i.size, BLOCK // max(1, 2 * self.signs.size))
+
+    @cached_property
+    def runs(self) -> list[slice]:
+        """Slices of all pairs of which some numbers each stay in the cache."""
+        return _slices(self.d.size, BLOCK // 8)
 
     def residuals(self, x: Doubles) -> Floats:
         """D̂ − D of every pair."""
@@ -377,13 +391,39 @@ class PairSystem:
             u *= u
             np.subtract(u @ self.signs, self.d[part], out=out[part])
 
+        def walk_hubs(rows: slice) -> None:
+            d_hat = forms(rows)
+            d_hat -= self.hubs.rows_of(self.d, rows)
+            self.hubs.rows_of(out, rows)[...] = d_hat
+
         parallel_map(walk, self.blocks)
+        forms = self.hubs.forms(x, self.signs)
+        parallel_map(walk_hubs, self.hubs.blocks)
         return out
 
     def along(self, x: Doubles, p: Doubles, residual: Floats) -> tuple[Floats, Floats]:
         """D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair."""
-        k, d1, d2 = self.signs.size, np.empty_like(self.d), np.empty_like(self.d)
-        compiled = self.loops
+        d1, d2 = np.empty_like(self.d), np.empty_like(self.d)
+        self._listed_along(x, p, residual, d1, d2)
+        there, change = self.hubs.forms(x + p, self.signs), self.hubs.forms(p, self.signs)
+
+        def walk(rows: slice) -> None:
+            second, first = change(rows), there(rows)
+            first -= second
+            self.hubs.rows_of(d2, rows)[...] = second
+            # Rounded before the rest is taken off: NumPy is slow where precisions are mixed.
+            rounded = self.hubs.rows_of(d1, rows)
+            rounded[...] = first
+            rounded -= self.hubs.rows_of(residual, rows)
+            rounded -= self.hubs.rows_of(self.d, rows)
+
+        parallel_map(walk, self.hubs.blocks)
+        return d1, d2
+
+    def _listed_along(
+        self, x: Doubles, p: Doubles, residual: Floats, d1: Floats, d2: Floats
+    ) -> None:
+        k, compiled = self.signs.size, self.loops
         if compiled is not None:
             tables = x.astype(self.dtype), p.astype(self.dtype)
 
@@ -392,7 +432,7 @@ class PairSystem:
                 compiled.along(*tables, *pairs, d1[part], d2[part])
 
             parallel_map(follow, self.blocks)
-            return d1, d2
+            return
         # One table of rows twice as long: half the cache misses of two, and one square for both.
         table = np.concatenate([x + p, p], axis=1).astype(self.dtype)
         form = np.zeros((2 * k, 2), dtype=self.dtype)
@@ -409,7 +449,6 @@ class PairSystem:
             d1[part] -= self.d[part]
 
         parallel_map(walk, self.blocks)
-        return d1, d2
 
     def pulls(self, residual: Floats) -> tuple[float, Floats]:
         """Value of the loss, and u q q′ of every pair."""
@@ -425,7 +464,7 @@ class PairSystem:
             np.multiply(uq, slope, out=out[part])
             return float(np.dot(uq, q))
 
-        return 2 * sum(parallel_map(walk, self.blocks)), out
+        return 2 * sum(parallel_map(walk, self.runs)), out
 
     def gradient(self, x: Doubles, pulls: Floats) -> Doubles:
         """8(Diag(C1) − C)XA with C the symmetric matrix of pulls; centered."""
@@ -451,6 +490,10 @@ class PairSystem:
             totals[rows] += above
             product += lower
             totals += below
+        if self.hubs.size:
+            pulled = self.hubs.pulled(narrow, pulls)
+            product += pulled[:, :-1]
+            totals += pulled[:, -1]
         out = totals[:, None] * x - product
         out *= 8.0 * self.signs
         result: Doubles = centered(out)
@@ -477,7 +520,7 @@ class PairSystem:
                 ]
             )
 
-        curved = 2 * np.sum(parallel_map(walk, self.blocks), axis=0)
+        curved = 2 * np.sum(parallel_map(walk, self.runs), axis=0)
         return np.array([here.value, slope, *curved])
 
     def on_line(self, residual: Floats, d1: Floats, d2: Floats, t: float) -> tuple[float, float]:
@@ -490,7 +533,7 @@ class PairSystem:
             change += t * d2[part]
             return float(np.dot(uq, q)), float(np.dot(uq * slope, change))
 
-        value, slope = np.sum(parallel_map(walk, self.blocks), axis=0)
+        value, slope = np.sum(parallel_map(walk, self.runs), axis=0)
         return 2 * float(value), 4 * float(slope)
 
     def moved(self, residual: Floats, d1: Floats, d2: Floats, t: float) -> Floats:
@@ -503,7 +546,7 @@ class PairSystem:
             d2[part] *= step
             np.add(residual[part], d2[part], out=out[part])
 
-        parallel_map(walk, self.blocks)
+        parallel_map(walk, self.runs)
         return out
 
     def gauss_newton(self, x: Doubles, residual: Floats, pull: Floats) -> tuple[Floats, Doubles]:
@@ -524,6 +567,9 @@ class PairSystem:
                 self._add_up(narrow, share, matrix, rows, out)
 
         parallel_map(walk, self.shares)
+        if self.hubs.size:
+            self.hubs.add_blocks(x, weights, out)
+            pulled += self.hubs.pulled(narrow, size)[:, -1]
         return out, pulled
 
     def true_value(self, x: Doubles) -> float:
@@ -722,6 +768,11 @@ def _descend(system: PairSystem | DevicePairs, x: Doubles, limits: Limits) -> _E
         if len(end.history) == 1:
             system = system.exact()
             state = PairStress.at(system, state.x)
+
+
+def _slices(size: int, step: int) -> list[slice]:
+    step = max(1, step)
+    return [slice(s, min(s + step, size)) for s in range(0, size, step)]
 
 
 def _counting_from(callback: Callback | None, done: int) -> Callback | None:
