@@ -23,6 +23,7 @@ from neucmds._methods.refined.losses import LOSSES, PairLoss
 from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
 from neucmds._placement.loss_rule import LossPlacement
+from neucmds._placement.new_objects import checked_weights, place_weighted
 from neucmds._placement.rules import (
     SHRINKAGE,
     LeastSquaresPlacement,
@@ -417,7 +418,7 @@ class Embedding:
 
         return write_report(path, self, D, **options)
 
-    def transform(self, new: Array) -> Array:
+    def transform(self, new: Array, *, weights: Any = None) -> Array:
         """Place new objects.
 
         Parameters
@@ -427,6 +428,9 @@ class Embedding:
             with `labels`. On the scale of the fit:
             squared if and only if the fit had ``squared=True``. NaN where one is not known, if the
             fit had ``missing="ignore"``: at least k + 1 of each object must be.
+        weights : array of shape (m, n), optional
+            How much each dissimilarity counts; zero: not at all. The position of each object then
+            minimises the weighted loss of the fit, with nothing that holds it near the others.
 
         Returns
         -------
@@ -441,7 +445,12 @@ class Embedding:
         rule = self.placement if factor == 1 else self.placement.rescaled(factor)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             scaled = delta if factor == 1 else delta * factor * (factor if self.squared else 1)
-            placed = rule.place(scaled if self.squared else scaled * scaled)
+            sq_new = scaled if self.squared else scaled * scaled
+            if weights is None:
+                placed = rule.place(sq_new)
+            else:
+                u = checked_weights(weights, (int(delta.shape[0]), self.n), self.k)
+                placed = place_weighted(rule, sq_new, u)
             placed = placed if factor == 1 else placed / factor
         if not bool(xp.all(xp.isfinite(placed))):
             raise InputError(

@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable
 
 __all__ = [
+    "CheckpointWarning",
     "ConvergenceWarning",
     "FileFormatError",
     "FewerComponentsWarning",
     "InputError",
+    "MisfitWarning",
     "NeucmdsError",
     "NeucmdsWarning",
     "NonEuclideanWarning",
@@ -119,3 +121,11 @@ class OverfitWarning(NeucmdsWarning):
 
 class PrecisionWarning(FewerComponentsWarning):
     """Coordinates are missing because a few huge entries of D leave the others below rounding."""
+
+
+class CheckpointWarning(NeucmdsWarning):
+    """A checkpoint holds parts of other work, which are made anew."""
+
+
+class MisfitWarning(NeucmdsWarning):
+    """New objects are nothing like the fitted ones, or their columns are in another order."""

@@ -100,6 +100,16 @@ def signature_of(start: Place, n_components: NComponents) -> tuple[int, int]:
     return signature
 
 
+def refuse_checkpoint(settings: RefineSettings) -> None:
+    """Refuse a checkpoint of a fit that is not of listed pairs."""
+    if settings.checkpoint is not None:
+        raise InputError(
+            f"{option('checkpoint')} is for fits of listed pairs (a scipy.sparse D, "
+            f"{option('n_pairs')}, graphs of more than 3,000 nodes) and for "
+            "LandmarkNeucMDS.transform; leave it out."
+        )
+
+
 def refuse_for_pairs(method: str, weights: Any) -> None:
     """Refuse what a list of pairs cannot obey."""
     if method != "refined":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any, Literal
 
 from neucmds._input.components import NComponents
@@ -14,6 +15,7 @@ from neucmds._operator.choose import Limit
 from neucmds.api.arguments import (
     DEFAULT_METHOD,
     check_arguments,
+    refuse_checkpoint,
     refuse_for_pairs,
     refuse_without_refinement,
     signature_of,
@@ -47,6 +49,7 @@ def neuc_mds(
     n_init: int | None = None,
     init: Any = None,
     callback: Callback | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Embedding:
     """Embed dissimilarities as real coordinates with a sign for each coordinate.
@@ -120,6 +123,10 @@ def neuc_mds(
         Where "refined" starts: a warm start, which keeps its signature.
     callback : callable, optional
         Called by "refined" with the iteration and the loss after every step.
+    checkpoint : path, optional
+        For a D of listed pairs: a file that the state of "refined" is written to every few seconds.
+        After an interruption the same call goes on from it, with the same result to the last bit;
+        it is removed at the end.
     progress : callable, optional
         Called while a D outside memory is read: the number of the pass, rows done in it, and n.
 
@@ -135,7 +142,7 @@ def neuc_mds(
     >>> neuc_mds(D, n_components=2).signature
     (1, 1)
     """
-    settings = RefineSettings(max_iter, stress_tol, climb, callback, loss, n_init)
+    settings = RefineSettings(max_iter, stress_tol, climb, callback, loss, n_init, checkpoint)
     check_arguments(D, n_components, method, solver, tol, random_state)
     start = as_start(init)
     if start is not None:
@@ -147,6 +154,7 @@ def neuc_mds(
         embedding = embed_pairs(pairs, n_components, squared, settings, start, random_state)
         warn_of_surprises(embedding)
         return embedding
+    refuse_checkpoint(settings)
     prepared = prepare(
         D,
         n_components,

@@ -98,6 +98,7 @@ def embed_pairs(
         max_iter=settings.max_iter or 200,
         tol=2e-3 if settings.tol is None else settings.tol,
         callback=settings.callback,
+        checkpoint=settings.checkpoint,
     )
     return build_embedding(
         from_pairs(found, pairs),

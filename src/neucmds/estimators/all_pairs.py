@@ -96,6 +96,9 @@ class NeucMDS(SignedTransformer):
         features, fit such a sample of all pairs: the nearest, landmarks and rings between them.
     callback : callable, optional
         Called by "refined" with the iteration and the loss after every step.
+    checkpoint : path, optional
+        For fits of listed or sampled pairs, as in `neuc_mds`; with an integer as `random_state`, so
+        that the same pairs are drawn again.
     verbose : int, default=0
         Show the iterations of "refined" on standard error, and print a line on what was found.
 
@@ -156,6 +159,7 @@ class NeucMDS(SignedTransformer):
         init: Any = None,
         n_pairs: int | None = None,
         callback: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -178,6 +182,7 @@ class NeucMDS(SignedTransformer):
         self.init = init
         self.n_pairs = n_pairs
         self.callback = callback
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> NeucMDS:
@@ -220,7 +225,13 @@ class NeucMDS(SignedTransformer):
 
     def _descent(self, callback: Any) -> RefineSettings:
         return RefineSettings(
-            self.max_iter, self.stress_tol, self.climb, callback, self.loss, self.n_init
+            self.max_iter,
+            self.stress_tol,
+            self.climb,
+            callback,
+            self.loss,
+            self.n_init,
+            self.checkpoint,
         )
 
     def _fit_sampled(self, X: Any, weights: Any, callback: Any) -> Embedding:
@@ -273,7 +284,7 @@ class NeucMDS(SignedTransformer):
         """Parameters that `neuc_mds` takes as they are, whatever X is."""
         names = (
             *("method", "loss", "solver", "tol", "random_state", "max_memory"),
-            *("max_iter", "stress_tol", "climb", "n_init", "init"),
+            *("max_iter", "stress_tol", "climb", "n_init", "init", "checkpoint"),
         )
         return {name: getattr(self, name) for name in names}
 
@@ -299,20 +310,22 @@ class NeucMDS(SignedTransformer):
         """
         return self.fit(X).result_.coordinates
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any, *, weights: Any = None) -> Array:
         """Place new objects.
 
         Parameters
         ----------
         X : array of shape (m, n) or (m, n_features)
             Dissimilarities of the new objects to the fitted ones, or their features.
+        weights : array of shape (m, n), optional
+            How much each dissimilarity counts; see `Embedding.transform`.
 
         Returns
         -------
         array of shape (m, k)
         """
         check_is_fitted(self)
-        return self._transform(X)
+        return self._transform(X, weights)
 
     def dissimilarities(self) -> Array:
         """D̂ between the fitted objects, on the squared scale; entries may be negative."""
@@ -338,10 +351,10 @@ class NeucMDS(SignedTransformer):
     def _searched(self) -> Embedding:
         return self.result_
 
-    def _transform(self, X: Any) -> Array:
+    def _transform(self, X: Any, weights: Any = None) -> Array:
         new = self._checked(X, reset=False)
         given = self._precomputed or self.metric == "shortest_path"
-        return self.result_.transform(new if given else self._to_fitted(new))
+        return self.result_.transform(new if given else self._to_fitted(new), weights=weights)
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""

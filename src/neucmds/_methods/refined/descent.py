@@ -73,6 +73,27 @@ class Descent(Generic[State]):
     relative_gradient: float = math.nan
 
 
+@dataclass(frozen=True)
+class Underway:
+    """What a descent knows beside its state: enough to go on from there.
+
+    Parameters
+    ----------
+    direction : array of shape (n, k)
+        Where to go next; turned in place afterwards.
+    steepest : bool
+        Whether it is that of the preconditioned gradient.
+    history : tuple of floats
+    iteration : int
+        The next one.
+    """
+
+    direction: Array
+    steepest: bool
+    history: tuple[float, ...]
+    iteration: int
+
+
 def descend(
     state: State,
     *,
@@ -80,6 +101,8 @@ def descend(
     tol: float,
     callback: Callback | None = None,
     rounding: float = 0.0,
+    begun: Underway | None = None,
+    on_turn: Callable[[State, Underway], None] | None = None,
 ) -> Descent[State]:
     """Descend until three iterations together gain less than `tol` of the value, and it is flat.
 
@@ -96,11 +119,18 @@ def descend(
         Called with the iteration and the value after every step.
     rounding : float, default=0
         Difference of values that rounding makes: no descent can see less.
+    begun : Underway, optional
+        Where an earlier descent to this state was to go on.
+    on_turn : callable, optional
+        Called with the state and what is `begun` from there after every step but the last.
     """
     history = [state.value]
     gradient = state.gradient()
     step = state.precondition(gradient)
-    direction, steepest = -step, True
+    direction, steepest, first = -step, True, 1
+    if begun is not None:
+        direction, steepest, first = begun.direction, begun.steepest, begun.iteration
+        history = list(begun.history)
 
     def ended() -> Descent[State]:
         promised = max(0.0, _dot(gradient, step)) / 2
@@ -108,7 +138,7 @@ def descend(
         relative = math.sqrt(promised / max(state.value, rounding, _TINY))
         return Descent(state, tuple(history), flat, relative)
 
-    for iteration in range(1, max_iter + 1):
+    for iteration in range(first, max_iter + 1):
         if not _dot(gradient, direction) < 0:
             direction, steepest = -step, True
         moved = state.minimize_along(direction)
@@ -134,6 +164,8 @@ def descend(
         change = _dot(step, gradient) - _dot(step, previous)
         beta = max(0.0, change / curvature) if curvature > 0 else 0.0
         direction, steepest = _turned(direction, beta, step), beta == 0.0
+        if on_turn is not None:
+            on_turn(state, Underway(direction, steepest, tuple(history), iteration + 1))
     # It stopped because it was told to, wherever that is.
     return replace(ended(), converged=False)
 

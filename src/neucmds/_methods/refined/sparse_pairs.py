@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import sqrt
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,17 @@ from neucmds._backend.arrays import (
     namespace,
     to_numpy,
 )
+from neucmds._backend.checkpoints import StateCheckpoint, fingerprint
 from neucmds._backend.threads import parallel_map, worker_pool
 from neucmds._input.pairs import Pairs
 from neucmds._methods.refined.compiled_pairs import WORTH_COMPILING, Loops, loops
-from neucmds._methods.refined.descent import Callback, centered, descend, lowest_point
+from neucmds._methods.refined.descent import (
+    Callback,
+    Underway,
+    centered,
+    descend,
+    lowest_point,
+)
 from neucmds._methods.refined.device_pairs import DevicePairs
 from neucmds._methods.refined.hub_pairs import Hubs
 from neucmds._methods.refined.losses import (
@@ -89,6 +97,7 @@ def refine_pairs(
     gradient_tol: float = 0.03,
     floor: float | None = None,
     callback: Callback | None = None,
+    checkpoint: str | PathLike[str] | None = None,
 ) -> LossResult:
     """Lower a loss of listed pairs, the signature fixed, until the coordinates are at rest.
 
@@ -112,6 +121,10 @@ def refine_pairs(
         of the 1 % quantile of the positive d by default.
     callback : callable, optional
         Called with the iteration and the loss after every step.
+    checkpoint : path, optional
+        A file that the state is written to every few seconds, and that the descent goes on from if
+        it is there: with the same result as without the interruption, to the last bit. It is
+        removed at the end. For arrays in main memory.
 
     Returns
     -------
@@ -121,8 +134,8 @@ def refine_pairs(
     Raises
     ------
     InputError
-        When the loss is unknown, D is negative somewhere and the loss needs its root or inverse, or
-        the start does not fit the pairs.
+        When the loss is unknown, D is negative somewhere and the loss needs its root or inverse,
+        the start does not fit the pairs, or the checkpoint is that of something else.
 
     Examples
     --------
@@ -150,9 +163,17 @@ def refine_pairs(
     x -= namespace(x).mean(x, axis=0)
     unit = scale**system.loss.degree * system.weight_scale
     limits = Limits(max_iter, tol, gradient_tol, _in_units(callback, unit))
+    kept: StateCheckpoint | None = None
+    if checkpoint is not None:
+        if not isinstance(system, PairSystem):
+            raise InputError(f"{option('checkpoint')} is for arrays in main memory.")
+        problem = fingerprint(pairs, x, a, loss, least, tol, gradient_tol)
+        kept = StateCheckpoint(checkpoint, problem)
     with worker_pool() if isinstance(system, PairSystem) else nullcontext():
-        end = _descend(system, x, limits)
+        end = _descend(system, x, limits, kept)
         value = system.exact().true_value(end.x)
+    if kept is not None:
+        kept.remove()
     return LossResult(
         end.x * sqrt(scale),
         a,
@@ -742,32 +763,97 @@ class _End:
     relative_gradient: float
 
 
-def _descend(system: PairSystem | DevicePairs, x: Doubles, limits: Limits) -> _End:
-    """Descend until gain and gradient are small; in float64 from where rounding stops float32."""
-    state, tol = PairStress.at(system, x), limits.tol
-    history = [state.value]
-    while True:
-        done = len(history) - 1
-        end = descend(
-            state,
-            max_iter=limits.max_iter - done,
-            tol=tol,
-            callback=_counting_from(limits.callback, done),
+@dataclass(frozen=True)
+class _Round:
+    """Where a round of the descent begins, or goes on.
+
+    Parameters
+    ----------
+    state : PairStress
+    tol : float
+    before : tuple of floats
+        The history up to here.
+    begun : Underway or None
+    """
+
+    state: PairStress
+    tol: float
+    before: tuple[float, ...]
+    begun: Underway | None = None
+
+    @classmethod
+    def kept(cls, system: PairSystem, saved: dict[str, Any]) -> _Round:
+        """Return what `keeping` saved."""
+        system = system.exact() if bool(saved["is_exact"]) else system
+        state = replace(PairStress.at(system, saved["x"]), renewal=int(saved["renewal"]))
+        before, since = (tuple(saved[name].tolist()) for name in ("before", "since"))
+        begun = Underway(
+            saved["direction"], bool(saved["steepest"]), since, int(saved["iteration"])
         )
-        history.extend(end.history[1:])
+        return cls(state, float(saved["tol"]), before, begun)
+
+    def keeping(
+        self, checkpoint: StateCheckpoint | None
+    ) -> Callable[[PairStress, Underway], None] | None:
+        """Return what saves the descent whenever all but x and the direction follow from x."""
+        if checkpoint is None:
+            return None
+
+        def keep(state: PairStress, begun: Underway) -> None:
+            if state.carried is None:
+                checkpoint.save(
+                    lambda: {
+                        "x": state.x,
+                        "renewal": state.renewal,
+                        "is_exact": state.system.is_exact,
+                        "tol": self.tol,
+                        "before": self.before,
+                        "since": begun.history,
+                        "direction": begun.direction,
+                        "steepest": begun.steepest,
+                        "iteration": begun.iteration,
+                    }
+                )
+
+        return keep
+
+
+def _descend(
+    system: PairSystem | DevicePairs,
+    x: Doubles,
+    limits: Limits,
+    checkpoint: StateCheckpoint | None = None,
+) -> _End:
+    """Descend until gain and gradient are small; in float64 from where rounding stops float32."""
+    saved = None if checkpoint is None else checkpoint.load()
+    if saved is not None and isinstance(system, PairSystem):
+        here = _Round.kept(system, saved)
+    else:
+        state = PairStress.at(system, x)
+        here = _Round(state, limits.tol, (state.value,))
+    while True:
+        done = len(here.before) - 1
+        end = descend(
+            here.state,
+            max_iter=limits.max_iter - done,
+            tol=here.tol,
+            callback=_counting_from(limits.callback, done),
+            begun=here.begun,
+            on_turn=here.keeping(checkpoint),
+        )
+        history = (*here.before, *end.history[1:])
         # Blocks of this very point: the measure must not depend on when they were renewed.
         state = replace(end.state, carried=None)
-        relative = state.relative_gradient
+        system, relative = state.system, state.relative_gradient
         exact = state.value <= EXACT**2 * system.size
         at_rest = exact or (end.converged and relative <= limits.gradient_tol)
         stuck = len(end.history) == 1 and system.is_exact
         if at_rest or stuck or len(history) > limits.max_iter:
-            return _End(state.x, tuple(history), at_rest, relative)
-        # Directions begin anew here, so that a next round should be longer than this one.
-        tol /= 4
+            return _End(state.x, history, at_rest, relative)
         if len(end.history) == 1:
-            system = system.exact()
-            state = PairStress.at(system, state.x)
+            state = PairStress.at(system.exact(), state.x)
+        # Directions begin anew here, so that a next round should be longer than this one.
+        here = _Round(state, here.tol / 4, history)
 
 
 def _slices(size: int, step: int) -> list[slice]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from os import PathLike
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,8 @@ class RefineSettings:
     loss : {"squared", "distance", "relative"}, default="squared"
     n_init : int, optional
         Number of starts, of the losses other than the squared one.
+    checkpoint : path, optional
+        Of a fit of listed pairs.
     """
 
     max_iter: int | None = None
@@ -69,6 +72,7 @@ class RefineSettings:
     callback: Callback | None = None
     loss: str = "squared"
     n_init: int | None = None
+    checkpoint: str | PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         for name, count in (("max_iter", self.max_iter), ("n_init", self.n_init)):

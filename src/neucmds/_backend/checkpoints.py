@@ -1,0 +1,288 @@
+"""What lets long work go on after an interruption, with the result of work that had none.
+
+`RowCheckpoint` keeps rows that were computed part by part, each with a digest of what it was made
+of: a part is taken from the file only if the model and its input are the same, bit for bit.
+`StateCheckpoint` keeps the state of an iteration, and belongs to one problem. Both are files that
+the user names; they are there after an interruption, and gone once the work is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import is_array, to_numpy
+from neucmds._backend.files import atomic_file, check_target, read_npz
+from neucmds.errors import CheckpointWarning, InputError, option
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+# Seconds of work that a killed process may lose.
+INTERVAL = 5.0
+_MAGIC = b"neucmds rows 1\n"
+_HEADER = 512
+_DIGEST = 16
+
+
+def fingerprint(*parts: object) -> bytes:
+    """Digest of arrays, numbers, texts, containers and objects with such attributes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds._backend.checkpoints import fingerprint
+    >>> fingerprint("a", np.arange(3)) == fingerprint("a", np.arange(3))
+    True
+    """
+    state = hashlib.blake2b(digest_size=_DIGEST)
+    _feed(state, parts)
+    return state.digest()
+
+
+def _feed(state: Any, part: Any) -> None:
+    if is_array(part):
+        array = np.ascontiguousarray(to_numpy(part))
+        state.update(f"{array.dtype.str}{array.shape}".encode())
+        state.update(array.data.cast("B") if array.size else b"")
+    elif isinstance(part, (tuple, list)):
+        state.update(f"[{len(part)}".encode())
+        for one in part:
+            _feed(state, one)
+    elif isinstance(part, dict):
+        _feed(state, sorted(part.items()))
+    elif is_dataclass(part) and not isinstance(part, type):
+        _feed(state, [type(part).__qualname__, *(getattr(part, f.name) for f in fields(part))])
+    elif callable(part):
+        state.update(f"{part.__module__}.{getattr(part, '__qualname__', part)}".encode())
+    else:
+        state.update(f"{type(part).__qualname__}:{part!r};".encode())
+
+
+class RowCheckpoint:
+    """Rows of a matrix in a file, computed part by part; a context.
+
+    Parameters
+    ----------
+    path : path
+        Made if it does not exist.
+    shape : (int, int)
+    dtype : numpy dtype
+    parts : sequence of slices
+        Of the rows, the same whenever the work is done.
+    model : bytes
+        `fingerprint` of what makes rows from their input.
+
+    Raises
+    ------
+    InputError
+        If the file is no such checkpoint, belongs to a matrix of another size, or is in use.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        shape: tuple[int, int],
+        dtype: Any,
+        parts: Sequence[slice],
+        model: bytes,
+    ) -> None:
+        self.path, self.shape, self.dtype = Path(path), shape, np.dtype(dtype)
+        self.model, self.number = model, {part.start: i for i, part in enumerate(parts)}
+        self.marks_at = _HEADER
+        self.rows_at = _HEADER + _DIGEST * len(parts)
+        self.row_bytes = shape[1] * self.dtype.itemsize
+        self.others = 0
+        self.pending: dict[int, bytes] = {}
+        self.lock, self.written = threading.Lock(), time.monotonic()
+
+    def __enter__(self) -> Self:
+        check_target(self.path)
+        if self.path.is_symlink():
+            raise InputError(f"{self.path} is a link, which may lead to anything; pass a file.")
+        what = {
+            "rows": self.shape[0],
+            "columns": self.shape[1],
+            "dtype": self.dtype.str,
+            "parts": len(self.number),
+        }
+        header = (_MAGIC + json.dumps(what).encode()).ljust(_HEADER)
+        if not self.path.exists():
+            with atomic_file(self.path, overwrite=False) as file:
+                file.write(header)
+                file.write(bytes(_DIGEST * len(self.number)))
+        self.file = self.path.open("r+b", buffering=0)
+        try:
+            self._refuse_other(self._read(0, _HEADER), header)
+            self._lock()
+        except BaseException:
+            self.file.close()
+            raise
+        marks = self._read(self.marks_at, _DIGEST * len(self.number))
+        self.marks = [marks[i : i + _DIGEST] for i in range(0, len(marks), _DIGEST)]
+        return self
+
+    def _refuse_other(self, found: bytes, expected: bytes) -> None:
+        if found == expected:
+            return
+        if not found.startswith(_MAGIC):
+            raise InputError(f"{self.path} is no checkpoint; pass another {option('checkpoint')}.")
+        held = json.loads(found[len(_MAGIC) :])
+        raise InputError(
+            f"{self.path} is the checkpoint of {held['rows']} × {held['columns']} coordinates "
+            f"({held['dtype']}, {held['parts']} parts), not of {self.shape[0]} × {self.shape[1]} "
+            f"({self.dtype.str}, {len(self.number)} parts); remove it, or pass another "
+            f"{option('checkpoint')}."
+        )
+
+    def _lock(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as problem:
+            raise InputError(f"{self.path} is in use by another process.") from problem
+        except OSError:  # some network file systems have no locks
+            return
+
+    def rows(
+        self, part: slice, given: npt.NDArray[Any], make: Callable[[], npt.NDArray[Any]]
+    ) -> npt.NDArray[Any]:
+        """Return a part from the file, or make it and write it there; from any thread.
+
+        Parameters
+        ----------
+        part : slice
+        given : ndarray
+            What the rows are made of.
+        make : callable
+        """
+        number, count = self.number[part.start], part.stop - part.start
+        block = np.ascontiguousarray(given)
+        digest = hashlib.blake2b(block.data.cast("B"), key=self.model, digest_size=_DIGEST).digest()
+        at, size = self.rows_at + part.start * self.row_bytes, count * self.row_bytes
+        if self.marks[number] == digest:
+            with self.lock:
+                kept = self._read(at, size)
+            if len(kept) == size:
+                return np.frombuffer(kept, dtype=self.dtype).reshape(count, -1)
+        made = np.ascontiguousarray(make(), dtype=self.dtype)
+        with self.lock:
+            if any(self.marks[number]):
+                self.others += 1
+                # Not to be taken for the old rows, should the work end here.
+                self._write(self.marks_at + number * _DIGEST, bytes(_DIGEST))
+            self._write(at, made.data)
+            self.pending[number] = digest
+            if time.monotonic() - self.written > INTERVAL:
+                self._mark()
+        return made
+
+    def _read(self, at: int, size: int) -> bytes:
+        self.file.seek(at)
+        parts = []
+        while size and (part := self.file.read(size)):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _write(self, at: int, values: bytes | memoryview) -> None:
+        left = memoryview(values).cast("B")
+        self.file.seek(at)
+        while left:
+            left = left[self.file.write(left) :]
+
+    def _mark(self) -> None:
+        """Mark what has been written as there, once it is on the disk."""
+        os.fsync(self.file.fileno())
+        for number, digest in self.pending.items():
+            self._write(self.marks_at + number * _DIGEST, digest)
+        self.pending.clear()
+        self.written = time.monotonic()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._mark()
+        finally:
+            self.file.close()
+        if self.others:
+            warnings.warn(
+                f"{self.path}: {self.others} of {len(self.number)} parts were of another model or "
+                "other input, and were made anew.",
+                CheckpointWarning,
+                stacklevel=3,
+            )
+
+    def remove(self) -> None:
+        """Remove the file: all rows are elsewhere now."""
+        self.path.unlink(missing_ok=True)
+
+
+class StateCheckpoint:
+    """The state of an iteration in a npz file, written every few seconds.
+
+    Parameters
+    ----------
+    path : path
+    problem : bytes
+        `fingerprint` of what the iteration solves.
+    """
+
+    def __init__(self, path: str | PathLike[str], problem: bytes) -> None:
+        self.path, self.problem = Path(path), problem
+        self.saved = time.monotonic()
+        check_target(self.path)
+
+    def load(self) -> dict[str, npt.NDArray[Any]] | None:
+        """Return what was saved, or None if nothing was.
+
+        Raises
+        ------
+        InputError
+            If the file is no checkpoint, or that of another problem.
+        """
+        if not self.path.exists():
+            return None
+        state = read_npz(self.path, "a checkpoint")
+        if "problem" not in state:
+            raise InputError(f"{self.path} is no checkpoint; pass another {option('checkpoint')}.")
+        if state.pop("problem").tobytes() != self.problem:
+            raise InputError(
+                f"{self.path} is the checkpoint of another fit: other pairs, start, loss or "
+                f"settings; remove it, pass another {option('checkpoint')}, or the same "
+                f"{option('random_state')}."
+            )
+        return state
+
+    def save(self, state: Callable[[], dict[str, Any]]) -> None:
+        """Save a state, unless the last one is younger than `INTERVAL` seconds."""
+        if time.monotonic() - self.saved < INTERVAL:
+            return
+        arrays: dict[str, Any] = {name: np.asarray(value) for name, value in state().items()}
+        with atomic_file(self.path) as file:
+            np.savez(file, problem=np.frombuffer(self.problem, dtype=np.uint8), **arrays)
+        self.saved = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove the file: the work is done."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,72 @@
+"""New objects whose dissimilarities count differently, or do not look like the fitted ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import Array, asarray_like, to_numpy
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods.refined.losses import PairLoss
+from neucmds._placement.loss_rule import LossPlacement
+from neucmds._placement.rules import LeastSquaresPlacement, LinearPlacement, Placement
+from neucmds.errors import InputError, option
+
+Floats = npt.NDArray[np.float64]
+
+
+def checked_weights(weights: Any, shape: tuple[int, int], k: int) -> Floats:
+    """Return weights of the dissimilarities of new objects, at most one in every row."""
+    w: Floats = np.asarray(to_numpy(weights), dtype=np.float64)
+    if w.shape != shape:
+        raise InputError(
+            f"{option('weights')} has shape {w.shape}; expected {shape}: one for each "
+            "dissimilarity of a new object to a fitted one."
+        )
+    if not np.all(np.isfinite(w)) or w.min(initial=0.0) < 0:
+        raise InputError(f"{option('weights')} must be finite and not negative.")
+    counted = np.sum(w > 0, axis=1)
+    if counted.min(initial=k + 1) <= k:
+        row = int(np.argmin(counted))
+        raise InputError(
+            f"row {row} of {option('weights')} has {int(counted[row])} positive weights; {k} "
+            f"coordinates need {k + 1}."
+        )
+    # Only ratios count.
+    shares: Floats = w / w.max(axis=1, keepdims=True, initial=0.0)
+    return shares
+
+
+def place_weighted(rule: Placement, sq_new: Array, weights: Floats) -> Array:
+    """Place objects by weighted dissimilarities; `weights` are those of `checked_weights`."""
+    if isinstance(rule, LinearPlacement):
+        raise InputError(
+            f"{option('weights')} does not go with triangulation, which counts every fitted object "
+            f"alike; fit by {option('method', 'refined')}, or with "
+            f"{option('placement', 'least_squares')}."
+        )
+    if isinstance(rule, LeastSquaresPlacement):
+        if rule.offsets is not None:
+            sq_new = sq_new - asarray_like(rule.offsets, sq_new)
+        rule = LossPlacement(rule.coordinates, rule.signs, PairLoss("squared", 1.0))
+    assert isinstance(rule, LossPlacement)
+    return rule.place(sq_new, weights=asarray_like(weights, sq_new))
+
+
+def median_r2(sq_new: Array, placed: Array, fitted: Array, signs: Array) -> float:
+    """Share of the variance within a row of squared dissimilarities that D̂ explains, the median.
+
+    Parameters
+    ----------
+    sq_new : array of shape (m, n)
+    placed : array of shape (m, k)
+    fitted : array of shape (n, k)
+    signs : array of shape (k,)
+    """
+    d, x, y, a = (to_numpy(one).astype(np.float64) for one in (sq_new, placed, fitted, signs))
+    left = np.sum((d - sq_dissimilarities(x, y, a)) ** 2, axis=1)
+    whole = np.sum((d - d.mean(axis=1, keepdims=True)) ** 2, axis=1)
+    varied = whole > 0
+    return float(np.median(1 - left[varied] / whole[varied])) if varied.any() else 1.0

@@ -1,0 +1,228 @@
+"""Work that was interrupted ends where work that was not does, to the last bit."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
+from neucmds._backend import checkpoints
+from neucmds._backend.checkpoints import RowCheckpoint, fingerprint
+from neucmds._input.pairs import make_pairs
+from neucmds._methods.refined import sparse_pairs
+from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds.errors import CheckpointWarning
+
+ROWS = 70_000  # times 100 landmarks: four parts
+
+
+@pytest.fixture(scope="module")
+def features():
+    return np.random.default_rng(0).normal(size=(ROWS, 3))
+
+
+def landmarks(features, seed=0, **settings):
+    settings = {"metric": "cityblock", "random_state": seed, "n_jobs": 1, **settings}
+    return LandmarkNeucMDS(2, 100, method="neuc+", **settings).fit(features[:500])
+
+
+def placed_parts(monkeypatch, stop_at=None):
+    """Note the first row of every part that is placed; interrupt the work at one of them."""
+    place, starts = LandmarkNeucMDS._place, []
+
+    def noted(self, X, start=0, weights=None):
+        starts.append(start)
+        if len(starts) == stop_at:
+            raise KeyboardInterrupt
+        return place(self, X, start, weights)
+
+    monkeypatch.setattr(LandmarkNeucMDS, "_place", noted)
+    return starts
+
+
+def interrupt(est, X, monkeypatch, **paths):
+    with monkeypatch.context() as patch:
+        placed_parts(patch, stop_at=3)
+        with pytest.raises(KeyboardInterrupt):
+            est.transform(X, **paths)
+
+
+def test_placement_goes_on_where_it_was_interrupted(features, tmp_path, monkeypatch):
+    est, out, kept = landmarks(features), tmp_path / "x.npy", tmp_path / "x.part"
+    whole = est.transform(features)
+    interrupt(est, features, monkeypatch, out=out, checkpoint=kept)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.part"]
+    starts = placed_parts(monkeypatch)
+    found = est.transform(features, out, checkpoint=kept)
+    assert len(starts) == 2
+    np.testing.assert_array_equal(found, whole)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows has no SIGKILL")
+def test_a_killed_process_leaves_what_it_placed(features, tmp_path, monkeypatch):
+    kept = tmp_path / "x.part"
+    program = f"""
+        import os, signal
+        import numpy as np
+        from neucmds import LandmarkNeucMDS
+        from neucmds._backend import checkpoints
+
+        checkpoints.INTERVAL = 0.0
+        place = LandmarkNeucMDS._place
+        def killed(self, X, start=0, weights=None):
+            if start > {ROWS // 2}:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return place(self, X, start, weights)
+
+        X = np.random.default_rng(0).normal(size=({ROWS}, 3))
+        est = LandmarkNeucMDS(2, 100, method="neuc+", metric="cityblock", random_state=0, n_jobs=1)
+        est.fit(X[:500])
+        LandmarkNeucMDS._place = killed
+        est.transform(X, out={str(tmp_path / "x.npy")!r}, checkpoint={str(kept)!r})
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == ["x.part"]
+    est = landmarks(features)
+    whole, starts = est.transform(features), placed_parts(monkeypatch)
+    np.testing.assert_array_equal(est.transform(features, checkpoint=kept), whole)
+    assert len(starts) == 2
+
+
+def test_parts_of_another_model_or_other_input_are_placed_anew(features, tmp_path, monkeypatch):
+    est, kept = landmarks(features), tmp_path / "x.part"
+    changed = features.copy()
+    changed[5] += 1e-9
+    for model, X, anew in ((est, changed, 1), (landmarks(features, seed=1), features, 2)):
+        interrupt(est, features, monkeypatch, checkpoint=kept)
+        with pytest.warns(CheckpointWarning, match=f"{anew} of 4 parts were of another model"):
+            found = model.transform(X, checkpoint=kept)
+        np.testing.assert_array_equal(found, model.transform(X))
+
+
+def test_weights_are_part_of_the_input(features, tmp_path, monkeypatch):
+    X, kept = features[:30_000], tmp_path / "x.part"
+    est = LandmarkNeucMDS(2, 100, metric="cityblock", random_state=0).fit(features[:500])
+    monkeypatch.setattr(checkpoints, "INTERVAL", 0.0)
+    w = np.ones((len(X), 100))
+    with monkeypatch.context() as patch:
+        placed_parts(patch, stop_at=2)
+        with pytest.raises(KeyboardInterrupt):
+            est.transform(X, weights=w, checkpoint=kept)
+    with pytest.warns(CheckpointWarning, match="1 of 2 parts"):
+        est.transform(X, checkpoint=kept)
+
+
+def test_files_that_are_no_checkpoint_of_this_work_are_refused(features, tmp_path, monkeypatch):
+    est, kept = landmarks(features), tmp_path / "x.part"
+    kept.write_text("my thesis")
+    with pytest.raises(InputError, match="is no checkpoint"):
+        est.transform(features, checkpoint=kept)
+    assert kept.read_text() == "my thesis"
+    kept.unlink()
+    interrupt(est, features, monkeypatch, checkpoint=kept)
+    with pytest.raises(
+        InputError, match=r"of 70000 × 2 coordinates \(<f8, 4 parts\), not of 50 × 2"
+    ):
+        est.transform(features[:50], checkpoint=kept)
+    (tmp_path / "link").symlink_to(kept)
+    with pytest.raises(InputError, match="is a link"):
+        est.transform(features, checkpoint=tmp_path / "link")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no locks there")
+def test_two_at_once_are_refused(tmp_path):
+    parts = [slice(0, 2), slice(2, 4)]
+    first, second = (
+        RowCheckpoint(tmp_path / "x", (4, 1), float, parts, b"model") for _ in range(2)
+    )
+    with first, pytest.raises(InputError, match="in use by another process"), second:
+        pass
+
+
+def test_fingerprints_tell_values_shapes_and_types_apart():
+    a = np.arange(4.0)
+    things = [a, a + 1, a.reshape(2, 2), a.astype(np.float32), [0.0], "0.0", 0.0, 0, None, {"a": a}]
+    assert len({fingerprint(one) for one in things}) == len(things)
+    assert fingerprint({"b": 1, "a": a}) == fingerprint({"a": a.copy(), "b": 1})
+
+
+def some_pairs(seed=0):
+    rng = np.random.default_rng(seed)
+    i, j = np.triu_indices(60, 1)
+    listed = rng.random(i.size) < 0.6
+    i, j = i[listed], j[listed]
+    return make_pairs(60, i, j, rng.uniform(0.5, 3.0, i.size)), rng.standard_normal((60, 3))
+
+
+def stop_after(iterations):
+    def listen(iteration, value):
+        if iteration == iterations:
+            raise KeyboardInterrupt
+
+    return listen
+
+
+@pytest.mark.parametrize("small", [0, 2**17])
+@pytest.mark.parametrize("loss", ["relative", "distance"])
+def test_a_descent_on_pairs_ends_the_same(loss, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "INTERVAL", 0.0)
+    monkeypatch.setattr(sparse_pairs, "SMALL", small)
+    pairs, x = some_pairs()
+    settings = {"max_iter": 60, "tol": 1e-3, "gradient_tol": 1e-4}
+    whole = refine_pairs(pairs, x, [1, 1, -1], loss, **settings)
+    kept = tmp_path / "fit.npz"
+    for stop in (2, 17, 44):  # before anything is kept, and twice on the way
+        with pytest.raises(KeyboardInterrupt):
+            refine_pairs(
+                pairs, x, [1, 1, -1], loss, callback=stop_after(stop), checkpoint=kept, **settings
+            )
+    assert kept.exists()
+    heard = []
+    end = refine_pairs(
+        pairs,
+        x,
+        [1, 1, -1],
+        loss,
+        callback=lambda iteration, _: heard.append(iteration),
+        checkpoint=kept,
+        **settings,
+    )
+    assert heard[0] > 20
+    np.testing.assert_array_equal(end.coordinates, whole.coordinates)
+    assert end.history == whole.history
+    assert not kept.exists()
+
+
+def test_the_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "INTERVAL", 0.0)
+    pairs, x = some_pairs()
+    kept = tmp_path / "fit.npz"
+    with pytest.raises(KeyboardInterrupt):
+        refine_pairs(pairs, x, [1, 1, -1], callback=stop_after(20), checkpoint=kept)
+    for other in ((pairs, x + 1e-12, [1, 1, -1]), (*some_pairs(1), [1, 1, -1])):
+        with pytest.raises(InputError, match="is the checkpoint of another fit"):
+            refine_pairs(*other, checkpoint=kept)
+    np.savez(kept, a=1)
+    with pytest.raises(InputError, match="is no checkpoint"):
+        refine_pairs(pairs, x, [1, 1, -1], checkpoint=kept)
+
+
+def test_checkpoints_of_sampled_pairs_and_none_of_a_matrix(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "INTERVAL", 0.0)
+    X, kept = np.random.default_rng(0).normal(size=(400, 4)), tmp_path / "fit.npz"
+    settings = {"metric": "cityblock", "loss": "relative", "n_pairs": 80, "max_iter": 30}
+    whole = NeucMDS(3, random_state=0, **settings).fit(X)
+    stopped = NeucMDS(3, random_state=0, callback=stop_after(12), checkpoint=kept, **settings)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(X)
+    assert kept.exists()
+    end = NeucMDS(3, random_state=0, checkpoint=kept, **settings).fit(X)
+    np.testing.assert_array_equal(end.embedding_, whole.embedding_)
+    with pytest.raises(InputError, match="checkpoint= is for fits of listed pairs"):
+        neuc_mds(np.ones((5, 5)) - np.eye(5), checkpoint=kept)
