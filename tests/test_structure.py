@@ -94,7 +94,10 @@ TESTED_IN = {
     ),
     "_methods/refined/test_objective.py": ("_methods/refined/descent.py",),
     "_methods/refined/test_signatures.py": ("_methods/refined/starts.py",),
-    "_methods/refined/test_sparse_pairs.py": ("_methods/refined/compiled_pairs.py",),
+    "_methods/refined/test_sparse_pairs.py": (
+        "_methods/refined/compiled_pairs.py",
+        "_methods/refined/hub_pairs.py",
+    ),
     "_operator/test_blocked.py": (
         "_operator/first_pass.py",
         "_operator/row_sources.py",
@@ -131,7 +134,10 @@ TESTED_IN = {
         "datasets/images.py",
     ),
     "estimators/test_all_pairs.py": ("estimators/signed_transformer.py",),
-    "estimators/test_among_landmarks.py": ("_placement/landmark_selection.py",),
+    "estimators/test_among_landmarks.py": (
+        "_placement/landmark_selection.py",
+        "_placement/new_rows.py",
+    ),
     "estimators/test_geodesics.py": ("_operator/neighbor_graph.py",),
     "paper/test_experiments.py": (
         "paper/bench.py",

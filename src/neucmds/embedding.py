@@ -23,7 +23,7 @@ from neucmds._methods.refined.losses import LOSSES, PairLoss
 from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
 from neucmds._placement.loss_rule import LossPlacement
-from neucmds._placement.new_objects import checked_weights, place_weighted
+from neucmds._placement.new_rows import checked_weights, place_weighted
 from neucmds._placement.rules import (
     SHRINKAGE,
     LeastSquaresPlacement,

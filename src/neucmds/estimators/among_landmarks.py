@@ -45,7 +45,7 @@ from neucmds._operator.metric_registry import (
     on_rows,
 )
 from neucmds._placement import landmark_selection
-from neucmds._placement.new_objects import checked_weights, median_r2, place_weighted
+from neucmds._placement.new_rows import checked_weights, median_r2, place_weighted
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
 from neucmds.api import (
     DEFAULT_METHOD,
