@@ -224,5 +224,5 @@ def test_checkpoints_of_sampled_pairs_and_none_of_a_matrix(tmp_path, monkeypatch
     assert kept.exists()
     end = NeucMDS(3, random_state=0, checkpoint=kept, **settings).fit(X)
     np.testing.assert_array_equal(end.embedding_, whole.embedding_)
-    with pytest.raises(InputError, match="checkpoint= is for fits of listed pairs"):
+    with pytest.raises(InputError, match="checkpoint is for fits of listed pairs"):
         neuc_mds(np.ones((5, 5)) - np.eye(5), checkpoint=kept)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds._input.chunks import lazy_dissimilarity
 from neucmds._operator import DenseGram
 from neucmds._operator.cluster import DaskGram
@@ -188,6 +188,28 @@ def assert_same(found, expected):
 def test_a_cluster_finds_what_one_machine_finds(cluster):
     x = features(3000)
     assert_same(fit(lazy_cityblock(3000, 500)), fit(cityblock(x, x)))
+
+
+@pytest.mark.parametrize("loss", ["relative", "distance"])
+def test_landmarks_place_by_a_loss_on_the_workers(cluster, loss):
+    x = features(2000)
+    settings = {"n_landmarks": 60, "metric": "cityblock", "loss": loss, "random_state": 0}
+    lazy = da.from_array(x, chunks=(500, -1))
+    est = LandmarkNeucMDS(3, **settings).fit(lazy)
+    placed = est.transform(lazy)
+    assert isinstance(placed, da.Array)
+    memory = LandmarkNeucMDS(3, **settings).fit(x)
+    # Rows are placed in blocks of other sizes, and BLAS adds up in another order.
+    np.testing.assert_allclose(placed.compute(), memory.transform(x), atol=1e-6)
+
+
+def test_pairs_of_features_on_a_cluster_are_those_of_features_in_memory(cluster):
+    x = features(1500)
+    settings = {"metric": "cityblock", "loss": "relative", "n_pairs": 80, "max_iter": 20}
+    found = NeucMDS(3, random_state=0, **settings).fit(da.from_array(x, chunks=(400, -1)))
+    expected = NeucMDS(3, random_state=0, **settings).fit(x)
+    np.testing.assert_array_equal(found.embedding_, expected.embedding_)
+    np.testing.assert_allclose(found.transform(x[:9]), expected.transform(x[:9]))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")

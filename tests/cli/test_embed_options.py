@@ -251,6 +251,18 @@ class TestLandmarks:
         assert "measured on all pairs" in outcome.out.replace("\n", " ")
         assert {p.name for p in folder.glob("*.png")} >= {"coordinates.png", "shepard.png"}
 
+    @pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+    def test_every_loss_fits_and_places(self, run, here, loss):
+        x = np.random.default_rng(0).standard_normal((120, 3))
+        np.save(here / "d.npy", np.abs(x[:, None] - x[None, :]).sum(axis=2))
+        options = ["-k", 4, "--landmarks", 40, "--loss", loss, "--no-plots"]
+        outcome = run("embed", "d.npy", *options)
+        assert outcome.code == 0, outcome.err
+        model = Embedding.load(here / "d-neucmds" / "embedding.npz")
+        assert (model.n, model.loss) == (40, loss)
+        quality = json.loads((here / "d-neucmds" / "quality.json").read_text())
+        assert quality["r2"] > 0.9
+
     @pytest.mark.slow
     def test_a_sample_is_called_one(self, run, here, monkeypatch):
         monkeypatch.setattr("neucmds.cli.landmark_fit.MEASURED_OBJECTS", 60)

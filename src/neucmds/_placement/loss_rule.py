@@ -22,6 +22,7 @@ from neucmds._backend.arrays import (
 from neucmds._backend.threads import parallel_map
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import PairLoss
+from neucmds._placement.quadratic_rule import least_point
 from neucmds._placement.rules import LeastSquaresPlacement
 
 # Entries of a block of new objects and fitted ones: 4 MB in float64.
@@ -108,6 +109,8 @@ class LossPlacement:
         if weights is not None:
             counts = counts * weights
         problem = _Problem(fitted, xp.where(known, delta, xp.zeros_like(delta)), counts)
+        if self.loss.is_quadratic and is_numpy(delta):
+            return _least(problem)
         # The rule of the squared loss has one minimum.
         squared = LeastSquaresPlacement(self.coordinates, self.signs)
         starts = [_mean_of_nearest(problem), squared.place(delta)]
@@ -161,6 +164,25 @@ class _Fitted:
             asarray_like(products, like),
             asarray_like(spread.ravel(), like, dtype=xp.int64),
         )
+
+
+def _least(problem: _Problem) -> Any:
+    """Return the global minima of a loss that is quadratic in D̂; polished where rounding shows."""
+    fitted, d = problem.fitted, problem.delta
+    slope = fitted.loss.terms(d, d.copy()).slope
+    w = problem.counts if slope is None else problem.counts * slope * slope
+    x = least_point(fitted.x, fitted.signs, fitted.products, fitted.spread, w, d)
+    d_hat = problem._d_hat(x)
+    pull = w * (d_hat - d)
+    value = np.vecdot(pull, d_hat - d)
+    total = pull.sum(axis=1, keepdims=True)
+    gradient = 4 * (total * x - pull @ fitted.x)
+    # Moving by g/h gains g²/2h, and h is 8 Σ w (x − y)² or less.
+    curvature = 8 * (w @ np.sum(fitted.x**2, axis=1))
+    away = np.flatnonzero(np.vecdot(gradient, gradient) > TOL * value * curvature)
+    if away.size:
+        x[away] = _descend(problem.some(away), x[away], value[away])
+    return x
 
 
 def _mean_of_nearest(problem: _Problem) -> Array:

@@ -388,7 +388,8 @@ class LandmarkNeucMDS(SignedTransformer):
             kept.remove()
         if out is not None:
             target = np.load(out, mmap_mode="r")
-        self._warn_of_misfit(X, target)
+        if weights is None:
+            self._warn_of_misfit(X, target)
         if out is not None:
             return target
         return asarray_like(target, given) if is_elsewhere(given) else target
