@@ -104,6 +104,7 @@ TESTED_IN = {
         "operators.py",
     ),
     "_operator/test_features.py": ("_operator/choose.py",),
+    "_placement/test_loss_rule.py": ("_placement/quadratic_rule.py",),
     "_spectrum/test_solve.py": ("api/eigenpairs.py",),
     "api/test_entry.py": ("api/arguments.py",),
     "api/test_goals.py": ("_input/components.py",),
