@@ -25,7 +25,7 @@ RIDGE = 1e-10
 
 
 def least_point(
-    y: Floats, signs: Floats, products: Floats, spread: Floats, w: Floats, d: Floats
+    y: Floats, signs: Floats, products: Floats, spread: npt.NDArray[np.intp], w: Floats, d: Floats
 ) -> Floats:
     """Return the positions x (m, k) that minimise Σ_j w_ij (D̂_ij − D_ij)².
 
