@@ -133,7 +133,7 @@ def report_page(
         table = _table(metadata, embedding)
     if color_by is not None:
         if table is None:
-            raise InputError(f"{option('color', color_by)} needs {option('metadata')}.")
+            raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
         table[color_by]
     found = gather(embedding, D, random_state=seed, **options)
     made = [
