@@ -13,9 +13,16 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks, to_numpy
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    is_array,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from neucmds._backend.files import atomic_file, read_npz
-from neucmds._input.containers import ordered_by_name
+from neucmds._input.containers import as_real, ordered_by_name
 from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
@@ -217,8 +224,8 @@ class Embedding:
 
         Parameters
         ----------
-        rows, cols : slice, sequence of int or None
-            Which objects; None means all.
+        rows, cols : slice, int, str, sequence of them, mask of length n, or None
+            Which objects, by number or by name; None means all.
         """
         xp = namespace(self.coordinates)
         row_ids, col_ids = self._indices(rows), self._indices(cols)
@@ -253,7 +260,14 @@ class Embedding:
         >>> emb.distance([0, 0], [1, 2]).round(6).tolist()
         [3.0, 4.0]
         """
-        left, right = np.broadcast_arrays(self._numbers(i), self._numbers(j))
+        both = self._numbers(i), self._numbers(j)
+        try:
+            left, right = np.broadcast_arrays(*both)
+        except ValueError as problem:
+            raise InputError(
+                f"i has shape {both[0].shape} and j has {both[1].shape}, which make no pairs; pass "
+                "as many of both, or one object for all."
+            ) from problem
         xp = namespace(self.coordinates)
         parts = []
         for some in row_blocks(left.size, max(1, 2 * self.k), 2**18):
@@ -439,7 +453,8 @@ class Embedding:
         if self.placement is None:
             raise InputError("this embedding was saved or made without what `transform` needs.")
         new = ordered_by_name(new, self.labels, "columns of new objects", rows=False)
-        delta = _checked_new(asarray_like(new, self.coordinates), self)
+        delta = asarray_like(as_real(new, "new dissimilarities"), self.coordinates)
+        delta = _checked_new(delta, self)
         xp = namespace(delta)
         factor = 2.0 ** -_far_exponent(self.coordinates)
         rule = self.placement if factor == 1 else self.placement.rescaled(factor)
@@ -536,9 +551,16 @@ class Embedding:
         return array
 
     def _indices(self, which: Any) -> Array:
-        ids = np.arange(self.n)[slice(None) if which is None else which]
+        if which is None or isinstance(which, slice):
+            ids = np.arange(self.n)[which or slice(None)]
+        else:
+            given = np.asarray(to_numpy(which) if is_array(which) else which)
+            is_mask = given.dtype == bool and given.shape == (self.n,)
+            ids = np.flatnonzero(given) if is_mask else np.atleast_1d(self._numbers(given))
+        if ids.ndim != 1:
+            raise InputError(f"objects are chosen by one list, not by one of shape {ids.shape}.")
         xp = namespace(self.coordinates)
-        return asarray_like(np.atleast_1d(ids), self.coordinates, dtype=xp.int64)
+        return asarray_like(ids, self.coordinates, dtype=xp.int64)
 
 
 def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment:

@@ -22,6 +22,19 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
+# It hands over distances less their mean, whose diagonal is not zero.
+SHIFTED = {"check_positive_only_tag_during_fit": "the diagonal of its D is not zero"}
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [NeucMDS((1, 1), squared=True), NeucMDS(squared=True, method="neuc+")],
+    expected_failed_checks=lambda estimator: SHIFTED,
+)
+def test_scikit_learn_contract_of_signatures_and_squares(estimator, check):
+    check(estimator)
+
+
 @pytest.fixture
 def features():
     return np.random.default_rng(0).normal(size=(40, 6))

@@ -53,13 +53,60 @@ def unwrap(data: Any) -> Table:
     if arrays.is_dask(data):
         raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
-        dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
-        return Table(
-            np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype), owned=True
-        )
+        return Table(_unmasked(data), owned=True)
     if arrays.is_array(data):
+        refuse_sparse_tensor(data, "D")
         return Table(_plain(data), wrapped=False)
     return Table(_from_sequence(data), owned=isinstance(data, (list, tuple)))
+
+
+def as_real(data: Any, what: str) -> Array:
+    """Return numbers that go along with D as an array: of the library they are in, else NumPy's.
+
+    Parameters
+    ----------
+    data : array, DataFrame or nested sequence
+        Masked entries become NaN.
+    what : str
+        What they are, in the plural, for messages.
+
+    Raises
+    ------
+    InputError
+        If they are no real numbers, or a file or a sparse array holds them.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        raise InputError(f"{what} are given as a path ({os.fspath(data)!r}); read the file first.")
+    if hasattr(data, "tocoo"):
+        raise InputError(f"{what} are a sparse array; pass its toarray().")
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        data = _unmasked(data)
+    if not arrays.is_array(data):
+        try:
+            data = np.asarray(data)
+            data = data.astype(np.float64) if data.dtype == object else data
+        except (ValueError, TypeError) as problem:
+            raise InputError(f"{what} are no array of numbers ({_one_line(problem)}).") from problem
+    refuse_sparse_tensor(data, what)
+    if not arrays.namespace(data).isdtype(data.dtype, ("bool", "integral", "real floating")):
+        raise InputError(f"{what} have dtype {data.dtype}, which is no real number.")
+    return data
+
+
+def refuse_sparse_tensor(data: Array, what: str) -> None:
+    """Refuse a sparse tensor of PyTorch, of which hardly any function works."""
+    layout = getattr(data, "layout", None)
+    if layout is not None and "strided" not in str(layout):
+        raise InputError(
+            f"{what}: a sparse tensor ({str(layout).removeprefix('torch.')}); pass its to_dense(), "
+            "or observed pairs as a scipy.sparse array."
+        )
+
+
+def _unmasked(data: Any) -> np.ndarray[Any, Any]:
+    """Return a masked array with NaN for what is masked."""
+    dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
+    return np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype)
 
 
 def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:

@@ -107,8 +107,7 @@ def as_dissimilarity(
     array([[0., 9.],
            [9., 0.]])
     """
-    if missing not in ("error", "ignore"):
-        raise InputError(f"{option('missing', missing)} is unknown; pass 'error' or 'ignore'.")
+    check_missing(missing)
     if isinstance(data, Dissimilarity):
         return (
             data
@@ -125,6 +124,12 @@ def as_dissimilarity(
     rules = Rules(squared, symmetrize, missing == "ignore", names, rescale=rescale)
     values, exponent = _checked_values(source, dtype, rules, overwrite)
     return Dissimilarity(values, names, exponent)
+
+
+def check_missing(missing: str) -> None:
+    """Refuse what is neither of the two things to do about missing pairs."""
+    if missing not in ("error", "ignore"):
+        raise InputError(f"{option('missing', missing)} is unknown; pass 'error' or 'ignore'.")
 
 
 def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> tuple[Array, int]:

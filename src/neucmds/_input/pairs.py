@@ -92,6 +92,7 @@ def as_pairs(
     squared: bool = False,
     symmetrize: bool = False,
     labels: Sequence[object] | None = None,
+    allow_missing: bool = False,
 ) -> Pairs:
     """Read and check dissimilarities of pairs, and put them on the squared scale.
 
@@ -109,6 +110,8 @@ def as_pairs(
     labels : sequence, optional
         Names of the objects. With columns of names: their order, and objects may be named that no
         pair has. Whole numbers in columns then count the labels from 0.
+    allow_missing : bool, default=False
+        Whether NaN says that a pair was not observed, instead of being refused.
 
     Returns
     -------
@@ -129,7 +132,11 @@ def as_pairs(
     """
     if isinstance(data, Pairs):
         return data
-    settings: dict[str, Any] = {"squared": squared, "symmetrize": symmetrize}
+    settings: dict[str, Any] = {
+        "squared": squared,
+        "symmetrize": symmetrize,
+        "allow_missing": allow_missing,
+    }
     if hasattr(data, "tocoo"):
         return _from_sparse(data, labels, settings)
     if isinstance(data, (str, os.PathLike)):
@@ -165,6 +172,7 @@ def make_pairs(
     symmetrize: bool = False,
     labels: tuple[str, ...] | None = None,
     sampled: bool = False,
+    allow_missing: bool = False,
 ) -> Pairs:
     """Check numbered pairs, put each in order, merge the two orders, and square.
 
@@ -178,7 +186,7 @@ def make_pairs(
         Dissimilarities.
     weight : array of shape (m,), optional
         Of entries merged into one, the largest weight counts. Pairs of weight 0 are left out.
-    squared, symmetrize, labels
+    squared, symmetrize, labels, allow_missing
         As for `as_pairs`.
     sampled : bool, default=False
         Whether the pairs are a sample of all, weighted by inverse shares.
@@ -186,6 +194,9 @@ def make_pairs(
     i, j = np.asarray(i), np.asarray(j)
     d: Floats = np.asarray(values, dtype=np.float64)
     w: Floats | None = None if weight is None else np.asarray(weight, dtype=np.float64)
+    if allow_missing and np.isnan(d).any():
+        known = ~np.isnan(d)
+        i, j, d, w = i[known], j[known], d[known], None if w is None else w[known]
     _refuse_values(i, j, d, w, squared, labels)
     low, high = np.minimum(i, j), np.maximum(i, j)
     size = float(np.max(np.abs(d)))

@@ -202,6 +202,13 @@ def diagonal_findings(diagonal: Array, start: int = 0) -> Findings:
     )
 
 
+def check_flags(**flags: Any) -> None:
+    """Refuse what is neither True nor False; a text is true, whatever it says."""
+    for name, value in flags.items():
+        if not (isinstance(value, (bool, np.bool_, int)) and value in (0, 1)):
+            raise InputError(f"{option(name, value)} must be True or False.")
+
+
 def working_dtype(array: Array) -> Any:
     """Floating dtype to work in: float32 for floats of at most 32 bits, float64 for the rest."""
     xp = arrays.namespace(array)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from neucmds._backend.arrays import Array, asarray_like, is_array, is_numpy, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace, to_numpy
 from neucmds._backend.memory import require_memory
-from neucmds._input.containers import ordered_by_name
+from neucmds._input.containers import as_real, ordered_by_name
 from neucmds._input.dissimilarity import Dissimilarity
 from neucmds._input.pairs import refuse_parts
 from neucmds.errors import InputError
@@ -67,8 +67,7 @@ def as_weighted(
 
 def _checked(weights: Any, data: Dissimilarity, rescale: bool) -> tuple[Array, int]:
     d, xp = data.values, namespace(data.values)
-    given = weights if is_array(weights) else np.asarray(weights, dtype=float)
-    w = asarray_like(given, d, dtype=xp.float64)
+    w = asarray_like(as_real(weights, "weights"), d, dtype=xp.float64)
     if tuple(w.shape) != (data.n, data.n):
         raise InputError(f"weights have shape {tuple(w.shape)}; expected {(data.n, data.n)}.")
     if not bool(xp.all(xp.isfinite(w))):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, to_numpy
+from neucmds._input.containers import as_real
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._placement.loss_rule import LossPlacement
@@ -19,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 def checked_weights(weights: Any, shape: tuple[int, int], k: int) -> Floats:
     """Return weights of the dissimilarities of new objects, at most one in every row."""
-    w: Floats = np.asarray(to_numpy(weights), dtype=np.float64)
+    w: Floats = to_numpy(as_real(weights, "weights")).astype(np.float64)
     if w.shape != shape:
         raise InputError(
             f"{option('weights')} has shape {w.shape}; expected {shape}: one for each "

@@ -110,12 +110,23 @@ def refuse_checkpoint(settings: RefineSettings) -> None:
         )
 
 
-def refuse_for_pairs(method: str, weights: Any) -> None:
+def refuse_for_pairs(method: str, weights: Any, solver: str, settings: RefineSettings) -> None:
     """Refuse what a list of pairs cannot obey."""
+    asked = {
+        "solver": (solver, solver != "auto"),
+        "climb": (settings.climb, bool(settings.climb)),
+        "n_init": (settings.n_init, settings.n_init not in (None, 1)),
+    }
+    for name, (value, refused) in asked.items():
+        if refused:
+            raise InputError(
+                f"{option(name, value)} is for a D of which every pair is known, and this is a "
+                "list of pairs, fitted once from one start; leave it out."
+            )
     if method != "refined":
         raise InputError(
-            f"a list of pairs needs {option('method', 'refined')}, not {method!r}: closed forms "
-            "need every pair; pass D.toarray() if what is not stored is zero."
+            f"a sparse D, a list of pairs, needs {option('method', 'refined')}, not {method!r}: "
+            "closed forms need every pair; pass D.toarray() if what is not stored is zero."
         )
     if weights is not None:
         raise InputError("a list of pairs carries its weights itself, in a fourth column.")

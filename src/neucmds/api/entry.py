@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
 
 from neucmds._input.components import NComponents
+from neucmds._input.dissimilarity import check_missing
 from neucmds._input.pairs import Pairs, as_pairs
+from neucmds._input.validation import check_flags
 from neucmds._methods.refined.descent import Callback
 from neucmds._methods.refined.loss_starts import as_start
 from neucmds._methods.refined.starts import RefineSettings
@@ -22,7 +25,7 @@ from neucmds.api.arguments import (
     warn_of_surprises,
 )
 from neucmds.api.fitting import fit
-from neucmds.api.partial_input import embed_pairs
+from neucmds.api.partial_input import embed_pairs, require_memory_for_pairs
 from neucmds.api.prepared import prepare
 from neucmds.embedding import Embedding
 
@@ -89,7 +92,7 @@ def neuc_mds(
         How much each pair counts: the loss of a pair is multiplied by it. "refined" only.
     missing : {"error", "ignore"}, default="error"
         "ignore": NaN in D means that the pair was not observed, and does not count; `transform` of
-        the result takes NaN too. "refined" only.
+        the result takes NaN too. "refined" only. What a sparse D does not store is missing anyway.
     labels : sequence of str, optional
         Names of the objects, for input that has none of its own.
     solver : {"auto", "full", "krylov"}, default="auto"
@@ -144,14 +147,24 @@ def neuc_mds(
     """
     settings = RefineSettings(max_iter, stress_tol, climb, callback, loss, n_init, checkpoint)
     check_arguments(D, n_components, method, solver, tol, random_state)
+    check_flags(squared=squared, symmetrize=symmetrize, copy=copy)
     start = as_start(init)
     if start is not None:
         n_components = signature_of(start, n_components)
     refuse_without_refinement(method, settings, start)
     if isinstance(D, Pairs) or hasattr(D, "tocoo"):
-        refuse_for_pairs(method, weights)
-        pairs = as_pairs(D, squared=squared, symmetrize=symmetrize, labels=labels)
-        embedding = embed_pairs(pairs, n_components, squared, settings, start, random_state)
+        refuse_for_pairs(method, weights, solver, settings)
+        check_missing(missing)
+        pairs = as_pairs(
+            D,
+            squared=squared,
+            symmetrize=symmetrize,
+            labels=labels,
+            allow_missing=missing == "ignore",
+        )
+        require_memory_for_pairs(pairs, n_components, max_memory)
+        embedding = embed_pairs(pairs, n_components, bool(squared), settings, start, random_state)
+        embedding = replace(embedding, missing=missing)
         warn_of_surprises(embedding)
         return embedding
     refuse_checkpoint(settings)

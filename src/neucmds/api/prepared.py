@@ -9,6 +9,7 @@ from neucmds._backend.arrays import Array
 from neucmds._input import as_dissimilarity, as_weighted
 from neucmds._input.components import NComponents
 from neucmds._input.containers import as_labels
+from neucmds._input.validation import check_flags
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
@@ -107,6 +108,8 @@ def prepare(
     """
     if isinstance(D, Prepared):
         return D
+    check_flags(squared=squared, symmetrize=symmetrize, copy=copy)
+    squared = bool(squared)
     gram = lazy_operator(
         D,
         n_components,

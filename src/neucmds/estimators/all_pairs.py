@@ -16,6 +16,7 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._input.components import NComponents
+from neucmds._input.containers import refuse_sparse_tensor
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import Gram
 from neucmds._operator.choose import feature_operator, needs_blocks
@@ -296,19 +297,21 @@ class NeucMDS(SignedTransformer):
                     f"{MOST_PATHS} nodes; leave it out."
                 )
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, *, weights: Any = None) -> Array:
         """Fit, and return the coordinates of the fitted objects.
 
         Parameters
         ----------
         X : array of shape (n, n) or (n, n_features)
         y : ignored
+        weights : array of shape (n, n), optional
+            As for `fit`.
 
         Returns
         -------
         array of shape (n, k)
         """
-        return self.fit(X).result_.coordinates
+        return self.fit(X, weights=weights).result_.coordinates
 
     def transform(self, X: Any, *, weights: Any = None) -> Array:
         """Place new objects.
@@ -366,11 +369,20 @@ class NeucMDS(SignedTransformer):
     def _checked(self, X: Any, reset: bool = True) -> Any:
         if is_array(X) and not is_numpy(X):
             # scikit-learn would move it to NumPy; `neucmds._input` checks it where it is.
+            refuse_sparse_tensor(X, "X")
             if reset:
                 self.n_features_in_ = X.shape[1] if X.ndim == 2 else 1
             return X
         if hasattr(X, "ids") and hasattr(X, "data"):
             X = X.data  # scikit-bio's DistanceMatrix
+        if hasattr(X, "tocoo"):
+            if not (reset and self._precomputed):
+                raise InputError(
+                    "X is a sparse array, which is taken as known pairs of a D to be fitted, or as "
+                    "a graph with metric='shortest_path'; pass X.toarray()."
+                )
+            self.n_features_in_ = int(X.shape[-1])
+            return X
         if reset and self._precomputed and self._outside(X):
             self._forget_features()
             return X
@@ -426,3 +438,8 @@ class NeucMDS(SignedTransformer):
     def _to_fitted(self, X: Any) -> Any:
         X = to_numpy(X) if is_dask(X) else X
         return self._space.between(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._precomputed and self.method == "refined"
+        return tags

@@ -32,9 +32,9 @@ from neucmds._backend.progress import progress_bar
 from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._input import as_dissimilarity, read_square
 from neucmds._input.components import NComponents
-from neucmds._input.containers import ordered_by_name
+from neucmds._input.containers import as_real, ordered_by_name, refuse_sparse_tensor
 from neucmds._input.readers.new_objects import read_new_objects
-from neucmds._input.validation import working_dtype
+from neucmds._input.validation import check_flags, working_dtype
 from neucmds._methods.refined.loss_starts import Place, as_start
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator.graph import as_graph, landmark_paths
@@ -210,6 +210,7 @@ class LandmarkNeucMDS(SignedTransformer):
                 f"{option('placement', self.placement)} is unknown; choose one of "
                 f"{', '.join(PLACEMENTS)}."
             )
+        check_flags(squared=self.squared, symmetrize=self.symmetrize)
         rng = check_random_state(self.random_state)
         of_graph = self.metric == "shortest_path"
         if of_graph:
@@ -266,7 +267,8 @@ class LandmarkNeucMDS(SignedTransformer):
         """Weights of the pairs of landmarks, from theirs or from those of all pairs."""
         if weights is None:
             return None
-        count, given = self._n_landmarks, np.asarray(to_numpy(weights), dtype=np.float64)
+        count = self._n_landmarks
+        given = to_numpy(as_real(weights, "weights")).astype(np.float64)
         if given.shape == (count, count):
             return given
         if given.shape == (n, n):
@@ -621,7 +623,13 @@ class LandmarkNeucMDS(SignedTransformer):
                 if reset
                 else read_new_objects(str(X), int(self.n_features_in_)).values
             )
+        if hasattr(X, "tocoo"):
+            raise InputError(
+                "X is a sparse array, which is taken as a graph with metric='shortest_path' alone; "
+                "pass X.toarray()."
+            )
         if is_elsewhere(X):
+            refuse_sparse_tensor(X, "X")
             if not on_cpu(X) and (self._precomputed or known_everywhere(self.metric)):
                 return self._checked_elsewhere(X, reset)
             # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,9 @@ class NeucIsomap(SignedTransformer):
         self
         """
         X = validate_data(self, X, dtype=("float64", "float32"), ensure_min_samples=2)
+        whole = isinstance(self.n_neighbors, Integral) and not isinstance(self.n_neighbors, bool)
+        if not whole:
+            raise InputError(f"{option('n_neighbors', self.n_neighbors)} must be a whole number.")
         if not 1 <= self.n_neighbors < X.shape[0]:
             raise InputError(
                 f"{option('n_neighbors', self.n_neighbors)} of {X.shape[0]} objects cannot be had; "

@@ -80,6 +80,7 @@ LATIN = flagged(npz_bytes(De=D).replace(b"De.npy", b"D\xe9.npy"), 11)
 
 # Text
 
+WITHOUT_FIRST = ("unnamed", "bee", "cat")
 TEXTS = {
     "plain csv": ("d.csv", "0,1.5,2\n1.5,0,3\n2,3,0\n", None),
     "no end of line, CRLF": ("d.csv", "0,1.5,2\r\n1.5,0,3\r\n2,3,0", None),
@@ -127,7 +128,22 @@ TEXTS = {
     "R prints dist, numbered": ("d.txt", "    1   2\n2 1.5    \n3 2.0 3.0\n", ("1", "2", "3")),
     "R's dist as csv": ("d.csv", '"","ant","bee"\n"bee",1.5,\n"cat",2,3\n', NAMES),
     "R's dist as csv, NA": ("d.csv", ",ant,bee\nbee,1.5,NA\ncat,2,3\n", NAMES),
-    "lower, labels of all but the first": ("d.csv", "bee,1.5\ncat,2,3\n", None),
+    "lower, labels of all but the first": ("d.csv", "bee,1.5\ncat,2,3\n", WITHOUT_FIRST),
+    "the same, a comma after each": ("d.csv", "bee,1.5,\ncat,2,3,\n", WITHOUT_FIRST),
+    "the same, blanks to the right": ("d.csv", "bee,1.5,,\ncat,2,3,\n", WITHOUT_FIRST),
+    "the same below all names": ("d.csv", ",ant,bee,cat\nbee,1.5\ncat,2,3\n", NAMES),
+    "lower, a comma after each": ("d.csv", "ant,\nbee,1.5,\ncat,2,3,\n", NAMES),
+    "lower, blanks to the right": ("d.csv", "ant,,\nbee,1.5,\ncat,2,3\n", NAMES),
+    "lower with diagonal, commas": ("d.csv", "ant,0,\nbee,1.5,0,\ncat,2,3,0,\n", NAMES),
+    "lower without names, commas": ("d.csv", "1.5,\n2,3,\n", None),
+    "lower below names": ("d.csv", "ant,bee,cat\n0\n1.5,0\n2,3,0\n", NAMES),
+    "square, a comma after each": ("d.csv", "0,1.5,2,\n1.5,0,3,\n2,3,0,\n", None),
+    "square, names, commas": ("d.csv", "ant,0,1.5,2,\nbee,1.5,0,3,\ncat,2,3,0,\n", NAMES),
+    "square, all names, semicolons": (
+        "d.csv",
+        ";ant;bee;cat;\nant;0;1,5;2;\nbee;1,5;0;3;\ncat;2;3;0;\n",
+        NAMES,
+    ),
     "phylip in txt": ("d.txt", "3\nant 0 1.5 2\nbee 1.5 0 3\ncat 2 3 0\n", NAMES),
     "phylip": ("d.phy", "  3\nant  0 1.5 2\nbee  1.5 0 3\ncat  2 3 0\n", NAMES),
     "phylip lower": ("d.phy", "3\nant\nbee 1.5\ncat 2 3\n", NAMES),

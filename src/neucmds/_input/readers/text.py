@@ -84,12 +84,37 @@ def parse_text(lines: list[str], name: str) -> Table:
     widths = [_width(line, dialect) for line in filled]
     if len(filled) == 1 or max(widths) == 1:
         return _condensed(filled, dialect), None
-    if _is_r_dist(filled, widths, dialect):
-        return _r_dist(filled, dialect)
+    found = _ragged(filled, dialect)
+    if found is None and dialect.delimiter is not None:
+        # What was saved as a whole table: a triangle has blanks to the right.
+        found = _ragged([_trimmed(line, dialect.delimiter) for line in filled], dialect)
+    if found is not None:
+        return found
+    while dialect.delimiter and all(_ends(line, dialect.delimiter) for line in filled):
+        # A column without a name or a number: something wrote a delimiter after every cell.
+        filled = [Line(line.number, line.text.rstrip(" ")[:-1]) for line in filled]
+    return _square(filled, [_width(line, dialect) for line in filled], dialect)
+
+
+def _ragged(lines: list[Line], dialect: Dialect) -> Table | None:
+    """Read a triangle whose lines grow by one cell each; None if they do not."""
+    widths = [_width(line, dialect) for line in lines]
+    if _is_r_dist(lines, widths, dialect):
+        return _r_dist(lines, dialect)
     for header in (0, 1):
-        if _is_triangle(filled[header:], widths[header:], dialect):
-            return _triangle(filled[header:], dialect)
-    return _square(filled, widths, dialect)
+        if _is_triangle(lines[header:], widths[header:], dialect):
+            above = tuple(cell for cell in dialect.cells(lines[0]) if cell) if header else ()
+            return _triangle(lines[header:], dialect, above)
+    return None
+
+
+def _ends(line: Line, delimiter: str) -> bool:
+    return line.text.rstrip(" ").endswith(delimiter)
+
+
+def _trimmed(line: Line, delimiter: str) -> Line:
+    """Return a line without the blank cells at its end."""
+    return Line(line.number, line.text.rstrip(delimiter + " "))
 
 
 def _is_triangle(lines: list[Line], widths: list[int], dialect: Dialect) -> bool:
@@ -251,18 +276,30 @@ def _strict(rows: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
     return values + values.T
 
 
-def _triangle(lines: list[Line], dialect: Dialect) -> Table:
-    """Read a lower triangle, with or without its diagonal and row labels."""
+def _with_the_first(beside: Labels, above: tuple[str, ...]) -> Labels:
+    """Names of all objects where no line is the first one's."""
+    if beside is None or (len(above) == len(beside) + 1 and above[1:] == beside):
+        return above if beside is not None else None
+    unnamed = "unnamed"
+    while unnamed in beside:
+        unnamed += "_"
+    return (unnamed, *beside)
+
+
+def _triangle(lines: list[Line], dialect: Dialect, above: tuple[str, ...] = ()) -> Table:
+    """Read a lower triangle, with or without its diagonal and row labels, names above it or not."""
     cells = [dialect.cells(line) for line in lines]
     labelled = all(dialect.is_text(row[0]) for row in cells)
     rows = [_row(line, dialect, int(labelled)) for line in lines]
     labels = tuple(row[0] for row in cells) if labelled else None
+    if labels is None and len(above) == len(rows):
+        labels = _agreed(above, None, dialect.name)
     if len(rows[0]) == 0:
         return _strict(rows[1:]), labels
     own = np.array([row[-1] for row in rows])
     if not (np.isnan(own).all() or (own == 0).all()):
         # Without its diagonal, and so without a line, or a name, for the first object.
-        return _strict(rows), None
+        return _strict(rows), _with_the_first(labels, above)
     values = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
         values[i, :i] = row[:-1]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like
 from neucmds._input.components import Components
+from neucmds._input.validation import check_flags
 from neucmds._methods.exact import MAX_DENSE, exact_selection, exact_weights
 from neucmds._methods.geometry import diagonalize
 from neucmds._methods.refined.descent import Callback
@@ -84,6 +85,8 @@ class RefineSettings:
             not isinstance(self.tol, (int, float)) or not 0 <= self.tol < 1
         ):
             raise InputError(f"{option('stress_tol', self.tol)} must be a number from 0 to 1.")
+        if self.climb is not None:
+            check_flags(climb=self.climb)
         check_loss(self.loss)
 
     @property

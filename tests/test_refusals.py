@@ -1,0 +1,214 @@
+"""What is handed over by mistake is refused by one `InputError`, and what is meant is obeyed."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from neucmds import (
+    Embedding,
+    InputError,
+    LandmarkNeucMDS,
+    NeucMDS,
+    compare,
+    curve,
+    evaluate,
+    inspect,
+    neuc_mds,
+)
+from neucmds.estimators import NeucIsomap
+
+N = 12
+X = np.random.default_rng(0).normal(size=(N, 3))
+D = np.abs(X[:, None] - X).sum(axis=2)
+PAIRS = sparse.csr_array(D)
+NAMES = "abcdefghijkl"
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.fixture(scope="module")
+def plain() -> Embedding:
+    return neuc_mds(D, 2)
+
+
+@pytest.fixture(scope="module")
+def named() -> Embedding:
+    return neuc_mds(D, 2, labels=NAMES)
+
+
+def refused(call, match):
+    with pytest.raises(InputError, match=match) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+# Objects of a result
+
+
+def test_objects_are_chosen_by_name_number_mask_or_slice(named):
+    by_number = named.dissimilarities([0, 2], [1])
+    np.testing.assert_array_equal(named.dissimilarities(["a", "c"], "b"), by_number)
+    np.testing.assert_array_equal(named.dissimilarities(slice(0, 3, 2), [1 - N]), by_number)
+    mask = np.isin(np.arange(N), [0, 2])
+    np.testing.assert_array_equal(named.dissimilarities(mask, np.array([1])), by_number)
+
+
+@pytest.mark.parametrize(
+    ("rows", "match"),
+    [
+        (["a"], "the objects have no names"),
+        ([N], f"there is no object {N} among {N}"),
+        ([0.5], "by whole numbers or by name"),
+        ([True, False], "by whole numbers or by name"),
+        ([[0, 1], [1, 2]], r"one list, not by one of shape \(2, 2\)"),
+    ],
+)
+def test_other_objects_are_refused(plain, rows, match):
+    refused(lambda: plain.dissimilarities(rows, [0]), match)
+
+
+def test_pairs_that_do_not_match_are_refused(plain):
+    refused(lambda: plain.distance([0, 1, 2], [2, 3]), r"\(3,\) and j has \(2,\)")
+
+
+# Numbers that go along with D
+
+NO_NUMBERS = {
+    "a path": ("f.csv", "given as a path"),
+    "a Path": (Path("f.npy"), "given as a path"),
+    "text": ([["a"] * N] * N, "no real number"),
+    "ragged": ([[1.0], [1.0, 2.0]], "no array of numbers"),
+    "objects": (np.array([[{}] * N] * N, dtype=object), "dtype object|no array of numbers"),
+    "complex": (np.ones((N, N), dtype=complex), "no real number"),
+    "sparse": (sparse.csr_array(np.ones((N, N))), "sparse array"),
+    "a dict": ({}, "no array of numbers"),
+}
+
+
+@pytest.mark.parametrize("what", NO_NUMBERS)
+def test_new_objects_and_weights_must_be_numbers(plain, what):
+    given, match = NO_NUMBERS[what]
+    refused(lambda: plain.transform(given), match)
+    refused(lambda: neuc_mds(D, 2, weights=given), match)
+    refused(lambda: NeucMDS(2).fit_transform(D, weights=given), match)
+    refused(lambda: LandmarkNeucMDS(2, 6).fit(D, weights=given), match)
+
+
+def test_weights_reach_the_fit_through_fit_transform():
+    W = np.random.default_rng(1).uniform(0.5, 2, (N, N))
+    W = W + W.T
+    found = NeucMDS(2).fit_transform(D, weights=W)
+    np.testing.assert_array_equal(found, neuc_mds(D, 2, weights=W).coordinates)
+
+
+def test_masked_new_dissimilarities_are_not_known(plain):
+    rows = np.ma.masked_greater(D[:2], 2.0)
+    refused(lambda: plain.transform(rows), "contain NaN")
+    gaps = neuc_mds(D, 2, missing="ignore")
+    expected = gaps.transform(rows.filled(np.nan))
+    np.testing.assert_array_equal(gaps.transform(rows), expected)
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr"])
+def test_sparse_tensors_are_refused(layout):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    dense = torch.asarray(D)
+    tensor = getattr(dense, layout)()
+    for call in (
+        lambda: neuc_mds(tensor, 2),
+        lambda: inspect(tensor),
+        lambda: NeucMDS(2).fit(tensor),
+        lambda: LandmarkNeucMDS(2, 6).fit(tensor),
+        lambda: neuc_mds(dense, 2).transform(tensor),
+        lambda: neuc_mds(dense, 2, weights=tensor),
+    ):
+        refused(call, "sparse tensor")
+
+
+# Parameters
+
+
+@pytest.mark.parametrize("value", ["no", "False", None, 2, [], np.array([True])])
+def test_flags_are_true_or_false(plain, value):
+    calls = [
+        lambda: neuc_mds(D, 2, squared=value),
+        lambda: neuc_mds(D, 2, symmetrize=value),
+        lambda: neuc_mds(D, 2, copy=value),
+        lambda: neuc_mds(PAIRS, 2, squared=value),
+        lambda: NeucMDS(2, squared=value).fit(D),
+        lambda: LandmarkNeucMDS(2, 6, squared=value).fit(D),
+        *(lambda look=look: look(D, squared=value) for look in (inspect, curve, compare)),
+    ]
+    if value is not None:
+        calls += [
+            lambda: evaluate(plain, D, squared=value),
+            lambda: neuc_mds(D, 2, climb=value),
+        ]
+    for call in calls:
+        refused(call, "must be True or False")
+
+
+def test_flags_of_numpy_and_numbers_are_flags():
+    for value in (True, 1, np.True_):
+        assert neuc_mds(D, 2, squared=value).squared is True
+
+
+@pytest.mark.parametrize("value", ["5", 5.0, 2.5, None, True, [3], float("nan")])
+def test_neighbours_are_counted_by_whole_numbers(value):
+    refused(lambda: NeucIsomap(2, n_neighbors=value).fit(X), "must be a whole number")
+
+
+# A sparse D
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.coo_matrix])
+def test_the_estimator_takes_known_pairs(container):
+    est = NeucMDS(2, random_state=0).fit(container(D))
+    np.testing.assert_array_equal(est.embedding_, neuc_mds(PAIRS, 2, random_state=0).coordinates)
+    assert est.n_features_in_ == N
+    assert est.transform(D[:3]).shape == (3, 2)
+
+
+def test_sparse_features_and_landmarks_are_refused(plain):
+    refused(lambda: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)), r"toarray\(\)")
+    refused(lambda: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)")
+    refused(lambda: NeucMDS(2).fit(D).transform(PAIRS), r"toarray\(\)")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"solver": "full"}, "solver='full' is for a D of which every pair is known"),
+        ({"climb": True}, "climb=True"),
+        ({"loss": "distance", "n_init": 3}, "n_init=3"),
+        ({"missing": "no"}, "missing='no' is unknown"),
+        ({"max_memory": "much"}, "max_memory"),
+        ({"max_memory": 1000}, r"66 pairs of 12 objects .* may be used"),
+    ],
+)
+def test_what_pairs_cannot_obey_is_refused(options, match):
+    refused(lambda: neuc_mds(PAIRS, 2, **options), match)
+
+
+def test_pairs_obey_the_limit_of_memory_and_gaps():
+    again = neuc_mds(PAIRS, 2, max_memory="1GB", climb=False, solver="auto")
+    np.testing.assert_array_equal(again.coordinates, neuc_mds(PAIRS, 2).coordinates)
+    known = sparse.coo_array(np.where(D > 4, np.nan, D))
+    refused(lambda: neuc_mds(known, 2), "not finite")
+    found = neuc_mds(known, 2, missing="ignore", random_state=0)
+    fewer = sparse.coo_array(np.where(D > 4, 0.0, D))
+    expected = neuc_mds(fewer, 2, random_state=0)
+    np.testing.assert_array_equal(found.coordinates, expected.coordinates)
+    row = np.where(np.arange(N) == 5, np.nan, D[0])[None]
+    assert np.isfinite(found.transform(row)).all()
+    refused(lambda: expected.transform(row), "contain NaN")
