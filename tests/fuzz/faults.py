@@ -53,21 +53,33 @@ def inputs(folder: Path) -> None:
         neuc_mds(D, 2, "neuc+").save(folder / "model.npz")
 
 
-def place_landmarks() -> int:
+def place_landmarks(checkpoint: str | None = None) -> int:
     """Fit landmarks and write the coordinates of all rows to a file."""
     X = np.random.default_rng(1).normal(size=(20_000, 4))
     est = LandmarkNeucMDS(2, 40, metric="euclidean", random_state=0).fit(X[:200])
-    est.transform(X, out="placed.npy")
+    est.transform(X, out="placed.npy", checkpoint=checkpoint)
     return 0
 
 
 @dataclass(frozen=True)
 class Command:
-    """What is run, and what it writes."""
+    """What is run.
+
+    Parameters
+    ----------
+    name : str
+    words : tuple of str
+        Of the command line.
+    call : callable, optional
+        Instead of a command line.
+    checkpoint : str, optional
+        The file that may be left, and from which the same command then goes on.
+    """
 
     name: str
     words: tuple[str, ...] = ()
     call: Callable[[], int] | None = None
+    checkpoint: str | None = None
 
     def run(self) -> int:
         """Run it in this process, and return its exit code."""
@@ -84,6 +96,7 @@ COMMANDS = (
     Command("embed with plots", ("embed", "d.npy", "-k", "3", "-o", "out")),
     Command("project", ("project", "model.npz", "new.npy", "-o", "placed.csv")),
     Command("landmarks out=", call=place_landmarks),
+    Command("checkpoint=", call=partial(place_landmarks, "half.rows"), checkpoint="half.rows"),
 )
 
 
@@ -105,6 +118,8 @@ class Tally:
     ends: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
     left_by_kill: int = 0
+    resumed: int = 0
+    too_late: int = 0
 
     def add(self, name: str, fault: str, end: End, problems: list[str]) -> None:
         """Count one trial."""
@@ -230,6 +245,12 @@ def contents(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
+def allowed(folder: Path, command: Command, before: set[str]) -> set[str]:
+    """Name what was there, and the checkpoint that may have been left."""
+    name = command.checkpoint
+    return {*before, name} if name is not None and (folder / name).exists() else before
+
+
 def is_hidden(name: str) -> bool:
     """Tell whether a path goes through a hidden name."""
     return any(part.startswith(".") for part in name.split("/"))
@@ -280,6 +301,7 @@ class Faults:
         self.source.mkdir()
         inputs(self.source)
         self.known: dict[str, tuple[set[str], float, int]] = {}
+        self.placed = b""
         old = Command("", ("embed", "d.npy", "-k", "2", "-o", "old", "--no-plots"))
         end = wait(*child(self.source, old, lambda: None), time.monotonic())
         assert end.code == 0, end.said
@@ -292,6 +314,8 @@ class Faults:
                 end = self._run(folder, command, lambda: count_changes(changes))
                 assert end.code == 0, end.said
                 count = changes.stat().st_size if changes.exists() else 0
+                if command.checkpoint is not None:
+                    self.placed = (folder / "placed.npy").read_bytes()
                 self.known[command.name] = (contents(folder), end.seconds, count)
         return self.known[command.name]
 
@@ -334,9 +358,24 @@ class Faults:
                 with suppress(ProcessLookupError):
                     os.kill(pid, what)
                 end = wait(pid, spoken, begun)
-            problems = problems_of(folder, before, whole, end, how)
+            problems = problems_of(folder, allowed(folder, command, before), whole, end, how)
             self.tally.left_by_kill += any(is_hidden(name) for name in contents(folder))
+            self.tally.too_late += end.code == 0
+            if command.checkpoint is not None and end.code:
+                problems += self._went_on(folder, command, before)
             self.tally.add(command.name, what.name, end, problems)
+
+    def _went_on(self, folder: Path, command: Command, before: set[str]) -> list[str]:
+        """Run an interrupted command again: its result is to be that of one that was not."""
+        self.tally.resumed += (folder / str(command.checkpoint)).exists()
+        end = self._run(folder, command, lambda: None)
+        if end.code:
+            return [f"does not go on: {end.code}, {end.said[:200]!r}"]
+        seen = {name for name in contents(folder) if not is_hidden(name)}
+        found = [] if seen == before | {"placed.npy"} else [f"left {sorted(seen - before)}"]
+        if (folder / "placed.npy").read_bytes() != self.placed:
+            found.append("goes on to another result")
+        return found
 
     def limited(self, command: Command, fault: str, prepare: Callable[[], None]) -> None:
         """Run with some limit."""
@@ -344,6 +383,7 @@ class Faults:
         with workplace(self.base, self.source) as folder:
             before = contents(folder)
             end = self._run(folder, command, prepare)
+            before = allowed(folder, command, before)
             self.tally.add(command.name, fault, end, problems_of(folder, before, whole, end, fault))
 
     def full_disk(self, command: Command) -> str:
@@ -366,6 +406,7 @@ class Faults:
                     before = contents(folder)
                     # What it says goes elsewhere.
                     end = self._run(folder, command, lambda: None)
+                    before = allowed(folder, command, before)
                     found = problems_of(folder, before, whole, end, options)
                     self.tally.add(command.name, "full disk", end, found)
             finally:
@@ -440,9 +481,11 @@ def run(trials: int, seed: int, commands: tuple[Command, ...] = COMMANDS) -> dic
     return {
         "trials": dict(sorted(tally.trials.items())),
         "signals": trials,
+        "signals_after_the_end": tally.too_late,
         "faults": sum(tally.trials.values()),
         "ends": dict(tally.ends),
         "hidden_left_by_SIGKILL": tally.left_by_kill,
+        "resumed_from_a_checkpoint": tally.resumed,
         "full_disk_by": disk,
         "findings": tally.findings,
         "seconds": round(time.monotonic() - begun, 1),
