@@ -8,7 +8,17 @@ import warnings
 import numpy as np
 import pytest
 
-from neucmds import Embedding, InputError, NeucMDS, compare, curve, evaluate, inspect, neuc_mds
+from neucmds import (
+    Embedding,
+    InputError,
+    LandmarkNeucMDS,
+    NeucMDS,
+    compare,
+    curve,
+    evaluate,
+    inspect,
+    neuc_mds,
+)
 from neucmds.api import ALL_METHODS, COMPARED, prepare
 
 N = 14
@@ -254,3 +264,13 @@ def test_pictures_know_any_scale(exponent, gaps):
         pairs = sampled_pairs(D * factor, emb, None, False)
         found.append((pairs.given / factor, pairs.fitted / factor))
     np.testing.assert_array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("factor", [1e-25, 1e-22, 1e15])
+def test_landmarks_in_single_precision(factor):
+    D = np.sqrt(np.abs(sq_dissimilarities()))
+    near, far = (
+        LandmarkNeucMDS(2, 8, random_state=0).fit_transform((D * f).astype(np.float32))
+        for f in (1.0, factor)
+    )
+    np.testing.assert_allclose(far.astype(float) / factor, near, rtol=1e-3, atol=1e-4)

@@ -378,6 +378,13 @@ def _permutation(case: Case, results: dict[str, Embedding]) -> list[str]:
     return found
 
 
+def promised(case: Case, factor: float) -> bool:
+    """Tell whether D times a factor is within the range of which STRESS is a number."""
+    size = float(np.abs(case.matrix.astype(np.float64)).max()) * factor
+    least, most = 1e-153, 1e153 / case.n**1.5
+    return least < size < most if case.squared else least**0.5 < size < most**0.5
+
+
 def _power_of_two(case: Case, results: dict[str, Embedding]) -> list[str]:
     found = []
     exponent = 60 if case.dtype == "float32" else 480
@@ -385,6 +392,8 @@ def _power_of_two(case: Case, results: dict[str, Embedding]) -> list[str]:
     if case.decades or case.dtype == "float32" or case.kind in ("wide", "outlier"):
         return []
     factor = 2.0**exponent if case.squared else 2.0 ** (exponent // 2)
+    if not promised(case, factor):
+        return []
     for name in results:
         if name == "goal":
             continue
@@ -400,6 +409,8 @@ def _power_of_ten(case: Case, results: dict[str, Embedding]) -> list[str]:
     decades = (30 if case.dtype == "float32" else 150) * (-1 if case.seed % 2 else 1)
     factor = 10.0 ** (decades if case.squared else decades / 2)
     bound, found = 1e-4 if case.dtype == "float32" else 1e-8, []
+    if not promised(case, factor):
+        return []
     for name in CLOSED:
         if name in results:
             D = (case.matrix.astype(np.float64) * factor).astype(case.dtype)

@@ -19,6 +19,10 @@ FOUND = (
     Case("wide", 13, 5, seed=56, dtype="float32"),
     Case("wide", 6, 2, seed=67, dtype="float32", check="file"),
     Case("sparse", 4, 1, seed=2013, decades=10, check="rows"),
+    # Weights of which one is all but everything, by the rule of the relative loss.
+    Case("clusters", 3, 2, seed=3469, check="rows"),
+    Case("wide", 7, 2, seed=3966, check="rows"),
+    Case("random", 9, 4, seed=3219, dtype="float32", check="rows"),
 )
 EXAMPLES = 24
 

@@ -22,6 +22,7 @@ Floats = npt.NDArray[np.float64]
 # Share of the mean length of S that is added to it: what keeps S invertible where few fitted
 # objects count.
 RIDGE = 1e-10
+EPS = float(np.finfo(np.float64).eps)
 
 
 def least_point(
@@ -46,6 +47,8 @@ def least_point(
     w = w / np.where(total > 0, total, 1.0)
     mean = w @ y
     second = (w @ products).take(spread, axis=1).reshape(-1, k, k)
+    # Where one weight is all but everything, nothing but rounding is left of S, below zero too.
+    rounding = EPS * np.einsum("ikk->i", second)
     second -= mean[:, :, None] * mean[:, None, :]
     # c_j = y_jᵀAy_j − D_j, with y_j from the mean
     norms = (y * y) @ signs
@@ -55,7 +58,7 @@ def least_point(
     weighted = w * c
     level = weighted.sum(axis=1)
     pull = weighted @ y - level[:, None] * mean
-    to_v, m = _both_diagonal(second, signs)
+    to_v, m = _both_diagonal(second, signs, rounding)
     p = -(pull[:, None, :] @ to_v)[:, 0, :]
     z = secular_minimum(p, -level, m, 1)[0]
     v = (to_v @ z[:, :, None])[:, :, 0]
@@ -63,19 +66,18 @@ def least_point(
     return position
 
 
-def _both_diagonal(second: Floats, signs: Floats) -> tuple[Floats, Floats]:
+def _both_diagonal(second: Floats, signs: Floats, least: Floats) -> tuple[Floats, Floats]:
     """Return W with WᵀSW = I and WᵀAW diagonal, and that diagonal."""
     k = signs.size
     own = np.einsum("ikk->i", second) / max(1, k)
-    ridge = RIDGE * own + np.finfo(np.float64).tiny
+    ridge = np.maximum(RIDGE * own, least) + np.finfo(np.float64).tiny
     diagonal = np.arange(k)
     second[:, diagonal, diagonal] += ridge[:, None]
     try:
         root = np.linalg.inv(np.linalg.cholesky(second))
     except np.linalg.LinAlgError:
-        # Rounding of S where one weight is all but everything.
         lengths, axes = np.linalg.eigh(second)
-        least = np.maximum(lengths, ridge[:, None])
-        root = np.swapaxes(axes, 1, 2) / np.sqrt(least)[:, :, None]
+        lengths = np.maximum(lengths, ridge[:, None])
+        root = np.swapaxes(axes, 1, 2) / np.sqrt(lengths)[:, :, None]
     m, rotation = np.linalg.eigh((root * signs) @ np.swapaxes(root, 1, 2))
     return np.swapaxes(root, 1, 2) @ rotation, m

@@ -591,7 +591,9 @@ class LandmarkNeucMDS(SignedTransformer):
                 f"dissimilarities have a negative entry ({lowest:.3g}), but the fit was on "
                 f"unsquared ones ({option('squared', False)})."
             )
-        return namespace(block).square(block)
+        # Squares of 1e-25 are zero in single precision, and those of 1e20 infinite.
+        size = math.sqrt(self.result_.sq_norm) / self._n_landmarks
+        return namespace(block).square(block if 1e-24 < size < 1e24 else widened(block))
 
     def _finite(self, block: Any, ids: Any) -> Any:
         # One sum finds what is not finite; only then is it worth looking for.
