@@ -22,6 +22,8 @@ FOUND = (
     # Weights of which one is all but everything, by the rule of the relative loss.
     Case("clusters", 3, 2, seed=3469, check="rows"),
     Case("wide", 7, 2, seed=3966, check="rows"),
+    Case("wide", 8, 3, seed=5136, check="rows"),
+    Case("zeros", 9, 1, seed=5280, check="rows"),
     Case("random", 9, 4, seed=3219, dtype="float32", check="rows"),
 )
 EXAMPLES = 24

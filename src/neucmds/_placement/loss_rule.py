@@ -79,7 +79,9 @@ class LossPlacement:
         xp = namespace(sq_dissimilarity)
         delta = xp.astype(sq_dissimilarity, xp.float64, copy=False)
         others = [None if one is None else asarray_like(one, delta) for one in (start, weights)]
-        m, n = (int(size) for size in delta.shape)
+        (m, n), k = (int(size) for size in delta.shape), int(self.coordinates.shape[1])
+        if not m or not k:
+            return empty_like(sq_dissimilarity, (m, k))
         fitted = _Fitted.of(self, delta)
 
         def place(rows: slice) -> Array:
@@ -87,8 +89,6 @@ class LossPlacement:
                 fitted, delta[rows, :], *(None if one is None else one[rows, :] for one in others)
             )
 
-        if not m:
-            return empty_like(sq_dissimilarity, (0, int(fitted.x.shape[1])))
         if is_numpy(delta):
             parts = parallel_map(place, list(row_blocks(m, n, BLOCK)))
         else:
