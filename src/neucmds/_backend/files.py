@@ -465,7 +465,7 @@ def _swapped_whole(staging: Path, folder: Path, names: set[str]) -> bool:
         not exchange folders or link files; in the working directory, where the shell would be left
         in a folder without a name; and beside folders of others, which cannot be linked.
     """
-    if folder.samefile(os.curdir):
+    if not sys.platform.startswith("linux") or folder.samefile(os.curdir):
         return False
     other = folder.parent / _hidden(folder.name)
     try:
@@ -499,7 +499,7 @@ def _exchange(one: Path, other: Path) -> None:
     import ctypes
 
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if not sys.platform.startswith("linux") or rename is None:
+    if rename is None:
         raise NotImplementedError("renameat2")
     here, both = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     if rename(here, os.fsencode(one), here, os.fsencode(other), both):
