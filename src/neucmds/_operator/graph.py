@@ -77,7 +77,9 @@ def as_graph(data: Any) -> Any:
         )
     i, j, length = _shortest(n, i, j, length)
     low, high, length = _undirected(n, i, j, length)
-    ends = np.concatenate([low, high]), np.concatenate([high, low])
+    # SciPy 1.13 searches graphs with indices of 32 bits alone.
+    index = np.int32 if max(n, 2 * low.size) < 2**31 else np.int64
+    ends = np.concatenate([low, high], dtype=index), np.concatenate([high, low], dtype=index)
     graph = sparse.csr_array((np.concatenate([length, length]), ends), shape=(n, n))
     _refuse_parts(graph)
     return graph

@@ -213,7 +213,7 @@ def steps(every: float = LINE_EVERY) -> Iterator[Steps]:
         that, and what takes less is silent.
     """
     console = error_console()
-    with Progress(
+    bar = Progress(
         SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -222,20 +222,22 @@ def steps(every: float = LINE_EVERY) -> Iterator[Steps]:
         console=console,
         transient=True,
         disable=not console.is_terminal,
-    ) as progress:
-        account = Steps(progress)
-        if console.is_terminal:
+    )
+    account = Steps(bar)
+    if console.is_terminal:
+        with bar:
             yield account
-            return
-        finished = threading.Event()
-        lines = threading.Thread(target=_lines, args=(account, console, finished, every))
-        lines.daemon = True
-        lines.start()
-        try:
-            yield account
-        finally:
-            finished.set()
-            lines.join()
+        return
+    # The bar is not even entered: rich up to 13 prints an empty line when it ends.
+    finished = threading.Event()
+    lines = threading.Thread(target=_lines, args=(account, console, finished, every))
+    lines.daemon = True
+    lines.start()
+    try:
+        yield account
+    finally:
+        finished.set()
+        lines.join()
 
 
 def _lines(account: Steps, console: Console, finished: threading.Event, every: float) -> None:
