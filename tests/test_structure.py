@@ -104,7 +104,6 @@ TESTED_IN = {
         "operators.py",
     ),
     "_operator/test_features.py": ("_operator/choose.py",),
-    "_placement/test_loss_rule.py": ("_placement/quadratic_rule.py",),
     "_spectrum/test_solve.py": ("api/eigenpairs.py",),
     "api/test_entry.py": ("api/arguments.py",),
     "api/test_goals.py": ("_input/components.py",),
@@ -135,10 +134,7 @@ TESTED_IN = {
         "datasets/images.py",
     ),
     "estimators/test_all_pairs.py": ("estimators/signed_transformer.py",),
-    "estimators/test_among_landmarks.py": (
-        "_placement/landmark_selection.py",
-        "_placement/new_rows.py",
-    ),
+    "estimators/test_among_landmarks.py": ("_placement/landmark_selection.py",),
     "estimators/test_geodesics.py": ("_operator/neighbor_graph.py",),
     "paper/test_experiments.py": (
         "paper/bench.py",

@@ -35,6 +35,8 @@ TOL = 1e-9
 # Share of what a step promises below which the next is damped more, and above which less.
 TOO_LITTLE, ENOUGH = 0.5, 0.8
 TINY = float(np.finfo(np.float64).tiny)
+# Times the weights of all others from which on one rules: what they say is below rounding then.
+ALL_BUT_ONE = 1e12
 # Nearest fitted objects whose mean is a start: one start of several.
 NEAREST = 5
 
@@ -109,8 +111,16 @@ class LossPlacement:
         if weights is not None:
             counts = counts * weights
         problem = _Problem(fitted, xp.where(known, delta, xp.zeros_like(delta)), counts)
-        if self.loss.is_quadratic and is_numpy(delta):
-            return _least(problem)
+        if not self.loss.is_quadratic or not is_numpy(delta):
+            return self._descended(problem, delta, start)
+        x, left = _least(problem)
+        if left.size:
+            x[left] = self._descended(problem.some(left), delta[left], x[left])
+        return x
+
+    def _descended(self, problem: _Problem, delta: Array, start: Array | None) -> Array:
+        """Descend from the best of several starts."""
+        xp = namespace(delta)
         # The rule of the squared loss has one minimum.
         squared = LeastSquaresPlacement(self.coordinates, self.signs)
         starts = [_mean_of_nearest(problem), squared.place(delta)]
@@ -166,23 +176,22 @@ class _Fitted:
         )
 
 
-def _least(problem: _Problem) -> Any:
-    """Return the global minima of a loss that is quadratic in D̂; polished where rounding shows."""
+def _least(problem: _Problem) -> tuple[Any, Any]:
+    """Return the minima of a loss quadratic in D̂, and of which objects rounding hides them."""
     fitted, d = problem.fitted, problem.delta
     slope = fitted.loss.terms(d, d.copy()).slope
     w = problem.counts if slope is None else problem.counts * slope * slope
     x = least_point(fitted.x, fitted.signs, fitted.products, fitted.spread, w, d)
-    d_hat = problem._d_hat(x)
-    pull = w * (d_hat - d)
-    value = np.vecdot(pull, d_hat - d)
-    total = pull.sum(axis=1, keepdims=True)
-    gradient = 4 * (total * x - pull @ fitted.x)
-    # Moving by g/h gains g²/2h, and h is 8 Σ w (x − y)² or less.
+    residual = problem._d_hat(x) - d
+    pull = w * residual
+    value = np.vecdot(pull, residual)
+    gradient = 4 * (pull.sum(axis=1, keepdims=True) * x - pull @ fitted.x)
+    # A step of g/h gains g²/2h, and h is about 8 Σ w |x − y|² at most.
     curvature = 8 * (w @ np.sum(fitted.x**2, axis=1))
-    away = np.flatnonzero(np.vecdot(gradient, gradient) > TOL * value * curvature)
-    if away.size:
-        x[away] = _descend(problem.some(away), x[away], value[away])
-    return x
+    away = np.vecdot(gradient, gradient) > TOL * value * curvature
+    largest = w.max(axis=1)
+    ruled = largest > ALL_BUT_ONE * (w.sum(axis=1) - largest)
+    return x, np.flatnonzero(away | ruled)
 
 
 def _mean_of_nearest(problem: _Problem) -> Array:

@@ -23,6 +23,8 @@ Floats = npt.NDArray[np.float64]
 # objects count.
 RIDGE = 1e-10
 EPS = float(np.finfo(np.float64).eps)
+# Share of the squared size of the coordinates below which S is nothing.
+NOTHING = 1e-60
 
 
 def least_point(
@@ -42,27 +44,37 @@ def least_point(
     w, d : ndarrays of shape (m, n)
         Weights, and squared dissimilarities.
     """
-    k = y.shape[1]
-    total = w.sum(axis=1, keepdims=True)
+    k, rows = y.shape[1], np.arange(len(w))
+    # From the object of the largest weight, which then adds nothing to the sums: next to it all
+    # others may count 1e-20 as much, and would be lost in what it adds.
+    first = np.argmax(w, axis=1)
+    origin, total = y[first], w.sum(axis=1, keepdims=True)
     w = w / np.where(total > 0, total, 1.0)
-    mean = w @ y
-    second = (w @ products).take(spread, axis=1).reshape(-1, k, k)
-    # Where one weight is all but everything, nothing but rounding is left of S, below zero too.
+    others = w.copy()
+    others[rows, first] = 0.0
+    weight, sums = others.sum(axis=1, keepdims=True), others @ y
+    mean = sums - weight * origin
+    second = (others @ products).take(spread, axis=1).reshape(-1, k, k)
+    # What a difference of these is known to: nothing else may be left of S, below zero too.
     rounding = EPS * np.einsum("ikk->i", second)
+    second -= sums[:, :, None] * origin[:, None, :] + origin[:, :, None] * mean[:, None, :]
     second -= mean[:, :, None] * mean[:, None, :]
     # c_j = y_jᵀAy_j − D_j, with y_j from the mean
-    norms = (y * y) @ signs
-    c = norms - d
-    c -= 2 * (mean * signs) @ y.T
-    c += ((mean * mean) @ signs)[:, None]
+    center = origin + mean
+    c = (y * y) @ signs - d
+    c -= 2 * (center * signs) @ y.T
+    c += ((center * center) @ signs)[:, None]
+    c[rows, first] = (mean * mean) @ signs - d[rows, first]
     weighted = w * c
     level = weighted.sum(axis=1)
-    pull = weighted @ y - level[:, None] * mean
+    weighted[rows, first] = 0.0
+    pull = weighted @ y - weighted.sum(axis=1, keepdims=True) * origin - level[:, None] * mean
+    rounding = np.maximum(rounding, NOTHING * float(np.mean(y * y)))
     to_v, m = _both_diagonal(second, signs, rounding)
     p = -(pull[:, None, :] @ to_v)[:, 0, :]
     z = secular_minimum(p, -level, m, 1)[0]
     v = (to_v @ z[:, :, None])[:, :, 0]
-    position: Floats = mean + v * signs
+    position: Floats = center + v * signs
     return position
 
 

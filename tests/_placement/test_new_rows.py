@@ -1,0 +1,91 @@
+"""New objects with weights, and columns in another order than the landmarks."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from neucmds import InputError, LandmarkNeucMDS
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds.errors import MisfitWarning
+
+
+@pytest.fixture
+def features():
+    return np.random.default_rng(0).normal(size=(300, 6))
+
+
+def test_columns_of_later_arrivals_are_matched_by_name(features):
+    pd = pytest.importorskip("pandas")
+    names = [f"object {i}" for i in range(300)]
+    d = pd.DataFrame(cdist(features, features, "cityblock"), index=names, columns=names)
+    est = LandmarkNeucMDS(3, 60, random_state=0).fit(d)
+    to_landmarks = d.iloc[:9, est.landmarks_]
+    expected = est.transform(to_landmarks.to_numpy())
+    for place in (est.transform, est.result_.transform):
+        np.testing.assert_allclose(place(to_landmarks.iloc[:, ::-1]), expected, atol=1e-10)
+        with pytest.raises(InputError, match="different names"):
+            place(to_landmarks.rename(columns={to_landmarks.columns[4]: "new"}))
+    with pytest.raises(ValueError, match="feature names"):
+        est.transform(d.iloc[:9, ::-1])
+
+
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_columns_in_another_order_are_warned_of(features, loss):
+    d = cdist(features, features, "cityblock")
+    est = LandmarkNeucMDS(5, 60, loss=loss, random_state=0).fit(d)
+    new = d[:40, est.landmarks_]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        est.transform(new)
+        est.transform(d[:40])
+    with pytest.warns(MisfitWarning, match=r"explain \d+% .* are the columns in the order"):
+        est.transform(new[:, ::-1])
+
+
+def test_a_block_in_another_order_than_its_landmarks_is_refused(features):
+    ids = np.arange(0, 300, 5)
+    block = cdist(features, features[ids], "cityblock")
+    with pytest.raises(InputError, match="column 59 is that of landmark 0, which is number 0"):
+        LandmarkNeucMDS(3, landmarks=ids).fit(block[:, ::-1])
+
+
+@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+def test_dissimilarities_of_weight_zero_do_not_count(features, loss):
+    d = cdist(features, features, "cityblock")
+    est = LandmarkNeucMDS(3, 60, loss=loss, random_state=0).fit(d)
+    new = d[:20, est.landmarks_]
+    spoiled, weights = new.copy(), np.ones_like(new)
+    spoiled[:, 7], weights[:, 7] = 1e-3, 0.0
+    found = est.transform(spoiled, weights=3 * weights)
+    np.testing.assert_allclose(found, est.transform(new, weights=weights), atol=1e-5)
+    np.testing.assert_allclose(found, est.result_.transform(spoiled, weights=weights), atol=1e-8)
+    assert np.abs(found - est.transform(spoiled)).max() > 0.1
+
+
+def test_weights_place_where_the_weighted_loss_is_least(features):
+    d = cdist(features, features, "cityblock")
+    est = LandmarkNeucMDS(3, 60, random_state=0).fit(d)
+    rng = np.random.default_rng(2)
+    new, weights = d[:1, est.landmarks_], rng.uniform(0, 1, (1, 60))
+    offsets = est.result_.placement.offsets
+    target = new**2 - (0 if offsets is None else offsets)
+
+    def loss(x):
+        d_hat = sq_dissimilarities(x, est.result_.coordinates, est.signature_)
+        return float(np.sum(weights * (d_hat - target) ** 2))
+
+    found = est.transform(new, weights=weights)
+    near = found + 1e-3 * rng.standard_normal((200, 1, 3))
+    assert loss(found) < min(loss(x) for x in near)
+    for bad, message in (
+        (weights[:, :5], "shape"),
+        (-weights, "finite and not negative"),
+        (weights * (np.arange(60) < 3), "row 0 .* has 3 positive"),
+    ):
+        with pytest.raises(InputError, match=message):
+            est.transform(new, weights=bad)
+    linear = LandmarkNeucMDS(3, 60, method="neuc+", placement="linear", random_state=0).fit(d)
+    with pytest.raises(InputError, match="does not go with triangulation"):
+        linear.transform(new, weights=weights)
