@@ -1,11 +1,13 @@
 """A graph of a million nodes: landmarks and placement by the relative loss, beside ALT.
 
-    python benchmarks/million_graph.py [--side 1090] [--landmarks 256] [--record FILE]
+    python benchmarks/million_graph.py [--side 1090] [--landmarks 256] [--iterations 0]
+        [--record FILE]
 
 A grid with obstacles: every cell is passable but those of 3,000 random walls, neighbours are joined
 in eight directions, with lengths drawn from 1 to 1.5 times the way. k = 16, one number a coordinate
 and node. ALT, the bound of the triangle inequality over landmarks, gets as many numbers: 16
-landmarks, far from each other. Errors are those of 100,000 pairs from 25 random sources: to random
+landmarks, far from each other. With --iterations the descent goes on from the coordinates with a
+sample of near pairs (its seconds are those beyond). Errors are those of 100,000 pairs from 25 random sources: to random
 nodes, and to nodes within 40. The searches are timed within the fit, by the clock: they run in
 processes, the placement in threads. Peak memory is that of this process.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,13 @@ from scipy.sparse import csgraph
 from measure import forget_peak, machine, peak, versions, write_record
 from neucmds import LandmarkNeucMDS
 from neucmds._methods.geometry import paired_sq_dissimilarities
-from neucmds._operator.graph import as_graph, landmark_paths, shortest_path_rows
+from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._operator.graph import (
+    as_graph,
+    graph_pairs,
+    landmark_paths,
+    shortest_path_rows,
+)
 from neucmds.estimators import among_landmarks
 
 K, SOURCES = 16, 25
@@ -68,84 +77,124 @@ def errors(estimate: Any, pairs: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--side", type=int, default=1090)
-    parser.add_argument("--landmarks", type=int, default=256)
-    parser.add_argument("--record", type=Path)
-    arguments = parser.parse_args()
-    before = machine()
-    graph = as_graph(walled_grid(arguments.side, walls=arguments.side**2 // 400))
+def true_pairs(graph: Any) -> dict[str, Any]:
+    """Draw pairs from some sources, to any node and to near ones, with their shortest paths."""
     n, rng = int(graph.shape[0]), np.random.default_rng(1)
-    print(f"{n} nodes, {graph.nnz // 2} edges", flush=True)
     sources = rng.choice(n, SOURCES, replace=False)
     rows = shortest_path_rows(graph, sources, dtype=np.float32)
-    pairs: dict[str, Any] = {"random": [], "near": []}
+    drawn: dict[str, Any] = {"random": [], "near": []}
     for source, row in zip(sources, rows, strict=True):
         close = np.flatnonzero((row > 0) & (row < 40))
         for kind, among in (("random", np.arange(n)), ("near", close)):
             j = rng.choice(among, 100_000 // SOURCES)
             j = j[j != source]
-            pairs[kind].append((np.full(j.size, source), j, row[j]))
-    pairs = {kind: tuple(map(np.concatenate, zip(*v, strict=True))) for kind, v in pairs.items()}
-    del rows
-    forget_peak()
-    results = []
-    spent: list[float] = []
+            drawn[kind].append((np.full(j.size, source), j, row[j]))
+    return {kind: tuple(map(np.concatenate, zip(*v, strict=True))) for kind, v in drawn.items()}
 
-    def timed_paths(*given: Any, **settings: Any) -> Any:
+
+class Study:
+    """Rows of the record, and how long the searches took within a fit."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph, self.pairs = graph, true_pairs(graph)
+        self.rows: list[dict[str, Any]] = []
+        self.searches = 0.0
+
+    def timed_paths(self, *given: Any, **settings: Any) -> Any:
+        """Search as the estimator does, and keep the time."""
         start = time.perf_counter()
         found = landmark_paths(*given, **settings)
-        spent.append(time.perf_counter() - start)
+        self.searches = time.perf_counter() - start
         return found
 
-    among_landmarks.landmark_paths = timed_paths
-    paths: Any = None
-    for loss in ("relative", "squared"):
-        start = time.perf_counter()
-        if paths is None:
-            estimator = LandmarkNeucMDS(
-                K, arguments.landmarks, metric="shortest_path", loss=loss, random_state=0
-            )
-            x = estimator.fit_transform(graph).astype(np.float64)
-            paths, ids = estimator._paths, estimator.landmarks_
-            taken = time.perf_counter() - start
-        else:  # with the same searches
-            estimator = LandmarkNeucMDS(K, landmarks=ids, symmetrize=True, loss=loss)
-            x = estimator.fit_transform(paths).astype(np.float64)
-            taken = time.perf_counter() - start + spent[0]
-        signs = np.asarray(estimator.signature_)
+    def add(self, what: str, x: Any, signs: Any, seconds: float, **more: Any) -> None:
+        """Measure coordinates."""
 
-        def ours(i: Any, j: Any, x: Any = x, signs: Any = signs) -> Any:
+        def estimate(i: Any, j: Any) -> Any:
             return np.sqrt(np.maximum(paired_sq_dissimilarities(x[i], x[j], signs), 0))
 
         row = {
-            "what": f"landmarks, {loss}",
-            "landmarks": arguments.landmarks,
+            "what": what,
             "signature": [int((signs > 0).sum()), int((signs < 0).sum())],
-            "seconds": round(taken, 1),
-            "over_searches": round(taken / spent[0], 2),
+            "seconds": round(seconds, 1),
+            "over_searches": round(seconds / self.searches, 2),
             "peak_gb": round(peak() / 1e9, 2),
-            **errors(ours, pairs),
+            **more,
+            **errors(estimate, self.pairs),
         }
-        results.append(row)
+        self.rows.append(row)
         print(row, flush=True)
-    searches = spent[0]
-    del paths
-    _, alt = landmark_paths(graph, K, "maxmin", np.random.RandomState(0), dtype=np.float32)
-    alt = np.ascontiguousarray(alt.T)
-    row = {"what": "ALT", "landmarks": K}
-    row |= errors(lambda i, j: np.abs(alt[i] - alt[j]).max(axis=1), pairs)
-    results.append(row)
-    print(row, flush=True)
+
+    def landmarks(self, count: int) -> tuple[Any, Any]:
+        """Fit landmarks and place all nodes, by both losses from the same searches."""
+        among_landmarks.landmark_paths = self.timed_paths
+        start = time.perf_counter()
+        fitted = LandmarkNeucMDS(K, count, metric="shortest_path", loss="relative", random_state=0)
+        x = fitted.fit_transform(self.graph).astype(np.float64)
+        taken = time.perf_counter() - start
+        self.add("landmarks, relative", x, fitted.signature_, taken, landmarks=count)
+        start = time.perf_counter()
+        other = LandmarkNeucMDS(K, landmarks=fitted.landmarks_, symmetrize=True, random_state=0)
+        squared = other.fit_transform(fitted._paths).astype(np.float64)
+        taken = time.perf_counter() - start + self.searches
+        self.add("landmarks, squared", squared, other.signature_, taken, landmarks=count)
+        return x, fitted.signature_
+
+    def refined(self, x: Any, signs: Any, iterations: int) -> None:
+        """Go on from coordinates with near pairs, few rings and 32 of the landmarks' kind."""
+        start = time.perf_counter()
+        sizes = {"n_landmarks": 32, "n_near": 16, "n_ring": 4}
+        sample = graph_pairs(self.graph, random_state=0, **sizes)
+        drawn = time.perf_counter() - start
+        # Counted by the inverse of their share, near pairs are nothing beside all others.
+        drawn_pairs = replace(sample.pairs, weight=sample.pairs.weight**0.5)
+        end = refine_pairs(drawn_pairs, x, signs, "relative", max_iter=iterations)
+        self.add(
+            "then pairs, relative",
+            end.coordinates,
+            signs,
+            time.perf_counter() - start,
+            drawing_seconds=round(drawn, 1),
+            iterations=len(end.history) - 1,
+            pairs_a_node=round(2 * sample.pairs.size / sample.pairs.n, 1),
+            **sizes,
+        )
+
+    def alt(self) -> None:
+        """Bound paths by the triangle inequality over as many landmarks as coordinates."""
+        rng = np.random.RandomState(0)
+        _, rows = landmark_paths(self.graph, K, "maxmin", rng, dtype=np.float32)
+        to = np.ascontiguousarray(rows.T)
+        row: dict[str, Any] = {"what": "ALT", "landmarks": K}
+        row |= errors(lambda i, j: np.abs(to[i] - to[j]).max(axis=1), self.pairs)
+        self.rows.append(row)
+        print(row, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--side", type=int, default=1090)
+    parser.add_argument("--landmarks", type=int, default=256)
+    parser.add_argument("--iterations", type=int, default=0, help="that go on with near pairs")
+    parser.add_argument("--record", type=Path)
+    arguments = parser.parse_args()
+    before = machine()
+    graph = as_graph(walled_grid(arguments.side, walls=arguments.side**2 // 400))
+    print(f"{graph.shape[0]} nodes, {graph.nnz // 2} edges", flush=True)
+    study = Study(graph)
+    forget_peak()
+    x, signs = study.landmarks(arguments.landmarks)
+    study.alt()
+    if arguments.iterations:
+        study.refined(x, np.asarray(signs), arguments.iterations)
     record = {
         "machine": before,
         "versions": versions("numpy", "scipy"),
-        "nodes": n,
+        "nodes": int(graph.shape[0]),
         "edges": int(graph.nnz // 2),
         "k": K,
-        "searches_seconds": round(searches, 1),
-        "rows": results,
+        "searches_seconds": round(study.searches, 1),
+        "rows": study.rows,
     }
     if arguments.record is not None:
         write_record(arguments.record, record)
