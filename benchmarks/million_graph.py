@@ -7,9 +7,9 @@ A grid with obstacles: every cell is passable but those of 3,000 random walls, n
 in eight directions, with lengths drawn from 1 to 1.5 times the way. k = 16, one number a coordinate
 and node. ALT, the bound of the triangle inequality over landmarks, gets as many numbers: 16
 landmarks, far from each other. With --iterations the descent goes on from the coordinates with a
-sample of near pairs (its seconds are those beyond). Errors are those of 100,000 pairs from 25 random sources: to random
-nodes, and to nodes within 40. The searches are timed within the fit, by the clock: they run in
-processes, the placement in threads. Peak memory is that of this process.
+sample of near pairs (its seconds are those beyond). Errors are those of 100,000 pairs from 25
+random sources: to random nodes, and to nodes within 40. The searches are timed within the fit, by
+the clock: they run in processes, the placement in threads. Peak memory is that of this process.
 """
 
 from __future__ import annotations
