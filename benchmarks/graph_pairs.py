@@ -134,10 +134,10 @@ def study(
     rows = shortest_path_rows(as_graph(graph), sources)
     costs: dict[str, Any] = {}
     if timed:
-        for name, compiled in (("compiled", True), ("numpy", False)):
+        for loops, compiled in (("compiled", True), ("numpy", False)):
             product = product_seconds(pairs, K)
             iteration = iteration_seconds(pairs, start, signs, compiled=compiled)
-            costs[name] = {
+            costs[loops] = {
                 "product_ms": [round(1e3 * one, 1) for one in product],
                 "iteration_ms": [round(1e3 * one, 1) for one in iteration],
                 "iteration_over_product": round(iteration[0] / product[0], 2),

@@ -149,6 +149,10 @@ def test_hubs_change_no_value_gradient_or_block(loss, weighted, monkeypatch):
         quartic = system.quartic(here, *system.along(x, p, here.residual), -1.0)
         blocks, pulled = system.gauss_newton(x, here.residual, here.pull)
         seen.append((here.value, system.true_value(x), quartic, here.gradient(), blocks, pulled))
+    monkeypatch.setattr(hub_pairs, "MOST", 0.0)
+    monkeypatch.setattr(hub_pairs, "MOST_HUBS", 2)
+    fewest = PairSystem.of(pairs, SIGNS, loss, scale=1.0, floor=0.1).hubs
+    np.testing.assert_array_equal(fewest.ids, [3, 30])  # those of the most pairs
     for some, all_, none in zip(*seen, strict=True):
         atol = 1e-12 * float(np.abs(none).max())
         np.testing.assert_allclose(some, none, rtol=1e-12, atol=atol)

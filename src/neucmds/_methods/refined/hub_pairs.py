@@ -25,6 +25,10 @@ Ints = npt.NDArray[Any]
 
 # Share of all others that a hub is paired with: so many gaps at most are carried along.
 MOST = 0.5
+# Most hubs; a block of rows has as many rows as there are.
+MOST_HUBS = 1000
+# Shares of the rows, each with sums over them for the hubs.
+SHARES = 16
 # Entries of a block of rows: 256 KB of float64, a quarter of an L2 cache.
 BLOCK = 2**15
 
@@ -58,7 +62,11 @@ class Hubs:
         place : ndarray of int
             Where in the matrix, row by row, the other pairs are.
         """
-        ids = np.flatnonzero(pairs.degrees >= MOST * (pairs.n - 1))
+        degrees = pairs.degrees
+        ids = np.flatnonzero(degrees >= MOST * (pairs.n - 1))
+        if ids.size > MOST_HUBS:
+            order = np.argsort(-degrees[ids], kind="stable")
+            ids = np.sort(ids[order[:MOST_HUBS]])
         column = np.full(pairs.n, -1)
         column[ids] = np.arange(ids.size)
         first, second = column[pairs.i], column[pairs.j]
@@ -90,8 +98,14 @@ class Hubs:
         """Rows of the matrix that stay in the cache."""
         if self.size == 0:
             return []
-        step = max(1, BLOCK // self.ids.size)
+        step = max(self.ids.size, BLOCK // self.ids.size)
         return [slice(s, min(s + step, self.n)) for s in range(0, self.n, step)]
+
+    @cached_property
+    def shares(self) -> list[list[slice]]:
+        """Blocks in so few parts that each can have sums of its own."""
+        count = min(SHARES, len(self.blocks))
+        return [self.blocks[i::count] for i in range(count)]
 
     def rows_of(self, values: Floats, rows: slice) -> Floats:
         """Return rows of the matrix in an array, as a view."""
@@ -110,13 +124,15 @@ class Hubs:
         """Multiply the symmetric matrix that has the values of hubs, and zeros, with columns."""
         some, total = columns[self.ids], np.zeros(columns.shape)
 
-        def walk(rows: slice) -> Floats:
-            part = self.rows_of(values, rows)
-            total[rows] = part @ some
-            across: Floats = part.T @ columns[rows]
+        def walk(share: list[slice]) -> Doubles:
+            across = np.zeros(some.shape)
+            for rows in share:
+                part = self.rows_of(values, rows)
+                total[rows] = part @ some
+                across += part.T @ columns[rows]
             return across
 
-        for across in parallel_map(walk, self.blocks):
+        for across in parallel_map(walk, self.shares):
             total[self.ids] += across
         return total
 
@@ -124,11 +140,13 @@ class Hubs:
         """Add Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i."""
         some = moments(x[self.ids])
 
-        def walk(rows: slice) -> Doubles:
-            w = self.rows_of(weights, rows).astype(np.float64)
-            out[rows] += second_moments_about(x[rows], w @ some)
-            across: Doubles = w.T @ moments(x[rows])
+        def walk(share: list[slice]) -> Doubles:
+            across = np.zeros(some.shape)
+            for rows in share:
+                w = self.rows_of(weights, rows).astype(np.float64)
+                out[rows] += second_moments_about(x[rows], w @ some)
+                across += w.T @ moments(x[rows])
             return across
 
-        of_hubs = sum(parallel_map(walk, self.blocks))
+        of_hubs = sum(parallel_map(walk, self.shares))
         out[self.ids] += second_moments_about(x[self.ids], of_hubs)
