@@ -225,7 +225,7 @@ def test_compare_and_evaluate_know_any_scale(exponent):
     assert compare(again, 3, ["neuc+"])["neuc+"].quality == far["neuc+"].quality
 
 
-@pytest.mark.parametrize("factor", [1e-25, 1e-22, 1e15])
+@pytest.mark.parametrize("factor", [1e-25, 1e15])
 def test_single_precision_is_compared_inspected_and_drawn(factor):
     D = np.sqrt(np.abs(sq_dissimilarities()))
     near, far = D.astype(np.float32), (D * factor).astype(np.float32)
