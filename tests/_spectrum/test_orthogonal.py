@@ -4,7 +4,13 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from neucmds._spectrum.orthogonal import orthonormal_rows, project_out, random_rows
+from neucmds._spectrum.orthogonal import (
+    Fetched,
+    orthonormal_ahead,
+    orthonormal_rows,
+    project_out,
+    random_rows,
+)
 
 
 @pytest.mark.parametrize("library", [np, array_api_strict])
@@ -16,6 +22,22 @@ def test_rows_become_orthonormal_and_the_factor_gives_them_back(library, conditi
     rows = np.asarray(rows)
     np.testing.assert_allclose(rows @ rows.T, np.eye(6), atol=1e-13)
     np.testing.assert_allclose(factor @ rows, block, atol=1e-12 * condition)
+
+
+def test_what_was_not_waited_for_is_orthonormal_or_says_so():
+    rng = np.random.default_rng(4)
+    block = rng.standard_normal((5, 60)) * np.logspace(0, 3, 5)[:, None]
+    short = np.concatenate([block, 1e-9 * rng.standard_normal((1, 60))])
+    ahead = [orthonormal_ahead(one) for one in (block, short, np.concatenate([block, block[:1]]))]
+    well, weak, dependent = Fetched.of(ahead)
+    assert well.are_orthonormal(1e-3)
+    rows = ahead[0].rows
+    np.testing.assert_allclose(rows @ rows.T, np.eye(5), atol=1e-14)
+    np.testing.assert_allclose(well.factor @ rows, block, atol=1e-11)
+    assert well.weakest <= np.linalg.svd(well.factor, compute_uv=False).min()
+    assert weak.are_orthonormal(1e-12)
+    assert not weak.are_orthonormal(1e-6)
+    assert not dependent.are_orthonormal(0.0)
 
 
 def test_dependent_and_negligible_rows_are_left_out():

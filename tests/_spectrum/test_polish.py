@@ -5,7 +5,12 @@ import pytest
 
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
-from neucmds._spectrum.polish import polish, sampled_residuals, unexplained_sq
+from neucmds._spectrum.polish import (
+    _largest_and_others,
+    polish,
+    sampled_residuals,
+    unexplained_sq,
+)
 
 
 def noise(n: int, seed: int = 0) -> np.ndarray:
@@ -65,3 +70,13 @@ def test_what_pairs_leave_unexplained_is_the_norm_of_the_difference():
     values, rows = full.values[:40], full.vectors[:, :40].T
     expected = float(np.sum(full.values[40:] ** 2))
     assert unexplained_sq(gram, values, rows) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 32, 33, 500])
+def test_the_largest_are_those_of_a_stable_sort(n):
+    rng = np.random.default_rng(3)
+    for sizes in (rng.random(n), rng.integers(3, size=n).astype(float)):
+        by_size = np.argsort(sizes, kind="stable")
+        largest, others = _largest_and_others(sizes)
+        np.testing.assert_array_equal(largest, by_size[-32:])
+        np.testing.assert_array_equal(others, np.sort(by_size[:-32]))

@@ -11,7 +11,9 @@ import array_api_compat as compat
 import numpy as np
 import numpy.typing as npt
 
-_MOST_STACKED = 2**15
+# Matrices of a stack solved at a time on a GPU: for 2¹⁵ of 20 × 20 cuSOLVER takes 22 GB, for 2¹³ 6,
+# and 3 % longer.
+_MOST_STACKED = 2**13
 
 # An array of any library with the array API; there is no static type for that yet.
 Array = Any
@@ -115,6 +117,21 @@ def centered(block: Array, axis: int = 0) -> Array:
     return block - namespace(block).mean(block, axis=axis, keepdims=True)
 
 
+def add_product(addend: Array, left: Array, right: Array, share: float, factor: float) -> Array:
+    """``share * addend + factor * left @ right``; in one kernel where the library has it."""
+    if compat.is_torch_array(addend):
+        return namespace(addend).addmm(addend, left, right, beta=share, alpha=factor)
+    return share * addend + factor * (left @ right)
+
+
+def subtract_product(target: Array, left: Array, right: Array) -> None:
+    """``target -= left @ right``, in place."""
+    if compat.is_torch_array(target):
+        target.addmm_(left, right, alpha=-1)
+    else:
+        target -= left @ right
+
+
 def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
     """Make an unfilled array of any shape in the library and on the device of `like`."""
     xp = namespace(like)
@@ -186,20 +203,6 @@ def k_smallest(matrix: Array, k: int) -> tuple[Array, Array]:
     return xp.sort(matrix, axis=1)[:, :k], xp.argsort(matrix, axis=1)[:, :k]
 
 
-def small_eigh(
-    matrix: npt.NDArray[np.float64], near: Array
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Eigenpairs of a small symmetric matrix, computed where `near` lies.
-
-    500 × 500: 22 ms on 16 CPU cores, 5 ms on the H200 beside them.
-    """
-    if on_cpu(near):
-        values, vectors = np.linalg.eigh(matrix)
-        return values, vectors
-    values, vectors = namespace(near).linalg.eigh(asarray_like(matrix, near))
-    return to_numpy(values), to_numpy(vectors)
-
-
 def stacked_eigh(matrices: Array) -> tuple[Array, Array]:
     """Eigenpairs of every matrix of a stack, however many: cuSOLVER fails on 2¹⁶ at a time."""
     xp, count = namespace(matrices), int(matrices.shape[0])
@@ -211,12 +214,45 @@ def stacked_eigh(matrices: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
+def stacked_cholesky(matrices: Array) -> tuple[Array, Array] | None:
+    """Cholesky factors of a stack of matrices, and which of these are not positive definite.
+
+    None where the library stops at one that is not, or does not tell. 32,768 of 20 × 20 take 0.8 ms
+    on an H200, their eigenpairs 18 ms.
+    """
+    xp = namespace(matrices)
+    if compat.is_torch_array(matrices):
+        factors, info = xp.linalg.cholesky_ex(matrices)
+        return factors, info > 0
+    if not is_numpy(matrices):
+        return None
+    try:
+        return np.linalg.cholesky(matrices), np.zeros(len(matrices), dtype=bool)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def cholesky_solve(factors: Array, right_sides: Array) -> Array:
+    """Solve one system for every factor of `stacked_cholesky`."""
+    return namespace(factors).cholesky_solve(right_sides[:, :, None], factors)[:, :, 0]
+
+
 def min_and_max(array: Array) -> tuple[float, float]:
     """Smallest and largest entry, in one walk where the library can; NaN if any entry is."""
     xp = namespace(array)
     both = xp.aminmax(array) if compat.is_torch_array(array) else (xp.min(array), xp.max(array))
     low, high = to_numpy(xp.stack(list(both)))
     return float(low), float(high)
+
+
+def float_bits(array: Array) -> Array:
+    """Return the int32 numbers that have the bits of float32 ones (NumPy's, torch's, CuPy's)."""
+    return array.view(namespace(array).int32)
+
+
+def bin_counts(whole: Array, size: int) -> Array:
+    """Count how often each of 0 … size − 1 occurs (NumPy's, torch's, CuPy's)."""
+    return namespace(whole).bincount(whole, minlength=size)
 
 
 def eps(dtype: Any, xp: Any = np) -> float:
@@ -235,8 +271,11 @@ def free_memory(like: Array) -> int | None:
     if compat.is_torch_array(like) and like.device.type == "cuda":
         import torch
 
-        cached = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
-        return int(torch.cuda.mem_get_info(like.device)[0]) + int(cached)
+        stats = torch.cuda.memory_stats(like.device)
+        held, used = (
+            stats.get(f"{what}_bytes.all.current", 0) for what in ("reserved", "allocated")
+        )
+        return int(torch.cuda.mem_get_info(like.device)[0]) + int(held) - int(used)
     return None
 
 

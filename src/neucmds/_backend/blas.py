@@ -18,7 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, contiguous, is_numpy, namespace, on_cpu
+from neucmds._backend.arrays import (
+    Array,
+    contiguous,
+    is_numpy,
+    namespace,
+    on_cpu,
+    subtract_product,
+)
 from neucmds._backend.cuda_kernels import narrow_product
 from neucmds._backend.threads import blas_libraries, in_pool, parallel_map, worker_pool
 
@@ -85,7 +92,7 @@ def combined_rows(coefficients: Array, basis: Array) -> Array:
 def subtract_combined_rows(block: Array, coefficients: Array, basis: Array) -> None:
     """``block -= coefficients @ basis``: by shares of the entries where a pool is open."""
     if not _worth_sharing(basis, coefficients.shape[0]):
-        block -= coefficients @ basis
+        subtract_product(block, coefficients, basis)
         return
 
     def subtract(some: slice) -> None:

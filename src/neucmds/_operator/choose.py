@@ -223,9 +223,6 @@ def _refuse_outside(D: Any, squared: bool, max_memory: Limit) -> None:
 
 def _outside(D: Any, squared: bool, max_memory: Limit) -> Any:
     """Return what holds D outside memory, or D itself if its squares do not fit; else None."""
-    limit = _limit(max_memory)
-    if limit is None:
-        return None
     if isinstance(D, (str, os.PathLike)):
         if Path(D).suffix.lower() != ".npy" or not Path(D).is_file():
             return None
@@ -235,7 +232,9 @@ def _outside(D: Any, squared: bool, max_memory: Limit) -> Any:
     if len(D.shape) != 2 or D.shape[0] != D.shape[1]:
         return None  # refused, or spread out if condensed, where matrices in memory are checked
     wide = np.float32 if D.dtype in (np.float16, np.float32) else np.float64
-    return D if _dense_bytes(int(D.shape[0]), wide, np) > limit else None
+    limit = _limit(max_memory)
+    fits = limit is None or _dense_bytes(int(D.shape[0]), wide, np) <= limit
+    return None if fits else D
 
 
 def _limit(max_memory: Limit, like: Array | None = None) -> int | None:

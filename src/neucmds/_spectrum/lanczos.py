@@ -16,14 +16,25 @@ from neucmds._backend.arrays import (
     asarray_like,
     centered,
     contiguous,
+    device,
     namespace,
-    small_eigh,
     to_numpy,
 )
 from neucmds._operator.single_precision import Multiply
-from neucmds._spectrum.orthogonal import orthonormal_rows, project_out, random_rows
+from neucmds._spectrum.orthogonal import (
+    Ahead,
+    Fetched,
+    orthonormal_ahead,
+    orthonormal_rows,
+    project_out,
+    random_rows,
+)
 
 Floats = npt.NDArray[np.float64]
+
+# Size of the weakest direction of a block, relative to the longest image, below which what it still
+# has of the basis is taken out once more.
+WEAK = 1e-4
 
 
 @dataclass(frozen=True)
@@ -33,8 +44,8 @@ class Ritz:
     Parameters
     ----------
     values : ndarray of shape (m,)
-    coefficients : ndarray of shape (m, m)
-        Column i holds the i-th Ritz vector in the basis.
+    coefficients : array of shape (m, m)
+        Column i holds the i-th Ritz vector in the basis; it lies where the projected matrix does.
     remainder : ndarray of shape (m, b)
         Row i holds B u − θ u of the i-th pair in the next block, by the recurrence; rounding in the
         products comes on top.
@@ -43,7 +54,7 @@ class Ritz:
     """
 
     values: Floats
-    coefficients: Floats
+    coefficients: Array
     remainder: Floats
     residuals: Floats
 
@@ -71,7 +82,7 @@ class KrylovBasis:
     width: int = 0
     local: int = 0
     n_products: int = 0
-    projected: Floats = field(init=False)
+    projected: Array = field(init=False)
     coupling: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,22 +104,43 @@ class KrylovBasis:
 
     def expand(self) -> None:
         """Multiply the next block, project it, and make what is left the block after it."""
-        old, new = self.size, self.size + self.width
-        image = contiguous(self.multiply(self.rows[old:new, :].T).T)
-        self.n_products += self.width
+        image = self._image()
         largest = _longest(image)
+        image, coefficients = self._project(image)
+        # Fetched last, for a GPU has to be waited for.
+        self._store(coefficients)
+        width = self._advance()
+        self._follow(image, float(largest), width)
+
+    def _image(self) -> Array:
+        """Multiply the next block."""
+        self.n_products += self.width
+        return contiguous(self.multiply(self.rows[self.size : self.size + self.width, :].T).T)
+
+    def _project(self, image: Array) -> tuple[Array, Array]:
+        """Return what is left of the image outside the basis and the block, and its part inside."""
+        new = self.size + self.width
         # First the rows with couplings (the last two blocks; after a restart, all), then all. With
         # a huge trace a single pass estimated a residual of 1e-11 where the true one was 7e-3; with
         # the block alone in the first, a hypercube's basis lost a digit of orthogonality per block.
         image, coupled = project_out(self.rows[self.local : new, :], image)
         image, coefficients = project_out(self.rows[:new, :], image)
-        coefficients[:, self.local :] += coupled
-        # Fetched last, for a GPU has to be waited for.
-        taken, longest = to_numpy(coefficients), float(largest)
+        again = coefficients[:, self.local :]
+        again += coupled
+        return image, coefficients
+
+    def _store(self, coefficients: Array) -> None:
+        """Write what is projected on the block that was multiplied."""
+        old, new = self.size, self.size + self.width
+        taken = to_numpy(coefficients)
         self.projected[old:new, :new] = taken
         self.projected[:new, old:new] = taken.T
-        self.local, self.size, width, self.width = old, new, self.width, 0
-        self._follow(image, longest, width)
+
+    def _advance(self) -> int:
+        """Count the block that was multiplied to the basis; return its width."""
+        width = self.width
+        self.local, self.size, self.width = self.size, self.size + width, 0
+        return width
 
     def _follow(self, image: Array, largest: float, width: int) -> None:
         """Make the orthonormalised image the next block, refilled where it has broken down."""
@@ -116,7 +148,7 @@ class KrylovBasis:
         image = centered(image, axis=1)
         rows, self.coupling = orthonormal_rows(image, self.precision * largest)
         weakest = _weakest(self.coupling) / largest
-        while weakest < 1e-4:
+        while weakest < WEAK:
             # Scaling a weak direction up scales up what it still has of the basis, and of the
             # constant vector: without another pass a hypercube's rows were centered to 1e-10 only.
             rows, _ = project_out(self.rows[: self.size, :], centered(rows, axis=1))
@@ -130,7 +162,7 @@ class KrylovBasis:
         """Solve the projected problem: Rayleigh–Ritz, signs kept."""
         m = self.size
         projected = 0.5 * (self.projected[:m, :m] + self.projected[:m, :m].T)
-        lam, vectors = small_eigh(projected, near=self.rows)
+        lam, vectors = np.linalg.eigh(projected)
         lam, vectors = lam[::-1], vectors[:, ::-1]
         left = vectors[m - self.coupling.shape[0] :, :].T @ self.coupling
         return Ritz(lam, vectors, left, np.linalg.norm(left, axis=1))
@@ -152,7 +184,7 @@ class KrylovBasis:
         block = xp.asarray(self.rows[m : m + self.width, :], copy=True)
         self.rows[:kept, :] = self.vectors(ritz, which)
         # The residual of every Ritz pair lies in the next block, so nothing is forgotten.
-        self.projected[:kept, :kept] = np.diag(ritz.values[which])
+        self.projected[:kept, :kept] = asarray_like(np.diag(ritz.values[which]), self.projected)
         self.coupling = ritz.remainder[which]
         self.local, self.size, self.width = 0, kept, 0
         self._append(block)
@@ -161,6 +193,96 @@ class KrylovBasis:
         used, count = self.size + self.width, int(rows.shape[0])
         self.rows[used : used + count, :] = rows
         self.width += count
+
+
+@dataclass
+class QueuedBasis(KrylovBasis):
+    """The same basis on a GPU, which is waited for only where the projected problem is solved.
+
+    Every block is taken to be well-conditioned. From the first that was not, blocks are multiplied
+    once more, and orthonormalised with care. With 20,000 objects, k = 100 and one H200, a fit takes
+    54 to 56 ms instead of 92 to 103.
+    """
+
+    queued: list[_Queued] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        xp, capacity = namespace(self.rows), int(self.rows.shape[0])
+        shape = (capacity, capacity)
+        self.projected = xp.zeros(shape, dtype=self.rows.dtype, device=device(self.rows))
+
+    def expand(self) -> None:
+        """Multiply the next block, project it, and make what is left the block after it."""
+        if not self.size:
+            # Of random vectors, little but the largest eigenvectors is left: where D had 100,000
+            # objects, the first block failed and ten were multiplied twice.
+            super().expand()
+            return
+        before = (self.local, self.size, self.width)
+        image, coefficients = self._project(self._image())
+        self._store(coefficients)
+        self._advance()
+        block = orthonormal_ahead(centered(image, axis=1))
+        self._append(block.rows)
+        self.queued.append(_Queued(before, block))
+
+    def _store(self, coefficients: Array) -> None:
+        # The lower triangle alone, and zeros beside it: no more is read.
+        self.projected[self.size : self.size + self.width, : self.size + self.width] = coefficients
+
+    def _settle(self) -> None:
+        """Wait for what was queued, and repeat with care what broke down and all that came next."""
+        queued, self.queued = self.queued, []
+        if not queued:
+            return
+        xp, start = namespace(self.rows), queued[0].before[1]
+        # Lengths of the images, from what is inside the basis and what is not.
+        inside = to_numpy(xp.linalg.vector_norm(self.projected[start : self.size, :], axis=1))
+        found = Fetched.of([one.block for one in queued])
+        for at, one in enumerate(found):
+            b, outside = len(one.factor), np.linalg.norm(one.factor, axis=1)
+            largest = float(np.max(np.hypot(inside[:b], outside)))
+            inside = inside[b:]
+            if one.are_orthonormal(self.precision * largest) and one.weakest >= WEAK * largest:
+                self.coupling = one.factor
+                continue
+            self.local, self.size, self.width = queued[at].before
+            for _ in queued[at:]:
+                super().expand()
+            return
+
+    def ritz(self) -> Ritz:
+        """Solve the projected problem where it lies; of the vectors only the last rows are read.
+
+        500 × 500: 22 ms on 16 CPU cores, 5 ms on the H200 beside them.
+        """
+        self._settle()
+        xp, m, b = namespace(self.rows), self.size, self.coupling.shape[0]
+        lam, vectors = xp.linalg.eigh(self.projected[:m, :m])
+        vectors = xp.flip(vectors, axis=1)
+        read = to_numpy(xp.concat([xp.flip(lam, axis=0)[None, :], vectors[m - b :, :]], axis=0))
+        left = read[1:].T @ self.coupling
+        return Ritz(read[0], vectors, left, np.linalg.norm(left, axis=1))
+
+    def restart(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> None:
+        """Restart with these Ritz vectors and the next block: a thick restart."""
+        self.projected[:, :] = 0.0
+        super().restart(ritz, which)
+
+    def vectors(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> Array:
+        """Ritz vectors as orthonormal rows."""
+        xp = namespace(self.rows)
+        some = xp.take(ritz.coefficients, asarray_like(which, self.rows, dtype=xp.int64), axis=1)
+        return some.T @ self.rows[: self.size, :]
+
+
+@dataclass(frozen=True)
+class _Queued:
+    """A block whose numbers have not been waited for, and where the basis was before it."""
+
+    before: tuple[int, int, int]
+    block: Ahead
 
 
 def _weakest(factor: Floats) -> float:

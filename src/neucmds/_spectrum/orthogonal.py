@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, centered, to_numpy, uniform_rows
+from neucmds._backend.arrays import (
+    Array,
+    add_product,
+    asarray_like,
+    centered,
+    namespace,
+    on_cpu,
+    to_numpy,
+    uniform_rows,
+)
 from neucmds._backend.blas import combined_rows, inner_products, subtract_combined_rows
+from neucmds._backend.cuda_kernels import scaled_cholesky
 
 Floats = npt.NDArray[np.float64]
 
@@ -15,6 +27,8 @@ Floats = npt.NDArray[np.float64]
 _WELL_CONDITIONED = 1e-5
 # Directions weaker than 3e-7 of the block are rounding in its Gram matrix (eps·b = 3.6e-15).
 _INDEPENDENT = 1e-13
+# Largest deviation from orthonormality that one step of Newton–Schulz takes away to the last digit.
+_NEARLY_ORTHONORMAL = 1e-8
 
 
 def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
@@ -39,6 +53,11 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
     There are fewer rows than in `block` when some of these are shorter than `negligible` or
     linearly dependent.
     """
+    if not on_cpu(block):
+        ahead = orthonormal_ahead(block)
+        found = Fetched.of([ahead])[0]
+        if found.are_orthonormal(negligible):
+            return ahead.rows, found.factor
     inner = _inner(block)
     lengths = np.sqrt(np.diag(inner))
     safe = np.where(lengths > negligible, lengths, np.inf)
@@ -50,6 +69,100 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
     # CholeskyQR2: the second pass makes the rows orthonormal to the last digit.
     mix, again = _whitening(_inner(rows))
     return _mixed(mix, rows), factor @ again
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Rows that are orthonormal unless `Fetched` say otherwise; nothing of it was waited for.
+
+    Parameters
+    ----------
+    rows : array of shape (b, n)
+    factor : array of shape (b, b)
+        ``block = factor @`` the rows before the second pass.
+    inner : array of shape (b, b)
+        Inner products of the rows before the second pass, which corrects them by these.
+    health : array of shape (2,)
+        As of `neucmds._backend.cuda_kernels.scaled_cholesky`.
+    """
+
+    rows: Array
+    factor: Array
+    inner: Array
+    health: Array
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What tells whether rows are orthonormal, fetched.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (b, b)
+        ``block = factor @ rows``.
+    inner, health
+        As of `Ahead`.
+    """
+
+    factor: Floats
+    inner: Floats
+    health: Floats
+
+    @classmethod
+    def of(cls, some: list[Ahead]) -> list[Fetched]:
+        """Fetch the numbers of several blocks at once."""
+        xp = namespace(some[0].factor)
+        parts = [xp.reshape(x, (-1,)) for one in some for x in (one.factor, one.inner, one.health)]
+        numbers, at, found = to_numpy(xp.concat(parts)), 0, []
+        for one in some:
+            b = int(one.factor.shape[0])
+            first, inner = numbers[at : at + 2 * b * b].reshape(2, b, b)
+            at += 2 * b * b + 2
+            # What the second pass took off: of I + E the root is I + E/2 to E².
+            factor = 0.5 * (first + first @ inner)
+            found.append(cls(factor, inner, numbers[at - 2 : at]))
+        return found
+
+    def are_orthonormal(self, negligible: float) -> bool:
+        """Tell whether the rows are, and none was shorter than `negligible`; not of NaN."""
+        error = np.max(np.abs(self.inner - np.eye(len(self.inner))), initial=0.0)
+        return bool(error < _NEARLY_ORTHONORMAL and self.health[1] > negligible)
+
+    @property
+    def weakest(self) -> float:
+        """A lower bound on the singular values of the factor."""
+        sq_inverse, shortest = self.health
+        return float(shortest / np.sqrt(sq_inverse))
+
+
+def orthonormal_ahead(block: Array) -> Ahead:
+    """Make rows orthonormal as if they were well-conditioned.
+
+    CholeskyQR2, its second pass by one step of Newton–Schulz: of G = I + E the inverse root is
+    I − E/2 to E².
+    """
+    mix, factor, health = _first_pass(inner_products(block, block))
+    rows = combined_rows(mix, block)
+    inner = inner_products(rows, rows)
+    return Ahead(add_product(rows, inner, rows, 1.5, -0.5), factor, inner, health)
+
+
+def _first_pass(inner: Array) -> tuple[Array, Array, Array]:
+    """Return what `scaled_cholesky` does, by NumPy where there is no such kernel."""
+    made = scaled_cholesky(inner)
+    if made is not None:
+        return made
+    gram = to_numpy(inner)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        lengths = np.sqrt(np.diag(gram))
+        try:
+            lower = np.asarray(np.linalg.cholesky(gram / np.outer(lengths, lengths)))
+            inverse = np.asarray(np.linalg.inv(lower))
+        except np.linalg.LinAlgError:
+            lower = inverse = np.full_like(gram, np.nan)
+        mix, factor = inverse / lengths, lengths[:, None] * lower
+    health = np.array([np.sum(inverse**2), np.min(lengths, initial=np.inf)])
+    return asarray_like(mix, inner), asarray_like(factor, inner), asarray_like(health, inner)
 
 
 def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:

@@ -149,7 +149,7 @@ class Search:
                 return check, False
             if self._full(basis):
                 basis.restart(check.ritz, self._worth_keeping(check, capacity - 2 * basis.width))
-            wait = _blocks_to_wait(check, last, self.tol, self._checks_are_expensive(basis))
+            wait = self._blocks_to_wait(basis, check, last)
             floor = 0 if injected is None else injected.step + BLOCKS_AFTER_INJECTION
             due, last = max(step + wait, floor), check
 
@@ -162,10 +162,12 @@ class Search:
             return False
         return check.settled and check.split == last.split and check.worst < 0.7 * self.tol
 
-    def _checks_are_expensive(self, basis: KrylovBasis) -> bool:
-        """Tell whether a check costs more than an expansion or two."""
+    def _blocks_to_wait(self, basis: KrylovBasis, check: Check, last: Check | None) -> int:
+        if not on_cpu(self.gram.moments.row_means):
+            return _blocks_by_mean_rate(check, last, self.tol)
+        # Whether a check costs more than an expansion or two.
         n, m, b = self.gram.n, basis.size, basis.width
-        return not on_cpu(self.gram.moments.row_means) or 5 * m**3 > b * n * (n + 4 * m)
+        return _blocks_to_wait(check, last, self.tol, 5 * m**3 > b * n * (n + 4 * m))
 
     def _first_check(self) -> int:
         return max(2 * self.n_wanted, self.n_wanted + 6 * self.sizes.block)
@@ -270,3 +272,17 @@ def _blocks_to_wait(check: Check, last: Check | None, tol: float, expensive: boo
     # and five blocks too far.
     wait, longest = (math.ceil(missing), 12) if expensive else (round(0.6 * missing), 4)
     return max(1, min(longest, wait))
+
+
+def _blocks_by_mean_rate(check: Check, last: Check | None, tol: float) -> int:
+    """Predict how many blocks are missing from the first check on, where a check costs several.
+
+    Convergence gathers speed: its mean rate since the start is nearer to what comes than the last.
+    """
+    if check.worst >= 1 or (last is not None and check.split != last.split):
+        return 3
+    level = math.log(max(check.worst, 1e-300))
+    rate = -level / check.step
+    if last is not None and check.worst < last.worst:
+        rate = max(rate, (math.log(last.worst) - level) / (check.step - last.step))
+    return max(1, min(12, math.ceil((level - math.log(0.7 * tol)) / rate)))
