@@ -13,11 +13,16 @@ once. Coordinates in which S and A both are diagonal make it the secular equatio
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    device,
+    namespace,
+    stacked_cholesky,
+    stacked_eigh,
+)
 from neucmds._placement.rules import secular_minimum
-
-Floats = npt.NDArray[np.float64]
 
 # Share of the mean length of S that is added to it: what keeps S invertible where few fitted
 # objects count.
@@ -28,68 +33,69 @@ NOTHING = 1e-60
 
 
 def least_point(
-    y: Floats, signs: Floats, products: Floats, spread: npt.NDArray[np.intp], w: Floats, d: Floats
-) -> Floats:
+    y: Array, signs: Array, products: Array, spread: Array, w: Array, d: Array
+) -> Array:
     """Return the positions x (m, k) that minimise Σ_j w_ij (D̂_ij − D_ij)².
 
     Parameters
     ----------
-    y : ndarray of shape (n, k)
+    y : array of shape (n, k)
         Coordinates of the fitted objects.
-    signs : ndarray of shape (k,)
-    products : ndarray of shape (n, k(k + 1)/2)
+    signs : array of shape (k,)
+    products : array of shape (n, k(k + 1)/2)
         Products of any two columns of y.
-    spread : ndarray of shape (k²,), integer
+    spread : array of shape (k²,), integer
         Which of these each entry of a k × k matrix is.
-    w, d : ndarrays of shape (m, n)
+    w, d : arrays of shape (m, n)
         Weights, and squared dissimilarities.
     """
-    k, rows = y.shape[1], np.arange(len(w))
+    xp, k = namespace(y), int(y.shape[1])
+    rows = asarray_like(np.arange(w.shape[0]), w, dtype=xp.int64)
     # From the object of the largest weight, which then adds nothing to the sums: next to it all
     # others may count 1e-20 as much, and would be lost in what it adds.
-    first = np.argmax(w, axis=1)
-    origin, total = y[first], w.sum(axis=1, keepdims=True)
-    w = w / np.where(total > 0, total, 1.0)
-    others = w.copy()
+    first = xp.argmax(w, axis=1)
+    origin, total = y[first], xp.sum(w, axis=1, keepdims=True)
+    w = w / xp.where(total > 0, total, xp.ones_like(total))
+    others = xp.asarray(w, copy=True)
     others[rows, first] = 0.0
-    weight, sums = others.sum(axis=1, keepdims=True), others @ y
+    weight, sums = xp.sum(others, axis=1, keepdims=True), others @ y
     mean = sums - weight * origin
-    second = (others @ products).take(spread, axis=1).reshape(-1, k, k)
+    second = xp.reshape(xp.take(others @ products, spread, axis=1), (-1, k, k))
     # What a difference of these is known to: nothing else may be left of S, below zero too.
-    rounding = EPS * np.einsum("ikk->i", second)
+    rounding = EPS * xp.sum(xp.linalg.diagonal(second), axis=1)
     second -= sums[:, :, None] * origin[:, None, :] + origin[:, :, None] * mean[:, None, :]
     second -= mean[:, :, None] * mean[:, None, :]
     # c_j = y_jᵀAy_j − D_j, with y_j from the mean
     center = origin + mean
-    c = (y * y) @ signs - d
+    c = ((y * y) @ signs)[None, :] - d
     c -= 2 * (center * signs) @ y.T
     c += ((center * center) @ signs)[:, None]
     c[rows, first] = (mean * mean) @ signs - d[rows, first]
     weighted = w * c
-    level = weighted.sum(axis=1)
+    level = xp.sum(weighted, axis=1)
     weighted[rows, first] = 0.0
-    pull = weighted @ y - weighted.sum(axis=1, keepdims=True) * origin - level[:, None] * mean
-    rounding = np.maximum(rounding, NOTHING * float(np.mean(y * y)))
+    from_origin = weighted @ y - xp.sum(weighted, axis=1, keepdims=True) * origin
+    pull = from_origin - level[:, None] * mean
+    rounding = xp.clip(rounding, min=NOTHING * float(xp.mean(y * y)))
     to_v, m = _both_diagonal(second, signs, rounding)
     p = -(pull[:, None, :] @ to_v)[:, 0, :]
     z = secular_minimum(p, -level, m, 1)[0]
     v = (to_v @ z[:, :, None])[:, :, 0]
-    position: Floats = center + v * signs
-    return position
+    return center + v * signs
 
 
-def _both_diagonal(second: Floats, signs: Floats, least: Floats) -> tuple[Floats, Floats]:
+def _both_diagonal(second: Array, signs: Array, least: Array) -> tuple[Array, Array]:
     """Return W with WᵀSW = I and WᵀAW diagonal, and that diagonal."""
-    k = signs.size
-    own = np.einsum("ikk->i", second) / max(1, k)
-    ridge = np.maximum(RIDGE * own, least) + np.finfo(np.float64).tiny
-    diagonal = np.arange(k)
-    second[:, diagonal, diagonal] += ridge[:, None]
-    try:
-        root = np.linalg.inv(np.linalg.cholesky(second))
-    except np.linalg.LinAlgError:
-        lengths, axes = np.linalg.eigh(second)
-        lengths = np.maximum(lengths, ridge[:, None])
-        root = np.swapaxes(axes, 1, 2) / np.sqrt(lengths)[:, :, None]
-    m, rotation = np.linalg.eigh((root * signs) @ np.swapaxes(root, 1, 2))
-    return np.swapaxes(root, 1, 2) @ rotation, m
+    xp, k = namespace(second), int(signs.shape[0])
+    own = xp.sum(xp.linalg.diagonal(second), axis=1) / max(1, k)
+    ridge = xp.maximum(RIDGE * own, least) + np.finfo(np.float64).tiny
+    second += ridge[:, None, None] * xp.eye(k, dtype=second.dtype, device=device(second))
+    factors = stacked_cholesky(second)
+    if factors is not None and not bool(xp.any(factors[1])):
+        root = xp.linalg.inv(factors[0])
+    else:
+        lengths, axes = stacked_eigh(second)
+        lengths = xp.maximum(lengths, ridge[:, None])
+        root = xp.matrix_transpose(axes) / xp.sqrt(lengths)[:, :, None]
+    m, rotation = stacked_eigh((root * signs) @ xp.matrix_transpose(root))
+    return xp.matrix_transpose(root) @ rotation, m
