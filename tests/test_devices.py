@@ -11,10 +11,11 @@ from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._backend import arrays
 from neucmds._backend.arrays import asarray_like, sparse_times, uniform_rows
 from neucmds._input.pairs import make_pairs
-from neucmds._methods.refined import sparse_pairs
+from neucmds._methods.refined import device_pairs, losses, sparse_pairs
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._operator.sampled_pairs import feature_pairs, nearest_rows
+from neucmds._placement import loss_rule
 from neucmds._placement.loss_rule import LossPlacement
 from neucmds.errors import InputError
 from neucmds.estimators import among_landmarks
@@ -59,6 +60,19 @@ def test_pairs_descend_to_the_same_loss_in_any_library(loss):
     assert all(b <= a for a, b in zip(theirs.history, theirs.history[1:], strict=False))
 
 
+def test_pairs_are_sorted_by_row_as_a_sparse_array_has_them():
+    rng = np.random.default_rng(7)
+    i, j = (ends[rng.permutation(45)] for ends in np.triu_indices(10, 1))
+    i, j = np.minimum(i, j).astype(np.int32), np.maximum(i, j).astype(np.int32)
+    i, j = np.unique(np.stack([i, j])[:, i < j], axis=1)
+    number = np.arange(i.size)
+    both = sparse.csr_array((np.r_[number, number], (np.r_[i, j], np.r_[j, i])), shape=(10, 10))
+    both.sort_indices()
+    made = device_pairs._by_rows(10, torch.as_tensor(i), torch.as_tensor(j))
+    for ours, theirs in zip(made, (both.indptr, both.indices, both.data), strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
 def test_compiled_loops_give_what_numpy_gives(monkeypatch):
     pytest.importorskip("numba", reason="numba is not installed")
     rng = np.random.default_rng(2)
@@ -99,6 +113,35 @@ def test_sampled_features_find_the_nearest_on_a_device(features):
     sample = feature_pairs(torch.as_tensor(features), "cityblock", n_pairs=60, random_state=0)
     lengths = cdist(features, features, "cityblock")[sample.pairs.i, sample.pairs.j]
     np.testing.assert_allclose(np.sqrt(sample.pairs.sq_dissimilarity), lengths, rtol=1e-6)
+    expected = feature_pairs(features, "cityblock", n_pairs=60, random_state=0).pairs
+    for name in ("i", "j", "weight"):
+        np.testing.assert_array_equal(getattr(sample.pairs, name), getattr(expected, name))
+
+
+def test_steps_by_solution_are_those_along_the_axes_of_the_hessian():
+    rng = np.random.default_rng(5)
+    hessian = rng.standard_normal((6, 4, 4))
+    hessian = torch.as_tensor(hessian + hessian.swapaxes(1, 2))
+    hessian[3:] = hessian[3:] @ hessian[3:]  # some are positive definite
+    gradient, which = torch.as_tensor(rng.standard_normal((6, 4))), torch.arange(6)
+    curvatures, axes = torch.linalg.eigh(hessian)
+    slopes = (axes.mT @ gradient[:, :, None])[:, :, 0]
+    damping = torch.as_tensor(rng.random(6))
+    by_axes = loss_rule._ByAxes(slopes, curvatures.abs(), axes).step(which, damping)
+    solved = loss_rule._BySolution.of(gradient, hessian)
+    for ours, theirs in zip(solved.step(which, damping), by_axes, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-9)
+
+
+def test_a_floor_is_the_same_wherever_it_is_found(monkeypatch):
+    rng = np.random.default_rng(6)
+    d = rng.random((70, 70)).astype(np.float32) * (rng.random((70, 70)) < 0.9)
+    weights = (rng.random((70, 70)) < 0.5).astype(np.float32)
+    expected = losses.floor_of(d), losses.floor_of(d, weights)
+    monkeypatch.setattr(losses, "on_cpu", lambda array: False)
+    monkeypatch.setattr(losses, "DEVICE_ELEMENTS", 1000)
+    d, weights = torch.as_tensor(d), torch.as_tensor(weights)
+    assert (losses.floor_of(d), losses.floor_of(d, weights)) == expected
 
 
 def test_a_sample_of_pairs_fits_features_nearly_as_well_as_all(features):

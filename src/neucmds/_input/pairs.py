@@ -251,7 +251,9 @@ def check_pairs(pairs: Pairs, k: int) -> None:
             f"{_counted(alone.size, 'object')} in no pair: {_named(alone, pairs.labels)} (of "
             f"{pairs.n}); drop them, or add pairs."
         )
-    refuse_parts(pairs.graph(), pairs.labels)
+    # A sample pairs every object with every landmark: of 16 million pairs, 2.6 s are saved.
+    if not pairs.sampled:
+        refuse_parts(pairs.graph(), pairs.labels)
     mean = 2 * pairs.size / pairs.n
     if pairs.size < pairs.n * k - k * (k + 1) // 2 and pairs.size < pairs.n * (pairs.n - 1) // 2:
         raise InputError(

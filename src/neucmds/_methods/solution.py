@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, eps, namespace, row_blocks, to_numpy
+from neucmds._backend.arrays import (
+    BLOCK_ELEMENTS,
+    Array,
+    asarray_like,
+    eps,
+    namespace,
+    on_cpu,
+    row_blocks,
+    to_numpy,
+)
 from neucmds._input.components import Components
 from neucmds._input.pairs import Pairs
 from neucmds._methods.geometry import (
@@ -30,6 +39,9 @@ from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError
 
 Floats = npt.NDArray[np.float64]
+
+# Entries of a block of differences on a GPU: 1 GB in float64.
+_DEVICE_ELEMENTS = 2**27
 
 
 @dataclass(frozen=True)
@@ -217,11 +229,7 @@ def from_pairs(found: LossResult, pairs: Pairs) -> Solution:
     """Take coordinates fitted to listed pairs; STRESS and sums count these in both orders."""
     x, lengths = canonical(to_numpy(found.coordinates), found.signs)
     d, w = pairs.sq_dissimilarity, np.ones(pairs.size) if pairs.weight is None else pairs.weight
-    signs = np.sign(lengths)
-    stress = 0.0
-    for some in row_blocks(pairs.size, x.shape[1]):
-        d_hat = paired_sq_dissimilarities(x[pairs.i[some]], x[pairs.j[some]], signs)
-        stress += 2 * float(w[some] @ (d_hat - d[some]) ** 2)
+    stress = _stress_of_pairs(x, np.sign(lengths), pairs, w, near=found.coordinates)
     mean = float(w @ d) / float(w.sum())
     return Solution(
         coordinates=x * column_signs(x),
@@ -241,6 +249,20 @@ def from_pairs(found: LossResult, pairs: Pairs) -> Solution:
         loss_value=found.value,
         relative_gradient=found.relative_gradient,
     )
+
+
+def _stress_of_pairs(x: Floats, signs: Floats, pairs: Pairs, w: Floats, near: Array) -> float:
+    """Σ w (D̂ − D)² of listed pairs in both orders, computed where `near` lies."""
+    xp, stress = namespace(near), 0.0
+    elements = BLOCK_ELEMENTS if on_cpu(near) else _DEVICE_ELEMENTS
+    table, form = asarray_like(x, near), asarray_like(signs, near)
+    for some in row_blocks(pairs.size, x.shape[1], elements):
+        i, j = (asarray_like(ends[some], near, dtype=xp.int64) for ends in (pairs.i, pairs.j))
+        d, weight = (asarray_like(part[some], near) for part in (pairs.sq_dissimilarity, w))
+        rows, others = xp.take(table, i, axis=0), xp.take(table, j, axis=0)
+        d_hat = paired_sq_dissimilarities(rows, others, form)
+        stress += 2 * float(weight @ (d_hat - d) ** 2)
+    return stress
 
 
 def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:

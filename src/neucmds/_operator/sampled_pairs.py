@@ -7,6 +7,8 @@ its like that was drawn, so that sums over the sample estimate sums over all pai
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,9 +19,12 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import (
+    Array,
     asarray_like,
+    device,
     is_numpy,
     k_smallest,
+    min_and_max,
     namespace,
     row_blocks,
     to_numpy,
@@ -30,8 +35,8 @@ from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
-# Objects i, objects j and their dissimilarities.
-Found = tuple[Ints, Ints, Floats]
+# Objects i, objects j and their dissimilarities, all of one library.
+Found = tuple[Array, Array, Array]
 # The `count` nearest of some objects, or of all if None.
 Search = Callable[[int, Ints | None], Found]
 
@@ -115,7 +120,7 @@ def drawn_pairs(
     n: int,
     sizes: Sizes,
     landmarks: Ints,
-    rows: Floats,
+    rows: Array,
     nearest: Search,
     rng: np.random.RandomState,
 ) -> Pairs:
@@ -126,10 +131,11 @@ def drawn_pairs(
     n : int
     sizes : Sizes
     landmarks : ndarray of shape (L,)
-    rows : ndarray of shape (L, n)
+    rows : array of shape (L, n), float64
         Dissimilarities of the landmarks to all objects.
     nearest : callable
-        ``nearest(count, objects)`` finds the nearest of some objects, or of all if None.
+        ``nearest(count, objects)`` finds the nearest of some objects, or of all if None; in arrays
+        of the library of `rows`.
     rng : RandomState
     """
     parts = [(*nearest(min(sizes.n_near, n - 1), None), 1.0)]
@@ -138,8 +144,13 @@ def drawn_pairs(
     drawn = np.concatenate([landmarks, rng.permutation(others)])
     for reach, size in sizes.rings(n):
         parts.append((*nearest(reach, drawn[:size]), 1 / _share(size, n)))
-    ends = np.repeat(landmarks, n), np.tile(np.arange(n), landmarks.size)
-    parts.append((*ends, rows.ravel(), 1 / _share(landmarks.size, n)))
+    xp, shape = namespace(rows), (landmarks.size, n)
+    own, all_objects = (
+        asarray_like(ids, rows, dtype=xp.int64) for ids in (landmarks, np.arange(n))
+    )
+    pairs = xp.broadcast_to(own[:, None], shape), xp.broadcast_to(all_objects[None, :], shape), rows
+    columns = (xp.reshape(one, (-1,)) for one in pairs)
+    parts.append((*columns, 1 / _share(landmarks.size, n)))
     return _first_of(n, parts)
 
 
@@ -193,11 +204,11 @@ def feature_pairs(
     xp = namespace(features)
     some = xp.take(features, asarray_like(landmarks, features, dtype=xp.int64), axis=0)
     between = FittedMetric.of(metric, some, params=params).between(features)
-    to_landmarks = to_numpy(between).astype(np.float64, copy=False)
-    pairs = drawn_pairs(n, sizes, landmarks, to_landmarks.T, nearest, rng)
+    between = xp.astype(between, xp.float64, copy=False)
+    pairs = drawn_pairs(n, sizes, landmarks, between.T, nearest, rng)
     if weight_power != 1 and pairs.weight is not None:
         pairs = replace(pairs, weight=pairs.weight**weight_power)
-    return PairSample(pairs, landmarks, to_landmarks)
+    return PairSample(pairs, landmarks, to_numpy(between))
 
 
 def nearest_rows(
@@ -279,18 +290,19 @@ def _descent(metric: Any) -> Any:
 def _by_blocks(space: FittedMetric) -> Search:
     """Return what compares rows with all others on their device, block by block."""
     points = space.points
-    n = int(points.left.shape[0])
+    n, xp = int(points.left.shape[0]), namespace(points.left)
 
     def nearest(count: int, objects: Ints | None) -> Found:
         objects = np.arange(n) if objects is None else np.asarray(objects)
         count, found = min(count + 1, n), []
         for part in row_blocks(objects.size, n, DEVICE_BLOCK):
             some = points.take(objects[part])
-            lengths, ids = k_smallest(space.metric.squares(some, points), count)
-            lengths = namespace(lengths).sqrt(lengths)
-            found.append((to_numpy(ids).ravel(), to_numpy(lengths).astype(np.float64).ravel()))
-        ids, lengths = (np.concatenate(column) for column in zip(*found, strict=True))
-        return np.repeat(objects, count), ids, lengths
+            squares, ids = k_smallest(space.metric.squares(some, points), count)
+            rows = asarray_like(objects[part], points.left, dtype=xp.int64)
+            block = xp.broadcast_to(rows[:, None], ids.shape), ids, xp.sqrt(squares)
+            found.append([xp.reshape(one, (-1,)) for one in block])
+        rows, ids, lengths = (xp.concat(column) for column in zip(*found, strict=True))
+        return rows, xp.astype(ids, xp.int64, copy=False), xp.astype(lengths, xp.float64)
 
     return nearest
 
@@ -300,11 +312,28 @@ def _share(size: int, n: int) -> float:
     return 1 - (n - size) * (n - size - 1) / (n * (n - 1))
 
 
-def _first_of(n: int, parts: list[tuple[Ints, Ints, Floats, float]]) -> Pairs:
+def _first_of(n: int, parts: list[tuple[Array, Array, Array, float]]) -> Pairs:
     """Put pairs of several kinds together; of those listed twice the first counts."""
-    i, j, length = (np.concatenate([part[at] for part in parts]) for at in range(3))
-    weight = np.concatenate([np.full(part[2].size, part[3]) for part in parts])
-    low, high = np.minimum(i, j).astype(np.int64), np.maximum(i, j)
-    _, first = np.unique(low * n + high, return_index=True)
-    first = first[low[first] != high[first]]
-    return make_pairs(n, i[first], j[first], length[first], weight[first], sampled=True)
+    i, j, length = (_joined([part[at] for part in parts]) for at in range(3))
+    xp = namespace(length)
+    weight = _joined(
+        [xp.full(part[2].shape, part[3], dtype=xp.float64, device=device(length)) for part in parts]
+    )
+    low, high = (xp.astype(ends, xp.int64) for ends in (xp.minimum(i, j), xp.maximum(i, j)))
+    key = low * n + high
+    order = xp.argsort(key, stable=True)
+    key = xp.take(key, order, axis=0)
+    first = xp.concat([order[:1], order[1:][key[1:] != key[:-1]]])
+    first = first[xp.take(low, first, axis=0) != xp.take(high, first, axis=0)]
+    index = xp.int32 if n < 2**31 else xp.int64
+    columns = [xp.astype(low, index), xp.astype(high, index), length, weight]
+    columns = [to_numpy(xp.take(one, first, axis=0)) for one in columns]
+    lowest, highest = min_and_max(length)
+    if not 0 <= lowest <= highest < math.sqrt(sys.float_info.max):
+        return make_pairs(n, *columns, sampled=True)  # it says what is wrong
+    low, high, length, weight = columns
+    return Pairs(n, low, high, np.square(length, dtype=np.float64), weight, sampled=True)
+
+
+def _joined(parts: list[Array]) -> Array:
+    return namespace(*parts).concat(parts)

@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
-    is_numpy,
     namespace,
     on_cpu,
     to_numpy,
@@ -167,10 +166,8 @@ def embed_features(
         weight_power=RELATIVE_POWER if settings.loss == "relative" else 1.0,
     )
     rng = check_random_state(random_state)
-    start = _placed_among(sample.landmarks, sample.to_landmarks**2, components, rng)
-    if not is_numpy(features) and not on_cpu(features):
-        xp = namespace(features)
-        start = replace(start, coordinates=asarray_like(start.coordinates, features, xp.float64))
+    sq_to_landmarks = sample.to_landmarks**2
+    start = _placed_among(sample.landmarks, sq_to_landmarks, components, rng, near=features)
     wanted = components.signature or components.total
     return embed_pairs(sample.pairs, wanted, False, settings, start, random_state)
 
@@ -231,8 +228,12 @@ def _placed_among(
     sq_to_landmarks: npt.NDArray[np.float64],
     components: Components,
     rng: np.random.RandomState,
+    near: Array | None = None,
 ) -> Place:
-    """Embed landmarks by the squared loss and place all objects among them: a start."""
+    """Embed landmarks by the squared loss and place all objects among them: a start.
+
+    They are placed on the device of `near`, if that is not the CPU.
+    """
     among = sq_to_landmarks[landmarks]
     among = (among + among.T) / 2
     wanted = components.signature or components.total
@@ -241,7 +242,9 @@ def _placed_among(
         warnings.simplefilter("ignore", FewerComponentsWarning)
         embedding, _ = embed_landmarks(among, wanted, rng=rng, squared=True, random_state=rng)
     assert embedding.placement is not None
-    x = to_numpy(embedding.placement.place(sq_to_landmarks))
+    if near is not None and not on_cpu(near):
+        sq_to_landmarks = asarray_like(sq_to_landmarks, near, namespace(near).float64)
+    x = embedding.placement.place(sq_to_landmarks)
     return Place(x, to_numpy(embedding.signs).astype(np.float64))
 
 

@@ -12,16 +12,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
+    device,
     empty_like,
     namespace,
     row_blocks,
     sparse_times,
 )
+from neucmds._backend.cuda_kernels import pair_changes, pair_forms
 from neucmds._input.pairs import Pairs
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.pair_descent import power_of_four
@@ -36,7 +37,7 @@ class DevicePairs:
 
     Parameters
     ----------
-    i, j : arrays of shape (m,), integer
+    i, j : arrays of shape (m,), int32
     d : array of shape (m,)
         D / scale.
     u : array of shape (m,) or None
@@ -65,20 +66,13 @@ class DevicePairs:
         cls, pairs: Pairs, signs: Array, loss: str, *, scale: float, floor: float
     ) -> DevicePairs:
         """Move pairs to where the signs lie, in single precision."""
-        n, number = pairs.n, np.arange(pairs.size)
-        ends: Any = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
-        both: Any = sparse.csr_array((np.concatenate([number, number]), ends), shape=(n, n))
-        both.sort_indices()
         xp = namespace(signs)
         u, weight_scale = None, 1.0
         if pairs.weight is not None:
             weight_scale = power_of_four(pairs.weight)
             u = asarray_like(pairs.weight / weight_scale, signs, dtype=xp.float32)
-        indices = (
-            asarray_like(np.asarray(one, dtype=np.int64), signs, dtype=xp.int64)
-            for one in (pairs.i, pairs.j, both.indptr, both.indices, both.data)
-        )
-        i, j, starts, partners, pair = indices
+        i, j = (asarray_like(one, signs, dtype=xp.int32) for one in (pairs.i, pairs.j))
+        starts, partners, pair = _by_rows(pairs.n, i, j)
         d = asarray_like(pairs.sq_dissimilarity / scale, signs, dtype=xp.float32)
         return cls(i, j, d, u, weight_scale, PairLoss(loss, floor), signs, starts, partners, pair)
 
@@ -117,6 +111,11 @@ class DevicePairs:
 
     def along(self, x: Array, p: Array, residual: Array) -> tuple[Array, Array]:
         """D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair."""
+        xp = namespace(x)
+        start, step = (xp.astype(one, self.d.dtype, copy=False) for one in (x, p))
+        made = pair_changes(start, step, self._narrow_signs, self.i, self.j)
+        if made is not None:
+            return made
         d2 = self._forms(p)
         # D̂(x + p) − D̂(x) − D̂(p)
         return self._forms(x + p) - d2 - residual - self.d, d2
@@ -197,13 +196,20 @@ class DevicePairs:
         """D̂ of every pair, from differences."""
         xp, k = namespace(x), int(x.shape[1])
         narrow = xp.astype(x, self.d.dtype, copy=False)
-        signs, out = xp.astype(self.signs, self.d.dtype), empty_like(self.d, self.d.shape)
+        made = pair_forms(narrow, self._narrow_signs, self.i, self.j)
+        if made is not None:
+            return made
+        out = empty_like(self.d, self.d.shape)
         for part in self._blocks(k):
             difference = xp.take(narrow, self.i[part], axis=0)
             difference -= xp.take(narrow, self.j[part], axis=0)
             difference *= difference
-            out[part] = difference @ signs
+            out[part] = difference @ self._narrow_signs
         return out
+
+    @cached_property
+    def _narrow_signs(self) -> Array:
+        return namespace(self.d).astype(self.signs, self.d.dtype, copy=False)
 
     def _times(self, values: Array, columns: Array) -> Array:
         """Multiply the symmetric matrix of one value for each pair with columns."""
@@ -225,3 +231,18 @@ class DevicePairs:
 def _dot(left: Array, right: Array) -> float:
     xp = namespace(left)
     return float(xp.sum(left * right, dtype=xp.float64))
+
+
+def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, Array, Array]:
+    """Sort pairs in both orders by row: where each row starts, the partners, and which pair."""
+    xp, m, where = namespace(i), int(i.shape[0]), device(i)
+    wide = xp.int32 if 2 * m < 2**31 else xp.int64
+    rows, partners = (xp.astype(xp.concat(ends), xp.int64) for ends in ((i, j), (j, i)))
+    order = xp.argsort(rows * n + partners)
+    rows = xp.take(rows, order, axis=0)
+    starts = xp.searchsorted(rows, xp.arange(n + 1, dtype=xp.int64, device=where))
+    pair = xp.where(order < m, order, order - m)
+    partners = xp.take(partners, order, axis=0)
+    made = (xp.astype(one, wide, copy=False) for one in (starts, partners, pair))
+    starts, partners, pair = made
+    return starts, partners, pair
