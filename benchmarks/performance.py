@@ -139,7 +139,8 @@ def gpu_landmarks(record: dict[str, Any]) -> list[str]:
 # As measured on an H200 when they were written; the comments beside them carry the times.
 GPU_PIECES = (
     ("D transposed times tall columns", "_backend/blas.py", "1.6", "a product, n = 100,000"),
-    ("small eigenproblems on the GPU", "_backend/arrays.py", "4.4", "500 × 500"),
+    ("small eigenproblems on the GPU", "_spectrum/lanczos.py", "4.4", "500 × 500"),
+    ("blocks queued, not waited for", "_spectrum/lanczos.py", "1.7", "a fit, n = 20,000"),
     ("one fused kernel a metric", "_backend/arrays.py", "not separately", "D never stored"),
     ("mean and variance in one walk", "_backend/arrays.py", "not separately", "first pass"),
     ("checks in one kernel", "_backend/cuda_kernels.py", "5.8", "symmetry, range; n = 50,000"),
@@ -150,6 +151,8 @@ GPU_PIECES = (
         "9 ms, 50,000",
     ),
     ("sum metrics in one kernel", "_backend/cuda_kernels.py", "121", "cityblock against cdist"),
+    ("D̂ of pairs in one kernel", "_backend/cuda_kernels.py", "34", "16 million pairs, k = 20"),
+    ("pairs sampled and sorted there", "_operator/sampled_pairs.py", "8.6", "16 million pairs"),
     ("tensor cores, split in TF32", "_backend/triton_products.py", "1.4", "a product, n = 100,000"),
 )
 
