@@ -21,9 +21,14 @@ Array = Any
 # Entries in one block of rows: 16 MB in float64, so that a temporary of that size never matters.
 BLOCK_ELEMENTS = 2**21
 
+_NUMPY = compat.array_namespace(np.empty(0))
+
 
 def namespace(*arrays: Array) -> Any:
     """Return the array-API namespace shared by all arrays (NumPy's, torch's, CuPy's, dask's)."""
+    # A descent on 50 objects asks 40 times an iteration: 5 % of its time without this.
+    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:
+        return _NUMPY
     return compat.array_namespace(*arrays)
 
 
