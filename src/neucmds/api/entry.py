@@ -121,7 +121,7 @@ def neuc_mds(
         up to 600 objects.
     n_init : int, optional
         Starts of the losses other than "squared", of which the best is returned; for up to 10
-        coordinates 24 for up to 100 objects and 12 for up to 600, else 1.
+        coordinates 32 for up to 100 objects and 12 for up to 600, else 1.
     init : Embedding or (coordinates, signs), optional
         Where "refined" starts: a warm start, which keeps its signature.
     callback : callable, optional

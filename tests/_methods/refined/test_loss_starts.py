@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.manifold import smacof
 
 from neucmds import neuc_mds
 
@@ -47,3 +48,14 @@ def test_at_the_default_no_object_can_be_moved_to_gain(loss):
 
     placed = rule.place(D**2, start=found.coordinates)
     assert np.all(own(placed) >= 0.998 * own(found.coordinates))
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_distance_ends_no_higher_than_eight_starts_of_smacof(seed):
+    """With 24 starts, none by way of a smoothed loss, it ended 0.3 % above at seed 3."""
+    D = np.triu(np.random.default_rng(seed).uniform(0.3, 1, (24, 24)), 1)
+    D = D + D.T
+    found = neuc_mds(D, (3, 0), loss="distance", random_state=0)
+    settings = {"n_init": 8, "max_iter": 1000, "eps": 1e-8, "normalized_stress": False}
+    raw_stress = smacof(D, n_components=3, random_state=0, **settings)[1]
+    assert found.loss_value / 2 <= 1.0005 * raw_stress

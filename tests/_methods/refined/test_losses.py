@@ -116,6 +116,25 @@ def test_quartic_has_the_slope_and_the_curvature_of_the_line(loss):
             assert line == pytest.approx(problem.at(x + t * p).value, rel=1e-10)
 
 
+@pytest.mark.parametrize("loss", NEW)
+def test_a_smoothed_loss_has_its_own_gradient_and_goes_over_into_the_squared_one(loss):
+    d = bumpy()
+    x, signs = start_of(d)
+    p = np.random.RandomState(2).standard_normal(x.shape)
+    p -= p.mean(axis=0)
+    smooth = Pairs(d, PairLoss(loss, floor_of(d)).smoothed(float(d.mean())), signs)
+    here, h = smooth.at(x), 1e-4
+    up, down = smooth.at(x + h * p).value, smooth.at(x - h * p).value
+    assert np.sum(here.gradient * p) == pytest.approx((up - down) / (2 * h), rel=1e-6)
+    bend = (up - 2 * here.value + down) / h**2
+    assert 2 * smooth.along(x, p, here)[2] == pytest.approx(bend, rel=1e-3)
+    least = 1e6 * float(d.max())
+    far = Pairs(d, PairLoss(loss, floor_of(d)).smoothed(least), signs).at(x).value
+    squared = Pairs(d, PairLoss("squared", 0.0), signs).at(x).value
+    unit = least**2 if loss == "relative" else 4 * least
+    assert far * unit == pytest.approx(squared, rel=1e-5)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_tiles_agree_with_one_tile(loss, monkeypatch):
     d = bumpy(150)

@@ -10,7 +10,7 @@ is q, its slope dq/dD̂ and how q bends:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,10 +75,22 @@ class PairLoss:
     name : {"squared", "distance", "relative"}
     floor : float
         The floor f of d, squared: D below it counts as if it were this much.
+    smoothing : float, default=0
+        What "distance" adds to D and to D̂ before it takes roots.
     """
 
     name: str
     floor: float
+    smoothing: float = 0.0
+
+    def smoothed(self, least: float) -> PairLoss:
+        """Return a loss with fewer valleys, close to the squared one for D far below `least`.
+
+        Of "distance" it is what Groenen, Heiser and Meulman (1999) call distance smoothing.
+        """
+        if self.name == "distance":
+            return replace(self, smoothing=least)
+        return replace(self, floor=max(self.floor, least))
 
     def terms(self, d: Array, d_hat: Array, *, bend: bool = False) -> PairTerms:
         """Return q, its slope and, if asked for, its curvature; `d_hat` is written over.
@@ -98,6 +110,9 @@ class PairLoss:
             d_hat -= d
             d_hat *= slope
             return PairTerms(d_hat, slope, None)
+        if self.smoothing:
+            d = d + self.smoothing
+            d_hat += self.smoothing
         lowest = _at_least(d, self.floor)
         lowest *= CORNER**2
         square = xp.maximum(d_hat, lowest)
@@ -135,8 +150,9 @@ class PairLoss:
 def _at_least(array: Array, least: float) -> Array:
     """max(array, least), as a new array."""
     if is_numpy(array):
-        # np.clip with one bound takes twice as long: an eighth of an iteration (digits, k = 20).
-        return np.maximum(array, array.dtype.type(least))
+        # Against a row, not a number: half the time (21 of 420 µs for a tile of digits, k = 20).
+        # np.clip with one bound takes twice as long as the number.
+        return np.maximum(array, np.full(array.shape[-1:], least, dtype=array.dtype))
     return namespace(array).clip(array, least, None)
 
 
