@@ -191,8 +191,9 @@ class NeucMDS(SignedTransformer):
 
         Parameters
         ----------
-        X : array of shape (n, n) or (n, n_features)
-            Dissimilarities, or features when `metric` is not "precomputed".
+        X : array of shape (n, n) or (n, n_features), or sparse array
+            Dissimilarities, or features when `metric` is not "precomputed". Of a sparse array of
+            dissimilarities what is stored was observed, as for `neuc_mds`.
         y : ignored
         weights : array of shape (n, n), optional
             How much each pair counts; zero: not at all. "refined" only.
