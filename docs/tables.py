@@ -68,6 +68,16 @@ def new_objects() -> str:
     return table(["‖D̂ − D‖ / ‖D‖, fitted → new", *(f"`{m}`" for m in names)], rows)
 
 
+def held_out() -> str:
+    """Return errors of new objects to fitted ones over those among the fitted, by every loss."""
+    names = ("squared", "distance", "relative")
+    rows = (
+        [data, *(f"{losses[name]['ratio']:.2f}" for name in names)]
+        for data, losses in record("placement")["losses"].items()
+    )
+    return table(["new / fitted, k = 10, five folds", *(f'`"{m}"`' for m in names)], rows)
+
+
 def gaps() -> str:
     """Return errors on hidden entries, relative to predicting their mean."""
     rows = (
@@ -79,6 +89,7 @@ def gaps() -> str:
             "yes" if any(r["warnings"] for r in runs) else "no",
         ]
         for data, runs in record("missing").items()
+        if "mean_then_exact" in runs[0]
     )
     head = [
         "data, 30 % hidden",
@@ -90,7 +101,7 @@ def gaps() -> str:
     return table(head, rows)
 
 
-TABLES = {"methods": methods, "new-objects": new_objects, "gaps": gaps}
+TABLES = {"methods": methods, "new-objects": new_objects, "held-out": held_out, "gaps": gaps}
 
 
 def filled(text: str) -> str:
