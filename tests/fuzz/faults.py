@@ -351,7 +351,7 @@ class Faults:
                 how = f"{'after' if after else 'at'} change {at} of {changes}"
                 end = self._run(folder, command, partial(signal_at, at, what, after=after))
             else:
-                delay = self.rng.uniform(0.002, seconds)
+                delay = self.rng.uniform(0.002, 0.8 * seconds)
                 how, begun = f"after {delay:.3f} s", time.monotonic()
                 pid, spoken = child(folder, command, lambda: None)
                 time.sleep(delay)
@@ -470,7 +470,7 @@ def run(trials: int, seed: int, commands: tuple[Command, ...] = COMMANDS) -> dic
         faults.warm_up(commands)
         for number in range(trials):
             # Every command meets each of the three signals in both ways.
-            faults.signals(commands[(number + number // 6) % len(commands)], number)
+            faults.signals(commands[(number % 6 + number // 6) % len(commands)], number)
         for number in range(max(1, trials // 10)):
             command = commands[number % len(commands)]
             disk = faults.full_disk(command)

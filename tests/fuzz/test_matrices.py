@@ -24,6 +24,7 @@ FOUND = (
     Case("wide", 7, 2, seed=3966, check="rows"),
     Case("wide", 8, 3, seed=5136, check="rows"),
     Case("zeros", 9, 1, seed=5280, check="rows"),
+    Case("outlier", 4, 2, seed=15760, decades=-122, check="power of two"),
     Case("random", 9, 4, seed=3219, dtype="float32", check="rows"),
 )
 EXAMPLES = 24

@@ -494,7 +494,7 @@ def lowest_of_cubic(low: LinePoint, high: LinePoint) -> float:
     """Return the minimum of the cubic through two points, at least a tenth away from either."""
     width = high.t - low.t
     mean = low.slope + high.slope - 3 * (high.value - low.value) / width
-    inside = mean**2 - low.slope * high.slope
+    inside = mean * mean - low.slope * high.slope  # `**` of floats raises where this is infinite
     t = low.t + 0.5 * width
     if inside > 0 and np.isfinite(inside):
         root = sqrt(inside)
