@@ -118,6 +118,14 @@ class Part:
         if time.monotonic() - self.saved > SAVED_EVERY:
             self.save()
 
+    def merge(self, other: Part) -> None:
+        """Add what another process has tried from another seed on, and save."""
+        begun = self.record["next_seed"]
+        self.record["seconds"] = round(self.record["seconds"] + other.record["seconds"], 1)
+        _add(self.record["sums"], other.record["sums"])
+        self.record["next_seed"] = max(begun, other.record["next_seed"])
+        self.save()
+
     def save(self) -> None:
         """Write the record; other parts of it may have been written meanwhile."""
         now, part = time.monotonic(), self.record
@@ -139,10 +147,14 @@ def main() -> None:
     parser.add_argument("--until", type=float, default=math.inf, help="stop at so many in all")
     parser.add_argument("--start", type=int, help="first seed; default: go on after the last run")
     parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument("--merge", type=Path, help="add the record of another process, and end")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     part = Part(args.part, args.record)
+    if args.merge is not None:
+        part.merge(Part(args.part, args.merge))
+        return
     start = next_seed = part.record["next_seed"] if args.start is None else args.start
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
