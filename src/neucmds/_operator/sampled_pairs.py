@@ -46,6 +46,8 @@ WIDER = 4
 ALL_COMPARED = 20_000
 # Features up to which scikit-learn's trees are tried.
 MOST_IN_TREE = 15
+# What pynndescent calls metrics that it knows by other names only.
+DESCENDED_AS = {"cityblock": "manhattan"}
 # Neighbours of a row up to which pynndescent is the quicker.
 MOST_DESCENDED = 200
 # Dissimilarities of a block on a GPU: 2 GB in float64.
@@ -259,7 +261,7 @@ def _on_cpu(
             seed = int(rng.randint(2**31))
             made = graph(
                 features,
-                metric=metric,
+                metric=DESCENDED_AS.get(metric, metric),
                 metric_kwds=params or None,
                 n_neighbors=count + 1,
                 random_state=seed,
@@ -284,7 +286,8 @@ def _descent(metric: Any) -> Any:
         from pynndescent.distances import named_distances
     except ImportError:
         return None
-    return NNDescent if isinstance(metric, str) and metric in named_distances else None
+    known = isinstance(metric, str) and DESCENDED_AS.get(metric, metric) in named_distances
+    return NNDescent if known else None
 
 
 def _by_blocks(space: FittedMetric) -> Search:
