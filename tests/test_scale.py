@@ -205,6 +205,15 @@ def test_curve_knows_any_scale(exponent):
     np.testing.assert_allclose(far.eigenvalues, near.eigenvalues * 2.0**exponent, rtol=1e-12)
 
 
+@pytest.mark.parametrize("factor", [1e-50, 1e-45, 1e40, 1e45, 1e50])
+def test_every_figure_of_quality_is_only_scaled_where_its_squares_leave_the_floats(factor):
+    D = np.sqrt(np.abs(sq_dissimilarities()))
+    near, far = (evaluate(neuc_mds(D * one, 3, "classical"), D * one) for one in (1.0, factor))
+    expected = near.scaled_additive_error * factor**2
+    assert far.scaled_additive_error == pytest.approx(expected, rel=1e-9)
+    assert far.r2 == pytest.approx(near.r2, rel=1e-9)
+
+
 @pytest.mark.parametrize("exponent", FAR)
 def test_compare_and_evaluate_know_any_scale(exponent):
     D = np.abs(sq_dissimilarities())

@@ -329,11 +329,13 @@ class _Sums:
         # The projection is taken off the residual, not off D: no digits are lost on good fits.
         if self.hat_sq == 0:
             return math.sqrt(self.sq_norm)
-        return math.sqrt(max(0.0, self.stress - self.residual_dot_hat**2 / self.hat_sq))
+        # Divided first: at d = 1e45 the square overflows, at 1e-45 it underflows.
+        projection = self.residual_dot_hat / self.hat_sq * self.residual_dot_hat
+        return math.sqrt(max(0.0, self.stress - projection))
 
     @property
     def r2(self) -> float:
-        total = self.shifted_sq - self.shifted**2 / max(1, 2 * self.pairs)
+        total = self.shifted_sq - self.shifted / max(1, 2 * self.pairs) * self.shifted
         # Rounding of a constant D leaves 1e-32 of ‖D‖².
         return 1 - self.stress / total if total > 1e-28 * self.sq_norm else math.nan
 

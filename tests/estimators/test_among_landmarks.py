@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -318,3 +319,15 @@ def test_a_dask_array_is_not_written_to_out(features):
     est = LandmarkNeucMDS(3, 60, metric="cityblock").fit(lazy)
     with pytest.raises(InputError, match="out= is for arrays in memory"):
         est.transform(lazy, out="coordinates.npy")
+
+
+def test_another_graph_than_the_fitted_one_is_refused():
+    i = np.arange(60)
+    ring = sparse.coo_array((1.0 + i % 3, (i, (i + 1) % 60)), shape=(60, 60))
+    est = LandmarkNeucMDS(3, 12, metric="shortest_path", random_state=0)
+    placed = est.fit_transform(ring)
+    order = np.random.default_rng(0).permutation(60)
+    stored = (ring.data[order], (ring.col[order], ring.row[order]))
+    np.testing.assert_array_equal(est.transform(sparse.csr_array(stored, shape=(60, 60))), placed)
+    with pytest.raises(InputError, match="not those that were fitted"):
+        est.transform(5 * ring)

@@ -412,6 +412,7 @@ class LandmarkNeucMDS(SignedTransformer):
             graph, count, which, rng, dtype=np.float32, n_jobs=self.n_jobs
         )
         self._paths = np.ascontiguousarray(rows.T)
+        self._graph = _digest_of_graph(graph)
         return self._paths
 
     def _paths_of(self, X: Any) -> Any:
@@ -422,6 +423,11 @@ class LandmarkNeucMDS(SignedTransformer):
                 raise InputError(
                     f"the graph has {X.shape[0]} nodes, but {n} were fitted; pass the same graph, "
                     "or numbers of its nodes."
+                )
+            if _digest_of_graph(as_graph(X)) != self._graph:
+                raise InputError(
+                    "the edges or lengths of the graph are not those that were fitted; pass the "
+                    "same graph, or numbers of its nodes, or fit this one."
                 )
             return self._paths
         nodes = np.asarray(X)
@@ -684,6 +690,11 @@ def refuse_other_order(among: Any, landmarks: Any) -> None:
             f"the columns of X are in another order than {option('landmarks')}: column {zero[at]} "
             f"is that of landmark {landmarks[at]}, which is number {at}; put them in one order."
         )
+
+
+def _digest_of_graph(graph: Any) -> bytes:
+    """Digest of what `as_graph` made: the same for every order in which edges are stored."""
+    return fingerprint(graph.indptr, graph.indices, graph.data)
 
 
 def is_elsewhere(X: Any) -> bool:
