@@ -1,10 +1,12 @@
 """Work that was interrupted ends where work that was not does, to the last bit."""
 
+import copy
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import numpy as np
 import pytest
@@ -150,6 +152,135 @@ def test_fingerprints_tell_values_shapes_and_types_apart():
     things = [a, a + 1, a.reshape(2, 2), a.astype(np.float32), [0.0], "0.0", 0.0, 0, None, {"a": a}]
     assert len({fingerprint(one) for one in things}) == len(things)
     assert fingerprint({"b": 1, "a": a}) == fingerprint({"a": a.copy(), "b": 1})
+
+
+class Scaled:
+    """A metric with a value of its own."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, a, b):
+        return float(np.abs(a - b).sum() * self.scale)
+
+    def method(self, a, b):
+        return self(a, b)
+
+
+class Slotted:
+    __slots__ = ("scale",)
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, a, b):
+        return self.scale
+
+
+def scaled(a, b, scale=1.0):
+    return float(np.abs(a - b).sum() * scale)
+
+
+def enclosing(scale):
+    return lambda a, b: scaled(a, b, scale)
+
+
+def recursive(last):
+    def itself(n):
+        return last if n == 0 else itself(n - 1)
+
+    return itself
+
+
+KINDS = [
+    Scaled,
+    Slotted,
+    enclosing,
+    recursive,
+    lambda value: partial(scaled, scale=value),
+    lambda value: partial(enclosing, value),
+    lambda value: Scaled(value).method,
+    lambda value: enclosing(np.array([value])),
+    lambda value: enclosing(np.array([value, "a"], dtype=object)),
+    lambda value: enclosing({value, "a", "b"}),
+    lambda value: enclosing({"a": value, 1: 2}),
+    lambda value: enclosing(Scaled(value)),
+    lambda value: lambda a, b, scale=value: scale,
+    lambda value: np.random.default_rng(int(value)),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fingerprints_of_callables_are_of_what_they_hold(kind):
+    kept = [kind(2.0), kind(2.0), kind(3.0)]  # all at once: no two have one address
+    first, same, other = map(fingerprint, kept)
+    assert first == same != other
+
+
+def test_functions_of_one_name_differ_by_their_code():
+    functions = [
+        lambda a, b: a + b,
+        lambda a, b: a - b,
+        lambda a, b: a + 1,
+        lambda a, b: a + 2,
+        lambda a, b: np.abs(a),
+        lambda a, b: np.sign(a),
+        lambda a, b: lambda: 1,
+        lambda a, b: lambda: 2,
+        np.add,
+        np.subtract,
+        np.linalg.norm,
+        os.getcwd,
+        "a".count,
+        "b".count,
+        os,
+        Scaled,
+    ]
+    assert len({fingerprint(one) for one in functions}) == len(functions)
+
+
+def test_a_metric_with_state_has_one_fingerprint_in_every_process():
+    program = """
+        from functools import partial
+        from neucmds._backend.checkpoints import fingerprint
+
+        class Metric:
+            def __init__(self):
+                self.names = {"a", "b", "c"}
+            def __call__(self, a, b):
+                return abs(a - b).sum() if a.size in {"x", "y", 3} else 0.0
+
+        junk = [object() for _ in range(%d)]
+        print(fingerprint(Metric(), partial(Metric(), p=2), lambda a, b: a in {"u", "v"}).hex())
+    """
+    ends = [
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program % size)],
+            env={**os.environ, "PYTHONHASHSEED": str(size)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for size in (1, 10_000)
+    ]
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("metric", [partial(scaled, scale=2.0), Scaled(2.0)])
+def test_placement_goes_on_with_a_metric_that_holds_state(metric, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "INTERVAL", 0.0)
+    X, kept = np.random.default_rng(0).normal(size=(60, 3)), tmp_path / "x.part"
+
+    def fitted(metric):
+        return LandmarkNeucMDS(2, 12, metric=metric, random_state=0, n_jobs=1).fit(X)
+
+    with monkeypatch.context() as patch:  # all is placed, and the end is not reached
+        patch.setattr(RowCheckpoint, "remove", lambda self: None)
+        whole = fitted(metric).transform(X, checkpoint=kept)
+    starts = placed_parts(monkeypatch)
+    found = fitted(copy.deepcopy(metric)).transform(X, checkpoint=kept)
+    assert not starts
+    np.testing.assert_array_equal(found, whole)
 
 
 def some_pairs(seed=0):

@@ -14,11 +14,13 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -38,10 +40,14 @@ INTERVAL = 5.0
 _MAGIC = b"neucmds rows 1\n"
 _HEADER = 512
 _DIGEST = 16
+# What has a text that says all, the same in every process.
+_PLAIN = (str, bytes, bool, int, float, complex, type(None), type(...), slice, range)
 
 
 def fingerprint(*parts: object) -> bytes:
-    """Digest of arrays, numbers, texts, containers and objects with such attributes.
+    """Digest of arrays, numbers, texts, containers, functions and objects with such attributes.
+
+    Of a function, its code and what is bound to it count, not the global names it reads.
 
     Examples
     --------
@@ -55,23 +61,87 @@ def fingerprint(*parts: object) -> bytes:
     return state.digest()
 
 
-def _feed(state: Any, part: Any) -> None:
-    if is_array(part):
-        array = np.ascontiguousarray(to_numpy(part))
-        state.update(f"{array.dtype.str}{array.shape}".encode())
-        state.update(array.data.cast("B") if array.size else b"")
-    elif isinstance(part, (tuple, list)):
-        state.update(f"[{len(part)}".encode())
-        for one in part:
-            _feed(state, one)
-    elif isinstance(part, dict):
-        _feed(state, sorted(part.items()))
-    elif is_dataclass(part) and not isinstance(part, type):
-        _feed(state, [type(part).__qualname__, *(getattr(part, f.name) for f in fields(part))])
-    elif callable(part):
-        state.update(f"{part.__module__}.{getattr(part, '__qualname__', part)}".encode())
-    else:
+def _feed(state: Any, part: Any, within: tuple[int, ...] = ()) -> None:
+    """Add a value to a digest; `within` are the ids of what it is part of, which may be itself."""
+    if isinstance(part, _PLAIN):
         state.update(f"{type(part).__qualname__}:{part!r};".encode())
+    elif id(part) in within:
+        state.update(f"^{len(within) - within.index(id(part))};".encode())
+    elif is_array(part):
+        _feed_array(state, np.ascontiguousarray(to_numpy(part)), (*within, id(part)))
+    else:
+        content = _content(part)
+        state.update(f"{content[0]}[{len(content)}".encode())
+        for one in content[1:]:
+            _feed(state, one, (*within, id(part)))
+
+
+def _feed_array(state: Any, array: npt.NDArray[Any], within: tuple[int, ...]) -> None:
+    state.update(f"{array.dtype.str}{array.shape}".encode())
+    if array.dtype.hasobject:
+        _feed(state, array.tolist(), within)
+    elif array.size:
+        state.update(array.reshape(-1).view(np.uint8).data)
+
+
+def _content(part: Any) -> tuple[Any, ...]:
+    """Return the kind of an object, and what tells it from others of that kind in any process."""
+    if isinstance(part, (tuple, list)):
+        return ("", *part)
+    if isinstance(part, (set, frozenset)):
+        return "set", *sorted(map(fingerprint, part))
+    if isinstance(part, dict):
+        return "dict", *sorted(((fingerprint(k), v) for k, v in part.items()), key=itemgetter(0))
+    if isinstance(part, (type, ModuleType)):
+        return "name", _name_of(part)
+    if is_dataclass(part):
+        return _name_of(type(part)), *(getattr(part, f.name) for f in fields(part))
+    if isinstance(part, partial):
+        return "partial", part.func, part.args, part.keywords
+    if isinstance(part, MethodType):
+        return "method", part.__func__, part.__self__
+    if isinstance(part, CodeType):
+        return "code", part.co_code, part.co_names, part.co_consts
+    if isinstance(part, FunctionType):
+        return "function", _name_of(part), part.__code__, *_bound_values(part)
+    wrapped = getattr(part, "__wrapped__", None)
+    if callable(part) and wrapped is not None:  # caches and compilers keep more, which changes
+        return _name_of(type(part)), wrapped
+    return _name_of(type(part)), _call_of(type(part)), *_state_of(part)
+
+
+def _name_of(part: Any) -> str:
+    return f"{getattr(part, '__module__', '')}.{getattr(part, '__qualname__', part.__name__)}"
+
+
+def _call_of(kind: type) -> FunctionType | None:
+    """Return what is run when an object is called, where it is written in Python."""
+    found = next((vars(one)["__call__"] for one in kind.__mro__ if "__call__" in vars(one)), None)
+    return found if isinstance(found, FunctionType) else None
+
+
+def _bound_values(function: FunctionType) -> tuple[Any, ...]:
+    """Return the defaults of a function, and what it took from where it was made."""
+    cells = []
+    for cell in function.__closure__ or ():
+        try:
+            cells.append(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            cells.append(None)
+    return function.__defaults__, function.__kwdefaults__, cells
+
+
+def _state_of(part: Any) -> tuple[Any, ...]:
+    """Return what pickle would write of an object."""
+    try:
+        reduced = part.__reduce_ex__(4)
+    # Whatever objects raise that cannot be pickled: then an address in the text keeps the work of
+    # another process from being taken, which is safe.
+    except Exception:
+        return (repr(part),)
+    if isinstance(reduced, str):
+        return getattr(part, "__module__", None), reduced
+    return tuple(list(one) if isinstance(one, Iterator) else one for one in reduced)
 
 
 class RowCheckpoint:
