@@ -154,6 +154,30 @@ def test_fingerprints_tell_values_shapes_and_types_apart():
     assert fingerprint({"b": 1, "a": a}) == fingerprint({"a": a.copy(), "b": 1})
 
 
+def test_the_result_is_not_its_own_checkpoint(features, tmp_path, monkeypatch):
+    est, starts = landmarks(features), placed_parts(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    for out, kept in (("x.npy", "x.npy"), ("x.npy", "./x.npy"), (tmp_path / "x.npy", "x.npy")):
+        with pytest.raises(InputError, match="out and checkpoint are the same file"):
+            est.transform(features, out, checkpoint=kept)
+        with pytest.raises(InputError, match="out and checkpoint are the same file"):
+            est.fit_transform(features[:500], out=out, checkpoint=kept)
+    assert not starts
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", [True, "", 3, b"x"])
+def test_what_names_no_file_is_refused(features, value):
+    est, message = landmarks(features), f"^checkpoint={value!r} must be the name of a file"
+    pairs, x = some_pairs()
+    with pytest.raises(InputError, match=message):
+        est.transform(features, checkpoint=value)
+    with pytest.raises(InputError, match=message):
+        refine_pairs(pairs, x, [1, 1, -1], checkpoint=value)
+    with pytest.raises(InputError, match=message):
+        NeucMDS(2, metric="cityblock", n_pairs=20, checkpoint=value).fit(features[:50])
+
+
 class Scaled:
     """A metric with a value of its own."""
 

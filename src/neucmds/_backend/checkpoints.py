@@ -144,6 +144,31 @@ def _state_of(part: Any) -> tuple[Any, ...]:
     return tuple(list(one) if isinstance(one, Iterator) else one for one in reduced)
 
 
+def checkpoint_path(value: Any) -> Path:
+    """Return the path of a checkpoint, or refuse what names no file.
+
+    Examples
+    --------
+    >>> from neucmds._backend.checkpoints import checkpoint_path
+    >>> checkpoint_path("x.part").name
+    'x.part'
+    """
+    if not isinstance(value, (str, PathLike)) or os.fspath(value) in ("", b""):
+        raise InputError(f"{option('checkpoint', value)} must be the name of a file.")
+    return Path(os.fsdecode(value))
+
+
+def refuse_same_file(out: str | PathLike[str] | None, checkpoint: Any) -> None:
+    """Refuse a checkpoint that is the result, too: it is removed when the work is done."""
+    if checkpoint is None:
+        return
+    path = checkpoint_path(checkpoint)
+    if out is not None and path.resolve() == Path(out).resolve():
+        raise InputError(
+            f"{option('out')} and {option('checkpoint')} are the same file, {path}; pass two names."
+        )
+
+
 class RowCheckpoint:
     """Rows of a matrix in a file, computed part by part; a context.
 
@@ -172,7 +197,7 @@ class RowCheckpoint:
         parts: Sequence[slice],
         model: bytes,
     ) -> None:
-        self.path, self.shape, self.dtype = Path(path), shape, np.dtype(dtype)
+        self.path, self.shape, self.dtype = checkpoint_path(path), shape, np.dtype(dtype)
         self.model, self.number = model, {part.start: i for i, part in enumerate(parts)}
         self.marks_at = _HEADER
         self.rows_at = _HEADER + _DIGEST * len(parts)
@@ -319,7 +344,7 @@ class StateCheckpoint:
     """
 
     def __init__(self, path: str | PathLike[str], problem: bytes) -> None:
-        self.path, self.problem = Path(path), problem
+        self.path, self.problem = checkpoint_path(path), problem
         self.saved = time.monotonic()
         check_target(self.path)
 

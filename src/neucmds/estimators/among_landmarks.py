@@ -26,7 +26,7 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds._backend.checkpoints import RowCheckpoint, fingerprint
+from neucmds._backend.checkpoints import RowCheckpoint, fingerprint, refuse_same_file
 from neucmds._backend.files import npy_output
 from neucmds._backend.progress import progress_bar
 from neucmds._backend.threads import fill_rows, thread_count
@@ -306,6 +306,7 @@ class LandmarkNeucMDS(SignedTransformer):
         -------
         array of shape (n, k)
         """
+        refuse_same_file(out, checkpoint)
         coordinates = self.fit(X)._transform(X, out, checkpoint=checkpoint)
         if not is_dask(coordinates):
             self._placed = replace(self.result_, coordinates=coordinates, labels=None)
@@ -335,8 +336,8 @@ class LandmarkNeucMDS(SignedTransformer):
         checkpoint : path, optional
             Write what has been placed to this file, too, and begin with what it holds: after an
             interruption the same call goes on, with the same result to the last bit. What was
-            placed by another model or from other rows is placed anew, with a warning. The file is
-            removed when all is done. For NumPy arrays.
+            placed by another model or from other rows, or is damaged, is placed anew, with a
+            warning. The file is removed when all is done, and cannot be `out`. For NumPy arrays.
 
         Returns
         -------
@@ -353,6 +354,7 @@ class LandmarkNeucMDS(SignedTransformer):
         weights: Any = None,
         checkpoint: str | PathLike[str] | None = None,
     ) -> Array:
+        refuse_same_file(out, checkpoint)
         given, X = X, self._checked(X, reset=False)
         if is_dask(X) or is_elsewhere(X):
             for name, value in (("weights", weights), ("checkpoint", checkpoint)):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like
+from neucmds._backend.checkpoints import checkpoint_path
 from neucmds._input.components import Components
 from neucmds._input.validation import check_flags
 from neucmds._methods.exact import MAX_DENSE, exact_selection, exact_weights
@@ -76,6 +77,8 @@ class RefineSettings:
     checkpoint: str | PathLike[str] | None = None
 
     def __post_init__(self) -> None:
+        if self.checkpoint is not None:
+            checkpoint_path(self.checkpoint)
         for name, count in (("max_iter", self.max_iter), ("n_init", self.n_init)):
             if count is not None and (
                 isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1
