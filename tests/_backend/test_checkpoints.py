@@ -13,6 +13,7 @@ import pytest
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds._backend import checkpoints
+from neucmds._backend.arrays import row_blocks
 from neucmds._backend.checkpoints import RowCheckpoint, fingerprint
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.refined import sparse_pairs
@@ -102,7 +103,9 @@ def test_parts_of_another_model_or_other_input_are_placed_anew(features, tmp_pat
     changed[5] += 1e-9
     for model, X, anew in ((est, changed, 1), (landmarks(features, seed=1), features, 2)):
         interrupt(est, features, monkeypatch, checkpoint=kept)
-        with pytest.warns(CheckpointWarning, match=f"{anew} of 4 parts were of another model"):
+        with pytest.warns(
+            CheckpointWarning, match=f"{anew} of 4 parts were not complete or of another model"
+        ):
             found = model.transform(X, checkpoint=kept)
         np.testing.assert_array_equal(found, model.transform(X))
 
@@ -164,6 +167,91 @@ def test_the_result_is_not_its_own_checkpoint(features, tmp_path, monkeypatch):
             est.fit_transform(features[:500], out=out, checkpoint=kept)
     assert not starts
     assert not list(tmp_path.iterdir())
+
+
+def zeroed(content, at):
+    return content[:at] + bytes(8) + content[at + 8 :]
+
+
+@pytest.mark.parametrize("damage", ["zeros", "one bit", "cut"])
+def test_damaged_rows_are_placed_anew(features, tmp_path, monkeypatch, damage):
+    est, kept = landmarks(features), tmp_path / "x.part"
+    whole = est.transform(features)
+    interrupt(est, features, monkeypatch, checkpoint=kept)
+    content, at = kept.read_bytes(), 512 + 4 * 16 + 80
+    bit = bytes([content[at] ^ 1])
+    damaged = {
+        "zeros": zeroed(content, at),
+        "one bit": content[:at] + bit + content[at + 1 :],
+        "cut": content[:-8],
+    }
+    kept.write_bytes(damaged[damage])
+    starts = placed_parts(monkeypatch)
+    with pytest.warns(CheckpointWarning, match="1 of 4 parts were not complete or of another"):
+        found = est.transform(features, checkpoint=kept)
+    assert len(starts) == 3
+    np.testing.assert_array_equal(found, whole)
+
+
+def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path):
+    kept, parts = tmp_path / "x.part", [slice(0, 2), slice(2, 4)]
+
+    def opened():
+        return RowCheckpoint(kept, (4, 1), float, parts, b"model")
+
+    with opened() as checkpoint:
+        for part in parts:
+            checkpoint.rows(part, np.ones((2, 3)), lambda: np.ones((2, 1)))
+    content = kept.read_bytes()
+    json_at = content.index(b"{")
+    for damaged, why in (
+        (content[: 512 + 20], "ends before its first row"),
+        (content[:512], "ends before its first row"),
+        (content[:300], "header is not whole"),
+        (content[: json_at + 5], "header cannot be read"),
+        (zeroed(content, json_at), "header cannot be read"),
+        (content.replace(b'"rows"', b'"sowr"'), "header is not whole"),
+        (content[:json_at] + b"[1]".ljust(512 - json_at) + content[512:], "header is not whole"),
+    ):
+        kept.write_bytes(damaged)
+        with pytest.raises(InputError, match=f"is damaged: .*{why}; remove it, or pass another"):
+            opened().__enter__()
+        assert kept.read_bytes() == damaged
+    kept.write_bytes(content[:5])
+    with pytest.raises(InputError, match="is no checkpoint"):
+        opened().__enter__()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no locks there")
+def test_the_file_is_removed_under_its_lock(features, tmp_path, monkeypatch):
+    kept, unlink, heard = tmp_path / "x.part", checkpoints.Path.unlink, []
+
+    def watched(path, missing_ok=False):
+        if path == kept:
+            with pytest.raises(InputError, match="in use by another process"):
+                RowCheckpoint(kept, (len(features), 2), float, parts, b"m").__enter__()
+            heard.append(path)
+        unlink(path, missing_ok=missing_ok)
+
+    est = landmarks(features)
+    parts = list(row_blocks(len(features), 100))
+    monkeypatch.setattr(checkpoints.Path, "unlink", watched)
+    est.transform(features, checkpoint=kept)
+    assert heard == [kept]
+    assert not kept.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no locks there")
+def test_a_file_removed_by_another_is_not_gone_on_with(tmp_path, monkeypatch):
+    kept, flock = tmp_path / "x", checkpoints.fcntl.flock
+
+    def late(*arguments):
+        flock(*arguments)
+        kept.unlink()
+
+    monkeypatch.setattr(checkpoints.fcntl, "flock", late)
+    with pytest.raises(InputError, match="in use by another process, which has just ended"):
+        RowCheckpoint(kept, (2, 1), float, [slice(0, 2)], b"model").__enter__()
 
 
 @pytest.mark.parametrize("value", [True, "", 3, b"x"])
@@ -363,6 +451,12 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch):
     for other in ((pairs, x + 1e-12, [1, 1, -1]), (*some_pairs(1), [1, 1, -1])):
         with pytest.raises(InputError, match="is the checkpoint of another fit"):
             refine_pairs(*other, checkpoint=kept)
+    with np.load(kept) as saved:
+        fields = dict(saved)
+    del fields["direction"]
+    np.savez(kept, **fields)
+    with pytest.raises(InputError, match="is damaged: it lacks direction; remove it"):
+        refine_pairs(pairs, x, [1, 1, -1], checkpoint=kept)
     np.savez(kept, a=1)
     with pytest.raises(InputError, match="is no checkpoint"):
         refine_pairs(pairs, x, [1, 1, -1], checkpoint=kept)

@@ -1,7 +1,8 @@
 """What lets long work go on after an interruption, with the result of work that had none.
 
 `RowCheckpoint` keeps rows that were computed part by part, each with a digest of what it was made
-of: a part is taken from the file only if the model and its input are the same, bit for bit.
+of and of itself: a part is taken from the file only if the model, its input and what was written
+are the same, bit for bit.
 `StateCheckpoint` keeps the state of an iteration, and belongs to one problem. Both are files that
 the user names; they are there after an interruption, and gone once the work is done.
 """
@@ -14,7 +15,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from operator import itemgetter
@@ -186,7 +187,8 @@ class RowCheckpoint:
     Raises
     ------
     InputError
-        If the file is no such checkpoint, belongs to a matrix of another size, or is in use.
+        If the file is no such checkpoint, is damaged, belongs to a matrix of another size, or is in
+        use.
     """
 
     def __init__(
@@ -202,7 +204,7 @@ class RowCheckpoint:
         self.marks_at = _HEADER
         self.rows_at = _HEADER + _DIGEST * len(parts)
         self.row_bytes = shape[1] * self.dtype.itemsize
-        self.others = 0
+        self.others, self.done = 0, False
         self.pending: dict[int, bytes] = {}
         self.lock, self.written = threading.Lock(), time.monotonic()
 
@@ -210,13 +212,7 @@ class RowCheckpoint:
         check_target(self.path)
         if self.path.is_symlink():
             raise InputError(f"{self.path} is a link, which may lead to anything; pass a file.")
-        what = {
-            "rows": self.shape[0],
-            "columns": self.shape[1],
-            "dtype": self.dtype.str,
-            "parts": len(self.number),
-        }
-        header = (_MAGIC + json.dumps(what).encode()).ljust(_HEADER)
+        header = (_MAGIC + json.dumps(self._figures()).encode()).ljust(_HEADER)
         if not self.path.exists():
             with atomic_file(self.path, overwrite=False) as file:
                 file.write(header)
@@ -225,25 +221,45 @@ class RowCheckpoint:
         try:
             self._refuse_other(self._read(0, _HEADER), header)
             self._lock()
+            self.marks = self._read_marks()
         except BaseException:
             self.file.close()
             raise
-        marks = self._read(self.marks_at, _DIGEST * len(self.number))
-        self.marks = [marks[i : i + _DIGEST] for i in range(0, len(marks), _DIGEST)]
         return self
+
+    def _figures(self) -> dict[str, Any]:
+        return {
+            "rows": self.shape[0],
+            "columns": self.shape[1],
+            "dtype": self.dtype.str,
+            "parts": len(self.number),
+        }
 
     def _refuse_other(self, found: bytes, expected: bytes) -> None:
         if found == expected:
             return
         if not found.startswith(_MAGIC):
             raise InputError(f"{self.path} is no checkpoint; pass another {option('checkpoint')}.")
-        held = json.loads(found[len(_MAGIC) :])
+        try:
+            held = json.loads(found[len(_MAGIC) :])
+        except ValueError as problem:
+            raise _damaged(self.path, "its header cannot be read") from problem
+        figures = self._figures()
+        # Where the figures agree, something else in the header does not.
+        if not isinstance(held, dict) or held.keys() != figures.keys() or held == figures:
+            raise _damaged(self.path, "its header is not whole")
         raise InputError(
             f"{self.path} is the checkpoint of {held['rows']} × {held['columns']} coordinates "
             f"({held['dtype']}, {held['parts']} parts), not of {self.shape[0]} × {self.shape[1]} "
             f"({self.dtype.str}, {len(self.number)} parts); remove it, or pass another "
             f"{option('checkpoint')}."
         )
+
+    def _read_marks(self) -> list[bytes]:
+        marks = self._read(self.marks_at, _DIGEST * len(self.number))
+        if len(marks) < _DIGEST * len(self.number):
+            raise _damaged(self.path, "it ends before its first row")
+        return [marks[i : i + _DIGEST] for i in range(0, len(marks), _DIGEST)]
 
     def _lock(self) -> None:
         if fcntl is None:
@@ -254,6 +270,11 @@ class RowCheckpoint:
             raise InputError(f"{self.path} is in use by another process.") from problem
         except OSError:  # some network file systems have no locks
             return
+        # Another may have ended, and removed the file, since it was opened here.
+        if not self.path.exists() or not os.path.samestat(
+            os.fstat(self.file.fileno()), self.path.stat()
+        ):
+            raise InputError(f"{self.path} was in use by another process, which has just ended.")
 
     def rows(
         self, part: slice, given: npt.NDArray[Any], make: Callable[[], npt.NDArray[Any]]
@@ -269,14 +290,15 @@ class RowCheckpoint:
         """
         number, count = self.number[part.start], part.stop - part.start
         block = np.ascontiguousarray(given)
-        digest = hashlib.blake2b(block.data.cast("B"), key=self.model, digest_size=_DIGEST).digest()
+        source = hashlib.blake2b(block.data.cast("B"), key=self.model, digest_size=_DIGEST)
         at, size = self.rows_at + part.start * self.row_bytes, count * self.row_bytes
-        if self.marks[number] == digest:
+        if any(self.marks[number]):
             with self.lock:
                 kept = self._read(at, size)
-            if len(kept) == size:
+            if self.marks[number] == _continued(source, kept):
                 return np.frombuffer(kept, dtype=self.dtype).reshape(count, -1)
         made = np.ascontiguousarray(make(), dtype=self.dtype)
+        digest = _continued(source, made.data)
         with self.lock:
             if any(self.marks[number]):
                 self.others += 1
@@ -317,20 +339,38 @@ class RowCheckpoint:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self._mark()
+            if not self.done:
+                self._mark()
+            elif fcntl is not None:  # before the lock goes: then the file may be another's
+                self.path.unlink(missing_ok=True)
         finally:
             self.file.close()
+        if self.done and fcntl is None:  # Windows removes no open file
+            self.path.unlink(missing_ok=True)
         if self.others:
             warnings.warn(
-                f"{self.path}: {self.others} of {len(self.number)} parts were of another model or "
-                "other input, and were made anew.",
+                f"{self.path}: {self.others} of {len(self.number)} parts were not complete or of "
+                "another model or input, and were made anew.",
                 CheckpointWarning,
                 stacklevel=3,
             )
 
     def remove(self) -> None:
-        """Remove the file: all rows are elsewhere now."""
-        self.path.unlink(missing_ok=True)
+        """Let the file go at the end of the context: all rows are elsewhere now."""
+        self.done = True
+
+
+def _continued(source: Any, rows: bytes | memoryview) -> bytes:
+    """Digest of the model, the input and the rows made of it, without reading the input again."""
+    state = source.copy()
+    state.update(rows)
+    return bytes(state.digest())
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(
+        f"{path} is damaged: {why}; remove it, or pass another {option('checkpoint')}."
+    )
 
 
 class StateCheckpoint:
@@ -348,13 +388,13 @@ class StateCheckpoint:
         self.saved = time.monotonic()
         check_target(self.path)
 
-    def load(self) -> dict[str, npt.NDArray[Any]] | None:
-        """Return what was saved, or None if nothing was.
+    def load(self, names: Collection[str]) -> dict[str, npt.NDArray[Any]] | None:
+        """Return what was saved under these names, or None if nothing was.
 
         Raises
         ------
         InputError
-            If the file is no checkpoint, or that of another problem.
+            If the file is no checkpoint, lacks a name, or is that of another problem.
         """
         if not self.path.exists():
             return None
@@ -367,6 +407,8 @@ class StateCheckpoint:
                 f"settings; remove it, pass another {option('checkpoint')}, or the same "
                 f"{option('random_state')}."
             )
+        if missing := sorted(set(names) - state.keys()):
+            raise _damaged(self.path, f"it lacks {', '.join(missing)}")
         return state
 
     def save(self, state: Callable[[], dict[str, Any]]) -> None:

@@ -386,10 +386,11 @@ class LandmarkNeucMDS(SignedTransformer):
         if checkpoint is not None:
             parts = list(row_blocks(shape[0], width))
             kept = RowCheckpoint(checkpoint, shape, X.dtype, parts, self._fingerprint())
-        with kept or nullcontext(), npy_output(out, shape, X.dtype) as target:
-            fill_rows(target, place, width, n_threads, progress)
-        if kept is not None:
-            kept.remove()
+        with kept or nullcontext():
+            with npy_output(out, shape, X.dtype) as target:
+                fill_rows(target, place, width, n_threads, progress)
+            if kept is not None:  # the result has its place by now
+                kept.remove()
         if out is not None:
             target = np.load(out, mmap_mode="r")
         if weights is None:

@@ -758,6 +758,13 @@ class _End:
     relative_gradient: float
 
 
+# What `_Round.keeping` saves.
+_KEPT = (
+    *("x", "renewal", "is_exact", "tol", "before", "since"),
+    *("direction", "steepest", "iteration"),
+)
+
+
 @dataclass(frozen=True)
 class _Round:
     """Where a round of the descent begins, or goes on.
@@ -820,7 +827,7 @@ def _descend(
     checkpoint: StateCheckpoint | None = None,
 ) -> _End:
     """Descend until gain and gradient are small; in float64 from where rounding stops float32."""
-    saved = None if checkpoint is None else checkpoint.load()
+    saved = None if checkpoint is None else checkpoint.load(_KEPT)
     if saved is not None and isinstance(system, PairSystem):
         here = _Round.kept(system, saved)
     else:
