@@ -180,7 +180,7 @@ def main() -> None:
     rows, before = [], machine()
     if arguments.only != "lakes":
         # First, while nothing else has made the process large.
-        sizes = {"n_landmarks": 200, "n_near": 60, "n_ring": 240, "landmarks": "random"}
+        sizes = {"n_landmarks": 200, "n_near": 60, "n_ring": 300, "landmarks": "random"}
         rows.append(study("helsinki", helsinki(arguments.data), 500, **sizes))
     if arguments.only != "helsinki":
         for seed in range(arguments.seeds):
