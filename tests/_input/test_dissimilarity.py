@@ -498,7 +498,7 @@ def test_float32_stays_float32_over_thirty_powers_of_ten():
         (SMALL.astype(complex), "complex"),
         (SMALL.astype(object) + 1j, "not a real number"),
         (SMALL.astype("datetime64[s]"), "datetime64"),
-        (scipy.sparse.csr_array(SMALL), "toarray"),
+        (scipy.sparse.csr_array(SMALL), "square array"),
         (pd.DataFrame({"a": [0, "x"], "b": ["x", 0]}, ["a", "b"]), "not numbers"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -47,8 +47,9 @@ def unwrap(data: Any) -> Table:
         return Table(_frame_values(data), _frame_labels(data))
     if hasattr(data, "tocsr"):
         raise InputError(
-            "D is a sparse matrix, whose absent entries would count as zeros; "
-            "pass D.toarray() if they are."
+            "D is a sparse array, a list of pairs, which neuc_mds and NeucMDS alone take; pass a "
+            f"square array, with NaN for what was not observed and {option('missing', 'ignore')} "
+            "(evaluate takes it; compare, curve and inspect need every pair)."
         )
     if arrays.is_dask(data):
         raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
