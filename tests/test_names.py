@@ -3,17 +3,24 @@
 import numpy as np
 import pytest
 
-from neucmds import InputError, evaluate, neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
 
 pd = pytest.importorskip("pandas")
 NAMES = [f"site {i}" for i in range(15)]
 ORDER = np.random.default_rng(1).permutation(15)
+LANDMARKS = [0, 2, 3, 5, 7, 8, 11, 12, 14]
 
 
 @pytest.fixture(scope="module")
 def frame():
     x = np.random.default_rng(0).normal(size=(15, 3))
     return pd.DataFrame(np.abs(x[:, None] - x[None]).sum(-1), NAMES, NAMES)
+
+
+@pytest.fixture(scope="module")
+def weights(frame):
+    w = np.random.default_rng(2).uniform(0.1, 5, size=frame.shape)
+    return pd.DataFrame(w + w.T, NAMES, NAMES)
 
 
 def test_columns_of_new_objects_are_matched(frame):
@@ -28,9 +35,7 @@ def test_new_objects_with_other_columns_are_refused(frame):
         neuc_mds(frame, 3).transform(frame.iloc[:2].rename(columns={"site 3": "elsewhere"}))
 
 
-def test_weights_are_matched(frame):
-    w = np.random.default_rng(2).uniform(0.5, 2, size=(15, 15))
-    weights = pd.DataFrame(w + w.T, NAMES, NAMES)
+def test_weights_are_matched(frame, weights):
     expected = neuc_mds(frame, 3, weights=weights.to_numpy(), random_state=0)
     found = neuc_mds(frame, 3, weights=weights.iloc[ORDER, ORDER], random_state=0)
     assert found.stress == expected.stress
@@ -41,3 +46,62 @@ def test_an_embedding_is_not_measured_against_objects_in_another_order(frame):
     assert evaluate(embedding, frame).r2 > 0.8
     with pytest.raises(InputError, match="another order"):
         evaluate(embedding, frame.iloc[ORDER, ORDER])
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: NeucMDS(3), lambda: LandmarkNeucMDS(3, landmarks=LANDMARKS)]
+)
+def test_weights_of_new_objects_are_matched(frame, weights, make):
+    est = make().fit(frame)
+    columns = getattr(est, "landmarks_", np.arange(15))
+    new, w = frame.iloc[:4, columns], weights.iloc[:4, columns]
+    expected = est.transform(new, weights=w.to_numpy())
+    for place in (est.transform, est.result_.transform):
+        for other in (w.iloc[:, ::-1], w.iloc[::-1], pd.DataFrame(w.to_numpy())):
+            np.testing.assert_allclose(place(new, weights=other), expected, atol=1e-10)
+        for changed in ({"columns": {w.columns[2]: "x"}}, {"index": {w.index[2]: "x"}}):
+            with pytest.raises(InputError, match="weights and the objects have different names"):
+                place(new, weights=w.rename(**changed))
+    found = est.result_.transform(new.iloc[:, ::-1], weights=w.iloc[:, ::-1])
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_numbers_of_rows_are_no_names(frame, weights):
+    embedding = neuc_mds(frame, 3)
+    new, w = frame.iloc[:4].reset_index(drop=True), weights.iloc[:4]
+    expected = embedding.transform(new.to_numpy(), weights=w.to_numpy())
+    np.testing.assert_allclose(embedding.transform(new, weights=w), expected, atol=1e-10)
+    counted = w.reset_index(drop=True).iloc[::-1]
+    np.testing.assert_allclose(embedding.transform(new, weights=counted), expected, atol=1e-10)
+
+
+def test_new_objects_of_one_name_must_be_in_one_order(frame, weights):
+    embedding = neuc_mds(frame, 3)
+    new, w = (one.iloc[:3].set_axis(["a", "a", "b"]) for one in (frame, weights))
+    assert embedding.transform(new, weights=w).shape == (3, 3)
+    with pytest.raises(InputError, match="rows of weights have the name 'a' twice"):
+        embedding.transform(new, weights=w.iloc[::-1])
+
+
+def test_weights_among_landmarks_are_matched(frame, weights):
+    def fitted(X, w):
+        return LandmarkNeucMDS(3, landmarks=LANDMARKS, random_state=0).fit(X, weights=w).result_
+
+    expected = fitted(frame.to_numpy(), weights.to_numpy()).coordinates
+    block, among = frame.iloc[:, LANDMARKS], weights.iloc[LANDMARKS, LANDMARKS]
+    for X in (frame, block):
+        for w in (weights, weights.iloc[ORDER, ORDER], among, among.iloc[::-1, ::-1]):
+            np.testing.assert_array_equal(fitted(X, w).coordinates, expected)
+        with pytest.raises(InputError, match="different names"):
+            fitted(X, weights.rename(columns={"site 3": "elsewhere"}))
+
+
+def test_columns_of_weights_are_matched_where_rows_have_no_names(frame, weights):
+    expected = neuc_mds(frame, 3, weights=weights, random_state=0)
+    by_columns = weights.iloc[:, ORDER].reset_index(drop=True)
+    assert neuc_mds(frame, 3, weights=by_columns, random_state=0).stress == expected.stress
+
+
+def test_a_column_that_is_there_twice_is_refused(frame):
+    with pytest.raises(InputError, match="columns of new objects have the name 'site 3' twice"):
+        neuc_mds(frame, 3).transform(frame.iloc[:2, [*range(15), 3]])

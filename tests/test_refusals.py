@@ -111,6 +111,28 @@ def test_weights_reach_the_fit_through_fit_transform():
     np.testing.assert_array_equal(found, neuc_mds(D, 2, weights=W).coordinates)
 
 
+def test_weights_reach_the_fit_of_landmarks_through_fit_transform():
+    W = np.random.default_rng(1).uniform(0.5, 2, (N, N))
+    W = W + W.T
+    est = LandmarkNeucMDS(2, 8, random_state=0)
+    found = est.fit_transform(D, weights=W)
+    np.testing.assert_array_equal(found, est.fit(D, weights=W).transform(D))
+    assert np.abs(found - est.fit_transform(D)).max() > 1e-6
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        inspect,
+        lambda pairs: compare(pairs, 2),
+        lambda pairs: curve(pairs, [1, 2]),
+        lambda pairs: evaluate(neuc_mds(D, 2), pairs),
+    ],
+)
+def test_listed_pairs_are_refused_with_what_to_pass(call):
+    refused(lambda: call(PAIRS), "square array, with NaN .* missing='ignore'")
+
+
 def test_masked_new_dissimilarities_are_not_known(plain):
     rows = np.ma.masked_greater(D[:2], 2.0)
     refused(lambda: plain.transform(rows), "contain NaN")

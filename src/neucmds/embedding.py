@@ -22,7 +22,7 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.files import atomic_file, read_npz
-from neucmds._input.containers import as_real, ordered_by_name
+from neucmds._input.containers import as_real, ordered_by_name, rows_ordered_as
 from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
@@ -442,9 +442,11 @@ class Embedding:
             with `labels`. On the scale of the fit:
             squared if and only if the fit had ``squared=True``. NaN where one is not known, if the
             fit had ``missing="ignore"``: at least k + 1 of each object must be.
-        weights : array of shape (m, n), optional
-            How much each dissimilarity counts; zero: not at all. The position of each object then
-            minimises the weighted loss of the fit, with nothing that holds it near the others.
+        weights : array or DataFrame of shape (m, n), optional
+            How much each dissimilarity counts; zero: not at all. Columns with names are matched
+            with `labels`, rows with those of `new` if it is a DataFrame, too. The position of
+            each object then minimises the weighted loss of the fit, with nothing that holds it near
+            the others.
 
         Returns
         -------
@@ -452,20 +454,20 @@ class Embedding:
         """
         if self.placement is None:
             raise InputError("this embedding was saved or made without what `transform` needs.")
+        weights = rows_ordered_as(weights, new, "rows of weights")
         new = ordered_by_name(new, self.labels, "columns of new objects", rows=False)
         delta = asarray_like(as_real(new, "new dissimilarities"), self.coordinates)
         delta = _checked_new(delta, self)
-        xp = namespace(delta)
+        xp, u = namespace(delta), None
+        if weights is not None:
+            shape, known = (int(delta.shape[0]), self.n), ~np.isnan(to_numpy(delta))
+            u = checked_weights(weights, shape, self.k, self.labels, known)
         factor = 2.0 ** -_far_exponent(self.coordinates)
         rule = self.placement if factor == 1 else self.placement.rescaled(factor)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             scaled = delta if factor == 1 else delta * factor * (factor if self.squared else 1)
             sq_new = scaled if self.squared else scaled * scaled
-            if weights is None:
-                placed = rule.place(sq_new)
-            else:
-                u = checked_weights(weights, (int(delta.shape[0]), self.n), self.k)
-                placed = place_weighted(rule, sq_new, u)
+            placed = rule.place(sq_new) if u is None else place_weighted(rule, sq_new, u)
             placed = placed if factor == 1 else placed / factor
         if not bool(xp.all(xp.isfinite(placed))):
             raise InputError(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from neucmds import InputError, LandmarkNeucMDS
+from neucmds import InputError, LandmarkNeucMDS, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds.errors import MisfitWarning
 
@@ -89,3 +89,17 @@ def test_weights_place_where_the_weighted_loss_is_least(features):
     linear = LandmarkNeucMDS(3, 60, method="neuc+", placement="linear", random_state=0).fit(d)
     with pytest.raises(InputError, match="does not go with triangulation"):
         linear.transform(new, weights=weights)
+
+
+def test_weights_of_what_is_not_known_do_not_count(features):
+    d = cdist(features, features, "cityblock")[:40, :40]
+    embedding = neuc_mds(d, 3, missing="ignore")
+    new, weights = d[:2].copy(), np.ones((2, 40))
+    new[1, :20] = np.nan
+    weights[1, 23:] = 0.0
+    with pytest.raises(InputError, match=r"row 1 .* 3 positive weights of known .* need 4"):
+        embedding.transform(new, weights=weights)
+    weights[1, 23:27] = 1.0
+    expected = embedding.transform(new, weights=weights)
+    weights[1, :20] = 1e300
+    np.testing.assert_allclose(embedding.transform(new, weights=weights), expected, atol=1e-10)

@@ -138,22 +138,63 @@ def ordered_by_name(data: Any, labels: Sequence[str] | None, what: str, *, rows:
     InputError
         If its names are not those of the objects.
     """
-    if labels is None or not all(hasattr(data, name) for name in ("index", "columns", "iloc")):
+    if labels is None or not _is_frame(data):
         return data
-    positions = []
-    for names in (data.index, data.columns) if rows else (data.columns,):
-        found = {str(name): i for i, name in enumerate(names)}
-        if list(names) == list(range(len(names))) and not set(found) <= set(labels):
-            return data  # numbered, not named
-        lacking = [label for label in labels if label not in found]
-        if lacking or len(found) != len(labels):
-            culprit = lacking[0] if lacking else next(n for n in found if n not in set(labels))
-            raise InputError(
-                f"{what} and the objects have different names ({culprit!r} is only in one of "
-                "them); name them alike, or pass an array in the order of the objects."
-            )
-        positions.append([found[label] for label in labels])
-    return data.iloc[positions[0], positions[1]] if rows else data.iloc[:, positions[0]]
+    if rows:
+        order = _order_of(data.index, labels, what)
+        data = data if order is None else data.iloc[order]
+    order = _order_of(data.columns, labels, what)
+    return data if order is None else data.iloc[:, order]
+
+
+def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
+    """Return a DataFrame with its rows in the order of those of another; all else as it is.
+
+    Raises
+    ------
+    InputError
+        If they have different names.
+    """
+    # Other numbers of rows are refused by their shape.
+    if not (_is_frame(data) and _is_frame(other)) or len(data.index) != len(other.index):
+        return data
+    mine, labels = ([str(name) for name in frame.index] for frame in (data, other))
+    if mine == labels or (_is_counted(other.index) and set(mine) != set(labels)):
+        return data
+    order = _order_of(data.index, labels, what)
+    return data if order is None else data.iloc[order]
+
+
+def _is_frame(data: Any) -> bool:
+    return all(hasattr(data, name) for name in ("index", "columns", "iloc"))
+
+
+def _is_counted(names: Any) -> bool:
+    """Tell whether names only count."""
+    return list(names) == list(range(len(names)))
+
+
+def _order_of(names: Any, labels: Sequence[str], what: str) -> list[int] | None:
+    """Return where each label is among the names; None where the names only count."""
+    found = {str(name): i for i, name in enumerate(names)}
+    if _is_counted(names) and not set(found) <= set(labels):
+        return None
+    wanted = set(labels)
+    culprit = next((name for name in labels if name not in found), None)
+    if culprit is None:
+        culprit = next((name for name in found if name not in wanted), None)
+    if culprit is not None:
+        raise InputError(
+            f"{what} and the objects have different names ({culprit!r} is only in one of "
+            "them); name them alike, or pass an array in the order of the objects."
+        )
+    if len(names) != len(found):
+        twice = next(name for i, name in enumerate(map(str, names)) if found[name] != i)
+        raise InputError(
+            f"{what} have the name {twice!r} twice; name them apart, or pass an array in the order "
+            "of the objects."
+        )
+    return [found[label] for label in labels]
 
 
 def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, to_numpy
-from neucmds._input.containers import as_real
+from neucmds._input.containers import as_real, ordered_by_name
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._placement.loss_rule import LossPlacement
@@ -18,8 +19,27 @@ from neucmds.errors import InputError, option
 Floats = npt.NDArray[np.float64]
 
 
-def checked_weights(weights: Any, shape: tuple[int, int], k: int) -> Floats:
-    """Return weights of the dissimilarities of new objects, at most one in every row."""
+def checked_weights(
+    weights: Any,
+    shape: tuple[int, int],
+    k: int,
+    labels: Sequence[str] | None = None,
+    known: npt.NDArray[np.bool_] | None = None,
+) -> Floats:
+    """Return weights of the dissimilarities of new objects, at most one in every row.
+
+    Parameters
+    ----------
+    weights : array or DataFrame of shape (m, n)
+    shape : (m, n)
+    k : int
+        Number of coordinates.
+    labels : sequence of str, optional
+        Names of the fitted objects, by which columns with names are matched.
+    known : array of shape (m, n), optional
+        Which dissimilarities are known; weights of others are zero.
+    """
+    weights = ordered_by_name(weights, labels, "columns of weights", rows=False)
     w: Floats = to_numpy(as_real(weights, "weights")).astype(np.float64)
     if w.shape != shape:
         raise InputError(
@@ -28,11 +48,14 @@ def checked_weights(weights: Any, shape: tuple[int, int], k: int) -> Floats:
         )
     if not np.all(np.isfinite(w)) or w.min(initial=0.0) < 0:
         raise InputError(f"{option('weights')} must be finite and not negative.")
+    if known is not None:
+        w = np.where(known, w, 0.0)
     counted = np.sum(w > 0, axis=1)
     if counted.min(initial=k + 1) <= k:
         row = int(np.argmin(counted))
+        of = "" if known is None or known[row].all() else " of known dissimilarities"
         raise InputError(
-            f"row {row} of {option('weights')} has {int(counted[row])} positive weights; {k} "
+            f"row {row} of {option('weights')} has {int(counted[row])} positive weights{of}; {k} "
             f"coordinates need {k + 1}."
         )
     # Only ratios count.

@@ -16,7 +16,7 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._input.components import NComponents
-from neucmds._input.containers import refuse_sparse_tensor
+from neucmds._input.containers import refuse_sparse_tensor, rows_ordered_as
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import Gram
 from neucmds._operator.choose import feature_operator, needs_blocks
@@ -321,7 +321,7 @@ class NeucMDS(SignedTransformer):
         ----------
         X : array of shape (m, n) or (m, n_features)
             Dissimilarities of the new objects to the fitted ones, or their features.
-        weights : array of shape (m, n), optional
+        weights : array or DataFrame of shape (m, n), optional
             How much each dissimilarity counts; see `Embedding.transform`.
 
         Returns
@@ -358,6 +358,7 @@ class NeucMDS(SignedTransformer):
     def _transform(self, X: Any, weights: Any = None) -> Array:
         new = self._checked(X, reset=False)
         given = self._precomputed or self.metric == "shortest_path"
+        weights = rows_ordered_as(weights, X, "rows of weights")
         return self.result_.transform(new if given else self._to_fitted(new), weights=weights)
 
     def _measured(self, X: Any) -> Any:

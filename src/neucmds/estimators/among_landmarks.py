@@ -32,7 +32,12 @@ from neucmds._backend.progress import progress_bar
 from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._input import as_dissimilarity, read_square
 from neucmds._input.components import NComponents
-from neucmds._input.containers import as_real, ordered_by_name, refuse_sparse_tensor
+from neucmds._input.containers import (
+    as_real,
+    ordered_by_name,
+    refuse_sparse_tensor,
+    rows_ordered_as,
+)
 from neucmds._input.readers.new_objects import read_new_objects
 from neucmds._input.validation import check_flags, working_dtype
 from neucmds._methods.refined.loss_starts import Place, as_start
@@ -45,7 +50,11 @@ from neucmds._operator.metric_registry import (
     on_rows,
 )
 from neucmds._placement import landmark_selection
-from neucmds._placement.new_rows import checked_weights, median_r2, place_weighted
+from neucmds._placement.new_rows import (
+    checked_weights,
+    median_r2,
+    place_weighted,
+)
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
 from neucmds.api import (
     DEFAULT_METHOD,
@@ -196,10 +205,11 @@ class LandmarkNeucMDS(SignedTransformer):
         X : array of shape (n, n_features), (n, n) or (n, L), NumPy or dask, or path
             Features; or dissimilarities, all or those to the landmarks; or the file of all.
         y : ignored
-        weights : array of shape (L, L) or (n, n), optional
+        weights : array or DataFrame of shape (L, L) or (n, n), optional
             How much each pair of landmarks counts, in the order of their rows; or each pair of
-            objects, from which theirs are taken. "refined" only. Nothing is then chosen on
-            landmarks held out, and others are placed by least squares.
+            objects, from which theirs are taken. Names are matched with those of the columns of
+            dissimilarities. "refined" only. Nothing is then chosen on landmarks held out, and
+            others are placed by least squares.
 
         Returns
         -------
@@ -213,6 +223,7 @@ class LandmarkNeucMDS(SignedTransformer):
         check_flags(squared=self.squared, symmetrize=self.symmetrize)
         rng = check_random_state(self.random_state)
         of_graph = self.metric == "shortest_path"
+        given_X = X
         if of_graph:
             X = self._search_paths(X, rng)
         else:
@@ -245,7 +256,7 @@ class LandmarkNeucMDS(SignedTransformer):
                 self.method,
                 self.placement,
                 rng=rng,
-                weights=self._weights_among(weights, n),
+                weights=self._weights_among(weights, given_X, n),
                 start=self._start_among(n),
                 squared=self.squared,
                 solver=self.solver,
@@ -263,11 +274,27 @@ class LandmarkNeucMDS(SignedTransformer):
             return None
         return tuple(map(str, names[self.landmarks_] if self._fitted_on_all else names))
 
-    def _weights_among(self, weights: Any, n: int) -> Any:
+    def _names_of_all(self, X: Any) -> tuple[str, ...] | None:
+        """Names of all objects, where the columns of dissimilarities or the rows have names."""
+        if not self._precomputed:
+            return None
+        if self._fitted_on_all:
+            names = getattr(self, "feature_names_in_", None)
+        else:
+            names = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
+        if names is None or not all(isinstance(name, str) for name in names):
+            return None
+        return tuple(map(str, names))
+
+    def _weights_among(self, weights: Any, X: Any, n: int) -> Any:
         """Weights of the pairs of landmarks, from theirs or from those of all pairs."""
         if weights is None:
             return None
         count = self._n_landmarks
+        shape = getattr(weights, "shape", None)
+        if shape in ((count, count), (n, n)):
+            names = self._names() if shape == (count, count) else self._names_of_all(X)
+            weights = ordered_by_name(weights, names, "weights", rows=True)
         given = to_numpy(as_real(weights, "weights")).astype(np.float64)
         if given.shape == (count, count):
             return given
@@ -291,6 +318,8 @@ class LandmarkNeucMDS(SignedTransformer):
         y: Any = None,
         out: str | PathLike[str] | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        *,
+        weights: Any = None,
     ) -> Array:
         """Fit, and place all objects.
 
@@ -301,13 +330,15 @@ class LandmarkNeucMDS(SignedTransformer):
         y : ignored
         out, checkpoint : path, optional
             As for `transform`. The same model is fitted again only with a `random_state`.
+        weights : array or DataFrame of shape (L, L) or (n, n), optional
+            As for `fit`. When objects are placed, all their dissimilarities count alike.
 
         Returns
         -------
         array of shape (n, k)
         """
         refuse_same_file(out, checkpoint)
-        coordinates = self.fit(X)._transform(X, out, checkpoint=checkpoint)
+        coordinates = self.fit(X, weights=weights)._transform(X, out, checkpoint=checkpoint)
         if not is_dask(coordinates):
             self._placed = replace(self.result_, coordinates=coordinates, labels=None)
         return coordinates
@@ -330,7 +361,7 @@ class LandmarkNeucMDS(SignedTransformer):
         out : path, optional
             Write the coordinates to this ``.npy`` file instead of memory; the memory map of it is
             returned. Not for dask arrays, which have `dask.array.to_npy_stack` and others.
-        weights : array of shape (m, L), optional
+        weights : array or DataFrame of shape (m, L), optional
             How much each dissimilarity to a landmark counts, for NumPy arrays; see
             `Embedding.transform`.
         checkpoint : path, optional
@@ -370,7 +401,9 @@ class LandmarkNeucMDS(SignedTransformer):
                 raise InputError("out= is for arrays in memory; store the dask array that returns.")
             return map_rows(X, self._place, self.result_.k, width)
         if weights is not None:
-            weights = checked_weights(weights, (X.shape[0], self._n_landmarks), self.result_.k)
+            weights = rows_ordered_as(weights, given, "rows of weights")
+            shape = (X.shape[0], self._n_landmarks)
+            weights = checked_weights(weights, shape, self.result_.k, self.result_.labels)
         progress = progress_bar("placed") if self.verbose else None
         shape = (X.shape[0], self.result_.k)
         n_threads = thread_count(self.n_jobs)
