@@ -30,7 +30,7 @@ from neucmds._methods.refined.losses import LOSSES, PairLoss
 from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
 from neucmds._placement.loss_rule import LossPlacement
-from neucmds._placement.new_rows import checked_weights, place_weighted
+from neucmds._placement.new_rows import checked_weights, place_weighted, without_negative
 from neucmds._placement.rules import (
     SHRINKAGE,
     LeastSquaresPlacement,
@@ -462,6 +462,8 @@ class Embedding:
         if weights is not None:
             shape, known = (int(delta.shape[0]), self.n), ~np.isnan(to_numpy(delta))
             u = checked_weights(weights, shape, self.k, self.labels, known)
+        if self.squared:
+            delta = without_negative(delta, self.loss, u)
         factor = 2.0 ** -_far_exponent(self.coordinates)
         rule = self.placement if factor == 1 else self.placement.rescaled(factor)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below

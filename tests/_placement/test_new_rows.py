@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from neucmds import InputError, LandmarkNeucMDS, neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds.errors import MisfitWarning
 
@@ -103,3 +103,34 @@ def test_weights_of_what_is_not_known_do_not_count(features):
     expected = embedding.transform(new, weights=weights)
     weights[1, :20] = 1e300
     np.testing.assert_allclose(embedding.transform(new, weights=weights), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+@pytest.mark.parametrize("landmarks", [False, True])
+def test_negative_new_dissimilarities_are_refused_as_by_the_fit(features, loss, landmarks):
+    d = cdist(features, features, "sqeuclidean")[:40, :40]
+    if landmarks:
+        est = LandmarkNeucMDS(3, landmarks=range(40), loss=loss, squared=True).fit(d)
+    else:
+        est = NeucMDS(3, loss=loss, squared=True).fit(d)
+    new, weights = d[:3].copy(), np.ones((3, 40))
+    new[1, 5], new[2, 7] = -2.5, -1.0
+    message = rf"loss='{loss}' needs D ≥ 0, and 2 new dissim.* are negative, the lowest -2\.5"
+    with pytest.raises(InputError, match=message):
+        est.transform(new)
+    weights[1, 5] = 0
+    with pytest.raises(InputError, match=r"1 new dissimilarity .*is negative, the lowest -1"):
+        est.transform(new, weights=weights)
+    weights[2, 7] = 0
+    expected = est.transform(np.abs(new), weights=weights)
+    np.testing.assert_allclose(est.transform(new, weights=weights), expected, atol=1e-4)
+    new = d[:3].copy()
+    new[0, 0] = -1e-15 * new.max()
+    np.testing.assert_array_equal(est.transform(new), est.transform(d[:3]))
+
+
+def test_the_squared_loss_places_negative_dissimilarities(features):
+    d = cdist(features, features, "sqeuclidean")[:40, :40] - 9.0
+    np.fill_diagonal(d, 0.0)
+    assert (d < 0).any()
+    assert np.isfinite(neuc_mds(d, 3, squared=True).transform(d[:3])).all()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._input.containers import as_real, ordered_by_name
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import PairLoss
@@ -17,6 +17,8 @@ from neucmds._placement.rules import LeastSquaresPlacement, LinearPlacement, Pla
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
+# Negative dissimilarities up to so many units of rounding of the largest one are zero.
+ROUNDING = 16
 
 
 def checked_weights(
@@ -61,6 +63,42 @@ def checked_weights(
     # Only ratios count.
     shares: Floats = w / w.max(axis=1, keepdims=True, initial=0.0)
     return shares
+
+
+def without_negative(
+    sq_new: Array, loss: str, weights: Floats | None = None, whose: str = ""
+) -> Array:
+    """Return dissimilarities of new objects that a loss has a meaning for, or refuse them.
+
+    Parameters
+    ----------
+    sq_new : array of shape (m, n)
+        Squared scale; NaN where one is not known.
+    loss : str
+    weights : array of shape (m, n), optional
+        Those of weight zero do not matter.
+    whose : str, default=""
+        Which objects these are, for the message.
+    """
+    xp = namespace(sq_new)
+    if loss == "squared" or not bool(xp.any(sq_new < 0)):
+        return sq_new
+    # An object that was fitted is at zero from itself, but for rounding.
+    known = xp.where(xp.isnan(sq_new), xp.zeros_like(sq_new), sq_new)
+    rounding = ROUNDING * float(xp.finfo(sq_new.dtype).eps) * float(xp.max(xp.abs(known)))
+    below = known < -rounding
+    if weights is not None:
+        below = below & (asarray_like(weights, sq_new) > 0)
+    count = int(xp.sum(xp.astype(below, xp.int64)))
+    if count:
+        lowest = float(xp.min(xp.where(below, sq_new, xp.zeros_like(sq_new))))
+        one = count == 1
+        which = f"{count} new {'dissimilarity' if one else 'dissimilarities'}{whose}"
+        raise InputError(
+            f"{option('loss', loss)} needs D ≥ 0, and {which} {'is' if one else 'are'} negative, "
+            f"the lowest {lowest:.4g}; repair them, or give them weight 0."
+        )
+    return xp.where(sq_new < 0, xp.zeros_like(sq_new), sq_new)
 
 
 def place_weighted(rule: Placement, sq_new: Array, weights: Floats) -> Array:

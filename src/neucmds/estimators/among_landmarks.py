@@ -54,6 +54,7 @@ from neucmds._placement.new_rows import (
     checked_weights,
     median_r2,
     place_weighted,
+    without_negative,
 )
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
 from neucmds.api import (
@@ -613,6 +614,9 @@ class LandmarkNeucMDS(SignedTransformer):
         placement = self.result_.placement
         assert placement is not None
         sq_new = self._sq_to_landmarks(X, ids)
+        if self.squared and X.shape[0]:
+            whose = f" of objects {ids[0]} to {ids[-1]}"
+            sq_new = without_negative(sq_new, self.result_.loss, weights, whose)
         if weights is None:
             placed = placement.place(sq_new)
         else:
