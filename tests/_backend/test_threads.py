@@ -170,3 +170,25 @@ def test_results_do_not_depend_on_the_number_of_threads(method, tol):
         assert fit.stress == pytest.approx(fits[0].stress, rel=1e-10)
         size = np.abs(fits[0].coordinates).max()
         np.testing.assert_allclose(fit.coordinates, fits[0].coordinates, rtol=0, atol=1e-7 * size)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_no_process_is_forked_while_a_thread_changes_the_limit():
+    """Else the child would wait for ever for what the libraries had locked at that moment."""
+    lock, begun = threads._BlasLimit.lock, threading.Event()
+
+    def change():
+        with lock:
+            begun.set()
+            time.sleep(0.2)
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if lock.acquire(timeout=5) else 1)
+    changing.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not lock.locked()

@@ -215,6 +215,16 @@ class _BlasLimit:
     limiter: Any = None
 
 
+if hasattr(os, "register_at_fork"):
+    # No process is forked while a thread changes the limit: the child would wait for ever for what
+    # OpenBLAS and threadpoolctl had locked at that moment.
+    os.register_at_fork(
+        before=_BlasLimit.lock.acquire,
+        after_in_parent=_BlasLimit.lock.release,
+        after_in_child=_BlasLimit.lock.release,
+    )
+
+
 @contextmanager
 def single_blas_thread() -> Iterator[int]:
     """Keep BLAS to one thread while anyone is in this context; yield how many it is allowed.
@@ -241,9 +251,9 @@ def single_blas_thread() -> Iterator[int]:
 
 
 def _forget_after_fork() -> None:
-    """Drop what a forked process inherited: its lock may be held by a thread that is not here."""
+    """Drop what a forked process inherited: users of the limit that are threads of its parent."""
     if _BlasLimit.process != os.getpid():
-        _BlasLimit.lock, _BlasLimit.process = threading.Lock(), os.getpid()
+        _BlasLimit.process = os.getpid()
         if _BlasLimit.users:
             _BlasLimit.users = 0
             _restore_limit()
