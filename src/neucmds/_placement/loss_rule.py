@@ -66,9 +66,7 @@ class LossPlacement:
     loss: PairLoss
     ridge: float = 1e-6
 
-    def place(
-        self, sq_dissimilarity: Array, start: Array | None = None, weights: Array | None = None
-    ) -> Array:
+    def place(self, sq_dissimilarity: Array, weights: Array | None = None) -> Array:
         """Return coordinates (m, k) of m objects given their (m, n) squared dissimilarities.
 
         They are computed with the library and on the device of the dissimilarities.
@@ -77,14 +75,12 @@ class LossPlacement:
         ----------
         sq_dissimilarity : array of shape (m, n)
             NaN where a dissimilarity is not known.
-        start : array of shape (m, k), optional
-            A further place to start from; the lowest loss of all starts is descended from.
         weights : array of shape (m, n), optional
             u: how much each dissimilarity counts.
         """
         xp = namespace(sq_dissimilarity)
         delta = xp.astype(sq_dissimilarity, xp.float64, copy=False)
-        others = [None if one is None else asarray_like(one, delta) for one in (start, weights)]
+        counts = None if weights is None else asarray_like(weights, delta)
         (m, n), k = (int(size) for size in delta.shape), int(self.coordinates.shape[1])
         if not m or not k:
             return empty_like(sq_dissimilarity, (m, k))
@@ -93,12 +89,8 @@ class LossPlacement:
         squared = LeastSquaresPlacement(self.coordinates, self.signs)
 
         def place(rows: slice) -> Array:
-            return _place(
-                fitted,
-                squared,
-                delta[rows, :],
-                *(None if one is None else one[rows, :] for one in others),
-            )
+            some = None if counts is None else counts[rows, :]
+            return _place(fitted, squared, delta[rows, :], some)
 
         if is_numpy(delta):
             parts = parallel_map(place, list(row_blocks(m, n, BLOCK)))
@@ -186,7 +178,6 @@ def _place(
     fitted: _Fitted,
     squared: LeastSquaresPlacement,
     delta: Array,
-    start: Array | None,
     weights: Array | None,
 ) -> Array:
     """Place some objects: at the minimum, or by descent where there is no closed form."""
@@ -200,7 +191,7 @@ def _place(
     else:
         problem = _Problem(fitted, delta, counts)
     if not fitted.loss.is_quadratic:
-        return _descended(problem, squared, delta, start)
+        return _descended(problem, squared, delta)
     x, left = _least(problem)
     if int(left.shape[0]):
         x[left] = _descended(problem.some(left), squared, delta[left], x[left])
@@ -208,7 +199,7 @@ def _place(
 
 
 def _descended(
-    problem: _Problem, squared: LeastSquaresPlacement, delta: Array, start: Array | None
+    problem: _Problem, squared: LeastSquaresPlacement, delta: Array, start: Array | None = None
 ) -> Array:
     """Descend from the best of several starts."""
     xp = namespace(delta)

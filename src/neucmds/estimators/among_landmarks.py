@@ -377,6 +377,8 @@ class LandmarkNeucMDS(SignedTransformer):
             A lazy dask array if X is one; of the library and on the device of X otherwise.
         """
         check_is_fitted(self)
+        # Here and not where paths are looked up: `fit_transform` has just found them.
+        self._refuse_other_graph(X)
         return self._transform(X, out, weights, checkpoint)
 
     def _transform(
@@ -452,20 +454,26 @@ class LandmarkNeucMDS(SignedTransformer):
         self._graph = _digest_of_graph(graph)
         return self._paths
 
+    def _refuse_other_graph(self, X: Any) -> None:
+        """Refuse a graph whose paths to the landmarks are not those that are kept."""
+        if self.metric != "shortest_path" or not hasattr(X, "tocoo"):
+            return
+        n = self.n_features_in_
+        if tuple(X.shape) != (n, n):
+            raise InputError(
+                f"the graph has {X.shape[0]} nodes, but {n} were fitted; pass the same graph, "
+                "or numbers of its nodes."
+            )
+        if _digest_of_graph(as_graph(X)) != self._graph:
+            raise InputError(
+                "the edges or lengths of the graph are not those that were fitted; pass the same "
+                "graph, or numbers of its nodes, or fit this one."
+            )
+
     def _paths_of(self, X: Any) -> Any:
         """Paths to the landmarks of all nodes of the fitted graph, or of some by their numbers."""
         n = self.n_features_in_
         if hasattr(X, "tocoo"):
-            if tuple(X.shape) != (n, n):
-                raise InputError(
-                    f"the graph has {X.shape[0]} nodes, but {n} were fitted; pass the same graph, "
-                    "or numbers of its nodes."
-                )
-            if _digest_of_graph(as_graph(X)) != self._graph:
-                raise InputError(
-                    "the edges or lengths of the graph are not those that were fitted; pass the "
-                    "same graph, or numbers of its nodes, or fit this one."
-                )
             return self._paths
         nodes = np.asarray(X)
         whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
@@ -522,6 +530,7 @@ class LandmarkNeucMDS(SignedTransformer):
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
+        self._refuse_other_graph(X)
         new = self._checked(X, reset=False)
         new = to_numpy(new) if is_dask(new) else new
         return to_numpy(self._sq_to_landmarks(new, np.arange(new.shape[0]))).astype(np.float64)
