@@ -26,6 +26,7 @@ from neucmds._backend.cuda_kernels import pair_changes, pair_forms
 from neucmds._input.pairs import Pairs
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.pair_descent import power_of_four
+from neucmds._methods.refined.pair_tiles import moments, second_moments_about
 
 # Entries of a block of differences: 0.5 GB of float32.
 BLOCK = 2**27
@@ -165,28 +166,14 @@ class DevicePairs:
 
         By the expanded formula, for which float64 has the digits.
         """
-        xp, (n, k) = namespace(x), x.shape
-        weights = self.weights
+        xp, weights = namespace(x), self.weights
         if weights is None:
             slope = self._root(residual)[1]
             weights = slope * slope if self.u is None else self.u * slope * slope
         ones = xp.ones_like(x[:, :1])
         pulled = self._times(xp.astype(xp.abs(pull), xp.float64), ones)[:, 0]
-        upper = np.triu_indices(k)
-        above, below = (asarray_like(at, x, dtype=xp.int64) for at in upper)
-        outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
-        features = xp.concat([outer, x, ones], axis=1)
-        sums = self._times(xp.astype(weights, xp.float64), features)
-        size = len(upper[0])
-        full = np.empty((k, k), dtype=np.int64)
-        full[upper] = full.T[upper] = np.arange(size)
-        places = asarray_like(full.ravel(), x, dtype=xp.int64)
-        blocks = xp.reshape(xp.take(sums[:, :size], places, axis=1), (n, k, k))
-        means, total = sums[:, size:-1], sums[:, -1:]
-        x_i, x_t = x[:, :, None], x[:, None, :]
-        blocks += (total[:, :, None] * x_i - means[:, :, None]) * x_t
-        blocks -= x_i * means[:, None, :]
-        return blocks, pulled
+        sums = self._times(xp.astype(weights, xp.float64), moments(x))
+        return second_moments_about(x, sums), pulled
 
     def true_value(self, x: Array) -> float:
         """Σ u q², no corner rounded."""
