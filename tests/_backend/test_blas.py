@@ -51,9 +51,17 @@ def test_products_with_a_basis_are_the_same_in_a_pool(n):
     coefficients = rng.standard_normal((20, 50))
     with threads.worker_pool():
         inner = blas.inner_products(block, basis)
-        combined = blas.combined_rows(coefficients, basis)
         left = block.copy()
         blas.subtract_combined_rows(left, coefficients, basis)
+        combined = blas.combine_rows(basis.copy(), coefficients)
     np.testing.assert_array_equal(left, block - combined)
     np.testing.assert_allclose(inner, block @ basis.T, rtol=0, atol=1e-12 * n)
     np.testing.assert_allclose(combined, coefficients @ basis, rtol=0, atol=1e-12)
+
+
+def test_rows_are_combined_in_their_own_memory_in_a_pool():
+    """New memory for every block cost the first fit of 8,000 objects 20 % of its time."""
+    block = np.random.default_rng(0).standard_normal((30, 2000))
+    with threads.worker_pool():
+        combined = blas.combine_rows(block, np.eye(20, 30)[:, ::-1])
+    assert np.shares_memory(combined, block)

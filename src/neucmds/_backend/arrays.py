@@ -117,9 +117,14 @@ def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
     return xp.astype(draws, like.dtype)
 
 
-def centered(block: Array, axis: int = 0) -> Array:
-    """Subtract the mean of every column, or with ``axis=1`` of every row: the action of C."""
-    return block - namespace(block).mean(block, axis=axis, keepdims=True)
+def centered(block: Array) -> Array:
+    """Subtract the mean of every column: the action of C."""
+    return block - namespace(block).mean(block, axis=0, keepdims=True)
+
+
+def center_rows(block: Array) -> None:
+    """Subtract the mean of every row, in place."""
+    block -= namespace(block).mean(block, axis=1, keepdims=True)
 
 
 def add_product(addend: Array, left: Array, right: Array, share: float, factor: float) -> Array:

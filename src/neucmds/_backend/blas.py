@@ -76,16 +76,16 @@ def inner_products(block: Array, basis: Array) -> Array:
     return sum(parallel_map(lambda some: block[:, some] @ basis[:, some].T, shares))
 
 
-def combined_rows(coefficients: Array, basis: Array) -> Array:
-    """``coefficients @ basis``: by shares of the entries where a pool is open."""
-    if not _worth_sharing(basis, coefficients.shape[0]):
-        return coefficients @ basis
-    combined = np.empty((coefficients.shape[0], basis.shape[1]))
+def combine_rows(block: Array, coefficients: Array) -> Array:
+    """``coefficients @ block``, written over it by shares of the entries where a pool is open."""
+    if not _worth_sharing(block, coefficients.shape[0]):
+        return coefficients @ block
+    combined = block[: coefficients.shape[0], :]
 
     def multiply(some: slice) -> None:
-        combined[:, some] = coefficients @ basis[:, some]
+        combined[:, some] = coefficients @ block[:, some]
 
-    parallel_map(multiply, _shares(basis.shape[1]))
+    parallel_map(multiply, _shares(block.shape[1]))
     return combined
 
 

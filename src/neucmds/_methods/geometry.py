@@ -87,8 +87,8 @@ def column_signs(columns: Array) -> Array:
         return xp.ones((0,), dtype=columns.dtype)
     size = xp.abs(columns)
     largest = xp.max(size, axis=0, keepdims=True)
-    near = xp.astype(size >= (1 - 1e-6) * largest, xp.int64)
-    first = xp.argmax(near, axis=0, keepdims=True)
-    row_ids = asarray_like(np.arange(columns.shape[0]), columns, dtype=first.dtype)
-    leading = xp.sum(xp.where(row_ids[:, None] == first, columns, xp.zeros_like(columns)), axis=0)
+    near = xp.astype(size >= (1 - 1e-6) * largest, xp.int8)
+    first = xp.argmax(near, axis=0)
+    each = asarray_like(np.arange(columns.shape[1]), columns, dtype=first.dtype)
+    leading = columns[first, each]
     return xp.where(leading < 0, -xp.ones_like(leading), xp.ones_like(leading))

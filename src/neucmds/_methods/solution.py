@@ -129,13 +129,14 @@ def from_selection(
     scale = np.sqrt(np.abs(weights))
     coordinates = u @ asarray_like(rotation * scale, u)
     flips = column_signs(coordinates)
+    coordinates *= flips
     # As the coordinates are ordered, where there is an eigenvalue to each.
     sizes = selection.core if selection.core.ndim == 1 else lam
     by_size = np.argsort(-np.abs(sizes), kind="stable")
     terms = stress_terms(spectrum, gram.diagonal(), selection)
     error = stress_rounding(gram, coordinates, terms, gram_rounding(spectrum, selection))
     return Solution(
-        coordinates=coordinates * flips,
+        coordinates=coordinates,
         weights=weights,
         dtype=gram.dtype,
         stress_terms=terms,

@@ -56,7 +56,8 @@ def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> S
     u = spectrum.take(selection.kept)
     core = asarray_like(selection.core, u)
     gram_rows = u * core[None, :] if selection.core.ndim == 1 else u @ core
-    e = diagonal - xp.astype(xp.sum(gram_rows * u, axis=1), diagonal.dtype, copy=False)
+    gram_rows *= u
+    e = diagonal - xp.astype(xp.sum(gram_rows, axis=1), diagonal.dtype, copy=False)
     return stress_from_errors(_gram_error_sq(spectrum, selection), e)
 
 
@@ -94,7 +95,7 @@ def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_err
         Bound on the error of ‖B − G‖²_F in C1.
     """
     xp, n = gram.xp, gram.n
-    size = xp.sum(coordinates * coordinates, axis=1)
+    size = xp.vecdot(coordinates, coordinates)
     # C2 + C3 = 2n‖e‖² + 2(Σe)² with e known to some ε of its two parts.
     level = _ROUNDING * (size + xp.abs(gram.diagonal()))
     c2, c3 = terms[1:]

@@ -140,7 +140,9 @@ class Gram(ABC):
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""
-        return -0.5 * self.center(self.product(self.center(block)))
+        image = self.center(self.product(self.center(block)))
+        image *= -0.5
+        return image
 
     def quadratic(self, coordinates: Array, signs: Array) -> float:
         """⟨B, XAXᵀ⟩ for centered coordinates, in float64."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
-    centered,
+    center_rows,
     contiguous,
     device,
     namespace,
@@ -145,13 +145,14 @@ class KrylovBasis:
     def _follow(self, image: Array, largest: float, width: int) -> None:
         """Make the orthonormalised image the next block, refilled where it has broken down."""
         # Without this the basis drifts into the constant vector, an eigenvector that is not ours.
-        image = centered(image, axis=1)
+        center_rows(image)
         rows, self.coupling = orthonormal_rows(image, self.precision * largest)
         weakest = _weakest(self.coupling) / largest
         while weakest < WEAK:
             # Scaling a weak direction up scales up what it still has of the basis, and of the
             # constant vector: without another pass a hypercube's rows were centered to 1e-10 only.
-            rows, _ = project_out(self.rows[: self.size, :], centered(rows, axis=1))
+            center_rows(rows)
+            rows, _ = project_out(self.rows[: self.size, :], rows)
             rows, turn = orthonormal_rows(rows, 0.1)
             self.coupling, weakest = self.coupling @ turn, _weakest(turn)
         self._append(rows)
@@ -223,7 +224,8 @@ class QueuedBasis(KrylovBasis):
         image, coefficients = self._project(self._image())
         self._store(coefficients)
         self._advance()
-        block = orthonormal_ahead(centered(image, axis=1))
+        center_rows(image)
+        block = orthonormal_ahead(image)
         self._append(block.rows)
         self.queued.append(_Queued(before, block))
 
@@ -291,4 +293,4 @@ def _weakest(factor: Floats) -> float:
 
 def _longest(block: Array) -> Array:
     xp = namespace(block)
-    return xp.max(xp.linalg.vector_norm(block, axis=1))
+    return xp.sqrt(xp.max(xp.vecdot(block, block)))

@@ -11,13 +11,13 @@ from neucmds._backend.arrays import (
     Array,
     add_product,
     asarray_like,
-    centered,
+    center_rows,
     namespace,
     on_cpu,
     to_numpy,
     uniform_rows,
 )
-from neucmds._backend.blas import combined_rows, inner_products, subtract_combined_rows
+from neucmds._backend.blas import combine_rows, inner_products, subtract_combined_rows
 from neucmds._backend.cuda_kernels import scaled_cholesky
 
 Floats = npt.NDArray[np.float64]
@@ -51,7 +51,7 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
     """Return orthonormal rows and the factor with ``block = factor @ rows``.
 
     There are fewer rows than in `block` when some of these are shorter than `negligible` or
-    linearly dependent.
+    linearly dependent. They may lie where `block` did, which is written over.
     """
     if not on_cpu(block):
         ahead = orthonormal_ahead(block)
@@ -142,7 +142,7 @@ def orthonormal_ahead(block: Array) -> Ahead:
     I − E/2 to E².
     """
     mix, factor, health = _first_pass(inner_products(block, block))
-    rows = combined_rows(mix, block)
+    rows = mix @ block
     inner = inner_products(rows, rows)
     return Ahead(add_product(rows, inner, rows, 1.5, -0.5), factor, inner, health)
 
@@ -171,7 +171,8 @@ def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
     count = max(0, min(count, n - 1 - int(basis.shape[0])))
     rows = uniform_rows(count, basis, rng)
     for _ in range(2):
-        rows, _ = project_out(basis, centered(rows, axis=1))
+        center_rows(rows)
+        rows, _ = project_out(basis, rows)
         rows, _ = orthonormal_rows(rows, 1e-8)
     return rows
 
@@ -205,4 +206,4 @@ def _inner(block: Array) -> Floats:
 
 
 def _mixed(coefficients: Floats, block: Array) -> Array:
-    return combined_rows(asarray_like(coefficients, block), block)
+    return combine_rows(block, asarray_like(coefficients, block))

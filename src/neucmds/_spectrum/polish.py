@@ -12,7 +12,7 @@ from neucmds._backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
     asarray_like,
-    centered,
+    center_rows,
     namespace,
     on_cpu,
     row_blocks,
@@ -54,8 +54,10 @@ class Pairs:
         ends = np.r_[np.arange(lam.size)[::-1][:n_top], np.arange(n_bottom)[::-1]]
         lam, turn = lam[ends], asarray_like(np.ascontiguousarray(vectors[:, ends].T), rows)
         rows, images = turn @ rows, turn @ images
-        left = images - asarray_like(lam[:, None], rows) * rows
-        lengths = to_numpy(namespace(rows).linalg.vector_norm(left, axis=1))
+        left = asarray_like(-lam[:, None], rows) * rows
+        left += images
+        xp = namespace(rows)
+        lengths = to_numpy(xp.sqrt(xp.vecdot(left, left)))
         return cls(lam, rows, images, left, lengths)
 
     def real(self, gram: Gram) -> npt.NDArray[np.bool_]:
@@ -104,7 +106,8 @@ def polish(
         left = xp.take(pairs.residual_rows, asarray_like(bad, rows, dtype=xp.int64), axis=0)
         steps, _ = orthonormal_rows(left, 0.0)
         for _ in range(2):
-            steps, _ = project_out(pairs.rows, centered(steps, axis=1))
+            center_rows(steps)
+            steps, _ = project_out(pairs.rows, steps)
             steps, _ = orthonormal_rows(steps, 1e-8)
         images = xp.concat([pairs.images, gram.matmat(steps.T).T], axis=0)
         pairs = Pairs.of(xp.concat([pairs.rows, steps], axis=0), images, n_top, n_bottom)
