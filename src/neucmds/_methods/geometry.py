@@ -85,9 +85,9 @@ def column_signs(columns: Array) -> Array:
     xp = namespace(columns)
     if columns.shape[1] == 0:
         return xp.ones((0,), dtype=columns.dtype)
-    size = xp.abs(columns)
-    largest = xp.max(size, axis=0, keepdims=True)
-    near = xp.astype(size >= (1 - 1e-6) * largest, xp.int8)
+    largest = xp.maximum(xp.max(columns, axis=0), -xp.min(columns, axis=0))
+    least = (1 - 1e-6) * largest
+    near = xp.astype((columns >= least) | (columns <= -least), xp.int8)
     first = xp.argmax(near, axis=0)
     each = asarray_like(np.arange(columns.shape[1]), columns, dtype=first.dtype)
     leading = columns[first, each]

@@ -77,7 +77,8 @@ class DaskGram(Gram):
             _multiply, "ijb", d, "ij", pieces, "jb",
             dtype=block.dtype, adjust_chunks={"j": 1}, meta=np.empty((0, 0, 0), block.dtype),
         )  # fmt: skip
-        return np.asarray(partial.sum(axis=1, split_every=SPLIT_EVERY).compute())
+        # A copy: what comes from a worker cannot be written to.
+        return np.array(partial.sum(axis=1, split_every=SPLIT_EVERY).compute())
 
     @cached_property
     def _futures(self) -> dict[Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, eps, on_cpu, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, eps, namespace, on_cpu, to_numpy
 from neucmds._operator import Gram
 from neucmds._operator.single_precision import Multiply
 from neucmds._spectrum.full import full_spectrum
@@ -196,10 +196,9 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
         rounding = basis.precision * float(np.max(np.abs(check.ritz.values)))
         noise = max(noise, rounding)
         real = pairs.real(gram)
-        some = asarray_like(np.flatnonzero(real), pairs.rows, dtype=gram.xp.int64)
         found = _Found(
             pairs.values[real],
-            gram.xp.take(pairs.rows, some, axis=0),
+            _some(pairs.rows, real),
             pairs.residuals[real],
             DOUBLE_ERROR * float(np.max(np.abs(pairs.values), initial=0.0)),
             int(np.sum(real[:top])),
@@ -281,6 +280,14 @@ def _assembled(
         precision=eps(gram.dtype, xp),
         value_errors=np.r_[errors[:top], further_errors, errors[top:]],
     )
+
+
+def _some(rows: Array, which: npt.NDArray[np.bool_]) -> Array:
+    """Return these rows; where that is all of them, no copy."""
+    if np.all(which):
+        return rows
+    xp = namespace(rows)
+    return xp.take(rows, asarray_like(np.flatnonzero(which), rows, dtype=xp.int64), axis=0)
 
 
 def _value_error(basis: KrylovBasis, values: Floats) -> float:
