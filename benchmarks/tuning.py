@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits
 from measure import RECORDS, SEED, machine, versions, write_record
 from neucmds import neuc_mds
 from neucmds._backend import blas, threads
-from neucmds._input import walk
+from neucmds._input import tiles
 from neucmds._methods.refined import descent, objective
 from neucmds._operator import blocked, dense, gram
 from neucmds._spectrum import orthogonal
@@ -87,7 +87,7 @@ PIECES = {
     "basis products by shares": Piece(
         "_backend/blas.py",
         [(blas, "_worth_sharing", lambda basis, count: False)],
-        ((orthogonal, "inner_products"), (orthogonal, "combined_rows")),
+        ((orthogonal, "inner_products"), (orthogonal, "combine_rows")),
     ),
     "few wide rows times D": Piece(
         "_backend/blas.py",
@@ -99,7 +99,7 @@ PIECES = {
         ((descent, "over_rows"), (objective, "over_rows")),
     ),
     "threads in validation": Piece(
-        "_input/walk.py", [(walk, "parallel_map", one_by_one)], ((walk, "parallel_map"),)
+        "_input/tiles.py", [(tiles, "parallel_map", one_by_one)], ((tiles, "parallel_map"),)
     ),
     "threads for moments and copy": Piece(
         "_operator/dense.py", [(dense, "parallel_map", one_by_one)], ((dense, "parallel_map"),)
