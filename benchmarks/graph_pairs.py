@@ -25,7 +25,7 @@ from measure import RECORDS, forget_peak, machine, peak, versions, write_record
 from neucmds import LandmarkNeucMDS
 from neucmds._input.pairs import Pairs
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined import sparse_pairs
+from neucmds._methods.refined import listed_pairs, sparse_pairs
 from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
 
@@ -91,9 +91,9 @@ def iteration_seconds(
     pairs: Pairs, start: Any, signs: Any, iterations: int = 40, compiled: bool = True
 ) -> tuple[float, float]:
     """Mean time of ten iterations, a renewal of the blocks among them; the best ten; wall, CPU."""
-    seen, loops = [ticks()], sparse_pairs.loops
+    seen, loops = [ticks()], listed_pairs.loops
     if not compiled:
-        sparse_pairs.loops = lambda: None
+        listed_pairs.loops = lambda: None
     try:
         refine_pairs(
             pairs,
@@ -105,7 +105,7 @@ def iteration_seconds(
             callback=lambda *_: seen.append(ticks()),
         )
     finally:
-        sparse_pairs.loops = loops
+        listed_pairs.loops = loops
     run = sparse_pairs.LAST_RENEWAL
     times = np.array([(seen[at + run] - seen[at]) / run for at in range(1, len(seen) - run)])
     return tuple(times.min(axis=0).tolist())

@@ -11,7 +11,7 @@ from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._backend import arrays
 from neucmds._backend.arrays import asarray_like, sparse_times, uniform_rows
 from neucmds._input.pairs import make_pairs
-from neucmds._methods.refined import device_pairs, losses, sparse_pairs
+from neucmds._methods.refined import device_pairs, listed_pairs, losses
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._operator.sampled_pairs import feature_pairs, nearest_rows
@@ -81,7 +81,7 @@ def test_compiled_loops_give_what_numpy_gives(monkeypatch):
     pairs = make_pairs(200, i, j, np.sqrt(np.abs((x[i] - x[j]) ** 2 @ signs)) + 0.1)
     start = x + 0.1 * rng.standard_normal(x.shape)
     plain = refine_pairs(pairs, start, signs, "relative", max_iter=5)
-    monkeypatch.setattr(sparse_pairs, "WORTH_COMPILING", 0)
+    monkeypatch.setattr(listed_pairs, "WORTH_COMPILING", 0)
     compiled = refine_pairs(pairs, start, signs, "relative", max_iter=5)
     np.testing.assert_allclose(compiled.history, plain.history, rtol=1e-6)
 

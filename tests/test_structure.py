@@ -98,6 +98,7 @@ TESTED_IN = {
     "_methods/refined/test_sparse_pairs.py": (
         "_methods/refined/compiled_pairs.py",
         "_methods/refined/hub_pairs.py",
+        "_methods/refined/listed_pairs.py",
     ),
     "_operator/test_blocked.py": (
         "_operator/first_pass.py",

@@ -16,7 +16,7 @@ from neucmds._backend import checkpoints
 from neucmds._backend.arrays import row_blocks
 from neucmds._backend.checkpoints import RowCheckpoint, fingerprint
 from neucmds._input.pairs import make_pairs
-from neucmds._methods.refined import sparse_pairs
+from neucmds._methods.refined import listed_pairs
 from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds.errors import CheckpointWarning
 
@@ -415,7 +415,7 @@ def stop_after(iterations):
 @pytest.mark.parametrize("loss", ["relative", "distance"])
 def test_a_descent_on_pairs_ends_the_same(loss, small, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "INTERVAL", 0.0)
-    monkeypatch.setattr(sparse_pairs, "SMALL", small)
+    monkeypatch.setattr(listed_pairs, "SMALL", small)
     pairs, x = some_pairs()
     settings = {"max_iter": 60, "tol": 1e-3, "gradient_tol": 1e-4}
     whole = refine_pairs(pairs, x, [1, 1, -1], loss, **settings)

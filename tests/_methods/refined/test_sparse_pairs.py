@@ -7,14 +7,10 @@ import pytest
 
 from neucmds._input.pairs import Pairs, make_pairs
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined import hub_pairs, sparse_pairs
+from neucmds._methods.refined import hub_pairs, listed_pairs
+from neucmds._methods.refined.listed_pairs import PairSystem
 from neucmds._methods.refined.losses import LOSSES
-from neucmds._methods.refined.sparse_pairs import (
-    PairStress,
-    PairSystem,
-    pair_floor,
-    refine_pairs,
-)
+from neucmds._methods.refined.sparse_pairs import PairStress, pair_floor, refine_pairs
 from neucmds._methods.refined.weighted import WeightedStress
 from neucmds.errors import InputError
 
@@ -217,10 +213,10 @@ def test_the_order_of_objects_does_not_matter(loss):
 def test_single_precision_ends_where_double_does(loss, monkeypatch):
     pairs, x = some_pairs(n=120)
     double = refine_pairs(pairs, x, SIGNS, loss, max_iter=200, tol=1e-4)
-    monkeypatch.setattr(sparse_pairs, "SMALL", 0)
+    monkeypatch.setattr(listed_pairs, "SMALL", 0)
     # Several blocks and shares, as large inputs have.
-    monkeypatch.setattr(sparse_pairs, "BLOCK", 2**10)
-    monkeypatch.setattr(sparse_pairs, "SHARE", 2**10)
+    monkeypatch.setattr(listed_pairs, "BLOCK", 2**10)
+    monkeypatch.setattr(listed_pairs, "SHARE", 2**10)
     single = refine_pairs(pairs, x, SIGNS, loss, max_iter=200, tol=1e-4)
     assert single.converged
     assert single.value == pytest.approx(double.value, rel=2e-2)
