@@ -3,19 +3,23 @@
 `RowCheckpoint` keeps rows that were computed part by part, each with a digest of what it was made
 of and of itself: a part is taken from the file only if the model, its input and what was written
 are the same, bit for bit.
-`StateCheckpoint` keeps the state of an iteration, and belongs to one problem. Both are files that
-the user names; they are there after an interruption, and gone once the work is done.
+`StepCheckpoint` keeps the results of steps that take long, one after the other; what lies between
+them is computed again. `StateCheckpoint` keeps the state of an iteration. Both belong to one
+problem. All are files that the user names; they are there after an interruption, and gone once the
+work is done.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from operator import itemgetter
@@ -28,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import is_array, to_numpy
-from neucmds._backend.files import atomic_file, check_target, read_npz
+from neucmds._backend.files import atomic_file, check_target, naming, read_npz
 from neucmds.errors import CheckpointWarning, InputError, option
 
 try:
@@ -38,8 +42,6 @@ except ImportError:  # not on Windows
 
 # Seconds of work that a killed process may lose.
 INTERVAL = 5.0
-_MAGIC = b"neucmds rows 1\n"
-_HEADER = 512
 _DIGEST = 16
 # What has a text that says all, the same in every process.
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), type(...), slice, range)
@@ -170,7 +172,140 @@ def refuse_same_file(out: str | PathLike[str] | None, checkpoint: Any) -> None:
         )
 
 
-class RowCheckpoint:
+class _KeptFile(ABC):
+    """A file that is open and locked while work is done, and gone once all is; a context.
+
+    It begins with a line that says what it is, and with figures of the work it belongs to.
+    """
+
+    magic: bytes
+    header_size: int
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path, self.done = checkpoint_path(path), False
+        self.written = time.monotonic()
+
+    def __enter__(self) -> Self:
+        check_target(self.path)
+        if self.path.is_symlink():
+            raise InputError(f"{self.path} is a link, which may lead to anything; pass a file.")
+        header = (self.magic + json.dumps(self._figures()).encode()).ljust(self.header_size)
+        if not self.path.exists():
+            with atomic_file(self.path, overwrite=False) as file:
+                file.write(header)
+                file.write(self._empty())
+        self.file = self.path.open("r+b", buffering=0)
+        try:
+            self._refuse_other(self._read(0, self.header_size), header)
+            self._lock()
+            self._begin()
+        except BaseException:
+            self.file.close()
+            raise
+        return self
+
+    @abstractmethod
+    def _figures(self) -> dict[str, Any]:
+        """Return what tells this work from other work, for the header."""
+
+    @abstractmethod
+    def _other(self, held: dict[str, Any]) -> InputError:
+        """Return what is raised for a file with other figures."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Find out what the file holds."""
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Bring to the disk what was written."""
+
+    @abstractmethod
+    def _surprise(self) -> str | None:
+        """Return what to warn of at the end."""
+
+    def _empty(self) -> bytes:
+        """Return what follows the header of a new file."""
+        return b""
+
+    def _over(self) -> bool:
+        """Tell whether there is nothing to go on with."""
+        return self.done
+
+    def _refuse_other(self, found: bytes, expected: bytes) -> None:
+        if found == expected:
+            return
+        if not found.startswith(self.magic):
+            raise InputError(f"{self.path} is no checkpoint; pass another {option('checkpoint')}.")
+        try:
+            held = json.loads(found[len(self.magic) :])
+        except ValueError as problem:
+            raise _damaged(self.path, "its header cannot be read") from problem
+        figures = self._figures()
+        # Where the figures agree, something else in the header does not.
+        if not isinstance(held, dict) or held.keys() != figures.keys() or held == figures:
+            raise _damaged(self.path, "its header is not whole")
+        raise self._other(held)
+
+    def _lock(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as problem:
+            raise InputError(f"{self.path} is in use by another process.") from problem
+        except OSError:  # some network file systems have no locks
+            return
+        # Another may have ended, and removed the file, since it was opened here.
+        if not self.path.exists() or not os.path.samestat(
+            os.fstat(self.file.fileno()), self.path.stat()
+        ):
+            raise InputError(f"{self.path} was in use by another process, which has just ended.")
+
+    def _read(self, at: int, size: int) -> bytes:
+        found = bytearray(size)
+        return bytes(found[: self._read_into(memoryview(found), at)])
+
+    def _read_into(self, values: memoryview, at: int) -> int:
+        """Fill memory from the file; return how many bytes there were."""
+        left = values.cast("B")
+        self.file.seek(at)
+        while left and (count := self.file.readinto(left)):
+            left = left[count:]
+        return values.nbytes - len(left)
+
+    def _write(self, at: int, values: bytes | memoryview) -> None:
+        left = memoryview(values).cast("B")
+        self.file.seek(at)
+        with naming(self.path):
+            while left:
+                left = left[self.file.write(left) :]
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        over = self._over()
+        try:
+            if not over:
+                self._settle()
+            elif fcntl is not None:  # before the lock goes: then the file may be another's
+                self.path.unlink(missing_ok=True)
+        finally:
+            self.file.close()
+        if over and fcntl is None:  # Windows removes no open file
+            self.path.unlink(missing_ok=True)
+        if (surprise := self._surprise()) is not None:
+            warnings.warn(f"{self.path}: {surprise}", CheckpointWarning, stacklevel=3)
+
+    def remove(self) -> None:
+        """Let the file go at the end of the context: the work is done."""
+        self.done = True
+
+
+class RowCheckpoint(_KeptFile):
     """Rows of a matrix in a file, computed part by part; a context.
 
     Parameters
@@ -191,6 +326,8 @@ class RowCheckpoint:
         use.
     """
 
+    magic, header_size = b"neucmds rows 1\n", 512
+
     def __init__(
         self,
         path: str | PathLike[str],
@@ -199,33 +336,18 @@ class RowCheckpoint:
         parts: Sequence[slice],
         model: bytes,
     ) -> None:
-        self.path, self.shape, self.dtype = checkpoint_path(path), shape, np.dtype(dtype)
+        super().__init__(path)
+        self.shape, self.dtype = shape, np.dtype(dtype)
         self.model, self.number = model, {part.start: i for i, part in enumerate(parts)}
-        self.marks_at = _HEADER
-        self.rows_at = _HEADER + _DIGEST * len(parts)
+        self.marks_at = self.header_size
+        self.rows_at = self.header_size + _DIGEST * len(parts)
         self.row_bytes = shape[1] * self.dtype.itemsize
-        self.others, self.done = 0, False
+        self.others = 0
         self.pending: dict[int, bytes] = {}
-        self.lock, self.written = threading.Lock(), time.monotonic()
+        self.lock = threading.Lock()
 
-    def __enter__(self) -> Self:
-        check_target(self.path)
-        if self.path.is_symlink():
-            raise InputError(f"{self.path} is a link, which may lead to anything; pass a file.")
-        header = (_MAGIC + json.dumps(self._figures()).encode()).ljust(_HEADER)
-        if not self.path.exists():
-            with atomic_file(self.path, overwrite=False) as file:
-                file.write(header)
-                file.write(bytes(_DIGEST * len(self.number)))
-        self.file = self.path.open("r+b", buffering=0)
-        try:
-            self._refuse_other(self._read(0, _HEADER), header)
-            self._lock()
-            self.marks = self._read_marks()
-        except BaseException:
-            self.file.close()
-            raise
-        return self
+    def _empty(self) -> bytes:
+        return bytes(_DIGEST * len(self.number))
 
     def _figures(self) -> dict[str, Any]:
         return {
@@ -235,46 +357,19 @@ class RowCheckpoint:
             "parts": len(self.number),
         }
 
-    def _refuse_other(self, found: bytes, expected: bytes) -> None:
-        if found == expected:
-            return
-        if not found.startswith(_MAGIC):
-            raise InputError(f"{self.path} is no checkpoint; pass another {option('checkpoint')}.")
-        try:
-            held = json.loads(found[len(_MAGIC) :])
-        except ValueError as problem:
-            raise _damaged(self.path, "its header cannot be read") from problem
-        figures = self._figures()
-        # Where the figures agree, something else in the header does not.
-        if not isinstance(held, dict) or held.keys() != figures.keys() or held == figures:
-            raise _damaged(self.path, "its header is not whole")
-        raise InputError(
+    def _other(self, held: dict[str, Any]) -> InputError:
+        return InputError(
             f"{self.path} is the checkpoint of {held['rows']} × {held['columns']} coordinates "
             f"({held['dtype']}, {held['parts']} parts), not of {self.shape[0]} × {self.shape[1]} "
             f"({self.dtype.str}, {len(self.number)} parts); remove it, or pass another "
             f"{option('checkpoint')}."
         )
 
-    def _read_marks(self) -> list[bytes]:
+    def _begin(self) -> None:
         marks = self._read(self.marks_at, _DIGEST * len(self.number))
         if len(marks) < _DIGEST * len(self.number):
             raise _damaged(self.path, "it ends before its first row")
-        return [marks[i : i + _DIGEST] for i in range(0, len(marks), _DIGEST)]
-
-    def _lock(self) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as problem:
-            raise InputError(f"{self.path} is in use by another process.") from problem
-        except OSError:  # some network file systems have no locks
-            return
-        # Another may have ended, and removed the file, since it was opened here.
-        if not self.path.exists() or not os.path.samestat(
-            os.fstat(self.file.fileno()), self.path.stat()
-        ):
-            raise InputError(f"{self.path} was in use by another process, which has just ended.")
+        self.marks = [marks[i : i + _DIGEST] for i in range(0, len(marks), _DIGEST)]
 
     def rows(
         self, part: slice, given: npt.NDArray[Any], make: Callable[[], npt.NDArray[Any]]
@@ -307,24 +402,10 @@ class RowCheckpoint:
             self._write(at, made.data)
             self.pending[number] = digest
             if time.monotonic() - self.written > INTERVAL:
-                self._mark()
+                self._settle()
         return made
 
-    def _read(self, at: int, size: int) -> bytes:
-        self.file.seek(at)
-        parts = []
-        while size and (part := self.file.read(size)):
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
-
-    def _write(self, at: int, values: bytes | memoryview) -> None:
-        left = memoryview(values).cast("B")
-        self.file.seek(at)
-        while left:
-            left = left[self.file.write(left) :]
-
-    def _mark(self) -> None:
+    def _settle(self) -> None:
         """Mark what has been written as there, once it is on the disk."""
         os.fsync(self.file.fileno())
         for number, digest in self.pending.items():
@@ -332,32 +413,146 @@ class RowCheckpoint:
         self.pending.clear()
         self.written = time.monotonic()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            if not self.done:
-                self._mark()
-            elif fcntl is not None:  # before the lock goes: then the file may be another's
-                self.path.unlink(missing_ok=True)
-        finally:
-            self.file.close()
-        if self.done and fcntl is None:  # Windows removes no open file
-            self.path.unlink(missing_ok=True)
-        if self.others:
-            warnings.warn(
-                f"{self.path}: {self.others} of {len(self.number)} parts were not complete or of "
-                "another model or input, and were made anew.",
-                CheckpointWarning,
-                stacklevel=3,
-            )
+    def _surprise(self) -> str | None:
+        if not self.others:
+            return None
+        return (
+            f"{self.others} of {len(self.number)} parts were not complete or of another model or "
+            "input, and were made anew."
+        )
 
-    def remove(self) -> None:
-        """Let the file go at the end of the context: all rows are elsewhere now."""
-        self.done = True
+
+class StepCheckpoint(_KeptFile):
+    """Results of steps in a file, in the order they are made in; a context.
+
+    A computation that is the same whenever it is repeated finds the results of its first steps
+    there, goes on from the first that is missing, and ends where it would have ended. A killed
+    process loses the step it was at; a machine that goes down, five seconds more.
+
+    Parameters
+    ----------
+    path : path
+        Made if it does not exist.
+    problem : mapping of str to object
+        What decides the results, by name; see `fingerprint`.
+
+    Raises
+    ------
+    InputError
+        If the file is no such checkpoint, is damaged, that of another problem, or is in use.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from neucmds._backend.checkpoints import StepCheckpoint
+    >>> def two_steps(path):
+    ...     with StepCheckpoint(path, {"power": 2}) as kept:
+    ...         return kept.step("square", np.arange(3.0), np.square)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     two_steps(os.path.join(folder, "x")), two_steps(os.path.join(folder, "x"))
+    (array([0., 1., 4.]), array([0., 1., 4.]))
+    """
+
+    magic, header_size = b"neucmds steps 1\n", 1024
+
+    def __init__(self, path: str | PathLike[str], problem: Mapping[str, object]) -> None:
+        super().__init__(path)
+        self.problem = {name: fingerprint(value).hex()[:16] for name, value in problem.items()}
+        self.at, self.number, self.lost = self.header_size, 0, 0
+
+    def _figures(self) -> dict[str, Any]:
+        return self.problem
+
+    def _other(self, held: dict[str, Any]) -> InputError:
+        names = [name for name in self.problem if held[name] != self.problem[name]]
+        return InputError(
+            f"{self.path} is the checkpoint of another fit, with another "
+            f"{', '.join(map(option, names))}; remove it, or pass another {option('checkpoint')}."
+        )
+
+    def _begin(self) -> None:
+        self.size = os.fstat(self.file.fileno()).st_size
+
+    def step(
+        self,
+        name: str,
+        given: npt.NDArray[Any],
+        make: Callable[[npt.NDArray[Any]], npt.NDArray[np.float64]],
+        shape: tuple[int, ...] | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """Return ``make(given)``: from the file, or made and written there.
+
+        Parameters
+        ----------
+        name : str
+            Of what is done in this step.
+        given : ndarray
+        make : callable
+        shape : tuple of int, optional
+            Of the result; that of `given` by default.
+        """
+        shape = given.shape if shape is None else shape
+        if not math.prod(shape):
+            return make(given)
+        source = fingerprint(name, given)
+        self.number += 1
+        if self.at < self.size:
+            kept = self._next(source, shape)
+            if kept is not None:
+                return kept
+            self.file.truncate(self.at)
+            self.size = self.at
+        made = np.asarray(make(given), dtype=np.float64)
+        # As it lies in memory: sums over columns and over rows differ by rounding.
+        order = b"F" if made.flags.f_contiguous and not made.flags.c_contiguous else b"C"
+        made = made if order == b"F" else np.ascontiguousarray(made)
+        self._append(source, order, made.T.data if order == b"F" else made.data)
+        return made
+
+    def _next(self, source: bytes, shape: tuple[int, ...]) -> npt.NDArray[np.float64] | None:
+        """Return the next result in the file if it is the one of this step, and whole."""
+        head, body = self._read(self.at, 2 * _DIGEST + 1), np.empty(math.prod(shape))
+        order = head[2 * _DIGEST :]
+        whole = bool(order) and self._read_into(body.data, self.at + len(head)) == body.nbytes
+        if not order or (head[:_DIGEST] == source and not whole):
+            return None  # it was being written when the process ended
+        if head[: 2 * _DIGEST] != source + _digest(source, order, body.data):
+            self.lost = self.number
+            return None
+        self.at += len(head) + body.nbytes
+        return body.reshape(shape[::-1]).T if order == b"F" else body.reshape(shape)
+
+    def _append(self, source: bytes, order: bytes, body: memoryview) -> None:
+        head = source + _digest(source, order, body) + order
+        self._write(self.at, head)
+        self._write(self.at + len(head), body)
+        self.at += len(head) + body.nbytes
+        self.size = self.at
+        if time.monotonic() - self.written > INTERVAL:
+            self._settle()
+
+    def _over(self) -> bool:
+        return self.done or self.size == self.header_size
+
+    def _settle(self) -> None:
+        os.fsync(self.file.fileno())
+        self.written = time.monotonic()
+
+    def _surprise(self) -> str | None:
+        if not self.lost:
+            return None
+        return (
+            f"what was kept from step {self.lost} on was damaged or computed otherwise (another "
+            "machine, or another number of threads), and was made anew."
+        )
+
+
+def _digest(*parts: bytes | memoryview) -> bytes:
+    state = hashlib.blake2b(digest_size=_DIGEST)
+    for part in parts:
+        state.update(part)
+    return state.digest()
 
 
 def _continued(source: Any, rows: bytes | memoryview) -> bytes:

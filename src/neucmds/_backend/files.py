@@ -67,7 +67,7 @@ def atomic_file(path: str | PathLike[str], *, overwrite: bool = True) -> Iterato
     target = Path(path)
     check_target(target)
     with _Unfinished(target.parent, target.name) as unfinished:
-        with _naming(target):
+        with naming(target):
             yield unfinished.file
             unfinished.sync()
         with _undisturbed():
@@ -119,7 +119,7 @@ def atomic_folder(
         written: dict[str, _Unfinished] = {}
         for name, write in files.items():
             written[name] = cleanup.enter_context(_Unfinished(beside, name))
-            with _naming(folder / name):
+            with naming(folder / name):
                 write(written[name].file)
                 written[name].sync()
         # Some thousandth of a second from the first name to the last.
@@ -369,7 +369,7 @@ def _taken(path: Path) -> FileExistsError:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Name the file in the error of a full disk, a quota or a limit: writing does not."""
     try:
         yield

@@ -27,6 +27,7 @@ def lazy_operator(
     n_components: NComponents,
     *,
     complete: bool = True,
+    checked: bool = True,
     squared: bool = False,
     symmetrize: bool = False,
     max_memory: Limit = None,
@@ -35,7 +36,8 @@ def lazy_operator(
 ) -> Gram | None:
     """Return D behind its operator if it is no matrix in memory; None if it is, or fits.
 
-    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently.
+    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently;
+    `checked` if the pass that checks a D in blocks is made now, not with its first use.
     """
     if is_dask(D):
         return dask_operator(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
@@ -50,7 +52,7 @@ def lazy_operator(
     if is_array(D) and len(shape) == 2 and shape[0] == shape[1] > 1 and max_memory is None:
         # Before D is touched: it may be squared in place later.
         _refuse_vectors(int(shape[0]), n_components, _limit(None, D))
-    return blocked_operator(
+    gram = blocked_operator(
         D,
         n_components,
         squared=squared,
@@ -59,6 +61,9 @@ def lazy_operator(
         labels=labels,
         progress=progress,
     )
+    if gram is not None and checked:
+        _ = gram.moments
+    return gram
 
 
 def blocked_operator(
@@ -71,7 +76,7 @@ def blocked_operator(
     labels: Any = None,
     progress: Progress | None = None,
 ) -> BlockedGram | None:
-    """Return D in blocks, checked, if it lies outside memory and does not fit; else None.
+    """Return D in blocks if it lies outside memory and does not fit; else None.
 
     Parameters are those of `neuc_mds`. What fits is D in the precision it is worked in, squared,
     and half of a float64 D again for the float32 working copy; within `max_memory`, or else within
@@ -93,7 +98,7 @@ def blocked_operator(
                 f"{format_bytes(1.1 * (vectors + 64 * n))}."
             )
         bound -= vectors
-    gram = BlockedGram(
+    return BlockedGram(
         source,
         squared=squared,
         symmetrize=symmetrize,
@@ -101,8 +106,6 @@ def blocked_operator(
         labels=as_labels(labels, n),
         progress=progress,
     )
-    _ = gram.moments  # the pass that checks
-    return gram
 
 
 def dask_operator(
@@ -199,6 +202,13 @@ def _refuse_vectors(n: int, n_components: Any, free: int | None) -> int:
 def needs_blocks(D: Any, squared: bool, max_memory: Limit) -> bool:
     """Tell whether D will be read in blocks."""
     return _outside(D, squared, max_memory) is not None
+
+
+def stays_outside(D: Any, squared: bool, max_memory: Limit) -> bool:
+    """Tell whether D will not be held in memory: every product with it is then a pass over it."""
+    if isinstance(D, Gram):
+        return not isinstance(D, DenseGram)
+    return is_dask(D) or needs_blocks(D, squared, max_memory)
 
 
 def loaded(D: Any, copy: bool) -> tuple[Any, bool]:

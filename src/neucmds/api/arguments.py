@@ -14,6 +14,7 @@ from neucmds._input.components import Components, NComponents
 from neucmds._methods.refined.loss_starts import Place
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._methods.selection import METHODS
+from neucmds._operator.choose import Limit, stays_outside
 from neucmds._spectrum.solve import check_solver, check_tolerance
 from neucmds.embedding import Embedding
 from neucmds.errors import (
@@ -100,13 +101,14 @@ def signature_of(start: Place, n_components: NComponents) -> tuple[int, int]:
     return signature
 
 
-def refuse_checkpoint(settings: RefineSettings) -> None:
-    """Refuse a checkpoint of a fit that is not of listed pairs."""
-    if settings.checkpoint is not None:
+def refuse_checkpoint_in_memory(D: Any, squared: bool, max_memory: Limit) -> None:
+    """Refuse a checkpoint of a fit that takes no passes over a D outside memory."""
+    if not stays_outside(D, squared, max_memory):
         raise InputError(
             f"{option('checkpoint')} is for fits of listed pairs (a scipy.sparse D, "
-            f"{option('n_pairs')}, graphs of more than 3,000 nodes) and for "
-            "LandmarkNeucMDS.transform; leave it out."
+            f"{option('n_pairs')}, graphs of more than 3,000 nodes) or of a D that is not held in "
+            "memory, and for LandmarkNeucMDS.transform; this D is: leave it out, or lower "
+            f"{option('max_memory')}."
         )
 
 

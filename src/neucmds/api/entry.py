@@ -15,10 +15,11 @@ from neucmds._methods.refined.loss_starts import as_start
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit
+from neucmds._operator.kept import keeping_products
 from neucmds.api.arguments import (
     DEFAULT_METHOD,
     check_arguments,
-    refuse_checkpoint,
+    refuse_checkpoint_in_memory,
     refuse_for_pairs,
     refuse_without_refinement,
     signature_of,
@@ -26,7 +27,7 @@ from neucmds.api.arguments import (
 )
 from neucmds.api.fitting import fit
 from neucmds.api.partial_input import embed_pairs, require_memory_for_pairs
-from neucmds.api.prepared import prepare
+from neucmds.api.prepared import Prepared, prepare
 from neucmds.embedding import Embedding
 
 
@@ -127,9 +128,11 @@ def neuc_mds(
     callback : callable, optional
         Called by "refined" with the iteration and the loss after every step.
     checkpoint : path, optional
-        For a D of listed pairs: a file that the state of "refined" is written to every few seconds.
-        After an interruption the same call goes on from it, with the same result to the last bit;
-        it is removed at the end.
+        For a D of listed pairs, or one that is not held in memory: a file that the state of
+        "refined" is written to every few seconds, or what every pass over D has found. After an
+        interruption the same call goes on from it, with the same result to the last bit (on the
+        same machine with as many threads); it is removed at the end. Another D and other parameters
+        are refused.
     progress : callable, optional
         Called while a D outside memory is read: the number of the pass, rows done in it, and n.
 
@@ -167,7 +170,9 @@ def neuc_mds(
         embedding = replace(embedding, missing=missing)
         warn_of_surprises(embedding)
         return embedding
-    refuse_checkpoint(settings)
+    if checkpoint is not None:
+        held = D.gram if isinstance(D, Prepared) else D
+        refuse_checkpoint_in_memory(held, squared, max_memory)
     prepared = prepare(
         D,
         n_components,
@@ -179,17 +184,24 @@ def neuc_mds(
         copy=copy,
         max_memory=max_memory,
         keep_copy=method == "refined",
+        checked=checkpoint is None,
         progress=progress,
     )
-    embedding = fit(
-        prepared,
-        n_components,
-        method,
-        solver=solver,
-        tol=tol,
-        random_state=random_state,
-        settings=settings,
-        start=start,
-    ).embedding
+    deciding = {
+        **{"n_components": n_components, "method": method, "solver": solver, "tol": tol},
+        **{"random_state": random_state, "max_memory": max_memory, "init": start},
+        **{"max_iter": max_iter, "stress_tol": stress_tol, "climb": climb},
+    }
+    with keeping_products(prepared.gram, checkpoint, deciding) as gram:
+        embedding = fit(
+            replace(prepared, gram=gram),
+            n_components,
+            method,
+            solver=solver,
+            tol=tol,
+            random_state=random_state,
+            settings=settings,
+            start=start,
+        ).embedding
     warn_of_surprises(embedding)
     return embedding

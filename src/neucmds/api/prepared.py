@@ -78,6 +78,7 @@ def prepare(
     copy: bool = True,
     max_memory: Limit = None,
     keep_copy: bool = False,
+    checked: bool = True,
     progress: Progress | None = None,
 ) -> Prepared:
     """Read and validate D, and put it behind the operator that the memory allows.
@@ -92,6 +93,8 @@ def prepare(
         As for `neuc_mds`.
     keep_copy : bool, default=False
         Whether a float32 working copy of D is kept after the spectrum: for "refined".
+    checked : bool, default=True
+        Whether the pass that checks a D in blocks is made here; else it comes with its first use.
 
     Returns
     -------
@@ -114,6 +117,7 @@ def prepare(
         D,
         n_components,
         complete=weights is None and missing == "error",
+        checked=checked,
         squared=squared,
         symmetrize=symmetrize,
         max_memory=max_memory,

@@ -98,8 +98,8 @@ class NeucMDS(SignedTransformer):
     callback : callable, optional
         Called by "refined" with the iteration and the loss after every step.
     checkpoint : path, optional
-        For fits of listed or sampled pairs, as in `neuc_mds`; with an integer as `random_state`, so
-        that the same pairs are drawn again.
+        For fits of listed or sampled pairs, and of a D that does not fit in memory, as in
+        `neuc_mds`; sampled pairs need an integer as `random_state`, so that they are drawn again.
     verbose : int, default=0
         Show the iterations of "refined" on standard error, and print a line on what was found.
 
