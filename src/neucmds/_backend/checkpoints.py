@@ -465,10 +465,11 @@ class StepCheckpoint(_KeptFile):
         return self.problem
 
     def _other(self, held: dict[str, Any]) -> InputError:
-        names = [name for name in self.problem if held[name] != self.problem[name]]
+        others = [name for name in self.problem if held[name] != self.problem[name]]
+        names = [name if name == "D" else option(name) for name in others]
         return InputError(
             f"{self.path} is the checkpoint of another fit, with another "
-            f"{', '.join(map(option, names))}; remove it, or pass another {option('checkpoint')}."
+            f"{', '.join(names)}; remove it, or pass another {option('checkpoint')}."
         )
 
     def _begin(self) -> None:
