@@ -13,6 +13,7 @@ from neucmds import InputError, NeucMDS, neuc_mds
 from neucmds._backend.checkpoints import StepCheckpoint
 from neucmds._operator import BlockedGram, FeatureGram
 from neucmds._operator.single_precision import RoundedGram
+from neucmds._spectrum import orthogonal
 from neucmds.errors import CheckpointWarning
 
 N = 640
@@ -194,6 +195,10 @@ def test_killed_at_random_moments_it_ends_the_same(distances, tmp_path):
         np.testing.assert_array_equal(ends["found"], whole.coordinates)
 
 
+def zeroed(content, part):
+    return content[: part.start] + bytes(part.stop - part.start) + content[part.stop :]
+
+
 def test_a_result_that_is_not_whole_is_made_again(distances, tmp_path, monkeypatch):
     path, kept = as_npy(distances, tmp_path), tmp_path / "fit.part"
     whole = neuc_mds(path, 5, "neuc+", max_memory=BOUND)
@@ -206,10 +211,12 @@ def test_a_result_that_is_not_whole_is_made_again(distances, tmp_path, monkeypat
         (first + 33, 1),
         (first + 20, 1),
         (first, 1),
+        (slice(first, len(content)), 1),
         (first - 1, 0),
         (StepCheckpoint.header_size, 0),
     ):
-        kept.write_bytes(content[:size])
+        lost = isinstance(size, slice)  # the length of a file may be there before its content is
+        kept.write_bytes(zeroed(content, size) if lost else content[:size])
         with monkeypatch.context() as patch:
             made = made_steps(patch)
             found = neuc_mds(path, 5, "neuc+", max_memory=BOUND, checkpoint=kept)
@@ -217,7 +224,7 @@ def test_a_result_that_is_not_whole_is_made_again(distances, tmp_path, monkeypat
         assert_same(found, whole)
 
 
-@pytest.mark.parametrize("at", [-1, 5, 20, 32])
+@pytest.mark.parametrize("at", [-1, 20, 32, 40])
 def test_a_damaged_result_is_made_again_with_a_warning(at, distances, tmp_path, monkeypatch):
     path, kept = as_npy(distances, tmp_path), tmp_path / "fit.part"
     whole = neuc_mds(path, 5, "neuc+", max_memory=BOUND)
@@ -232,6 +239,20 @@ def test_a_damaged_result_is_made_again_with_a_warning(at, distances, tmp_path, 
         found = neuc_mds(path, 5, "neuc+", max_memory=BOUND, checkpoint=kept)
     assert made[0] == step
     assert_same(found, whole)
+
+
+def test_what_was_computed_otherwise_is_refused_and_left_as_it_is(distances, tmp_path, monkeypatch):
+    path, kept = as_npy(distances, tmp_path), tmp_path / "fit.part"
+    settings = {"max_memory": BOUND, "checkpoint": kept}
+    interrupt(monkeypatch, 6, path, 5, **settings)
+    content = kept.read_bytes()
+    normal = np.random.default_rng(1).normal
+    with monkeypatch.context() as patch:  # as if another start had been drawn
+        patch.setattr(orthogonal, "uniform_rows", lambda count, basis, _: normal(size=(count, N)))
+        with pytest.raises(InputError, match="was computed otherwise from step 2 on: on another"):
+            neuc_mds(path, 5, **settings)
+    assert kept.read_bytes() == content
+    assert_same(neuc_mds(path, 5, **settings), neuc_mds(path, 5, max_memory=BOUND))
 
 
 @pytest.mark.parametrize(

@@ -439,19 +439,25 @@ class StepCheckpoint(_KeptFile):
     Raises
     ------
     InputError
-        If the file is no such checkpoint, is damaged, that of another problem, or is in use.
+        If the file is no such checkpoint, is damaged, that of another problem, or is in use; in a
+        step, if what it is given is not what it was given before.
 
     Examples
     --------
-    >>> import os, tempfile
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> import numpy as np
     >>> from neucmds._backend.checkpoints import StepCheckpoint
-    >>> def two_steps(path):
-    ...     with StepCheckpoint(path, {"power": 2}) as kept:
-    ...         return kept.step("square", np.arange(3.0), np.square)
+    >>> def square(x):
+    ...     print("squaring")
+    ...     return x**2
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     two_steps(os.path.join(folder, "x")), two_steps(os.path.join(folder, "x"))
-    (array([0., 1., 4.]), array([0., 1., 4.]))
+    ...     for _ in range(2):
+    ...         with StepCheckpoint(Path(folder) / "x", {"power": 2}) as kept:
+    ...             print(kept.step("square", np.arange(3.0), square))
+    squaring
+    [0. 1. 4.]
+    [0. 1. 4.]
     """
 
     magic, header_size = b"neucmds steps 1\n", 1024
@@ -515,10 +521,19 @@ class StepCheckpoint(_KeptFile):
         """Return the next result in the file if it is the one of this step, and whole."""
         head, body = self._read(self.at, 2 * _DIGEST + 1), np.empty(math.prod(shape))
         order = head[2 * _DIGEST :]
-        whole = bool(order) and self._read_into(body.data, self.at + len(head)) == body.nbytes
-        if not order or (head[:_DIGEST] == source and not whole):
-            return None  # it was being written when the process ended
-        if head[: 2 * _DIGEST] != source + _digest(source, order, body.data):
+        # Half of it, or none where the machine went down, when the process ended.
+        if not order or not any(head):
+            return None
+        if head[:_DIGEST] != source:
+            # Not made anew: it may be hours of work that the same command can go on from.
+            raise InputError(
+                f"{self.path} was computed otherwise from step {self.number} on: on another "
+                "machine, with another number of threads, or with more or less free memory; go on "
+                f"as it began, remove it, or pass another {option('checkpoint')}."
+            )
+        if self._read_into(body.data, self.at + len(head)) < body.nbytes:
+            return None
+        if head[_DIGEST : 2 * _DIGEST] != _digest(source, order, body.data):
             self.lost = self.number
             return None
         self.at += len(head) + body.nbytes
@@ -543,10 +558,7 @@ class StepCheckpoint(_KeptFile):
     def _surprise(self) -> str | None:
         if not self.lost:
             return None
-        return (
-            f"what was kept from step {self.lost} on was damaged or computed otherwise (another "
-            "machine, or another number of threads), and was made anew."
-        )
+        return f"what was kept from step {self.lost} on was damaged, and was made anew."
 
 
 def _digest(*parts: bytes | memoryview) -> bytes:
