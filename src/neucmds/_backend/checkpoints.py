@@ -541,8 +541,12 @@ class StepCheckpoint(_KeptFile):
 
     def _append(self, source: bytes, order: bytes, body: memoryview) -> None:
         head = source + _digest(source, order, body) + order
-        self._write(self.at, head)
-        self._write(self.at + len(head), body)
+        try:
+            self._write(self.at, head)
+            self._write(self.at + len(head), body)
+        except OSError:  # half of a result is of no use, least of all on a full disk
+            self.file.truncate(self.at)
+            raise
         self.at += len(head) + body.nbytes
         self.size = self.at
         if time.monotonic() - self.written > INTERVAL:
