@@ -14,6 +14,7 @@ SLOW_FILES = (
     "_operator/test_blocked.py",
     "_operator/test_cluster.py",
     "_operator/test_features.py",
+    "_operator/test_kept.py",
     "_placement/test_dimension.py",
     "_spectrum/test_krylov.py",
     "cli/test_processes.py",
