@@ -23,7 +23,8 @@ from measure import machine, versions, write_record
 from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._backend.arrays import to_numpy
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._operator.sampled_pairs import Sizes, nearest_rows
+from neucmds._operator.neighbor_search import nearest_rows
+from neucmds._operator.sampled_pairs import Sizes
 
 K, QUERIES, PAIRS = 20, 1000, 320
 

@@ -14,7 +14,8 @@ from neucmds._input.pairs import make_pairs
 from neucmds._methods.refined import device_pairs, listed_pairs, losses
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.sparse_pairs import refine_pairs
-from neucmds._operator.sampled_pairs import feature_pairs, nearest_rows
+from neucmds._operator.neighbor_search import nearest_rows
+from neucmds._operator.sampled_pairs import feature_pairs
 from neucmds._placement import loss_rule
 from neucmds._placement.loss_rule import LossPlacement
 from neucmds.errors import InputError

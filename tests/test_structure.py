@@ -106,6 +106,7 @@ TESTED_IN = {
         "operators.py",
     ),
     "_operator/test_features.py": ("_operator/choose.py",),
+    "_operator/test_sampled_pairs.py": ("_operator/neighbor_search.py",),
     "_spectrum/test_solve.py": ("api/eigenpairs.py",),
     "api/test_entry.py": ("api/arguments.py",),
     "api/test_goals.py": ("_input/components.py",),

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds._input.chunks import lazy_dissimilarity
-from neucmds._operator import DenseGram
+from neucmds._operator import DenseGram, chunked_rows
 from neucmds._operator.cluster import DaskGram
 
 da = pytest.importorskip("dask.array")
@@ -203,13 +203,33 @@ def test_landmarks_place_by_a_loss_on_the_workers(cluster, loss):
     np.testing.assert_allclose(placed.compute(), memory.transform(x), atol=1e-6)
 
 
-def test_pairs_of_features_on_a_cluster_are_those_of_features_in_memory(cluster):
+def test_pairs_of_features_on_a_cluster_are_those_of_features_in_memory(cluster, monkeypatch):
+    monkeypatch.setattr(chunked_rows, "MOST_ROWS", 500)
     x = features(1500)
     settings = {"metric": "cityblock", "loss": "relative", "n_pairs": 80, "max_iter": 20}
     found = NeucMDS(3, random_state=0, **settings).fit(da.from_array(x, chunks=(400, -1)))
     expected = NeucMDS(3, random_state=0, **settings).fit(x)
     np.testing.assert_array_equal(found.embedding_, expected.embedding_)
     np.testing.assert_allclose(found.transform(x[:9]), expected.transform(x[:9]))
+
+
+def drawn_there(block_info=None):
+    """A chunk of 500 rows with 5000 features, made by whoever is to compare it."""
+    chunk = block_info[None]["chunk-location"][0]
+    inner = np.random.default_rng(chunk).normal(size=(500, 5))
+    return inner @ np.random.default_rng(9).normal(size=(5, 5000))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")
+def test_features_whose_pairs_are_sampled_never_come_to_the_client(cluster, monkeypatch):
+    monkeypatch.setattr(chunked_rows, "MOST_ROWS", 500)
+    x = da.map_blocks(drawn_there, chunks=((500,) * 4, (5000,)), dtype=float, meta=np.empty((0, 0)))
+    settings = {"metric": "euclidean", "loss": "relative", "random_state": 0, "max_iter": 5}
+    with ClientMemory() as memory:
+        found = NeucMDS(5, n_pairs=60, **settings).fit(x)
+        placed = found.transform(x[:3].compute())
+    assert memory.growth < x.nbytes / 2  # 80 MB in all; 20 were measured
+    np.testing.assert_allclose(placed, found.embedding_[:3], atol=1e-3)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")

@@ -11,7 +11,7 @@ from neucmds import LandmarkNeucMDS
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.sparse_pairs import refine_pairs
-from neucmds._operator import sampled_pairs
+from neucmds._operator import neighbor_search
 from neucmds._operator.sampled_pairs import Sizes, feature_pairs
 from neucmds.errors import InputError
 
@@ -96,5 +96,5 @@ def test_a_quarter_of_the_pairs_keeps_the_neighbours_that_all_pairs_keep():
 def test_cityblock_is_a_metric_of_pynndescent():
     pytest.importorskip("pynndescent")
     # By its own name it is not, and 100,000 rows were all compared with all.
-    assert sampled_pairs._descent("cityblock") is not None
-    assert sampled_pairs._descent("no such metric") is None
+    assert neighbor_search._descent("cityblock") is not None
+    assert neighbor_search._descent("no such metric") is None

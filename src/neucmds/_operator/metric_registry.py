@@ -26,6 +26,7 @@ from neucmds._backend.arrays import (
     asarray_like,
     fused_kernel,
     in_place,
+    is_dask,
     is_numpy,
     minkowski,
     namespace,
@@ -497,10 +498,13 @@ def fitted_params(metric: Any, features: Array, params: dict[str, Any]) -> dict[
     Parameters
     ----------
     metric : str or callable
-    features : array of shape (n, d), NumPy or dask
+    features : array of shape (n, d)
+        Of NumPy or dask: for other libraries there is no such metric.
     params : dict
         What is given there stays.
     """
+    if not (is_numpy(features) or is_dask(features)):
+        return params
     if metric == "seuclidean" and "V" not in params:
         return {**params, "V": to_numpy(features.var(axis=0, ddof=1, dtype=np.float64))}
     if metric == "mahalanobis" and not {"V", "VI"} & set(params):

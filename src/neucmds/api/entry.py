@@ -165,7 +165,7 @@ def neuc_mds(
             labels=labels,
             allow_missing=missing == "ignore",
         )
-        require_memory_for_pairs(pairs, n_components, max_memory)
+        require_memory_for_pairs(pairs.size, pairs.n, n_components, max_memory)
         embedding = embed_pairs(pairs, n_components, bool(squared), settings, start, random_state)
         embedding = replace(embedding, missing=missing)
         warn_of_surprises(embedding)

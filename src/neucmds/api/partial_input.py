@@ -64,14 +64,31 @@ def _counted(n_components: NComponents, n: int) -> Components:
 
 
 def require_memory_for_pairs(
-    pairs: Pairs, n_components: NComponents, max_memory: Limit = None
+    size: int,
+    n: int,
+    n_components: NComponents,
+    max_memory: Limit = None,
+    advice: str = "pass fewer pairs",
 ) -> None:
-    """Refuse pairs whose descent takes more memory than is free, or than is allowed."""
-    k = _counted(n_components, pairs.n).total
-    # Peaks of 8 to 20 MB were measured for 30,000 to 60,000 pairs of 2000 and 4000 objects.
-    needed = pairs.size * (110 + 20 * k) + 16 * pairs.n * _start_size(pairs.n, k)
-    what = f"{pairs.size} pairs of {pairs.n} objects with {k} coordinates"
-    advice = "ask for fewer coordinates, or pass fewer pairs"
+    """Refuse pairs whose descent takes more memory than is free, or than is allowed.
+
+    Parameters
+    ----------
+    size : int
+        Number of pairs.
+    n : int
+        Number of objects.
+    n_components, max_memory
+        As for `neuc_mds`.
+    advice : str
+        What to do besides asking for fewer coordinates.
+    """
+    k = _counted(n_components, n).total
+    # Peaks of 200 to 230 bytes a pair were measured for 0.5 to 7 million of them, listed or sampled
+    # with k = 4 and 20; with k = 60 each object's block of k × k added 9 to 13 bytes an entry.
+    needed = 230 * size + 12 * n * k * k + 16 * n * _start_size(n, k)
+    what = f"{size} pairs of {n} objects with {k} coordinates"
+    advice = f"ask for fewer coordinates, or {advice}"
     if max_memory is not None and needed > (limit := parse_bytes(max_memory)):
         raise InputError(
             f"{what} need {format_bytes(needed)}, and {format_bytes(limit)} may be used; {advice}, "
@@ -141,14 +158,16 @@ def embed_features(
     n_pairs: int | None = None,
     metric_params: dict[str, Any] | None = None,
     random_state: Any = None,
+    max_memory: Limit = None,
 ) -> Embedding:
     """Embed rows of features from about `n_pairs` pairs a row: no n × n array.
 
     Parameters
     ----------
     features : array of shape (n, d)
-        On a GPU neighbours are found and the loss is lowered there.
-    n_components, random_state
+        On a GPU neighbours are found and the loss is lowered there. Rows of a dask array are
+        compared on its workers; what comes back are the pairs, and the loss is lowered here.
+    n_components, random_state, max_memory
         As for `neuc_mds`.
     metric, metric_params
         As for `neucmds._operator.sampled_pairs.feature_pairs`.
@@ -156,11 +175,16 @@ def embed_features(
     n_pairs : int, optional
         Pairs a row takes part in; 16 for each coordinate by default.
     """
-    components = Components.parse(n_components, int(features.shape[0]))
+    n = int(features.shape[0])
+    components = _counted(n_components, n)
+    n_pairs = n_pairs or max(100, 16 * components.total)
+    if on_cpu(features):
+        size, advice = n * min(n_pairs, n - 1) // 2, f"lower {option('n_pairs', n_pairs)}"
+        require_memory_for_pairs(size, n, n_components, max_memory, advice)
     sample = feature_pairs(
         features,
         metric,
-        n_pairs=n_pairs or max(100, 16 * components.total),
+        n_pairs=n_pairs,
         metric_params=metric_params,
         random_state=random_state,
         weight_power=RELATIVE_POWER if settings.loss == "relative" else 1.0,

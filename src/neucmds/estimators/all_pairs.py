@@ -20,6 +20,7 @@ from neucmds._input.containers import refuse_sparse_tensor, rows_ordered_as
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import Gram
 from neucmds._operator.choose import feature_operator, needs_blocks
+from neucmds._operator.chunked_rows import ChunkedRows
 from neucmds._operator.graph import as_graph, shortest_path_rows
 from neucmds._operator.metric_registry import (
     FittedMetric,
@@ -247,16 +248,24 @@ class NeucMDS(SignedTransformer):
         if self.method != "refined" or weights is not None or self.init is not None:
             raise InputError(f"{what} is for method='refined', without weights and init.")
         features = self._checked(X)
-        features = to_numpy(features) if is_dask(features) else features
-        self._space: Any = FittedMetric.of(self.metric, features, params=self.metric_params)
+        params = self.metric_params or {}
+        self._space: Any
+        if is_dask(features):
+            # For `transform`; the workers need not keep the rows until then.
+            self._space = ChunkedRows.of(features, self.metric, params)
+            features, params = self._space.features, self._space.params
+        else:
+            on_blocks, left = on_rows(self.metric, features, params)
+            self._space = FittedMetric.of(on_blocks, features, params=left)
         embedding = embed_features(
             features,
             self.n_components,
             self.metric,
             self._descent(callback),
             self.n_pairs,
-            self.metric_params,
+            params,
             self.random_state,
+            self.max_memory,
         )
         warn_of_surprises(embedding)
         return embedding

@@ -1,0 +1,114 @@
+"""Rows in chunks are compared as rows in memory are: the same neighbours, pairs and weights."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from neucmds import InputError, NeucMDS
+from neucmds._operator import chunked_rows
+from neucmds._operator.chunked_rows import ChunkedRows
+from neucmds._operator.sampled_pairs import feature_pairs
+
+da = pytest.importorskip("dask.array")
+
+
+def largest_gap(x, y):
+    """A metric as scikit-learn takes it: a function of two rows."""
+    return float(np.abs(x - y).max())
+
+
+@pytest.fixture(scope="module")
+def features():
+    # More features than trees are used for; of other scales, so that a metric fitted to some rows
+    # alone would differ.
+    return np.random.default_rng(0).normal(size=(700, 16)) * np.geomspace(3, 0.3, 16)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Many chunks, blocks of few results, and merging in several rounds."""
+    monkeypatch.setattr(chunked_rows, "MOST_ROWS", 60)
+    monkeypatch.setattr(chunked_rows, "MOST_FOUND", 2000)
+    monkeypatch.setattr(chunked_rows, "SPLIT_EVERY", 3)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(
+    "metric",
+    ["cityblock", "euclidean", "cosine", "seuclidean", "mahalanobis", "correlation", largest_gap],
+)
+def test_the_sample_is_that_of_rows_in_memory(features, metric):
+    x = features[:150] if callable(metric) else features
+    settings = {"metric": metric, "n_pairs": 60, "random_state": 0}
+    lazy = feature_pairs(da.from_array(x, chunks=((x.shape[0] - 40, 40), 10)), **settings)
+    memory = feature_pairs(x, **settings)
+    np.testing.assert_array_equal(lazy.landmarks, memory.landmarks)
+    np.testing.assert_allclose(lazy.to_landmarks, memory.to_landmarks, atol=1e-7)
+    for name in ("i", "j", "weight"):
+        np.testing.assert_array_equal(getattr(lazy.pairs, name), getattr(memory.pairs, name))
+    found, expected = (np.sqrt(one.pairs.sq_dissimilarity) for one in (lazy, memory))
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("metric", "fitted"),
+    [
+        ("seuclidean", lambda x: {"V": x.var(axis=0, ddof=1)}),
+        ("mahalanobis", lambda x: {"VI": np.linalg.inv(np.cov(x.T))}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:refinement was still gaining")
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_metrics_that_need_all_rows_are_fitted_to_all(features, metric, fitted, in_chunks):
+    d = cdist(features, features, metric, **fitted(features))
+    x = da.from_array(features, chunks=(300, -1)) if in_chunks else features
+    pairs = feature_pairs(x, metric, n_pairs=40, random_state=0).pairs
+    np.testing.assert_allclose(np.sqrt(pairs.sq_dissimilarity), d[pairs.i, pairs.j], rtol=1e-9)
+    est = NeucMDS(3, metric=metric, n_pairs=40, loss="relative", max_iter=3).fit(x)
+    np.testing.assert_allclose(est._to_fitted(features[:4]), d[:4], rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_of_equally_near_rows_some_are_found():
+    x = np.repeat(np.eye(4), 60, axis=0)
+    rows = ChunkedRows.of(da.from_array(x, chunks=(50, -1)), "cityblock").persisted()
+    i, j, length = rows.nearest(30, np.array([7, 200]))
+    np.testing.assert_array_equal(i, np.repeat([7, 200], 31))
+    np.testing.assert_array_equal(length, 0.0)
+    np.testing.assert_array_equal(x[i], x[j])
+    assert len(set(zip(i.tolist(), j.tolist(), strict=True))) == 62
+
+
+def test_every_row_is_found_where_more_are_asked_for_than_there_are():
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    rows = ChunkedRows.of(da.from_array(x, chunks=(7, -1)), "cityblock").persisted()
+    i, j, length = rows.nearest(99, None)
+    assert i.size == 900
+    np.testing.assert_allclose(length, cdist(x, x, "cityblock")[i, j])
+
+
+def with_gaps(x):
+    x = x.copy()
+    x[[17, 400], 3] = np.nan
+    return da.from_array(x, chunks=(300, -1))
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (with_gaps, {}, "NaN or infinity in 2 of 700 rows, the first is row 17"),
+        (lambda x: da.from_array(x[:1]), {}, "X has 1 rows"),
+        (da.from_array, {"metric": "nonsense"}, "metric='nonsense' has no nearest neighbours"),
+        (da.from_array, {"n_components": "auto"}, "needs every pair"),
+        (da.from_array, {"max_memory": "1MB"}, "14000 pairs of 700 objects .* lower n_pairs=40"),
+    ],
+)
+def test_rows_that_cannot_be_fitted_are_refused(features, change, options, message):
+    settings = {"n_components": 3, "metric": "cityblock", "n_pairs": 40, "loss": "relative"}
+    with pytest.raises(InputError, match=message):
+        NeucMDS(**(settings | options)).fit(change(features))
+
+
+def test_pairs_beyond_the_limit_of_memory_are_refused_in_memory_too(features):
+    with pytest.raises(InputError, match=r"need 4\.\d+ MB, and 1 MB may be used"):
+        NeucMDS(3, metric="cityblock", n_pairs=40, max_memory="1MB").fit(features)
