@@ -1,16 +1,21 @@
 """What moves and what is held when D lies on the workers of a dask cluster.
 
     PYTHONPATH=src OPENBLAS_NUM_THREADS=1 python benchmarks/cluster.py [--n 3000 6000 12000]
+        [--pairs 10000 20000]
 
 A LocalCluster of 2 processes, cityblock between 8 features, k = 20, neuc+. For each n: passes over
 D, bytes that left a worker beside the cost model's figures (docs/scaling.md), the largest resident
-size of a worker, growth of the client, seconds; without and with work stealing. Writes
-benchmarks/records/cluster.json.
+size of a worker, growth of the client, seconds; without and with work stealing.
+
+Then the relative loss from 320 sampled pairs a row of 64 features, k = 20, 60 iterations: seconds
+until the descent begins and of an iteration, bytes a pair on the client, and the same fit in memory
+beside it, whose pairs are compared one by one. Writes benchmarks/records/cluster.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -26,11 +31,13 @@ import distributed
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from neucmds import __version__, neuc_mds
+from neucmds import NeucMDS, __version__, neuc_mds
 from neucmds._input.chunks import lazy_dissimilarity
 from neucmds._operator.cluster import DaskGram
+from neucmds._operator.sampled_pairs import feature_pairs
 
 K = 20
+PAIRS, WIDE, ITERATIONS = 320, 64, 60
 RECORD = Path(__file__).parent / "records" / "cluster.json"
 
 
@@ -157,10 +164,93 @@ def in_memory(n):
     }
 
 
+def drawn_there(block_info=None):
+    """Draw a chunk of rows on a curved sheet, by whichever worker is to hold it."""
+    (first, last), _ = block_info[None]["array-location"]
+    inner = np.random.default_rng(first).normal(size=(last - first, 5))
+    bent = np.random.default_rng(0).normal(size=(5, WIDE))
+    return np.tanh(inner @ bent)
+
+
+class Clock:
+    """A callback that notes when every iteration ended."""
+
+    def __init__(self):
+        self.ends = [time.perf_counter()]
+
+    def __call__(self, iteration, value):
+        """Take note."""
+        self.ends.append(time.perf_counter())
+
+    def row(self):
+        """Seconds until the first iteration ended, and the median of the others."""
+        took = np.diff(self.ends)
+        return {
+            "seconds": float(took.sum()),
+            "seconds_to_begin": float(took[0]),
+            "seconds_an_iteration": float(np.median(took[1:])),
+            "iterations": took.size,
+        }
+
+
+def fit_pairs(x):
+    """Fit by the relative loss; the clock and the estimator."""
+    clock = Clock()
+    settings = {"metric": "cityblock", "loss": "relative", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # 60 iterations may not be the end of it
+        est = NeucMDS(K, n_pairs=PAIRS, max_iter=ITERATIONS, callback=clock, **settings).fit(x)
+    return clock.row(), est
+
+
+def run_pairs(n, chunk, n_workers):
+    """Fit sampled pairs of features on workers, and beside it the same in memory."""
+    heights = tuple(min(chunk, n - start) for start in range(0, n, chunk))
+    x = da.map_blocks(drawn_there, chunks=(heights, (WIDE,)), dtype=float, meta=np.empty((0, 0)))
+    sampled = {"metric": "cityblock", "n_pairs": PAIRS, "random_state": 0}
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        fit_pairs(x[:1000])  # imports, and compiles where numba is installed
+        gc.collect()
+        sent, cpu = sent_bytes(client), cpu_seconds(client)
+        with Growth() as growth:
+            row, est = fit_pairs(x)
+        row |= {
+            "sent": sent_bytes(client) - sent,
+            "cpu_seconds": cpu_seconds(client) - cpu,
+            "worker_peak_rss": peak_rss(client),
+        }
+        pairs = feature_pairs(x, **sampled).pairs
+    gathered = x.compute(scheduler="synchronous")
+    alone, expected = fit_pairs(gathered)
+    theirs = feature_pairs(gathered, **sampled).pairs
+    ours, due = (one.i.astype(np.int64) * n + one.j for one in (pairs, theirs))
+    return {
+        "n": n,
+        "features": WIDE,
+        "chunk": chunk,
+        "workers": n_workers,
+        "pairs": pairs.size,
+        "pairs_not_in_memory": int(np.setdiff1d(ours, due).size),
+        "feature_bytes": 8 * n * WIDE,
+        "client_growth": growth.bytes,
+        "client_bytes_a_pair": growth.bytes / pairs.size,
+        **row,
+        "stress": est.stress_,
+        "stress_in_memory": expected.stress_,
+        "in_memory": alone,
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, nargs="+", default=[3000, 6000, 12000])
     parser.add_argument("--chunk", type=int, default=1000)
+    parser.add_argument("--pairs", type=int, nargs="+", default=[10_000, 20_000])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--record", type=Path, default=RECORD)
     args = parser.parse_args()
@@ -170,8 +260,13 @@ def main():
         alone = in_memory(n)
         rows.extend(row | alone for row in found)
         print("\n".join(json.dumps(row) for row in rows[-2:]), flush=True)
+    pair_rows = []
+    for n in args.pairs:
+        pair_rows.append(run_pairs(n, args.chunk, args.workers))
+        print(json.dumps(pair_rows[-1]), flush=True)
     record = {
         "what": "neuc_mds on a dask array; bytes that left workers, resident sizes, seconds",
+        "what_pairs": f"NeucMDS(loss='relative', n_pairs={PAIRS}) of dask features, and in memory",
         "k": K,
         "load_average_5min": os.getloadavg()[1],
         "cores": os.cpu_count(),
@@ -183,6 +278,7 @@ def main():
             "python": platform.python_version(),
         },
         "rows": rows,
+        "pair_rows": pair_rows,
     }
     args.record.parent.mkdir(exist_ok=True)
     args.record.write_text(json.dumps(record, indent=1) + "\n")

@@ -104,8 +104,9 @@ class ChunkedRows:
         count = min(count + 1, n)
         objects = np.arange(n) if objects is None else np.sort(objects)
         asked = self.features if objects.size == n else self.features[objects]
-        asked = asked.rechunk({0: max(1, min(MOST_ROWS, MOST_FOUND // count))})
-        starts = np.cumsum((0, *self.features.chunks[0][:-1])).tolist()
+        heights = self.features.chunks[0]
+        asked = asked.rechunk({0: max(1, min(max(heights), MOST_FOUND // count))})
+        starts = np.cumsum((0, *heights[:-1])).tolist()
         chunks = list(zip(self.features.to_delayed()[:, 0], starts, strict=True))
         # One task, so that what is large in it is sent to a worker once.
         how = dask.delayed((self.metric, self.params), traverse=False)

@@ -96,6 +96,8 @@ class NeucMDS(SignedTransformer):
     n_pairs : int, optional
         Pairs that each node of a large graph takes part in, 16 for each coordinate by default; with
         features, fit such a sample of all pairs: the nearest, landmarks and rings between them.
+        Those of a dask array of features are found on its workers, and fitted on the client in
+        about 230 bytes a pair.
     callback : callable, optional
         Called by "refined" with the iteration and the loss after every step.
     checkpoint : path, optional
