@@ -35,7 +35,11 @@ def small_chunks(monkeypatch):
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize(
     "metric",
-    ["cityblock", "euclidean", "cosine", "seuclidean", "mahalanobis", "correlation", largest_gap],
+    [
+        *("cityblock", "euclidean", "cosine", "seuclidean", "mahalanobis", "correlation"),
+        *("angular", "rbf"),
+        largest_gap,
+    ],
 )
 def test_the_sample_is_that_of_rows_in_memory(features, metric):
     x = features[:150] if callable(metric) else features

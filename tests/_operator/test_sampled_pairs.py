@@ -12,6 +12,7 @@ from neucmds._input.pairs import make_pairs
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._operator import neighbor_search
+from neucmds._operator.metric_registry import FittedMetric
 from neucmds._operator.sampled_pairs import Sizes, feature_pairs
 from neucmds.errors import InputError
 
@@ -27,6 +28,18 @@ def test_sampled_pairs_have_the_dissimilarities_of_the_metric(features):
     np.testing.assert_allclose(np.sqrt(pairs.sq_dissimilarity), d[pairs.i, pairs.j], rtol=1e-9)
     np.testing.assert_allclose(sample.to_landmarks, d[:, sample.landmarks], rtol=1e-9)
     assert pairs.sampled
+
+
+@pytest.mark.parametrize("metric", ["angular", "balls", "hyperbolic", "rbf"])
+def test_metrics_that_scikit_learn_does_not_know_compare_all_rows(features, metric):
+    x = np.abs(features) / 20
+    pairs = feature_pairs(x, metric, n_pairs=60, random_state=0).pairs
+    d = FittedMetric.of(metric, x).among()
+    np.testing.assert_allclose(np.sqrt(pairs.sq_dissimilarity), d[pairs.i, pairs.j], atol=1e-7)
+    listed = set(zip(pairs.i.tolist(), pairs.j.tolist(), strict=True))
+    for i, row in enumerate(np.sort(d, axis=1)[:, 1:4]):
+        near = np.flatnonzero(d[i] <= row[-1] - 1e-7)
+        assert all((min(i, j), max(i, j)) in listed for j in near.tolist() if j != i)
 
 
 @pytest.mark.parametrize("n_pairs", [40, 80, 160])

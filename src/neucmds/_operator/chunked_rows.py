@@ -44,7 +44,8 @@ class ChunkedRows:
     features : dask array of shape (n, d)
         Each row in one chunk.
     metric : str or callable
-        One that `sklearn.neighbors.NearestNeighbors` knows; a callable takes two rows.
+        One of the registry, or one that `sklearn.neighbors.NearestNeighbors` knows; a callable
+        takes two rows.
     params : dict
         Its further arguments, with those that depend on all rows.
     """
@@ -61,7 +62,7 @@ class ChunkedRows:
         if n < 2 or d < 1:
             raise InputError(f"X has {n} rows and {d} columns; pass 2 rows or more of features.")
         fitted = fitted_params(metric, rows, params or {})
-        neighbor_index(np.eye(2, d), metric, fitted)
+        neighbor_index(np.full((2, d), 0.5 / d), metric, fitted)  # refuses unknown metrics
         return cls(rows, metric, fitted)
 
     def persisted(self) -> Self:

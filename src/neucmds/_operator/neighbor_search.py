@@ -1,13 +1,14 @@
-"""The nearest rows of features: by trees, by descent, or by comparing all with all on a GPU."""
+"""The nearest rows of features: by trees, by descent, or by comparing all with all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import (
@@ -18,7 +19,7 @@ from neucmds._backend.arrays import (
     namespace,
     row_blocks,
 )
-from neucmds._operator.metric_registry import FittedMetric
+from neucmds._operator.metric_registry import INNER_METRICS, FittedMetric
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[Any]
@@ -94,10 +95,30 @@ def _on_cpu(
     return nearest
 
 
-def neighbor_index(
-    features: Floats, metric: Any, params: dict[str, Any], n_jobs: int = 1
-) -> NearestNeighbors:
-    """Return scikit-learn's search among rows: exact, by a tree where that is the quicker."""
+@dataclass(frozen=True, eq=False)
+class ComparedRows:
+    """All rows compared with all, for metrics of the registry that scikit-learn does not know."""
+
+    space: FittedMetric
+
+    def kneighbors(self, some: Floats, count: int) -> tuple[Floats, Ints]:
+        """Return the dissimilarities of the nearest, and which they are, in no order."""
+        lengths, ids = [], []
+        for part in row_blocks(some.shape[0], self.space.points.left.shape[0]):
+            squares = self.space.squares(some[part])
+            kept = np.argpartition(squares, count - 1, axis=1)[:, :count]
+            lengths.append(np.sqrt(np.take_along_axis(squares, kept, axis=1)))
+            ids.append(kept)
+        return np.concatenate(lengths), np.concatenate(ids)
+
+
+def neighbor_index(features: Floats, metric: Any, params: dict[str, Any], n_jobs: int = 1) -> Any:
+    """Return an exact search among rows with scikit-learn's `kneighbors`.
+
+    It is scikit-learn's for metrics that it knows, by a tree where that is the quicker.
+    """
+    if isinstance(metric, str) and metric in set(INNER_METRICS) - set(VALID_METRICS["brute"]):
+        return ComparedRows(FittedMetric.of(metric, features, params=params))
     try:
         return NearestNeighbors(
             metric=metric,

@@ -158,9 +158,10 @@ def feature_pairs(
         Of NumPy; of dask, whose rows are compared on the workers, all with all, and never gathered;
         or of another library, whose nearest rows are found on their device in the same way.
     metric : str or callable, default="euclidean"
-        One that `sklearn.neighbors.NearestNeighbors` knows, or one of the registry for arrays of
-        other libraries. Of more than 20,000 rows pynndescent finds the nearest, to some 98 %, where
-        it is installed (`neucmds[neighbors]`).
+        One of the registry, or for NumPy and dask one that `sklearn.neighbors.NearestNeighbors`
+        knows; a callable takes two rows of these, and two blocks of rows of other libraries. Of
+        more than 20,000 rows of NumPy pynndescent finds the nearest, to some 98 %, where it is
+        installed (`neucmds[neighbors]`) and knows the metric.
     n_pairs : int
         Pairs of an object, counted over both orders; about 10k to 16k for k coordinates.
     metric_params : dict, optional
