@@ -28,11 +28,29 @@ SHIFTED = {"check_positive_only_tag_during_fit": "the diagonal of its D is not z
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [NeucMDS((1, 1), squared=True), NeucMDS(squared=True, method="neuc+")],
+    [
+        NeucMDS((1, 1), squared=True),
+        NeucMDS(squared=True, method="neuc+"),
+        # At the default tolerance a row that was fitted is placed .025 from where the fit left it.
+        NeucMDS(squared=True, stress_tol=1e-6),
+    ],
     expected_failed_checks=lambda estimator: SHIFTED,
 )
 def test_scikit_learn_contract_of_signatures_and_squares(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("squared", [False, True])
+def test_fitted_objects_come_back_to_their_places_as_closely_as_the_fit_ended(seed, squared):
+    x = np.random.default_rng(seed).normal(size=(60, 6))
+    d = squareform(pdist(x, "cityblock"))
+    gaps = []
+    for stress_tol in (None, 1e-6):
+        est = NeucMDS(2, squared=squared, stress_tol=stress_tol).fit(d)
+        spread = np.sqrt(np.mean(np.sum(est.embedding_**2, axis=1)))
+        gaps.append(np.linalg.norm(est.transform(d) - est.embedding_, axis=1).max() / spread)
+    assert gaps[1] < 0.01 < gaps[0] < 0.3
 
 
 @pytest.fixture

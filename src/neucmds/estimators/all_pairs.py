@@ -328,6 +328,12 @@ class NeucMDS(SignedTransformer):
     def transform(self, X: Any, *, weights: Any = None) -> Array:
         """Place new objects.
 
+        Each where its own loss is least, the fitted ones held. An object that was fitted comes back
+        to its place in `embedding_` as closely as the fit ended at its own minimum: at the default
+        `stress_tol`, which stops once the STRESS hardly falls, to within some hundredths of the
+        spread of the objects (a single one up to a quarter); with ``stress_tol=1e-6``, at two to
+        four times the iterations, to within 0.01 of it.
+
         Parameters
         ----------
         X : array of shape (m, n) or (m, n_features)
