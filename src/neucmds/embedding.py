@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -30,14 +31,19 @@ from neucmds._methods.refined.losses import LOSSES, PairLoss
 from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
 from neucmds._placement.loss_rule import LossPlacement
-from neucmds._placement.new_rows import checked_weights, place_weighted, without_negative
+from neucmds._placement.new_rows import (
+    checked_weights,
+    far_misfits,
+    place_weighted,
+    without_negative,
+)
 from neucmds._placement.rules import (
     SHRINKAGE,
     LeastSquaresPlacement,
     LinearPlacement,
     Placement,
 )
-from neucmds.errors import FileFormatError, InputError, option
+from neucmds.errors import FileFormatError, InputError, MisfitWarning, option
 
 __all__ = ["Embedding", "InnerProduct", "procrustes"]
 
@@ -470,12 +476,16 @@ class Embedding:
             scaled = delta if factor == 1 else delta * factor * (factor if self.squared else 1)
             sq_new = scaled if self.squared else scaled * scaled
             placed = rule.place(sq_new) if u is None else place_weighted(rule, sq_new, u)
+            among = 2 * self.trace / max(1, self.n - 1) * factor * factor
+            fitted = self.coordinates if factor == 1 else self.coordinates * factor
+            misfits = far_misfits(sq_new, placed, fitted, self.signs, among, u)
             placed = placed if factor == 1 else placed / factor
         if not bool(xp.all(xp.isfinite(placed))):
             raise InputError(
                 "new dissimilarities are too large to be placed: the largest is "
                 f"{float(xp.max(xp.abs(delta))):.2g}; they must be on the scale of the fit."
             )
+        _warn_of_misfits(misfits)
         return placed
 
     def save(self, path: str | PathLike[str] | BinaryIO) -> None:
@@ -863,6 +873,21 @@ def _checked_new(delta: Array, embedding: Embedding) -> Array:
             f"was on unsquared dissimilarities ({option('squared', False)})."
         )
     return delta
+
+
+def _warn_of_misfits(misfits: list[tuple[int, float]]) -> None:
+    """Name new objects that are far from all fitted ones, and at no place as far as they should."""
+    if not misfits:
+        return
+    named = ", ".join(f"row {row} by {share:.0%}" for row, share in misfits[:5])
+    more = f" and {len(misfits) - 5} more" if len(misfits) > 5 else ""
+    warnings.warn(
+        f"{len(misfits)} of the new objects are over ten times as far from the fitted ones as "
+        "these are from each other, and have no place that is: there D̂ is off its squared "
+        f"dissimilarities ({named}{more}); check their unit, and {option('squared')}.",
+        MisfitWarning,
+        stacklevel=3,
+    )
 
 
 def _refuse_gaps(gaps: Array, embedding: Embedding) -> None:

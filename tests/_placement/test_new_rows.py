@@ -134,3 +134,55 @@ def test_the_squared_loss_places_negative_dissimilarities(features):
     np.fill_diagonal(d, 0.0)
     assert (d < 0).any()
     assert np.isfinite(neuc_mds(d, 3, squared=True).transform(d[:3])).all()
+
+
+def signed(p, q):
+    """Squared dissimilarities of points with a signature, all positive."""
+    x = np.random.default_rng(0).normal(size=(25, p + q))
+    d = np.abs(sq_dissimilarities(x, x, np.r_[np.ones(p), -np.ones(q)])) + 0.01
+    np.fill_diagonal(d, 0)
+    return d
+
+
+@pytest.mark.filterwarnings("ignore::neucmds.errors.FewerComponentsWarning")
+@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+@pytest.mark.parametrize("signature", [(2, 0), (4, 0), (2, 1), (1, 3)])
+def test_objects_far_from_all_fitted_ones_are_placed_as_far(loss, signature):
+    rng = np.random.default_rng(0)
+    n_init = None if loss == "squared" else 1
+    embedding = neuc_mds(signed(*signature), signature, loss=loss, squared=True, n_init=n_init)
+    for noise in (0.0, 0.1):
+        for times in (1e2, 1e4, 1e6, 1e8):
+            new = times**2 * (1 + noise * rng.uniform(-1, 1, size=(5, 25)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                placed = embedding.transform(new)
+            d_hat = embedding.between(placed, embedding.coordinates)
+            np.testing.assert_allclose(np.median(d_hat / new, axis=1), 1.0, atol=0.1)
+
+
+@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+def test_objects_far_from_all_fitted_ones_without_a_place_are_named(loss):
+    d = np.sqrt(signed(2, 1))
+    n_init = None if loss == "squared" else 1
+    embedding = neuc_mds(d, (2, 1), loss=loss, n_init=n_init)
+    new = d[:4].copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        embedding.transform(new)
+    # Between 1e6 and 1e10: nothing is as far from some and as near to others.
+    new[[1, 3]] = 10 ** np.random.default_rng(0).uniform(6, 10, size=(2, 25))
+    with pytest.warns(MisfitWarning, match=r"^2 of the new objects .* \(row 1 by \d+%, row 3 by"):
+        embedding.transform(new)
+    weights = np.ones_like(new)
+    weights[3, 5:], new[3, :5] = 0, d[3, :5]
+    with pytest.warns(MisfitWarning, match=r"^1 of the new objects .* \(row 1 by \d+%\)"):
+        embedding.transform(new, weights=weights)
+
+
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_without_a_positive_coordinate_nothing_is_far(loss):
+    d = np.abs(np.subtract.outer(*[np.linspace(0, 1, 12)] * 2)) ** 2
+    embedding = neuc_mds(-d if loss == "squared" else d, (0, 1), loss=loss, squared=True)
+    with pytest.warns(MisfitWarning, match=r"^1 of the new objects .* \(row 0 by 100%\)"):
+        embedding.transform(np.full((1, 12), 1e16))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks, to_numpy
 from neucmds._input.containers import as_real, ordered_by_name
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import PairLoss
@@ -19,6 +19,12 @@ from neucmds.errors import InputError, option
 Floats = npt.NDArray[np.float64]
 # Negative dissimilarities up to so many units of rounding of the largest one are zero.
 ROUNDING = 16
+# Times what lies between fitted objects, on the squared scale: ten times as far away.
+FAR = 100.0
+# Share of its dissimilarities by which D̂ is off, root mean square, where an object fits nowhere.
+NOWHERE = 0.5
+# Entries of new dissimilarities looked at together.
+BLOCK = 2**19
 
 
 def checked_weights(
@@ -115,6 +121,53 @@ def place_weighted(rule: Placement, sq_new: Array, weights: Floats) -> Array:
         rule = LossPlacement(rule.coordinates, rule.signs, PairLoss("squared", 1.0))
     assert isinstance(rule, LossPlacement)
     return rule.place(sq_new, weights=asarray_like(weights, sq_new))
+
+
+def far_misfits(
+    sq_new: Array,
+    placed: Array,
+    fitted: Array,
+    signs: Array,
+    among: float,
+    weights: Floats | None = None,
+) -> list[tuple[int, float]]:
+    """Find objects far from all others that were placed where their dissimilarities do not fit.
+
+    Parameters
+    ----------
+    sq_new : array of shape (m, n)
+        Squared scale; NaN where one is not known.
+    placed : array of shape (m, k)
+    fitted : array of shape (n, k)
+    signs : array of shape (k,)
+    among : float
+        Mean squared dissimilarity among the fitted objects; NaN if not known.
+    weights : array of shape (m, n), optional
+        Dissimilarities of weight zero do not count.
+
+    Returns
+    -------
+    list of (row, share)
+        By which share of the dissimilarities of this row D̂ is off, root mean square.
+    """
+    if 0 in (*sq_new.shape, *fitted.shape):
+        return []
+    xp = namespace(sq_new)
+    if float(xp.max(sq_new)) <= FAR * among:
+        return []
+    # D̂ is at most |x − y|², and that at most 4 times the largest |x|².
+    far = FAR * np.fmax(4 * float(xp.max(xp.sum(fitted * fitted, axis=1))), among)
+    found: list[tuple[int, float]] = []
+    for rows in row_blocks(*(int(size) for size in sq_new.shape), BLOCK):
+        beyond = xp.any(sq_new[rows, :] > far, axis=1)
+        for row in (rows.start + np.flatnonzero(to_numpy(beyond))).tolist():
+            d = to_numpy(sq_new[row, :]).astype(np.float64)
+            d_hat = to_numpy(sq_dissimilarities(placed[row, :][None, :], fitted, signs))[0]
+            counts = ~np.isnan(d) if weights is None else ~np.isnan(d) & (weights[row] > 0)
+            share = float(np.linalg.norm((d_hat - d)[counts]) / np.linalg.norm(d[counts]))
+            if np.median(d[counts]) > far and share > NOWHERE:
+                found.append((row, share))
+    return found
 
 
 def median_r2(sq_new: Array, placed: Array, fitted: Array, signs: Array) -> float:
