@@ -158,7 +158,7 @@ def far_misfits(
     # D̂ is at most |x − y|², and that at most 4 times the largest |x|².
     far = FAR * np.fmax(4 * float(xp.max(xp.sum(fitted * fitted, axis=1))), among)
     found: list[tuple[int, float]] = []
-    for rows in row_blocks(*(int(size) for size in sq_new.shape), BLOCK):
+    for rows in row_blocks(int(sq_new.shape[0]), int(sq_new.shape[1]), BLOCK):
         beyond = xp.any(sq_new[rows, :] > far, axis=1)
         for row in (rows.start + np.flatnonzero(to_numpy(beyond))).tolist():
             d = to_numpy(sq_new[row, :]).astype(np.float64)

@@ -108,7 +108,7 @@ def fit(
     # Where D is zero, so is every loss, without any coordinate.
     if free or (settings.loss != "squared" and prepared.gram.moments.sq_norm > 0):
         tell(f"embedding by {method}")
-        solve = partial(_solve_roughly, solver=solver, tol=tol)
+        solve = partial(solve_roughly, solver=solver, tol=tol)
         solution = free_coordinates(
             prepared, components, method, solve, settings, start, random_state
         )
@@ -228,7 +228,7 @@ def _least_loss(
     return from_loss(gram, found, prepared.weights)
 
 
-def _solve_roughly(
+def solve_roughly(
     gram: Gram, components: Components, method: str, *, solver: str, tol: float
 ) -> Spectrum:
     """Compute eigenpairs to start from: the descent that follows mends far more than 1e-3."""

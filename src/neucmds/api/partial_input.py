@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from neucmds._backend.arrays import (
 from neucmds._backend.memory import format_bytes, parse_bytes, require_memory
 from neucmds._input.components import Components, NComponents
 from neucmds._input.pairs import Pairs, check_pairs
+from neucmds._methods.refined.completion import FEW_PATHS, from_all_pairs
 from neucmds._methods.refined.loss_starts import Place
 from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._methods.refined.starts import RefineSettings
@@ -41,7 +43,7 @@ from neucmds.api.arguments import (
     signature_of,
     warn_of_surprises,
 )
-from neucmds.api.fitting import fit
+from neucmds.api.fitting import fit, solve_roughly
 from neucmds.api.prepared import prepare
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import ConvergenceWarning, FewerComponentsWarning, InputError, option
@@ -120,10 +122,15 @@ def embed_pairs(
     settings : RefineSettings
     start : Place, optional
         Where to start; by default landmarks are embedded by shortest paths over the known pairs,
-        and all objects placed among them.
+        and all objects placed among them. By the squared loss few objects start where the same
+        pairs as weights of a whole D end.
     """
     components = _counted(n_components, pairs.n)
     check_pairs(pairs, components.total)
+    if start is None and settings.loss == "squared" and pairs.n <= FEW_PATHS:
+        solve = partial(solve_roughly, method="neuc+", solver="auto", tol=1e-7)
+        end = from_all_pairs(pairs, components, solve)
+        start = Place(end.x, end.signs)
     if start is None:
         rng = check_random_state(random_state)
         wanted = _start_size(pairs.n, components.total)

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse.csgraph import csgraph_from_dense, floyd_warshall
 from scipy.stats import wilcoxon
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._backend.threads import single_blas_thread
 from neucmds._input.components import Components
+from neucmds._input.pairs import Pairs
 from neucmds._methods.exact import MAX_DENSE
 from neucmds._methods.geometry import canonical, sq_dissimilarities
 from neucmds._methods.refined.descent import Callback, Descent
@@ -40,6 +42,8 @@ HELD_OUT = 0.05
 ENOUGH = 500
 # Up to here one thread of BLAS is as fast as several.
 FEW_OBJECTS = 600
+# Up to here the shortest paths between all objects cost next to nothing: 0.05 s.
+FEW_PATHS = 300
 # Most iterations of a signature that is only to predict.
 BRIEF = 30
 
@@ -151,13 +155,48 @@ def _completed(
 ) -> Descent[WeightedStress]:
     if not problem.has_gaps:
         return _fit(problem, components, settings)
-    filled = problem.filled(_row_effects(problem))
     best = _best_size(problem, components, settings)
     if best is None:
+        filled = problem.filled(_row_effects(problem))
         return _fit_filled(problem, filled, components, settings)
-    found = _grow(filled, _sizes(components)[: best + 1], settings)[-1]
+    found = _lowest(problem, _sizes(components)[: best + 1], settings)
     _warn_if_undetermined(problem, int(found.state.x.shape[1]))
     return found
+
+
+def from_all_pairs(pairs: Pairs, components: Components, solve: Solve) -> WeightedStress:
+    """Return where listed pairs would end as weights of a whole D, to start from there.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        Of at most `FEW_PATHS` objects, connected.
+    components : Components
+    solve : callable
+        As for `complete_and_refine`.
+    """
+    d, weights = (np.zeros((pairs.n, pairs.n)) for _ in range(2))
+    both = (np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i])
+    d[both] = np.tile(pairs.sq_dissimilarity, 2)
+    weights[both] = 1.0 if pairs.weight is None else np.tile(pairs.weight, 2)
+    settings = _Settings(100, 1e-3, False, _generator(0), None, solve)
+    with single_blas_thread():
+        return _lowest(_Problem(d, weights), _sizes(components), settings).state
+
+
+def _lowest(
+    problem: _Problem, sizes: list[Components], settings: _Settings
+) -> Descent[WeightedStress]:
+    """Fill the gaps by models of growing size, and in few objects by paths too; the lower end.
+
+    Of 108 fits of 30 to 60 objects, half of their pairs known, one way alone ended at .81 to 2.08
+    times the STRESS of the other.
+    """
+    grown = _grow(problem.filled(_row_effects(problem)), sizes, settings)[-1]
+    if problem.n > FEW_PATHS or not problem.has_gaps:
+        return grown
+    bridged = _fit(problem.filled(_paths(problem)), sizes[-1], settings.of_a_means())
+    return min(grown, bridged, key=lambda end: end.state.value)
 
 
 def _fit_filled(
@@ -393,6 +432,13 @@ def _row_effects(problem: _Problem) -> Array:
     system[np.diag_indices_from(system)] = counts + 1e-9 * max(1, counts.max())
     effects = np.linalg.solve(system, d.sum(axis=1))
     return asarray_like(effects[:, None] + effects[None, :], problem.sq_dissimilarity)
+
+
+def _paths(problem: _Problem) -> Array:
+    """D_ij as the squared length of the shortest path over pairs that were observed."""
+    d = np.sqrt(np.maximum(to_numpy(problem.sq_dissimilarity), 0.0))
+    edges = csgraph_from_dense(np.where(to_numpy(problem.observed), d, np.inf), null_value=np.inf)
+    return asarray_like(floyd_warshall(edges, directed=False) ** 2, problem.sq_dissimilarity)
 
 
 def _generator(random_state: Any) -> np.random.Generator:
