@@ -165,6 +165,36 @@ def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
     return data if order is None else data.iloc[order]
 
 
+def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
+    """Return an n × n DataFrame in the order of the objects of another; all else as it is.
+
+    Parameters
+    ----------
+    data, other : anything
+    what : str
+        What `data` are, for messages.
+    square : bool
+        Whether the columns of `other` are its objects as well: then one side may have the names.
+
+    Raises
+    ------
+    InputError
+        If they have different names, or the two sides of `other` have.
+    """
+    if not (_is_frame(data) and _is_frame(other)):
+        return data
+    sides = [other.index, other.columns] if square else [other.index]
+    named = [[str(name) for name in side] for side in sides if not _is_counted(side)]
+    if not named:
+        return data
+    if named[0] != named[-1]:
+        raise InputError(
+            f"D has an index that differs from its columns, and {what} have names, which go by one "
+            f"of both; set D.index = D.columns, or pass {what} as an array in the order of D."
+        )
+    return ordered_by_name(data, named[0], what, rows=True)
+
+
 def _is_frame(data: Any) -> bool:
     return all(hasattr(data, name) for name in ("index", "columns", "iloc"))
 

@@ -16,7 +16,12 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._input.components import NComponents
-from neucmds._input.containers import refuse_sparse_tensor, rows_ordered_as
+from neucmds._input.containers import (
+    ordered_by_name,
+    pairs_ordered_as,
+    refuse_sparse_tensor,
+    rows_ordered_as,
+)
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import Gram
 from neucmds._operator.choose import feature_operator, needs_blocks
@@ -198,8 +203,9 @@ class NeucMDS(SignedTransformer):
             Dissimilarities, or features when `metric` is not "precomputed". Of a sparse array of
             dissimilarities what is stored was observed, as for `neuc_mds`.
         y : ignored
-        weights : array of shape (n, n), optional
-            How much each pair counts; zero: not at all. "refined" only.
+        weights : array or DataFrame of shape (n, n), optional
+            How much each pair counts; zero: not at all. "refined" only. Names are matched with
+            those of the objects, if X is a DataFrame, too.
 
         Returns
         -------
@@ -214,6 +220,7 @@ class NeucMDS(SignedTransformer):
 
     def _fit_matrix(self, X: Any, weights: Any, callback: Any) -> Embedding:
         labels = self._labels(X)
+        weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
         X = self._checked(X)
         return neuc_mds(
             X if self._precomputed else self._between(X),
@@ -376,6 +383,9 @@ class NeucMDS(SignedTransformer):
         new = self._checked(X, reset=False)
         given = self._precomputed or self.metric == "shortest_path"
         weights = rows_ordered_as(weights, X, "rows of weights")
+        if given and self.result_.labels is None:
+            names = getattr(self, "feature_names_in_", None)
+            weights = ordered_by_name(weights, names, "columns of weights", rows=False)
         return self.result_.transform(new if given else self._to_fitted(new), weights=weights)
 
     def _measured(self, X: Any) -> Any:
