@@ -418,8 +418,8 @@ class Embedding:
         D : as for `neuc_mds`, optional
             What was embedded. Without it the page shows only what the embedding itself knows.
         **options
-            ``metadata``, ``color_by``, ``title``, ``squared``, ``symmetrize``, ``missing``,
-            ``max_memory``, ``random_state``, ``overwrite``.
+            ``metadata``, ``color_by``, ``title``, ``squared``, ``symmetrize``, ``weights``,
+            ``missing``, ``max_memory``, ``random_state``, ``overwrite``.
 
         Returns
         -------

@@ -93,13 +93,15 @@ class Quality:
         """Return the measures by name."""
         return asdict(self)
 
-    def rescaled(self, exponent: int) -> Quality:
-        """Return the quality for dissimilarities d that are two to this power as large."""
+    def rescaled(self, exponent: int, of_weights: int = 0) -> Quality:
+        """Return the quality for d, and weights, that are two to these powers as large."""
+        halves, odd = divmod(of_weights, 2)
+        additive_error = self.scaled_additive_error * math.sqrt(2.0**odd)
         return replace(
             self,
-            stress=times_power_of_two(self.stress, 4 * exponent),
-            scaled_additive_error=times_power_of_two(self.scaled_additive_error, 2 * exponent),
-            raw_stress=times_power_of_two(self.raw_stress, 2 * exponent),
+            stress=times_power_of_two(self.stress, 4 * exponent + of_weights),
+            scaled_additive_error=times_power_of_two(additive_error, 2 * exponent + halves),
+            raw_stress=times_power_of_two(self.raw_stress, 2 * exponent + of_weights),
         )
 
 
@@ -115,7 +117,8 @@ def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = No
     coordinates : array of shape (n, k)
     signs : array of shape (k,)
     weights : array of shape (n, n), optional
-        Pairs of weight zero are left out; other weights make no difference.
+        Sums over pairs are weighted: `stress`, `normalized_stress`, `r2`, `scaled_additive_error`,
+        `raw_stress` and `stress_1`. All else counts pairs of positive weight alike.
 
     Returns
     -------
@@ -202,8 +205,10 @@ def pair_errors(
 
     Parameters
     ----------
-    gram, coordinates, signs, weights
+    gram, coordinates, signs
         As for `measure`.
+    weights : array of shape (n, n), optional
+        Pairs of weight zero are left out; all others count alike.
     limit : float, default=0.1
         On |d̂/d − 1|.
 
@@ -238,7 +243,7 @@ def pair_errors(
 
 @dataclass(frozen=True)
 class _Block:
-    """Pairs i < j of one row block: D, D̂, and what rounding makes of D̂."""
+    """Pairs i < j of one row block: D, D̂, what rounding makes of D̂, and weights if there are."""
 
     rows: slice
     whole_rows: Array
@@ -246,6 +251,7 @@ class _Block:
     d_hat: Array
     level: Array
     counted: Array
+    weights: Array | None
 
 
 class _Walk:
@@ -265,10 +271,12 @@ class _Walk:
             d = xp.astype(part[:, rows.start :], xp.float64, copy=False)
             x, y = self.x[rows, :], self.x[rows.start :, :]
             counted = ids[rows.start :][None, :] > ids[rows][:, None]
+            weights = None
             if self.weights is not None:
-                counted = counted & (self.weights[rows, rows.start :] > 0)
+                weights = xp.astype(self.weights[rows, rows.start :], xp.float64, copy=False)
+                counted = counted & (weights > 0)
             d_hat = sq_dissimilarities(x, y, self.signs)
-            yield _Block(rows, part, d, d_hat, rounding_level(x, y), counted)
+            yield _Block(rows, part, d, d_hat, rounding_level(x, y), counted, weights)
 
     def log_ratios(self, block: _Block) -> Floats:
         """log(d / d̂) where both are positive beyond rounding, as one flat NumPy array."""
@@ -288,13 +296,14 @@ class _Walk:
 
 
 class _Sums:
-    """Running sums over the pairs i < j; doubled, since D and D̂ are symmetric and hollow."""
+    """Running weighted sums over the pairs i < j; doubled: D and D̂ are symmetric and hollow."""
 
     def __init__(self) -> None:
         # The mean of D, nearly: any number among its entries keeps the digits of a variance.
         self.center = math.nan
         self.stress = self.sq_norm = self.hat_sq = self.residual_dot_hat = 0.0
         self.shifted = self.shifted_sq = self.root_stress = self.root_hat_sq = 0.0
+        self.weight = 0.0
         self.negative = self.pairs = 0
         self.has_roots = True
 
@@ -302,27 +311,32 @@ class _Sums:
         xp = namespace(block.d)
         zero = xp.zeros_like(block.d)
         d, d_hat = (xp.where(block.counted, part, zero) for part in (block.d, block.d_hat))
+
+        def total(values: Array) -> float:
+            return float(xp.sum(values if block.weights is None else block.weights * values))
+
         residual = d_hat - d
-        self.stress += 2 * float(xp.sum(residual * residual))
-        self.sq_norm += 2 * float(xp.sum(d * d))
-        self.hat_sq += 2 * float(xp.sum(d_hat * d_hat))
-        self.residual_dot_hat += 2 * float(xp.sum(residual * d_hat))
+        self.stress += 2 * total(residual * residual)
+        self.sq_norm += 2 * total(d * d)
+        self.hat_sq += 2 * total(d_hat * d_hat)
+        self.residual_dot_hat += 2 * total(residual * d_hat)
         negative = block.counted & (block.d_hat < -block.level)
         self.negative += int(xp.sum(xp.astype(negative, xp.int64)))
         self.pairs += int(xp.sum(xp.astype(block.counted, xp.int64)))
+        self.weight += total(xp.astype(block.counted, xp.float64))
         if not self.pairs:
             return
         if math.isnan(self.center):
             self.center = float(xp.sum(d)) / self.pairs
         shifted = xp.where(block.counted, block.d - self.center, zero)
-        self.shifted += 2 * float(xp.sum(shifted))
-        self.shifted_sq += 2 * float(xp.sum(shifted * shifted))
+        self.shifted += 2 * total(shifted)
+        self.shifted_sq += 2 * total(shifted * shifted)
         self.has_roots = self.has_roots and not bool(xp.any(d < 0))
         if self.has_roots:
             root_hat = xp.sqrt(xp.where(d_hat > 0, d_hat, zero))
             gap = root_hat - xp.sqrt(d)
-            self.root_stress += float(xp.sum(gap * gap))
-            self.root_hat_sq += float(xp.sum(root_hat * root_hat))
+            self.root_stress += total(gap * gap)
+            self.root_hat_sq += total(root_hat * root_hat)
 
     @property
     def scaled_additive_error(self) -> float:
@@ -335,7 +349,7 @@ class _Sums:
 
     @property
     def r2(self) -> float:
-        total = self.shifted_sq - self.shifted / max(1, 2 * self.pairs) * self.shifted
+        total = self.shifted_sq - self.shifted / (2 * self.weight or 1.0) * self.shifted
         # Rounding of a constant D leaves 1e-32 of ‖D‖².
         return 1 - self.stress / total if total > 1e-28 * self.sq_norm else math.nan
 

@@ -48,7 +48,31 @@ def test_evaluate_leaves_out_what_was_not_observed():
     left_out = 2 * (embedding.dissimilarities()[3, 7] - D[3, 7] ** 2) ** 2
     found = evaluate(embedding, gaps, missing="ignore").stress
     assert found == pytest.approx(embedding.stress - left_out)
-    assert evaluate(embedding, D, weights=np.where(np.isnan(gaps), 0, 5)).stress == found
+    ignored = evaluate(embedding, D, weights=np.where(np.isnan(gaps), 0, 1))
+    assert ignored == evaluate(embedding, gaps, missing="ignore")
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-60])
+def test_evaluate_weighs_what_a_fit_with_weights_reports(scale):
+    D, rng = hops(), np.random.default_rng(0)
+    weights = scale * rng.gamma(0.5, size=D.shape)
+    weights += weights.T
+    embedding = neuc_mds(D, 3, weights=weights)
+    quality = evaluate(embedding, D, weights=weights)
+    assert quality.stress == pytest.approx(embedding.stress)
+    assert quality.normalized_stress == pytest.approx(embedding.normalized_stress)
+    assert quality.r2 == pytest.approx(embedding.r2)
+    d, h = (side[np.triu_indices(60, 1)] for side in (D, embedding.distance(*np.indices(D.shape))))
+    w = weights[np.triu_indices(60, 1)]
+    assert quality.raw_stress == pytest.approx(np.sum(w * (h - d) ** 2))
+    assert quality.stress_1 == pytest.approx(np.sqrt(np.sum(w * (h - d) ** 2) / np.sum(w * h**2)))
+    fitted = embedding.dissimilarities()
+    alpha = np.sum(weights * fitted * D**2) / np.sum(weights * fitted**2)
+    left = np.sqrt(np.sum(weights * (D**2 - alpha * fitted) ** 2))
+    assert quality.scaled_additive_error == pytest.approx(left)
+    alike = evaluate(embedding, D)
+    for name in ("relative_error_mean", "distortion", "neighbors_kept", "undefined_pairs"):
+        assert getattr(quality, name) == getattr(alike, name)
 
 
 def test_evaluate_knows_the_scale_of_the_fit_and_the_number_of_objects():

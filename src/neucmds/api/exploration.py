@@ -244,7 +244,10 @@ def evaluate(
     symmetrize, max_memory
         As for `neuc_mds`.
     weights : array of shape (n, n), optional
-        Pairs of weight zero are left out of every measure; others count alike.
+        As for `neuc_mds`. Pairs of weight zero are left out of every measure. Sums over pairs are
+        weighted, so that the STRESS and R² are those of a fit with these weights: `stress`,
+        `normalized_stress`, `r2`, `scaled_additive_error`, `raw_stress` and `stress_1`. Relative
+        errors, distortion and neighbours count all other pairs alike.
     missing : {"error", "ignore"}, default="error"
         "ignore": pairs that are NaN in D are left out of every measure.
 
@@ -283,4 +286,4 @@ def evaluate(
         )
     x = prepared.coordinates_of(embedding)
     quality = measure(prepared.gram, x, embedding.signs, weights=prepared.weights)
-    return quality.rescaled(prepared.exponent)
+    return quality.rescaled(prepared.exponent, prepared.weight_exponent)

@@ -29,6 +29,7 @@ def write_report(
     title: str | None = None,
     squared: bool | None = None,
     symmetrize: bool = False,
+    weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
     max_memory: int | str | None = None,
     random_state: int = 0,
@@ -54,6 +55,8 @@ def write_report(
         Whether D holds squared dissimilarities; as in the fit by default.
     symmetrize, missing, max_memory
         As for `neuc_mds`.
+    weights : array of shape (n, n), optional
+        Those of the fit; see `neucmds.evaluate`. What needs every pair alike is left out then.
     random_state : int, default=0
         Which pairs and objects are drawn where there are too many.
     overwrite : bool, default=False
@@ -88,6 +91,7 @@ def write_report(
         title=title or target.stem,
         squared=squared,
         symmetrize=symmetrize,
+        weights=weights,
         missing=missing,
         max_memory=max_memory,
         random_state=random_state,

@@ -108,6 +108,7 @@ def gather(
     *,
     squared: bool | None = None,
     symmetrize: bool = False,
+    weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
     max_memory: int | str | None = None,
     random_state: int = 0,
@@ -124,6 +125,8 @@ def gather(
         As in the fit by default.
     symmetrize, missing, max_memory
         As for `neuc_mds`.
+    weights : array of shape (n, n), optional
+        As for `neucmds.evaluate`.
     random_state : int
     on_step : callable, optional
         Called with a few words before each longer piece of work.
@@ -136,6 +139,7 @@ def gather(
         max(1, embedding.k),
         squared=embedding.squared if squared is None else squared,
         symmetrize=symmetrize,
+        weights=weights,
         missing=missing,
         max_memory=max_memory,
         keep_copy=True,
