@@ -240,7 +240,7 @@ class TestInspect:
         d[2, 5] = d[5, 2] = 9999.0
         np.save(here / "slip.npy", d)
         out = " ".join(run("inspect", "slip.npy").out.split())
-        assert "9999 between object 3 and object 6" in out
+        assert "9999 between object 2 and object 5 (objects are counted from 0)" in out
         assert run("inspect", "slip.npy", "--json").document["outliers"]["entries"][0][:2] == [2, 5]
 
     @pytest.mark.slow

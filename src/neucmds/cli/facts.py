@@ -16,7 +16,7 @@ from neucmds._operator import DenseGram
 from neucmds.api import Prepared
 from neucmds.cli.results import Result
 from neucmds.metrics import PairErrors, Quality, pair_errors
-from neucmds.report.words import count, percent, significant
+from neucmds.report.words import COUNTED, count, percent, significant
 
 # Another k and another loss are tried, not guessed, on so many objects that they take a second.
 MOST_TRIED, MOST_COORDINATES = 300, 40
@@ -95,7 +95,8 @@ def _worst(result: Result) -> str:
     first, *others = (
         f"{name} ({percent(float(errors[i]))}" for name, i in zip(names, worst, strict=True)
     )
-    return "), ".join([f"{first} on average over its pairs", *others]) + ")"
+    listed = "), ".join([f"{first} on average over its pairs", *others]) + ")"
+    return listed if labels is not None else f"{listed}; {COUNTED}"
 
 
 def _below_zero(quality: Quality, pairs: int) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.options import File, Json, Seed, Squared, Symmetrize
 from neucmds.cli.tables import facts_table
 from neucmds.diagnostics import Inspection
-from neucmds.report.words import inspection_facts, percent, significant, unsquared
+from neucmds.report.words import COUNTED, inspection_facts, percent, significant, unsquared
 
 OUTLIERS_SHOWN = 3
 
@@ -46,6 +46,7 @@ def _outliers(found: Inspection, squared: bool) -> str:
     ]
     more = len(found.outliers.entries) - len(pairs)
     rest = f" and {more} more" if more > 0 else ""
+    rest += f" ({COUNTED})" if found.labels is None else ""
     return (
         f"Outlying entries, where {typical} is typical: {'; '.join(pairs)}{rest}. One such entry "
         "hides everything else: correct it, or leave it blank and embed with --missing ignore."
@@ -53,7 +54,7 @@ def _outliers(found: Inspection, squared: bool) -> str:
 
 
 def _name(found: Inspection, i: int) -> str:
-    return f"object {i + 1}" if found.labels is None else found.labels[i]
+    return f"object {i}" if found.labels is None else found.labels[i]
 
 
 def _advice(found: Inspection, file: str) -> str:

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from neucmds.api import StressCurves
 from neucmds.diagnostics import Inspection, Triangles, TurningPoint
 
+# What is said where objects without names are named by their numbers, as everywhere in Python.
+COUNTED = "objects are counted from 0"
+
 
 def significant(value: float | None, digits: int = 4) -> str:
     """Write a number with a few significant digits; what is undefined is a dash."""
