@@ -46,9 +46,15 @@ def test_sample_agrees_with_all_triples():
     assert sampled.share == pytest.approx(exact.share, abs=0.01)
 
 
-def test_metric_has_no_violation():
-    x = np.random.default_rng(0).normal(size=(30, 1))
-    assert triangle_violations(DenseGram((x - x.T) ** 2)).violated == 0
+@pytest.mark.parametrize("n", [60, 600])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_metric_has_no_violation(n, dtype):
+    """On a line every triple is at the limit; in float32 rounding put a fifth of them beyond."""
+    x = np.random.default_rng(0).uniform(0, 100, size=(n, 1))
+    d = np.abs(x - x.T).astype(dtype)
+    assert triangle_violations(DenseGram(d * d)).violated == 0
+    d[0, 1] = d[1, 0] = np.abs(x - x.T).max() * (2 + 1e-5)
+    assert triangle_violations(DenseGram(d * d)).violated > 0
 
 
 def test_negative_share_is_of_the_sum_of_sizes():

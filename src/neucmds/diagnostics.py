@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import asarray_like, is_numpy, to_numpy
+from neucmds._backend.arrays import asarray_like, eps, is_numpy, to_numpy
 from neucmds._methods.stress import stress_from_errors
 from neucmds._operator import DenseGram, Gram, Outliers, outlying_entries
 from neucmds._placement.dimension import DimensionScan, among
@@ -435,12 +435,12 @@ def triangle_violations(
     if gram.n <= EXACT_OBJECTS or not isinstance(gram, DenseGram):
         drawn = rng.permutation(gram.n)[:EXACT_OBJECTS] if gram.n > EXACT_OBJECTS else None
         ids = np.arange(gram.n) if drawn is None else np.sort(drawn)
-        return _all_triples(np.sqrt(among(gram, ids)), exact=drawn is None)
+        return _all_triples(np.sqrt(among(gram, ids)), _slack(gram), exact=drawn is None)
     i, j, k = _distinct_triples(gram.n, samples, rng)
     sides = [np.sqrt(_pairs(gram, a, b)) for a, b in ((i, j), (j, k), (i, k))]
     longest = np.maximum(np.maximum(*sides[:2]), sides[2])
     others = sides[0] + sides[1] + sides[2] - longest
-    violated = int(_too_long(longest, others, float(longest.max())).sum())
+    violated = int((longest > others + _slack(gram) * float(longest.max())).sum())
     return Triangles(violated, int(i.size), False, _worst(longest, others))
 
 
@@ -455,22 +455,26 @@ def _pairs(
     return to_numpy(xp.take(xp.reshape(d, (-1,)), at)).astype(np.float64)
 
 
-def _all_triples(dissimilarity: npt.NDArray[np.float64], *, exact: bool) -> Triangles:
+def _all_triples(dissimilarity: npt.NDArray[np.float64], slack: float, *, exact: bool) -> Triangles:
     d, n = dissimilarity, dissimilarity.shape[0]
     upper = np.triu_indices(n, 1)
-    direct, largest = d[upper], float(d.max())
+    direct, rounding = d[upper], slack * float(d.max())
     violated, worst = 0, 0.0
     for via in range(n):
         detour = d[upper[0], via] + d[upper[1], via]
         elsewhere = (upper[0] != via) & (upper[1] != via)
-        violated += int((_too_long(direct, detour, largest) & elsewhere).sum())
+        violated += int(((direct > detour + rounding) & elsewhere).sum())
         worst = max(worst, _worst(direct[elsewhere], detour[elsewhere]))
     return Triangles(violated, math.comb(n, 3), exact, worst)
 
 
-def _too_long(side: Floats, others: Floats, largest: float) -> npt.NDArray[np.bool_]:
-    # √ε of the largest side: what dissimilarities that were read or rounded are exact to.
-    return np.asarray(side > others + 1.5e-8 * largest)
+def _slack(gram: Gram) -> float:
+    """Share of the largest side that rounding makes of three sides.
+
+    √ε of float64, what dissimilarities that were read or rounded are exact to; of float32, where
+    rounding d and D each time adds up to 1.5 ε, 4 ε.
+    """
+    return max(1.5e-8, 4 * eps(gram.dtype, gram.xp))
 
 
 def _worst(side: Floats, others: Floats) -> float:
