@@ -52,9 +52,12 @@ def hop_distances(
         of a dissimilarity are ranked one by one, so it need not be symmetric, and its scale does
         not matter.
     n_neighbors : int
-        Neighbours per object, itself not counted.
+        Neighbours per object, itself not counted. Of features, which of equally near objects is the
+        last one depends on the number of threads of scikit-learn's search (5 neighbours of its
+        digits: 34 such objects, 1.6 % of the hop counts).
     precomputed : bool
-        Whether `data` holds dissimilarities.
+        Whether `data` holds dissimilarities. Of equally near objects the first is taken then,
+        whatever the number of threads.
     wraparound : bool
         Rank by ‖x_i − x_j‖ of unsigned bytes modulo 256, as published (errata E12). That is not
         symmetric: i may rank j by another value than j ranks i.

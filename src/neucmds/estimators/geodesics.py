@@ -42,7 +42,8 @@ class NeucIsomap(SignedTransformer):
         As for `NeucMDS`.
     n_neighbors : int, default=5
         Neighbours that each object is joined to. Parts of the graph that remain are joined at their
-        closest pairs, with a warning.
+        closest pairs, with a warning. Which of equally near objects is the last neighbour depends
+        on the number of threads.
     method, loss, max_iter, max_memory
         As for `NeucMDS`.
     metric : str or callable, default="euclidean"
