@@ -316,9 +316,9 @@ class _Search:
             x = to_numpy(best.coordinates)
             noise = rng.standard_normal(x.shape)
             spread, smoothing = KINDS[i % len(KINDS)]
-            start = x.std() * noise if spread is None else x + spread * x.std(axis=0) * noise
-            place = Place(asarray_like(start, best.coordinates), best.signs)
-            ends.append(self.descend(self.smoothly(place, smoothing) if smoothing else place))
+            anywhere = x.std() * noise if spread is None else x + spread * x.std(axis=0) * noise
+            start = Place(asarray_like(anywhere, best.coordinates), best.signs)
+            ends.append(self.descend(self.smoothly(start, smoothing) if smoothing else start))
             ends = sorted(ends, key=_value)[:FINALISTS]
         followed = (minimize_prepared(self.problem, e.coordinates, e.signs, limits) for e in ends)
         best = min(followed, key=_value)
