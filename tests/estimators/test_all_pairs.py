@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -167,3 +168,24 @@ def test_weights_are_matched_with_the_names_of_the_objects(features, dissimilari
         NeucMDS().fit(other, weights=weights)
     with pytest.raises(InputError, match="different names"):
         NeucMDS().fit(d, weights=weights)
+
+
+def test_the_score_is_on_the_scale_of_the_fit(features):
+    """Lengths of paths are squared by the fit whatever `squared` says."""
+    ring = sparse.csr_array(np.roll(np.eye(40), 1, axis=1) + np.roll(np.eye(40), -1, axis=1))
+    steps = np.abs(np.subtract.outer(np.arange(40), np.arange(40)))
+    paths = np.minimum(steps, 40 - steps).astype(float)
+    plain, squared = (
+        NeucMDS(4, metric="shortest_path", squared=given).fit(ring) for given in (False, True)
+    )
+    assert plain.score(paths) > 0.9
+    assert squared.score(paths) == plain.score(paths)
+
+    def city_blocks(x, y):
+        return np.abs(x[:, None] - y).sum(axis=2) if x.ndim == 2 else np.abs(x - y).sum()
+
+    est = NeucMDS(6, metric=city_blocks, squared=True).fit(features)
+    d = est.result_.between(est.transform(features), est.embedding_)
+    given = squareform(pdist(features, "cityblock"))
+    r2 = 1 - np.sum((d - given) ** 2) / np.sum((given - given.mean()) ** 2)
+    assert est.score(features) == pytest.approx(r2)

@@ -72,7 +72,8 @@ class NeucMDS(SignedTransformer):
     metric_params : dict, optional
         Further arguments of the metric.
     squared : bool, default=False
-        Whether the dissimilarities are squared already (and may then be negative).
+        Whether the dissimilarities are squared already (and may then be negative). Lengths of paths
+        (``metric="shortest_path"``) never are.
     symmetrize : bool, default=False
         Average D and its transpose instead of refusing an asymmetric D.
     missing : {"error", "ignore"}, default="error"
@@ -393,7 +394,8 @@ class NeucMDS(SignedTransformer):
         new = self._checked(X, reset=False)
         given = self._precomputed or self.metric == "shortest_path"
         measured = to_numpy(new if given else self._to_fitted(new)).astype(np.float64)
-        return measured if self.squared else measured * measured
+        # Not `self.squared`: lengths of paths never are.
+        return measured if self.result_.squared else measured * measured
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         if is_array(X) and not is_numpy(X):
