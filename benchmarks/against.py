@@ -1,13 +1,14 @@
 """Two checkouts of this project side by side: the same fits in turn, as ratios.
 
     git worktree add ../before v0.1.0
-    python benchmarks/against.py ../before          n = 8000, k = 100: ten minutes on two cores
+    python benchmarks/against.py ../before          n = 8000, k = 100: half an hour on two cores
 
 Two processes, each with one of the two on its path, fit by turns. The record has the least time by
 the clock and the least CPU time, of first fits ("cold", on fresh memory) and of later ones
 ("warm"), their ratios, and the median of the ratios of fits that followed each other ("paired"): a
 shared machine adds time and never takes any away, and what it adds lasts longer than one fit. A
-ratio above 1.05 is a loss.
+ratio above 1.05 is a loss. First fits vary most, with what the system does for a page of memory, so
+more processes are started for them alone.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ import numpy as np
 from measure import FAMILIES, RECORDS, SEED, machine, versions, write_record
 
 METHODS = ("neuc+", "refined")
-FITS = 8
+# Fits of a process, and processes that fit once.
+FITS, FIRST_FITS = 8, 12
 Pair = tuple[dict[str, float], dict[str, float]]
 HERE = Path(__file__).resolve().parents[1]
 
@@ -83,9 +85,10 @@ def compared(path: Path, k: int, method: str, other: Path, repeats: int) -> dict
     """Fit by turns, and return the least times, their ratios, and the median of paired ratios."""
     arguments = [str(path), str(k), method]
     runs = []
-    for repeat in range(repeats):
+    for repeat in range(repeats + FIRST_FITS):
+        fits = FITS if repeat < repeats else 1
         with worker(HERE, arguments) as this, worker(other, arguments) as that:
-            runs.append([by_turns((this, that), (repeat + turn) % 2) for turn in range(FITS)])
+            runs.append([by_turns((this, that), (repeat + turn) % 2) for turn in range(fits)])
     phases = {
         "cold": [run[0] for run in runs],
         "warm": [pair for run in runs for pair in run[1:]],
