@@ -104,7 +104,7 @@ def test_foreign_and_damaged_files_are_refused(D, tmp_path):
 
 
 def test_a_newer_format_is_refused(D, tmp_path, monkeypatch):
-    monkeypatch.setattr("neucmds.embedding.FORMAT_VERSION", 99)
+    monkeypatch.setattr("neucmds.embedding.saved.FORMAT_VERSION", 99)
     neuc_mds(D, 2).save(tmp_path / "new.npz")
     monkeypatch.undo()
     with pytest.raises(FileFormatError, match="update neucmds"):

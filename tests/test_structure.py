@@ -171,6 +171,12 @@ TESTED_IN = {
         "_backend/triton_products.py",
         "_methods/refined/device_pairs.py",
     ),
+    "test_embedding.py": (
+        "embedding/building.py",
+        "embedding/inner_product.py",
+        "embedding/result.py",
+        "embedding/saved.py",
+    ),
     "test_losses.py": ("api/fitting.py",),
     "test_plots.py": (
         "plots/_figures.py",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._methods.geometry import rounding_level, sq_dissimilarities
 from neucmds._operator import Gram
-from neucmds.embedding import times_power_of_two
+from neucmds.embedding.building import times_power_of_two
 
 __all__ = ["PairErrors", "Quality", "measure", "pair_errors"]
 

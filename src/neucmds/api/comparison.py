@@ -19,7 +19,8 @@ from neucmds.api.fitting import Fit, fit
 from neucmds.api.goals import fit_chosen
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
 from neucmds.corrections import cailliez, lingoes
-from neucmds.embedding import Embedding, build_embedding, rescaled
+from neucmds.embedding import Embedding
+from neucmds.embedding.building import build_embedding, rescaled
 from neucmds.errors import InputError, option
 from neucmds.metrics import Quality, measure
 

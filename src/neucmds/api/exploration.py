@@ -31,7 +31,8 @@ from neucmds.diagnostics import (
     describe,
     spaced_ks,
 )
-from neucmds.embedding import Embedding, times_power_of_two
+from neucmds.embedding import Embedding
+from neucmds.embedding.building import times_power_of_two
 from neucmds.errors import InputError, option
 from neucmds.metrics import Quality, measure
 

@@ -30,7 +30,8 @@ from neucmds.api.arguments import (
 from neucmds.api.eigenpairs import embed_spectrum, solve_for
 from neucmds.api.goals import fit_chosen
 from neucmds.api.prepared import Prepared, dense_gram
-from neucmds.embedding import Embedding, build_embedding, rescaled, times_power_of_two
+from neucmds.embedding import Embedding
+from neucmds.embedding.building import build_embedding, rescaled, times_power_of_two
 from neucmds.errors import InputError, option
 
 

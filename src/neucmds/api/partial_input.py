@@ -45,7 +45,8 @@ from neucmds.api.arguments import (
 )
 from neucmds.api.fitting import fit, solve_roughly
 from neucmds.api.prepared import prepare
-from neucmds.embedding import Embedding, build_embedding
+from neucmds.embedding import Embedding
+from neucmds.embedding.building import build_embedding
 from neucmds.errors import ConvergenceWarning, FewerComponentsWarning, InputError, option
 
 # Of 100,000 rows the few nearest of each count nothing beside all others, by whichever loss. With

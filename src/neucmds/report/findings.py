@@ -25,7 +25,8 @@ from neucmds.api import (
     prepare,
 )
 from neucmds.diagnostics import Inspection
-from neucmds.embedding import Embedding, times_power_of_two
+from neucmds.embedding import Embedding
+from neucmds.embedding.building import times_power_of_two
 from neucmds.errors import InputError
 from neucmds.metrics import PairErrors, Quality, pair_errors
 from neucmds.plots import SampledPairs, sampled_pairs

@@ -1,18 +1,15 @@
-"""The result: coordinates with a signature, as one immutable value."""
+"""Coordinates with a signature, as one immutable value, and two of them laid over each other."""
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from dataclasses import dataclass, replace
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds._backend.arrays import (
     Array,
@@ -22,15 +19,12 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds._backend.files import atomic_file, read_npz
+from neucmds._backend.files import atomic_file
 from neucmds._input.containers import as_real, ordered_by_name, rows_ordered_as
 from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
-from neucmds._methods.refined.losses import LOSSES, PairLoss
-from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
-from neucmds._placement.loss_rule import LossPlacement
 from neucmds._placement.new_rows import (
     checked_weights,
     far_misfits,
@@ -38,35 +32,12 @@ from neucmds._placement.new_rows import (
     without_negative,
 )
 from neucmds._placement.rules import (
-    SHRINKAGE,
-    LeastSquaresPlacement,
     LinearPlacement,
     Placement,
 )
-from neucmds.errors import FileFormatError, InputError, MisfitWarning, option
-
-__all__ = ["Embedding", "InnerProduct", "procrustes"]
-
-# 2: losses; and labels as JSON in bytes, where an array of strings lost NULs at their ends.
-FORMAT_VERSION = 2
-_SAVED_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals")
-_SAVED_SCALARS: dict[str, type] = {
-    "sq_norm": float,
-    "method": str,
-    "requested": int,
-    "squared": bool,
-    "converged": bool,
-    "solver": str,
-}
-# Not in files of the first release; NaN, and not saved, where they are not known.
-_OPTIONAL_SCALARS = (
-    "total_sum_of_squares",
-    "trace",
-    "loss_value",
-    "relative_gradient",
-    "stress_error",
-    "hidden_below",
-)
+from neucmds.embedding import saved
+from neucmds.embedding.inner_product import InnerProduct
+from neucmds.errors import InputError, MisfitWarning, option
 
 
 @dataclass(frozen=True, repr=False)
@@ -508,10 +479,10 @@ class Embedding:
         (1, 0)
         """
         if not isinstance(path, (str, PathLike)):
-            _write(self, path)
+            saved.write(self, path)
             return
         with atomic_file(path) as file:
-            _write(self, file)
+            saved.write(self, file)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Embedding:
@@ -532,7 +503,7 @@ class Embedding:
             If the file is not such an embedding, was written by a newer version, or holds anything
             that `save` does not write.
         """
-        return _load(Path(path))
+        return cls(**saved.read(Path(path)))
 
     def _numbers(self, which: Any) -> Any:
         """Turn numbers or names of objects into numbers, and refuse what is neither."""
@@ -625,225 +596,6 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
     return replace(there, coordinates=there.coordinates[:, back], isometry=isometry)
 
 
-@dataclass(frozen=True)
-class InnerProduct:
-    """D̂ as an inner product: with signs, a dissimilarity is one.
-
-    ``D̂(q, x) = Σ s q² − ⟨(2 s∘q, −1), (x, Σ s x²)⟩``, so the largest inner product is the nearest
-    object, whatever the signs are.
-
-    Parameters
-    ----------
-    coordinates : array of shape (n, k)
-    signs : array of shape (k,)
-    unit : bool, default=False
-        Whether all vectors have length one, at the price of one more number each: the largest inner
-        product is then the largest cosine and the least Euclidean distance as well.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from neucmds import neuc_mds
-    >>> emb = neuc_mds([[0, 1, 4], [1, 0, 3], [4, 3, 0]], 1)
-    >>> index = emb.to_inner_product()
-    >>> scores = index.queries(emb.coordinates) @ index.vectors.T
-    >>> np.allclose(index.sq_dissimilarities(scores, emb.coordinates), emb.dissimilarities())
-    True
-    """
-
-    coordinates: Array
-    signs: Array
-    unit: bool = False
-
-    @property
-    def vectors(self) -> Array:
-        """Database vectors (x, Σ s x²), shape (n, k + 1); with `unit` (n, k + 2)."""
-        return self.vectors_of(self.coordinates)
-
-    def vectors_of(self, coordinates: Array) -> Array:
-        """Database vectors of objects at these coordinates, which may come later.
-
-        With `unit`, one farther out than all fitted objects is longer than one; its inner products
-        are right all the same.
-        """
-        x = asarray_like(coordinates, self.coordinates)
-        shift, scale, longest = self._frame
-        vectors = self._with_last(x, scale * (self._norms(x) - shift))
-        if not self.unit:
-            return vectors
-        xp = namespace(x)
-        left = xp.clip(longest**2 - xp.sum(vectors * vectors, axis=1), min=0.0)
-        return self._with_last(vectors, xp.sqrt(left)) / longest
-
-    def queries(self, coordinates: Array) -> Array:
-        """Query vectors (2 s∘q, −1) of objects at these coordinates, as long as `vectors`."""
-        query = self._plain_queries(coordinates)
-        if not self.unit:
-            return query
-        xp = namespace(query)
-        zero = xp.zeros_like(query[:, 0])
-        return self._with_last(query, zero) / self._lengths(query)[:, None]
-
-    def sq_dissimilarities(self, scores: Array, coordinates: Array) -> Array:
-        """D̂ from inner products, one row of scores for each row of query coordinates."""
-        q = asarray_like(coordinates, self.coordinates)
-        shift, _, longest = self._frame
-        inner = asarray_like(scores, q)
-        if self.unit:
-            inner = inner * (longest * self._lengths(self._plain_queries(q)))[:, None]
-        return self._norms(q)[:, None] + shift - inner
-
-    @cached_property
-    def _frame(self) -> tuple[float, float, float]:
-        """What Σ s x² is lowered and multiplied by, and the length of the longest vector.
-
-        Neither changes an order. Left as they are, sums of squares dwarf the coordinates, the
-        vectors differ in length by orders of magnitude, and a graph index finds next to nothing:
-        recall .11 on the digits and on Helsinki's streets. With vectors of unit length it is .50 on
-        the latter if the sums are taken as they are, .990 if they are as large as the coordinates,
-        and .9996 if a third as large.
-        """
-        if not self.unit:
-            return 0.0, 1.0, 1.0
-        xp, norms = namespace(self.coordinates), self._norms(self.coordinates)
-        shift = float(xp.mean(norms))
-        size = math.sqrt(float(xp.mean(xp.sum(self.coordinates**2, axis=1))))
-        spread = math.sqrt(float(xp.mean((norms - shift) ** 2)))
-        scale = size / (3 * spread) if spread > 0 else 1.0
-        last = scale * (norms - shift)
-        longest = math.sqrt(float(xp.max(xp.sum(self.coordinates**2, axis=1) + last * last)))
-        return shift, scale, longest or 1.0
-
-    def _plain_queries(self, coordinates: Array) -> Array:
-        q = asarray_like(coordinates, self.coordinates)
-        last = asarray_like(-namespace(q).ones((q.shape[0],), dtype=q.dtype), q)
-        return self._with_last(2 * q * self.signs[None, :], last / self._frame[1])
-
-    def _norms(self, points: Array) -> Array:
-        return (points * points) @ self.signs
-
-    @staticmethod
-    def _lengths(points: Array) -> Array:
-        xp = namespace(points)
-        return xp.sqrt(xp.sum(points * points, axis=1))
-
-    @staticmethod
-    def _with_last(columns: Array, last: Array) -> Array:
-        return namespace(columns).concat([columns, last[:, None]], axis=1)
-
-
-def build_embedding(
-    solution: Solution,
-    *,
-    method: str,
-    requested: int,
-    squared: bool = False,
-    labels: tuple[str, ...] | None = None,
-) -> Embedding:
-    """Wrap what a method found, in the precision of the input and with a rule for new objects.
-
-    Parameters
-    ----------
-    solution : Solution
-    method, squared, labels
-        As in `neuc_mds`.
-    requested : int
-        Number of coordinates asked for.
-    """
-    xp = namespace(solution.coordinates)
-
-    def cast(array: Array) -> Array:
-        return xp.astype(array, solution.dtype, copy=False)
-
-    coordinates = cast(solution.coordinates)
-    signs = asarray_like(np.sign(solution.weights), coordinates)
-    placement: Placement = LeastSquaresPlacement(coordinates, signs, shrinkage=SHRINKAGE)
-    if solution.projector is not None:
-        placement = LinearPlacement(cast(solution.row_means), cast(solution.projector))
-
-    if solution.loss is not None:
-        placement = LossPlacement(coordinates, signs, solution.loss)
-
-    def double(values: Any) -> Array:
-        return asarray_like(values, coordinates, dtype=xp.float64)
-
-    return Embedding(
-        coordinates=coordinates,
-        signs=signs,
-        eigenvalues=double(solution.eigenvalues),
-        weights=double(solution.weights),
-        stress_terms=solution.stress_terms,
-        sq_norm=solution.sq_norm,
-        method=method,
-        requested=requested,
-        squared=squared,
-        labels=labels,
-        placement=placement,
-        residuals=double(solution.residuals),
-        converged=solution.converged,
-        solver=solution.solver,
-        history=solution.history,
-        total_sum_of_squares=solution.total_sum_of_squares,
-        trace=solution.trace,
-        loss="squared" if solution.loss is None else solution.loss.name,
-        loss_value=sum(solution.stress_terms) if solution.loss is None else solution.loss_value,
-        relative_gradient=solution.relative_gradient,
-        stress_error=solution.stress_error,
-        hidden_below=solution.hidden_below,
-    )
-
-
-def rescaled(embedding: Embedding, exponent: int, of_weights: int = 0) -> Embedding:
-    """Return the embedding of dissimilarities that are two to this power as large, to the last bit.
-
-    Parameters
-    ----------
-    embedding : Embedding
-    exponent : int
-        Of d; the squared scale grows by its double, STRESS by its fourfold.
-    of_weights : int, default=0
-        Power of two by which the weights of pairs are larger too.
-    """
-    if not (exponent or of_weights):
-        return embedding
-    once, twice = 2.0**exponent, 4.0**exponent
-
-    def stress(value: float, degree: int = 2) -> float:
-        return times_power_of_two(value, 2 * degree * exponent + of_weights)
-
-    degree = PairLoss(embedding.loss, 0.0).degree
-    c1, c2, c3 = (stress(term) for term in embedding.stress_terms)
-    return replace(
-        embedding,
-        coordinates=embedding.coordinates * once,
-        eigenvalues=embedding.eigenvalues * twice,
-        weights=embedding.weights * twice,
-        residuals=embedding.residuals * twice,
-        trace=embedding.trace * twice,
-        hidden_below=embedding.hidden_below * twice,
-        stress_terms=(c1, c2, c3),
-        sq_norm=stress(embedding.sq_norm),
-        total_sum_of_squares=stress(embedding.total_sum_of_squares),
-        # The numbers themselves are rounded where they have become subnormal.
-        stress_error=stress(embedding.stress_error) + 8 * math.ulp(0.0),
-        history=tuple(stress(value, degree) for value in embedding.history),
-        loss_value=stress(embedding.loss_value, degree),
-        placement=None if embedding.placement is None else embedding.placement.rescaled(once),
-    )
-
-
-def times_power_of_two(value: float, power: int) -> float:
-    """Return a sum over pairs on another scale; refuse what is no float there."""
-    try:
-        return math.ldexp(value, power)
-    except OverflowError as problem:
-        decades = math.log10(abs(value)) + power * math.log10(2)
-        raise InputError(
-            f"D is too large: a sum over its pairs of about 1e{decades:.0f} overflows in float64; "
-            "divide D by a constant."
-        ) from problem
-
-
 def _far_exponent(coordinates: Array) -> int:
     """Return the power of two of coordinates whose fourth powers leave the range of floats."""
     xp = namespace(coordinates)
@@ -909,179 +661,3 @@ def _refuse_gaps(gaps: Array, embedding: Embedding) -> None:
             f"row {row} of the new objects has {int(known[row])} known dissimilarities; "
             f"{embedding.k} coordinates need at least {embedding.k + 1}."
         )
-
-
-def _write(embedding: Embedding, file: BinaryIO) -> None:
-    header: dict[str, Any] = {
-        name: kind(getattr(embedding, name)) for name, kind in _SAVED_SCALARS.items()
-    }
-    header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
-    header |= {"loss": embedding.loss, "placement": type(embedding.placement).__name__}
-    header["missing"] = embedding.missing
-    if isinstance(embedding.placement, LossPlacement):
-        header["loss_floor"] = float(embedding.placement.loss.floor)
-    for name in _OPTIONAL_SCALARS:
-        if math.isfinite(value := getattr(embedding, name)):
-            header[name] = float(value)
-    arrays: dict[str, Any] = {
-        name: to_numpy(values)
-        for name in _SAVED_ARRAYS
-        if (values := getattr(embedding, name)) is not None
-    }
-    arrays["stress_terms"] = np.asarray(embedding.stress_terms, dtype=np.float64)
-    arrays["history"] = np.asarray(embedding.history, dtype=np.float64)
-    if embedding.labels is not None:
-        text = json.dumps([str(name) for name in embedding.labels])
-        arrays["labels"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
-    if isinstance(embedding.placement, LinearPlacement):
-        arrays["placement_mean"] = to_numpy(embedding.placement.mean)
-        arrays["placement_projector"] = to_numpy(embedding.placement.projector)
-    if isinstance(embedding.placement, LeastSquaresPlacement):
-        for name in ("offsets", "ridge", "shrinkage"):
-            if (values := getattr(embedding.placement, name)) is not None:
-                arrays[f"placement_{name}"] = np.asarray(to_numpy(values))
-    np.savez(file, header=np.asarray(json.dumps(header)), **arrays)
-
-
-def _load(path: Path) -> Embedding:
-    """Read an embedding; a foreign, damaged or newer file is refused by one clear line."""
-    arrays = read_npz(path, "an embedding saved by neucmds")
-    try:
-        header = json.loads(str(arrays.pop("header")))
-        version = header["version"]
-        known = header["format"] == "neucmds.Embedding" and type(version) is int and version > 0
-    except (KeyError, ValueError, TypeError, RecursionError) as problem:
-        raise FileFormatError(f"{path}: not an embedding saved by neucmds.") from problem
-    if not known:
-        raise FileFormatError(f"{path}: not an embedding saved by neucmds.")
-    if version > FORMAT_VERSION:
-        raise FileFormatError(
-            f"{path}: written in format {version}, but this neucmds reads up to {FORMAT_VERSION}; "
-            "update neucmds."
-        )
-    try:
-        return _rebuild(header, arrays)
-    except KeyError as problem:
-        raise FileFormatError(f"{path}: damaged, it has no {problem.args[0]}.") from problem
-    except (ValueError, TypeError, OverflowError, RecursionError) as problem:
-        raise FileFormatError(f"{path}: damaged, {problem}.") from problem
-
-
-def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
-    """Make the embedding of what a file holds; ValueError says what is wrong with it."""
-    coordinates = _floats(arrays, "coordinates", (None, None))
-    n, k = coordinates.shape
-    signs = _floats(arrays, "signs", (k,))
-    if not np.all(np.abs(signs) == 1):
-        raise ValueError("signs are not all 1 or -1")
-    eigenvalues = _floats(arrays, "eigenvalues", (None,))
-    residuals = None
-    if "residuals" in arrays:
-        residuals = _floats(arrays, "residuals", eigenvalues.shape)
-    c1, c2, c3 = (float(term) for term in _floats(arrays, "stress_terms", (3,)))
-    scalars = {name: _scalar(header, name, kind) for name, kind in _SAVED_SCALARS.items()}
-    if scalars["sq_norm"] < 0 or scalars["requested"] < 1:
-        raise ValueError("sq_norm or requested is negative")
-    optional: dict[str, Any] = {
-        name: _scalar(header, name, float) for name in _OPTIONAL_SCALARS if name in header
-    }
-    if "loss" in header:
-        optional["loss"] = _saved_loss(header)
-    if (missing := header.get("missing", "error")) not in ("error", "ignore"):
-        raise ValueError(f"missing is {missing!r}")
-    optional["missing"] = missing
-    return Embedding(
-        coordinates=coordinates,
-        signs=signs,
-        eigenvalues=eigenvalues,
-        weights=_floats(arrays, "weights", (k,)),
-        residuals=residuals,
-        **scalars,
-        stress_terms=(c1, c2, c3),
-        labels=_saved_labels(arrays["labels"], n) if "labels" in arrays else None,
-        placement=_saved_placement(header, arrays, coordinates, signs),
-        history=tuple(float(value) for value in _floats(arrays, "history", (None,))),
-        **optional,
-    )
-
-
-def _saved_placement(
-    header: dict[str, Any], arrays: dict[str, Any], coordinates: Array, signs: Array
-) -> Placement | None:
-    kind, (n, k) = header["placement"], coordinates.shape
-    if kind == "NoneType":
-        return None
-    if kind == "LinearPlacement":
-        return LinearPlacement(
-            _floats(arrays, "placement_mean", (n,)), _floats(arrays, "placement_projector", (n, k))
-        )
-    if kind == "LossPlacement":
-        floor = _scalar(header, "loss_floor", float)
-        if floor < 0:
-            raise ValueError("loss_floor is negative")
-        return LossPlacement(coordinates, signs, PairLoss(_saved_loss(header), floor))
-    if kind != "LeastSquaresPlacement":
-        raise ValueError("its placement is unknown")
-    shapes = {"offsets": (n,), "ridge": (k,), "shrinkage": ()}
-    given = {
-        name: _floats(arrays, f"placement_{name}", shape)
-        for name, shape in shapes.items()
-        if f"placement_{name}" in arrays
-    }
-    for name in ("ridge", "shrinkage"):
-        if name in given and np.any(given[name] < 0):
-            raise ValueError(f"placement_{name} is negative")
-    return LeastSquaresPlacement(
-        coordinates,
-        signs,
-        given.get("offsets"),
-        given.get("ridge"),
-        float(given.get("shrinkage", SHRINKAGE)),
-    )
-
-
-def _saved_loss(header: dict[str, Any]) -> str:
-    loss = header["loss"]
-    if loss not in LOSSES:
-        raise ValueError("its loss is unknown")
-    return str(loss)
-
-
-def _floats(arrays: dict[str, Any], name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
-    """Take an array of finite floats of this shape, None being any length, in native order."""
-    values = np.asarray(arrays[name])
-    if values.dtype.kind != "f" or values.dtype.itemsize not in (4, 8):
-        raise ValueError(f"{name} has dtype {values.dtype}")
-    fits = values.ndim == len(shape)
-    if not fits or any(
-        want not in (None, has) for want, has in zip(shape, values.shape, strict=True)
-    ):
-        raise ValueError(f"{name} has shape {values.shape}")
-    if not np.all(np.isfinite(values)):
-        raise ValueError(f"{name} has NaN or infinite entries")
-    return values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-def _scalar(header: dict[str, Any], name: str, kind: type) -> Any:
-    """Take a value of this type; a float may be written like an integer."""
-    value: Any = header[name]
-    if kind is float and type(value) is int:
-        value = float(value)
-    finite = not isinstance(value, float) or math.isfinite(value)
-    if type(value) is not kind or not finite:
-        raise ValueError(f"{name} is not a valid {kind.__name__}")
-    return value
-
-
-def _saved_labels(saved: npt.NDArray[Any], n: int) -> tuple[str, ...]:
-    if saved.dtype.kind == "U" and saved.ndim == 1:  # format 1
-        labels = saved.tolist()
-    elif saved.dtype == np.uint8 and saved.ndim == 1:
-        labels = json.loads(saved.tobytes())
-    else:
-        raise ValueError(f"labels have dtype {saved.dtype}")
-    if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
-        raise ValueError("labels are not all strings")
-    if len(labels) != n or len(set(labels)) != n:
-        raise ValueError(f"there are {len(set(labels))} different labels for {n} objects")
-    return tuple(labels)
