@@ -170,7 +170,8 @@ def tuning(record: dict[str, Any]) -> list[str]:
         "",
         f"Time without a piece over time with it, n = {s['n']}, the fastest of {s['repeats']} "
         f"alternating runs each, lowest and highest over {len(record['fits'])} fits. {clock} What "
-        "is worth less than 10 % is to be deleted (`benchmarks/tuning.py`). The pool of threads is "
+        "is worth less than 10 % is to be deleted, or has a reason here (`benchmarks/tuning.py`). "
+        "The pool of threads is "
         f"written by hand because a call of it takes {calls['pool']:.2g} ms, one of "
         f"joblib.Parallel {calls['joblib.Parallel']:.2g} ms.",
         "",
@@ -189,6 +190,8 @@ def tuning(record: dict[str, Any]) -> list[str]:
         # A timing within the noise of the threshold decides nothing.
         noise = 0.0 if star else record.get("noise", 0.0)
         decided = "kept" if ratios[-1] > 1.10 + noise else "kept, not decided"
+        if ratios[-1] <= 1.10 and name in record.get("stays", {}):
+            decided = f"kept: {record['stays'][name]}"
         lines.append(f"| {name}{star} | `{place}` | {span} | {decided} |")
     for name, row in record["deleted"].items():
         lines.append(f"| {name} | `{row['where']}` | {row['ratio']:.2f} | deleted: {row['why']} |")

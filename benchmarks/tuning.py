@@ -71,12 +71,16 @@ pass_over = blocked.BlockedGram.pass_over
 
 @dataclass(frozen=True)
 class Piece:
-    """Where it is, what one would write without it, and the functions it puts on threads."""
+    """Where it is, what one would write without it, and the functions it puts on threads.
+
+    `stays` says why it is kept even if it is worth less than 10 %.
+    """
 
     where: str
     instead: list[tuple[Any, str, Any]]
     threaded: tuple[tuple[Any, str], ...] = ()
     from_disk: bool = False
+    stays: str = ""
 
 
 PIECES = {
@@ -97,6 +101,7 @@ PIECES = {
         "_backend/threads.py",
         [(descent, "over_rows", all_rows), (objective, "over_rows", all_rows)],
         ((descent, "over_rows"), (objective, "over_rows")),
+        stays="without it refined falls more than 5 % behind the first release",
     ),
     "threads in validation": Piece(
         "_input/tiles.py", [(tiles, "parallel_map", one_by_one)], ((tiles, "parallel_map"),)
@@ -105,12 +110,15 @@ PIECES = {
         "_operator/dense.py", [(dense, "parallel_map", one_by_one)], ((dense, "parallel_map"),)
     ),
     "⟨B, G⟩ from half of D": Piece(
-        "_operator/dense.py", [(dense.DenseGram, "quadratic", gram.Gram.quadratic)]
+        "_operator/dense.py",
+        [(dense.DenseGram, "quadratic", gram.Gram.quadratic)],
+        stays="without it the last bits of every STRESS of refined change",
     ),
     "reading ahead": Piece(
         "_operator/blocked.py",
         [(blocked.BlockedGram, "pass_over", read_in_turn)],
         from_disk=True,
+        stays="an option of BlockedGram, for disks slower than a product",
     ),
 }
 
@@ -284,6 +292,7 @@ def main() -> None:
             "busy": chosen.busy,
         },
         "pieces": {name: piece.where for name, piece in PIECES.items()},
+        "stays": {name: piece.stays for name, piece in PIECES.items() if piece.stays},
         "threaded": [name for name, piece in PIECES.items() if piece.threaded],
         "milliseconds_a_call": milliseconds_a_call(),
         "fits": {},
