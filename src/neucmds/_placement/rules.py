@@ -143,13 +143,13 @@ class LeastSquaresPlacement:
         # most twice what it is without. Objects 1e4 times farther out came to the center for 10 %
         # of noise. Not so nearer ones: of 12 objects, columns without weight fit noise.
         most = least + xp.maximum(left, 16 * eps(delta.dtype, xp) * sq_size)
-        (rows,) = xp.nonzero(t + float(shift.sum()) > n * most_apart)
-        for _ in range(MOST_RELEASES):
-            rows = rows[_objective(z[rows], p[rows], t[rows], m_rows, n) > most[rows]]
-            if not int(rows.shape[0]):
+        beyond = t + float(shift.sum()) > n * most_apart
+        for _ in range(MOST_RELEASES if bool(xp.any(beyond)) else 0):
+            astray = beyond & (_objective(z, p, t, m_rows, n) > most)
+            if not bool(xp.any(astray)):
                 break
-            noise[rows] *= 0.1
-            z[rows] = _held(p[rows], t[rows], m_rows, n, noise[rows], e[rows])
+            noise = xp.where(astray, 0.1 * noise, noise)
+            z = xp.where(astray[:, None], _held(p, t, m_rows, n, noise, e), z)
         return z
 
     def _place_by_known(self, delta: Array) -> Array:
