@@ -275,3 +275,14 @@ def test_amounts_of_memory_are_read_and_written():
             parse_bytes(bad)
     free = available_memory()
     assert free is None or free > 0
+
+
+def test_a_product_with_no_columns_takes_no_pass():
+    D = np.abs(np.random.default_rng(0).normal(size=(20, 20)))
+    D = D + D.T
+    np.fill_diagonal(D, 0.0)
+    gram = BlockedGram(D)
+    _ = gram.moments
+    passes = gram.n_passes
+    assert gram.matmat(np.empty((20, 0))).shape == (20, 0)
+    assert gram.n_passes == passes

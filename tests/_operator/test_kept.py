@@ -249,7 +249,10 @@ def test_what_was_computed_otherwise_is_refused_and_left_as_it_is(distances, tmp
     normal = np.random.default_rng(1).normal
     with monkeypatch.context() as patch:  # as if another start had been drawn
         patch.setattr(orthogonal, "uniform_rows", lambda count, basis, _: normal(size=(count, N)))
-        with pytest.raises(InputError, match="was computed otherwise from step 2 on: on another"):
+        with pytest.raises(
+            InputError,
+            match="was computed otherwise from step 2 on",
+        ):
             neuc_mds(path, 5, **settings)
     assert kept.read_bytes() == content
     assert_same(neuc_mds(path, 5, **settings), neuc_mds(path, 5, max_memory=BOUND))

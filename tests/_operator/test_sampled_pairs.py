@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
-from neucmds import LandmarkNeucMDS
+from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.sparse_pairs import refine_pairs
@@ -75,8 +75,9 @@ def test_every_pair_of_nearest_objects_is_listed_with_weight_one(features):
 def test_unknown_metrics_and_too_few_pairs_are_refused(features):
     with pytest.raises(InputError, match="metric='nonsense' has no nearest neighbours"):
         feature_pairs(features, "nonsense", n_pairs=50)
-    with pytest.raises(InputError, match="n_pairs=5 are too few"):
-        feature_pairs(features, n_pairs=5)
+    for few in (5, 0, 60.5, "60", True):
+        with pytest.raises(InputError, match=r"n_pairs=.* must be a whole number of at least 10"):
+            feature_pairs(features, n_pairs=few)
 
 
 def kept(coordinates, signs, d):
@@ -111,3 +112,16 @@ def test_cityblock_is_a_metric_of_pynndescent():
     # By its own name it is not, and 100,000 rows were all compared with all.
     assert neighbor_search._descent("cityblock") is not None
     assert neighbor_search._descent("no such metric") is None
+
+
+def test_rows_that_the_metric_is_not_defined_for_are_named():
+    x = np.abs(np.random.default_rng(0).normal(size=(62, 6)))
+    x[60:] = 0.0
+    with pytest.raises(InputError, match=r"NaN or infinity, first for objects 6[01] and 6[01]"):
+        NeucMDS(2, metric="braycurtis", n_pairs=200, random_state=0).fit(x)
+
+
+def test_too_few_pairs_for_the_coordinates_are_refused_as_such():
+    x = np.abs(np.random.default_rng(0).normal(size=(62, 6)))
+    with pytest.raises(InputError, match="n_pairs=20 are too few for 8 coordinates; pass 128"):
+        NeucMDS(8, metric="cityblock", n_pairs=20).fit(x)

@@ -527,9 +527,10 @@ class StepCheckpoint(_KeptFile):
         if head[:_DIGEST] != source:
             # Not made anew: it may be hours of work that the same command can go on from.
             raise InputError(
-                f"{self.path} was computed otherwise from step {self.number} on: on another "
-                "machine, with another number of threads, or with more or less free memory; go on "
-                f"as it began, remove it, or pass another {option('checkpoint')}."
+                f"{self.path} was computed otherwise from step {self.number} on: from a D that has "
+                "changed since, on another machine, with another number of threads, or with more "
+                "or less free memory; go on as it began, remove it, or pass another "
+                f"{option('checkpoint')}."
             )
         if self._read_into(body.data, self.at + len(head)) < body.nbytes:
             return None

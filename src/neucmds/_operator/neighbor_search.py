@@ -47,7 +47,6 @@ def nearest_rows(
     metric_params: dict[str, Any] | None = None,
     *,
     random_state: Any = None,
-    n_jobs: int | None = None,
 ) -> Search:
     """Return the function of a count and objects (None: all) that finds their nearest rows.
 
@@ -56,20 +55,18 @@ def nearest_rows(
     params = metric_params or {}
     if not is_numpy(features):
         return _by_blocks(FittedMetric.of(metric, features, params=params))
-    return _on_cpu(features, metric, params, n_jobs, check_random_state(random_state))
+    return _on_cpu(features, metric, params, check_random_state(random_state))
 
 
 def _on_cpu(
     features: Floats,
     metric: Any,
     params: dict[str, Any],
-    n_jobs: int | None,
     rng: np.random.RandomState,
 ) -> Search:
     """Return what searches nearest rows: by pynndescent for all of many, else scikit-learn."""
     n = int(features.shape[0])
-    jobs = -1 if n_jobs is None else n_jobs
-    index = neighbor_index(features, metric, params, jobs)
+    index = neighbor_index(features, metric, params, n_jobs=-1)
     graph = _descent(metric) if n > ALL_COMPARED else None
 
     def nearest(count: int, objects: Ints | None) -> Found:
@@ -81,7 +78,7 @@ def _on_cpu(
                 metric_kwds=params or None,
                 n_neighbors=count + 1,
                 random_state=seed,
-                n_jobs=jobs,
+                n_jobs=-1,
             )
             ids, found = made.neighbor_graph
             known = ids.ravel() >= 0

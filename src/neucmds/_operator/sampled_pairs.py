@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,11 @@ class Sizes:
         Three fifths go to landmarks, the rest to near ones and rings: 80, 30 and 30 of 260 gave the
         least errors at all distances on a geometric graph of 18,000 nodes.
         """
-        if n_pairs < 10:
-            raise InputError(f"{option('n_pairs', n_pairs)} are too few; pass 10k or more.")
+        if isinstance(n_pairs, bool) or not isinstance(n_pairs, Integral) or n_pairs < 10:
+            raise InputError(
+                f"{option('n_pairs', n_pairs)} must be a whole number of at least 10; pass some 16 "
+                "for each coordinate."
+            )
         landmarks = min(n, max(2, round(0.3 * n_pairs)))
         return cls(landmarks, max(2, round(0.12 * n_pairs)), max(2, round(0.12 * n_pairs)))
 
@@ -147,7 +151,6 @@ def feature_pairs(
     n_pairs: int,
     metric_params: dict[str, Any] | None = None,
     random_state: Any = None,
-    n_jobs: int | None = None,
     weight_power: float = 1.0,
 ) -> PairSample:
     """Choose pairs of feature rows that stand for all of them, and compute their dissimilarities.
@@ -166,8 +169,6 @@ def feature_pairs(
         Pairs of an object, counted over both orders; about 10k to 16k for k coordinates.
     metric_params : dict, optional
     random_state : int, RandomState or None
-    n_jobs : int, optional
-        Threads that search neighbours; None: all cores.
     weight_power : float, default=1
         A pair counts the inverse of the share that was drawn to this power: with 1, sums over the
         sample estimate sums over all pairs; with less, near pairs count more.
@@ -193,10 +194,11 @@ def feature_pairs(
         between: Array = rows.to(rows.take(landmarks))
     else:
         params = fitted_params(metric, features, metric_params or {})
-        nearest = nearest_rows(features, metric, params, random_state=rng, n_jobs=n_jobs)
+        nearest = nearest_rows(features, metric, params, random_state=rng)
         between = _to_rows(features, landmarks, metric, params)
     xp = namespace(between)
     between = xp.astype(between, xp.float64, copy=False)
+    _refuse_undefined(between, landmarks, metric)
     pairs = drawn_pairs(n, sizes, landmarks, between.T, nearest, rng)
     if weight_power != 1 and pairs.weight is not None:
         pairs = replace(pairs, weight=pairs.weight**weight_power)
@@ -209,6 +211,18 @@ def _to_rows(features: Array, rows: Ints, metric: Any, params: dict[str, Any]) -
     some = xp.take(features, asarray_like(rows, features, dtype=xp.int64), axis=0)
     metric, params = on_rows(metric, some, params)
     return FittedMetric.of(metric, some, params=params).between(features)
+
+
+def _refuse_undefined(to_landmarks: Array, landmarks: Ints, metric: Any) -> None:
+    """Name two rows whose dissimilarity is NaN or infinite, if there are such."""
+    xp = namespace(to_landmarks)
+    if bool(xp.all(xp.isfinite(to_landmarks))):
+        return
+    row, at = (int(one[0]) for one in np.nonzero(~np.isfinite(to_numpy(to_landmarks))))
+    raise InputError(
+        f"{option('metric', metric)} gives NaN or infinity, first for objects {row} and "
+        f"{landmarks[at]}; drop those objects, or change the metric."
+    )
 
 
 def _share(size: int, n: int) -> float:

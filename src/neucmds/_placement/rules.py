@@ -140,9 +140,9 @@ class LeastSquaresPlacement:
         noise = self.shrinkage * left / max(n - k - 1, 1)
         z = _held(p, t, m_rows, n, noise, e)
         # Farther out than fitted objects are from each other: held less, until what is left is at
-        # most twice what it is without. Objects 1e4 times farther out came to the center for 10 %
+        # most 2 % more than without. Objects 1e4 times farther out came to the center for 10 %
         # of noise. Not so nearer ones: of 12 objects, columns without weight fit noise.
-        most = least + xp.maximum(left, 16 * eps(delta.dtype, xp) * sq_size)
+        most = least + xp.maximum(0.02 * left, 16 * eps(delta.dtype, xp) * sq_size)
         beyond = t + float(shift.sum()) > n * most_apart
         for _ in range(MOST_RELEASES if bool(xp.any(beyond)) else 0):
             astray = beyond & (_objective(z, p, t, m_rows, n) > most)

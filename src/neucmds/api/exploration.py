@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._input.components import Components
+from neucmds._input.containers import ordered_by_name
 from neucmds._operator.choose import Limit
 from neucmds._placement.dimension import LEAST_OBJECTS
 from neucmds.api.arguments import CLOSED_FORMS, OnStep, check_methods, silent
@@ -266,6 +267,12 @@ def evaluate(
     >>> round(quality.r2, 6), quality.neighbors_kept
     (1.0, 1.0)
     """
+    if not isinstance(embedding, Embedding):
+        raise InputError(
+            f"the first argument is a {type(embedding).__name__}; call evaluate(embedding, D)."
+        )
+    if embedding.labels is not None:  # D itself may have no names
+        weights = ordered_by_name(weights, embedding.labels, "weights", rows=True)
     prepared = prepare(
         D,
         1,

@@ -21,7 +21,7 @@ from neucmds._backend.arrays import (
 from neucmds._backend.memory import format_bytes, parse_bytes, require_memory
 from neucmds._input.components import Components, NComponents
 from neucmds._input.pairs import Pairs, check_pairs
-from neucmds._methods.refined.completion import FEW_PATHS, from_all_pairs
+from neucmds._methods.refined.completion import FEW_LISTED, from_all_pairs
 from neucmds._methods.refined.loss_starts import Place
 from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._methods.refined.starts import RefineSettings
@@ -128,7 +128,7 @@ def embed_pairs(
     """
     components = _counted(n_components, pairs.n)
     check_pairs(pairs, components.total)
-    if start is None and settings.loss == "squared" and pairs.n <= FEW_PATHS:
+    if start is None and settings.loss == "squared" and pairs.n <= FEW_LISTED:
         solve = partial(solve_roughly, method="neuc+", solver="auto", tol=1e-7)
         end = from_all_pairs(pairs, components, solve)
         start = Place(end.x, end.signs)
@@ -185,7 +185,8 @@ def embed_features(
     """
     n = int(features.shape[0])
     components = _counted(n_components, n)
-    n_pairs = n_pairs or max(100, 16 * components.total)
+    n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
+    _sizes(n_pairs, n, components)  # refuses what cannot be obeyed before memory is asked for
     if on_cpu(features):
         size, advice = n * min(n_pairs, n - 1) // 2, f"lower {option('n_pairs', n_pairs)}"
         require_memory_for_pairs(size, n, n_components, max_memory, advice)
@@ -202,6 +203,17 @@ def embed_features(
     start = _placed_among(sample.landmarks, sq_to_landmarks, components, rng, near=features)
     wanted = components.signature or components.total
     return embed_pairs(sample.pairs, wanted, False, settings, start, random_state)
+
+
+def _sizes(n_pairs: int, n: int, components: Components) -> Sizes:
+    """Split a number of pairs; refuse too few to start from landmarks with so many coordinates."""
+    sizes = Sizes.of(n_pairs, n)
+    if sizes.n_landmarks <= components.total:
+        raise InputError(
+            f"{option('n_pairs', n_pairs)} are too few for {components.total} coordinates; pass "
+            f"{16 * components.total}, or at least {4 * (components.total + 1)}."
+        )
+    return sizes
 
 
 def embed_graph(
@@ -225,7 +237,8 @@ def embed_graph(
     """
     edges = as_graph(graph)
     components = _counted(n_components, int(edges.shape[0]))
-    sizes = Sizes.of(n_pairs or max(100, 16 * components.total), int(edges.shape[0]))
+    n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
+    sizes = _sizes(n_pairs, int(edges.shape[0]), components)
     sample = graph_pairs(
         edges,
         n_landmarks=sizes.n_landmarks,

@@ -88,7 +88,8 @@ class Embedding:
         √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
         block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
         the share of f that one more step promises: if `converged` at most `stress_tol`, for losses
-        other than the squared one also at most 0.03².
+        other than the squared one also at most 0.03². Where gaps were filled by a smaller model,
+        which `OverfitWarning` says, both are those of the filled D, not of the pairs observed.
     stress_error : float
         Bound on the rounding error of `stress`: that of the coordinates, computed from every pair,
         differs from it by less.
@@ -456,7 +457,7 @@ class Embedding:
                 "new dissimilarities are too large to be placed: the largest is "
                 f"{float(xp.max(xp.abs(delta))):.2g}; they must be on the scale of the fit."
             )
-        _warn_of_misfits(misfits)
+        _warn_of_misfits(misfits, isinstance(self.placement, LinearPlacement))
         return placed
 
     def save(self, path: str | PathLike[str] | BinaryIO) -> None:
@@ -627,16 +628,20 @@ def _checked_new(delta: Array, embedding: Embedding) -> Array:
     return delta
 
 
-def _warn_of_misfits(misfits: list[tuple[int, float]]) -> None:
-    """Name new objects that are far from all fitted ones, and at no place as far as they should."""
+def _warn_of_misfits(misfits: list[tuple[int, float]], linear: bool) -> None:
+    """Name new objects that are far from all fitted ones, and do not fit where they are placed."""
     if not misfits:
         return
-    named = ", ".join(f"row {row} by {share:.0%}" for row, share in misfits[:5])
+    named = ", ".join(
+        f"row {row} by {share:.0%}" if share < 10 else f"row {row} by {share:.1g} times"
+        for row, share in misfits[:5]
+    )
     more = f" and {len(misfits) - 5} more" if len(misfits) > 5 else ""
     warnings.warn(
         f"{len(misfits)} of the new objects are over ten times as far from the fitted ones as "
-        "these are from each other, and have no place that is: there D̂ is off its squared "
-        f"dissimilarities ({named}{more}); check their unit, and {option('squared')}.",
+        "these are from each other, and do not fit where they are placed: D̂ is off their squared "
+        f"dissimilarities ({named}{more}); check their unit, and {option('squared')}"
+        + (f", or use {option('method', 'refined')}, which is no projection." if linear else "."),
         MisfitWarning,
         stacklevel=3,
     )
