@@ -10,12 +10,17 @@ import pytest
 # Files that take most of the time of the whole: processes of their own, clusters, thousands of
 # random matrices, the paper's data. `make test-fast` leaves them out.
 SLOW_FILES = (
+    "_backend/test_checkpoints.py",
     "_backend/test_threads.py",
+    "_methods/refined/test_completion.py",
+    "_methods/refined/test_loss_starts.py",
     "_operator/test_blocked.py",
+    "_operator/test_chunked_rows.py",
     "_operator/test_cluster.py",
     "_operator/test_features.py",
     "_operator/test_kept.py",
     "_placement/test_dimension.py",
+    "_placement/test_new_rows.py",
     "_spectrum/test_krylov.py",
     "cli/test_processes.py",
     "datasets/test_perturb.py",
@@ -23,6 +28,7 @@ SLOW_FILES = (
     "fuzz/test_matrices.py",
     "paper/test_experiments.py",
     "report/test_browser.py",
+    "tests/test_scale.py",
 )
 
 

@@ -66,8 +66,9 @@ class NeucMDS(SignedTransformer):
         "rbf" (see `neucmds.operators`), or one that `sklearn.metrics.pairwise_distances`
         knows. A callable takes two rows of NumPy features, as there, but two blocks of rows of any
         other array library. Dissimilarities that do not fit in memory are never stored.
-        "shortest_path": X is a sparse array of lengths of edges, and the nodes are embedded; above
-        3000 nodes "refined" samples pairs of nodes and needs no n × n array. `transform` then takes
+        "shortest_path": X is a sparse array of lengths of edges, and the nodes are embedded. An
+        edge counts both ways, also if it is stored once; two lengths for it are refused. Above 3000
+        nodes "refined" samples pairs of nodes and needs no n × n array. `transform` then takes
         path lengths (m, n) from new nodes to the fitted ones.
     metric_params : dict, optional
         Further arguments of the metric.
