@@ -186,3 +186,13 @@ def test_without_a_positive_coordinate_nothing_is_far(loss):
     embedding = neuc_mds(-d if loss == "squared" else d, (0, 1), loss=loss, squared=True)
     with pytest.warns(MisfitWarning, match=r"^1 of the new objects .* \(row 0 by 100%\)"):
         embedding.transform(np.full((1, 12), 1e16))
+
+
+@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+def test_float32_rows_that_overflow_beside_the_fit_are_refused(loss):
+    """They were placed anywhere, or ended in "Eigenvalues did not converge"."""
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    D = cdist(x, x).astype(np.float32)
+    embedding = neuc_mds(D * np.float32(1e-12), 2, loss=loss)
+    with pytest.raises(InputError, match="too large to be placed: the largest is"):
+        embedding.transform(D * np.float32(1e9))

@@ -439,9 +439,17 @@ def _file(case: Case, results: dict[str, Embedding]) -> list[str]:
             if not _same(embedding, loaded) or loaded.stress_terms != embedding.stress_terms:
                 found.append(f"{name} changes in a file")
             rows = np.abs(case.matrix[:3])
-            if not np.array_equal(embedding.transform(rows), loaded.transform(rows)):
+            if not np.array_equal(_placed(embedding, rows), _placed(loaded, rows)):
                 found.append(f"{name} places otherwise from a file")
     return found
+
+
+def _placed(embedding: Embedding, rows: Floats) -> Floats | str:
+    """Where rows are placed, or why they are refused."""
+    try:
+        return np.asarray(embedding.transform(rows))
+    except InputError as refusal:
+        return str(refusal)
 
 
 def _single(case: Case, results: dict[str, Embedding]) -> list[str]:

@@ -207,6 +207,8 @@ def _descended(
     if start is not None:
         starts.append(start)
     values = xp.stack([problem.value(x) for x in starts])
+    # Where dissimilarities span 27 decades, sums overflow: no start is lower than a number.
+    values = xp.where(xp.isnan(values), xp.full_like(values, np.inf), values)
     best = xp.argmin(values, axis=0)
     x, value = starts[0], values[0, :]
     for i in range(1, len(starts)):

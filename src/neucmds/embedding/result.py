@@ -447,16 +447,15 @@ class Embedding:
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             scaled = delta if factor == 1 else delta * factor * (factor if self.squared else 1)
             sq_new = scaled if self.squared else scaled * scaled
+            if bool(xp.any(xp.isinf(sq_new))):  # in float32, where the fit is 1e20 times smaller
+                raise _too_large(delta)
             placed = rule.place(sq_new) if u is None else place_weighted(rule, sq_new, u)
             among = 2 * self.trace / max(1, self.n - 1) * factor * factor
             fitted = self.coordinates if factor == 1 else self.coordinates * factor
             misfits = far_misfits(sq_new, placed, fitted, self.signs, among, u)
             placed = placed if factor == 1 else placed / factor
         if not bool(xp.all(xp.isfinite(placed))):
-            raise InputError(
-                "new dissimilarities are too large to be placed: the largest is "
-                f"{float(xp.max(xp.abs(delta))):.2g}; they must be on the scale of the fit."
-            )
+            raise _too_large(delta)
         _warn_of_misfits(misfits, isinstance(self.placement, LinearPlacement))
         return placed
 
@@ -626,6 +625,15 @@ def _checked_new(delta: Array, embedding: Embedding) -> Array:
             f"was on unsquared dissimilarities ({option('squared', False)})."
         )
     return delta
+
+
+def _too_large(delta: Array) -> InputError:
+    xp = namespace(delta)
+    known = xp.where(xp.isnan(delta), xp.zeros_like(delta), delta)
+    return InputError(
+        "new dissimilarities are too large to be placed: the largest is "
+        f"{float(xp.max(xp.abs(known))):.2g}; they must be on the scale of the fit."
+    )
 
 
 def _warn_of_misfits(misfits: list[tuple[int, float]], linear: bool) -> None:
