@@ -196,3 +196,15 @@ def test_float32_rows_that_overflow_beside_the_fit_are_refused(loss):
     embedding = neuc_mds(D * np.float32(1e-12), 2, loss=loss)
     with pytest.raises(InputError, match="too large to be placed: the largest is"):
         embedding.transform(D * np.float32(1e9))
+
+
+@pytest.mark.parametrize("decades", [77, 100, 150])
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_rows_far_beyond_what_the_squared_rule_can_start_from_are_placed(loss, decades):
+    """They ended in "Eigenvalues did not converge"."""
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    D = cdist(x, x, "cityblock")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MisfitWarning)
+        placed = neuc_mds(D, (2, 1), loss=loss).transform(D[:2] * 10.0**decades)
+    assert np.all(np.isfinite(placed))

@@ -207,7 +207,7 @@ def _descended(
     if start is not None:
         starts.append(start)
     values = xp.stack([problem.value(x) for x in starts])
-    # Where dissimilarities span 27 decades, sums overflow: no start is lower than a number.
+    # From 1e75 times the fitted ones on the squared rule overflows, and argmin prefers NaN.
     values = xp.where(xp.isnan(values), xp.full_like(values, np.inf), values)
     best = xp.argmin(values, axis=0)
     x, value = starts[0], values[0, :]

@@ -90,11 +90,8 @@ class DevicePairs:
 
     @cached_property
     def size(self) -> float:
-        """Σ u q² of D̂ = 0 without a floor: what makes a loss a share."""
-        xp = namespace(self.d)
-        d = xp.astype(self.d, xp.float64)
-        one = {"squared": d * d, "distance": d, "relative": xp.ones_like(d)}[self.loss.name]
-        return 2 * float(xp.sum(one if self.u is None else self.u * one))
+        """The loss of D̂ = 0."""
+        return self.loss.size(self.d, self.u)
 
     @cached_property
     def weights(self) -> Array | None:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from neucmds._backend.arrays import row_blocks
 from neucmds._backend.threads import parallel_map
 from neucmds._input.pairs import Pairs
 from neucmds._methods.refined.compiled_pairs import WORTH_COMPILING, Loops, loops
@@ -173,10 +174,8 @@ class PairSystem:
 
     @cached_property
     def size(self) -> float:
-        """Σ u q² of D̂ = 0 without a floor: what makes a loss a share."""
-        d = self.d.astype(np.float64)
-        one = {"squared": d * d, "distance": d, "relative": np.ones_like(d)}[self.loss.name]
-        return 2 * float(np.sum(one if self.u is None else self.u * one))
+        """The loss of D̂ = 0."""
+        return self.loss.size(self.d, self.u)
 
     @cached_property
     def weights(self) -> Floats | None:
@@ -203,12 +202,12 @@ class PairSystem:
     @cached_property
     def blocks(self) -> list[slice]:
         """Slices of the listed pairs whose differences stay in the cache."""
-        return _slices(self.i.size, BLOCK // max(1, 2 * self.signs.size))
+        return list(row_blocks(self.i.size, 2 * self.signs.size, BLOCK))
 
     @cached_property
     def runs(self) -> list[slice]:
         """Slices of all pairs of which some numbers each stay in the cache."""
-        return _slices(self.d.size, BLOCK // 8)
+        return list(row_blocks(self.d.size, 8, BLOCK))
 
     def residuals(self, x: Doubles) -> Floats:
         """D̂ − D of every pair."""
@@ -428,8 +427,3 @@ class PairSystem:
         assert terms.slope is not None
         assert terms.curvature is not None
         return terms.residual, terms.slope, terms.curvature
-
-
-def _slices(size: int, step: int) -> list[slice]:
-    step = max(1, step)
-    return [slice(s, min(s + step, size)) for s in range(0, size, step)]

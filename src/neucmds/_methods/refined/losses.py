@@ -136,6 +136,12 @@ class PairLoss:
             q = self.terms(d, d_hat).residual
         return float(xp.sum(q * q if u is None else u * q * q))
 
+    def size(self, d: Array, u: Array | None) -> float:
+        """Σ u q² of D̂ = 0 over both orders, without a floor: what makes a loss a share."""
+        xp = namespace(d)
+        one = xp.astype(d, xp.float64, copy=False) ** self.degree
+        return 2 * float(xp.sum(one if u is None else u * one))
+
     @property
     def is_quadratic(self) -> bool:
         """Whether q is linear in D̂, and the loss along a line therefore a quartic."""

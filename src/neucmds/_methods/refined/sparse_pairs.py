@@ -64,7 +64,6 @@ from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[Any]
 
 # Coordinates up to which blocks are inverted together.
 FEW = 32
