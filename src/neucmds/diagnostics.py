@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -141,21 +141,6 @@ class Inspection:
     def held_out_r2(self) -> float:
         """R² of that many coordinates on pairs of held-out objects; NaN if none were held out."""
         return math.nan if self.scan is None else 1 - self.scan.error
-
-    def rescaled(self, exponent: int) -> Inspection:
-        """Return what is known of dissimilarities d that are two to this power as large."""
-        factor = 4.0**exponent
-        low, high = self.noise_band
-        entries = tuple((i, j, value * factor) for i, j, value in self.outliers.entries)
-        return replace(
-            self,
-            smallest=self.smallest * factor,
-            largest=self.largest * factor,
-            largest_eigenvalue=self.largest_eigenvalue * factor,
-            smallest_eigenvalue=self.smallest_eigenvalue * factor,
-            noise_band=(low * factor, high * factor),
-            outliers=Outliers(entries, self.outliers.typical * factor),
-        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything by name, what is derived included."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._methods.geometry import rounding_level, sq_dissimilarities
 from neucmds._operator import Gram
-from neucmds.embedding.building import times_power_of_two
 
 __all__ = ["PairErrors", "Quality", "measure", "pair_errors"]
 
@@ -92,17 +91,6 @@ class Quality:
     def as_dict(self) -> dict[str, Any]:
         """Return the measures by name."""
         return asdict(self)
-
-    def rescaled(self, exponent: int, of_weights: int = 0) -> Quality:
-        """Return the quality for d, and weights, that are two to these powers as large."""
-        halves, odd = divmod(of_weights, 2)
-        additive_error = self.scaled_additive_error * math.sqrt(2.0**odd)
-        return replace(
-            self,
-            stress=times_power_of_two(self.stress, 4 * exponent + of_weights),
-            scaled_additive_error=times_power_of_two(additive_error, 2 * exponent + halves),
-            raw_stress=times_power_of_two(self.raw_stress, 2 * exponent + of_weights),
-        )
 
 
 def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = None) -> Quality:

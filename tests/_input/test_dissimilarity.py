@@ -165,7 +165,7 @@ def test_the_result_is_frozen():
     hnp.arrays(
         np.float64,
         st.integers(1, 9).map(lambda n: n * (n + 1) // 2),
-        elements=st.just(0.0) | st.floats(1e-70, 1e70),
+        elements=st.just(0.0) | st.floats(1e-44, 1e44),
     )
 )
 def test_condensed_and_square_agree_with_scipy(condensed):
@@ -452,10 +452,10 @@ def test_a_missing_diagonal_is_refused(tile):
     [
         (1e200, False, "too large: the largest entry is 1e+200 at (0, 1)"),
         (7e153, False, "too large"),
-        (1e76, False, "fourth powers that STRESS is made of overflow in float64; divide D"),
-        (1e152, True, "squares that STRESS is made of overflow"),
+        (2e76, False, "sums of its powers overflow; divide by 1e76."),
+        (1e152, True, "overflow; divide by 1e152"),
         (1e-80, False, "too small: the largest entry is 1e-80 at (0, 1)"),
-        (1e-150, True, "underflow in float64; multiply D by a constant"),
+        (1e-150, True, "underflow; divide by 1e-150"),
     ],
 )
 def test_what_leaves_the_range_of_stress_is_refused(size, squared, said):

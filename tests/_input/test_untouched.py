@@ -78,7 +78,7 @@ def test_too_little_memory_is_told_before_D_is_squared(monkeypatch):
     np.testing.assert_array_equal(D, DISTANCES)
 
 
-@pytest.mark.parametrize("factor", [1e-150, 1e150])
+@pytest.mark.parametrize("factor", [1e-50, 1e50])
 def test_weights_count_by_their_ratios(factor):
     W = np.random.default_rng(0).uniform(1, 2, size=(N, N))
     W = W + W.T

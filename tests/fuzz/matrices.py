@@ -177,7 +177,7 @@ def draw(seed: int) -> Case:
     decades, check = 0, CHECKS[seed % len(CHECKS)]
     kinds = GENERIC if check in NEEDS_GENERIC and rng.uniform() < 0.7 else tuple(KINDS)
     if rng.uniform() < 0.3:
-        decades = int(rng.integers(-30, 31) if single else rng.integers(-160, 161))
+        decades = int(rng.integers(-30, 31) if single else rng.integers(-80, 81))
     return Case(
         kind=str(rng.choice(kinds)),
         n=n,
@@ -334,7 +334,7 @@ def _refusal(D: Floats, options: dict[str, Any]) -> str:
 
 def ordinary(case: Case, name: str) -> bool:
     """Tell whether there is no reason to refuse a matrix."""
-    if case.damage is not None or abs(case.decades) > (15 if case.kind == "wide" else 120):
+    if case.damage is not None or abs(case.decades) > (15 if case.kind == "wide" else 80):
         return False
     if case.dtype == "float32" and case.kind in ("wide", "outlier"):
         return False
@@ -379,15 +379,15 @@ def _permutation(case: Case, results: dict[str, Embedding]) -> list[str]:
 
 
 def promised(case: Case, factor: float) -> bool:
-    """Tell whether D times a factor is within the range of which STRESS is a number."""
+    """Tell whether D times a factor is within the range that is taken."""
     size = float(np.abs(case.matrix.astype(np.float64)).max()) * factor
-    least, most = 1e-153, 1e153 / case.n**1.5
+    least, most = 1e-90, 1e90
     return least < size < most if case.squared else least**0.5 < size < most**0.5
 
 
 def _power_of_two(case: Case, results: dict[str, Embedding]) -> list[str]:
     found = []
-    exponent = 60 if case.dtype == "float32" else 480
+    exponent = 60 if case.dtype == "float32" else 240
     exponent = -exponent if case.seed % 2 else exponent
     if case.decades or case.dtype == "float32" or case.kind in ("wide", "outlier"):
         return []
@@ -406,7 +406,7 @@ def _power_of_two(case: Case, results: dict[str, Embedding]) -> list[str]:
 def _power_of_ten(case: Case, results: dict[str, Embedding]) -> list[str]:
     if case.decades or case.kind not in GENERIC:
         return []
-    decades = (30 if case.dtype == "float32" else 150) * (-1 if case.seed % 2 else 1)
+    decades = (30 if case.dtype == "float32" else 80) * (-1 if case.seed % 2 else 1)
     factor = 10.0 ** (decades if case.squared else decades / 2)
     bound, found = 1e-4 if case.dtype == "float32" else 1e-8, []
     if not promised(case, factor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from neucmds._backend import arrays
@@ -16,7 +16,6 @@ from neucmds._input.validation import (
     exceeds_range,
     validate,
     working_dtype,
-    working_exponent,
 )
 from neucmds.errors import InputError, option
 
@@ -34,14 +33,10 @@ class Dissimilarity:
         NaN marks a missing pair.
     labels : tuple of str, or None
         One unique name an object.
-    exponent : int
-        The given dissimilarities are `values` times four to this power; not 0 only for a D so far
-        from 1 that its powers leave the range of floats, and only where that was asked for.
     """
 
     values: Array
     labels: tuple[str, ...] | None = None
-    exponent: int = 0
 
     @property
     def n(self) -> int:
@@ -57,7 +52,6 @@ def as_dissimilarity(
     copy: bool = True,
     missing: Missing = "error",
     labels: Sequence[object] | None = None,
-    rescale: bool = False,
     double: bool = False,
 ) -> Dissimilarity:
     """Read, check and name a dissimilarity matrix, and put it on the squared scale.
@@ -82,9 +76,6 @@ def as_dissimilarity(
         What to do about NaN off the diagonal: refuse, or keep as missing pairs.
     labels : sequence, optional
         Names of the objects; they go before those found in `data`.
-    rescale : bool, default False
-        Divide a D beyond 1e±102 (squared scale) by a power of four, which is the `exponent` of the
-        result, instead of refusing what comes near the ends of the range of floats.
     double : bool, default False
         Work in float64 whatever the precision of D is.
 
@@ -98,7 +89,8 @@ def as_dissimilarity(
     ------
     InputError
         If the matrix is not square, finite, real, symmetric and zero on the diagonal to rounding,
-        or not named once an object.
+        not named once an object, or so large or small that its powers leave the range of floats:
+        beyond 1e±45, on the squared scale beyond 1e±90.
 
     Examples
     --------
@@ -121,9 +113,8 @@ def as_dissimilarity(
     source, expanded = containers.to_square(table.array, dtype)
     names = containers.as_labels(table.labels if labels is None else labels, source.shape[0])
     overwrite = expanded or table.owned or (not copy and not table.wrapped)
-    rules = Rules(squared, symmetrize, missing == "ignore", names, rescale=rescale)
-    values, exponent = _checked_values(source, dtype, rules, overwrite)
-    return Dissimilarity(values, names, exponent)
+    rules = Rules(squared, symmetrize, missing == "ignore", names)
+    return Dissimilarity(_checked_values(source, dtype, rules, overwrite), names)
 
 
 def check_missing(missing: str) -> None:
@@ -132,8 +123,8 @@ def check_missing(missing: str) -> None:
         raise InputError(f"{option('missing', missing)} is unknown; pass 'error' or 'ignore'.")
 
 
-def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> tuple[Array, int]:
-    """Validate a square matrix and return it on the squared scale, and what it was divided by.
+def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array:
+    """Validate a square matrix and return it on the squared scale.
 
     A new target is written in the walk that checks; the source itself only once all has passed, so
     that a refused matrix is left as it was, and averages only once it is known what to average.
@@ -146,18 +137,17 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
     if _leaves_single(findings, rules, n, dtype, xp):
         # float32 squares of 1e-25 are zero, and those of 1e20 infinite.
         target, at_once = _new_target(source, xp.float64), False
-    exponent = working_exponent(findings, rules)
-    if exponent:
-        target, at_once = _new_target(source, xp.float64) if target is None else target, False
     if target is None:
-        return source, 0
+        return source
     if not at_once:
-        tiles.write(source, target, replace(rules, exponent=exponent), findings.triangle)
-    return target, exponent
+        tiles.write(source, target, rules, findings.triangle)
+    return target
 
 
 def _leaves_single(findings: Findings, rules: Rules, n: int, dtype: Any, xp: Any) -> bool:
-    return bool(dtype == xp.float32) and exceeds_range(findings, rules, n, 32) != 0
+    return (
+        bool(dtype == xp.float32) and exceeds_range(findings.size.value, rules.squared, 32, n) != 0
+    )
 
 
 def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array | None:

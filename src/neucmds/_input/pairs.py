@@ -22,6 +22,7 @@ from scipy.sparse import csgraph
 
 from neucmds._input.containers import as_labels
 from neucmds._input.readers.text import Dialect, Line
+from neucmds._input.validation import refuse_range, refuse_weight_range
 from neucmds.errors import FileFormatError, InputError, option
 
 Floats = npt.NDArray[np.float64]
@@ -475,14 +476,16 @@ def _refuse_values(
             f"{_place(int(i[at]), int(j[at]), labels)}; pass {option('squared', True)} if they are "
             "squared already."
         )
-    if not squared and float(values.max()) > sqrt(np.finfo(np.float64).max):
-        raise InputError(f"dissimilarities of {values.max():.2g} overflow when squared; rescale.")
+    size = float(np.abs(values).max())
+    refuse_range(size, squared)
     if weight is not None and not (np.all(np.isfinite(weight)) and float(weight.min()) >= 0):
         at = int(np.argmax(~np.isfinite(weight) | (weight < 0)))
         raise InputError(
             f"weights must be finite and not negative: {weight[at]} at "
             f"{_place(int(i[at]), int(j[at]), labels)}."
         )
+    if weight is not None:
+        refuse_weight_range(float(weight.max()), size if squared else size * size)
 
 
 def _refuse_self(

@@ -84,14 +84,16 @@ def _in_one_kernel(source: Array, dtype: Any, rules: Rules) -> Findings | None:
     if ends is None or not all(map(math.isfinite, ends)):
         return None
     low, high, gap = ends
-    size, n = Extreme(max(high, -low)), int(source.shape[0])
+    size = Extreme(max(high, -low))
     found = Findings(
         size=size, gap=Extreme(gap), depth=Extreme(max(0.0, -low)), above=size, below=size
     )
     # What is refused is looked for tile by tile: a message names the entry.
     asymmetric = gap > tolerance(found, arrays.eps(dtype, arrays.namespace(source)))
     negative = low < 0 and not rules.squared
-    return None if asymmetric or negative or exceeds_range(found, rules, n, 64) else found
+    return (
+        None if asymmetric or negative or exceeds_range(found.size.value, rules.squared) else found
+    )
 
 
 def _write_rows(source: Array, target: Array, rules: Rules) -> None:
@@ -234,10 +236,6 @@ def _write(
 
 def finished(tile: Array, rules: Rules, diagonal: bool) -> Array:
     """Put a tile on the squared scale, with an exactly zero diagonal; itself if it is so."""
-    if rules.exponent:
-        # In two steps: two to the power of −1024 has lost its digits.
-        factor = 2.0**-rules.exponent
-        tile = tile * factor * factor if rules.squared else tile * factor
     if not rules.squared:
         tile = tile * tile
     if not diagonal:

@@ -44,10 +44,6 @@ class Rules:
         Names of the objects, for messages.
     in_memory : bool, default True
         Whether D is an array in memory, which can be converted to float64 and have missing pairs.
-    rescale : bool, default False
-        Whether a D far from 1 may be divided by a power of two before it is squared.
-    exponent : int, default 0
-        d is divided by two to this power, D on the squared scale by its square.
     """
 
     squared: bool
@@ -55,8 +51,6 @@ class Rules:
     allow_missing: bool
     labels: tuple[str, ...] | None = None
     in_memory: bool = True
-    rescale: bool = False
-    exponent: int = 0
 
     def place(self, i: int, j: int) -> str:
         """Name an entry by its indices, and by its labels where there are any."""
@@ -230,48 +224,54 @@ def tolerance(findings: Findings, eps: float) -> float:
     return math.sqrt(eps) * findings.size.value
 
 
-# Of the squared scale: 2^±340 is 1e±102.
-_ORDINARY = 340
+# Of the squared scale. A descent sums squares of gradients, which are cubes of it: 1e±270.
+LEAST, MOST = 1e-90, 1e90
 
 
-def exceeds_range(findings: Findings, rules: Rules, n: int, bits: int) -> int:
-    """Tell whether squares of D leave the range of floats: 1 too large, −1 too small, 0 neither.
+def exceeds_range(size: float, squared: bool, bits: int = 64, n: int = 1) -> int:
+    """Tell whether powers of D leave the range of floats: 1 too large, −1 too small, 0 neither.
 
-    In float32 the squares themselves must keep their digits; in float64 the squares of these too,
-    for that is what STRESS is made of.
+    In float32 the squares of d must keep their digits and sums of n of them be finite; in float64
+    the cubes of these squares too.
     """
-    size = findings.size.value
-    if size == 0:
-        return 0
-    limits = np.finfo(np.float32 if bits == 32 else np.float64)
-    most, least = float(limits.max), float(limits.tiny / limits.eps)
+    least, most = LEAST, MOST
     if bits == 32:
-        most /= n
-    elif rules.rescale:
-        # ‖D‖² must be a number, and STRESS, for which ‖D̂‖ ≤ √n‖D‖ gives (√n + 1)²‖D‖² at most;
-        # nothing else is computed on this scale.
-        most, least = most**0.5 / (2 * n**1.5), float(limits.tiny) ** 0.5
-    else:
-        # At n = 900 the float64 solver failed where n·D came within a factor 4 of √max.
-        most, least = most**0.5 / (1000 * n), least**0.5
-    if not rules.squared:
-        most, least = math.sqrt(most), math.sqrt(least)
-    return 1 if size > most else -1 if size < least else 0
+        limits = np.finfo(np.float32)
+        least, most = float(limits.tiny / limits.eps), float(limits.max) / n
+    if not squared:
+        least, most = math.sqrt(least), math.sqrt(most)
+    return 1 if size > most else -1 if 0 < size < least else 0
 
 
-def working_exponent(findings: Findings, rules: Rules) -> int:
-    """Return the power of two that brings the largest d near 1; zero where D is ordinary.
+def refuse_range(size: float, squared: bool, where: str = "", bits: int = 64, n: int = 1) -> None:
+    """Refuse a D whose powers leave the range of floats, with the factor to divide it by."""
+    beyond = exceeds_range(size, squared, bits, n)
+    if beyond:
+        more = ", or store D as float64" if bits == 32 else ""
+        largest = f"the largest entry is {size:.2g}{where}"
+        raise out_of_range("D is", largest, size, beyond > 0, more)
 
-    Cubes of the squared scale must stay within the range of float64, for gradients hold them; hence
-    1e±102, where a power of two leaves every digit as it is.
-    """
-    size = findings.size.value
-    exponent = math.frexp(size)[1]
-    if not rules.squared:
-        exponent *= 2
-    if not rules.rescale or size == 0 or abs(exponent) <= _ORDINARY:
-        return 0
-    return exponent // 2
+
+def refuse_weight_range(largest: float, sq_size: float) -> None:
+    """Refuse weights whose products with powers of D leave the range of floats."""
+    if largest == 0:
+        return
+    # Squares of gradients, (w d³)², stay within 1e±300 with room for sums.
+    power = math.log10(largest) + 1.5 * math.log10(sq_size or 1.0)
+    if not (-145 < power < 140 and 1e-60 < largest < 1e60):
+        raise out_of_range("weights are", f"the largest is {largest:.2g}", largest, largest > 1)
+
+
+def out_of_range(
+    what: str, largest: str, size: float, too_large: bool, more: str = ""
+) -> InputError:
+    """Return the refusal of numbers whose powers leave the range of floats."""
+    how, where = ("large", "over") if too_large else ("small", "under")
+    factor = f"1e{math.floor(math.log10(size))}" if 0 < size < math.inf else "a constant"
+    return InputError(
+        f"{what} too {how}: {largest}, and sums of its powers {where}flow; divide by "
+        f"{factor}{more}."
+    )
 
 
 def _corner(tile: Tile, score: Callable[[Floats, Floats], Floats]) -> Place:
@@ -324,7 +324,10 @@ def validate(
             f"D has a diagonal that is not zero: {worst:.4g} at {rules.place(at, at)}; set it to "
             "0, or convert D if it holds similarities."
         )
-    _refuse_range(findings, rules, n, 64 if rules.in_memory else int(xp.finfo(dtype).bits), find)
+    bits = 64 if rules.in_memory else int(xp.finfo(dtype).bits)
+    if exceeds_range(findings.size.value, rules.squared, bits, n):
+        i, j = find(findings.size.tile, lambda a, _: np.abs(a))
+        refuse_range(findings.size.value, rules.squared, f" at {rules.place(i, j)}", bits, n)
 
 
 def _refuse_infinite(findings: Findings, rules: Rules) -> None:
@@ -410,21 +413,4 @@ def _refuse_similarity(findings: Findings, rules: Rules, rounding: float) -> Non
         f"D has a diagonal that is not zero: {found.worst:.4g} at "
         f"{rules.place(found.at, found.at)}, and no larger entry, as in a matrix S of "
         f"similarities; convert it: pass {conversion}."
-    )
-
-
-def _refuse_range(findings: Findings, rules: Rules, n: int, bits: int, find: Find) -> None:
-    size, beyond = findings.size.value, exceeds_range(findings, rules, n, bits)
-    if beyond == 0:
-        return
-    i, j = find(findings.size.tile, lambda a, _: np.abs(a))
-    power = (1 if rules.squared else 2) * (1 if bits == 32 else 2)
-    powers = {1: "sums", 2: "squares", 4: "fourth powers"}[power]
-    advice = f"{'divide' if beyond > 0 else 'multiply'} D by a constant"
-    if bits == 32:
-        advice += ", or store it as float64"
-    raise InputError(
-        f"D is too {'large' if beyond > 0 else 'small'}: the largest entry is {size:.2g} at "
-        f"{rules.place(i, j)}, and the {powers} that STRESS is made of "
-        f"{'over' if beyond > 0 else 'under'}flow in float{bits}; {advice}."
     )

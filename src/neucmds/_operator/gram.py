@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, centered, namespace, row_blocks, row_moments
+from neucmds._input.validation import out_of_range
 from neucmds._operator.single_precision import Rounded, SingleGram
-from neucmds.errors import InputError
 
 Result = TypeVar("Result")
 Indices = npt.NDArray[np.intp]
@@ -36,12 +36,11 @@ class Moments:
     sq_norm: float
 
     def __post_init__(self) -> None:
-        # Fourth powers of dissimilarities: 1e-81 and 1e77 are the ends of what doubles can hold.
-        xp = namespace(self.row_means)
-        if not math.isfinite(self.sq_norm):
-            raise InputError("D is too large: ‖D‖² overflows; divide D by a constant.")
-        if self.sq_norm == 0 and bool(xp.any(self.row_means != 0)):
-            raise InputError("D is too small: ‖D‖² underflows; multiply D by a constant.")
+        # What was computed in blocks, from features say, is known by its norm only.
+        xp, norm = namespace(self.row_means), math.sqrt(self.sq_norm)
+        zero = not bool(xp.any(self.row_means != 0))
+        if not (1e-100 < norm < 1e100 or zero):
+            raise out_of_range("D is", f"‖D²‖ is {norm:.2g}", norm, not norm < 1)
 
     @property
     def n(self) -> int:

@@ -98,11 +98,6 @@ class LossPlacement:
             parts = [place(rows) for rows in _device_blocks(delta)]
         return xp.astype(xp.concat(parts, axis=0), sq_dissimilarity.dtype, copy=False)
 
-    def rescaled(self, factor: float) -> LossPlacement:
-        """Return the rule for dissimilarities, and coordinates, that are so many times as large."""
-        loss = replace(self.loss, floor=self.loss.floor * factor * factor)
-        return replace(self, coordinates=self.coordinates * factor, loss=loss)
-
 
 @dataclass(frozen=True)
 class _Fitted:

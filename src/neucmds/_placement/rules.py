@@ -27,9 +27,6 @@ class Placement(Protocol):
     def place(self, sq_dissimilarity: Array) -> Array:
         """Return coordinates (m, k) of m objects given their (m, n) squared dissimilarities."""
 
-    def rescaled(self, factor: float) -> Placement:
-        """Return the rule for dissimilarities, and coordinates, that are so many times as large."""
-
 
 @dataclass(frozen=True)
 class LinearPlacement:
@@ -51,14 +48,10 @@ class LinearPlacement:
     def place(self, sq_dissimilarity: Array) -> Array:
         """−½(δ − mean) · C · U_W · Λ_W⁻¹ · V√|μ|."""
         delta, mean, projector = sq_dissimilarity, self.mean, self.projector
-        if is_numpy(mean) and not is_numpy(delta):
-            wide = namespace(delta).float64
+        wide = namespace(delta).float64
+        if delta.dtype == wide or (is_numpy(mean) and not is_numpy(delta)):
             mean, projector = (asarray_like(part, delta, dtype=wide) for part in (mean, projector))
         return -0.5 * ((delta - mean[None, :]) @ projector)
-
-    def rescaled(self, factor: float) -> LinearPlacement:
-        """Return the rule for dissimilarities, and coordinates, that are so many times as large."""
-        return LinearPlacement(self.mean * factor * factor, self.projector / factor)
 
 
 @dataclass(frozen=True)
@@ -175,15 +168,6 @@ class LeastSquaresPlacement:
             )
             placed[row] = among.place(values[row : row + 1, ids].astype(np.float64))[0] + center
         return asarray_like(placed, delta)
-
-    def rescaled(self, factor: float) -> LeastSquaresPlacement:
-        """Return the rule for dissimilarities, and coordinates, that are so many times as large."""
-        offsets, ridge = (
-            None if values is None else values * factor * factor
-            for values in (self.offsets, self.ridge)
-        )
-        x = self.coordinates * factor
-        return replace(self, coordinates=x, offsets=offsets, ridge=ridge)
 
     @property
     def _signs(self) -> Floats:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -134,31 +133,6 @@ class Spectrum:
             self.n_bottom,
             self.precision,
             0.0 if self.complete else self.unknown_sq,
-        )
-
-    def rescaled(self, exponent: int) -> Spectrum:
-        """Return the spectrum of a B that is four to this power as large."""
-        if not exponent:
-            return self
-        once, twice = 4.0**exponent, 2 * exponent
-
-        def scaled(values: Any) -> Any:
-            return None if values is None else values * once
-
-        def squared(value: float | None) -> Any:
-            return None if value is None else math.ldexp(value, 2 * twice)
-
-        return replace(
-            self,
-            values=scaled(self.values),
-            residuals=scaled(self.residuals),
-            trace=self.trace * once,
-            frobenius_sq=squared(self.frobenius_sq),
-            remainder=None
-            if self.remainder is None
-            else (scaled(self.remainder[0]), self.remainder[1]),
-            value_errors=scaled(self.value_errors),
-            unknown_sq=squared(self.unknown_sq),
         )
 
     def take(self, kept: npt.NDArray[np.intp]) -> Array:

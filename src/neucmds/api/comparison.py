@@ -20,7 +20,7 @@ from neucmds.api.goals import fit_chosen
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
 from neucmds.corrections import cailliez, lingoes
 from neucmds.embedding import Embedding
-from neucmds.embedding.building import build_embedding, rescaled
+from neucmds.embedding.building import build_embedding
 from neucmds.errors import InputError, option
 from neucmds.metrics import Quality, measure
 
@@ -195,7 +195,7 @@ def _compared(
     method: str,
     random_state: Any,
 ) -> ComparedMethod:
-    start, exponent, prepared = time.perf_counter(), prepared.exponent, prepared.as_it_is
+    start = time.perf_counter()
     if method in ALL_METHODS:
         assert spectrum is not None
         embedding = embed_spectrum(
@@ -210,9 +210,7 @@ def _compared(
         embedding = _beside(prepared, components, method, random_state)
     seconds = time.perf_counter() - start
     quality = measure(prepared.gram, embedding.coordinates, embedding.signs)
-    return ComparedMethod(
-        method, rescaled(embedding, exponent), quality.rescaled(exponent), seconds
-    )
+    return ComparedMethod(method, embedding, quality, seconds)
 
 
 def _beside(

@@ -33,7 +33,6 @@ from neucmds.diagnostics import (
     spaced_ks,
 )
 from neucmds.embedding import Embedding
-from neucmds.embedding.building import times_power_of_two
 from neucmds.errors import InputError, option
 from neucmds.metrics import Quality, measure
 
@@ -69,21 +68,6 @@ class StressCurves:
     def normalized(self, method: str) -> tuple[float, ...]:
         """STRESS as a share of ‖D‖²_F."""
         return tuple(value / self.sq_norm if self.sq_norm else 0.0 for value in self.stress[method])
-
-    def rescaled(self, exponent: int) -> StressCurves:
-        """Return the curves for dissimilarities d that are two to this power as large."""
-
-        def scaled(stress: float) -> float:
-            return times_power_of_two(stress, 4 * exponent)
-
-        turn = self.turning_point
-        return StressCurves(
-            self.ks,
-            {method: tuple(map(scaled, values)) for method, values in self.stress.items()},
-            scaled(self.sq_norm),
-            replace(turn, stress=scaled(turn.stress), last_stress=scaled(turn.last_stress)),
-            self.eigenvalues * 4.0**exponent,
-        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the eigenvalues by name."""
@@ -166,7 +150,7 @@ def curve(
         gram.moments.sq_norm,
         classical_turning_point(gram, spectrum),
         spectrum.ends.values,
-    ).rescaled(prepared.exponent)
+    )
 
 
 def inspect(
@@ -221,7 +205,7 @@ def inspect(
         scan = held_out_scan(gram, "auto", random_state)
     tell("examining pairs and triples")
     found = describe(gram, spectrum, scan, random_state=random_state)
-    return replace(found, labels=prepared.labels).rescaled(prepared.exponent)
+    return replace(found, labels=prepared.labels)
 
 
 def evaluate(
@@ -292,6 +276,4 @@ def evaluate(
             "the objects of D have other names than those of the embedding, or another order; pass "
             "D in the order of its labels."
         )
-    x = prepared.coordinates_of(embedding)
-    quality = measure(prepared.gram, x, embedding.signs, weights=prepared.weights)
-    return quality.rescaled(prepared.exponent, prepared.weight_exponent)
+    return measure(prepared.gram, embedding.coordinates, embedding.signs, weights=prepared.weights)

@@ -13,7 +13,6 @@ from neucmds._input.components import Components, NComponents
 from neucmds._input.weights import refuse_parts_of
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.loss_starts import Place, refine_for_loss
-from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.objective import refine
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._methods.refined.weighted import refine_weighted
@@ -31,7 +30,7 @@ from neucmds.api.eigenpairs import embed_spectrum, solve_for
 from neucmds.api.goals import fit_chosen
 from neucmds.api.prepared import Prepared, dense_gram
 from neucmds.embedding import Embedding
-from neucmds.embedding.building import build_embedding, rescaled, times_power_of_two
+from neucmds.embedding.building import build_embedding
 from neucmds.errors import InputError, option
 
 
@@ -41,12 +40,6 @@ class Fit:
 
     embedding: Embedding
     spectrum: Spectrum | None
-
-    def rescaled(self, prepared: Prepared) -> Fit:
-        """Return it on the scale of D, where that of the operator is another one."""
-        exponent, of_weights = prepared.exponent, prepared.weight_exponent
-        spectrum = None if self.spectrum is None else self.spectrum.rescaled(exponent)
-        return Fit(rescaled(self.embedding, exponent, of_weights), spectrum)
 
 
 def fit(
@@ -101,10 +94,6 @@ def fit(
             on_step=on_step,
         )
         return fit_chosen(prepared, components.goal, method, fit_k, solver, random_state, tell)
-    if prepared.exponent or prepared.weight_exponent:
-        settings = _heard_on_the_scale_of_d(settings, prepared)
-        if start is not None:
-            start = Place(start.coordinates * 2.0**-prepared.exponent, start.signs)
     free = prepared.weights is not None or start is not None
     # Where D is zero, so is every loss, without any coordinate.
     if free or (settings.loss != "squared" and prepared.gram.moments.sq_norm > 0):
@@ -120,7 +109,7 @@ def fit(
             squared=prepared.squared,
             labels=prepared.labels,
         )
-        return Fit(replace(embedding, missing=prepared.missing), None).rescaled(prepared)
+        return Fit(replace(embedding, missing=prepared.missing), None)
     tell(f"computing the spectrum of {prepared.n:,} objects")
     spectrum = solve_for(
         prepared.gram, components, method, solver=solver, tol=tol, random_state=random_state
@@ -135,19 +124,7 @@ def fit(
         labels=prepared.labels,
         settings=settings,
     )
-    return Fit(replace(embedding, missing=prepared.missing), spectrum).rescaled(prepared)
-
-
-def _heard_on_the_scale_of_d(settings: RefineSettings, prepared: Prepared) -> RefineSettings:
-    """Let the callback hear of losses as they are reported."""
-    if (callback := settings.callback) is None:
-        return settings
-    power = 2 * PairLoss(settings.loss, 0.0).degree * prepared.exponent + prepared.weight_exponent
-
-    def hear(step: int, value: float) -> Any:
-        return callback(step, times_power_of_two(value, power))
-
-    return replace(settings, callback=hear)
+    return Fit(replace(embedding, missing=prepared.missing), spectrum)
 
 
 def free_coordinates(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from neucmds._backend.arrays import Array
@@ -13,7 +13,6 @@ from neucmds._input.validation import check_flags
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
-from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
 
@@ -35,10 +34,6 @@ class Prepared:
         How much each pair counts, zero where it was not observed; None if all count alike.
     missing : {"error", "ignore"}
         Whether new objects, too, may have dissimilarities that are not known.
-    exponent, weight_exponent : int
-        D (squared scale) was divided by four, the weights by two to this power. Not 0 only for a D
-        so far from 1 that its powers leave the range of floats; what the functions of this module
-        return is on the scale of D itself.
     """
 
     gram: Gram
@@ -46,24 +41,11 @@ class Prepared:
     squared: bool = False
     weights: Array | None = None
     missing: str = "error"
-    exponent: int = 0
-    weight_exponent: int = 0
 
     @property
     def n(self) -> int:
         """Number of objects."""
         return self.gram.n
-
-    @property
-    def as_it_is(self) -> Prepared:
-        """The same with the scale of `gram` taken for that of D."""
-        return replace(self, exponent=0, weight_exponent=0)
-
-    def coordinates_of(self, embedding: Embedding) -> Array:
-        """Coordinates of an embedding of D, on the scale of `gram`."""
-        return (
-            embedding.coordinates * 2.0**-self.exponent if self.exponent else embedding.coordinates
-        )
 
 
 def prepare(
@@ -136,19 +118,15 @@ def prepare(
         # Weights are checked against the gaps of D, and refused ones must leave D as it was.
         copy=copy or not complete,
         missing=missing,
-        rescale=True,
         # Sums over pairs that count differently are made of D itself, in float64.
         double=not complete,
     )
-    weighted = None if complete else as_weighted(data, weights, rescale=True)
+    weighted = None if complete else as_weighted(data, weights)
     if weighted is not None:
-        values, pair_weights, of_weights = weighted
-        gram = DenseGram(values)
-        return Prepared(
-            gram, data.labels, squared, pair_weights, missing, data.exponent, of_weights
-        )
+        values, pair_weights = weighted
+        return Prepared(DenseGram(values), data.labels, squared, pair_weights, missing)
     gram = dense_operator(data, n_components, max_memory, keep_copy=keep_copy)
-    return Prepared(gram, data.labels, squared, missing=missing, exponent=data.exponent)
+    return Prepared(gram, data.labels, squared, missing=missing)
 
 
 def dense_gram(prepared: Prepared, what: str) -> DenseGram:

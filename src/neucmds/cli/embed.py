@@ -374,7 +374,7 @@ class Job:
             on_step=progress.now,
         )
         progress.now("measuring the result")
-        x, signs = source.coordinates_of(found.embedding), found.embedding.signs
+        x, signs = found.embedding.coordinates, found.embedding.signs
         return Result(
             self.file,
             found.embedding,
@@ -392,8 +392,7 @@ class Job:
         if found is not None or source.weights is not None:
             return found
         wanted = Components.parse(self.components, source.n)
-        found = api.solve_for(source.gram, wanted, "exact", tol=1e-4, random_state=self.seed)
-        return found.rescaled(source.exponent)
+        return api.solve_for(source.gram, wanted, "exact", tol=1e-4, random_state=self.seed)
 
 
 _MADE_HERE = ("--weights", "--missing ignore", "--symmetrize", "--squared")

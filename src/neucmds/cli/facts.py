@@ -183,7 +183,7 @@ def _ground(result: Result, tell: Callable[[str], None], seed: int) -> tuple[Pre
     some = np.sort(some)
     rows = [to_numpy(prepared.gram.rows(slice(i, i + 1)))[0, some] for i in some.tolist()]
     gram = DenseGram(np.array(rows, dtype=np.float64))
-    part = Prepared(gram, squared=prepared.squared, exponent=prepared.exponent)
+    part = Prepared(gram, squared=prepared.squared)
     tell(f"trying what to change on {part.n} objects")
     return part, _tried(part, embedding.k, embedding.method, embedding.loss, seed)
 
@@ -193,6 +193,6 @@ def _tried(prepared: Prepared, k: int, method: str, loss: str, seed: int) -> _Ou
     once: dict[str, Any] = {} if loss == "squared" else {"n_init": 1, "climb": False}
     settings = RefineSettings(loss=loss, **once)
     found = api.fit(prepared, k, method, random_state=seed, settings=settings).embedding
-    errors = pair_errors(prepared.gram, prepared.coordinates_of(found), found.signs)
+    errors = pair_errors(prepared.gram, found.coordinates, found.signs)
     quality = api.evaluate(found, prepared)
     return _Outcome(quality.r2, errors.pairs_off / max(1, errors.pairs), quality.neighbors_kept)

@@ -64,7 +64,7 @@ def embed_by_landmarks(
         placed,
         prepared,
         api.evaluate(measured, prepared),
-        pair_errors(prepared.gram, prepared.coordinates_of(measured), measured.signs),
+        pair_errors(prepared.gram, measured.coordinates, measured.signs),
         landmarks=landmarks,
         sample=None if measured is placed else measured,
     )

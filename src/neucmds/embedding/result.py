@@ -442,18 +442,19 @@ class Embedding:
             u = checked_weights(weights, shape, self.k, self.labels, known)
         if self.squared:
             delta = without_negative(delta, self.loss, u)
-        factor = 2.0 ** -_far_exponent(self.coordinates)
-        rule = self.placement if factor == 1 else self.placement.rescaled(factor)
+        dtype = self.coordinates.dtype
+        if _needs_double(self.coordinates):
+            delta = xp.astype(delta, xp.float64)
+        fitted, signs = asarray_like(self.coordinates, delta), asarray_like(self.signs, delta)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            scaled = delta if factor == 1 else delta * factor * (factor if self.squared else 1)
-            sq_new = scaled if self.squared else scaled * scaled
+            sq_new = delta if self.squared else delta * delta
             if bool(xp.any(xp.isinf(sq_new))):  # in float32, where the fit is 1e20 times smaller
                 raise _too_large(delta)
+            rule = self.placement
             placed = rule.place(sq_new) if u is None else place_weighted(rule, sq_new, u)
-            among = 2 * self.trace / max(1, self.n - 1) * factor * factor
-            fitted = self.coordinates if factor == 1 else self.coordinates * factor
-            misfits = far_misfits(sq_new, placed, fitted, self.signs, among, u)
-            placed = placed if factor == 1 else placed / factor
+            among = 2 * self.trace / max(1, self.n - 1)
+            misfits = far_misfits(sq_new, placed, fitted, signs, among, u)
+            placed = xp.astype(placed, dtype, copy=False)
         if not bool(xp.all(xp.isfinite(placed))):
             raise _too_large(delta)
         _warn_of_misfits(misfits, isinstance(self.placement, LinearPlacement))
@@ -596,14 +597,13 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
     return replace(there, coordinates=there.coordinates[:, back], isometry=isometry)
 
 
-def _far_exponent(coordinates: Array) -> int:
-    """Return the power of two of coordinates whose fourth powers leave the range of floats."""
+def _needs_double(coordinates: Array) -> bool:
+    """Tell whether fourth powers of float32 coordinates leave the range of float32."""
     xp = namespace(coordinates)
-    largest = float(xp.max(xp.abs(coordinates))) if 0 not in coordinates.shape else 0.0
-    exponent = math.frexp(largest)[1]
-    # Fourth powers, sums of them and what divides by them: within 2^±100 in float32 (max 2^128).
-    ordinary = 24 if coordinates.dtype == xp.float32 else 170
-    return exponent if largest and abs(exponent) > ordinary else 0
+    if coordinates.dtype != xp.float32 or 0 in coordinates.shape:
+        return False
+    largest = float(xp.max(xp.abs(coordinates)))
+    return largest > 0 and not 2.0**-24 < largest < 2.0**24
 
 
 def _checked_new(delta: Array, embedding: Embedding) -> Array:

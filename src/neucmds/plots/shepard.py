@@ -160,10 +160,8 @@ def as_prepared(D: Any, squared: bool, symmetrize: bool, *, missing: Any = "erro
         if outside is not None:
             return Prepared(outside)
         D, copy = loaded(D, True)
-        D = as_dissimilarity(
-            D, squared=squared, symmetrize=symmetrize, copy=copy, missing=missing, rescale=True
-        )
-    return Prepared(DenseGram(D.values), exponent=D.exponent)
+        D = as_dissimilarity(D, squared=squared, symmetrize=symmetrize, copy=copy, missing=missing)
+    return Prepared(DenseGram(D.values))
 
 
 @dataclass(frozen=True)
@@ -217,7 +215,7 @@ def sampled_pairs(
         )
     in_memory = isinstance(gram, DenseGram)
     i, j = _pairs(n, max_pairs, n if in_memory else MAX_ROWS_READ, random_state)
-    sq_given = _entries(gram, i, j) * 4.0**known.exponent
+    sq_given = _entries(gram, i, j)
     if isinstance(D, Prepared) and D.weights is not None:
         sq_given = np.where(to_numpy(D.weights)[i, j] > 0, sq_given, np.nan)
     gap = to_numpy(embedding.coordinates)[i] - to_numpy(embedding.coordinates)[j]

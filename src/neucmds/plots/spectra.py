@@ -262,10 +262,9 @@ def _eigenvalues(
 def _solved(prepared: Prepared) -> Spectrum:
     gram = prepared.gram
     if gram.n <= MOST_COMPLETE:
-        found = whole_spectrum(gram)
-    else:  # a picture shows two or three digits
-        found = solve_for(gram, Components(40), "exact", tol=1e-4, random_state=0)
-    return found.rescaled(prepared.exponent)
+        return whole_spectrum(gram)
+    # A picture shows two or three digits.
+    return solve_for(gram, Components(40), "exact", tol=1e-4, random_state=0)
 
 
 def _is_vector(D: Any) -> bool:

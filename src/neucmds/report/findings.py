@@ -26,7 +26,6 @@ from neucmds.api import (
 )
 from neucmds.diagnostics import Inspection
 from neucmds.embedding import Embedding
-from neucmds.embedding.building import times_power_of_two
 from neucmds.errors import InputError
 from neucmds.metrics import PairErrors, Quality, pair_errors
 from neucmds.plots import SampledPairs, sampled_pairs
@@ -151,7 +150,7 @@ def gather(
         quality=evaluate(embedding, prepared),
         errors=pair_errors(
             prepared.gram,
-            prepared.coordinates_of(embedding),
+            embedding.coordinates,
             embedding.signs,
             weights=prepared.weights,
         ),
@@ -183,9 +182,7 @@ def gather(
         ladder=tuple(ladder),
         ladder_objects=ground.n,
         comparison=compare(prepared, wanted, COMPARED, random_state=random_state, on_step=on_step),
-        total_sum_of_squares=times_power_of_two(
-            prepared.gram.moments.total_sum_of_squares, 4 * prepared.exponent
-        ),
+        total_sum_of_squares=prepared.gram.moments.total_sum_of_squares,
     )
 
 
@@ -205,7 +202,7 @@ def nearest_of(embedding: Embedding, prepared: Prepared, count: int = NEAREST) -
     by_given = np.empty((n, m), dtype=np.intp)
     given_of_given, given_of_fitted = np.empty((n, m)), np.empty((n, m))
     for rows, part in prepared.gram.walk():
-        d = to_numpy(part).astype(np.float64) * 4.0**prepared.exponent
+        d = to_numpy(part).astype(np.float64)
         own = np.arange(n)[rows]
         if prepared.weights is not None:
             d[to_numpy(prepared.weights[rows, :]) == 0] = np.inf
@@ -238,7 +235,7 @@ def _drawn(prepared: Prepared, random_state: int) -> Prepared:
         return prepared
     drawn = np.random.default_rng(random_state).choice(prepared.n, LADDER_SAMPLE, replace=False)
     gram = DenseGram(among(prepared.gram, np.sort(drawn)))
-    return Prepared(gram, squared=prepared.squared, exponent=prepared.exponent)
+    return Prepared(gram, squared=prepared.squared)
 
 
 def _silent(_: str) -> None:
