@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import math
 import sys
 import threading
 import time
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -26,6 +24,8 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
+
+from neucmds.report.words import clean
 
 # A table is for reading, and is the same in a pipe as on a narrow screen.
 PIPE_WIDTH = 120
@@ -110,21 +110,6 @@ def print_table(table: Table) -> None:
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON document to standard output; what is no number there is null."""
     sys.stdout.write(json.dumps(clean(document), indent=2, allow_nan=False) + "\n")
-
-
-def clean(value: Any) -> Any:
-    """Turn arrays into lists, and NaN and infinities into None."""
-    if isinstance(value, dict):
-        return {str(key): clean(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clean(part) for part in value]
-    if isinstance(value, np.ndarray):
-        return clean(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def print_error(message: str) -> None:

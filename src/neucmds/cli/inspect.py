@@ -7,9 +7,7 @@ from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.options import File, Json, Seed, Squared, Symmetrize
 from neucmds.cli.tables import facts_table
 from neucmds.diagnostics import Inspection
-from neucmds.report.words import COUNTED, inspection_facts, percent, significant, unsquared
-
-OUTLIERS_SHOWN = 3
+from neucmds.report.words import inspection_facts, outlying, percent
 
 
 def inspect(
@@ -34,27 +32,11 @@ def inspect(
         return
     print_table(facts_table(f"{file}: {found.n:,} objects", inspection_facts(found, squared)))
     if found.outliers.entries:
-        say(_outliers(found, squared))
+        say(
+            f"{outlying(found, squared, found.labels)}. One such entry hides everything else: "
+            "correct it, or leave it blank and embed with --missing ignore."
+        )
     say(_advice(found, "FILE" if file == "-" else file))
-
-
-def _outliers(found: Inspection, squared: bool) -> str:
-    typical = significant(unsquared(found.outliers.typical, squared))
-    pairs = [
-        f"{significant(unsquared(value, squared))} between {_name(found, i)} and {_name(found, j)}"
-        for i, j, value in found.outliers.entries[:OUTLIERS_SHOWN]
-    ]
-    more = len(found.outliers.entries) - len(pairs)
-    rest = f" and {more} more" if more > 0 else ""
-    rest += f" ({COUNTED})" if found.labels is None else ""
-    return (
-        f"Outlying entries, where {typical} is typical: {'; '.join(pairs)}{rest}. One such entry "
-        "hides everything else: correct it, or leave it blank and embed with --missing ignore."
-    )
-
-
-def _name(found: Inspection, i: int) -> str:
-    return f"object {i}" if found.labels is None else found.labels[i]
 
 
 def _advice(found: Inspection, file: str) -> str:

@@ -17,10 +17,10 @@ import numpy as np
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._backend.files import Writer, atomic_file, atomic_folder, check_target
-from neucmds.cli.console import clean
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots import axis_names
+from neucmds.report.words import clean
 
 
 def default_folder(source: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from neucmds.api import ComparedMethod, StressCurves
-from neucmds.report.words import count, signature, significant
+from neucmds.report.words import count, marked, signature, significant
 
 
 def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
@@ -63,11 +62,12 @@ def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
 def _starred(
     values: Sequence[float], write: Callable[[float], str], *, most: bool = False
 ) -> list[Text]:
-    texts = [write(value) for value in values]
-    known = [value for value in values if not math.isnan(value)]
-    best = write((max if most else min)(known)) if known else None
-    # Values that read the same share the star; a blank keeps the digits below each other.
-    return [Text(f"{t}*", style="green") if t == best else Text(f"{t} ") for t in texts]
+    texts, best = marked(values, write, most=most)
+    # A blank keeps the digits below each other.
+    return [
+        Text(f"{text}*", style="green") if i in best else Text(f"{text} ")
+        for i, text in enumerate(texts)
+    ]
 
 
 def curve_table(curves: StressCurves, shown: Sequence[int]) -> Table:

@@ -391,7 +391,7 @@ class Embedding:
             What was embedded. Without it the page shows only what the embedding itself knows.
         **options
             ``metadata``, ``color_by``, ``title``, ``squared``, ``symmetrize``, ``weights``,
-            ``missing``, ``max_memory``, ``random_state``, ``overwrite``.
+            ``missing``, ``random_state``, ``overwrite``.
 
         Returns
         -------

@@ -21,6 +21,7 @@ from neucmds.plots.shepard import (
     plot_error_against_distance,
     plot_shepard,
     sampled_pairs,
+    signed_root,
 )
 from neucmds.plots.spectra import mark_kept, plot_curve, plot_scree, plot_spectrum
 
@@ -41,6 +42,7 @@ __all__ = [
     "mark_kept",
     "printable",
     "sampled_pairs",
+    "signed_root",
     "GROUP_COLOURS",
     "GROUP_MARKERS",
     "GUIDE",

@@ -197,8 +197,8 @@ class SampledPairs:
 def sampled_pairs(
     D: Any,
     embedding: Embedding,
-    squared: bool | None,
-    symmetrize: bool,
+    squared: bool | None = None,
+    symmetrize: bool = False,
     max_pairs: int = MAX_PAIRS,
     random_state: Any = 0,
 ) -> SampledPairs:
@@ -221,7 +221,7 @@ def sampled_pairs(
     gap = to_numpy(embedding.coordinates)[i] - to_numpy(embedding.coordinates)[j]
     sq_fitted = (gap * gap).astype(np.float64) @ to_numpy(embedding.signs).astype(np.float64)
     finite = np.isfinite(sq_given) & np.isfinite(sq_fitted)
-    on_scale: Callable[[Floats], Floats] = np.asarray if squared else _signed_root
+    on_scale: Callable[[Floats], Floats] = np.asarray if squared else signed_root
     return SampledPairs(
         i[finite],
         j[finite],
@@ -232,8 +232,10 @@ def sampled_pairs(
     )
 
 
-def _signed_root(values: Floats) -> Floats:
-    root: Floats = np.sign(values) * np.sqrt(np.abs(values))
+def signed_root(values: Floats) -> Floats:
+    """Return √x, and −√|x| below zero."""
+    with np.errstate(invalid="ignore"):  # pairs that are not known
+        root: Floats = np.sign(values) * np.sqrt(np.abs(values))
     return root
 
 

@@ -1,13 +1,14 @@
-"""One page to look at: what D is like, the embedding, and how far to trust it."""
+"""One HTML page: what D is like, the embedding, and how far to trust it."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 import neucmds
 from neucmds._backend.files import atomic_file, check_target
@@ -31,10 +32,8 @@ def write_report(
     symmetrize: bool = False,
     weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
-    max_memory: int | str | None = None,
     random_state: int = 0,
     overwrite: bool = False,
-    on_step: Callable[[str], None] | None = None,
 ) -> Path:
     """Write one HTML page on an embedding and its D, which opens without a network.
 
@@ -53,7 +52,7 @@ def write_report(
         What the data is called; the name of the file by default.
     squared : bool, optional
         Whether D holds squared dissimilarities; as in the fit by default.
-    symmetrize, missing, max_memory
+    symmetrize, missing
         As for `neuc_mds`.
     weights : array of shape (n, n), optional
         Those of the fit; see `neucmds.evaluate`. What needs every pair alike is left out then.
@@ -61,8 +60,6 @@ def write_report(
         Which pairs and objects are drawn where there are too many.
     overwrite : bool, default=False
         Whether a file of that name is replaced.
-    on_step : callable, optional
-        Called with a few words before each longer piece of work.
 
     Returns
     -------
@@ -81,8 +78,11 @@ def write_report(
     """
     target = Path(path)
     check_target(target)
+    taken = InputError(
+        f"{target} exists already; pass {option('overwrite', True)}, or another name."
+    )
     if target.exists() and not overwrite:
-        raise _taken(target)
+        raise taken
     page = report_page(
         embedding,
         D,
@@ -93,15 +93,13 @@ def write_report(
         symmetrize=symmetrize,
         weights=weights,
         missing=missing,
-        max_memory=max_memory,
         random_state=random_state,
-        on_step=on_step,
     )
     try:
         with atomic_file(target, overwrite=overwrite) as file:
             file.write(page)
     except FileExistsError as problem:
-        raise _taken(target) from problem
+        raise taken from problem
     return target
 
 
@@ -127,24 +125,28 @@ def report_page(
     **options
         The others of `write_report`, but `path` and `overwrite`.
     """
-    from neucmds.report.findings import check_seed, gather
+    from neucmds.report.findings import gather
     from neucmds.report.page import plotly_script, render
 
     plotly_script()  # without which nothing need be computed
-    seed = check_seed(random_state)
-    table = None
-    if metadata is not None:
-        table = _table(metadata, embedding)
+    if isinstance(random_state, bool) or not isinstance(random_state, (int, np.integer)):
+        raise InputError(
+            f"random_state={random_state!r} must be a whole number: the page says it, so that the "
+            "same page can be made again."
+        )
+    table = None if metadata is None else _table(metadata, embedding)
     if color_by is not None:
         if table is None:
             raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
-        table[color_by]
-    found = gather(embedding, D, random_state=seed, **options)
+        table[color_by]  # refused before the work
+    found = gather(embedding, D, random_state=int(random_state), **options)
+    packages = ("numpy", "scipy", "scikit-learn", "plotly")
+    versions = [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]
     made = [
         ("command", command),
-        ("seed", str(seed)),
+        ("seed", str(random_state)),
         ("neucmds", neucmds.__version__),
-        ("with", _versions()),
+        ("with", ", ".join(versions)),
     ]
     page = render(found, title=title, made=made, metadata=table, color_by=color_by)
     return page.encode("utf-8", "replace")
@@ -156,14 +158,3 @@ def _table(metadata: Any, embedding: Embedding) -> Metadata:
         return metadata
     given = read_metadata(metadata) if isinstance(metadata, (str, PathLike)) else metadata
     return match_objects(as_metadata(given), embedding.labels, embedding.n)
-
-
-def _versions() -> str:
-    names = ("numpy", "scipy", "scikit-learn", "plotly")
-    return ", ".join(
-        [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)]
-    )
-
-
-def _taken(path: Path) -> InputError:
-    return InputError(f"{path} exists already; pass {option('overwrite', True)}, or another name.")

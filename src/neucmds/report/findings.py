@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from neucmds.api import (
 )
 from neucmds.diagnostics import Inspection
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError
 from neucmds.metrics import PairErrors, Quality, pair_errors
 from neucmds.plots import SampledPairs, sampled_pairs
 
@@ -98,7 +97,7 @@ class Findings:
     errors: PairErrors | None = None
     pairs: SampledPairs | None = None
     nearest: Nearest | None = None
-    total_sum_of_squares: float = field(default=np.nan)
+    total_sum_of_squares: float = np.nan
     lacking: str = ""
 
 
@@ -107,12 +106,9 @@ def gather(
     D: Any = None,
     *,
     squared: bool | None = None,
-    symmetrize: bool = False,
-    weights: Any = None,
-    missing: Literal["error", "ignore"] = "error",
-    max_memory: int | str | None = None,
     random_state: int = 0,
     on_step: Tell | None = None,
+    **reading: Any,
 ) -> Findings:
     """Measure an embedding against its D, and D itself; without D only what the embedding knows.
 
@@ -123,38 +119,24 @@ def gather(
         What was embedded, in the same order.
     squared : bool, optional
         As in the fit by default.
-    symmetrize, missing, max_memory
-        As for `neuc_mds`.
-    weights : array of shape (n, n), optional
-        As for `neucmds.evaluate`.
     random_state : int
     on_step : callable, optional
         Called with a few words before each longer piece of work.
+    **reading
+        How D is read: `symmetrize`, `weights` and `missing`, as for `neuc_mds`.
     """
     if D is None:
         return Findings(embedding, lacking="the page was made without the dissimilarities")
-    tell = on_step or _silent
-    prepared = prepare(
-        D,
-        max(1, embedding.k),
-        squared=embedding.squared if squared is None else squared,
-        symmetrize=symmetrize,
-        weights=weights,
-        missing=missing,
-        max_memory=max_memory,
-        keep_copy=True,
-    )
+    tell = on_step or (lambda _: None)
+    squared = embedding.squared if squared is None else squared
+    prepared = prepare(D, max(1, embedding.k), squared=squared, keep_copy=True, **reading)
     tell("measuring the embedding")
+    x, signs = embedding.coordinates, embedding.signs
     found = Findings(
         embedding,
         quality=evaluate(embedding, prepared),
-        errors=pair_errors(
-            prepared.gram,
-            embedding.coordinates,
-            embedding.signs,
-            weights=prepared.weights,
-        ),
-        pairs=sampled_pairs(prepared, embedding, None, symmetrize, random_state=random_state),
+        errors=pair_errors(prepared.gram, x, signs, weights=prepared.weights),
+        pairs=sampled_pairs(prepared, embedding, random_state=random_state),
         total_sum_of_squares=embedding.total_sum_of_squares,
     )
     if embedding.k and embedding.n > 1:
@@ -164,24 +146,22 @@ def gather(
         why = "pairs are missing or weighted, and these parts need every pair alike"
         return replace(found, lacking=why)
     ground = _drawn(prepared, random_state)
-    tallest = ground.n - 1
-    tell("inspecting the dissimilarities")
-    inspection = inspect(prepared, random_state=random_state, on_step=on_step)
-    tell("drawing STRESS against k")
-    curves = curve(prepared, on_step=on_step)
     ladder = []
-    for k in (k for k in LADDER if k <= tallest):
-        tell(f"every method at k = {k}")
-        ladder.append(compare(ground, k, ALL_METHODS, random_state=random_state))
+    for k in LADDER:
+        if k < ground.n:
+            tell(f"every method at k = {k}")
+            ladder.append(compare(ground, k, ALL_METHODS, random_state=random_state))
     tell("comparing every method and loss")
-    wanted = max(1, embedding.requested)
+    requested = max(1, embedding.requested)
+    every = compare(prepared, requested, COMPARED, random_state=random_state, on_step=on_step)
+    tell("inspecting the dissimilarities")
     return replace(
         found,
-        inspection=inspection,
-        curves=curves,
+        inspection=inspect(prepared, random_state=random_state, on_step=on_step),
+        curves=curve(prepared, on_step=on_step),
         ladder=tuple(ladder),
         ladder_objects=ground.n,
-        comparison=compare(prepared, wanted, COMPARED, random_state=random_state, on_step=on_step),
+        comparison=every,
         total_sum_of_squares=prepared.gram.moments.total_sum_of_squares,
     )
 
@@ -236,17 +216,3 @@ def _drawn(prepared: Prepared, random_state: int) -> Prepared:
     drawn = np.random.default_rng(random_state).choice(prepared.n, LADDER_SAMPLE, replace=False)
     gram = DenseGram(among(prepared.gram, np.sort(drawn)))
     return Prepared(gram, squared=prepared.squared)
-
-
-def _silent(_: str) -> None:
-    """Tell nobody."""
-
-
-def check_seed(random_state: Any) -> int:
-    """Refuse a seed that could not be written on the page."""
-    if isinstance(random_state, bool) or not isinstance(random_state, (int, np.integer)):
-        raise InputError(
-            f"random_state={random_state!r} must be a whole number: the page says it, so that the "
-            "same page can be made again."
-        )
-    return int(random_state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -25,8 +24,10 @@ from neucmds.plots import (
     default_axes,
     mark_kept,
     printable,
+    signed_root,
 )
 from neucmds.report.findings import Findings
+from neucmds.report.words import clean
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,6 +38,7 @@ MOST_AXES, MOST_COLUMNS = 50, 30
 MOST_EIGENVALUES = 2000
 # More points than this are drawn by WebGL: as SVG they are slow to move.
 MOST_SVG = 3000
+WORST = 15
 # What is drawn against k, and its name in `Quality`.
 MEASURED = {"stress": "normalized_stress", "r2": "r2", "neighbours": "neighbors_kept"}
 SYMBOLS = {
@@ -57,9 +59,10 @@ def payload(found: Findings, metadata: Metadata | None, color_by: str | None) ->
         The column that colours the points at first.
     """
     embedding = found.embedding
-    document: dict[str, Any] = {
+    document = {
         "n": embedding.n,
         "mostSvg": MOST_SVG,
+        "mostAxes": MOST_AXES,
         "names": None if embedding.labels is None else [printable(s) for s in embedding.labels],
         "squared": embedding.squared,
         "colours": {"positive": POSITIVE, "negative": NEGATIVE},
@@ -75,27 +78,8 @@ def payload(found: Findings, metadata: Metadata | None, color_by: str | None) ->
         "nearest": _nearest(found),
         "worst": _worst(found),
     }
-    return document
-
-
-def as_json(document: dict[str, Any]) -> str:
-    """Write JSON that no reader of HTML can take for anything else: without <, > and &."""
-    text = json.dumps(_finite(document), separators=(",", ":"), allow_nan=False)
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
-
-
-def object_name(labels: Sequence[str] | None, i: int) -> str:
-    """Name an object: by its label, else by its number as in coordinates.csv."""
-    return f"object {i}" if labels is None else printable(labels[i])
-
-
-def worst_objects(found: Findings, count: int = 15) -> list[int]:
-    """Return the objects with the largest mean relative error, worst first."""
-    if found.errors is None:
-        return []
-    return [i for i in found.errors.worst(count) if found.errors.of_object[i] > 0]
+    cleaned: dict[str, Any] = clean(document)
+    return cleaned
 
 
 def _spectrum(found: Findings) -> dict[str, Any] | None:
@@ -115,6 +99,7 @@ def _spectrum(found: Findings) -> dict[str, Any] | None:
         "values": _digits(lam[shown]),
         "rank": rank[shown].tolist(),
         "kept": is_kept[shown].astype(int).tolist(),
+        "keptSigns": [int((is_kept & (lam * sign > 0))[shown].sum()) for sign in (1, -1)],
         "complete": complete,
         "trace": embedding.trace,
     }
@@ -175,62 +160,33 @@ def _scan(found: Findings) -> dict[str, Any] | None:
 
 
 def _curves(found: Findings) -> dict[str, Any] | None:
-    if found.curves is None:
+    """Return lines of measures against k: closed forms at every k, all methods on the ladder."""
+    curves, ladder, quality = found.curves, found.ladder, found.quality
+    if curves is None or quality is None:
         return None
-    turning, norm = found.curves.turning_point, found.curves.sq_norm or 1.0
-    return {
-        **{what: measured_lines(found, what) for what in MEASURED},
-        "turning": [turning.k, turning.stress / norm] if turning.paradox else None,
-        "here": _here(found),
-    }
-
-
-def measured_lines(found: Findings, what: str) -> list[dict[str, Any]]:
-    """Return one measure against k, a line for each method.
-
-    Parameters
-    ----------
-    found : Findings
-    what : {"stress", "r2", "neighbours"}
-        Of STRESS and R² the closed forms have every k of the curve; the rest is from the ladder, if
-        that was measured on all objects.
-    """
-    lines: list[dict[str, Any]] = []
-    curves, ladder = found.curves, found.ladder
-    dense = {} if what == "neighbours" or curves is None else curves.stress
-    for method in dense:
-        assert curves is not None
-        values = curves.normalized(method) if what == "stress" else r2_curve(found, method)
-        lines.append({"method": method, "ks": curves.ks, "values": _digits(values)})
-    if what != "neighbours" and found.ladder_objects < found.embedding.n:
-        return lines
-    for row in ladder[0].methods if ladder else ():
-        if row.method not in dense:
-            measured = [getattr(one[row.method].quality, MEASURED[what]) for one in ladder]
-            ks = [one.requested for one in ladder]
-            lines.append({"method": row.method, "ks": ks, "values": _digits(measured)})
-    return lines
-
-
-def r2_curve(found: Findings, method: str) -> tuple[float, ...]:
-    """Return R² at every k of the curve of a method."""
-    assert found.curves is not None
+    lines: dict[str, Any] = {what: [] for what in MEASURED}
     total = found.total_sum_of_squares or math.nan
-    return tuple(1 - value / total for value in found.curves.stress[method])
-
-
-def _here(found: Findings) -> dict[str, Any] | None:
-    """Return the embedding of the page, as a point in the pictures against k."""
-    if found.quality is None:
-        return None
-    q, embedding = found.quality, found.embedding
+    for method, stress in curves.stress.items():
+        lines["stress"].append(_line(method, curves.ks, curves.normalized(method)))
+        lines["r2"].append(_line(method, curves.ks, [1 - value / total for value in stress]))
+    of_all = found.ladder_objects == found.embedding.n
+    ks = [one.requested for one in ladder]
+    for row in ladder[0].methods if ladder else ():
+        for what, field in MEASURED.items():
+            if what == "neighbours" or (of_all and row.method not in curves.stress):
+                measured = [getattr(one[row.method].quality, field) for one in ladder]
+                lines[what].append(_line(row.method, ks, measured))
+    turning, norm = curves.turning_point, curves.sq_norm or 1.0
+    here = {what: _digit(getattr(quality, field)) for what, field in MEASURED.items()}
     return {
-        "k": embedding.k,
-        "method": embedding.method,
-        "stress": _digit(q.normalized_stress),
-        "r2": _digit(q.r2),
-        "neighbours": _digit(q.neighbors_kept),
+        **lines,
+        "turning": [turning.k, turning.stress / norm] if turning.paradox else None,
+        "here": {"k": found.embedding.k, "method": found.embedding.method, **here},
     }
+
+
+def _line(method: str, ks: Sequence[int], values: Sequence[float]) -> dict[str, Any]:
+    return {"method": method, "ks": list(ks), "values": _digits(values)}
 
 
 def _pairs(found: Findings) -> dict[str, Any] | None:
@@ -264,12 +220,12 @@ def _nearest(found: Findings) -> dict[str, Any] | None:
     near = found.nearest
     if near is None:
         return None
-    on_scale = np.asarray if found.embedding.squared else _signed_root
-    ids, missing = ("<u2", 2**16 - 1) if found.embedding.n < 2**16 else ("<u4", 2**32 - 1)
+    on_scale = np.asarray if found.embedding.squared else signed_root
+    kind, missing = ("<u2", 2**16 - 1) if found.embedding.n < 2**16 else ("<u4", 2**32 - 1)
     return {
         "count": near.by_given.shape[1],
-        "byGiven": _packed(np.where(near.by_given < 0, missing, near.by_given), ids),
-        "byFitted": _packed(near.by_fitted, ids),
+        "byGiven": _packed(np.where(near.by_given < 0, missing, near.by_given), kind),
+        "byFitted": _packed(near.by_fitted, kind),
         "givenOfGiven": _packed(on_scale(near.given_of_given), "<f4"),
         "fittedOfGiven": _packed(on_scale(near.fitted_of_given), "<f4"),
         "givenOfFitted": _packed(on_scale(near.given_of_fitted), "<f4"),
@@ -280,14 +236,10 @@ def _nearest(found: Findings) -> dict[str, Any] | None:
 def _worst(found: Findings) -> dict[str, Any] | None:
     if found.errors is None:
         return None
-    ids = worst_objects(found)
-    return {"ids": ids, "errors": _digits(100 * found.errors.of_object[ids])}
-
-
-def _signed_root(values: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):  # pairs that are not known
-        root: Floats = np.sign(values) * np.sqrt(np.abs(values))
-    return root
+    errors = found.errors.of_object
+    ids = [i for i in found.errors.worst(WORST) if errors[i] > 0]
+    typical = float(np.nanmedian(errors)) if ids else 0.0
+    return {"ids": ids, "errors": _digits(100 * errors[ids]), "typical": typical}
 
 
 def _packed(values: Any, kind: str) -> dict[str, str]:
@@ -303,14 +255,3 @@ def _digits(values: Any) -> list[float | None]:
 def _digit(value: float) -> float | None:
     """Keep the six digits that a picture could show."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
-
-
-def _finite(value: Any) -> Any:
-    """Turn NaN and infinities into null, which JSON has."""
-    if isinstance(value, dict):
-        return {str(key): _finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -1,16 +1,21 @@
-"""Results in the words of their reader: numbers as text, and sentences that say what they mean."""
+"""Results as text: numbers, and the sentences that the page and the commands share."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from neucmds.api import StressCurves
 from neucmds.diagnostics import Inspection, Triangles, TurningPoint
+from neucmds.plots import printable
 
 # What is said where objects without names are named by their numbers, as everywhere in Python.
 COUNTED = "objects are counted from 0"
+OUTLIERS_SHOWN = 3
 
 
 def significant(value: float | None, digits: int = 4) -> str:
@@ -35,9 +40,54 @@ def count(number: float) -> str:
     return f"{int(number):,}"
 
 
+def clean(value: Any) -> Any:
+    """Turn arrays into lists, and NaN and infinities into None, which JSON has."""
+    if isinstance(value, dict):
+        return {str(key): clean(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(part) for part in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return clean(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
 def signature(pair: Sequence[int]) -> str:
     """Write numbers of positive and negative coordinates."""
     return f"{pair[0]}+ {pair[1]}−"
+
+
+def object_name(labels: Sequence[str] | None, i: int) -> str:
+    """Name an object: by its label, else by its number as in coordinates.csv."""
+    return f"object {i}" if labels is None else printable(labels[i])
+
+
+def marked(
+    values: Sequence[float], write: Callable[[float], str], *, most: bool = False
+) -> tuple[list[str], set[int]]:
+    """Write a column of numbers, and mark the best; those that read the same share the mark."""
+    texts = ["–" if math.isnan(value) else write(value) for value in values]
+    known = [value for value in values if not math.isnan(value)]
+    best = write((max if most else min)(known)) if known else None
+    return texts, {i for i, text in enumerate(texts) if text == best}
+
+
+def outlying(found: Inspection, squared: bool, labels: Sequence[str] | None) -> str:
+    """Name the first entries of D that lie far from all others; empty if there are none."""
+    outliers, shown = found.outliers, found.outliers.entries[:OUTLIERS_SHOWN]
+    if not shown:
+        return ""
+    pairs = "; ".join(
+        f"{significant(unsquared(value, squared))} between {object_name(labels, i)} and "
+        f"{object_name(labels, j)}"
+        for i, j, value in shown
+    )
+    more = len(outliers.entries) - len(shown)
+    typical = significant(unsquared(outliers.typical, squared))
+    rest = f" and {more} more" if more > 0 else ""
+    rest += f" ({COUNTED})" if labels is None else ""
+    return f"Outlying entries, where {typical} is typical: {pairs}{rest}"
 
 
 def inspection_facts(found: Inspection, squared: bool) -> list[tuple[str, str]]:
