@@ -49,13 +49,12 @@ test-lowest: $(VENV)-lowest/.test
 	$(VENV)-lowest/bin/python -m pip check
 	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow"
 
-# Mutated files, hostile matrices and faults, for SECONDS each; they go on where the last run stopped
+# Mutated files and hostile matrices, for SECONDS each; they go on where the last run stopped
 # (benchmarks/records/fuzz.json). The recorded run is many of these.
 SECONDS ?= 300
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz.run files --seconds $(SECONDS)
 	$(BIN)/python -m tests.fuzz.run matrices --seconds $(SECONDS)
-	$(BIN)/python -m tests.fuzz.faults --trials 252 --command "report d.npy -k 3 -o page.html"
 
 # The versions that development runs with, from a fresh environment.
 lock:

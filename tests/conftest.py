@@ -24,7 +24,6 @@ SLOW_FILES = (
     "_spectrum/test_krylov.py",
     "cli/test_processes.py",
     "datasets/test_perturb.py",
-    "fuzz/test_faults.py",
     "fuzz/test_matrices.py",
     "paper/test_experiments.py",
     "report/test_browser.py",

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import is_array, to_numpy
-from neucmds._backend.files import atomic_file, check_target, naming, read_npz
+from neucmds._backend.files import atomic_file, check_target, read_npz
 from neucmds.errors import CheckpointWarning, InputError, option
 
 try:
@@ -277,9 +277,8 @@ class _KeptFile(ABC):
     def _write(self, at: int, values: bytes | memoryview) -> None:
         left = memoryview(values).cast("B")
         self.file.seek(at)
-        with naming(self.path):
-            while left:
-                left = left[self.file.write(left) :]
+        while left:
+            left = left[self.file.write(left) :]
 
     def __exit__(
         self,

@@ -26,8 +26,8 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
+from neucmds._backend.checkpoint import npy_output
 from neucmds._backend.checkpoints import RowCheckpoint, fingerprint, refuse_same_file
-from neucmds._backend.files import npy_output
 from neucmds._backend.progress import progress_bar
 from neucmds._backend.threads import fill_rows, thread_count
 from neucmds._input import as_dissimilarity, read_square

@@ -1,0 +1,118 @@
+"""A file that lets an interrupted fit, or rows written to a file, go on where they stopped."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import is_array, to_numpy
+from neucmds._backend.files import NpyFile, atomic_file, check_target, read_npz
+from neucmds.errors import InputError, option
+
+# Seconds of work that a killed process may lose.
+INTERVAL = 5.0
+
+
+class Checkpoint:
+    """A few arrays in a npz file, which belong to one D and its parameters.
+
+    Parameters
+    ----------
+    path : path
+        Made by the first `save`, and removed at the end.
+    problem : objects
+        What decides the result, identified by `joblib.hash`.
+
+    Raises
+    ------
+    InputError
+        If `path` names no file, or holds what belongs to another problem.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from neucmds._backend.checkpoints import Checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     kept = Checkpoint(f"{folder}/half.npz", {"k": 2})
+    ...     kept.save(at_once=True, rows=7)
+    ...     int(Checkpoint(f"{folder}/half.npz", {"k": 2}).held["rows"])
+    7
+    """
+
+    def __init__(self, path: str | PathLike[str], *problem: Any) -> None:
+        self.path, self.problem = checkpoint_path(path), joblib.hash(_plain(problem))
+        self.saved = time.monotonic()
+        check_target(self.path)
+        self.held = read_npz(self.path, "a checkpoint") if self.path.exists() else {}
+        if self.held and str(self.held.get("problem")) != self.problem:
+            raise InputError(
+                f"{self.path} is no checkpoint of this fit, but of another D or other parameters; "
+                f"remove it, or pass another {option('checkpoint')}."
+            )
+
+    def save(self, *, at_once: bool = False, **values: Any) -> None:
+        """Save arrays by name, unless the last ones are younger than `INTERVAL` seconds."""
+        if not at_once and time.monotonic() - self.saved < INTERVAL:
+            return
+        with atomic_file(self.path) as file:
+            np.savez(file, problem=self.problem, **_plain(values))
+        self.saved = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove the file: the work is done."""
+        self.path.unlink(missing_ok=True)
+
+
+def checkpoint_path(value: Any) -> Path:
+    """Return the path of a checkpoint, or refuse what names no file."""
+    if not isinstance(value, (str, PathLike)) or os.fspath(value) in ("", b""):
+        raise InputError(f"{option('checkpoint', value)} must be the name of a file.")
+    return Path(os.fsdecode(value))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with NumPy arrays in the place of those of other libraries."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(_plain(one) for one in value)
+    return to_numpy(value) if is_array(value) else value
+
+
+@contextmanager
+def npy_output(
+    out: str | PathLike[str] | None,
+    shape: tuple[int, int],
+    dtype: Any,
+    checkpoint: Checkpoint | None = None,
+) -> Iterator[npt.NDArray[Any] | NpyFile]:
+    """Give something to assign rows to: an array, or a npy file that appears when complete.
+
+    With a checkpoint the rows are kept in ``OUT.part``, and what is given lacks those that were
+    there already: its first row is number ``shape[0] - given.shape[0]``.
+    """
+    if out is None:
+        if checkpoint is not None:
+            raise InputError(f"{option('checkpoint')} keeps the rows of {option('out')}; pass it.")
+        yield np.empty(shape, dtype=dtype)
+    elif checkpoint is None:
+        with atomic_file(out) as file:
+            yield NpyFile(file, shape, dtype)
+    else:
+        part = Path(f"{os.fspath(out)}.part")
+        first = int(checkpoint.held.get("rows", 0)) if part.is_file() else 0
+        check_target(Path(out))
+        with part.open("r+b" if first else "w+b") as file:
+            yield NpyFile(file, shape, dtype, first, lambda rows: checkpoint.save(rows=rows))
+            os.fsync(file.fileno())
+        os.replace(part, out)
+        checkpoint.remove()
