@@ -149,7 +149,7 @@ def _written(path: Path, target: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
     except OSError as problem:
-        if problem.filename in (None, str(path)):
+        if problem.errno is not None and problem.filename in (None, str(path)):
             problem.filename = str(target)
         raise
 
