@@ -159,7 +159,7 @@ def run(n, chunk, n_workers, stealing):
 
 def in_memory(n):
     start = time.process_time()
-    embedding = neuc_mds(lazy_matrix(n, n).compute(scheduler="synchronous"), K, "neuc+", copy=False)
+    embedding = neuc_mds(lazy_matrix(n, n).compute(scheduler="synchronous"), K, "neuc+")
     return {
         "stress_in_memory": embedding.stress,
         "cpu_seconds_in_memory": time.process_time() - start,

@@ -47,16 +47,18 @@ def work(path: Path, k: int, tol: float, max_memory: str | None) -> dict[str, An
     forget_peak()
     started = time.perf_counter()
     if max_memory is None:
-        embedding = neuc_mds(np.load(path), k, "neuc+", tol=tol, random_state=SEED, copy=False)
+        embedding = neuc_mds(np.load(path), k, "neuc+", tol=tol, random_state=SEED)
     else:
         embedding = neuc_mds(
-            path,
+            BlockedGram(
+                path,
+                max_memory=max_memory,
+                progress=lambda number, done, n: passes.append(number),
+            ),
             k,
             "neuc+",
             tol=tol,
             random_state=SEED,
-            max_memory=max_memory,
-            progress=lambda number, done, n: passes.append(number),
         )
     return {
         "seconds": time.perf_counter() - started,

@@ -169,9 +169,9 @@ def pairs(names: Names) -> Rows:
         for wanted, tolerances in asked:
             for tol in tolerances:
                 found = new_to_new(
-                    D, lambda d, k=wanted, t=tol: neuc_mds(d, k, squared=True, stress_tol=t)
+                    D, lambda d, k=wanted, t=tol: neuc_mds(d, k, squared=True, tol=t)
                 )
-                rows.append({"k": wanted, "method": "refined", "stress_tol": tol, **found})
+                rows.append({"k": wanted, "method": "refined", "tol": tol, **found})
         worst = max(rows, key=lambda row: row["ratio"])
         above = [row for row in rows if row["ratio"] > NEW_TO_NEW]
         print(

@@ -1,10 +1,13 @@
 """What one does with an embedding: distances of pairs, neighbours, inner products."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.spatial.distance import squareform
 
 from neucmds import InputError, neuc_mds
+
+SITES = [f"site {i}" for i in range(60)]
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +21,7 @@ def D():
 
 @pytest.fixture(scope="module")
 def emb(D):
-    return neuc_mds(D, (5, 3), squared=True, labels=[f"site {i}" for i in range(60)])
+    return neuc_mds(pd.DataFrame(D, SITES, SITES), (5, 3), squared=True)
 
 
 @pytest.mark.slow

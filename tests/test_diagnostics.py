@@ -4,6 +4,7 @@ import re
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from neucmds._methods.geometry import sq_dissimilarities
@@ -94,7 +95,8 @@ def test_outlying_entries_are_named():
     d = random_matrix(30)
     assert inspect(d).outliers.entries == ()
     d[3, 7] = d[7, 3] = 99999.0
-    found = inspect(d, labels=[f"s{i}" for i in range(30)])
+    names = [f"s{i}" for i in range(30)]
+    found = inspect(pd.DataFrame(d, names, names))
     assert [pair[:2] for pair in found.outliers.entries] == [(3, 7)]
     assert found.labels[3] == "s3"
 
@@ -163,7 +165,7 @@ def test_a_curve_without_numbers_is_refused():
 def test_the_time_of_a_long_spectrum_is_said_before(monkeypatch):
     monkeypatch.setattr("neucmds.api.eigenpairs.TIMED_FROM", 100)
     said = []
-    curve(random_matrix(150), [2], ["neuc"], on_step=said.append)
+    curve(random_matrix(150), [2], ["neuc"], callback=lambda *heard: said.append(heard[2]))
     assert re.fullmatch(r"computing the spectrum of 150 objects, about \d+ (s|minutes)", said[0])
 
 

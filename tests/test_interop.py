@@ -1,6 +1,7 @@
 """Against the real packages."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
@@ -17,7 +18,7 @@ def D():
 
 @pytest.fixture(scope="module")
 def emb(D):
-    return neuc_mds(D, (4, 2), labels=NAMES)
+    return neuc_mds(pd.DataFrame(D, NAMES, NAMES), (4, 2))
 
 
 def test_a_frame_has_names_and_signs(emb):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -255,7 +256,7 @@ class TestNames:
     def test_names_that_fit_are_written_and_overlap_nothing(self, data):
         d = data[:15, :15]
         names = [f"site {i}" for i in range(15)]
-        ax = plots.plot_coordinates(neuc_mds(d, 2, labels=names))
+        ax = plots.plot_coordinates(neuc_mds(pd.DataFrame(d, names, names), 2))
         boxes = written(ax)
         assert sorted(boxes) == sorted(names)
         for a in boxes:

@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -43,7 +44,7 @@ def plain() -> Embedding:
 
 @pytest.fixture(scope="module")
 def named() -> Embedding:
-    return neuc_mds(D, 2, labels=NAMES)
+    return neuc_mds(pd.DataFrame(D, list(NAMES), list(NAMES)), 2)
 
 
 def refused(call, match):
@@ -165,7 +166,6 @@ def test_flags_are_true_or_false(plain, value):
     calls = [
         lambda: neuc_mds(D, 2, squared=value),
         lambda: neuc_mds(D, 2, symmetrize=value),
-        lambda: neuc_mds(D, 2, copy=value),
         lambda: neuc_mds(PAIRS, 2, squared=value),
         lambda: NeucMDS(2, squared=value).fit(D),
         lambda: LandmarkNeucMDS(2, 6, squared=value).fit(D),
@@ -174,7 +174,6 @@ def test_flags_are_true_or_false(plain, value):
     if value is not None:
         calls += [
             lambda: evaluate(plain, D, squared=value),
-            lambda: neuc_mds(D, 2, climb=value),
         ]
     for call in calls:
         refused(call, "must be True or False")
@@ -210,21 +209,15 @@ def test_sparse_features_and_landmarks_are_refused(plain):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"solver": "full"}, "solver='full' is for a D of which every pair is known"),
-        ({"climb": True}, "climb=True"),
         ({"loss": "distance", "n_init": 3}, "n_init=3"),
         ({"missing": "no"}, "missing='no' is unknown"),
-        ({"max_memory": "much"}, "max_memory"),
-        ({"max_memory": 1000}, r"66 pairs of 12 objects .* may be used"),
     ],
 )
 def test_what_pairs_cannot_obey_is_refused(options, match):
     refused(lambda: neuc_mds(PAIRS, 2, **options), match)
 
 
-def test_pairs_obey_the_limit_of_memory_and_gaps():
-    again = neuc_mds(PAIRS, 2, max_memory="1GB", climb=False, solver="auto")
-    np.testing.assert_array_equal(again.coordinates, neuc_mds(PAIRS, 2).coordinates)
+def test_pairs_obey_gaps():
     known = sparse.coo_array(np.where(D > 4, np.nan, D))
     refused(lambda: neuc_mds(known, 2), "not finite")
     found = neuc_mds(known, 2, missing="ignore", random_state=0)

@@ -122,7 +122,7 @@ def measure_against_eigh(n: int, k: int = 100) -> dict[str, Any]:
 def measure_refined(n: int, k: int = 50, iterations: int = 50) -> dict[str, Any]:
     """Time a refinement of a fixed number of iterations, fit included."""
     D = ball(n, torch.float64)
-    settings = {"max_iter": iterations, "stress_tol": 0.0}
+    settings = {"max_iter": iterations, "tol": 0.0}
     fit(D, k, "refined", max_iter=2)
     seconds, embedding = timed(lambda: fit(D, k, "refined", **settings))
     history = np.asarray(embedding.history)

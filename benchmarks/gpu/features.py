@@ -85,7 +85,7 @@ def used_memory(device: str, library: str, reset: bool = False) -> float:
 def fit(gram: FeatureGram, k: int, tol: float) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return neuc_mds(gram, k, "neuc+", solver="krylov", tol=tol, random_state=0)
+        return neuc_mds(gram, k, "neuc+", tol=tol, random_state=0)
 
 
 def measure_fit(n: int, arguments: argparse.Namespace, tile: int | None) -> dict[str, Any]:

@@ -48,7 +48,8 @@ for row in compare(D, 4).methods:
 # (NM), standard farming (SF). The arrow points where the soil is thicker, as vegan's ``envfit``
 # draws it.
 
-emb = neuc_mds(D, 4, labels=[str(name) for name in plants.index])
+names = [str(name) for name in plants.index]
+emb = neuc_mds(pd.DataFrame(D, names, names), 4)
 fitted = envfit(emb, sites[["A1", "Management"]], random_state=0)
 fig, ax = plt.subplots(figsize=(7, 5.5), layout="constrained")
 ax.grid(color="#e6e6e6")

@@ -29,7 +29,7 @@ def to_frame(embedding: Embedding) -> Any:
     Examples
     --------
     >>> from neucmds import neuc_mds
-    >>> emb = neuc_mds([[0, 1, 1], [1, 0, 4], [1, 4, 0]], 2, labels=["a", "b", "c"])
+    >>> emb = neuc_mds([[0, 1, 1], [1, 0, 4], [1, 4, 0]], 2)
     >>> list(emb.to_frame().columns)
     ['axis1', 'axis2_neg']
     """
@@ -62,7 +62,7 @@ def to_skbio(embedding: Embedding) -> Any:
     Examples
     --------
     >>> from neucmds import neuc_mds
-    >>> emb = neuc_mds([[0, 3, 4], [3, 0, 5], [4, 5, 0]], 2, labels=["a", "b", "c"])
+    >>> emb = neuc_mds([[0, 3, 4], [3, 0, 5], [4, 5, 0]], 2)
     >>> emb.to_skbio().samples.shape
     (3, 2)
     """

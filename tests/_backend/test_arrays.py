@@ -6,7 +6,7 @@ import pytest
 from neucmds import LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds._backend.arrays import namespace, to_numpy
 from neucmds._operator import DenseGram
-from neucmds.api import ALL_METHODS
+from neucmds.api import ALL_METHODS, Options, fit, prepare
 from neucmds.datasets import euclidean_ball
 from neucmds.metrics import measure
 
@@ -36,8 +36,8 @@ BACKENDS = [read_only, strict, torch]
 @pytest.mark.parametrize("method", ALL_METHODS)
 def test_every_backend_agrees_with_numpy(backend, solver, method):
     ours = backend(D)
-    expected = neuc_mds(D, 5, method, squared=True, solver=solver, random_state=0)
-    embedding = neuc_mds(ours, 5, method, squared=True, solver=solver, random_state=0)
+    options = Options(5, method, solver=solver, random_state=0)
+    expected, embedding = (fit(prepare(d, squared=True), options).embedding for d in (D, ours))
     for part in (embedding.coordinates, embedding.signs, embedding.weights):
         assert namespace(part) is namespace(ours)
     np.testing.assert_allclose(to_numpy(embedding.coordinates), expected.coordinates, atol=1e-7)

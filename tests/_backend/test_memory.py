@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neucmds import InputError, neuc_mds
+from neucmds import InputError
 from neucmds._backend import memory
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
 
@@ -34,11 +34,6 @@ def test_amounts_are_read(amount, expected):
 def test_what_is_no_amount_is_refused(amount):
     with pytest.raises(InputError, match="max_memory="):
         parse_bytes(amount)
-
-
-def test_an_infinite_budget_is_refused_by_the_fit():
-    with pytest.raises(InputError, match="max_memory=inf is not a finite"):
-        neuc_mds(np.ones((3, 3)) - np.eye(3), 1, max_memory=math.inf)
 
 
 def test_amounts_are_written_with_three_digits():
@@ -109,6 +104,7 @@ import json, resource
 from pathlib import Path
 import numpy as np
 from neucmds import InputError, neuc_mds
+from neucmds.api import Options, fit, prepare
 
 n = 3000
 x = np.random.default_rng(0).normal(size=n)
@@ -117,7 +113,7 @@ triangle = np.ones(n * (n - 1) // 2)
 ways = [
     (80, lambda: neuc_mds(D, 2, "neuc+")),
     (80, lambda: neuc_mds(triangle, 2, "neuc+")),
-    (300, lambda: neuc_mds(D, 2, "neuc+", squared=True, solver="full")),
+    (300, lambda: fit(prepare(D, squared=True), Options(2, "neuc+", solver="full"))),
     (600, lambda: neuc_mds(D, 2, squared=True, weights=D)),
     (200, lambda: neuc_mds(D, 2, squared=True, loss="distance")),
 ]

@@ -8,7 +8,7 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from neucmds import neuc_mds
+from neucmds import api, neuc_mds
 from neucmds._methods.stress import stress_from_errors
 from neucmds.errors import FewerComponentsWarning, PrecisionWarning
 
@@ -96,7 +96,8 @@ def test_a_sentinel_costs_a_pair_of_coordinates_and_no_more(method):
     # Two coordinates hold the entry; 18 are left for what 18 are enough for without it.
     clean = fit(noisy(800), 18, method)
     assert spoilt.stress < 1.1 * clean.stress
-    full = fit(D, 20, method, solver="full")
+    options = api.Options(20, method, solver="full")
+    full = api.fit(api.prepare(D), options).embedding
     assert spoilt.stress < 1.02 * full.stress
 
 

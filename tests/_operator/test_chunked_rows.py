@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, NeucMDS
+from neucmds._backend import memory
 from neucmds._operator import chunked_rows
 from neucmds._operator.chunked_rows import ChunkedRows
 from neucmds._operator.sampled_pairs import feature_pairs
@@ -113,7 +114,6 @@ def with_gaps(x):
         (lambda x: da.from_array(x[:1]), {}, "X has 1 rows"),
         (da.from_array, {"metric": "nonsense"}, "metric='nonsense' has no nearest neighbours"),
         (da.from_array, {"n_components": "auto"}, "needs every pair"),
-        (da.from_array, {"max_memory": "1MB"}, "14000 pairs of 700 objects .* lower n_pairs=40"),
     ],
 )
 def test_rows_that_cannot_be_fitted_are_refused(features, change, options, message):
@@ -122,6 +122,8 @@ def test_rows_that_cannot_be_fitted_are_refused(features, change, options, messa
         NeucMDS(**(settings | options)).fit(change(features))
 
 
-def test_pairs_beyond_the_limit_of_memory_are_refused_in_memory_too(features):
-    with pytest.raises(InputError, match=r"need 4\.\d+ MB, and 1 MB may be used"):
-        NeucMDS(3, metric="cityblock", n_pairs=40, max_memory="1MB").fit(features)
+def test_pairs_beyond_the_limit_of_memory_are_refused(features, monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 1_000_000)
+    for rows in (features, da.from_array(features)):
+        with pytest.raises(InputError, match=r"14000 pairs of 700 objects .* lower n_pairs=40"):
+            NeucMDS(3, metric="cityblock", n_pairs=40).fit(rows)

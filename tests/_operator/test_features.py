@@ -9,9 +9,9 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 
-from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds import InputError, NeucMDS, api, neuc_mds
 from neucmds._backend.arrays import namespace, to_numpy
-from neucmds._operator import DenseGram, FeatureGram
+from neucmds._operator import DenseGram, FeatureGram, choose
 from neucmds._operator.choose import feature_operator
 from neucmds._operator.metric_registry import INNER_METRICS
 
@@ -141,8 +141,9 @@ def test_the_krylov_solver_finds_the_same_pairs(metric, dtype):
     X = rng.normal(size=(900, 7)) * np.linspace(3, 1, 7)
     X[:, -1] = np.abs(X[:, -1])
     gram = FeatureGram(X.astype(dtype), metric)
-    full = neuc_mds(FeatureGram(X, metric).dense(), 10, "neuc+", squared=True, solver="full")
-    found = neuc_mds(gram, 10, "neuc+", solver="krylov", tol=1e-6)
+    full = neuc_mds(FeatureGram(X, metric).dense(), 10, "neuc+", squared=True, tol=1e-12)
+    options = api.Options(10, "neuc+", solver="krylov", tol=1e-6)
+    found = api.fit(api.prepare(gram), options).embedding
     assert found.converged
     assert found.solver == "krylov"
     assert found.signature == full.signature
@@ -193,21 +194,22 @@ def test_new_objects_are_measured_against_the_fitted_ones():
 
 
 @library
-def test_the_estimator_stores_the_matrix_only_if_it_fits(make):
+def test_the_estimator_stores_the_matrix_only_if_it_fits(make, monkeypatch):
     settings = {"metric": "angular", "method": "neuc+"}
     stored = NeucMDS(4, **settings).fit(make(POINTS))
+    gram, space = feature_operator(make(POINTS), 4, "angular")
+    assert isinstance(gram, DenseGram)
     # 600 kB hold the vectors of the solver but not the matrix.
-    never = NeucMDS(4, **settings, max_memory="600kB").fit(make(POINTS))
+    monkeypatch.setattr(choose, "available_memory", lambda: 600_000)
+    never = NeucMDS(4, **settings).fit(make(POINTS))
     np.testing.assert_allclose(
         to_numpy(never.eigenvalues_), to_numpy(stored.eigenvalues_), rtol=1e-9
     )
     np.testing.assert_allclose(
         to_numpy(never.transform(make(POINTS[:5]))), to_numpy(stored.embedding_)[:5], atol=1e-7
     )
-    gram, space = feature_operator(make(POINTS), 4, "angular", max_memory="600kB")
-    assert gram is space
     gram, space = feature_operator(make(POINTS), 4, "angular")
-    assert isinstance(gram, DenseGram)
+    assert gram is space
 
 
 def test_a_callable_of_the_estimator_takes_two_rows_as_in_scikit_learn():
@@ -266,8 +268,9 @@ def test_what_cannot_be_measured_is_refused(features, metric, params, message):
         _ = FeatureGram(features, metric, params=params).moments
 
 
-def test_too_little_memory_for_the_vectors_is_told_before_the_work():
+def test_too_little_memory_for_the_vectors_is_told_before_the_work(monkeypatch):
+    monkeypatch.setattr(choose, "available_memory", lambda: 100_000)
     with pytest.raises(
         InputError, match=r"150 objects and 4 coordinates need 408 kB .* 100 kB may"
     ):
-        NeucMDS(4, metric="angular", max_memory="100kB").fit(POINTS)
+        NeucMDS(4, metric="angular").fit(POINTS)

@@ -99,9 +99,10 @@ def test_rows_are_the_same_from_several_blocks_and_processes(graph, all_paths, m
     np.testing.assert_allclose(found, all_paths, rtol=1e-12)
 
 
-def test_rows_beyond_the_budget_are_refused(graph):
+def test_rows_beyond_what_is_free_are_refused(graph, monkeypatch):
+    monkeypatch.setattr(graphs, "available_memory", lambda: 1_000_000)
     with pytest.raises(InputError, match=r"take 1\.28 MB, and 1 MB are free"):
-        shortest_path_rows(graph, np.arange(400), max_memory="1MB")
+        shortest_path_rows(graph, np.arange(400))
 
 
 @pytest.mark.parametrize("count", [1, 12, 399])

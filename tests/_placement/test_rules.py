@@ -112,7 +112,7 @@ def test_a_column_without_weight_carries_no_new_object(decimals, seed, n):
 @pytest.mark.parametrize("n", [12, 50, 200])
 def test_fitted_rows_are_placed_where_they_were_fitted(decimals, n):
     D, _ = points_with_noise(0, n, decimals)
-    embedding = neuc_mds(D, 5, stress_tol=1e-9)
+    embedding = neuc_mds(D, 5, tol=1e-9)
     moved = (embedding.transform(D) - embedding.coordinates)[:, :3]
     size = np.abs(embedding.coordinates).max()
     assert np.abs(moved).max() < (0.1**decimals + 1e-8) * size
@@ -169,9 +169,7 @@ def with_gaps():
     x, signs = rng.normal(size=(50, 3)), np.array([1.0, 1.0, -1.0])
     D = sq_dissimilarities(x, x, signs)
     D = (D + D.T) / 2
-    embedding = neuc_mds(
-        holed(D[:40, :40], 0.2, 0), 3, squared=True, missing="ignore", stress_tol=1e-9
-    )
+    embedding = neuc_mds(holed(D[:40, :40], 0.2, 0), 3, squared=True, missing="ignore", tol=1e-9)
     rows = D[40:, :40].copy()
     hidden = rng.random(rows.shape) < 0.6
     return D, embedding, np.where(hidden, np.nan, rows), rows

@@ -91,7 +91,7 @@ def test_weights_are_matched_with_the_names_of_the_embedding_where_d_has_none():
     D = np.sqrt(((x[:, None] - x[None, :]) ** 2).sum(-1))
     w = rng.uniform(0.1, 5, (12, 12))
     weights = pd.DataFrame(w + w.T, names, names)
-    embedding = neuc_mds(D, 1, labels=names, weights=weights)
+    embedding = neuc_mds(pd.DataFrame(D, names, names), 1, weights=weights)
     order = rng.permutation(names)
     found = evaluate(embedding, D, weights=weights.loc[order, order])
     assert found.stress == pytest.approx(evaluate(embedding, D, weights=weights).stress)

@@ -156,7 +156,6 @@ def test_advice_names_options_of_the_command():
         ("squared", "True"): "--squared",
         ("squared", "False"): "no --squared",
         ("method", "'neuc+'"): "--method neuc+",
-        ("max_memory", None): "--max-memory",
         ("max_iter", None): "--max-iter",
         ("solver", "'full'"): "solver='full' in Python",
         ("labels", None): "labels in Python",
@@ -175,12 +174,11 @@ def test_warnings_name_options_of_the_command(run, matrix):
     assert "--method classical keeps" in err
 
 
-def test_a_loss_that_needs_all_of_d_is_named_as_the_command_spells_it(run, tmp_path):
+def test_a_loss_that_needs_all_of_d_is_named_as_the_command_spells_it(run, tmp_path, monkeypatch):
     x = np.random.default_rng(0).normal(size=(500, 3))
     np.save(tmp_path / "D.npy", np.abs(x[:, None] - x).sum(axis=2))
-    err = run(
-        "embed", tmp_path / "D.npy", "-k", 2, "--loss", "relative", "--max-memory", "1.6MB"
-    ).err
+    monkeypatch.setattr("neucmds._operator.choose.available_memory", lambda: 1_600_000)
+    err = run("embed", tmp_path / "D.npy", "-k", 2, "--loss", "relative").err
     assert "--loss relative needs all of D in memory" in err
     _assert_one_line(err)
 

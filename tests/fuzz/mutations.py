@@ -37,7 +37,7 @@ WORDS = (
 
 
 def _embedding(buffer: io.BytesIO, method: str = "refined", **options: object) -> None:
-    neuc_mds(D, 2, method, labels=NAMES, **options).save(buffer)
+    neuc_mds(FRAME, 2, method, **options).save(buffer)
 
 
 def _text(text: str) -> Callable[[io.BytesIO], object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from neucmds import Embedding, neuc_mds
@@ -41,7 +42,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     D = squared_gaps()
     labels = [f"site {i}" for i in range(N)]
     labels[7], labels[8] = SCRIPT, IMAGE
-    embedding = neuc_mds(D, K, labels=labels)
+    embedding = neuc_mds(pd.DataFrame(D, labels, labels), K)
     metadata = {"habitat": [("a", "b", SCRIPT)[i % 3] for i in range(N)], "depth": D[0] + 0.5}
     path = tmp_path_factory.mktemp("page") / "sites.html"
     embedding.report(path, D, metadata=metadata, color_by="habitat")

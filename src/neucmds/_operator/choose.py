@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from neucmds._backend.arrays import Array, free_memory, is_array, is_dask, is_numpy
-from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
+from neucmds._backend.memory import available_memory, format_bytes
 from neucmds._input import Dissimilarity
 from neucmds._input.components import Components, NComponents
 from neucmds._input.containers import as_labels
@@ -17,9 +17,7 @@ from neucmds._input.readers.table_files import read_table
 from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.row_sources import is_store
-from neucmds.errors import InputError, option
-
-Limit = int | str | None
+from neucmds.errors import InputError
 
 
 def lazy_operator(
@@ -30,7 +28,6 @@ def lazy_operator(
     checked: bool = True,
     squared: bool = False,
     symmetrize: bool = False,
-    max_memory: Limit = None,
     labels: Any = None,
     progress: Progress | None = None,
 ) -> Gram | None:
@@ -46,18 +43,17 @@ def lazy_operator(
             raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
         return D
     if not complete:
-        _refuse_outside(D, squared, max_memory)
+        _refuse_outside(D)
         return None
     shape = tuple(getattr(D, "shape", ()))
-    if is_array(D) and len(shape) == 2 and shape[0] == shape[1] > 1 and max_memory is None:
+    if is_array(D) and len(shape) == 2 and shape[0] == shape[1] > 1:
         # Before D is touched: it may be squared in place later.
-        _refuse_vectors(int(shape[0]), n_components, _limit(None, D))
+        _refuse_vectors(int(shape[0]), n_components, _limit(D))
     gram = blocked_operator(
         D,
         n_components,
         squared=squared,
         symmetrize=symmetrize,
-        max_memory=max_memory,
         labels=labels,
         progress=progress,
     )
@@ -72,37 +68,23 @@ def blocked_operator(
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    max_memory: Limit = None,
     labels: Any = None,
     progress: Progress | None = None,
 ) -> BlockedGram | None:
     """Return D in blocks if it lies outside memory and does not fit; else None.
 
-    Parameters are those of `neuc_mds`. What fits is D in the precision it is worked in, squared,
-    and half of a float64 D again for the float32 working copy; within `max_memory`, or else within
-    the memory that is free.
+    Parameters are those of `neuc_mds`. What fits in the memory that is free is D in the
+    precision it is worked in, squared, and half of a float64 D again for the float32 copy.
     """
-    source = _outside(D, squared, max_memory)
+    source = _outside(D)
     if source is None:
         return None
     n = int(source.shape[0])
-    bound = None if max_memory is None else parse_bytes(max_memory)
-    if bound is not None:
-        k = Components.parse(n_components, n).total
-        vectors = vector_bytes(n, k)
-        if bound < vectors + 32 * n:
-            raise InputError(
-                f"{option('max_memory')} is {format_bytes(bound)}, too little for {n} objects and "
-                f"{k} coordinates: the solver's vectors need {format_bytes(vectors)} "
-                f"and a row of D {format_bytes(32 * n)}; pass at least "
-                f"{format_bytes(1.1 * (vectors + 64 * n))}."
-            )
-        bound -= vectors
+    Components.parse(n_components, n)
     return BlockedGram(
         source,
         squared=squared,
         symmetrize=symmetrize,
-        max_memory=bound,
         labels=as_labels(labels, n),
         progress=progress,
     )
@@ -138,7 +120,6 @@ def feature_operator(
     *,
     params: dict[str, Any] | None = None,
     squared: bool = False,
-    max_memory: Limit = None,
     progress: Progress | None = None,
 ) -> tuple[Gram, FeatureGram]:
     """Return D between features, stored if it fits and else computed in every pass; and the space.
@@ -149,7 +130,7 @@ def feature_operator(
         If not even the solver's vectors fit in the memory that is free.
     """
     space = FeatureGram(features, metric, params=params, squared=squared, progress=progress)
-    limit = _limit(max_memory, space.points.left)
+    limit = _limit(space.points.left)
     k = Components.parse(n_components, space.n).total
     vectors = vector_bytes(space.n, k)
     if limit is not None and vectors > limit:
@@ -168,9 +149,7 @@ def vector_bytes(n: int, n_components: int) -> int:
     return 8 * n * (8 * max(n_components, 30) + 100)
 
 
-def dense_operator(
-    data: Dissimilarity, n_components: Any, max_memory: Limit = None, *, keep_copy: bool = False
-) -> DenseGram:
+def dense_operator(data: Dissimilarity, n_components: Any, *, keep_copy: bool = False) -> DenseGram:
     """Return a D that is in memory behind its operator, with a float32 copy if there is room.
 
     Raises
@@ -178,11 +157,9 @@ def dense_operator(
     InputError
         If the solver's vectors do not fit in the memory that is free where D lies: before any work.
     """
-    limit = _limit(max_memory, data.values)
-    vectors = _refuse_vectors(data.n, n_components, limit if max_memory is None else None)
-    # A bound that a user sets is for the copy; what is free is for all.
-    room = limit if limit is None or max_memory is not None else limit - vectors
-    fits = room is None or 4 * data.n**2 <= room
+    limit = _limit(data.values)
+    vectors = _refuse_vectors(data.n, n_components, limit)
+    fits = limit is None or 4 * data.n**2 + vectors <= limit
     return DenseGram(data.values, working_copy=fits, keep_copy=keep_copy)
 
 
@@ -199,16 +176,16 @@ def _refuse_vectors(n: int, n_components: Any, free: int | None) -> int:
     return vectors
 
 
-def needs_blocks(D: Any, squared: bool, max_memory: Limit) -> bool:
+def needs_blocks(D: Any) -> bool:
     """Tell whether D will be read in blocks."""
-    return _outside(D, squared, max_memory) is not None
+    return _outside(D) is not None
 
 
-def stays_outside(D: Any, squared: bool, max_memory: Limit) -> bool:
+def stays_outside(D: Any) -> bool:
     """Tell whether D will not be held in memory: every product with it is then a pass over it."""
     if isinstance(D, Gram):
         return not isinstance(D, DenseGram)
-    return is_dask(D) or needs_blocks(D, squared, max_memory)
+    return is_dask(D) or needs_blocks(D)
 
 
 def loaded(D: Any, copy: bool) -> tuple[Any, bool]:
@@ -218,38 +195,36 @@ def loaded(D: Any, copy: bool) -> tuple[Any, bool]:
     return D, copy
 
 
-def _refuse_outside(D: Any, squared: bool, max_memory: Limit) -> None:
-    """Refuse weights and missing entries where D would have to be loaded beyond the limit."""
+def _refuse_outside(D: Any) -> None:
+    """Refuse weights and missing entries where D does not fit in memory."""
     if is_store(D) or isinstance(D, (str, os.PathLike)):
-        source = _outside(D, squared, max_memory)
+        source = _outside(D)
         if source is not None:
             n = int(source.shape[0])
             raise InputError(
                 f"weights and missing entries need D in memory, and {n} objects take "
-                f"{format_bytes(12 * n * n)}, more than may be used; raise {option('max_memory')}, "
-                "or use fewer objects."
+                f"{format_bytes(12 * n * n)}, more than is free; use fewer objects."
             )
 
 
-def _outside(D: Any, squared: bool, max_memory: Limit) -> Any:
-    """Return what holds D outside memory, or D itself if its squares do not fit; else None."""
+def _outside(D: Any) -> Any:
+    """Return what holds D outside memory, if it does not fit; else None."""
     if isinstance(D, (str, os.PathLike)):
         if Path(D).suffix.lower() != ".npy" or not Path(D).is_file():
             return None
         D, _ = read_table(D, mmap=True)
-    if not is_store(D) and not (max_memory is not None and is_numpy(D) and not squared):
+    if not is_store(D):
         return None
     if len(D.shape) != 2 or D.shape[0] != D.shape[1]:
         return None  # refused, or spread out if condensed, where matrices in memory are checked
     wide = np.float32 if D.dtype in (np.float16, np.float32) else np.float64
-    limit = _limit(max_memory)
+    limit = _limit()
     fits = limit is None or _dense_bytes(int(D.shape[0]), wide, np) <= limit
     return None if fits else D
 
 
-def _limit(max_memory: Limit, like: Array | None = None) -> int | None:
-    if max_memory is not None:
-        return parse_bytes(max_memory)
+def _limit(like: Array | None = None) -> int | None:
+    """Memory that is free, on the device of an array if that has its own."""
     on_device = None if like is None else free_memory(like)
     return available_memory() if on_device is None else on_device
 

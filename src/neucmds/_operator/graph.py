@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.utils import check_random_state
 
-from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
+from neucmds._backend.memory import available_memory, format_bytes
 from neucmds._input.pairs import TOLERANCE
 from neucmds._operator.sampled_pairs import PairSample, Sizes, drawn_pairs
 from neucmds.errors import InputError, option
@@ -90,7 +90,6 @@ def shortest_path_rows(
     nodes: npt.ArrayLike,
     *,
     dtype: Any = np.float64,
-    max_memory: int | str | None = None,
     n_jobs: int | None = None,
 ) -> Floats:
     """Lengths of the shortest paths from some nodes to all.
@@ -102,8 +101,6 @@ def shortest_path_rows(
     nodes : array of int
     dtype : dtype, default=float64
         Of the result.
-    max_memory : int or str, optional
-        Most bytes that the rows may take; by default what is free.
     n_jobs : int, optional
         Processes that search, where the work is worth starting them; None: all cores.
 
@@ -113,11 +110,11 @@ def shortest_path_rows(
     """
     sources, n = np.asarray(nodes, dtype=np.int64), int(graph.shape[0])
     out_bytes = sources.size * n * np.dtype(dtype).itemsize
-    budget = available_memory() if max_memory is None else parse_bytes(max_memory)
+    budget = available_memory()
     if budget is not None and out_bytes + BLOCK_BYTES > budget:
         raise InputError(
             f"shortest paths from {sources.size} nodes to {n} take {format_bytes(out_bytes)}, and "
-            f"{format_bytes(budget)} are free; ask for fewer, or raise {option('max_memory')}."
+            f"{format_bytes(budget)} are free; ask for fewer."
         )
     out = np.empty((sources.size, n), dtype=dtype)
     step = max(1, BLOCK_BYTES // (8 * n))
@@ -205,7 +202,6 @@ def graph_pairs(
     n_ring: int = 30,
     landmarks: Landmarks = "random",
     random_state: Any = None,
-    max_memory: int | str | None = None,
     n_jobs: int | None = None,
 ) -> PairSample:
     """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
@@ -223,7 +219,7 @@ def graph_pairs(
         but lie in dead ends of a street network, and gave a worse fit there (Helsinki:
         mean error 2.3 % against 1.9 %).
     random_state : int, RandomState or None
-    max_memory, n_jobs
+    n_jobs
         As for `shortest_path_rows`.
 
     Returns
@@ -232,9 +228,7 @@ def graph_pairs(
     """
     graph = as_graph(graph)
     n, rng = int(graph.shape[0]), check_random_state(random_state)
-    chosen, rows = landmark_paths(
-        graph, n_landmarks, landmarks, rng, max_memory=max_memory, n_jobs=n_jobs
-    )
+    chosen, rows = landmark_paths(graph, n_landmarks, landmarks, rng, n_jobs=n_jobs)
 
     def nearest(count: int, nodes: Ints | None) -> tuple[Ints, Ints, Floats]:
         return nearest_nodes(graph, count, nodes, n_jobs=n_jobs)
@@ -251,7 +245,6 @@ def landmark_paths(
     rng: np.random.RandomState,
     *,
     dtype: Any = np.float64,
-    max_memory: int | str | None = None,
     n_jobs: int | None = None,
 ) -> tuple[Ints, Floats]:
     """Choose landmarks, and search the shortest paths from them to all nodes.
@@ -265,7 +258,7 @@ def landmark_paths(
     landmarks : {"random", "maxmin"} or array of int
         As for `graph_pairs`.
     rng : RandomState
-    dtype, max_memory, n_jobs
+    dtype, n_jobs
         As for `shortest_path_rows`.
 
     Returns
@@ -288,7 +281,7 @@ def landmark_paths(
         chosen = np.sort(rng.permutation(n)[:count])
     else:
         return _farthest(graph, count, rng, dtype)
-    rows = shortest_path_rows(graph, chosen, dtype=dtype, max_memory=max_memory, n_jobs=n_jobs)
+    rows = shortest_path_rows(graph, chosen, dtype=dtype, n_jobs=n_jobs)
     return chosen, rows
 
 

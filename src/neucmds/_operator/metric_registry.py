@@ -33,6 +33,7 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.cuda_kernels import between
+from neucmds._input.validation import working_dtype
 from neucmds.errors import InputError, option
 
 BlockFunction = Callable[[Array, Array], Array]
@@ -569,6 +570,33 @@ def on_rows(metric: Any, features: Array, params: dict[str, Any]) -> tuple[Any, 
     if callable(metric) and is_numpy(features):
         return _Pairwise(metric, params), {}
     return metric, params
+
+
+@dataclass(frozen=True)
+class BoundMetric:
+    """A metric on features together with its further arguments.
+
+    Parameters
+    ----------
+    metric : str or callable
+        One of the registry, or one that `sklearn.metrics.pairwise_distances` knows; a callable
+        takes two rows of NumPy features, and two blocks of rows of any other library.
+    params : dict
+    """
+
+    metric: Any
+    params: dict[str, Any]
+
+    @classmethod
+    def of(cls, metric: Any, params: dict[str, Any] | None = None) -> BoundMetric:
+        """Bind further arguments to a metric; one that is bound already stays as it is."""
+        return metric if isinstance(metric, BoundMetric) else cls(metric, dict(params or {}))
+
+    def fitted_to(self, features: Array, squared: bool = False) -> FittedMetric:
+        """Fit the metric to features, and keep these to compare others with."""
+        features = namespace(features).astype(features, working_dtype(features), copy=False)
+        metric, params = on_rows(self.metric, features, self.params)
+        return FittedMetric.of(metric, features, squared, params)
 
 
 def _named_elsewhere() -> set[str]:

@@ -5,7 +5,6 @@ takes; estimators, commands and the paper call these or their parts (`prepare`, 
 `embed_spectrum`), and nobody repeats the order.
 """
 
-from neucmds.api.arguments import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
 from neucmds.api.arguments import warn_of_surprises as warn_of_surprises
 from neucmds.api.comparison import COMPARED, ComparedMethod, Comparison, compare
 from neucmds.api.eigenpairs import embed_spectrum as embed_spectrum
@@ -15,10 +14,12 @@ from neucmds.api.entry import neuc_mds
 from neucmds.api.exploration import CURVE_TO, StressCurves, curve, evaluate, inspect
 from neucmds.api.fitting import Fit as Fit
 from neucmds.api.fitting import fit as fit
-from neucmds.api.partial_input import embed_features as embed_features
-from neucmds.api.partial_input import embed_graph as embed_graph
+from neucmds.api.options import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
+from neucmds.api.options import Callback as Callback
+from neucmds.api.options import Options as Options
+from neucmds.api.options import on_pass as on_pass
+from neucmds.api.options import tell as tell
 from neucmds.api.partial_input import embed_landmarks as embed_landmarks
-from neucmds.api.partial_input import embed_pairs as embed_pairs
 from neucmds.api.prepared import Prepared, prepare
 
 # The parts above that are named twice are for the package itself.

@@ -1,21 +1,12 @@
-"""What may be asked for, refusals made before D is touched, and warnings about what came out."""
+"""Refusals made before D is touched, and warnings about what came out."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from sklearn.utils import check_random_state
-
-from neucmds._backend.arrays import is_array, is_dask
-from neucmds._input.components import Components, NComponents
-from neucmds._methods.refined.loss_starts import Place
-from neucmds._methods.refined.starts import RefineSettings
-from neucmds._methods.selection import METHODS
-from neucmds._operator.choose import Limit, stays_outside
-from neucmds._spectrum.solve import check_solver, check_tolerance
+from neucmds._operator.choose import stays_outside
+from neucmds.api.options import Options
 from neucmds.embedding import Embedding
 from neucmds.errors import (
     ConvergenceWarning,
@@ -26,116 +17,51 @@ from neucmds.errors import (
     option,
 )
 
-ALL_METHODS = (*METHODS, "exact", "refined")
-CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
-# Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
-# placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
-# time of "neuc+" (benchmarks/records/refined_at_scale.json).
-DEFAULT_METHOD = "refined"
 
-OnStep = Callable[[str], None]
-
-
-def check_arguments(
-    D: Any, n_components: NComponents, method: str, solver: str, tol: float, random_state: Any
-) -> None:
-    """Refuse what is wrong before D is touched: with ``copy=False`` a second try would be late."""
-    check_methods((method,))
-    check_solver(solver)
-    check_tolerance(tol)
-    _check_seed(random_state)
-    # Only a matrix can be overwritten; dask's sizes may be NaN, and are refused elsewhere.
-    shape: Any = getattr(D, "shape", ())
-    if is_array(D) and not is_dask(D) and len(shape) == 2:
-        Components.parse(n_components, max(2, int(shape[0])))
-
-
-def _check_seed(random_state: Any) -> None:
-    if isinstance(random_state, np.random.Generator):
-        return
-    try:
-        check_random_state(random_state)
-    except ValueError as problem:
-        raise InputError(
-            f"{option('random_state', random_state)} cannot seed a generator; pass a whole number, "
-            "a RandomState, a Generator or None."
-        ) from problem
-
-
-def check_methods(names: Sequence[str]) -> None:
-    """Refuse a method that does not exist."""
-    for name in names:
-        if name not in ALL_METHODS:
-            raise InputError(
-                f"{option('method', name)} is unknown; choose one of {', '.join(ALL_METHODS)}."
-            )
-
-
-def refuse_without_refinement(method: str, settings: RefineSettings, start: Place | None) -> None:
+def refuse_without_refinement(options: Options) -> None:
     """Refuse what only "refined" can obey."""
+    method, loss = options.method, options.loss
     if method == "refined":
-        if settings.loss == "squared" and settings.n_init not in (None, 1):
+        if loss == "squared" and options.n_init not in (None, 1):
             raise InputError(
-                f"{option('n_init', settings.n_init)} is for the losses with several valleys; "
+                f"{option('n_init', options.n_init)} is for the losses with several valleys; "
                 f"{option('loss', 'squared')} starts once, from eigenvectors."
             )
         return
-    if settings.loss != "squared":
+    if loss != "squared":
         raise InputError(
-            f"{option('loss', settings.loss)} needs {option('method', 'refined')}, not "
+            f"{option('loss', loss)} needs {option('method', 'refined')}, not "
             f"{method!r}: closed forms minimise the squared loss, or a bound of it."
         )
-    if start is not None:
+    if options.start is not None:
         raise InputError(f"{option('init')} needs {option('method', 'refined')}, not {method!r}.")
 
 
-def signature_of(start: Place, n_components: NComponents) -> tuple[int, int]:
-    """Return the signature of a warm start, which is not to contradict what is asked for."""
-    signature = start.signature
-    # 2 is the default, and says nothing.
-    if n_components not in (None, 2, signature, sum(signature)):
-        raise InputError(
-            f"{option('init')} has {signature[0]} positive and {signature[1]} negative "
-            f"coordinates, not {option('n_components', n_components)}; leave the latter out."
-        )
-    return signature
-
-
-def refuse_checkpoint_in_memory(D: Any, squared: bool, max_memory: Limit) -> None:
+def refuse_checkpoint_in_memory(D: Any) -> None:
     """Refuse a checkpoint of a fit that takes no passes over a D outside memory."""
-    if not stays_outside(D, squared, max_memory):
+    if not stays_outside(D):
         raise InputError(
             f"{option('checkpoint')} is for fits of listed pairs (a scipy.sparse D, "
             f"{option('n_pairs')}, graphs of more than 3,000 nodes) or of a D that is not held in "
-            "memory, and for LandmarkNeucMDS.transform; this D is: leave it out, or lower "
-            f"{option('max_memory')}."
+            "memory, and for LandmarkNeucMDS.transform; this D is: leave it out."
         )
 
 
-def refuse_for_pairs(method: str, weights: Any, solver: str, settings: RefineSettings) -> None:
+def refuse_for_pairs(weights: Any, options: Options) -> None:
     """Refuse what a list of pairs cannot obey."""
-    asked = {
-        "solver": (solver, solver != "auto"),
-        "climb": (settings.climb, bool(settings.climb)),
-        "n_init": (settings.n_init, settings.n_init not in (None, 1)),
-    }
-    for name, (value, refused) in asked.items():
-        if refused:
-            raise InputError(
-                f"{option(name, value)} is for a D of which every pair is known, and this is a "
-                "list of pairs, fitted once from one start; leave it out."
-            )
-    if method != "refined":
+    if options.n_init not in (None, 1):
         raise InputError(
-            f"a sparse D, a list of pairs, needs {option('method', 'refined')}, not {method!r}: "
-            "closed forms need every pair; pass D.toarray() if what is not stored is zero."
+            f"{option('n_init', options.n_init)} is for a D of which every pair is known, and this "
+            "is a list of pairs, fitted once from one start; leave it out."
+        )
+    if options.method != "refined":
+        raise InputError(
+            f"a sparse D, a list of pairs, needs {option('method', 'refined')}, not "
+            f"{options.method!r}: closed forms need every pair; pass D.toarray() if what is not "
+            "stored is zero."
         )
     if weights is not None:
         raise InputError("a list of pairs carries its weights itself, in a fourth column.")
-
-
-def silent(_: str) -> None:
-    """Tell nobody."""
 
 
 def warn_of_surprises(embedding: Embedding) -> None:
@@ -187,5 +113,5 @@ def _unconverged(embedding: Embedding) -> str:
     worst = float(max(embedding.residuals))
     return (
         f"the {embedding.solver} solver did not reach its tolerance (largest residual "
-        f"{worst:.2g}); raise {option('tol')}, or use {option('solver', 'full')}."
+        f"{worst:.2g}); raise {option('tol')}."
     )

@@ -9,14 +9,11 @@ from typing import Any
 
 from neucmds._input.components import Components, NComponents
 from neucmds._methods.peer_smacof import smacof_solution
-from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import DenseGram
-from neucmds._operator.choose import Limit
 from neucmds._spectrum import Spectrum
-from neucmds.api.arguments import ALL_METHODS, OnStep, silent
 from neucmds.api.eigenpairs import embed_spectrum, solve_for
-from neucmds.api.fitting import Fit, fit
-from neucmds.api.goals import fit_chosen
+from neucmds.api.fitting import fit
+from neucmds.api.options import ALL_METHODS, Callback, Options, tell
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
 from neucmds.corrections import cailliez, lingoes
 from neucmds.embedding import Embedding
@@ -112,11 +109,8 @@ def compare(
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    labels: Any = None,
-    solver: str = "auto",
     random_state: Any = 0,
-    max_memory: Limit = None,
-    on_step: OnStep | None = None,
+    callback: Callback | None = None,
 ) -> Comparison:
     """Embed D by several methods from one spectrum, and measure each result against D.
 
@@ -130,10 +124,10 @@ def compare(
         "refined/relative", the other losses; "cailliez" and "lingoes", classical MDS of a D made
         Euclidean by a constant; and "smacof", scikit-learn's, on √D. Those are for a D in memory of
         up to 2000 objects, "smacof" of up to 1000.
-    squared, symmetrize, labels, solver, random_state, max_memory
+    squared, symmetrize, random_state
         As for `neuc_mds`.
-    on_step : callable, optional
-        Called with a few words before each longer piece of work.
+    callback : callable, optional
+        Called before each longer piece of work, with 0, None and a few words.
 
     Returns
     -------
@@ -154,15 +148,13 @@ def compare(
         n_components,
         squared=squared,
         symmetrize=symmetrize,
-        labels=labels,
-        max_memory=max_memory,
         keep_copy="refined" in methods,
+        callback=callback,
     )
     refuse_weights(prepared, "compare")
     components = Components.parse(n_components, prepared.n)
     if components.goal is not None:
-        components = _chosen_for_all(prepared, components.goal, solver, random_state)
-    tell = on_step or silent
+        components = _chosen_for_all(prepared, components.goal, random_state)
     unknown = [name for name in methods if name not in COMPARED]
     if unknown or not methods:
         raise InputError(
@@ -171,14 +163,12 @@ def compare(
     shared = [name for name in methods if name in ALL_METHODS]
     start, spectrum = time.perf_counter(), None
     if shared:
-        tell(f"computing the spectrum of {prepared.n:,} objects")
-        spectrum = solve_for(
-            prepared.gram, components, shared, solver=solver, random_state=random_state
-        )
+        tell(callback, f"computing the spectrum of {prepared.n:,} objects")
+        spectrum = solve_for(prepared.gram, components, shared, random_state=random_state)
     spectrum_seconds = time.perf_counter() - start
     rows, left_out = [], {}
     for method in methods:
-        tell(method)
+        tell(callback, method)
         try:
             rows.append(_compared(prepared, spectrum, components, method, random_state))
         except InputError as problem:
@@ -220,11 +210,9 @@ def _beside(
     if prepared.n > (most := COMPARED_UP_TO[method]):
         raise InputError(f"{prepared.n:,} objects take too long, more than {most:,}.")
     if method in REFINED_LOSSES:
-        settings = RefineSettings(loss=REFINED_LOSSES[method])
         wanted = components.signature or components.total
-        return fit(
-            prepared, wanted, "refined", settings=settings, random_state=random_state
-        ).embedding
+        options = Options(wanted, loss=REFINED_LOSSES[method], random_state=random_state)
+        return fit(prepared, options).embedding
     gram, k = dense_gram(prepared, method), components.total
     facts: dict[str, Any] = {
         "method": method,
@@ -241,13 +229,7 @@ def _beside(
     return replace(embed_spectrum(own, classical, Components(k), "classical"), **facts)
 
 
-def _chosen_for_all(
-    prepared: Prepared, goal: float | str, solver: str, random_state: Any
-) -> Components:
+def _chosen_for_all(prepared: Prepared, goal: float | str, random_state: Any) -> Components:
     """Choose one number of coordinates for several methods: as "neuc+" would."""
-
-    def fit_k(k: int) -> Fit:
-        return fit(prepared, k, "neuc+", solver=solver, random_state=random_state)
-
-    found = fit_chosen(prepared, goal, "neuc+", fit_k, solver, random_state, silent)
-    return Components(found.embedding.requested)
+    options = Options(goal, "neuc+", random_state=random_state)
+    return Components(fit(prepared, options).embedding.requested)

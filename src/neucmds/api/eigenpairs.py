@@ -17,7 +17,7 @@ from neucmds._methods.solution import from_refinement, from_selection
 from neucmds._operator import Gram
 from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
 from neucmds._spectrum.solve import check_tolerance
-from neucmds.api.arguments import OnStep, check_methods
+from neucmds.api.options import EIGENPAIR_TOL, Callback, check_methods
 from neucmds.embedding import Embedding
 from neucmds.embedding.building import build_embedding
 
@@ -37,7 +37,7 @@ def solve_for(
     methods: str | Sequence[str],
     *,
     solver: str = "auto",
-    tol: float = 1e-7,
+    tol: float = EIGENPAIR_TOL,
     random_state: Any = None,
 ) -> Spectrum:
     """Compute the eigenpairs that a method selects from, or each of several, for one or several k.
@@ -132,10 +132,10 @@ def takes_all(n: int, n_wanted: int) -> bool:
     return n <= FULL_UP_TO or 8 * n_wanted >= n
 
 
-def announce_spectrum(gram: Gram, n_wanted: int, on_step: OnStep | None) -> str:
+def announce_spectrum(gram: Gram, n_wanted: int, callback: Callback | None) -> str:
     """Say what is computed, and of many objects about how long it will take."""
     text = f"computing the spectrum of {gram.n:,} objects"
-    if on_step is None or gram.n <= TIMED_FROM:
+    if callback is None or gram.n <= TIMED_FROM:
         return text
     _ = gram.moments  # a pass of its own, which is needed anyway
     full = takes_all(gram.n, n_wanted)

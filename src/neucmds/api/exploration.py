@@ -11,9 +11,7 @@ import numpy.typing as npt
 
 from neucmds._input.components import Components
 from neucmds._input.containers import ordered_by_name
-from neucmds._operator.choose import Limit
 from neucmds._placement.dimension import LEAST_OBJECTS
-from neucmds.api.arguments import CLOSED_FORMS, OnStep, check_methods, silent
 from neucmds.api.eigenpairs import (
     INSPECTED_PAIRS,
     announce_spectrum,
@@ -24,6 +22,7 @@ from neucmds.api.eigenpairs import (
     whole_spectrum,
 )
 from neucmds.api.goals import held_out_scan
+from neucmds.api.options import CLOSED_FORMS, Callback, check_methods, tell
 from neucmds.api.prepared import prepare, refuse_weights
 from neucmds.diagnostics import (
     Inspection,
@@ -87,8 +86,7 @@ def curve(
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    max_memory: Limit = None,
-    on_step: OnStep | None = None,
+    callback: Callback | None = None,
 ) -> StressCurves:
     """Compute STRESS against the number of coordinates, for several methods from one spectrum.
 
@@ -101,10 +99,10 @@ def curve(
         Numbers of coordinates; by default a grid up to 100, or n − 1 if that is less.
     methods : sequence of str
         The closed forms by default: "refined" takes longer.
-    squared, symmetrize, max_memory
+    squared, symmetrize
         As for `neuc_mds`.
-    on_step : callable, optional
-        Called with a few words before each longer piece of work.
+    callback : callable, optional
+        Called before each longer piece of work, with 0, None and a few words.
 
     Returns
     -------
@@ -122,9 +120,9 @@ def curve(
 
     Paper: fig:dim-paradox, fig:dim-para-all.
     """
-    prepared = prepare(D, squared=squared, symmetrize=symmetrize, max_memory=max_memory)
+    prepared = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
     refuse_weights(prepared, "curve")
-    gram, tell = prepared.gram, on_step or silent
+    gram = prepared.gram
     grid = spaced_ks(min(CURVE_TO, prepared.n - 1)) if ks is None else tuple(ks)
     sizes = [Components.parse(k, prepared.n) for k in grid]
     if not sizes or any(size.goal is not None for size in sizes):
@@ -133,14 +131,14 @@ def curve(
         )
     check_methods(methods)
     largest = max(size.total for size in sizes)
-    tell(announce_spectrum(gram, largest, on_step))
+    tell(callback, announce_spectrum(gram, largest, callback))
     if takes_all(gram.n, largest):
         spectrum = whole_spectrum(gram)
     else:
         spectrum = solve_for(gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0)
     stress: dict[str, list[float]] = {method: [] for method in methods}
     for components in sizes:
-        tell(f"k = {components.total}")
+        tell(callback, f"k = {components.total}")
         for method in methods:
             embedding = embed_spectrum(gram, spectrum, components, method)
             stress[method].append(embedding.stress)
@@ -158,10 +156,8 @@ def inspect(
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    labels: Any = None,
     random_state: Any = 0,
-    max_memory: Limit = None,
-    on_step: OnStep | None = None,
+    callback: Callback | None = None,
 ) -> Inspection:
     """Find out what D is like before any embedding: Euclidean, metric, how many coordinates.
 
@@ -171,13 +167,13 @@ def inspect(
     Parameters
     ----------
     D : as for `neuc_mds`, or Prepared
-    squared, symmetrize, labels, max_memory
+    squared, symmetrize
         As for `neuc_mds`.
     random_state : int, RandomState or None
         Which objects are held out, and which triples drawn for the triangle inequality when there
         are too many.
-    on_step : callable, optional
-        Called with a few words before each longer piece of work.
+    callback : callable, optional
+        Called before each longer piece of work, with 0, None and a few words.
 
     Returns
     -------
@@ -192,18 +188,16 @@ def inspect(
     >>> found.euclidean, found.triangles.violated
     (False, 1)
     """
-    prepared = prepare(
-        D, squared=squared, symmetrize=symmetrize, labels=labels, max_memory=max_memory
-    )
+    prepared = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
     refuse_weights(prepared, "inspect")
-    gram, tell = prepared.gram, on_step or silent
-    tell(announce_spectrum(gram, INSPECTED_PAIRS, on_step))
+    gram = prepared.gram
+    tell(callback, announce_spectrum(gram, INSPECTED_PAIRS, callback))
     spectrum = outer_spectrum(gram)
     scan = None
     if gram.n >= LEAST_OBJECTS:
-        tell("predicting objects held out, to suggest k")
-        scan = held_out_scan(gram, "auto", random_state)
-    tell("examining pairs and triples")
+        tell(callback, "predicting objects held out, to suggest k")
+        scan = held_out_scan(gram, random_state)
+    tell(callback, "examining pairs and triples")
     found = describe(gram, spectrum, scan, random_state=random_state)
     return replace(found, labels=prepared.labels)
 
@@ -216,7 +210,6 @@ def evaluate(
     symmetrize: bool = False,
     weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
-    max_memory: Limit = None,
 ) -> Quality:
     """Measure an embedding against D by every measure of `neucmds.metrics.Quality`.
 
@@ -227,7 +220,7 @@ def evaluate(
         Objects in the order of the embedding.
     squared : bool, optional
         Whether D holds squared dissimilarities; by default as in the fit.
-    symmetrize, max_memory
+    symmetrize
         As for `neuc_mds`.
     weights : array of shape (n, n), optional
         As for `neuc_mds`. Pairs of weight zero are left out of every measure. Sums over pairs are
@@ -264,7 +257,6 @@ def evaluate(
         symmetrize=symmetrize,
         weights=weights,
         missing=missing,
-        max_memory=max_memory,
     )
     if prepared.n != embedding.n:
         raise InputError(

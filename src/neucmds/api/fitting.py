@@ -9,7 +9,7 @@ from typing import Any
 
 from neucmds._backend.arrays import asarray_like, is_numpy
 from neucmds._backend.memory import require_memory
-from neucmds._input.components import Components, NComponents
+from neucmds._input.components import Components
 from neucmds._input.weights import refuse_parts_of
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.loss_starts import Place, refine_for_loss
@@ -19,15 +19,10 @@ from neucmds._methods.refined.weighted import refine_weighted
 from neucmds._methods.solution import Solution, from_loss, from_refinement, from_weighted
 from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
-from neucmds.api.arguments import (
-    DEFAULT_METHOD,
-    OnStep,
-    check_methods,
-    refuse_without_refinement,
-    silent,
-)
+from neucmds.api.arguments import refuse_without_refinement
 from neucmds.api.eigenpairs import embed_spectrum, solve_for
 from neucmds.api.goals import fit_chosen
+from neucmds.api.options import Options
 from neucmds.api.prepared import Prepared, dense_gram
 from neucmds.embedding import Embedding
 from neucmds.embedding.building import build_embedding
@@ -42,65 +37,39 @@ class Fit:
     spectrum: Spectrum | None
 
 
-def fit(
-    prepared: Prepared,
-    n_components: NComponents = None,
-    method: str = DEFAULT_METHOD,
-    *,
-    solver: str = "auto",
-    tol: float = 1e-7,
-    random_state: Any = None,
-    settings: RefineSettings | None = None,
-    start: Place | None = None,
-    on_step: OnStep | None = None,
-) -> Fit:
+def fit(prepared: Prepared, options: Options) -> Fit:
     """Embed what is prepared: spectrum, method, `Embedding`.
 
     Parameters
     ----------
     prepared : Prepared
-    n_components, method, solver, tol, random_state
-        As for `neuc_mds`.
-    settings : RefineSettings, optional
-        For "refined".
-    start : Place, optional
-        Where "refined" starts.
-    on_step : callable, optional
-        Called with a few words before each longer piece of work.
+    options : Options
 
     Returns
     -------
     Fit
     """
-    components = Components.parse(n_components, prepared.n)
-    settings = settings or RefineSettings()
-    tell = on_step or silent
-    refuse_without_refinement(method, settings, start)
+    components, start = options.components(prepared.n), options.start
+    settings, method = options.settings(prepared.n), options.method
+    refuse_without_refinement(options)
     if start is not None and int(start.coordinates.shape[0]) != prepared.n:
         raise InputError(
             f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
             f"has {prepared.n}."
         )
     if components.goal is not None:
-        fit_k = partial(
-            fit,
-            prepared,
-            method=method,
-            solver=solver,
-            tol=tol,
-            random_state=random_state,
-            settings=settings,
-            start=start,
-            on_step=on_step,
-        )
-        return fit_chosen(prepared, components.goal, method, fit_k, solver, random_state, tell)
+
+        def fit_k(k: int) -> Fit:
+            return fit(prepared, replace(options, n_components=k))
+
+        return fit_chosen(prepared, components.goal, options, fit_k)
     free = prepared.weights is not None or start is not None
     # Where D is zero, so is every loss, without any coordinate.
     if free or (settings.loss != "squared" and prepared.gram.moments.sq_norm > 0):
-        tell(f"embedding by {method}")
-        solve = partial(solve_roughly, solver=solver, tol=tol)
+        options.tell(f"embedding by {method}")
+        solve = partial(solve_roughly, solver=options.solver)
         solution = free_coordinates(
-            prepared, components, method, solve, settings, start, random_state
+            prepared, components, method, solve, settings, start, options.random_state
         )
         embedding = build_embedding(
             solution,
@@ -110,11 +79,16 @@ def fit(
             labels=prepared.labels,
         )
         return Fit(replace(embedding, missing=prepared.missing), None)
-    tell(f"computing the spectrum of {prepared.n:,} objects")
+    options.tell(f"computing the spectrum of {prepared.n:,} objects")
     spectrum = solve_for(
-        prepared.gram, components, method, solver=solver, tol=tol, random_state=random_state
+        prepared.gram,
+        components,
+        method,
+        solver=options.solver,
+        tol=options.eigenpair_tol,
+        random_state=options.random_state,
     )
-    tell(f"embedding by {method}")
+    options.tell(f"embedding by {method}")
     embedding = embed_spectrum(
         prepared.gram,
         spectrum,
@@ -137,7 +111,6 @@ def free_coordinates(
     random_state: Any,
 ) -> Solution:
     """Refine where there is no closed form to begin with: weights, gaps, other losses, a start."""
-    check_methods((method,))
     if method != "refined":
         raise InputError(
             f"weights and missing entries need {option('method', 'refined')}, not {method!r}: the "
@@ -166,7 +139,6 @@ def free_coordinates(
         prepared.weights,
         components,
         solve=lambda gram, wanted: solve(gram, wanted, "neuc+"),
-        climb=bool(settings.climb),
         random_state=random_state,
         **limits,
     )
@@ -197,8 +169,8 @@ def _least_loss(
         start=start,
         weights=prepared.weights,
         n_init=settings.n_init,
-        climb=settings.climb,
-        max_iter=500 if settings.max_iter is None else settings.max_iter,
+        climb=None if settings.n_init is None else settings.n_init > 1,
+        max_iter=settings.max_iter or 500,
         tol=settings.tol,
         random_state=random_state,
         callback=settings.callback,
@@ -207,7 +179,7 @@ def _least_loss(
 
 
 def solve_roughly(
-    gram: Gram, components: Components, method: str, *, solver: str, tol: float
+    gram: Gram, components: Components, method: str, *, solver: str = "auto"
 ) -> Spectrum:
     """Compute eigenpairs to start from: the descent that follows mends far more than 1e-3."""
-    return solve_for(gram, components, method, solver=solver, tol=max(tol, 1e-3), random_state=0)
+    return solve_for(gram, components, method, solver=solver, tol=1e-3, random_state=0)

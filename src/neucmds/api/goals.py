@@ -15,8 +15,8 @@ from neucmds._methods.stress import stress_terms
 from neucmds._operator import Gram
 from neucmds._placement.dimension import DimensionScan, fewest, scan_dimensions
 from neucmds._spectrum import Spectrum
-from neucmds.api.arguments import OnStep
 from neucmds.api.eigenpairs import solve_for
+from neucmds.api.options import Options
 from neucmds.api.prepared import Prepared, refuse_weights
 from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError, NeucmdsWarning, option
@@ -33,18 +33,15 @@ ALL_TRIED_UP_TO = 5000
 def fit_chosen(
     prepared: Prepared,
     goal: float | str,
-    method: str,
+    options: Options,
     fit_k: Callable[[int], Fit],
-    solver: str,
-    random_state: Any,
-    tell: OnStep,
 ) -> Fit:
     """Choose the number of coordinates by a goal, and embed with it."""
-    gram = prepared.gram
+    gram, method = prepared.gram, options.method
     if goal == AUTO:
         refuse_weights(prepared, option("n_components", AUTO), "pass a number")
-        tell("predicting objects held out, to choose k")
-        scan = held_out_scan(gram, solver, random_state)
+        options.tell("predicting objects held out, to choose k")
+        scan = held_out_scan(gram, options.random_state)
         if scan.error >= 1:
             warnings.warn(
                 "no number of coordinates predicts pairs of objects held out better than their "
@@ -60,10 +57,10 @@ def fit_chosen(
             f"{option('n_components', share)} is a share of R², which has no meaning here: all "
             "dissimilarities are equal; pass a number."
         )
-    tell(f"looking for the fewest coordinates with an R² of {share:g}")
+    options.tell(f"looking for the fewest coordinates with an R² of {share:g}")
     complete = prepared.weights is None
     closed = method if method in METHODS else "neuc+"
-    start, best = _fewest_closed(gram, closed, share, solver) if complete else (None, -np.inf)
+    start, best = _fewest_closed(gram, closed, share) if complete else (None, -np.inf)
     if method in METHODS:
         return fit_k(_reached(start, share, method, best))
     found: dict[int, Fit] = {}
@@ -98,7 +95,7 @@ def _most_for_share(n: int) -> int:
     return n - 1 if n <= ALL_TRIED_UP_TO else MOST_FOR_SHARE
 
 
-def _fewest_closed(gram: Gram, method: str, share: float, solver: str) -> tuple[int | None, float]:
+def _fewest_closed(gram: Gram, method: str, share: float) -> tuple[int | None, float]:
     """Return the fewest coordinates of a closed form that reach an R², and the largest R² seen.
 
     Every k is tried from one on, as R² need not grow with k: classical MDS gets worse in the end.
@@ -107,7 +104,7 @@ def _fewest_closed(gram: Gram, method: str, share: float, solver: str) -> tuple[
     known, tried, best = min(16, most), 0, -np.inf
     while True:
         sizes = [Components(k) for k in spaced_ks(known)]
-        spectrum = solve_for(gram, sizes, method, solver=solver, random_state=0)
+        spectrum = solve_for(gram, sizes, method, random_state=0)
         known = most if spectrum.complete else known
         for k in range(tried + 1, known + 1):
             selection = METHODS[method](spectrum.ends, Components(k))
@@ -122,12 +119,12 @@ def _fewest_closed(gram: Gram, method: str, share: float, solver: str) -> tuple[
         tried, known = known, min(4 * known, most)
 
 
-def held_out_scan(gram: Gram, solver: str, random_state: Any) -> DimensionScan:
+def held_out_scan(gram: Gram, random_state: Any) -> DimensionScan:
     """Measure the error on pairs of held-out objects against the number of coordinates."""
 
     def spectrum(part: Gram, k: int) -> Spectrum:
         sizes = [Components(size) for size in spaced_ks(k)]
-        return solve_for(part, sizes, "neuc+", solver=solver, tol=1e-5, random_state=0)
+        return solve_for(part, sizes, "neuc+", tol=1e-5, random_state=0)
 
     if isinstance(random_state, np.random.Generator):
         random_state = int(random_state.integers(2**31))

@@ -18,17 +18,16 @@ from neucmds._backend.arrays import (
     on_cpu,
     to_numpy,
 )
-from neucmds._backend.memory import format_bytes, parse_bytes, require_memory
+from neucmds._backend.memory import require_memory
 from neucmds._input.components import Components, NComponents
 from neucmds._input.pairs import Pairs, check_pairs
 from neucmds._methods.refined.completion import FEW_LISTED, from_all_pairs
 from neucmds._methods.refined.loss_starts import Place
 from neucmds._methods.refined.sparse_pairs import refine_pairs
-from neucmds._methods.refined.starts import RefineSettings
 from neucmds._methods.solution import from_pairs
 from neucmds._operator import DenseGram
-from neucmds._operator.choose import Limit
 from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
+from neucmds._operator.metric_registry import BoundMetric
 from neucmds._operator.sampled_pairs import Sizes, feature_pairs
 from neucmds._placement.triangulation import (
     Recipe,
@@ -36,14 +35,9 @@ from neucmds._placement.triangulation import (
     least_squares_rule,
     linear_rule,
 )
-from neucmds.api.arguments import (
-    DEFAULT_METHOD,
-    check_arguments,
-    refuse_without_refinement,
-    signature_of,
-    warn_of_surprises,
-)
+from neucmds.api.arguments import refuse_without_refinement, warn_of_surprises
 from neucmds.api.fitting import fit, solve_roughly
+from neucmds.api.options import Options
 from neucmds.api.prepared import prepare
 from neucmds.embedding import Embedding
 from neucmds.embedding.building import build_embedding
@@ -66,14 +60,8 @@ def _counted(n_components: NComponents, n: int) -> Components:
     return components
 
 
-def require_memory_for_pairs(
-    size: int,
-    n: int,
-    n_components: NComponents,
-    max_memory: Limit = None,
-    advice: str = "pass fewer pairs",
-) -> None:
-    """Refuse pairs whose descent takes more memory than is free, or than is allowed.
+def require_memory_for_pairs(size: int, n: int, k: int, advice: str = "pass fewer pairs") -> None:
+    """Refuse pairs whose descent takes more memory than is free.
 
     Parameters
     ----------
@@ -81,23 +69,16 @@ def require_memory_for_pairs(
         Number of pairs.
     n : int
         Number of objects.
-    n_components, max_memory
-        As for `neuc_mds`.
+    k : int
+        Number of coordinates.
     advice : str
         What to do besides asking for fewer coordinates.
     """
-    k = _counted(n_components, n).total
     # Peaks of 200 to 230 bytes a pair were measured for 0.5 to 7 million of them, listed or sampled
     # with k = 4 and 20; with k = 60 each object's block of k × k added 9 to 13 bytes an entry.
     needed = 230 * size + 12 * n * k * k + 16 * n * _start_size(n, k)
     what = f"{size} pairs of {n} objects with {k} coordinates"
-    advice = f"ask for fewer coordinates, or {advice}"
-    if max_memory is not None and needed > (limit := parse_bytes(max_memory)):
-        raise InputError(
-            f"{what} need {format_bytes(needed)}, and {format_bytes(limit)} may be used; {advice}, "
-            f"or raise {option('max_memory')}."
-        )
-    require_memory(needed, what, advice)
+    require_memory(needed, what, f"ask for fewer coordinates, or {advice}")
 
 
 def _start_size(n: int, k: int) -> int:
@@ -106,34 +87,30 @@ def _start_size(n: int, k: int) -> int:
 
 
 def embed_pairs(
-    pairs: Pairs,
-    n_components: NComponents,
-    squared: bool,
-    settings: RefineSettings,
-    start: Place | None = None,
-    random_state: Any = None,
+    pairs: Pairs, options: Options, squared: bool = False, start: Place | None = None
 ) -> Embedding:
     """Embed objects of which some pairs are known: no n × n array, O(m·k) for m pairs.
 
     Parameters
     ----------
     pairs : Pairs
-    n_components, squared, random_state
+    options : Options
+    squared : bool, default=False
         As for `neuc_mds`.
-    settings : RefineSettings
     start : Place, optional
         Where to start; by default landmarks are embedded by shortest paths over the known pairs,
         and all objects placed among them. By the squared loss few objects start where the same
         pairs as weights of a whole D end.
     """
-    components = _counted(n_components, pairs.n)
+    components, settings = _counted(options.wanted, pairs.n), options.settings(pairs.n)
+    require_memory_for_pairs(pairs.size, pairs.n, components.total)
     check_pairs(pairs, components.total)
+    start = options.start if start is None else start
     if start is None and settings.loss == "squared" and pairs.n <= FEW_LISTED:
-        solve = partial(solve_roughly, method="neuc+", solver="auto", tol=1e-7)
-        end = from_all_pairs(pairs, components, solve)
+        end = from_all_pairs(pairs, components, partial(solve_roughly, method="neuc+"))
         start = Place(end.x, end.signs)
     if start is None:
-        rng = check_random_state(random_state)
+        rng = check_random_state(options.random_state)
         wanted = _start_size(pairs.n, components.total)
         landmarks = np.sort(rng.permutation(pairs.n)[:wanted])
         rows = shortest_path_rows(as_graph(pairs.graph()), landmarks)
@@ -143,9 +120,8 @@ def embed_pairs(
         to_numpy(start.coordinates) if on_cpu(start.coordinates) else start.coordinates,
         start.signs,
         settings.loss,
-        # Streets of 6,750 nodes (k = 16): mean error 1.96 % after 200, 1.92 % after 300.
-        max_iter=settings.max_iter or (200 if settings.loss == "squared" else 500),
-        tol=2e-3 if settings.tol is None else settings.tol,
+        max_iter=settings.most_iterations,
+        tol=settings.least_gain,
         callback=settings.callback,
         checkpoint=settings.checkpoint,
     )
@@ -159,14 +135,7 @@ def embed_pairs(
 
 
 def embed_features(
-    features: Array,
-    n_components: NComponents,
-    metric: Any,
-    settings: RefineSettings,
-    n_pairs: int | None = None,
-    metric_params: dict[str, Any] | None = None,
-    random_state: Any = None,
-    max_memory: Limit = None,
+    features: Array, metric: BoundMetric, options: Options, n_pairs: int | None = None
 ) -> Embedding:
     """Embed rows of features from about `n_pairs` pairs a row: no n × n array.
 
@@ -175,34 +144,30 @@ def embed_features(
     features : array of shape (n, d)
         On a GPU neighbours are found and the loss is lowered there. Rows of a dask array are
         compared on its workers; what comes back are the pairs, and the loss is lowered here.
-    n_components, random_state, max_memory
-        As for `neuc_mds`.
-    metric, metric_params
-        As for `neucmds._operator.sampled_pairs.feature_pairs`.
-    settings : RefineSettings
+    metric : BoundMetric
+    options : Options
     n_pairs : int, optional
         Pairs a row takes part in; 16 for each coordinate by default.
     """
     n = int(features.shape[0])
-    components = _counted(n_components, n)
+    components = _counted(options.wanted, n)
     n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
     _sizes(n_pairs, n, components)  # refuses what cannot be obeyed before memory is asked for
     if on_cpu(features):
         size, advice = n * min(n_pairs, n - 1) // 2, f"lower {option('n_pairs', n_pairs)}"
-        require_memory_for_pairs(size, n, n_components, max_memory, advice)
+        require_memory_for_pairs(size, n, components.total, advice)
     sample = feature_pairs(
         features,
-        metric,
+        metric.metric,
         n_pairs=n_pairs,
-        metric_params=metric_params,
-        random_state=random_state,
-        weight_power=RELATIVE_POWER if settings.loss == "relative" else 1.0,
+        metric_params=metric.params,
+        random_state=options.random_state,
+        weight_power=RELATIVE_POWER if options.loss == "relative" else 1.0,
     )
-    rng = check_random_state(random_state)
+    rng = check_random_state(options.random_state)
     sq_to_landmarks = sample.to_landmarks**2
     start = _placed_among(sample.landmarks, sq_to_landmarks, components, rng, near=features)
-    wanted = components.signature or components.total
-    return embed_pairs(sample.pairs, wanted, False, settings, start, random_state)
+    return embed_pairs(sample.pairs, options, start=start)
 
 
 def _sizes(n_pairs: int, n: int, components: Components) -> Sizes:
@@ -216,40 +181,31 @@ def _sizes(n_pairs: int, n: int, components: Components) -> Sizes:
     return sizes
 
 
-def embed_graph(
-    graph: Any,
-    n_components: NComponents,
-    settings: RefineSettings,
-    n_pairs: int | None = None,
-    random_state: Any = None,
-) -> Embedding:
+def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Embedding:
     """Embed the nodes of a graph from shortest paths between about `n_pairs` pairs a node.
 
     Parameters
     ----------
-    graph : sparse array of shape (n, n)
-        Lengths of edges; undirected and connected.
-    n_components, random_state
-        As for `neuc_mds`.
-    settings : RefineSettings
+    graph : csr_array of shape (n, n)
+        Lengths of edges, from `as_graph`.
+    options : Options
     n_pairs : int, optional
         Pairs a node takes part in; 16 for each coordinate by default.
     """
-    edges = as_graph(graph)
-    components = _counted(n_components, int(edges.shape[0]))
+    n = int(graph.shape[0])
+    components = _counted(options.wanted, n)
     n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
-    sizes = _sizes(n_pairs, int(edges.shape[0]), components)
+    sizes = _sizes(n_pairs, n, components)
     sample = graph_pairs(
-        edges,
+        graph,
         n_landmarks=sizes.n_landmarks,
         n_near=sizes.n_near,
         n_ring=sizes.n_ring,
-        random_state=random_state,
+        random_state=options.random_state,
     )
-    rng = check_random_state(random_state)
+    rng = check_random_state(options.random_state)
     start = _placed_among(sample.landmarks, sample.to_landmarks**2, components, rng)
-    wanted = components.signature or components.total
-    return embed_pairs(sample.pairs, wanted, False, settings, start, random_state)
+    return embed_pairs(sample.pairs, options, start=start)
 
 
 def _known_or_bridged(
@@ -285,7 +241,8 @@ def _placed_among(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", FewerComponentsWarning)
-        embedding, _ = embed_landmarks(among, wanted, rng=rng, squared=True, random_state=rng)
+        options = Options(wanted, random_state=rng)
+        embedding, _ = embed_landmarks(among, options, rng=rng, squared=True)
     assert embedding.placement is not None
     if near is not None and not on_cpu(near):
         sq_to_landmarks = asarray_like(sq_to_landmarks, near, namespace(near).float64)
@@ -295,18 +252,12 @@ def _placed_among(
 
 def embed_landmarks(
     sq_dissimilarity: Array,
-    n_components: NComponents,
-    method: str = DEFAULT_METHOD,
+    options: Options,
     placement: str = "auto",
     *,
     rng: np.random.RandomState,
     weights: Array | None = None,
-    start: Place | None = None,
     squared: bool = False,
-    solver: str = "auto",
-    tol: float = 1e-7,
-    random_state: Any = None,
-    settings: RefineSettings | None = None,
 ) -> tuple[Embedding, Recipe | None]:
     """Embed landmarks, with the rule that places others among them.
 
@@ -314,8 +265,8 @@ def embed_landmarks(
     ----------
     sq_dissimilarity : ndarray of shape (L, L)
         Squared dissimilarities among the landmarks.
-    n_components, method
-        As for `neuc_mds`.
+    options : Options
+        The callback does not hear of the folds.
     placement : {"auto", "least_squares", "linear"}
         "auto" chooses the ridge, the offsets and, for "neuc", the signature by cross-validation;
         "least_squares" has neither ridge nor offsets; "linear" is plain triangulation.
@@ -324,12 +275,8 @@ def embed_landmarks(
     weights : ndarray of shape (L, L), optional
         How much each pair counts. Nothing is cross-validated then: the offsets and the noise of a
         recipe are means over pairs that count alike.
-    start : Place, optional
-        Where "refined" starts; its signature is kept.
-    squared, solver, tol, random_state
-        As for `neuc_mds`; `squared` is that of what is placed later.
-    settings : RefineSettings, optional
-        For "refined"; its callback does not hear of the folds.
+    squared : bool, default=False
+        Whether what is placed later is squared.
 
     Returns
     -------
@@ -338,11 +285,8 @@ def embed_landmarks(
     recipe : Recipe or None
         How the rule was made; None for "linear".
     """
-    settings = settings or RefineSettings()
-    check_arguments(sq_dissimilarity, n_components, method, solver, tol, random_state)
-    refuse_without_refinement(method, settings, start)
-    if start is not None:
-        n_components = signature_of(start, n_components)
+    refuse_without_refinement(options)
+    method = options.method
     if placement == "linear" and weights is not None:
         raise InputError(
             f"weights need {option('placement', 'auto')}: plain triangulation counts every "
@@ -353,29 +297,21 @@ def embed_landmarks(
         known = weights if whole else None
         D = part if known is not None else DenseGram(np.ascontiguousarray(part))
         prepared = replace(prepare(D, wanted, squared=True, weights=known), squared=squared)
-        found = fit(
-            prepared,
-            wanted,
-            method,
-            solver=solver,
-            tol=tol,
-            random_state=random_state,
-            settings=settings if whole else replace(settings, callback=None),
-            start=start if whole else None,
-        )
+        how = replace(options, n_components=wanted, method=method)
+        found = fit(prepared, how if whole else replace(how, init=None, callback=None))
         warn_of_surprises(found.embedding)
         return found.embedding
 
-    components = Components.parse(n_components, sq_dissimilarity.shape[0])
+    components = options.components(sq_dissimilarity.shape[0])
     if components.goal is not None:
         # The landmarks are few, and chosen for all: what they need is what all need.
-        components = Components(embed(sq_dissimilarity, n_components, method).requested)
+        components = Components(embed(sq_dissimilarity, components.goal, method).requested)
     wanted = components.signature or components.total
     if placement == "linear":
         embedding = embed(sq_dissimilarity, wanted, method, whole=True)
         return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
     recipe = Recipe(0.0, False, wanted)
-    has_own_rule = weights is not None or settings.loss != "squared"
+    has_own_rule = weights is not None or options.loss != "squared"
     if placement == "auto" and not has_own_rule:
         recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
     embedding = embed(sq_dissimilarity, recipe.n_components, method, whole=True)

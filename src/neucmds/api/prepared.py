@@ -11,8 +11,8 @@ from neucmds._input.components import NComponents
 from neucmds._input.containers import as_labels
 from neucmds._input.validation import check_flags
 from neucmds._operator import DenseGram, Gram
-from neucmds._operator.blocked import Progress
-from neucmds._operator.choose import Limit, dense_operator, lazy_operator, loaded
+from neucmds._operator.choose import dense_operator, lazy_operator, loaded
+from neucmds.api.options import Callback, on_pass
 from neucmds.errors import InputError, option
 
 
@@ -58,10 +58,9 @@ def prepare(
     missing: Literal["error", "ignore"] = "error",
     labels: Any = None,
     copy: bool = True,
-    max_memory: Limit = None,
     keep_copy: bool = False,
     checked: bool = True,
-    progress: Progress | None = None,
+    callback: Callback | None = None,
 ) -> Prepared:
     """Read and validate D, and put it behind the operator that the memory allows.
 
@@ -71,8 +70,12 @@ def prepare(
         The latter is returned as it is.
     n_components : as for `neuc_mds`
         Number of coordinates that the memory must suffice for.
-    squared, symmetrize, weights, missing, labels, copy, max_memory, progress
+    squared, symmetrize, weights, missing, callback
         As for `neuc_mds`.
+    labels : sequence of str, optional
+        Names of the objects, for input that has none of its own.
+    copy : bool, default=True
+        False allows D to be squared in place.
     keep_copy : bool, default=False
         Whether a float32 working copy of D is kept after the spectrum: for "refined".
     checked : bool, default=True
@@ -102,9 +105,8 @@ def prepare(
         checked=checked,
         squared=squared,
         symmetrize=symmetrize,
-        max_memory=max_memory,
         labels=labels,
-        progress=progress,
+        progress=on_pass(callback),
     )
     if gram is not None:
         return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
@@ -125,7 +127,7 @@ def prepare(
     if weighted is not None:
         values, pair_weights = weighted
         return Prepared(DenseGram(values), data.labels, squared, pair_weights, missing)
-    gram = dense_operator(data, n_components, max_memory, keep_copy=keep_copy)
+    gram = dense_operator(data, n_components, keep_copy=keep_copy)
     return Prepared(gram, data.labels, squared, missing=missing)
 
 

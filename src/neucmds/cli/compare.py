@@ -72,7 +72,7 @@ def compare(
             squared=squared,
             symmetrize=symmetrize,
             random_state=seed,
-            on_step=progress.advance,
+            callback=progress.hear,
         )
     if as_csv is not None:
         _write(found, as_csv, force)

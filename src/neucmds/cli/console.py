@@ -179,6 +179,19 @@ class Steps:
         self.description = visible(description)
         self.progress.update(self.task, description=self.description)
 
+    def hear(self, step: int, total: int | None, what: float | str) -> None:
+        """Show what a function of `neucmds.api` tells its callback."""
+        if not isinstance(what, str):
+            if step <= 1:
+                self.begin("refining", total or 0)
+            self.advance(f"refining: STRESS {what:.4g}")
+        elif total is not None:
+            self.describe(f"{what}: {100 * step // total} %")
+        elif self.total:
+            self.advance(what)
+        else:
+            self.now(what)
+
     def advance(self, description: str | None = None) -> None:
         """Count one part, and say what comes now."""
         self.done += 1

@@ -61,7 +61,7 @@ def curve(
         prepared = api.prepare(file, squared=squared, symmetrize=symmetrize)
         ks = spaced_ks(_largest_k(k_max, prepared.n))
         progress.begin("embedding", len(ks) + 1)
-        curves = api.curve(prepared, ks, methods, on_step=progress.advance)
+        curves = api.curve(prepared, ks, methods, callback=progress.hear)
         add_curve(outputs, curves, None if no_plots else picture_format)
         files = outputs.commit()
     if as_json:

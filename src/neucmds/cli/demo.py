@@ -42,10 +42,10 @@ def demo(
         objects = [f"image{i}:{digit}" for i, digit in enumerate(digits)]
         prepared = api.prepare(hops, K, labels=objects, keep_copy=True)
         progress.begin("comparing", len(ALL_METHODS) + 1)
-        found = api.compare(prepared, K, on_step=progress.advance)
+        found = api.compare(prepared, K, callback=progress.hear)
         ks = spaced_ks(CURVE_TO, points=10)
         progress.begin("embedding", len(ks) + 1)
-        curves = api.curve(prepared, ks, on_step=progress.advance)
+        curves = api.curve(prepared, ks, callback=progress.hear)
         progress.now("writing the result")
         chosen = found[DEFAULT_METHOD]
         x, signs = chosen.embedding.coordinates, chosen.embedding.signs

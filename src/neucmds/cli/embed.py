@@ -11,8 +11,6 @@ import typer
 
 from neucmds import api
 from neucmds._input.components import Components, NComponents
-from neucmds._methods.refined.descent import Callback
-from neucmds._methods.refined.starts import RefineSettings
 from neucmds._spectrum import Spectrum
 from neucmds.api import ALL_METHODS, DEFAULT_METHOD, Prepared
 from neucmds.cli.annotations import Drawing, read_annotations
@@ -24,7 +22,6 @@ from neucmds.cli.options import (
     Folder,
     Force,
     Json,
-    MaxMemory,
     Missing,
     NoPlots,
     PictureFormat,
@@ -206,11 +203,10 @@ def embed(
         typer.Option(
             "--max-iter",
             min=1,
-            help="Most iterations of --method refined; 100 for the squared loss, 500 for others.",
+            help="Most iterations of --method refined; 200 for the squared loss, 500 for others.",
             show_default=False,
         ),
     ] = None,
-    max_memory: MaxMemory = None,
     output: Folder = None,
     as_json: Json = False,
     force: Force = False,
@@ -247,7 +243,6 @@ def embed(
         landmarks=landmarks,
         seed=seed,
         max_iter=max_iter,
-        max_memory=max_memory,
     )
     drawing.check()
     job.check()
@@ -293,7 +288,6 @@ class Job:
     landmarks: int | None
     seed: int
     max_iter: int | None
-    max_memory: str | None
 
     def check(self) -> None:
         """Refuse options that exclude or need each other, before anything is read."""
@@ -309,7 +303,6 @@ class Job:
             "--from-features": self.features,
             f"--metric {GRAPH}": self.metric == GRAPH,
             "--max-iter": self.max_iter is not None,
-            "--max-memory": self.max_memory is not None,
         }
         for one, others in _EXCLUDED.items():
             clash = next((other for other in others if asked[one] and asked[other]), None)
@@ -322,27 +315,22 @@ class Job:
         if self.landmarks is not None:
             return read_square(self.file)
 
-        def passes(number: int, done: int, n: int) -> None:
-            progress.describe(f"pass {number} over D: {100 * done // n} %")
-
         if self.metric == GRAPH:
-            return from_graph(self.file, self.components, self.max_memory)
+            return from_graph(self.file, self.components)
         if self.features:
             return from_features(
                 self.file,
                 str(self.metric),
                 self.components,
                 name_column=self.name_column,
-                max_memory=self.max_memory,
-                progress=passes,
+                callback=progress.hear,
             )
         options: dict[str, Any] = {
             "squared": self.squared,
             "symmetrize": self.symmetrize,
             "missing": self.missing.value,
-            "max_memory": self.max_memory,
             "keep_copy": self.method == "refined",
-            "progress": passes,
+            "callback": progress.hear,
         }
         if self.weights is not None:
             return from_weighted(self.file, self.weights, self.components, **options)
@@ -363,16 +351,15 @@ class Job:
                 symmetrize=self.symmetrize,
                 seed=self.seed,
             )
-        limit = self.max_iter or (100 if self.loss == "squared" else 500)
-        settings = RefineSettings(self.max_iter, callback=_counter(progress, limit), loss=self.loss)
-        found = api.fit(
-            source,
+        options = api.Options(
             self.components,
             self.method,
+            self.loss,
             random_state=self.seed,
-            settings=settings,
-            on_step=progress.now,
+            max_iter=self.max_iter,
+            callback=progress.hear,
         )
+        found = api.fit(source, options)
         progress.now("measuring the result")
         x, signs = found.embedding.coordinates, found.embedding.signs
         return Result(
@@ -401,7 +388,6 @@ _EXCLUDED = {
     f"--metric {GRAPH}": _MADE_HERE,
     "--landmarks": (
         "--from-features", f"--metric {GRAPH}", "--weights", "--missing ignore", "--max-iter",
-        "--max-memory",
     ),
 }  # fmt: skip
 
@@ -412,17 +398,6 @@ def _check_axes(axes: tuple[int, int] | None, components: NComponents, n: int) -
         raise InputError(
             f"{option('axes', axes)}: axis {max(axes)} does not exist; there are 1 to {total}."
         )
-
-
-def _counter(progress: Steps, max_iter: int) -> Callback:
-    """Return a callback that shows the iterations of a refinement as a bar."""
-
-    def tell(iteration: int, stress: float) -> None:
-        if iteration <= 1:
-            progress.begin("refining", max_iter)
-        progress.advance(f"refining: STRESS {stress:.4g}")
-
-    return tell
 
 
 def _refuse_nothing(embedding: Embedding, wanted: object) -> None:

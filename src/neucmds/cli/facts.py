@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from neucmds import api
 from neucmds._backend.arrays import to_numpy
-from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import DenseGram
 from neucmds.api import Prepared
 from neucmds.cli.results import Result
@@ -190,9 +188,8 @@ def _ground(result: Result, tell: Callable[[str], None], seed: int) -> tuple[Pre
 
 def _tried(prepared: Prepared, k: int, method: str, loss: str, seed: int) -> _Outcome:
     # One start is enough to say which way it goes.
-    once: dict[str, Any] = {} if loss == "squared" else {"n_init": 1, "climb": False}
-    settings = RefineSettings(loss=loss, **once)
-    found = api.fit(prepared, k, method, random_state=seed, settings=settings).embedding
+    options = api.Options(k, method, loss, random_state=seed, n_init=1)
+    found = api.fit(prepared, options).embedding
     errors = pair_errors(prepared.gram, found.coordinates, found.signs)
     quality = api.evaluate(found, prepared)
     return _Outcome(quality.r2, errors.pairs_off / max(1, errors.pairs), quality.neighbors_kept)

@@ -14,10 +14,9 @@ from neucmds._input.components import Components, NComponents
 from neucmds._input.containers import as_labels, to_square
 from neucmds._input.pairs import as_pairs
 from neucmds._input.validation import working_dtype
-from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import feature_operator
 from neucmds._operator.graph import as_graph, shortest_path_rows
-from neucmds.api import Prepared
+from neucmds.api import Callback, Prepared, on_pass
 from neucmds.errors import InputError
 from neucmds.ordination import read_metadata
 
@@ -75,25 +74,22 @@ def from_features(
     n_components: NComponents,
     *,
     name_column: str | None = None,
-    max_memory: str | None = None,
-    progress: Progress | None = None,
+    callback: Callback | None = None,
 ) -> Prepared:
     """Read a table of features, and put the dissimilarities between its rows behind an operator."""
     values, names = _read_features(file, name_column)
     if metric == "braycurtis":
         _refuse_negative_or_empty(values, names, file)
     Components.parse(n_components, max(2, len(values)))
-    gram, _ = feature_operator(
-        values, n_components, metric, max_memory=max_memory, progress=progress
-    )
+    gram, _ = feature_operator(values, n_components, metric, progress=on_pass(callback))
     return api.prepare(gram, n_components, labels=names)
 
 
-def from_graph(file: str, n_components: NComponents, max_memory: str | None = None) -> Prepared:
+def from_graph(file: str, n_components: NComponents) -> Prepared:
     """Read edges, two nodes and a length a line; D holds the shortest paths of all pairs."""
     edges = as_pairs(file)
     graph = as_graph(edges.graph())
-    paths = shortest_path_rows(graph, np.arange(edges.n), max_memory=max_memory)
+    paths = shortest_path_rows(graph, np.arange(edges.n))
     # The two ways along a path are added up in another order.
     return api.prepare(
         paths, n_components, labels=edges.labels, symmetrize=True, copy=False, keep_copy=True

@@ -25,7 +25,7 @@ def inspect(
             squared=squared,
             symmetrize=symmetrize,
             random_state=seed,
-            on_step=progress.now,
+            callback=progress.hear,
         )
     if as_json:
         print_json({"command": "inspect", "input": file, **found.as_dict()})

@@ -51,15 +51,6 @@ Squared = Annotated[
     bool,
     typer.Option("--squared", help="FILE holds squared dissimilarities, negative ones welcome."),
 ]
-MaxMemory = Annotated[
-    str | None,
-    typer.Option(
-        "--max-memory",
-        metavar="SIZE",
-        help='Most memory for D, such as "2GB": an npy file that is larger is read in blocks.',
-        show_default=False,
-    ),
-]
 Symmetrize = Annotated[
     bool, typer.Option("--symmetrize", help="Average D and its transpose instead of refusing.")
 ]

@@ -10,13 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from neucmds import api
-from neucmds._methods.refined.starts import RefineSettings
 from neucmds.api import ALL_METHODS, DEFAULT_METHOD
 from neucmds.cli.console import say, steps
 from neucmds.cli.options import (
     File,
     Force,
-    MaxMemory,
     Missing,
     Number,
     Seed,
@@ -93,7 +91,6 @@ def report(
         typer.Option("--by-order", help="Rows of --metadata are in the order of the objects."),
     ] = False,
     seed: Seed = 0,
-    max_memory: MaxMemory = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -126,7 +123,6 @@ def report(
             squared=squared,
             symmetrize=symmetrize,
             missing=missing.value,
-            max_memory=max_memory,
             keep_copy=True,
         )
         table = None
@@ -139,11 +135,7 @@ def report(
                 table[color_by]  # refused before the work
         found = api.fit(
             prepared,
-            wanted,
-            method,
-            random_state=seed,
-            settings=RefineSettings(loss=loss),
-            on_step=progress.now,
+            api.Options(wanted, method, loss, random_state=seed, callback=progress.hear),
         )
         content = report_page(
             found.embedding,
@@ -153,7 +145,7 @@ def report(
             title=Path(file).name if file != "-" else "standard input",
             random_state=seed,
             command=_command(context),
-            on_step=progress.now,
+            callback=progress.hear,
         )
         write_file(page, lambda place: place.write(content), force=force)
     api.warn_of_surprises(found.embedding)

@@ -87,7 +87,7 @@ class Embedding:
     relative_gradient : float
         √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
         block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
-        the share of f that one more step promises: if `converged` at most `stress_tol`, for losses
+        the share of f that one more step promises: if `converged` at most `tol`, for losses
         other than the squared one also at most 0.03². Where gaps were filled by a smaller model,
         which `OverfitWarning` says, both are those of the filled D, not of the pairs observed.
     stress_error : float
@@ -230,9 +230,10 @@ class Embedding:
 
         Examples
         --------
+        >>> import pandas as pd
         >>> from neucmds import neuc_mds
-        >>> D = [[0, 3, 4], [3, 0, 5], [4, 5, 0]]
-        >>> emb = neuc_mds(D, 2, labels=["here", "there", "away"])
+        >>> names = ["here", "there", "away"]
+        >>> emb = neuc_mds(pd.DataFrame([[0, 3, 4], [3, 0, 5], [4, 5, 0]], names, names), 2)
         >>> round(emb.distance("here", "there"), 6)
         3.0
         >>> emb.distance([0, 0], [1, 2]).round(6).tolist()
@@ -355,7 +356,7 @@ class Embedding:
         Examples
         --------
         >>> from neucmds import neuc_mds
-        >>> emb = neuc_mds([[0, 1, 1], [1, 0, 4], [1, 4, 0]], 2, labels=["a", "b", "c"])
+        >>> emb = neuc_mds([[0, 1, 1], [1, 0, 4], [1, 4, 0]], 2)
         >>> emb.plot(names=False, axes=(2, 1)).get_xlabel()[:16]
         'axis 2, negative'
         """

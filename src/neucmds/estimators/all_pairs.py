@@ -22,28 +22,20 @@ from neucmds._input.containers import (
     refuse_sparse_tensor,
     rows_ordered_as,
 )
-from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator import Gram
-from neucmds._operator.choose import feature_operator, needs_blocks
+from neucmds._operator.choose import needs_blocks
 from neucmds._operator.chunked_rows import ChunkedRows
-from neucmds._operator.graph import as_graph, shortest_path_rows
-from neucmds._operator.metric_registry import (
-    FittedMetric,
-    on_rows,
-)
-from neucmds.api import (
-    DEFAULT_METHOD,
-    embed_features,
-    embed_graph,
-    neuc_mds,
-    warn_of_surprises,
-)
+from neucmds._operator.metric_registry import BoundMetric
+from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 from neucmds.estimators.signed_transformer import SignedTransformer
 
-# Up to here all shortest paths between nodes are computed: 72 MB, some seconds.
-MOST_PATHS = 3000
+# Parameters that `neuc_mds` takes as they are.
+_PASSED_ON = (
+    *("method", "loss", "n_pairs", "squared", "symmetrize", "missing", "random_state"),
+    *("tol", "max_iter", "n_init", "init", "checkpoint"),
+)
 
 
 class NeucMDS(SignedTransformer):
@@ -51,15 +43,8 @@ class NeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components : int, (int, int), float or "auto", default=2
-        Number of coordinates, or a pair (p, q) of positive and negative ones; a share between 0 and
-        1: the fewest with that R²; "auto": chosen by the error on held-out objects. See `neuc_mds`.
-    method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
-        The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
-        eigenvectors, "refined" sets the coordinates free.
-    loss : {"squared", "distance", "relative"}, default="squared"
-        What "refined" minimises, and what places new objects; see `neucmds.neuc_mds`. "relative"
-        lets near pairs count like far ones: for neighbours and retrieval.
+    n_components, method, loss
+        As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
         "precomputed": X is the dissimilarity matrix, or a path or store that holds it. Otherwise X
         holds features, and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or
@@ -72,44 +57,13 @@ class NeucMDS(SignedTransformer):
         path lengths (m, n) from new nodes to the fitted ones.
     metric_params : dict, optional
         Further arguments of the metric.
-    squared : bool, default=False
-        Whether the dissimilarities are squared already (and may then be negative). Lengths of paths
-        (``metric="shortest_path"``) never are.
-    symmetrize : bool, default=False
-        Average D and its transpose instead of refusing an asymmetric D.
-    missing : {"error", "ignore"}, default="error"
-        "ignore": NaN means that a pair was not observed, and does not count.
-    solver : {"auto", "full", "krylov"}, default="auto"
-        How the eigenpairs are computed.
-    tol : float, default=1e-7
-        Relative residual that the kept eigenpairs must reach (iterative solver).
-    random_state : int, RandomState or None
-        Seed of the iterative solver's start.
-    copy : bool, default=True
-        False allows a precomputed X to be squared in place.
-    max_memory : int or str, optional
-        Most memory to use, as bytes or "2GB"; by default what is free.
-    max_iter : int, optional
-        Most iterations of "refined": 100 for the squared loss, 500 for others.
-    stress_tol : float, optional
-        "refined" stops when three iterations together gain less than this share of the loss; the
-        default depends on the loss.
-    climb : bool, optional
-        Let "refined" also try signatures with one negative coordinate more or fewer.
-    n_init : int, optional
-        Starts of the losses other than "squared".
-    init : Embedding or (coordinates, signs), optional
-        Where "refined" starts: a warm start, which keeps its signature.
-    n_pairs : int, optional
-        Pairs that each node of a large graph takes part in, 16 for each coordinate by default; with
-        features, fit such a sample of all pairs: the nearest, landmarks and rings between them.
-        Those of a dask array of features are found on its workers, and fitted on the client in
-        about 230 bytes a pair.
+    squared, symmetrize, missing, random_state, tol, max_iter, n_init, init, n_pairs
+        As for `neuc_mds`.
     callback : callable, optional
-        Called by "refined" with the iteration and the loss after every step.
+        ``callback(step, total, what)``, as for `neuc_mds`.
     checkpoint : path, optional
-        For fits of listed or sampled pairs, and of a D that does not fit in memory, as in
-        `neuc_mds`; sampled pairs need an integer as `random_state`, so that they are drawn again.
+        As for `neuc_mds`; sampled pairs need an integer as `random_state`, so that they are drawn
+        again.
     verbose : int, default=0
         Show the iterations of "refined" on standard error, and print a line on what was found.
 
@@ -158,14 +112,9 @@ class NeucMDS(SignedTransformer):
         squared: bool = False,
         symmetrize: bool = False,
         missing: Literal["error", "ignore"] = "error",
-        solver: str = "auto",
-        tol: float = 1e-7,
         random_state: Any = None,
-        copy: bool = True,
-        max_memory: int | str | None = None,
+        tol: float | None = None,
         max_iter: int | None = None,
-        stress_tol: float | None = None,
-        climb: bool | None = None,
         n_init: int | None = None,
         init: Any = None,
         n_pairs: int | None = None,
@@ -181,14 +130,9 @@ class NeucMDS(SignedTransformer):
         self.squared = squared
         self.symmetrize = symmetrize
         self.missing = missing
-        self.solver = solver
         self.tol = tol
         self.random_state = random_state
-        self.copy = copy
-        self.max_memory = max_memory
         self.max_iter = max_iter
-        self.stress_tol = stress_tol
-        self.climb = climb
         self.n_init = n_init
         self.init = init
         self.n_pairs = n_pairs
@@ -213,110 +157,34 @@ class NeucMDS(SignedTransformer):
         -------
         self
         """
-        graph = self.metric == "shortest_path"
-        sampled = self._fit_matrix if self.n_pairs is None else self._fit_sampled
+        metric = self.metric
+        if not (self._precomputed or self._of_graph):
+            metric = BoundMetric.of(metric, self.metric_params)
+        weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
+        data = X if self._of_graph else self._checked(X)
         with self._listener() as callback:
-            fit = self._fit_graph if graph else sampled
-            self.result_ = fit(X, weights, callback)
+            found = neuc_mds(
+                X if self._has_names(X) else data,
+                self.n_components,
+                metric=metric,
+                weights=weights,
+                callback=callback,
+                **{name: getattr(self, name) for name in _PASSED_ON},
+            )
+            if self._of_graph:
+                self.n_features_in_ = found.n
+            self._space = self._space_of(data)
+            self.result_ = found
         return self
 
-    def _fit_matrix(self, X: Any, weights: Any, callback: Any) -> Embedding:
-        labels = self._labels(X)
-        weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
-        X = self._checked(X)
-        return neuc_mds(
-            X if self._precomputed else self._between(X),
-            self.n_components,
-            squared=self.squared,
-            symmetrize=self.symmetrize,
-            missing=self.missing,
-            labels=labels,
-            copy=self.copy,
-            weights=weights,
-            callback=callback,
-            **self._settings(),
-        )
-
-    def _descent(self, callback: Any) -> RefineSettings:
-        return RefineSettings(
-            self.max_iter,
-            self.stress_tol,
-            self.climb,
-            callback,
-            self.loss,
-            self.n_init,
-            self.checkpoint,
-        )
-
-    def _fit_sampled(self, X: Any, weights: Any, callback: Any) -> Embedding:
-        """Fit features from some pairs of them."""
-        what = option("n_pairs", self.n_pairs)
-        if self._precomputed or self.squared:
-            raise InputError(
-                f"{what} is for features and graphs, whose pairs can be chosen; pass the pairs of "
-                "a D that are known as a scipy.sparse array."
-            )
-        if self.method != "refined" or weights is not None or self.init is not None:
-            raise InputError(f"{what} is for method='refined', without weights and init.")
-        features = self._checked(X)
-        params = self.metric_params or {}
-        self._space: Any
-        if is_dask(features):
-            # For `transform`; the workers need not keep the rows until then.
-            self._space = ChunkedRows.of(features, self.metric, params)
-            features, params = self._space.features, self._space.params
-        else:
-            on_blocks, left = on_rows(self.metric, features, params)
-            self._space = FittedMetric.of(on_blocks, features, params=left)
-        embedding = embed_features(
-            features,
-            self.n_components,
-            self.metric,
-            self._descent(callback),
-            self.n_pairs,
-            params,
-            self.random_state,
-            self.max_memory,
-        )
-        warn_of_surprises(embedding)
-        return embedding
-
-    def _fit_graph(self, X: Any, weights: Any, callback: Any) -> Embedding:
-        """Fit the nodes of a graph: from all shortest paths of few nodes, from some of many."""
-        graph = as_graph(X)
-        self.n_features_in_ = int(graph.shape[0])
-        self._space = None
-        if graph.shape[0] > MOST_PATHS and self.method == "refined":
-            self._refuse_for_large_graphs(weights)
-            settings = self._descent(callback)
-            found = embed_graph(graph, self.n_components, settings, self.n_pairs, self.random_state)
-            warn_of_surprises(found)
-            return found
-        return neuc_mds(
-            shortest_path_rows(graph, np.arange(graph.shape[0])),
-            self.n_components,
-            symmetrize=True,  # the two ways along a path are added up in another order
-            copy=False,
-            weights=weights,
-            callback=callback,
-            **self._settings(),
-        )
-
-    def _settings(self) -> dict[str, Any]:
-        """Parameters that `neuc_mds` takes as they are, whatever X is."""
-        names = (
-            *("method", "loss", "solver", "tol", "random_state", "max_memory"),
-            *("max_iter", "stress_tol", "climb", "n_init", "init", "checkpoint"),
-        )
-        return {name: getattr(self, name) for name in names}
-
-    def _refuse_for_large_graphs(self, weights: Any) -> None:
-        for name, value in (("weights", weights), ("init", self.init)):
-            if value is not None:
-                raise InputError(
-                    f"{option(name)} needs all shortest paths, which are computed for up to "
-                    f"{MOST_PATHS} nodes; leave it out."
-                )
+    def _space_of(self, features: Any) -> Any:
+        """Return what compares new objects with the fitted ones; None where X itself does."""
+        if self._precomputed or self._of_graph:
+            return None
+        if is_dask(features) and self.n_pairs is not None:
+            return ChunkedRows.of(features, self.metric, self.metric_params)
+        features = to_numpy(features) if is_dask(features) else features
+        return BoundMetric.of(self.metric, self.metric_params).fitted_to(features, self.squared)
 
     def fit_transform(self, X: Any, y: Any = None, *, weights: Any = None) -> Array:
         """Fit, and return the coordinates of the fitted objects.
@@ -339,9 +207,9 @@ class NeucMDS(SignedTransformer):
 
         Each where its own loss is least, the fitted ones held. An object that was fitted comes back
         to its place in `embedding_` as closely as the fit ended at its own minimum: at the default
-        `stress_tol`, which stops once the STRESS hardly falls, to within some hundredths of the
-        spread of the objects (a single one up to a quarter); with ``stress_tol=1e-6``, at two to
-        four times the iterations, to within 0.01 of it.
+        `tol`, which stops once the STRESS hardly falls, to within some hundredths of the
+        spread of the objects (a single one up to a quarter); with ``tol=1e-6``, at two to four
+        times the iterations, to within 0.01 of it.
 
         Parameters
         ----------
@@ -381,9 +249,13 @@ class NeucMDS(SignedTransformer):
     def _searched(self) -> Embedding:
         return self.result_
 
+    @property
+    def _of_graph(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "shortest_path"
+
     def _transform(self, X: Any, weights: Any = None) -> Array:
         new = self._checked(X, reset=False)
-        given = self._precomputed or self.metric == "shortest_path"
+        given = self._space is None
         weights = rows_ordered_as(weights, X, "rows of weights")
         if given and self.result_.labels is None:
             names = getattr(self, "feature_names_in_", None)
@@ -393,7 +265,7 @@ class NeucMDS(SignedTransformer):
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
         new = self._checked(X, reset=False)
-        given = self._precomputed or self.metric == "shortest_path"
+        given = self._space is None
         measured = to_numpy(new if given else self._to_fitted(new)).astype(np.float64)
         # Not `self.squared`: lengths of paths never are.
         return measured if self.result_.squared else measured * measured
@@ -427,14 +299,14 @@ class NeucMDS(SignedTransformer):
             ensure_all_finite="allow-nan" if self.missing == "ignore" else True,
         )
 
-    def _labels(self, X: Any) -> Any:
-        """Names of the objects, where a table or a DistanceMatrix of dissimilarities has them."""
+    def _has_names(self, X: Any) -> bool:
+        """Tell whether a table or a DistanceMatrix of dissimilarities names the objects."""
         if not self._precomputed:
-            return None
+            return False
         if hasattr(X, "ids"):
-            return X.ids
+            return True
         named = hasattr(X, "index") and hasattr(X, "columns") and list(X.index) == list(X.columns)
-        return list(X.index) if named and all(isinstance(a, str) for a in X.index) else None
+        return named and all(isinstance(name, str) for name in X.index)
 
     def _forget_features(self) -> None:
         """Drop what an earlier fit said of the columns of X; those of a file are known later."""
@@ -446,26 +318,7 @@ class NeucMDS(SignedTransformer):
         """Tell whether D is a file, or does not fit: then it is checked while it is read."""
         if isinstance(X, (str, PathLike, Gram)):
             return True
-        return needs_blocks(X, self.squared, self.max_memory)
-
-    def _between(self, X: Any) -> Any:
-        """D between feature rows, stored if it fits."""
-        if is_dask(X):
-            X = to_numpy(X)  # features are small beside D, which is computed from them in passes
-        metric, params = on_rows(self.metric, X, self.metric_params or {})
-        if self.symmetrize or self.missing == "ignore":
-            # Both orders of every pair are needed, or gaps allowed.
-            self._space = FittedMetric.of(metric, X, self.squared, params)
-            return self._space.among()
-        gram, self._space = feature_operator(
-            X,
-            self.n_components,
-            metric,
-            params=params,
-            squared=self.squared,
-            max_memory=self.max_memory,
-        )
-        return gram
+        return needs_blocks(X)
 
     def _to_fitted(self, X: Any) -> Any:
         X = to_numpy(X) if is_dask(X) else X

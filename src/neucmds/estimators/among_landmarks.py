@@ -41,7 +41,6 @@ from neucmds._input.containers import (
 from neucmds._input.readers.new_objects import read_new_objects
 from neucmds._input.validation import check_flags, working_dtype
 from neucmds._methods.refined.loss_starts import Place, as_start
-from neucmds._methods.refined.starts import RefineSettings
 from neucmds._operator.graph import as_graph, landmark_paths
 from neucmds._operator.metric_registry import (
     FittedMetric,
@@ -57,10 +56,7 @@ from neucmds._placement.new_rows import (
     without_negative,
 )
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
-from neucmds.api import (
-    DEFAULT_METHOD,
-    embed_landmarks,
-)
+from neucmds.api import DEFAULT_METHOD, Options, embed_landmarks
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, MisfitWarning, option
 from neucmds.estimators.signed_transformer import SignedTransformer
@@ -112,10 +108,8 @@ class LandmarkNeucMDS(SignedTransformer):
         Whether the dissimilarities are squared already (and may then be negative).
     symmetrize : bool, default=False
         Average the dissimilarities among landmarks and their transpose if they differ.
-    solver : {"auto", "full", "krylov"}, default="auto"
-        How the landmarks' eigenpairs are computed.
-    tol : float, default=1e-7
-        Relative residual that the kept eigenpairs must reach (iterative solver).
+    tol : float, optional
+        As for `neuc_mds`.
     random_state : int, RandomState or None
         Draws landmarks and folds.
     n_jobs : int or None, default=None
@@ -124,7 +118,7 @@ class LandmarkNeucMDS(SignedTransformer):
         Where "refined" starts: a warm start, which keeps its signature. Of the landmarks, or of all
         objects, from which the landmarks are taken.
     callback : callable, optional
-        Called by "refined" with the iteration and the loss after every step of the landmarks' fit.
+        ``callback(step, total, what)``, as for `neuc_mds`, of the landmarks' fit.
     verbose : int, default=0
         Show the iterations of "refined", how far `transform` has come and how long it will still
         take, on standard error, and print a line on what was found.
@@ -172,8 +166,7 @@ class LandmarkNeucMDS(SignedTransformer):
         metric_params: dict[str, Any] | None = None,
         squared: bool = False,
         symmetrize: bool = False,
-        solver: str = "auto",
-        tol: float = 1e-7,
+        tol: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         init: Any = None,
@@ -190,7 +183,6 @@ class LandmarkNeucMDS(SignedTransformer):
         self.metric_params = metric_params
         self.squared = squared
         self.symmetrize = symmetrize
-        self.solver = solver
         self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -251,19 +243,22 @@ class LandmarkNeucMDS(SignedTransformer):
         self.recipe_: Recipe | None
         n = int(X.shape[0])
         with self._listener() as callback:
-            self.result_, self.recipe_ = embed_landmarks(
-                known.values,
+            options = Options(
                 self.n_components,
                 self.method,
+                self.loss,
+                random_state=rng,
+                tol=self.tol,
+                init=self._start_among(n),
+                callback=callback,
+            )
+            self.result_, self.recipe_ = embed_landmarks(
+                known.values,
+                options,
                 self.placement,
                 rng=rng,
                 weights=self._weights_among(weights, given_X, n),
-                start=self._start_among(n),
                 squared=self.squared,
-                solver=self.solver,
-                tol=self.tol,
-                random_state=rng,
-                settings=RefineSettings(loss=self.loss, callback=callback),
             )
         self.result_ = replace(self.result_, labels=self._names())
         return self

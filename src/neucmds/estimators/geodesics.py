@@ -17,12 +17,9 @@ from neucmds._backend.arrays import (
 from neucmds._input.components import NComponents
 from neucmds._operator.graph import as_graph, shortest_path_rows
 from neucmds._operator.neighbor_graph import neighbor_graph
-from neucmds.api import (
-    DEFAULT_METHOD,
-)
+from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.estimators.all_pairs import NeucMDS
 from neucmds.estimators.signed_transformer import SignedTransformer
 
 # Path lengths held at once while new objects are placed: 256 MB.
@@ -44,7 +41,7 @@ class NeucIsomap(SignedTransformer):
         Neighbours that each object is joined to. Parts of the graph that remain are joined at their
         closest pairs, with a warning. Which of equally near objects is the last neighbour depends
         on the number of threads.
-    method, loss, max_iter, max_memory
+    method, loss, max_iter
         As for `NeucMDS`.
     metric : str or callable, default="euclidean"
         Of `sklearn.neighbors.NearestNeighbors`; "precomputed": X holds dissimilarities.
@@ -92,7 +89,6 @@ class NeucIsomap(SignedTransformer):
         metric: Any = "euclidean",
         metric_params: dict[str, Any] | None = None,
         max_iter: int | None = None,
-        max_memory: int | str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -103,7 +99,6 @@ class NeucIsomap(SignedTransformer):
         self.metric = metric
         self.metric_params = metric_params
         self.max_iter = max_iter
-        self.max_memory = max_memory
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -129,13 +124,13 @@ class NeucIsomap(SignedTransformer):
                 f"{option('n_neighbors', self.n_neighbors)} of {X.shape[0]} objects cannot be had; "
                 f"n_samples - 1 = {X.shape[0] - 1} is the most."
             )
-        self._neighbors = NearestNeighbors(
+        neighbors = NearestNeighbors(
             n_neighbors=self.n_neighbors,
             metric=self.metric,
             metric_params=self.metric_params,
             n_jobs=self.n_jobs,
         ).fit(X)
-        edges, n_parts = neighbor_graph(self._neighbors, X)
+        edges, n_parts = neighbor_graph(neighbors, X)
         if n_parts > 1:
             warnings.warn(
                 f"the graph of {self.n_neighbors} neighbours fell into {n_parts} parts, which were "
@@ -144,17 +139,17 @@ class NeucIsomap(SignedTransformer):
                 NeucmdsWarning,
                 stacklevel=2,
             )
-        self.graph_ = as_graph(edges)
-        mds = NeucMDS(
+        graph = as_graph(edges)
+        result = neuc_mds(
+            graph,
             self.n_components,
-            method=self.method,
+            self.method,
             loss=self.loss,
             metric="shortest_path",
             max_iter=self.max_iter,
-            max_memory=self.max_memory,
             random_state=self.random_state,
         )
-        self.result_ = mds.fit(self.graph_).result_
+        self._neighbors, self.graph_, self.result_ = neighbors, graph, result
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
@@ -213,7 +208,7 @@ class NeucIsomap(SignedTransformer):
         for start in range(0, len(ids), step):
             some = slice(start, start + step)
             nodes, at = np.unique(ids[some], return_inverse=True)
-            paths = shortest_path_rows(self.graph_, nodes, max_memory=self.max_memory)
+            paths = shortest_path_rows(self.graph_, nodes)
             at = at.reshape(ids[some].shape)
             yield np.minimum.reduce(
                 [gaps[some, a, None] + paths[at[:, a]] for a in range(ids.shape[1])]

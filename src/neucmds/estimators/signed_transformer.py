@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.progress import progress_steps
+from neucmds.api import Callback
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
@@ -27,7 +28,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     metric: Any
     squared: bool
-    callback: Callable[[int, float], Any] | None
+    callback: Callback | None
     verbose: int
     result_: Embedding
     n_features_in_: int
@@ -164,17 +165,18 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return 1.0 - float(np.sum((fitted - d) ** 2)) / spread if spread > 0 else 0.0
 
     @contextmanager
-    def _listener(self) -> Iterator[Callable[[int, float], None] | None]:
+    def _listener(self) -> Iterator[Callback | None]:
         """Yield what hears of each step: the user's callback, and a bar with `verbose`."""
         if not self.verbose:
             yield self.callback
             return
         with progress_steps("refined") as show:
 
-            def hear(step: int, value: float) -> None:
-                show(step, value)
+            def hear(step: int, total: int | None, what: float | str) -> None:
+                if not isinstance(what, str):
+                    show(step, what)
                 if self.callback is not None:
-                    self.callback(step, value)
+                    self.callback(step, total, what)
 
             yield hear
         print(summary(self.result_))

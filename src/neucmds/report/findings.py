@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from neucmds._placement.dimension import among
 from neucmds.api import (
     ALL_METHODS,
     COMPARED,
+    Callback,
     Comparison,
     Prepared,
     StressCurves,
@@ -23,6 +24,7 @@ from neucmds.api import (
     evaluate,
     inspect,
     prepare,
+    tell,
 )
 from neucmds.diagnostics import Inspection
 from neucmds.embedding import Embedding
@@ -30,7 +32,6 @@ from neucmds.metrics import PairErrors, Quality, pair_errors
 from neucmds.plots import SampledPairs, sampled_pairs
 
 Floats = npt.NDArray[np.float64]
-Tell = Callable[[str], None]
 
 # Numbers of coordinates at which every method is fitted and measured in full.
 LADDER = (1, 2, 5, 10, 20, 50, 100)
@@ -107,7 +108,7 @@ def gather(
     *,
     squared: bool | None = None,
     random_state: int = 0,
-    on_step: Tell | None = None,
+    callback: Callback | None = None,
     **reading: Any,
 ) -> Findings:
     """Measure an embedding against its D, and D itself; without D only what the embedding knows.
@@ -120,17 +121,17 @@ def gather(
     squared : bool, optional
         As in the fit by default.
     random_state : int
-    on_step : callable, optional
-        Called with a few words before each longer piece of work.
+    callback : callable, optional
+        As for `neucmds.compare`.
     **reading
         How D is read: `symmetrize`, `weights` and `missing`, as for `neuc_mds`.
     """
     if D is None:
         return Findings(embedding, lacking="the page was made without the dissimilarities")
-    tell = on_step or (lambda _: None)
+    say = partial(tell, callback)
     squared = embedding.squared if squared is None else squared
     prepared = prepare(D, max(1, embedding.k), squared=squared, keep_copy=True, **reading)
-    tell("measuring the embedding")
+    say("measuring the embedding")
     x, signs = embedding.coordinates, embedding.signs
     found = Findings(
         embedding,
@@ -140,7 +141,7 @@ def gather(
         total_sum_of_squares=embedding.total_sum_of_squares,
     )
     if embedding.k and embedding.n > 1:
-        tell("looking for the nearest by D and by D̂")
+        say("looking for the nearest by D and by D̂")
         found = replace(found, nearest=nearest_of(embedding, prepared))
     if prepared.weights is not None:
         why = "pairs are missing or weighted, and these parts need every pair alike"
@@ -149,16 +150,16 @@ def gather(
     ladder = []
     for k in LADDER:
         if k < ground.n:
-            tell(f"every method at k = {k}")
+            say(f"every method at k = {k}")
             ladder.append(compare(ground, k, ALL_METHODS, random_state=random_state))
-    tell("comparing every method and loss")
+    say("comparing every method and loss")
     requested = max(1, embedding.requested)
-    every = compare(prepared, requested, COMPARED, random_state=random_state, on_step=on_step)
-    tell("inspecting the dissimilarities")
+    every = compare(prepared, requested, COMPARED, random_state=random_state, callback=callback)
+    say("inspecting the dissimilarities")
     return replace(
         found,
-        inspection=inspect(prepared, random_state=random_state, on_step=on_step),
-        curves=curve(prepared, on_step=on_step),
+        inspection=inspect(prepared, random_state=random_state, callback=callback),
+        curves=curve(prepared, callback=callback),
         ladder=tuple(ladder),
         ladder_objects=ground.n,
         comparison=every,

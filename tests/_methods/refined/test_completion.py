@@ -3,11 +3,12 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds import InputError, NeucMDS, api, neuc_mds
 from neucmds._methods.refined.weighted import WeightedStress
 from neucmds.datasets import euclidean_ball
 from neucmds.errors import ConvergenceWarning, OverfitWarning
@@ -220,7 +221,7 @@ def test_running_out_of_iterations_while_overfitting_is_a_warning_and_a_result()
         pytest.warns(ConvergenceWarning, match="raise"),
     ):
         embedding = neuc_mds(
-            holed, 20, squared=True, missing="ignore", random_state=0, max_iter=1, stress_tol=0.0
+            holed, 20, squared=True, missing="ignore", random_state=0, max_iter=1, tol=0.0
         )
     assert not embedding.converged
     assert np.all(np.isfinite(embedding.coordinates))
@@ -233,7 +234,6 @@ def test_running_out_of_iterations_while_overfitting_is_a_warning_and_a_result()
         ([[0, 0, 0], [0, 0, 1], [0, 1, 0]], (0, 2), {"weights": np.ones((3, 3))}),
         ([[0, 0, 0], [0, 0, 1], [0, 1, 0]], (0, 1), {"weights": np.ones((3, 3))}),
         ([[0, 0, 0], [0, 0, -1], [0, -1, 0]], (2, 0), {"weights": np.ones((3, 3))}),
-        ([[0, 0, 0], [0, 0, 1], [0, 1, 0]], 1, {"climb": True}),
     ],
 )
 def test_signs_that_the_data_do_not_have_leave_fewer_columns(D, n_components, settings):
@@ -255,41 +255,17 @@ def test_a_generator_draws_the_held_out_entries_as_a_seed_does():
     np.testing.assert_array_equal(*unseeded)
 
 
-def wrongly_guessed():
-    """A weighted problem whose best signature is not the one of `neuc+`."""
-    rng = np.random.default_rng(3)
-    n = 30
-    x = rng.normal(size=(n, 4))
-    near = np.sum(np.array([1, 1, -1, -1]) * (x[:, None] - x[None]) ** 2, axis=-1)
-    far = rng.uniform(5, 30, size=(n, n))
-    count = np.triu(rng.random((n, n)) < 0.5, 1)
-    count = count | count.T
-    D = np.where(count, near, far + far.T)
-    np.fill_diagonal(D, 0)
-    return D, np.where(count, 1.0, 1e-6)
-
-
-def test_climb_is_obeyed_with_weights():
-    D, weights = wrongly_guessed()
-    plain = neuc_mds(D, 4, squared=True, weights=weights)
-    climbed = neuc_mds(D, 4, squared=True, weights=weights, climb=True)
-    assert plain.signature != climbed.signature
-    assert climbed.stress < 0.9 * plain.stress
-
-
 @pytest.mark.parametrize("gaps", [False, True])
-def test_solver_and_tol_are_obeyed_or_refused_with_weights_and_gaps(gaps):
+def test_the_solver_does_not_matter_with_weights_and_gaps(gaps):
     D = np.where(hide(30, 0.2), np.nan, low_rank(n=30)) if gaps else low_rank(n=30)
     given = {"missing": "ignore"} if gaps else {"weights": random_weights(30)}
-    with pytest.raises(InputError, match="solver"):
-        neuc_mds(D, 3, squared=True, solver="magic", **given)
-    with pytest.raises(InputError, match="tol"):
-        neuc_mds(D, 3, squared=True, tol=0, **given)
     by_krylov, by_full = (
-        neuc_mds(D, 4, squared=True, solver=solver, stress_tol=1e-9, **given)
+        api.fit(api.prepare(D, 4, squared=True, **given), api.Options(4, tol=1e-9, solver=solver))
         for solver in ("krylov", "full")
     )
-    assert by_krylov.normalized_stress == pytest.approx(by_full.normalized_stress, abs=1e-6)
+    assert by_krylov.embedding.normalized_stress == pytest.approx(
+        by_full.embedding.normalized_stress, abs=1e-6
+    )
 
 
 def test_the_estimator_takes_gaps():
@@ -325,7 +301,7 @@ def test_gaps_are_an_error_unless_allowed_and_lost_objects_always():
         neuc_mds(holed, 1)
     holed[0, 2] = holed[2, 0] = np.nan
     with pytest.raises(InputError, match="'a'"):
-        neuc_mds(holed, 1, missing="ignore", labels=["a", "b", "c"])
+        neuc_mds(pd.DataFrame(holed, list("abc"), list("abc")), 1, missing="ignore")
 
 
 @pytest.mark.parametrize("loss", ["squared", "distance"])
@@ -333,8 +309,9 @@ def test_gaps_that_leave_two_parts_unrelated_are_refused_by_name(loss):
     D, names = np.sqrt(low_rank(n=12, signs=(1, 1))), [f"site {i}" for i in range(12)]
     part = np.arange(12) < 4
     apart = part[:, None] != part
+    holed = pd.DataFrame(np.where(apart, np.nan, D), names, names)
     with pytest.raises(InputError, match=r"2 parts .* of 8, 4 objects.* 'site 0', 'site 1'"):
-        neuc_mds(np.where(apart, np.nan, D), 2, missing="ignore", loss=loss, labels=names)
+        neuc_mds(holed, 2, missing="ignore", loss=loss)
     with pytest.raises(InputError, match="2 parts"):
         neuc_mds(D, 2, weights=np.where(apart, 0.0, 1.0), loss=loss)
     apart[0, 5] = apart[5, 0] = False

@@ -23,7 +23,7 @@ def city_blocks(n=80, seed=0):
 @pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4, 1e-6])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_where_it_converged_a_step_promises_less_than_the_tolerance(loss, tol):
-    found = neuc_mds(city_blocks(), 3, loss=loss, stress_tol=tol, n_init=1, climb=False)
+    found = neuc_mds(city_blocks(), 3, loss=loss, tol=tol, n_init=1)
     assert found.converged
     assert found.relative_gradient**2 <= min(tol, 0.03**2)
 
@@ -32,7 +32,7 @@ def test_where_it_converged_a_step_promises_less_than_the_tolerance(loss, tol):
 def test_a_descent_that_was_stopped_has_not_converged(loss):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = neuc_mds(city_blocks(), 3, loss=loss, max_iter=5, n_init=1, climb=False)
+        found = neuc_mds(city_blocks(), 3, loss=loss, max_iter=5, n_init=1)
     assert not found.converged
 
 

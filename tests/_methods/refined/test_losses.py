@@ -184,7 +184,7 @@ def test_relative_is_the_weighted_squared_loss_with_weights_1_over_d_to_the_4():
 
 def test_squared_ends_where_refined_does():
     d = bumpy(60)
-    reference = neuc_mds(d, (3, 1), squared=True, stress_tol=1e-9, max_iter=500)
+    reference = neuc_mds(d, (3, 1), squared=True, tol=1e-9, max_iter=500)
     found = minimize_loss(
         d, reference.coordinates, reference.signs, "squared", tol=1e-9, gradient_tol=1e-4
     )
@@ -338,7 +338,7 @@ def test_d_of_many_decades_is_fitted_better_than_by_a_single_point(loss):
     d = datasets.entropic_affinities(spread, 10)
     np.fill_diagonal(d, 0)
     point = 60 * 59 if loss == "relative" else np.sum(d**2)
-    found = refine_for_loss(d**2, Components(6), loss, n_init=1, climb=False, max_iter=500)
+    found = refine_for_loss(d**2, Components(6), loss, n_init=1, max_iter=500)
     # From the squared solution itself: 3e12 and 1.0 times a single point.
     assert found.value < 0.85 * point
     assert found.relative_gradient < 0.03
@@ -358,7 +358,7 @@ def test_no_object_runs_away(loss):
 @pytest.mark.parametrize("loss", NEW)
 def test_more_starts_and_other_signatures_never_end_higher(loss):
     d = bumpy(40)
-    one = refine_for_loss(d, Components(3), loss, n_init=1, climb=False, random_state=0)
+    one = refine_for_loss(d, Components(3), loss, n_init=1, random_state=0)
     more = refine_for_loss(d, Components(3), loss, n_init=6, random_state=0)
     assert more.value <= one.value * (1 + 2e-3)
     assert sum(more.signature) == 3

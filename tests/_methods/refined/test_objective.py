@@ -6,7 +6,7 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from neucmds import neuc_mds
+from neucmds import api, neuc_mds
 from neucmds._backend.threads import worker_pool
 from neucmds._methods.refined.descent import _dot, _turned
 from neucmds._methods.refined.objective import _FreeCoordinates, canonical, refine
@@ -95,7 +95,8 @@ def test_an_exact_form_is_reached_from_images_in_single_precision(n):
     form = (x * SIGNS) @ x.T
     D = np.diag(form)[:, None] + np.diag(form)[None, :] - 2 * form
     np.fill_diagonal(D, 0.0)
-    found = neuc_mds((D + D.T) / 2, SIGNS.size, squared=True, solver="krylov")
+    prepared = api.prepare((D + D.T) / 2, squared=True)
+    found = api.fit(prepared, api.Options(SIGNS.size, solver="krylov")).embedding
     assert found.signature == (3, 2)
     assert found.normalized_stress < 1e-14
 

@@ -87,7 +87,7 @@ class RefineSettings:
         if self.tol is not None and (
             not isinstance(self.tol, (int, float)) or not 0 <= self.tol < 1
         ):
-            raise InputError(f"{option('stress_tol', self.tol)} must be a number from 0 to 1.")
+            raise InputError(f"{option('tol', self.tol)} must be a number from 0 to 1.")
         if self.climb is not None:
             check_flags(climb=self.climb)
         check_loss(self.loss)
