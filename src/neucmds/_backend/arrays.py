@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from typing import Any
 
 import array_api_compat as compat
@@ -151,14 +150,14 @@ def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
 def row_moments(block: Array) -> tuple[Array, float]:
     """Mean of every row and the sum of all squares, accumulated in float64."""
     xp = namespace(block)
+    if not on_cpu(block) and compat.is_torch_array(block):
+        # Converted as it is read: no copy in float64 is written.
+        norms = xp.linalg.vector_norm(block, dim=1, dtype=xp.float64)
+        return block.mean(dim=1, dtype=xp.float64), float(norms @ norms)
     wide = xp.astype(block, xp.float64, copy=False)
     if on_cpu(wide):
         with np.errstate(over="ignore"):  # an infinite sum is refused where it is used
             return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
-    if compat.is_torch_array(wide):
-        # Both in one walk, where a product of the block with itself would be written out.
-        variances, means = xp.var_mean(wide, dim=1, correction=0)
-        return means, float(xp.sum(variances + means * means)) * int(wide.shape[1])
     norms = xp.linalg.vector_norm(wide, axis=1)
     return xp.mean(wide, axis=1), float(norms @ norms)
 
@@ -242,6 +241,26 @@ def stacked_cholesky(matrices: Array) -> tuple[Array, Array] | None:
         return None
 
 
+def cholesky_and_inverse(matrix: Array) -> tuple[Array, Array]:
+    """Cholesky factor of one matrix and its inverse; NaN where it is not positive definite.
+
+    Torch is not waited for: 28 × 28 on an H200 are done while the next product is prepared.
+    """
+    if compat.is_torch_array(matrix) and not on_cpu(matrix):
+        xp = namespace(matrix)
+        lower, info = xp.linalg.cholesky_ex(matrix)
+        lower = xp.where(info > 0, xp.nan, lower)
+        one = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+        return lower, xp.linalg.solve_triangular(lower, one, upper=False)
+    given = to_numpy(matrix)
+    try:
+        lower = np.linalg.cholesky(given)
+        inverse = np.linalg.inv(lower)
+    except np.linalg.LinAlgError:
+        lower = inverse = np.full_like(given, np.nan)
+    return asarray_like(lower, matrix), asarray_like(inverse, matrix)
+
+
 def cholesky_solve(factors: Array, right_sides: Array) -> Array:
     """Solve one system for every factor of `stacked_cholesky`."""
     return namespace(factors).cholesky_solve(right_sides[:, :, None], factors)[:, :, 0]
@@ -311,77 +330,6 @@ def in_place(name: str, array: Array, *args: float) -> Array:
     if name == "clip":
         return xp.clip(array, *(None if limit is None else float(limit) for limit in args))
     return getattr(xp, name)(array, *args)
-
-
-def fused_kernel(body: str, n_vectors: int, like: Array) -> Callable[..., Array] | None:
-    """Compile an elementwise function to one CUDA kernel, where that can be done.
-
-    Parameters
-    ----------
-    body : str
-        Statements in C++ that return a value of type T, made from `x`, an entry, and from `u` and
-        `v` if there are vectors.
-    n_vectors : int
-        How many further arrays, broadcast against the first, the function takes: 0 or 2.
-    like : array
-        Of the library and on the device it is for.
-
-    Returns
-    -------
-    callable or None
-        None where there is no such compiler: then the steps are applied one by one.
-    """
-    if compat.is_cupy_array(like):
-        return _cupy_kernel(body, n_vectors, str(like.dtype), int(like.device.id))
-    if compat.is_torch_array(like) and like.device.type == "cuda":
-        return _torch_kernel(body, n_vectors, str(like.dtype), like.device.index or 0)
-    return None
-
-
-@cache
-def _cupy_kernel(body: str, n_vectors: int, dtype: str, device: int) -> Callable[..., Array] | None:
-    import cupy
-
-    names = ("x", "u", "v")[: 1 + n_vectors]
-    arguments = ", ".join(f"T {name}" for name in names)
-    function = f"template <typename T> __device__ T neucmds_entry({arguments}) {{ {body} }}"
-    kernel = cupy.ElementwiseKernel(
-        arguments,
-        "T y",
-        f"y = neucmds_entry<T>({', '.join(names)})",
-        "neucmds_entry_kernel",
-        preamble=function,
-    )
-
-    def apply(entries: Array, *vectors: Array) -> Array:
-        return kernel(entries, *vectors, entries)
-
-    try:
-        with cupy.cuda.Device(device):
-            probe = cupy.zeros((1, 1), dtype=dtype)
-            apply(probe, *([cupy.zeros_like(probe)] * n_vectors))
-    except Exception:  # no compiler, or one that fails: its errors have no common base
-        return None
-    return apply
-
-
-@cache
-def _torch_kernel(
-    body: str, n_vectors: int, dtype: str, device: int
-) -> Callable[..., Array] | None:
-    import torch
-
-    arguments = ", ".join(f"T {name}" for name in ("x", "u", "v")[: 1 + n_vectors])
-    code = f"template <typename T> T neucmds_entry({arguments}) {{ {body} }}"
-    try:
-        kernel = torch.cuda.jiterator._create_jit_fn(code)
-        probe = torch.zeros(
-            (1, 1), dtype=getattr(torch, dtype.split(".")[-1]), device=f"cuda:{device}"
-        )
-        kernel(probe, *([probe] * n_vectors))
-    except Exception:  # no run-time compiler, or a torch without this (private) interface
-        return None
-    return kernel  # type: ignore[no-any-return]
 
 
 def row_blocks(n_rows: int, n_cols: int, elements: int = BLOCK_ELEMENTS) -> Iterator[slice]:

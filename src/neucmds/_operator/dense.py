@@ -18,9 +18,8 @@ from neucmds._backend.arrays import (
     row_blocks,
 )
 from neucmds._backend.blas import symmetric_times
-from neucmds._backend.cuda_kernels import row_sums
 from neucmds._backend.threads import parallel_map
-from neucmds._operator.gram import Gram, Indices, Moments, Result
+from neucmds._operator.gram import Gram, Indices, Result
 from neucmds._operator.single_precision import Rounded, RoundedGram
 
 
@@ -71,15 +70,6 @@ class DenseGram(Gram):
             return super().on_each(work)
         slices = list(row_blocks(self.n, self.n))
         return parallel_map(lambda rows: work(rows, self.rows(rows)), slices)
-
-    @cached_property
-    def moments(self) -> Moments:
-        """Row means and norm of D; on a GPU in one kernel, without a float64 copy of its parts."""
-        found = row_sums(self.sq_dissimilarity)
-        if found is None:
-            return super().moments
-        sums, squares = found
-        return Moments(sums / self.n, float(self.xp.sum(squares)))
 
     def pick(self, indices: Indices) -> Array:
         """Return some rows of D."""

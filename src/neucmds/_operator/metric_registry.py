@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from sklearn.metrics.pairwise import distance_metrics
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
-    fused_kernel,
     in_place,
     is_dask,
     is_numpy,
@@ -32,7 +31,7 @@ from neucmds._backend.arrays import (
     namespace,
     to_numpy,
 )
-from neucmds._backend.cuda_kernels import between
+from neucmds._backend.cuda_kernels import between, entrywise
 from neucmds._input.validation import working_dtype
 from neucmds.errors import InputError, option
 
@@ -135,32 +134,19 @@ class InnerMetric(PairMetric):
 
     # The function in C++, of the product x and of u and v, the vectors of row and column.
     body: str
-    n_vectors = 0
 
     @abstractmethod
     def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
         """Turn inner products into squared dissimilarities, over themselves where possible."""
 
-    @cached_property
-    def _kernels(self) -> dict[Any, Callable[..., Array] | None]:
-        return {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_kernels"}
-
     def squares(self, rows: Prepared, cols: Prepared) -> Array:
         """One product, then the function: fused where a compiler is at hand."""
         xp = namespace(rows.left)
         inner = rows.left @ xp.matrix_transpose(cols.right)
-        key = (type(inner), inner.dtype)
-        if key not in self._kernels:
-            self._kernels[key] = fused_kernel(self.body, self.n_vectors, inner)
-        kernel = self._kernels[key]
-        if kernel is None:
-            return self.finish(inner, rows, cols)
-        if self.n_vectors:
-            return kernel(inner, rows.vector[:, None], cols.vector[None, :])  # type: ignore[index]
-        return kernel(inner)
+        both = rows.vector is not None and cols.vector is not None
+        vectors = (rows.vector[:, None], cols.vector[None, :]) if both else ()  # type: ignore[index]
+        made = entrywise(self.body, inner, *vectors)
+        return self.finish(inner, rows, cols) if made is None else made
 
 
 class _OfDirections(InnerMetric):
@@ -266,7 +252,6 @@ class Balls(SquaredNorm):
     """Gap between balls: max(0, ‖c − c'‖ − r − r'), centres first and the radius as last column."""
 
     body = "T s = x > T(0) ? sqrt(x) - u - v : -u - v; return s > T(0) ? s * s : T(0);"
-    n_vectors = 2
 
     def __init__(self, features: Array) -> None:
         if int(features.shape[1]) < 2:

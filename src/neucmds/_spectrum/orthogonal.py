@@ -12,13 +12,13 @@ from neucmds._backend.arrays import (
     add_product,
     asarray_like,
     center_rows,
+    cholesky_and_inverse,
     namespace,
     on_cpu,
     to_numpy,
     uniform_rows,
 )
 from neucmds._backend.blas import combine_rows, inner_products, subtract_combined_rows
-from neucmds._backend.cuda_kernels import scaled_cholesky
 
 Floats = npt.NDArray[np.float64]
 
@@ -83,7 +83,8 @@ class Ahead:
     inner : array of shape (b, b)
         Inner products of the rows before the second pass, which corrects them by these.
     health : array of shape (2,)
-        As of `neucmds._backend.cuda_kernels.scaled_cholesky`.
+        ‖·‖² of the inverse of the factor with rows scaled to unit length, and the length of the
+        shortest vector; NaN where the Gram matrix is not positive definite.
     """
 
     rows: Array
@@ -148,21 +149,13 @@ def orthonormal_ahead(block: Array) -> Ahead:
 
 
 def _first_pass(inner: Array) -> tuple[Array, Array, Array]:
-    """Return what `scaled_cholesky` does, by NumPy where there is no such kernel."""
-    made = scaled_cholesky(inner)
-    if made is not None:
-        return made
-    gram = to_numpy(inner)
+    """From the Gram matrix G = LLᵀ of a block: L⁻¹, L, and the health of `Ahead`."""
+    xp = namespace(inner)
     with np.errstate(invalid="ignore", divide="ignore"):
-        lengths = np.sqrt(np.diag(gram))
-        try:
-            lower = np.asarray(np.linalg.cholesky(gram / np.outer(lengths, lengths)))
-            inverse = np.asarray(np.linalg.inv(lower))
-        except np.linalg.LinAlgError:
-            lower = inverse = np.full_like(gram, np.nan)
-        mix, factor = inverse / lengths, lengths[:, None] * lower
-    health = np.array([np.sum(inverse**2), np.min(lengths, initial=np.inf)])
-    return asarray_like(mix, inner), asarray_like(factor, inner), asarray_like(health, inner)
+        lengths = xp.sqrt(xp.linalg.diagonal(inner))
+        lower, inverse = cholesky_and_inverse(inner / (lengths[:, None] * lengths[None, :]))
+        health = xp.stack([xp.sum(inverse * inverse), xp.min(lengths)])
+        return inverse / lengths[None, :], lengths[:, None] * lower, health
 
 
 def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
