@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neucmds import neuc_mds
 from neucmds._input.components import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Ends, full_spectrum, krylov_spectrum, solve
+from neucmds.api import Options, fit, prepare
 
 N = 480
 
@@ -104,7 +104,7 @@ def test_little_that_is_dropped_is_measured_in_float64():
     D = np.abs(noise(1100))
     D[0, 1:] *= 1e4
     D[1:, 0] = D[0, 1:]
-    found = neuc_mds(D, 2, "neuc", solver="krylov", tol=1e-3)
+    found = fit(prepare(D, 2), Options(2, "neuc", solver="krylov", tol=1e-3)).embedding
     x = found.coordinates
     d_hat = np.sum(found.signs * (x[:, None] - x[None]) ** 2, axis=-1)
     assert found.stress == pytest.approx(np.sum((d_hat - D**2) ** 2), rel=0.05)
