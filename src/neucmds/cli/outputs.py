@@ -19,7 +19,6 @@ from neucmds._backend.arrays import to_numpy
 from neucmds._backend.files import Writer, atomic_file, atomic_folder, check_target
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.plots import axis_names
 from neucmds.report.words import clean
 
 
@@ -87,14 +86,14 @@ def coordinate_rows(
     values = to_numpy(coordinates)
     objects = [str(i) for i in range(len(values))] if names is None else names
     rows = ([name, *(_digits(x) for x in row)] for name, row in zip(objects, values, strict=True))
-    return ["object", *axis_names(embedding)], rows
+    return ["object", *embedding.axis_names], rows
 
 
 def axis_rows(embedding: Embedding) -> tuple[list[str], Iterator[list[str]]]:
     """Header and rows of axes: their sign, their weight, and what each explains."""
     with np.errstate(divide="ignore", invalid="ignore"):  # objects that are all the same
         columns = (embedding.signs, embedding.weights, embedding.explained)
-    values = zip(axis_names(embedding), *(to_numpy(column) for column in columns), strict=True)
+    values = zip(embedding.axis_names, *(to_numpy(column) for column in columns), strict=True)
     rows = ([name, f"{sign:+.0f}", _digits(w), _digits(e)] for name, sign, w, e in values)
     return ["axis", "sign", "weight", "explained"], rows
 

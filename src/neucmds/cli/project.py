@@ -17,7 +17,6 @@ from neucmds.cli.console import print_json, say, steps
 from neucmds.cli.options import Force, Json
 from neucmds.cli.outputs import check_file, coordinate_rows, write_csv, write_file
 from neucmds.embedding import Embedding
-from neucmds.plots import axis_names
 from neucmds.report.words import percent
 
 
@@ -69,7 +68,7 @@ def project(
             {
                 "command": "project",
                 "model": str(model),
-                "axes": axis_names(embedding),
+                "axes": embedding.axis_names,
                 "signs": embedding.signs,
                 "objects": names,
                 "coordinates": coordinates,

@@ -11,7 +11,6 @@ from neucmds.plots.coordinates import (
     Colours,
     as_colours,
     axis_label,
-    axis_names,
     default_axes,
     normal_ellipse,
     plot_coordinates,
@@ -27,7 +26,6 @@ from neucmds.plots.spectra import mark_kept, plot_curve, plot_scree, plot_spectr
 
 __all__ = [
     "axis_label",
-    "axis_names",
     "default_axes",
     "normal_ellipse",
     "plot_coordinates",

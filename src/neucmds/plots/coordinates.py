@@ -35,17 +35,9 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's without the pale yellow, and three of Tol's; markers tell apart what is alike.
 GROUP_COLOURS = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#56B4E9",
-    "#CC79A7",
-    "#000000",
-    "#882255",
-    "#999933",
-    "#332288",
-)
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9",
+    "#CC79A7", "#000000", "#882255", "#999933", "#332288",
+)  # fmt: skip
 # Markers with the area that makes them look alike in size.
 GROUP_MARKERS = {
     "o": 1.0, "s": 0.85, "^": 1.1, "D": 0.7, "v": 1.1,
@@ -58,6 +50,10 @@ MAX_GROUPS = 30
 MAX_NUMBERED_GROUPS = 20
 MOST_NAMED = 60
 SIGNIFICANT = 0.05
+_ARROW = {
+    "arrowstyle": "-|>", "color": "black", "linewidth": 1.3,
+    "shrinkA": 0, "shrinkB": 0, "mutation_scale": 11,
+}  # fmt: skip
 
 
 def plot_coordinates(
@@ -127,8 +123,8 @@ def plot_coordinates(
     notes = _set_aspect(ax)
     if not shown.all():
         notes.append(f"{int((~shown).sum())} objects without finite coordinates left out")
-    if colours is not None and colours.n_grey:
-        notes.append(f"{colours.n_grey:,} objects without a value in grey")
+    if colours is not None and not colours.known.all():
+        notes.append(f"{int((~colours.known).sum()):,} objects without a value in grey")
     wanted = _as_names(names, embedding)
     if wanted is not None:
         wanted = [name for name, here in zip(wanted, shown, strict=True) if here]
@@ -179,20 +175,6 @@ def axis_label(embedding: Embedding, axis: int) -> str:
     with np.errstate(divide="ignore", invalid="ignore"):  # objects that are all the same
         share = float(to_numpy(embedding.explained)[axis - 1])
     return f"{label} ({percent(share)})" if math.isfinite(share) else label
-
-
-def axis_names(embedding: Embedding) -> list[str]:
-    """Name the coordinates; negative ones end in ``_neg``, a name that R keeps as it is.
-
-    Parameters
-    ----------
-    embedding : Embedding
-
-    Returns
-    -------
-    list of str
-    """
-    return list(embedding.axis_names)
 
 
 def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
@@ -251,11 +233,11 @@ class Colours:
     order: tuple[str, ...] = ()
 
     @property
-    def n_grey(self) -> int:
-        """Number of objects without a value."""
+    def known(self) -> Marks:
+        """Which objects have a value."""
         if self.numbers is not None:
-            return int((~np.isfinite(self.numbers)).sum())
-        return self.groups.count(None)
+            return np.isfinite(self.numbers)
+        return np.array([group is not None for group in self.groups])
 
 
 def as_colours(color: Any, n: int) -> Colours | None:
@@ -312,16 +294,11 @@ def _as_numbers(values: Sequence[Any], missing: Sequence[bool]) -> Floats | None
 
 def _natural(name: str) -> list[tuple[int, float, str]]:
     """Sort numbers by value, also within text: plot 9 before plot 10."""
-    parts = re.split(r"(\d+(?:\.\d+)?)", name.casefold())
-    key = [(0, float(p), "") if p[:1].isdecimal() else (1, 0.0, p) for p in parts if p]
-    return [(0, float(name), "")] if _is_number(name) else key
-
-
-def _is_number(text: str) -> bool:
     try:
-        return math.isfinite(float(text))
+        return [(0, float(name), "")]
     except ValueError:
-        return False
+        parts = re.split(r"(\d+(?:\.\d+)?)", name.casefold())
+        return [(0, float(p), "") if p[:1].isdecimal() else (1, 0.0, p) for p in parts if p]
 
 
 def _checked_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
@@ -354,9 +331,8 @@ def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:
 
 
 def _draw_points(
-    ax: Axes, points: Floats, shown: Marks, colours: Colours | None,
-    size: float, title: str,
-) -> dict[str, tuple[Marks, str]]:  # fmt: skip
+    ax: Axes, points: Floats, shown: Marks, colours: Colours | None, size: float, title: str
+) -> dict[str, tuple[Marks, str]]:
     """Draw all points; return who belongs to each group, and its colour."""
     small = len(points) > 1000
     common: dict[str, Any] = {
@@ -371,23 +347,21 @@ def _draw_points(
     if colours is None:
         ax.scatter(*points[shown].T, color=POSITIVE, **common)
         return {}
+    grey = shown & ~colours.known
+    if grey.any():
+        ax.scatter(*points[grey].T, color=MISSING_COLOUR, **(common | {"zorder": 2}))
+    shown = shown & colours.known
     if colours.numbers is not None:
-        known = np.isfinite(colours.numbers)
-        _draw_missing(ax, points[shown & ~known], common)
-        some = shown & known
-        x, y = points[some].T
-        drawn = ax.scatter(x, y, c=colours.numbers[some], cmap="viridis", **common)
+        x, y = points[shown].T
+        drawn = ax.scatter(x, y, c=colours.numbers[shown], cmap="viridis", **common)
         bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
         bar.set_label(printable(title), parse_math=False)
         bar.outline.set_visible(False)  # type: ignore[operator]
         bar.solids.set_alpha(1.0)  # type: ignore[union-attr]
         return {}
-    of = np.array([group if group is not None else "" for group in colours.groups])
-    missing = np.array([group is None for group in colours.groups])
-    _draw_missing(ax, points[shown & missing], common)
     groups, handles = {}, []
     for g, name in enumerate(colours.order):
-        members = shown & ~missing & (of == name)
+        members = shown & np.array([group == name for group in colours.groups])
         colour = GROUP_COLOURS[g % len(GROUP_COLOURS)]
         marker = list(GROUP_MARKERS)[(g + g // len(GROUP_COLOURS)) % len(GROUP_MARKERS)]
         style = common | {"s": size * GROUP_MARKERS[marker]}
@@ -396,11 +370,6 @@ def _draw_points(
         groups[name] = (members, colour)
     _group_legend(ax, handles, list(colours.order), size, title)
     return groups
-
-
-def _draw_missing(ax: Axes, points: Floats, common: Mapping[str, Any]) -> None:
-    if len(points):
-        ax.scatter(*points.T, color=MISSING_COLOUR, marker="o", **(dict(common) | {"zorder": 2}))
 
 
 def _group_legend(
@@ -440,13 +409,8 @@ def _draw_ellipses(
     for members, colour in groups.values():
         outline = normal_ellipse(points[members[shown]], level)
         if outline is not None:
-            style: dict[str, Any] = {
-                "facecolor": colour,
-                "edgecolor": "none",
-                "alpha": 0.10,
-                "zorder": 1.5,
-            }
-            ax.add_patch(Polygon(outline, **style))
+            style: dict[str, Any] = {"facecolor": colour, "edgecolor": "none", "alpha": 0.10}
+            ax.add_patch(Polygon(outline, zorder=1.5, **style))
             ax.plot(*outline.T, color=colour, linewidth=1.0, alpha=0.8, zorder=2)
 
 
@@ -456,11 +420,9 @@ def _draw_arrows(
     """Draw a variable's arrow from the origin; return tips, names and whether each is certain."""
     if arrows is None or not len(points):
         return []
-    fit = (
-        arrows
-        if isinstance(arrows, EnvFit)
-        else envfit(embedding, arrows, axes=pair, random_state=0)
-    )
+    fit = arrows
+    if not isinstance(arrows, EnvFit):
+        fit = envfit(embedding, arrows, axes=pair, random_state=0)
     if fit.axes != pair:
         raise InputError(
             f"{option('arrows')} were fitted to axes {fit.axes}, but axes {pair} are drawn; "
@@ -476,21 +438,8 @@ def _draw_arrows(
     tips = []
     for vector, end in zip(known, ends, strict=True):
         certain = not vector.p > SIGNIFICANT
-        ax.annotate(
-            "",
-            xy=(end[0], end[1]),
-            xytext=(0.0, 0.0),
-            arrowprops={
-                "arrowstyle": "-|>",
-                "color": "black",
-                "alpha": 1.0 if certain else 0.35,
-                "linewidth": 1.3,
-                "shrinkA": 0,
-                "shrinkB": 0,
-                "mutation_scale": 11,
-            },
-            zorder=5,
-        )
+        style = _ARROW | {"alpha": 1.0 if certain else 0.35}
+        ax.annotate("", xy=(end[0], end[1]), xytext=(0.0, 0.0), arrowprops=style, zorder=5)
         tips.append((end, vector.name, certain))
     ax.update_datalim(1.1 * ends)
     ax.autoscale_view()
@@ -498,14 +447,12 @@ def _draw_arrows(
 
 
 def _as_names(names: Any, embedding: Embedding) -> Sequence[str] | None:
-    if names is False:
+    if names is False or (names is None and embedding.n > MOST_NAMED):
         return None
-    if names is None or names is True:
-        if names is None and embedding.n > MOST_NAMED:
-            return None
-        if names is True and embedding.labels is None:
-            return [str(i) for i in range(embedding.n)]
+    if names is None or (names is True and embedding.labels is not None):
         return embedding.labels
+    if names is True:
+        return [str(i) for i in range(embedding.n)]
     if len(names) != embedding.n:
         raise InputError(f"{option('names')} has {len(names)} entries for {embedding.n} objects.")
     return [str(name) for name in names]

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
-from neucmds._input import Dissimilarity, as_dissimilarity
 from neucmds._operator import DenseGram, Gram
-from neucmds._operator.choose import lazy_operator, loaded
-from neucmds.api import Prepared
+from neucmds._operator.choose import lazy_operator
+from neucmds.api import Prepared, prepare
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots._figures import (
@@ -86,10 +85,8 @@ def plot_shepard(
     ends = [min(float(pairs.given.min(initial=0.0)), 0.0), float(pairs.given.max(initial=0.0))]
     ax.plot(ends, ends, color="black", linewidth=1.2, label="agreement")
     ax.axhline(0.0, color=GUIDE, linewidth=0.6, zorder=1)
-    unit = " (squared)" if pairs.squared else ""
-    ax.set_xlabel(f"dissimilarity given{unit}")
-    ax.set_ylabel(f"dissimilarity of the embedding{unit}")
-    set_title(ax, f"Shepard plot, {embedding.method}, k = {embedding.k} ({pairs.drawn})")
+    ax.set_ylabel(f"dissimilarity of the embedding{pairs.unit}")
+    _label(ax, "Shepard plot", embedding, pairs)
     legend_below(ax, 3)
     return ax
 
@@ -142,26 +139,15 @@ def plot_error_against_distance(
         # A near pair may be off by a factor of a thousand: it must not flatten all others.
         ax.set_yscale("symlog", linthresh=100, linscale=2)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}".replace("-", "−")))
-    ax.set_xlabel("dissimilarity given" + (" (squared)" if pairs.squared else ""))
     ax.set_ylabel("error of the embedding in %")
-    set_title(ax, f"Relative error, {embedding.method}, k = {embedding.k} ({pairs.drawn})")
+    _label(ax, "Relative error", embedding, pairs)
     legend_below(ax, 4)
     return ax
 
 
-def as_prepared(D: Any, squared: bool, symmetrize: bool, *, missing: Any = "error") -> Prepared:
-    """Return any D that `neuc_mds` takes behind an operator that hands out its rows."""
-    if isinstance(D, Prepared):
-        return D
-    if isinstance(D, Gram):
-        return Prepared(D)
-    if not isinstance(D, Dissimilarity):
-        outside = lazy_operator(D, None, squared=squared, symmetrize=symmetrize)
-        if outside is not None:
-            return Prepared(outside)
-        D, copy = loaded(D, True)
-        D = as_dissimilarity(D, squared=squared, symmetrize=symmetrize, copy=copy, missing=missing)
-    return Prepared(DenseGram(D.values))
+def _label(ax: Axes, what: str, embedding: Embedding, pairs: SampledPairs) -> None:
+    ax.set_xlabel(f"dissimilarity given{pairs.unit}")
+    set_title(ax, f"{what}, {embedding.method}, k = {embedding.k} ({pairs.drawn})")
 
 
 @dataclass(frozen=True)
@@ -193,6 +179,11 @@ class SampledPairs:
         of_all = f" of {self.total:,}" if self.given.size < self.total else ""
         return f"{self.given.size:,}{of_all} pairs"
 
+    @property
+    def unit(self) -> str:
+        """What to add to the name of an axis."""
+        return " (squared)" if self.squared else ""
+
 
 def sampled_pairs(
     D: Any,
@@ -203,33 +194,38 @@ def sampled_pairs(
     random_state: Any = 0,
 ) -> SampledPairs:
     """Return pairs of D and of the embedding; parameters are those of `plot_shepard`."""
-    if isinstance(D, Prepared):
-        squared = D.squared
-    squared = embedding.squared if squared is None else squared
-    known = as_prepared(D, squared, symmetrize, missing="ignore")
-    gram = known.gram
-    n = embedding.n
+    known = _known(D, embedding.squared if squared is None else squared, symmetrize)
+    n, gram = embedding.n, known.gram
     if gram.n != n:
         raise InputError(
             f"D has {gram.n} objects, but the embedding {n}; pass the D it was made of."
         )
-    in_memory = isinstance(gram, DenseGram)
-    i, j = _pairs(n, max_pairs, n if in_memory else MAX_ROWS_READ, random_state)
+    i, j = _pairs(n, max_pairs, n if isinstance(gram, DenseGram) else MAX_ROWS_READ, random_state)
     sq_given = _entries(gram, i, j)
-    if isinstance(D, Prepared) and D.weights is not None:
-        sq_given = np.where(to_numpy(D.weights)[i, j] > 0, sq_given, np.nan)
-    gap = to_numpy(embedding.coordinates)[i] - to_numpy(embedding.coordinates)[j]
-    sq_fitted = (gap * gap).astype(np.float64) @ to_numpy(embedding.signs).astype(np.float64)
+    if known.weights is not None:
+        sq_given = np.where(to_numpy(known.weights)[i, j] > 0, sq_given, np.nan)
+    x = to_numpy(embedding.coordinates)
+    sq_fitted = ((x[i] - x[j]) ** 2).astype(np.float64) @ to_numpy(embedding.signs)
     finite = np.isfinite(sq_given) & np.isfinite(sq_fitted)
-    on_scale: Callable[[Floats], Floats] = np.asarray if squared else signed_root
+    on_scale: Callable[[Floats], Floats] = np.asarray if known.squared else signed_root
     return SampledPairs(
         i[finite],
         j[finite],
         on_scale(sq_given[finite]),
         on_scale(sq_fitted[finite]),
-        squared,
+        known.squared,
         n * (n - 1) // 2,
     )
+
+
+def _known(D: Any, squared: bool, symmetrize: bool) -> Prepared:
+    """Put D behind an operator that hands out its rows; pairs may be missing from one in memory."""
+    outside = D
+    if not isinstance(D, (Prepared, Gram)):
+        outside = lazy_operator(D, None, squared=squared, symmetrize=symmetrize)
+    if outside is None:
+        return prepare(D, squared=squared, symmetrize=symmetrize, missing="ignore")
+    return outside if isinstance(outside, Prepared) else Prepared(outside, squared=squared)
 
 
 def signed_root(values: Floats) -> Floats:
@@ -254,9 +250,8 @@ def _pairs(
 
 def _entries(gram: Gram, i: npt.NDArray[np.intp], j: npt.NDArray[np.intp]) -> Floats:
     """Return D at pairs, on the squared scale; outside memory row by row."""
-    values = getattr(gram, "sq_dissimilarity", None) if isinstance(gram, DenseGram) else None
-    if isinstance(values, np.ndarray):
-        return values[i, j].astype(np.float64)
+    if isinstance(gram, DenseGram) and isinstance(gram.sq_dissimilarity, np.ndarray):
+        return gram.sq_dissimilarity[i, j].astype(np.float64)
     out = np.empty(i.size)
     order = np.argsort(i, kind="stable")
     rows, starts = np.unique(i[order], return_index=True)

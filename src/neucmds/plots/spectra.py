@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input.components import Components
+from neucmds._operator import Gram
 from neucmds._spectrum import Ends, Spectrum
-from neucmds.api import Prepared, StressCurves, solve_for, whole_spectrum
+from neucmds.api import StressCurves, prepare, solve_for, whole_spectrum
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots._figures import (
@@ -26,7 +27,6 @@ from neucmds.plots._figures import (
     percent,
     set_title,
 )
-from neucmds.plots.shepard import as_prepared
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,19 +79,16 @@ def plot_spectrum(
     ax = axes_or_new(ax)
     is_kept = mark_kept(lam, _kept_values(kept))
     seen = np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)
-    for sign, colour, name in ((1, POSITIVE, "positive"), (-1, NEGATIVE, "negative")):
-        here = seen & (np.sign(lam) == sign)
-        rank = np.cumsum(here)
-        for chosen in (True, False):
-            some = here & (is_kept == chosen)
-            what = ("kept" if chosen else "dropped") if is_kept.any() else "eigenvalues"
-            if not some.any():
-                continue
+    rank = np.where(lam > 0, np.cumsum(seen & (lam > 0)), np.cumsum(seen & (lam < 0)))
+    for some, name, colour, chosen in _parts(lam, is_kept):
+        some = some & seen
+        what = ("kept" if chosen else "dropped") if is_kept.any() else "eigenvalues"
+        if some.any():
             ax.scatter(
                 rank[some],
                 lam[some],
                 s=44 if chosen else 14,
-                marker="o" if sign > 0 else "v",
+                marker="o" if name == "positive" else "v",
                 facecolors=colour if chosen else "none",
                 edgecolors="black" if chosen else colour,
                 linewidths=0.7,
@@ -155,25 +152,14 @@ def plot_scree(
     is_kept = is_kept if is_kept.any() else ~is_kept
     share = 100 * lam[:first] / trace
     rank = np.arange(1, share.size + 1)
-    for sign, colour, name in ((1, POSITIVE, "positive"), (-1, NEGATIVE, "negative")):
-        here = np.sign(share) == sign
-        for chosen in (True, False):
-            some = here & (is_kept[:first] == chosen)
-            if some.any():
-                label = name + ("" if is_kept.all() else ", kept" if chosen else ", dropped")
-                alpha = 1.0 if chosen else 0.35
-                ax.bar(rank[some], share[some], width=0.75, color=colour, alpha=alpha, label=label)
+    for some, name, colour, chosen in _parts(share, is_kept[:first]):
+        label = name + ("" if is_kept.all() else ", kept" if chosen else ", dropped")
+        alpha = 1.0 if chosen else 0.35
+        ax.bar(rank[some], share[some], width=0.75, color=colour, alpha=alpha, label=label)
     for x, value in zip(rank, share, strict=True):
-        above = value >= 0
-        ax.annotate(
-            percent(value / 100),
-            (x, value),
-            (0, 2 if above else -2),
-            textcoords="offset points",
-            ha="center",
-            va="bottom" if above else "top",
-            fontsize=8,
-        )
+        gap, side = (2, "bottom") if value >= 0 else (-2, "top")
+        style: dict[str, Any] = {"ha": "center", "va": side, "fontsize": 8}
+        ax.annotate(percent(value / 100), (x, value), (0, gap), textcoords="offset points", **style)
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     ax.margins(y=0.1)
     ax.grid(False, axis="x")
@@ -220,15 +206,8 @@ def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
         values = np.array(curves.normalized(method))
         # Rounding of a perfect fit: a log scale has no place for it.
         values = np.where(values > 1e-28, values, np.nan)
-        ax.plot(
-            curves.ks,
-            values,
-            color=colour,
-            marker=marker,
-            markersize=4.5,
-            linewidth=1.5,
-            label=method,
-        )
+        style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5}
+        ax.plot(curves.ks, values, linewidth=1.5, label=method, **style)
     # A log scale has no place for curves that are zero throughout: perfect fits.
     if any(np.isfinite(np.asarray(line.get_ydata())).any() for line in ax.lines):
         ax.set_yscale("log")
@@ -242,25 +221,36 @@ def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def _parts(values: Floats, is_kept: Marks) -> Iterator[tuple[Marks, str, str, bool]]:
+    """Yield who is positive and kept, positive and dropped, and so on: name, colour, whether kept.
+
+    Parts without members are left out.
+    """
+    for sign, colour, name in ((1, POSITIVE, "positive"), (-1, NEGATIVE, "negative")):
+        for chosen in (True, False):
+            some = (np.sign(values) == sign) & (is_kept == chosen)
+            if some.any():
+                yield some, name, colour, chosen
+
+
 def _eigenvalues(
     D: Any, complete: bool, trace: float | None, squared: bool, symmetrize: bool
 ) -> tuple[Floats, float | None, bool]:
     """Return eigenvalues of B by magnitude, its trace if known, and whether they are all."""
-    if isinstance(D, (Spectrum, Ends)) or not _is_vector(D):
-        given = isinstance(D, (Spectrum, Ends))
-        found = D if given else _solved(as_prepared(D, squared, symmetrize))
-        ends = found.ends if isinstance(found, Spectrum) else found
-        lam, trace, complete = ends.values, ends.trace, ends.n_top == ends.size
-    else:
+    if not isinstance(D, (Spectrum, Ends)) and _is_vector(D):
         lam = np.asarray(to_numpy(D), dtype=np.float64).ravel()
         _refuse_condensed(lam)
         lam = lam[np.isfinite(lam)]
         trace = float(lam.sum()) if trace is None and complete else trace
+    else:
+        if not isinstance(D, (Spectrum, Ends)):
+            D = _solved(prepare(D, squared=squared, symmetrize=symmetrize).gram)
+        ends = D.ends if isinstance(D, Spectrum) else D
+        lam, trace, complete = ends.values, ends.trace, ends.n_top == ends.size
     return lam[np.argsort(-np.abs(lam), kind="stable")], trace, complete
 
 
-def _solved(prepared: Prepared) -> Spectrum:
-    gram = prepared.gram
+def _solved(gram: Gram) -> Spectrum:
     if gram.n <= MOST_COMPLETE:
         return whole_spectrum(gram)
     # A picture shows two or three digits.
