@@ -1,1 +1,5 @@
-"""What the mathematics stands on: arrays of any library, BLAS, threads, memory, files, progress."""
+"""Array libraries, threads, memory and files: what every other package is written on."""
+
+from neucmds._backend.checkpoint import Checkpoint, checkpoint_path, npy_output
+
+__all__ = ["Checkpoint", "checkpoint_path", "npy_output"]

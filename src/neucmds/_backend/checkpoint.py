@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,17 +31,22 @@ class Checkpoint:
     path : path
         Made by the first `save`, and removed at the end.
     problem : objects
-        What decides the result, identified by `joblib.hash`.
+        What decides the result, identified by `joblib.hash`; of a function only its name.
+
+    Attributes
+    ----------
+    held : dict of str to ndarray
+        What the last `save` wrote; empty where there is no file yet.
 
     Raises
     ------
     InputError
-        If `path` names no file, or holds what belongs to another problem.
+        If `path` names no file, or one that is no checkpoint or belongs to another problem.
 
     Examples
     --------
     >>> import tempfile
-    >>> from neucmds._backend.checkpoints import Checkpoint
+    >>> from neucmds._backend import Checkpoint
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     kept = Checkpoint(f"{folder}/half.npz", {"k": 2})
     ...     kept.save(at_once=True, rows=7)
@@ -49,7 +55,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | PathLike[str], *problem: Any) -> None:
-        self.path, self.problem = checkpoint_path(path), joblib.hash(_plain(problem))
+        self.path, self.problem = checkpoint_path(path), _identity(problem)
         self.saved = time.monotonic()
         check_target(self.path)
         self.held = read_npz(self.path, "a checkpoint") if self.path.exists() else {}
@@ -79,6 +85,16 @@ def checkpoint_path(value: Any) -> Path:
     return Path(os.fsdecode(value))
 
 
+def _identity(problem: Any) -> str:
+    try:
+        return str(joblib.hash(_plain(problem)))
+    except (pickle.PicklingError, AttributeError, TypeError) as unknown:
+        raise InputError(
+            f"{option('checkpoint')} cannot identify this work ({unknown.args[0]}); pass "
+            "a function that is defined at the top of a module."
+        ) from unknown
+
+
 def _plain(value: Any) -> Any:
     """Return a value with NumPy arrays in the place of those of other libraries."""
     if isinstance(value, dict):
@@ -98,7 +114,8 @@ def npy_output(
     """Give something to assign rows to: an array, or a npy file that appears when complete.
 
     With a checkpoint the rows are kept in ``OUT.part``, and what is given lacks those that were
-    there already: its first row is number ``shape[0] - given.shape[0]``.
+    there already: its first row is number ``shape[0] - given.shape[0]``. The checkpoint is removed
+    at the end.
     """
     if out is None:
         if checkpoint is not None:
@@ -108,6 +125,8 @@ def npy_output(
         with atomic_file(out) as file:
             yield NpyFile(file, shape, dtype)
     else:
+        if checkpoint.path.resolve() == Path(out).resolve():
+            raise InputError(f"{option('out')} and {option('checkpoint')} need two names.")
         part = Path(f"{os.fspath(out)}.part")
         first = int(checkpoint.held.get("rows", 0)) if part.is_file() else 0
         check_target(Path(out))

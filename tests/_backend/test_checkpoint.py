@@ -1,0 +1,97 @@
+"""Interrupted work goes on from its checkpoint, and from no other."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from neucmds import InputError
+from neucmds._backend import Checkpoint, checkpoint, npy_output
+
+VALUES = np.arange(40.0).reshape(10, 4)
+
+
+@pytest.fixture(autouse=True)
+def saved_at_once(monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+
+
+def write(folder, interrupted_after=None):
+    """Write VALUES, or only rows that begin at some numbers; return the first that was missing."""
+    kept = Checkpoint(folder / "kept", "a model")
+    with npy_output(folder / "a.npy", VALUES.shape, np.float64, kept) as target:
+        first = len(VALUES) - target.shape[0]
+        for start in range(first, 10, 2) if interrupted_after is None else interrupted_after:
+            target[start - first : start - first + 2] = VALUES[start : start + 2]
+        if interrupted_after is not None:
+            raise KeyboardInterrupt
+    return first
+
+
+def test_what_was_saved_comes_back_and_is_removed(tmp_path):
+    x = np.arange(6.0).reshape(3, 2)
+    kept = Checkpoint(tmp_path / "a", x, {"loss": "squared"})
+    assert kept.held == {}
+    kept.save(x=x, iteration=7)
+    again = Checkpoint(tmp_path / "a", x.copy(), {"loss": "squared"})
+    np.testing.assert_array_equal(again.held["x"], x)
+    assert int(again.held["iteration"]) == 7
+    again.remove()
+    assert os.listdir(tmp_path) == []
+
+
+def test_nothing_is_written_before_the_interval(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 1e9)
+    kept = Checkpoint(tmp_path / "a", 1)
+    kept.save(x=1)
+    assert os.listdir(tmp_path) == []
+    kept.save(x=1, at_once=True)
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_what_is_no_checkpoint_of_this_work_is_refused(tmp_path):
+    Checkpoint(tmp_path / "other", VALUES, "squared").save(x=1)
+    (tmp_path / "text").write_text("precious")
+    np.savez(tmp_path / "arrays.npz", x=VALUES)
+    for path, message in [
+        (tmp_path / "other", "another D or other parameters"),
+        (tmp_path / "text", "not a checkpoint"),
+        (tmp_path / "arrays.npz", "is no checkpoint of this fit"),
+        (tmp_path, "is a directory"),
+        ("", "the name of a file"),
+        (3, "the name of a file"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            Checkpoint(path, VALUES + 1, "squared")
+    with pytest.raises(InputError, match="cannot identify this work"):
+        Checkpoint(tmp_path / "new", lambda x: x)
+    assert (tmp_path / "text").read_text() == "precious"
+
+
+@pytest.mark.parametrize(("order", "there"), [([], 0), ([0, 2, 4], 6), ([2, 0, 6], 4), ([8], 0)])
+def test_rows_go_on_at_the_first_that_is_missing(tmp_path, order, there):
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, order)
+    assert not (tmp_path / "a.npy").exists()
+    assert write(tmp_path) == there
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), VALUES)
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
+def test_rows_begin_anew_without_the_file_they_were_in(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, [0, 2])
+    (tmp_path / "a.npy.part").unlink()
+    assert write(tmp_path) == 0
+
+
+def test_kept_rows_need_a_file_of_another_name(tmp_path):
+    kept = Checkpoint(tmp_path / "a.npy", 1)
+    for out, message in [(None, "pass it"), (tmp_path / "a.npy", "two names")]:
+        with (
+            pytest.raises(InputError, match=message),
+            npy_output(out, VALUES.shape, np.float64, kept),
+        ):
+            pass
