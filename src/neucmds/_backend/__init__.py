@@ -1,5 +1,5 @@
 """Array libraries, threads, memory and files: what every other package is written on."""
 
-from neucmds._backend.checkpoint import Checkpoint, checkpoint_path, npy_output
-
-__all__ = ["Checkpoint", "checkpoint_path", "npy_output"]
+from neucmds._backend.checkpoint import Checkpoint as Checkpoint
+from neucmds._backend.checkpoint import checkpoint_path as checkpoint_path
+from neucmds._backend.checkpoint import npy_output as npy_output
