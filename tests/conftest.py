@@ -18,7 +18,6 @@ SLOW_FILES = (
     "_operator/test_chunked_rows.py",
     "_operator/test_cluster.py",
     "_operator/test_features.py",
-    "_operator/test_kept.py",
     "_placement/test_dimension.py",
     "_placement/test_new_rows.py",
     "_spectrum/test_krylov.py",

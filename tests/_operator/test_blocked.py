@@ -7,8 +7,9 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds._backend import checkpoint
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
-from neucmds._operator import BlockedGram, DenseGram, choose
+from neucmds._operator import BlockedGram, DenseGram, FeatureGram, choose
 from neucmds._operator.choose import blocked_operator
 
 N = 700
@@ -113,6 +114,63 @@ def test_the_embedding_is_that_of_memory(store, method, distances, tmp_path, mon
     np.testing.assert_allclose(
         found.transform(distances[:4]), expected.transform(distances[:4]), rtol=1e-4, atol=1e-4
     )
+
+
+def as_dask(D, folder):
+    return pytest.importorskip("dask.array").from_array(D, chunks=(180, 180))
+
+
+def as_features(D, folder):
+    return FeatureGram(D[:, :9], "euclidean", params={"power": 1.5})
+
+
+@pytest.mark.parametrize("store", [as_npy, as_dask, as_features])
+def test_an_interrupted_descent_goes_on_from_its_coordinates(
+    store, distances, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(choose, "available_memory", lambda: 4_000_000)
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    kept, iterations = tmp_path / "fit.part", []
+
+    def interrupt(step, total, what):
+        if isinstance(what, float) and kept.exists() and step > 3:
+            raise KeyboardInterrupt
+
+    def fit(D, **more):
+        return neuc_mds(store(D, tmp_path), 5, tol=1e-4, **more)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(distances, checkpoint=kept, callback=interrupt)
+    for other in ({"max_iter": 7}, {"D": 2 * distances}):
+        with pytest.raises(InputError, match="of another D or other parameters"):
+            fit(**{"D": distances, "checkpoint": kept, **other})
+    found = fit(distances, checkpoint=kept, callback=lambda *heard: iterations.append(heard[2]))
+    assert not kept.exists()
+    assert [one for one in iterations if "spectrum" in str(one)] == []
+    whole = fit(distances)
+    assert found.signature == whole.signature
+    assert found.stress == pytest.approx(whole.stress, rel=1e-3)
+
+
+def test_a_checkpoint_that_would_keep_nothing_is_refused(distances, tmp_path, monkeypatch):
+    path, kept = as_npy(distances, tmp_path), tmp_path / "fit.part"
+    for given in (distances, path):
+        with pytest.raises(InputError, match="this D is: leave it out"):
+            neuc_mds(given, 5, checkpoint=kept)
+    monkeypatch.setattr(choose, "available_memory", lambda: 4_000_000)
+    for wanted, method in (
+        (5, "neuc+"),
+        (0.9, "refined"),
+        ("auto", "refined"),
+        ((3, 2), "refined"),
+    ):
+        with pytest.raises(InputError, match="with a whole number as n_components"):
+            neuc_mds(path, wanted, method, checkpoint=kept)
+    D = distances.copy()
+    D[4, 5] = np.nan
+    with pytest.raises(InputError, match="missing"):
+        neuc_mds(as_npy(D, tmp_path), 5, checkpoint=kept)
+    assert not kept.exists()
 
 
 def test_the_memory_that_is_free_decides_between_memory_and_blocks(

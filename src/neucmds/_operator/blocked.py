@@ -126,11 +126,6 @@ class BlockedGram(Gram):
         fits = room is not None and 4 * self.n**2 + blocks <= room
         return RoundedGram.of(self) if fits else super().rounded()
 
-    def identity(self) -> object:
-        """Return what no other D has: what is known of its file, or else its moments."""
-        stamp = self.source.stamp()
-        return self.moments if stamp is None else stamp, self.squared, self.symmetrize
-
     @cached_property
     def moments(self) -> Moments:
         """Row means and norm of D, from the pass that also checks it.

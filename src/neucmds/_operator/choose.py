@@ -25,7 +25,6 @@ def lazy_operator(
     n_components: NComponents,
     *,
     complete: bool = True,
-    checked: bool = True,
     squared: bool = False,
     symmetrize: bool = False,
     labels: Any = None,
@@ -33,8 +32,8 @@ def lazy_operator(
 ) -> Gram | None:
     """Return D behind its operator if it is no matrix in memory; None if it is, or fits.
 
-    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently;
-    `checked` if the pass that checks a D in blocks is made now, not with its first use.
+    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently. A D
+    in blocks is checked in a pass over it.
     """
     if is_dask(D):
         return dask_operator(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
@@ -57,7 +56,7 @@ def lazy_operator(
         labels=labels,
         progress=progress,
     )
-    if gram is not None and checked:
+    if gram is not None:
         _ = gram.moments
     return gram
 

@@ -137,10 +137,6 @@ class FeatureGram(Gram):
                 out[cols, :] += xp.matrix_transpose(tile) @ block[rows, :]
         return xp.astype(out, block.dtype, copy=False)
 
-    def identity(self) -> object:
-        """Return what no other D has: the features and the metric."""
-        return self.points, self.metric, self.squared, self.tile
-
     @cached_property
     def moments(self) -> Moments:
         """Row means and norm of D in float64, from one pass over the tiles above the diagonal."""

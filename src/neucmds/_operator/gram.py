@@ -131,13 +131,6 @@ class Gram(ABC):
         """
         return [work(rows, part) for rows, part in self.walk()]
 
-    def identity(self) -> object:
-        """Return what no other D has, for a checkpoint.
-
-        By default the moments, which take a pass; an implementation may know better.
-        """
-        return self.moments
-
     @cached_property
     def moments(self) -> Moments:
         """Row means and norm of D, accumulated in float64 in one pass."""

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.checkpoints import fingerprint
 from neucmds._input.readers.table_files import read_table
 from neucmds._input.validation import working_dtype
 from neucmds.errors import FileFormatError, InputError, option
@@ -20,8 +19,6 @@ from neucmds.errors import FileFormatError, InputError, option
 Floats = npt.NDArray[Any]
 RowFunction = Callable[[int, int], Any]
 
-# Rows that stand for all when a file is recognised.
-_SAMPLE = 16
 # Bytes converted at a time when a file holds another dtype than is worked in.
 _STAGE = 2**22
 
@@ -49,10 +46,6 @@ class RowSource(ABC):
     @abstractmethod
     def fill(self, out: Floats, start: int) -> None:
         """Write rows `start` to `start + len(out)` to `out`, converting them to its dtype."""
-
-    def stamp(self) -> tuple[object, ...] | None:
-        """Return what tells these rows from others, or None where only reading all can."""
-        return None
 
     def fill_columns(self, out: Floats, start: int) -> None:
         """Write columns `start` to `start + len(out)` to the rows of `out`."""
@@ -82,16 +75,6 @@ class FileRows(RowSource):
                 part = stage[: min(step, len(out) - at)]
                 self._read(file, part.reshape(-1))
                 out[at : at + step] = part
-
-    def stamp(self) -> tuple[object, ...]:
-        """Return when the file was written, its size, and a few rows: some tools reset times."""
-        file, sample = self.path.stat(), []
-        for row in np.linspace(0, self.n - 1, min(_SAMPLE, self.n)).astype(int):
-            part = np.empty((1, self.n), dtype=self.stored)
-            self.fill(part, int(row))
-            sample.append(fingerprint(part))
-        place = (self.offset, self.n, self.stored.str, self.transposed)
-        return *place, file.st_size, file.st_mtime_ns, *sample
 
     def fill_columns(self, out: Floats, start: int) -> None:
         """Read a piece of every row; mapped, the pages between the pieces would stay resident."""

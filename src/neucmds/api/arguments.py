@@ -37,8 +37,14 @@ def refuse_without_refinement(options: Options) -> None:
         raise InputError(f"{option('init')} needs {option('method', 'refined')}, not {method!r}.")
 
 
-def refuse_checkpoint_in_memory(D: Any) -> None:
-    """Refuse a checkpoint of a fit that takes no passes over a D outside memory."""
+def refuse_checkpoint(D: Any, options: Options) -> None:
+    """Refuse a checkpoint of a fit that takes no descent over a D outside memory."""
+    # A signature, a share and "auto" take many descents.
+    if options.method != "refined" or isinstance(options.n_components, (str, float, tuple, list)):
+        raise InputError(
+            f"{option('checkpoint')} keeps the coordinates of {option('method', 'refined')} with a "
+            f"whole number as {option('n_components')}, and no eigenpairs; leave it out."
+        )
     if not stays_outside(D):
         raise InputError(
             f"{option('checkpoint')} is for fits of listed pairs (a scipy.sparse D, "

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from neucmds._backend import Checkpoint
 from neucmds._backend.arrays import Array, is_dask, to_numpy
 from neucmds._input.components import NComponents
 from neucmds._input.dissimilarity import check_missing
@@ -15,10 +16,9 @@ from neucmds._input.pairs import Pairs, as_pairs
 from neucmds._input.validation import check_flags
 from neucmds._operator.choose import feature_operator
 from neucmds._operator.graph import as_graph, shortest_path_rows
-from neucmds._operator.kept import keeping_products
 from neucmds._operator.metric_registry import BoundMetric, on_rows
 from neucmds.api.arguments import (
-    refuse_checkpoint_in_memory,
+    refuse_checkpoint,
     refuse_for_pairs,
     refuse_without_refinement,
     warn_of_surprises,
@@ -132,10 +132,9 @@ def neuc_mds(
         memory is read: the rows done, n, and which pass it is, a str. Before longer pieces of
         work: 0, None, and a few words.
     checkpoint : path, optional
-        For a D of listed pairs, or one that is not held in memory: a file that the state of
-        "refined" is written to every few seconds, or what every pass over D has found. After an
-        interruption the same call goes on from it; it is removed at the end. Another D and other
-        parameters are refused.
+        For "refined" of listed pairs, or of a D that is not held in memory: a file that the
+        coordinates are written to every few seconds. After an interruption the same call goes on
+        from them; it is removed at the end. Another D and other parameters are refused.
 
     Returns
     -------
@@ -179,7 +178,7 @@ def neuc_mds(
         if not (isinstance(metric, str) and metric == PRECOMPUTED):
             data = _between_rows(data, metric, options, squared, complete)
         if checkpoint is not None:
-            refuse_checkpoint_in_memory(data.gram if isinstance(data, Prepared) else data)
+            refuse_checkpoint(data.gram if isinstance(data, Prepared) else data, options)
         prepared = prepare(
             data,
             options.wanted,
@@ -188,7 +187,6 @@ def neuc_mds(
             weights=weights,
             missing=missing,
             keep_copy=method == "refined",
-            checked=checkpoint is None,
             callback=callback,
         )
         embedding = _of_all_pairs(prepared, options)
@@ -197,12 +195,22 @@ def neuc_mds(
 
 
 def _of_all_pairs(prepared: Prepared, options: Options) -> Embedding:
-    deciding = {
-        name: getattr(options, name)
-        for name in ("n_components", "method", "tol", "random_state", "init", "max_iter")
-    }
-    with keeping_products(prepared.gram, options.checkpoint, deciding) as gram:
-        return fit(replace(prepared, gram=gram), options).embedding
+    if options.checkpoint is None:
+        return fit(prepared, options).embedding
+    # In single precision: the number of threads decides the last digits.
+    means = to_numpy(prepared.gram.moments.row_means).astype(np.float32)
+    asked = (options.n_components, options.tol, options.max_iter)
+    kept = Checkpoint(options.checkpoint, means, *asked, options.init)
+    if kept.held:
+        start = kept.held["coordinates"], kept.held["signs"]
+        options = replace(options, n_components=None, init=start)
+
+    def keep(coordinates: Array, signs: Array) -> None:
+        kept.save(coordinates=coordinates, signs=signs)
+
+    embedding = fit(prepared, options, keep).embedding
+    kept.remove()
+    return embedding
 
 
 def _of_graph(data: Any, options: Options, n_pairs: int | None, weights: Any) -> Embedding:
@@ -217,7 +225,7 @@ def _of_graph(data: Any, options: Options, n_pairs: int | None, weights: Any) ->
                 )
         return embed_graph(graph, options, n_pairs)
     if options.checkpoint is not None:
-        refuse_checkpoint_in_memory(None)
+        refuse_checkpoint(None, options)
     paths = shortest_path_rows(graph, np.arange(graph.shape[0]))
     prepared = prepare(
         paths,

@@ -12,6 +12,7 @@ from neucmds._backend.memory import require_memory
 from neucmds._input.components import Components
 from neucmds._input.weights import refuse_parts_of
 from neucmds._methods.refined.completion import complete_and_refine
+from neucmds._methods.refined.descent import Keep
 from neucmds._methods.refined.loss_starts import Place, refine_for_loss
 from neucmds._methods.refined.objective import refine
 from neucmds._methods.refined.starts import RefineSettings
@@ -37,20 +38,22 @@ class Fit:
     spectrum: Spectrum | None
 
 
-def fit(prepared: Prepared, options: Options) -> Fit:
+def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
     """Embed what is prepared: spectrum, method, `Embedding`.
 
     Parameters
     ----------
     prepared : Prepared
     options : Options
+    keep : callable, optional
+        Told coordinates and signs after every step of the squared loss of all pairs.
 
     Returns
     -------
     Fit
     """
     components, start = options.components(prepared.n), options.start
-    settings, method = options.settings(prepared.n), options.method
+    settings, method = replace(options.settings(prepared.n), keep=keep), options.method
     refuse_without_refinement(options)
     if start is not None and int(start.coordinates.shape[0]) != prepared.n:
         raise InputError(
@@ -127,7 +130,9 @@ def free_coordinates(
     }
     if prepared.weights is None:
         assert start is not None
-        refined = refine(prepared.gram, start.coordinates, start.signs, **limits)
+        refined = refine(
+            prepared.gram, start.coordinates, start.signs, keep=settings.keep, **limits
+        )
         return from_refinement(prepared.gram, None, refined, components.total)
     d = dense_gram(prepared, "weights").sq_dissimilarity
     if start is not None:

@@ -59,7 +59,6 @@ def prepare(
     labels: Any = None,
     copy: bool = True,
     keep_copy: bool = False,
-    checked: bool = True,
     callback: Callback | None = None,
 ) -> Prepared:
     """Read and validate D, and put it behind the operator that the memory allows.
@@ -78,8 +77,6 @@ def prepare(
         False allows D to be squared in place.
     keep_copy : bool, default=False
         Whether a float32 working copy of D is kept after the spectrum: for "refined".
-    checked : bool, default=True
-        Whether the pass that checks a D in blocks is made here; else it comes with its first use.
 
     Returns
     -------
@@ -102,7 +99,6 @@ def prepare(
         D,
         n_components,
         complete=weights is None and missing == "error",
-        checked=checked,
         squared=squared,
         symmetrize=symmetrize,
         labels=labels,

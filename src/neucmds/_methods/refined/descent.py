@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from neucmds._backend.threads import over_rows
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[int, float], None]
+# Told coordinates and signs that a descent could go on from.
+Keep = Callable[[Array, npt.NDArray[Any]], None]
 
 
 # Iterations whose gain decides. On the data sets of docs/quality.md a window of three ends 2 to 3

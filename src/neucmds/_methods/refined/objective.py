@@ -21,6 +21,7 @@ from neucmds._methods.geometry import canonical
 from neucmds._methods.refined.descent import (
     Callback,
     Descent,
+    Keep,
     centered,
     descend,
     lowest_point,
@@ -86,6 +87,7 @@ def refine(
     max_iter: int = 100,
     tol: float = 2e-3,
     callback: Callback | None = None,
+    keep: Keep | None = None,
 ) -> Refined:
     """Lower the STRESS of coordinates with a fixed signature until it hardly moves.
 
@@ -103,6 +105,8 @@ def refine(
         Stop when three iterations together gain less than this share of the STRESS.
     callback : callable, optional
         Called with the iteration and the STRESS after every step.
+    keep : callable, optional
+        Called with the coordinates and their signs after every step.
     """
     x = gram.center(asarray_like(coordinates, gram.diagonal()))
 
@@ -118,6 +122,7 @@ def refine(
             tol=tol,
             callback=callback,
             rounding=1e-14 * gram.moments.sq_norm,
+            on_turn=None if keep is None else lambda state, _: keep(state.x, signs),
         )
 
     with _cheapest_product(gram) as multiply:

@@ -10,13 +10,13 @@ from os import PathLike
 import numpy as np
 import numpy.typing as npt
 
+from neucmds._backend import checkpoint_path
 from neucmds._backend.arrays import Array, asarray_like
-from neucmds._backend.checkpoints import checkpoint_path
 from neucmds._input.components import Components
 from neucmds._input.validation import check_flags
 from neucmds._methods.exact import MAX_DENSE, exact_selection, exact_weights
 from neucmds._methods.geometry import diagonalize
-from neucmds._methods.refined.descent import Callback
+from neucmds._methods.refined.descent import Callback, Keep
 from neucmds._methods.refined.losses import check_loss
 from neucmds._methods.refined.objective import SMALL, Refined, refine
 from neucmds._methods.refined.signatures import (
@@ -66,6 +66,8 @@ class RefineSettings:
         Number of starts, of the losses other than the squared one.
     checkpoint : path, optional
         Of a fit of listed pairs.
+    keep : callable, optional
+        Told coordinates and signs after every step of the squared loss of all pairs.
     """
 
     max_iter: int | None = None
@@ -75,6 +77,7 @@ class RefineSettings:
     loss: str = "squared"
     n_init: int | None = None
     checkpoint: str | PathLike[str] | None = None
+    keep: Keep | None = None
 
     def __post_init__(self) -> None:
         if self.checkpoint is not None:
@@ -203,6 +206,7 @@ def _refine(gram: Gram, start: Start, settings: RefineSettings) -> Refined:
         max_iter=settings.most_iterations,
         tol=settings.least_gain,
         callback=settings.callback,
+        keep=settings.keep,
     )
 
 
