@@ -106,7 +106,7 @@ bench-quick: $(VENV)/.bench
 
 # Needs the data of the paper: set NEUCMDS_DATA. About five minutes on two cores.
 reproduction: $(VENV)/.cli
-	$(BIN)/neucmds paper --force -o paper-neucmds
+	$(BIN)/python -m reproduction -o paper-neucmds
 	cp paper-neucmds/reproduction.md docs/reproduction.md
 
 clean:

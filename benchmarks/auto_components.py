@@ -22,13 +22,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import measure
+import real_data
 import retrieval
-from neucmds import datasets
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator import DenseGram
 from neucmds.api import inspect
 from neucmds.api.goals import held_out_scan
-from neucmds.datasets._home import data_folders
 
 RECORD = measure.RECORDS / "auto_components.json"
 DRAWS, LARGE_DRAWS = 100, 10
@@ -72,14 +71,16 @@ def planted() -> list[dict[str, Any]]:
 def real_sets() -> dict[str, np.ndarray]:
     """Twenty-two dissimilarities, unsquared."""
     found = {}
-    for name in datasets.list_dissimilarities():
-        d = datasets.load_dissimilarity(name).dissimilarity
+    for name in real_data.list_dissimilarities():
+        d = real_data.load_dissimilarity(name).dissimilarity
         found[name] = (d + d.T) / 2
         np.fill_diagonal(found[name], 0)
     cities = np.zeros((10, 10))
     cities[np.triu_indices(10, 1)] = [float(miles) for miles in US_CITIES.split()]
     found["US cities"] = cities + cities.T
-    found["planetlab490"] = np.load(data_folders(None, "latency")[-1] / "planetlab490.npz")["D"]
+    found["planetlab490"] = np.load(
+        real_data.data_folders(None, "latency")[-1] / "planetlab490.npz"
+    )["D"]
     found["digits, hops"] = retrieval.digits()[0]
     found["Helsinki"] = retrieval.helsinki()[0]
     return found

@@ -37,11 +37,11 @@ from sklearn.manifold import smacof
 
 import measure
 import quality
+import real_data
 from neucmds import datasets, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.pair_descent import minimize_loss
 from neucmds._operator import DenseGram
-from neucmds.datasets._home import data_folders
 from neucmds.metrics import measure as quality_of
 
 RECORD = measure.RECORDS / "losses.json"
@@ -77,10 +77,10 @@ class Case:
 
 def stored(quick: bool) -> Iterator[Case]:
     def load(name: str) -> np.ndarray:
-        D = datasets.load_dissimilarity(name).dissimilarity
+        D = real_data.load_dissimilarity(name).dissimilarity
         return _hollow((D + D.T) / 2)
 
-    sizes = {name: load(name).shape[0] for name in datasets.list_dissimilarities()}
+    sizes = {name: load(name).shape[0] for name in real_data.list_dissimilarities()}
     for name in sorted(sizes, key=lambda one: sizes[one]):
         if not quick:
             yield Case(name, lambda a=name: load(a), (2, 3, 5, 10), "shared")
@@ -121,7 +121,7 @@ def _streets() -> np.ndarray:
 
 
 def _file(folder: str, name: str) -> Path:
-    for home in data_folders(None, folder):
+    for home in real_data.data_folders(None, folder):
         if (Path(home) / name).exists():
             return Path(home) / name
     raise SystemExit(f"{folder}/{name} is not in $NEUCMDS_DATA")

@@ -23,6 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
 import numpy as np
 
+import real_data
 from neucmds import OverfitWarning, datasets, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 
@@ -32,17 +33,17 @@ BARS = {"euclidean-ball": 0.10, "enterotype": 0.15, "cifar10 2-NN": 0.35}
 
 
 def data() -> dict[str, tuple[np.ndarray, int]]:
-    pixels = datasets.load_images("cifar10", n=1000).images
-    lung = datasets.load_genomics("lung_gordon").values
+    pixels = real_data.load_images("cifar10", n=1000).images
+    lung = real_data.load_genomics("lung_gordon").values
     return {
         "euclidean-ball": (datasets.euclidean_ball(1000, random_state=0), 20),
         "enterotype": (
-            datasets.load_dissimilarity("enterotype280_braycurtis").dissimilarity ** 2,
+            real_data.load_dissimilarity("enterotype280_braycurtis").dissimilarity ** 2,
             20,
         ),
-        "protein": (datasets.load_dissimilarity("protein213").dissimilarity ** 2, 20),
-        "lung (entropic affinities)": (datasets.entropic_affinities(lung, 30) ** 2, 20),
-        "cifar10 2-NN": (datasets.hop_distances(pixels, 2, wraparound=True) ** 2.0, 100),
+        "protein": (real_data.load_dissimilarity("protein213").dissimilarity ** 2, 20),
+        "lung (entropic affinities)": (real_data.entropic_affinities(lung, 30) ** 2, 20),
+        "cifar10 2-NN": (real_data.wrapped_hops(pixels, 2) ** 2.0, 100),
     }
 
 

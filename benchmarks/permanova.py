@@ -17,7 +17,8 @@ import pandas as pd
 from skbio.stats.distance import DistanceMatrix, permanova, permdisp
 
 import measure
-from neucmds import datasets, neuc_mds
+import real_data
+from neucmds import neuc_mds
 
 RECORD = measure.RECORDS / "permanova.json"
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
@@ -32,9 +33,9 @@ SAMPLE_TYPES = {
 def cases() -> dict[str, tuple[np.ndarray, list[str]]]:
     found = {}
     for name in ("moving_pictures_unifrac", "protein213"):
-        stored = datasets.load_dissimilarity(name)
+        stored = real_data.load_dissimilarity(name)
         found[name] = (_symmetric(stored.dissimilarity), [str(a) for a in stored.labels])
-    stored = datasets.load_dissimilarity("GlobalPatterns26_braycurtis")
+    stored = real_data.load_dissimilarity("GlobalPatterns26_braycurtis")
     kinds = [
         next((kind for part, kind in SAMPLE_TYPES.items() if part in str(name)), "soil")
         for name in stored.names

@@ -37,7 +37,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import losses as loss_data
-import signatures
+import real_data
 from measure import RECORDS, machine, versions, write_record
 from neucmds import Embedding, datasets, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
@@ -54,6 +54,7 @@ Names = tuple[str, ...]
 NEW_TO_NEW, HELD_OUT = 2.0, 1.3
 CLOSED_FORMS = ("classical", "lower", "neuc", "neuc+", "exact")
 TOLERANCES = (1e-1, 2e-3, 1e-5, 1e-8)
+SIGNATURES = [(p, k - p) for k in range(1, 5) for p in range(k, -1, -1)]
 # Of signatures that are asked for, each of which takes dozens of descents.
 FEWER_TOLERANCES = (1e-1, 1e-8)
 # Starts from which the least loss of a new object is looked for.
@@ -72,10 +73,22 @@ def folds(n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 # methods
 
 
+def small_sets() -> dict[str, np.ndarray]:
+    """Return every stored dissimilarity of at most 100 objects, squared."""
+    found = {}
+    for name in real_data.list_dissimilarities():
+        D = real_data.load_dissimilarity(name).dissimilarity
+        D = ((D + D.T) / 2) ** 2
+        np.fill_diagonal(D, 0.0)
+        if D.shape[0] <= 100:
+            found[name] = D
+    return found
+
+
 def mixed_data() -> dict[str, tuple[np.ndarray, int]]:
-    pixels = datasets.load_images("cifar10", n=1000).images
+    pixels = real_data.load_images("cifar10", n=1000).images
     stored = {
-        name: (datasets.load_dissimilarity(name).dissimilarity ** 2, k)
+        name: (real_data.load_dissimilarity(name).dissimilarity ** 2, k)
         for name, k in (
             ("enterotype280_braycurtis", 20),
             ("protein213", 20),
@@ -86,7 +99,7 @@ def mixed_data() -> dict[str, tuple[np.ndarray, int]]:
     return {
         "euclidean-ball": (datasets.euclidean_ball(1000, random_state=0), 20),
         "random-simplex": (datasets.random_simplex(1000, random_state=0), 100),
-        "cifar10 2-NN": (datasets.hop_distances(pixels, 2, wraparound=True) ** 2.0, 100),
+        "cifar10 2-NN": (real_data.wrapped_hops(pixels, 2) ** 2.0, 100),
         **stored,
     }
 
@@ -151,7 +164,7 @@ def new_to_new(D: np.ndarray, embed: Callable[[np.ndarray], Embedding]) -> dict[
 
 
 def pairs(names: Names) -> Rows:
-    for name, D in signatures.data().items():
+    for name, D in small_sets().items():
         if not name.startswith(names):
             continue
         rows = []
@@ -163,7 +176,7 @@ def pairs(names: Names) -> Rows:
         # A signature that comes back as a smaller one is measured as that.
         asked += [
             (one, FEWER_TOLERANCES)
-            for one in signatures.SIGNATURES
+            for one in SIGNATURES
             if neuc_mds(D, one, squared=True).signature == one
         ]
         for wanted, tolerances in asked:
@@ -190,11 +203,11 @@ def many_objects() -> dict[str, Callable[[], np.ndarray]]:
     """Dissimilarities, not squared, of at least 200 objects."""
 
     def hops(name: str, neighbors: int) -> np.ndarray:
-        pixels = datasets.load_images(name, n=1000).images
-        return datasets.hop_distances(pixels, neighbors, wraparound=True).astype(float)
+        pixels = real_data.load_images(name, n=1000).images
+        return real_data.wrapped_hops(pixels, neighbors).astype(float)
 
     found = {
-        name: (lambda a=name: datasets.load_dissimilarity(a).dissimilarity)
+        name: (lambda a=name: real_data.load_dissimilarity(a).dissimilarity)
         for name in ("protein213", "enterotype280_braycurtis")
     }
     found["planetlab490"] = loss_data._latency

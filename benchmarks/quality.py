@@ -26,6 +26,7 @@ import sklearn
 from sklearn.manifold import smacof
 
 import neucmds
+import real_data
 from neucmds import corrections, datasets, metrics
 from neucmds._operator import DenseGram
 from neucmds.api import ALL_METHODS, neuc_mds
@@ -44,8 +45,8 @@ def synthetic() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
 
 def images() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
     def hops(name: str, neighbors: int) -> np.ndarray:
-        pixels = datasets.load_images(name, n=1000).images
-        return datasets.hop_distances(pixels, neighbors, wraparound=True).astype(float) ** 2
+        pixels = real_data.load_images(name, n=1000).images
+        return real_data.wrapped_hops(pixels, neighbors).astype(float) ** 2
 
     for name in ("mnist", "fashion_mnist", "cifar10"):
         for neighbors in (2, 10):
@@ -54,7 +55,7 @@ def images() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
 
 def genomics() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
     def affinities(name: str) -> np.ndarray:
-        return datasets.entropic_affinities(datasets.load_genomics(name).values, 30) ** 2
+        return real_data.entropic_affinities(real_data.load_genomics(name).values, 30) ** 2
 
     for name in (
         "breast_colon_chowdary",
@@ -68,10 +69,10 @@ def genomics() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
 
 def stored() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
     def load(name: str) -> np.ndarray:
-        D = datasets.load_dissimilarity(name).dissimilarity
+        D = real_data.load_dissimilarity(name).dissimilarity
         return ((D + D.T) / 2) ** 2
 
-    for name in datasets.list_dissimilarities():
+    for name in real_data.list_dissimilarities():
         n = load(name).shape[0]
         yield name, lambda a=name: load(a), max(2, n // 10)
 

@@ -34,9 +34,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import measure
+import real_data
 from neucmds import LandmarkNeucMDS, neuc_mds
 from neucmds.datasets import hop_distances
-from neucmds.datasets._home import data_folders
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
@@ -87,7 +87,7 @@ CASES: dict[str, Callable[[], tuple[np.ndarray, int]]] = {
 
 
 def _folder(kind: str) -> Path:
-    return data_folders(None, kind)[-1]
+    return real_data.data_folders(None, kind)[-1]
 
 
 def _strings() -> list[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import neucmds
 
-# Words of the command line, and the paper's own tables: each has a page that says more.
-WITHOUT_NAMES = {"cli", "paper"}
+# The command line has a page of its own.
+WITHOUT_NAMES = {"cli"}
 
 
 def public_modules() -> list[str]:

@@ -22,9 +22,9 @@ SLOW_FILES = (
     "_placement/test_new_rows.py",
     "_spectrum/test_krylov.py",
     "cli/test_processes.py",
-    "datasets/test_perturb.py",
+    "reproduction/test_perturb.py",
     "fuzz/test_matrices.py",
-    "paper/test_experiments.py",
+    "reproduction/test_experiments.py",
     "report/test_browser.py",
     "tests/test_scale.py",
 )

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = r"(?:_\w+|api|datasets|diagnostics|embedding|estimators|metrics|paper|plots|theory)"
-# `theory.neuc_error`, with any number of levels; neither `neucmds paper` nor `eq:pqnorm`.
+PUBLIC = "api|datasets|diagnostics|embedding|estimators|metrics|plots|reproduction|theory"
+PACKAGES = rf"(?:_\w+|{PUBLIC})"
+# `theory.neuc_error`, with any number of levels; not `eq:pqnorm`.
 NAMED = re.compile(rf"`({PACKAGES}(?:\.\w+)+)`")
 
 
@@ -21,9 +22,11 @@ def named(page: str) -> list[str]:
 def resolve(path: str) -> object:
     """Import as much of a dotted path as is a module, and take the rest as attributes."""
     parts = path.split(".")
+    if parts[0] != "reproduction":
+        parts = ["neucmds", *parts]
     for count in range(len(parts), 0, -1):
         try:
-            found: object = importlib.import_module(".".join(["neucmds", *parts[:count]]))
+            found: object = importlib.import_module(".".join(parts[:count]))
         except ModuleNotFoundError:
             continue
         for name in parts[count:]:

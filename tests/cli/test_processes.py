@@ -71,7 +71,7 @@ def test_without_the_extra_it_is_named(tmp_path):
 ENCODED = """
 from neucmds.cli.app import app
 for words in (*([c, "gaps.npy"] for c in ("embed", "compare", "curve", "inspect")),
-              ["paper", "--list"], ["--help"]):
+              ["--help"]):
     assert app(words, standalone_mode=False) == 0, words
 """
 

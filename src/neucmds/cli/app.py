@@ -24,7 +24,6 @@ from neucmds.cli.curve import curve
 from neucmds.cli.demo import demo
 from neucmds.cli.embed import embed
 from neucmds.cli.inspect import inspect
-from neucmds.cli.paper import paper
 from neucmds.cli.project import project
 from neucmds.cli.report import report
 from neucmds.errors import NeucmdsError, option, rendered
@@ -183,7 +182,7 @@ def root(
         typer.echo(context.get_help())
 
 
-for command in (embed, inspect, compare, curve, project, report, paper, demo):
+for command in (embed, inspect, compare, curve, project, report, demo):
     app.command()(command)
 
 

@@ -87,7 +87,7 @@ def demo(
 def _digits() -> tuple[Any, Any]:
     from sklearn.datasets import load_digits
 
-    from neucmds.datasets.perturb import hop_distances
+    from neucmds.datasets import hop_distances
 
     bunch = load_digits()
     return hop_distances(bunch.data, NEIGHBOURS, connect=True), bunch.target

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import row_blocks
-from neucmds.datasets.perturb import hop_distances
+from neucmds.datasets.hops import hop_distances
 from neucmds.errors import InputError
 
 __all__ = ["bray_curtis_gamma", "euclidean_ball", "random_hops", "random_simplex"]
@@ -23,14 +23,13 @@ __all__ = ["bray_curtis_gamma", "euclidean_ball", "random_hops", "random_simplex
 Floats = npt.NDArray[np.float64]
 
 
-def random_simplex(
-    n: int = 1000, *, dim: int = 1000, as_printed: bool = False, random_state: Any = None
-) -> Floats:
+def random_simplex(n: int = 1000, *, dim: int = 1000, random_state: Any = None) -> Floats:
     """Squared dissimilarities of the Random-simplex set; negative entries are possible.
 
     Paper: subsec:syn-data-gen. A tenth of the coordinates count positive, the others negative. All
     but the last are uniform and nearly cancel out into a simplex; the last, ``0.3·i/n``, makes the
-    one large negative eigenvalue.
+    one large negative eigenvalue. The set is that of the paper's tables (errata E11): positive
+    coordinates from U(0, √(1/100)), negative ones from U(0, √(0.05/899)) at dim = 1000.
 
     Parameters
     ----------
@@ -39,10 +38,6 @@ def random_simplex(
     dim : int
         Number of coordinates; ``dim // 10`` of them count positive. The paper has 1000, whatever n
         is.
-    as_printed : bool
-        False draws the set that the paper's tables come from (errata E11): positive coordinates
-        from U(0, √(1/100)), negative ones from U(0, √(0.05/899)) at dim = 1000. True follows the
-        text: U(0, 0.01) and U(0, √(0.5/899)), which makes every entry negative.
     random_state : int, RandomState instance or None
         Source of randomness.
 
@@ -56,10 +51,8 @@ def random_simplex(
         raise InputError(f"dim is {dim}; a tenth of it counts positive, so pass at least 10.")
     rng = check_random_state(random_state)
     n_positive, n_negative = dim // 10, dim - dim // 10 - 1
-    if as_printed:
-        high_positive, high_negative = 1.0 / n_positive, np.sqrt(0.5 / n_negative)
-    else:  # errata E11: the square root, and 0.05 in place of 0.5
-        high_positive, high_negative = np.sqrt(1.0 / n_positive), np.sqrt(0.05 / n_negative)
+    # errata E11: the square root of 1, and 0.05 in place of 0.5
+    high_positive, high_negative = np.sqrt(1.0 / n_positive), np.sqrt(0.05 / n_negative)
     points = np.empty((n, dim))
     points[:, :n_positive] = rng.uniform(0.0, high_positive, (n, n_positive))
     points[:, n_positive:-1] = rng.uniform(0.0, high_negative, (n, n_negative))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from neucmds import InputError, datasets, neuc_mds
+from neucmds import InputError, neuc_mds
 from neucmds._input.components import Components
 from neucmds._methods.refined import loss_starts, pair_descent, pair_tiles
 from neucmds._methods.refined.losses import LOSSES, PairLoss, floor_of
@@ -16,6 +16,7 @@ from neucmds._methods.refined.pair_descent import minimize_loss
 from neucmds._methods.refined.pair_tiles import Pairs
 from neucmds._methods.refined.weighted import WeightedStress
 from neucmds.api import solve_for
+from reproduction.data import entropic_affinities
 
 refine_for_loss = partial(
     loss_starts.refine_for_loss, solve=partial(solve_for, tol=1e-3, random_state=0)
@@ -335,7 +336,7 @@ def test_an_exact_fit_is_found_and_called_converged(loss):
 @pytest.mark.parametrize("loss", ["distance", "relative"])
 def test_d_of_many_decades_is_fitted_better_than_by_a_single_point(loss):
     spread = np.random.default_rng(0).normal(size=(60, 10)) * np.linspace(1, 2.5, 60)[:, None]
-    d = datasets.entropic_affinities(spread, 10)
+    d = entropic_affinities(spread, 10)
     np.fill_diagonal(d, 0)
     point = 60 * 59 if loss == "relative" else np.sum(d**2)
     found = refine_for_loss(d**2, Components(6), loss, n_init=1, max_iter=500)

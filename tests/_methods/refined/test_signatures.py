@@ -7,10 +7,11 @@ import warnings
 import numpy as np
 import pytest
 
-from neucmds import ConvergenceWarning, Embedding, FewerComponentsWarning, datasets, neuc_mds
+from neucmds import ConvergenceWarning, Embedding, FewerComponentsWarning, neuc_mds
 from neucmds._methods.refined.objective import refine
 from neucmds._methods.refined.signatures import steepest_column
 from neucmds._operator import DenseGram
+from reproduction.data import load_dissimilarity
 
 SIGNATURES = [(p, q) for p in range(5) for q in range(5) if 1 <= p + q <= 4]
 
@@ -168,7 +169,7 @@ def test_the_relative_gradient_is_saved_and_closed_forms_have_none(tmp_path):
 
 @pytest.mark.slow
 def test_real_data_keep_the_order_of_signatures(data_home):
-    data = datasets.load_dissimilarity("dune20_braycurtis", data_home=data_home)
+    data = load_dissimilarity("dune20_braycurtis", data_home=data_home)
     D = data.dissimilarity**2
     reached = {s: fitted(D, s).stress for s in SIGNATURES}
     for p, q in SIGNATURES:

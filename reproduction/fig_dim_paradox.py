@@ -1,0 +1,49 @@
+"""Figures fig:dim-paradox and fig:dim-para-all: STRESS against k for every method."""
+
+from __future__ import annotations
+
+from reproduction.bench import Bench
+from reproduction.paradox import paradox
+from reproduction.records import Record
+from reproduction.sources import CUMIDA, IMAGES, STAND_INS
+
+
+def run_two(bench: Bench) -> Record:
+    """Draw Random-simplex and Renal."""
+    names = ("Random-simplex", "Renal")
+    return _run(bench, "figure:dim-paradox", ("fig:dim-paradox",), names)
+
+
+def run_all(bench: Bench) -> Record:
+    """Draw the other eight data sets."""
+    names = ("Euclidean-ball", *(name for name in CUMIDA if name != "Renal"), *IMAGES)
+    return _run(bench, "figure:dim-para-all", ("fig:dim-para-all",), names)
+
+
+def run_stand_ins(bench: Bench) -> Record:
+    """Draw our own figure: the five expression sets that can be had."""
+    return _run(bench, "figure:dim-paradox-stand-ins", (), STAND_INS)
+
+
+def _run(bench: Bench, name: str, labels: tuple[str, ...], rows: tuple[str, ...]) -> Record:
+    found, skipped = bench.split(rows)
+    shown = [paradox(bench, row) for row in found]
+    return Record(
+        name,
+        labels,
+        "STRESS against the number of dimensions",
+        {"seed": bench.settings.seed, "n": bench.settings.n},
+        cells=tuple(cell for _, cells in shown for cell in cells),
+        panels=tuple(panel for panel, _ in shown),
+        skipped=tuple(skipped),
+        notes=(
+            "“factor” is the STRESS at a larger k over the STRESS at a smaller one: above 1, more "
+            "dimensions made the embedding worse.",
+            "“from k” and “to k” are searched for: a step that makes classical MDS worse and "
+            "Neuc-MDS, Neuc-MDS⁺, exact and refined not, the worst for classical among those that "
+            "end at the paper's k. Where it starts elsewhere than at classical's best k, the step "
+            "from there made Neuc-MDS or Neuc-MDS⁺ worse too.",
+            "Neither Neuc-MDS nor Neuc-MDS⁺ is monotone in k: both minimise a lower bound, and C3 "
+            "may rise.",
+        ),
+    )
