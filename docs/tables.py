@@ -1,4 +1,4 @@
-"""Fills the tables of the guide from the records of benchmarks.
+"""Fills the tables of the guide from the records of benchmarks and from the package.
 
     python docs/tables.py
 
@@ -101,7 +101,53 @@ def gaps() -> str:
     return table(head, rows)
 
 
-TABLES = {"methods": methods, "new-objects": new_objects, "held-out": held_out, "gaps": gaps}
+def goes_with() -> str:
+    """Return which option goes with which kind of input, and the notes below."""
+    from neucmds.api.support import FITS, INPUTS, OPTIONS, cell
+
+    notes: list[str] = []
+
+    def mark(kind: str, name: str) -> str:
+        found = cell(kind, name)
+        word = {"yes": "yes", "refused": "–", "ignored": "ignored"}[found.verdict]
+        if not found.why or found.verdict == "refused":
+            return word
+        if found.why not in notes:
+            notes.append(found.why)
+        return f"{word} ({notes.index(found.why) + 1})"
+
+    rows = [[what, *(mark(kind, name) for name in OPTIONS)] for kind, what in INPUTS.items()]
+    for kind, what in FITS.items():
+        marks = [mark(kind, name) for name in OPTIONS]
+        rows.append([what, *("" if one == "yes" else one for one in marks)])
+    below = "".join(f"({i}) {note}. " for i, note in enumerate(notes, 1)).strip()
+    return table(["", *OPTIONS.values()], rows) + f"\n{below}\n"
+
+
+def defaults() -> str:
+    """Return the limits of "refined" by loss, the same for every kind of input."""
+    from neucmds.api.support import FEW_OBJECTS, MAX_ITER, TOL, TOL_OF_FEW
+
+    rows = (
+        [
+            f'`"{loss}"`',
+            str(MAX_ITER[loss]),
+            f"{TOL[loss]:g}",
+            "" if loss == "squared" else f"{TOL_OF_FEW:g}",
+        ]
+        for loss in MAX_ITER
+    )
+    return table(["`loss`", "`max_iter`", "`tol`", f"`tol`, up to {FEW_OBJECTS} objects"], rows)
+
+
+TABLES = {
+    "methods": methods,
+    "new-objects": new_objects,
+    "held-out": held_out,
+    "gaps": gaps,
+    "goes-with": goes_with,
+    "defaults": defaults,
+}
 
 
 def filled(text: str) -> str:

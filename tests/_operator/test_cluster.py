@@ -123,7 +123,7 @@ def test_unknown_chunk_sizes_are_refused(dissimilarity):
 
 def test_missing_entries_and_weights_are_refused(dissimilarity):
     lazy = da.from_array(dissimilarity, chunks=300)
-    with pytest.raises(InputError, match="not for dask arrays"):
+    with pytest.raises(InputError, match="needs D in memory"):
         neuc_mds(lazy, 2, missing="ignore")
 
 

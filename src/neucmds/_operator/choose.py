@@ -36,13 +36,12 @@ def lazy_operator(
     in blocks is checked in a pass over it.
     """
     if is_dask(D):
-        return dask_operator(D, complete, squared=squared, symmetrize=symmetrize, labels=labels)
+        return dask_operator(D, squared=squared, symmetrize=symmetrize, labels=labels)
     if isinstance(D, Gram):
         if symmetrize or not complete:
             raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
         return D
     if not complete:
-        _refuse_outside(D)
         return None
     shape = tuple(getattr(D, "shape", ()))
     if is_array(D) and len(shape) == 2 and shape[0] == shape[1] > 1:
@@ -91,7 +90,6 @@ def blocked_operator(
 
 def dask_operator(
     D: Array,
-    complete: bool = True,
     *,
     squared: bool = False,
     symmetrize: bool = False,
@@ -99,15 +97,11 @@ def dask_operator(
 ) -> Gram:
     """Return a dask array checked and persisted on its workers, behind its operator.
 
-    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently.
+    Parameters are those of `neuc_mds`.
     """
     from neucmds._input.chunks import lazy_dissimilarity
     from neucmds._operator.cluster import DaskGram
 
-    if not complete:
-        raise InputError(
-            "weights and missing entries are not for dask arrays; pass D.compute() if it fits."
-        )
     data = lazy_dissimilarity(D, squared=squared, symmetrize=symmetrize, labels=labels)
     return DaskGram(data.values)
 
@@ -192,18 +186,6 @@ def loaded(D: Any, copy: bool) -> tuple[Any, bool]:
     if is_store(D) and not is_numpy(D):
         return np.asarray(D[...]), False
     return D, copy
-
-
-def _refuse_outside(D: Any) -> None:
-    """Refuse weights and missing entries where D does not fit in memory."""
-    if is_store(D) or isinstance(D, (str, os.PathLike)):
-        source = _outside(D)
-        if source is not None:
-            n = int(source.shape[0])
-            raise InputError(
-                f"weights and missing entries need D in memory, and {n} objects take "
-                f"{format_bytes(12 * n * n)}, more than is free; use fewer objects."
-            )
 
 
 def _outside(D: Any) -> Any:

@@ -1,26 +1,27 @@
 """The one way of the data: input → operator → spectrum → method → `Embedding`.
 
 `neuc_mds` walks it from end to end. `compare`, `inspect`, `curve` and `evaluate` take any D that it
-takes; estimators, commands and the paper call these or their parts (`prepare`, `fit`, `solve_for`,
+takes; estimators and commands call these or their parts (`embed`, `prepare`, `fit`, `solve_for`,
 `embed_spectrum`), and nobody repeats the order.
 """
 
-from neucmds.api.arguments import warn_of_surprises as warn_of_surprises
 from neucmds.api.comparison import COMPARED, ComparedMethod, Comparison, compare
 from neucmds.api.eigenpairs import embed_spectrum as embed_spectrum
 from neucmds.api.eigenpairs import solve_for as solve_for
 from neucmds.api.eigenpairs import whole_spectrum as whole_spectrum
+from neucmds.api.entry import embed as embed
 from neucmds.api.entry import neuc_mds
 from neucmds.api.exploration import CURVE_TO, StressCurves, curve, evaluate, inspect
 from neucmds.api.fitting import Fit as Fit
 from neucmds.api.fitting import fit as fit
-from neucmds.api.options import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
 from neucmds.api.options import Callback as Callback
 from neucmds.api.options import Options as Options
 from neucmds.api.options import on_pass as on_pass
 from neucmds.api.options import tell as tell
 from neucmds.api.partial_input import embed_landmarks as embed_landmarks
 from neucmds.api.prepared import Prepared, prepare
+from neucmds.api.support import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
+from neucmds.api.surprises import warn_of_surprises as warn_of_surprises
 
 # The parts above that are named twice are for the package itself.
 __all__ = [

@@ -17,7 +17,8 @@ from neucmds._methods.solution import from_refinement, from_selection
 from neucmds._operator import Gram
 from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
 from neucmds._spectrum.solve import check_tolerance
-from neucmds.api.options import EIGENPAIR_TOL, Callback, check_methods
+from neucmds.api.options import Callback, check_methods
+from neucmds.api.support import EIGENPAIR_TOL
 from neucmds.embedding import Embedding
 from neucmds.embedding.building import build_embedding
 

@@ -9,31 +9,29 @@ from typing import Any, Literal
 import numpy as np
 
 from neucmds._backend import Checkpoint
-from neucmds._backend.arrays import Array, is_dask, to_numpy
+from neucmds._backend.arrays import Array, to_numpy
 from neucmds._input.components import NComponents
+from neucmds._input.containers import as_labels
 from neucmds._input.dissimilarity import check_missing
-from neucmds._input.pairs import Pairs, as_pairs
+from neucmds._input.pairs import as_pairs
 from neucmds._input.validation import check_flags
-from neucmds._operator.choose import feature_operator
-from neucmds._operator.graph import as_graph, shortest_path_rows
-from neucmds._operator.metric_registry import BoundMetric, on_rows
-from neucmds.api.arguments import (
-    refuse_checkpoint,
-    refuse_for_pairs,
-    refuse_without_refinement,
-    warn_of_surprises,
-)
-from neucmds.api.fitting import fit
-from neucmds.api.options import DEFAULT_METHOD, Callback, Options, on_pass
+from neucmds._operator import DenseGram
+from neucmds._operator.graph import as_graph
+from neucmds._operator.metric_registry import BoundMetric
+from neucmds.api.fitting import Fit, fit
+from neucmds.api.options import Callback, Options
 from neucmds.api.partial_input import embed_features, embed_graph, embed_pairs
 from neucmds.api.prepared import Prepared, prepare
+from neucmds.api.support import (
+    DEFAULT_METHOD,
+    PRECOMPUTED,
+    SHORTEST_PATH,
+    is_metric,
+    kind_of,
+    refuse,
+)
+from neucmds.api.surprises import warn_of_surprises
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
-
-PRECOMPUTED = "precomputed"
-SHORTEST_PATH = "shortest_path"
-# Up to here all shortest paths between nodes are computed: 72 MB, some seconds.
-MOST_PATHS = 3000
 
 
 def neuc_mds(
@@ -160,47 +158,87 @@ def neuc_mds(
         callback=callback,
         checkpoint=checkpoint,
     )
+    found = embed(
+        data,
+        options,
+        metric=metric,
+        n_pairs=n_pairs,
+        squared=squared,
+        symmetrize=symmetrize,
+        weights=weights,
+        missing=missing,
+    )
+    warn_of_surprises(found.embedding)
+    return found.embedding
+
+
+def embed(
+    data: Any,
+    options: Options,
+    *,
+    metric: Any = PRECOMPUTED,
+    n_pairs: int | None = None,
+    squared: bool = False,
+    symmetrize: bool = False,
+    weights: Any = None,
+    missing: Literal["error", "ignore"] = "error",
+    labels: Any = None,
+) -> Fit:
+    """Embed whatever `neuc_mds` takes, and return what was found on the way as well.
+
+    Parameters are those of `neuc_mds`; `labels` names the objects of input without names.
+    """
     check_flags(squared=squared, symmetrize=symmetrize)
     check_missing(missing)
-    refuse_without_refinement(options)
-    if isinstance(metric, str) and metric == SHORTEST_PATH:
-        embedding = _of_graph(data, options, n_pairs, weights)
-    elif n_pairs is not None:
-        embedding = _of_sampled_pairs(data, metric, options, n_pairs, squared, weights)
-    elif isinstance(data, Pairs) or hasattr(data, "tocoo"):
-        refuse_for_pairs(weights, options)
+    data = as_graph(data) if is_metric(metric, SHORTEST_PATH) else data
+    known = data.gram if isinstance(data, Prepared) else data
+    kind = kind_of(known, metric, n_pairs, options.method)
+    reading = {
+        "weights": weights,
+        "missing": None if missing == "error" else missing,
+        "squared": squared or None,
+        "symmetrize": symmetrize or None,
+        "n_pairs": n_pairs,
+    }
+    asked = {name: value for name, value in reading.items() if value is not None}
+    refuse(kind, options.asked | asked)
+    if kind == "large graph":
+        return _of_some_pairs(embed_graph(data, options, n_pairs), labels)
+    if kind == "sampled":
+        bound = BoundMetric.of(metric)
+        return _of_some_pairs(embed_features(data, bound, options, n_pairs), labels)
+    if kind == "pairs":
         rules: dict[str, Any] = {"squared": squared, "symmetrize": symmetrize}
         pairs = as_pairs(data, allow_missing=missing == "ignore", **rules)
-        embedding = embed_pairs(pairs, options, bool(squared))
-        embedding = replace(embedding, missing=missing)
-    else:
-        complete = weights is None and missing == "error" and not symmetrize
-        if not (isinstance(metric, str) and metric == PRECOMPUTED):
-            data = _between_rows(data, metric, options, squared, complete)
-        if checkpoint is not None:
-            refuse_checkpoint(data.gram if isinstance(data, Prepared) else data, options)
-        prepared = prepare(
-            data,
-            options.wanted,
-            squared=squared,
-            symmetrize=symmetrize,
-            weights=weights,
-            missing=missing,
-            keep_copy=method == "refined",
-            callback=callback,
-        )
-        embedding = _of_all_pairs(prepared, options)
-    warn_of_surprises(embedding)
-    return embedding
-
-
-def _of_all_pairs(prepared: Prepared, options: Options) -> Embedding:
+        found = embed_pairs(pairs, options, bool(squared))
+        return _of_some_pairs(replace(found, missing=missing), labels)
+    prepared = prepare(
+        data,
+        options.wanted,
+        metric=metric,
+        squared=squared,
+        symmetrize=symmetrize,
+        weights=weights,
+        missing=missing,
+        labels=labels,
+        keep_copy=options.method == "refined",
+        callback=options.callback,
+    )
     if options.checkpoint is None:
-        return fit(prepared, options).embedding
+        return fit(prepared, options)
+    return _kept(prepared, options, options.checkpoint)
+
+
+def _kept(prepared: Prepared, options: Options, checkpoint: str | PathLike[str]) -> Fit:
+    """Fit from where the last call was interrupted, and keep the coordinates of every step."""
+    if isinstance(prepared.gram, DenseGram):
+        refuse("matrix", {"checkpoint": checkpoint})
+    if isinstance(options.n_components, (str, float, tuple, list)):
+        refuse("checkpoint", {"n_components": options.n_components})
     # In single precision: the number of threads decides the last digits.
     means = to_numpy(prepared.gram.moments.row_means).astype(np.float32)
     asked = (options.n_components, options.tol, options.max_iter)
-    kept = Checkpoint(options.checkpoint, means, *asked, options.init)
+    kept = Checkpoint(checkpoint, means, *asked, options.init)
     if kept.held:
         start = kept.held["coordinates"], kept.held["signs"]
         options = replace(options, n_components=None, init=start)
@@ -208,66 +246,12 @@ def _of_all_pairs(prepared: Prepared, options: Options) -> Embedding:
     def keep(coordinates: Array, signs: Array) -> None:
         kept.save(coordinates=coordinates, signs=signs)
 
-    embedding = fit(prepared, options, keep).embedding
+    found = fit(prepared, options, keep)
     kept.remove()
-    return embedding
+    return found
 
 
-def _of_graph(data: Any, options: Options, n_pairs: int | None, weights: Any) -> Embedding:
-    """Embed nodes: from all shortest paths of few nodes, from some of many."""
-    graph = as_graph(data)
-    if graph.shape[0] > MOST_PATHS and options.method == "refined":
-        for name, value in (("weights", weights), ("init", options.init)):
-            if value is not None:
-                raise InputError(
-                    f"{option(name)} needs all shortest paths, which are computed for up to "
-                    f"{MOST_PATHS} nodes; leave it out."
-                )
-        return embed_graph(graph, options, n_pairs)
-    if options.checkpoint is not None:
-        refuse_checkpoint(None, options)
-    paths = shortest_path_rows(graph, np.arange(graph.shape[0]))
-    prepared = prepare(
-        paths,
-        options.wanted,
-        symmetrize=True,  # the two ways along a path are added up in another order
-        weights=weights,
-        copy=False,
-        keep_copy=options.method == "refined",
-    )
-    return fit(prepared, options).embedding
-
-
-def _of_sampled_pairs(
-    features: Array, metric: Any, options: Options, n_pairs: int, squared: bool, weights: Any
-) -> Embedding:
-    """Embed features from some pairs of them."""
-    what = option("n_pairs", n_pairs)
-    if (isinstance(metric, str) and metric == PRECOMPUTED) or squared:
-        raise InputError(
-            f"{what} is for features and graphs, whose pairs can be chosen; pass the pairs of "
-            "a D that are known as a scipy.sparse array."
-        )
-    if options.method != "refined" or weights is not None or options.init is not None:
-        raise InputError(f"{what} is for method='refined', without weights and init.")
-    return embed_features(features, BoundMetric.of(metric), options, n_pairs)
-
-
-def _between_rows(
-    features: Array, metric: Any, options: Options, squared: bool, complete: bool
-) -> Any:
-    """D between feature rows: behind its operator, or stored where pairs may differ or be gaps."""
-    bound = BoundMetric.of(metric)
-    features = to_numpy(features) if is_dask(features) else features
-    if not complete:
-        return bound.fitted_to(features, squared).among()
-    on_blocks, params = on_rows(bound.metric, features, bound.params)
-    gram, _ = feature_operator(
-        features,
-        options.wanted,
-        on_blocks,
-        params=params,
-        squared=squared,
-        progress=on_pass(options.callback),
-    )
-    return gram
+def _of_some_pairs(embedding: Embedding, labels: Any) -> Fit:
+    if labels is not None:
+        embedding = replace(embedding, labels=as_labels(labels, embedding.n))
+    return Fit(embedding)

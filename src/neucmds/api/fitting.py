@@ -18,13 +18,13 @@ from neucmds._methods.refined.objective import refine
 from neucmds._methods.refined.starts import RefineSettings
 from neucmds._methods.refined.weighted import refine_weighted
 from neucmds._methods.solution import Solution, from_loss, from_refinement, from_weighted
-from neucmds._operator import Gram
+from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
-from neucmds.api.arguments import refuse_without_refinement
 from neucmds.api.eigenpairs import embed_spectrum, solve_for
 from neucmds.api.goals import fit_chosen
 from neucmds.api.options import Options
 from neucmds.api.prepared import Prepared, dense_gram
+from neucmds.api.support import refuse
 from neucmds.embedding import Embedding
 from neucmds.embedding.building import build_embedding
 from neucmds.errors import InputError, option
@@ -32,10 +32,20 @@ from neucmds.errors import InputError, option
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """An embedding, and the eigenpairs that it was made from (None with weights or gaps)."""
+    """An embedding and what it was made from.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    spectrum : Spectrum or None
+        Eigenpairs; None with weights, gaps and other losses.
+    prepared : Prepared or None
+        D; None where only some pairs were looked at.
+    """
 
     embedding: Embedding
-    spectrum: Spectrum | None
+    spectrum: Spectrum | None = None
+    prepared: Prepared | None = None
 
 
 def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
@@ -54,7 +64,10 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
     """
     components, start = options.components(prepared.n), options.start
     settings, method = replace(options.settings(prepared.n), keep=keep), options.method
-    refuse_without_refinement(options)
+    if prepared.weights is not None and method != "refined":
+        refuse("closed form", {"weights": prepared.weights})
+    if not isinstance(prepared.gram, DenseGram):
+        refuse("blocks", options.asked)
     if start is not None and int(start.coordinates.shape[0]) != prepared.n:
         raise InputError(
             f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
@@ -72,7 +85,7 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
         options.tell(f"embedding by {method}")
         solve = partial(solve_roughly, solver=options.solver)
         solution = free_coordinates(
-            prepared, components, method, solve, settings, start, options.random_state
+            prepared, components, solve, settings, start, options.random_state
         )
         embedding = build_embedding(
             solution,
@@ -81,7 +94,7 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
             squared=prepared.squared,
             labels=prepared.labels,
         )
-        return Fit(replace(embedding, missing=prepared.missing), None)
+        return Fit(replace(embedding, missing=prepared.missing), None, prepared)
     options.tell(f"computing the spectrum of {prepared.n:,} objects")
     spectrum = solve_for(
         prepared.gram,
@@ -101,24 +114,18 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
         labels=prepared.labels,
         settings=settings,
     )
-    return Fit(replace(embedding, missing=prepared.missing), spectrum)
+    return Fit(replace(embedding, missing=prepared.missing), spectrum, prepared)
 
 
 def free_coordinates(
     prepared: Prepared,
     components: Components,
-    method: str,
     solve: Callable[[Gram, Components, str], Spectrum],
     settings: RefineSettings,
     start: Place | None,
     random_state: Any,
 ) -> Solution:
     """Refine where there is no closed form to begin with: weights, gaps, other losses, a start."""
-    if method != "refined":
-        raise InputError(
-            f"weights and missing entries need {option('method', 'refined')}, not {method!r}: the "
-            "closed forms count every pair alike."
-        )
     if prepared.weights is not None and start is None:
         refuse_parts_of(prepared.weights, prepared.labels)
     if settings.loss != "squared":

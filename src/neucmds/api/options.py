@@ -1,4 +1,4 @@
-"""What may be asked for: the options of a fit, their defaults, and what goes with which input."""
+"""The options of a fit."""
 
 from __future__ import annotations
 
@@ -14,29 +14,24 @@ from sklearn.utils import check_random_state
 from neucmds._input.components import Components, NComponents
 from neucmds._methods.refined.loss_starts import Place, as_start
 from neucmds._methods.refined.starts import RefineSettings
-from neucmds._methods.selection import METHODS
 from neucmds._spectrum.solve import check_solver, check_tolerance
+from neucmds.api.support import (
+    ALL_METHODS,
+    DEFAULT_METHOD,
+    EIGENPAIR_TOL,
+    FEW_OBJECTS,
+    MAX_ITER,
+    TOL,
+    TOL_OF_FEW,
+    refuse,
+)
 from neucmds.errors import InputError, option
-
-ALL_METHODS = (*METHODS, "exact", "refined")
-CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
-# Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
-# placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
-# time of "neuc+" (benchmarks/records/refined_at_scale.json).
-DEFAULT_METHOD = "refined"
 
 # Called with the number of a step, the number of all or None, and the loss or a few words.
 Callback = Callable[[int, int | None, float | str], Any]
 
-# Residual of eigenpairs, relative to the largest kept |λ|.
-EIGENPAIR_TOL = 1e-7
-# Most iterations. Streets of 6,750 nodes (k = 16): mean error 1.96 % after 200, 1.92 % after 300.
-MAX_ITER = {"squared": 200, "distance": 500, "relative": 500}
-# Share of the loss that three iterations must gain. Against 1e-7, 2e-3 costs at most 0.6 % of
-# STRESS on the data sets of docs/quality.md. "distance" is held against SMACOF to 0.05 %, so it
-# goes further; for "relative" 2e-3 is enough on digits and streets. Few objects cost little.
-TOL = {"squared": 2e-3, "distance": 1e-4, "relative": 2e-3}
-FEW_OBJECTS, TOL_OF_FEW = 600, 1e-6
+# Types of `n_components` that are a goal and no number: a share of R², "auto".
+GOALS = (float, str)
 
 
 @dataclass(frozen=True)
@@ -69,6 +64,23 @@ class Options:
         check_seed(self.random_state)
         check_tolerance(self.eigenpair_tol)
         self.settings(2)
+        if self.method != "refined":
+            refuse("closed form", self.asked)
+        elif self.loss == "squared":
+            refuse("squared loss", self.asked)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The options that not every input goes with, where they differ from their defaults."""
+        asked = {
+            "method": None if self.method == "refined" else self.method,
+            "loss": None if self.loss == "squared" else self.loss,
+            "n_components": self.n_components if isinstance(self.n_components, GOALS) else None,
+            "init": self.init,
+            "n_init": None if self.n_init == 1 else self.n_init,
+            "checkpoint": self.checkpoint,
+        }
+        return {name: value for name, value in asked.items() if value is not None}
 
     @property
     def eigenpair_tol(self) -> float:

@@ -35,10 +35,10 @@ from neucmds._placement.triangulation import (
     least_squares_rule,
     linear_rule,
 )
-from neucmds.api.arguments import refuse_without_refinement, warn_of_surprises
 from neucmds.api.fitting import fit, solve_roughly
 from neucmds.api.options import Options
 from neucmds.api.prepared import prepare
+from neucmds.api.surprises import warn_of_surprises
 from neucmds.embedding import Embedding
 from neucmds.embedding.building import build_embedding
 from neucmds.errors import ConvergenceWarning, FewerComponentsWarning, InputError, option
@@ -47,17 +47,6 @@ from neucmds.errors import ConvergenceWarning, FewerComponentsWarning, InputErro
 # weights that are the inverse of the share drawn to the power 1, ½, ¼ and 0, .59, .78, .84 and .87
 # of the ten nearest were kept (64 features, cityblock, k = 20, 320 pairs a row, 100 iterations).
 RELATIVE_POWER = 0.5
-
-
-def _counted(n_components: NComponents, n: int) -> Components:
-    """Parse a number of coordinates; a goal for it needs every pair."""
-    components = Components.parse(n_components, n)
-    if components.goal is not None:
-        raise InputError(
-            f"{option('n_components', components.goal)} needs every pair of D, and only some are "
-            "known here; pass a number of coordinates."
-        )
-    return components
 
 
 def require_memory_for_pairs(size: int, n: int, k: int, advice: str = "pass fewer pairs") -> None:
@@ -102,7 +91,7 @@ def embed_pairs(
         and all objects placed among them. By the squared loss few objects start where the same
         pairs as weights of a whole D end.
     """
-    components, settings = _counted(options.wanted, pairs.n), options.settings(pairs.n)
+    components, settings = options.components(pairs.n), options.settings(pairs.n)
     require_memory_for_pairs(pairs.size, pairs.n, components.total)
     check_pairs(pairs, components.total)
     start = options.start if start is None else start
@@ -150,7 +139,7 @@ def embed_features(
         Pairs a row takes part in; 16 for each coordinate by default.
     """
     n = int(features.shape[0])
-    components = _counted(options.wanted, n)
+    components = options.components(n)
     n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
     _sizes(n_pairs, n, components)  # refuses what cannot be obeyed before memory is asked for
     if on_cpu(features):
@@ -193,7 +182,7 @@ def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Emb
         Pairs a node takes part in; 16 for each coordinate by default.
     """
     n = int(graph.shape[0])
-    components = _counted(options.wanted, n)
+    components = options.components(n)
     n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
     sizes = _sizes(n_pairs, n, components)
     sample = graph_pairs(
@@ -285,7 +274,6 @@ def embed_landmarks(
     recipe : Recipe or None
         How the rule was made; None for "linear".
     """
-    refuse_without_refinement(options)
     method = options.method
     if placement == "linear" and weights is not None:
         raise InputError(

@@ -5,14 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from neucmds._backend.arrays import Array
+import numpy as np
+
+from neucmds._backend.arrays import Array, is_dask, to_numpy
 from neucmds._input import as_dissimilarity, as_weighted
 from neucmds._input.components import NComponents
 from neucmds._input.containers import as_labels
 from neucmds._input.validation import check_flags
 from neucmds._operator import DenseGram, Gram
-from neucmds._operator.choose import dense_operator, lazy_operator, loaded
+from neucmds._operator.choose import (
+    dense_operator,
+    feature_operator,
+    lazy_operator,
+    loaded,
+    needs_blocks,
+)
+from neucmds._operator.graph import as_graph, shortest_path_rows
+from neucmds._operator.metric_registry import BoundMetric, on_rows
 from neucmds.api.options import Callback, on_pass
+from neucmds.api.support import PRECOMPUTED, SHORTEST_PATH, is_metric, refuse
 from neucmds.errors import InputError, option
 
 
@@ -52,6 +63,7 @@ def prepare(
     D: Any,
     n_components: NComponents = None,
     *,
+    metric: Any = PRECOMPUTED,
     squared: bool = False,
     symmetrize: bool = False,
     weights: Any = None,
@@ -69,8 +81,8 @@ def prepare(
         The latter is returned as it is.
     n_components : as for `neuc_mds`
         Number of coordinates that the memory must suffice for.
-    squared, symmetrize, weights, missing, callback
-        As for `neuc_mds`.
+    metric, squared, symmetrize, weights, missing, callback
+        As for `neuc_mds`; all shortest paths of a graph are computed.
     labels : sequence of str, optional
         Names of the objects, for input that has none of its own.
     copy : bool, default=True
@@ -95,10 +107,21 @@ def prepare(
         return D
     check_flags(squared=squared, symmetrize=symmetrize, copy=copy)
     squared = bool(squared)
+    complete = weights is None and missing == "error"
+    if is_metric(metric, SHORTEST_PATH):
+        graph = as_graph(D)
+        D = shortest_path_rows(graph, np.arange(graph.shape[0]))
+        # The two ways along a path are added up in another order.
+        squared, symmetrize, copy = False, True, False
+    elif not is_metric(metric, PRECOMPUTED):
+        stored = not complete or symmetrize
+        D = _between_rows(D, n_components, metric, squared, stored, callback)
+    elif not complete and (is_dask(D) or needs_blocks(D)):
+        refuse("blocks", {"missing": missing} if weights is None else {"weights": weights})
     gram = lazy_operator(
         D,
         n_components,
-        complete=weights is None and missing == "error",
+        complete=complete,
         squared=squared,
         symmetrize=symmetrize,
         labels=labels,
@@ -107,7 +130,6 @@ def prepare(
     if gram is not None:
         return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
     D, copy = loaded(D, copy)
-    complete = weights is None and missing == "error"
     data = as_dissimilarity(
         D,
         squared=squared,
@@ -125,6 +147,31 @@ def prepare(
         return Prepared(DenseGram(values), data.labels, squared, pair_weights, missing)
     gram = dense_operator(data, n_components, keep_copy=keep_copy)
     return Prepared(gram, data.labels, squared, missing=missing)
+
+
+def _between_rows(
+    features: Array,
+    n_components: NComponents,
+    metric: Any,
+    squared: bool,
+    stored: bool,
+    callback: Callback | None,
+) -> Any:
+    """D between feature rows: behind its operator, or stored where pairs may differ or be gaps."""
+    bound = BoundMetric.of(metric)
+    features = to_numpy(features) if is_dask(features) else features
+    if stored:
+        return bound.fitted_to(features, squared).among()
+    on_blocks, params = on_rows(bound.metric, features, bound.params)
+    gram, _ = feature_operator(
+        features,
+        n_components,
+        on_blocks,
+        params=params,
+        squared=squared,
+        progress=on_pass(callback),
+    )
+    return gram
 
 
 def dense_gram(prepared: Prepared, what: str) -> DenseGram:
