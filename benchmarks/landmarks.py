@@ -24,7 +24,7 @@ import scipy
 
 from neucmds import LandmarkNeucMDS, __version__, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement.rules import LeastSquaresPlacement
+from neucmds._placement.least_squares import LeastSquaresPlacement
 from neucmds.datasets.synthetic import euclidean_ball, random_simplex
 from neucmds.errors import FewerComponentsWarning
 

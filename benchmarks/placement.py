@@ -42,9 +42,9 @@ from measure import RECORDS, machine, versions, write_record
 from neucmds import Embedding, datasets, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import LOSSES, PairLoss, floor_of
-from neucmds._placement import loss_rule
-from neucmds._placement.loss_rule import LossPlacement
-from neucmds._placement.rules import SHRINKAGE, LeastSquaresPlacement
+from neucmds._placement import newton
+from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement
+from neucmds._placement.newton import LossPlacement
 
 RECORD = RECORDS / "placement.json"
 METHODS = ("classical", "neuc", "neuc+", "exact", "refined")
@@ -274,13 +274,13 @@ def least_possible(model: Embedding, delta: np.ndarray) -> list[np.ndarray]:
     if rule.loss.is_quadratic:
         return [rule.place(delta)]
     rng = np.random.default_rng(0)
-    fitted = loss_rule._Fitted.of(rule, delta)
-    problem = loss_rule._Problem(fitted, delta, None)
+    fitted = newton.Fitted.of(rule.coordinates, rule.signs, delta)
+    problem = newton._Problem(fitted, rule.loss, delta, None)
     places = [rule.place(delta)]
     for _ in range(MORE_STARTS):
         begin = x[rng.integers(0, x.shape[0], delta.shape[0])]
         begin = begin + 0.3 * x.std(axis=0) * rng.normal(size=begin.shape)
-        places.append(loss_rule._descend(problem, begin, problem.value(begin)))
+        places.append(newton._descend(problem, begin, problem.value(begin)))
     return places
 
 

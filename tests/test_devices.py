@@ -16,8 +16,8 @@ from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._operator.neighbor_search import nearest_rows
 from neucmds._operator.sampled_pairs import feature_pairs
-from neucmds._placement import loss_rule
-from neucmds._placement.loss_rule import LossPlacement
+from neucmds._placement import newton
+from neucmds._placement.newton import LossPlacement
 from neucmds.errors import InputError
 from neucmds.estimators import among_landmarks
 
@@ -119,19 +119,21 @@ def test_sampled_features_find_the_nearest_on_a_device(features):
         np.testing.assert_array_equal(getattr(sample.pairs, name), getattr(expected, name))
 
 
-def test_steps_by_solution_are_those_along_the_axes_of_the_hessian():
+def test_a_newton_step_goes_downwards_along_every_axis():
     rng = np.random.default_rng(5)
     hessian = rng.standard_normal((6, 4, 4))
-    hessian = torch.as_tensor(hessian + hessian.swapaxes(1, 2))
+    hessian = hessian + hessian.swapaxes(1, 2)
     hessian[3:] = hessian[3:] @ hessian[3:]  # some are positive definite
-    gradient, which = torch.as_tensor(rng.standard_normal((6, 4))), torch.arange(6)
-    curvatures, axes = torch.linalg.eigh(hessian)
-    slopes = (axes.mT @ gradient[:, :, None])[:, :, 0]
-    damping = torch.as_tensor(rng.random(6))
-    by_axes = loss_rule._ByAxes(slopes, curvatures.abs(), axes).step(which, damping)
-    solved = loss_rule._BySolution.of(gradient, hessian)
-    for ours, theirs in zip(solved.step(which, damping), by_axes, strict=True):
-        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-9)
+    gradient, damping = rng.standard_normal((6, 4)), rng.random(6)
+    curvatures, axes = np.linalg.eigh(hessian)
+    damped = np.abs(curvatures) + (damping * np.abs(curvatures).mean(axis=1))[:, None]
+    slopes = np.einsum("mab,ma->mb", axes, gradient)
+    expected = -np.einsum("mab,mb->ma", axes, slopes / damped)
+    for array in (np.array, torch.as_tensor):
+        model = newton._Model(array(gradient), newton._upwards(array(hessian.copy())))
+        step, promised = model.step(array(np.arange(6)), array(damping))
+        np.testing.assert_allclose(np.asarray(step), expected, rtol=1e-9)
+        np.testing.assert_allclose(np.asarray(promised), 0.5 * np.sum(slopes**2 / damped, axis=1))
 
 
 def test_a_floor_is_the_same_wherever_it_is_found(monkeypatch):

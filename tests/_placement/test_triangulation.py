@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neucmds import LandmarkNeucMDS, neuc_mds
-from neucmds._placement.rules import LinearPlacement
+from neucmds._placement.least_squares import LinearPlacement
 from neucmds._placement.triangulation import misfit
 from neucmds.datasets import random_simplex
 

@@ -261,9 +261,13 @@ def cholesky_and_inverse(matrix: Array) -> tuple[Array, Array]:
     return asarray_like(lower, matrix), asarray_like(inverse, matrix)
 
 
-def cholesky_solve(factors: Array, right_sides: Array) -> Array:
-    """Solve one system for every factor of `stacked_cholesky`."""
-    return namespace(factors).cholesky_solve(right_sides[:, :, None], factors)[:, :, 0]
+def solve_definite(matrices: Array, right_sides: Array) -> Array:
+    """Solve one system for every positive definite matrix of a stack."""
+    xp = namespace(matrices)
+    if compat.is_torch_array(matrices):
+        factors = xp.linalg.cholesky_ex(matrices)[0]
+        return xp.cholesky_solve(right_sides[:, :, None], factors)[:, :, 0]
+    return xp.linalg.solve(matrices, right_sides[:, :, None])[:, :, 0]
 
 
 def min_and_max(array: Array) -> tuple[float, float]:

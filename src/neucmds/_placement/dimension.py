@@ -21,7 +21,7 @@ from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.selection import neuc_plus
 from neucmds._methods.solution import from_selection
 from neucmds._operator import DenseGram, Gram
-from neucmds._placement.rules import SHRINKAGE, LeastSquaresPlacement
+from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError, option
 

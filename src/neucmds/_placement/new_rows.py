@@ -1,7 +1,8 @@
-"""New objects whose dissimilarities count differently, or do not look like the fitted ones."""
+"""New objects: which dissimilarities and weights are refused, and which places are warned of."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,20 +12,82 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks, to_numpy
 from neucmds._input.containers import as_real, ordered_by_name
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined.losses import PairLoss
-from neucmds._placement.loss_rule import LossPlacement
-from neucmds._placement.rules import LeastSquaresPlacement, LinearPlacement, Placement
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError, MisfitWarning, option
 
 Floats = npt.NDArray[np.float64]
 # Negative dissimilarities up to so many units of rounding of the largest one are zero.
 ROUNDING = 16
 # Times what lies between fitted objects, on the squared scale: ten times as far away.
 FAR = 100.0
+# Times as far out as the fitted objects: nothing is left of them beside it.
+FARTHEST = 1e25
 # Share of its dissimilarities by which D̂ is off, root mean square, where an object fits nowhere.
 NOWHERE = 0.5
 # Entries of new dissimilarities looked at together.
 BLOCK = 2**19
+
+
+def check_values(delta: Array, n: int, *, squared: bool) -> None:
+    """Refuse new dissimilarities of another shape, infinite ones, and roots that are negative."""
+    xp = namespace(delta)
+    if delta.ndim != 2 or delta.shape[1] != n:
+        raise InputError(
+            f"new dissimilarities have shape {tuple(delta.shape)}; expected (m, {n}): "
+            "one row for each new object, one column for each fitted one."
+        )
+    values = xp.where(xp.isnan(delta), xp.zeros_like(delta), delta)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise InputError("new dissimilarities contain infinity; every entry must be finite.")
+    if not squared and delta.shape[0] and float(xp.min(values)) < 0:
+        raise InputError(
+            f"new dissimilarities have a negative entry ({float(xp.min(values)):.3g}), but the fit "
+            f"was on unsquared dissimilarities ({option('squared', False)})."
+        )
+
+
+def check_gaps(delta: Array, k: int, missing: str) -> None:
+    """Refuse gaps that the fit did not allow, and objects with too few dissimilarities."""
+    gaps = namespace(delta).isnan(delta)
+    if not bool(namespace(delta).any(gaps)):
+        return
+    if missing != "ignore":
+        raise InputError(
+            "new dissimilarities contain NaN; every entry must be finite unless the fit had "
+            f"{option('missing', 'ignore')}."
+        )
+    known = np.sum(~to_numpy(gaps), axis=1)
+    row = int(np.argmin(known))
+    if known[row] <= k:
+        raise InputError(
+            f"row {row} of the new objects has {int(known[row])} known dissimilarities; "
+            f"{k} coordinates need at least {k + 1}."
+        )
+
+
+def in_range(delta: Array, fitted: Array, *, squared: bool) -> Array:
+    """Refuse rows beside which the fitted objects vanish; widen what float32 cannot hold.
+
+    Parameters
+    ----------
+    delta : array of shape (m, n)
+    fitted : array of shape (n, k)
+    squared : bool
+        Whether `delta` is on the squared scale.
+    """
+    if 0 in (*delta.shape, *fitted.shape):
+        return delta
+    xp = namespace(delta)
+    largest = float(xp.max(xp.where(xp.isnan(delta), xp.zeros_like(delta), xp.abs(delta))))
+    length = float(xp.max(xp.abs(fitted)))
+    distance = largest**0.5 if squared else largest
+    if distance > FARTHEST * length > 0:
+        raise InputError(
+            f"new dissimilarities are too large to be placed: the largest is {largest:.2g}; they "
+            "must be on the scale of the fit."
+        )
+    # Fourth powers are taken.
+    fits = all(2.0**-24 < size < 2.0**24 for size in (length, distance) if size > 0)
+    return delta if fits else xp.astype(delta, xp.float64, copy=False)
 
 
 def checked_weights(
@@ -107,31 +170,10 @@ def without_negative(
     return xp.where(sq_new < 0, xp.zeros_like(sq_new), sq_new)
 
 
-def place_weighted(rule: Placement, sq_new: Array, weights: Floats) -> Array:
-    """Place objects by weighted dissimilarities; `weights` are those of `checked_weights`."""
-    if isinstance(rule, LinearPlacement):
-        raise InputError(
-            f"{option('weights')} does not go with triangulation, which counts every fitted object "
-            f"alike; fit by {option('method', 'refined')}, or with "
-            f"{option('placement', 'least_squares')}."
-        )
-    if isinstance(rule, LeastSquaresPlacement):
-        if rule.offsets is not None:
-            sq_new = sq_new - asarray_like(rule.offsets, sq_new)
-        rule = LossPlacement(rule.coordinates, rule.signs, PairLoss("squared", 1.0))
-    assert isinstance(rule, LossPlacement)
-    return rule.place(sq_new, weights=asarray_like(weights, sq_new))
-
-
-def far_misfits(
-    sq_new: Array,
-    placed: Array,
-    fitted: Array,
-    signs: Array,
-    among: float,
-    weights: Floats | None = None,
-) -> list[tuple[int, float]]:
-    """Find objects far from all others that were placed where their dissimilarities do not fit.
+def warn_of_far_misfits(
+    sq_new: Array, placed: Array, fitted: Array, signs: Array, weights: Floats | None = None
+) -> None:
+    """Name objects far from all others that were placed where their dissimilarities do not fit.
 
     Parameters
     ----------
@@ -140,24 +182,15 @@ def far_misfits(
     placed : array of shape (m, k)
     fitted : array of shape (n, k)
     signs : array of shape (k,)
-    among : float
-        Mean squared dissimilarity among the fitted objects; NaN if not known.
     weights : array of shape (m, n), optional
         Dissimilarities of weight zero do not count.
-
-    Returns
-    -------
-    list of (row, share)
-        By which share of the dissimilarities of this row D̂ is off, root mean square.
     """
     if 0 in (*sq_new.shape, *fitted.shape):
-        return []
+        return
     xp = namespace(sq_new)
-    if float(xp.max(sq_new)) <= FAR * among:
-        return []
     # D̂ is at most |x − y|², and that at most 4 times the largest |x|².
-    far = FAR * np.fmax(4 * float(xp.max(xp.sum(fitted * fitted, axis=1))), among)
-    found: list[tuple[int, float]] = []
+    far = FAR * 4 * float(xp.max(xp.sum(fitted * fitted, axis=1)))
+    found: list[str] = []
     for rows in row_blocks(int(sq_new.shape[0]), int(sq_new.shape[1]), BLOCK):
         beyond = xp.any(sq_new[rows, :] > far, axis=1)
         for row in (rows.start + np.flatnonzero(to_numpy(beyond))).tolist():
@@ -166,8 +199,18 @@ def far_misfits(
             counts = ~np.isnan(d) if weights is None else ~np.isnan(d) & (weights[row] > 0)
             share = float(np.linalg.norm((d_hat - d)[counts]) / np.linalg.norm(d[counts]))
             if np.median(d[counts]) > far and share > NOWHERE:
-                found.append((row, share))
-    return found
+                by = f"{share:.0%}" if share < 10 else f"{share:.1g} times"
+                found.append(f"row {row} by {by}")
+    if found:
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        warnings.warn(
+            f"{len(found)} of the new objects are over ten times as far from the fitted ones as "
+            "these are from each other, and do not fit where they are placed: D̂ is off their "
+            f"squared dissimilarities ({', '.join(found[:5])}{more}); check their unit, and "
+            f"{option('squared')}.",
+            MisfitWarning,
+            stacklevel=3,
+        )
 
 
 def median_r2(sq_new: Array, placed: Array, fitted: Array, signs: Array) -> float:

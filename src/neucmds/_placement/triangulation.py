@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement.rules import (
+from neucmds._placement.least_squares import (
     SHRINKAGE,
     LeastSquaresPlacement,
     LinearPlacement,

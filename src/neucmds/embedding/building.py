@@ -8,11 +8,11 @@ import numpy as np
 
 from neucmds._backend.arrays import Array, asarray_like, namespace
 from neucmds._methods.solution import Solution
-from neucmds._placement.loss_rule import LossPlacement
-from neucmds._placement.rules import (
+from neucmds._placement import (
     SHRINKAGE,
     LeastSquaresPlacement,
     LinearPlacement,
+    LossPlacement,
     Placement,
 )
 from neucmds.embedding.result import Embedding

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -25,19 +24,18 @@ from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarit
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
 from neucmds._methods.stress import StressTerms
+from neucmds._placement import Placement
 from neucmds._placement.new_rows import (
+    check_gaps,
+    check_values,
     checked_weights,
-    far_misfits,
-    place_weighted,
+    in_range,
+    warn_of_far_misfits,
     without_negative,
-)
-from neucmds._placement.rules import (
-    LinearPlacement,
-    Placement,
 )
 from neucmds.embedding import saved
 from neucmds.embedding.inner_product import InnerProduct
-from neucmds.errors import InputError, MisfitWarning, option
+from neucmds.errors import InputError, option
 
 
 @dataclass(frozen=True, repr=False)
@@ -423,9 +421,8 @@ class Embedding:
             fit had ``missing="ignore"``: at least k + 1 of each object must be.
         weights : array or DataFrame of shape (m, n), optional
             How much each dissimilarity counts; zero: not at all. Columns with names are matched
-            with `labels`, rows with those of `new` if it is a DataFrame, too. The position of
-            each object then minimises the weighted loss of the fit, with nothing that holds it near
-            the others.
+            with `labels`, rows with those of `new` if it is a DataFrame, too. Only ratios within a
+            row matter: equal weights place an object where it is without any.
 
         Returns
         -------
@@ -436,30 +433,20 @@ class Embedding:
         weights = rows_ordered_as(weights, new, "rows of weights")
         new = ordered_by_name(new, self.labels, "columns of new objects", rows=False)
         delta = asarray_like(as_real(new, "new dissimilarities"), self.coordinates)
-        delta = _checked_new(delta, self)
+        check_values(delta, self.n, squared=self.squared)
+        check_gaps(delta, self.k, self.missing)
         xp, u = namespace(delta), None
         if weights is not None:
             shape, known = (int(delta.shape[0]), self.n), ~np.isnan(to_numpy(delta))
             u = checked_weights(weights, shape, self.k, self.labels, known)
         if self.squared:
             delta = without_negative(delta, self.loss, u)
-        dtype = self.coordinates.dtype
-        if _needs_double(self.coordinates):
-            delta = xp.astype(delta, xp.float64)
+        delta = in_range(delta, self.coordinates, squared=self.squared)
         fitted, signs = asarray_like(self.coordinates, delta), asarray_like(self.signs, delta)
-        with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            sq_new = delta if self.squared else delta * delta
-            if bool(xp.any(xp.isinf(sq_new))):  # in float32, where the fit is 1e20 times smaller
-                raise _too_large(delta)
-            rule = self.placement
-            placed = rule.place(sq_new) if u is None else place_weighted(rule, sq_new, u)
-            among = 2 * self.trace / max(1, self.n - 1)
-            misfits = far_misfits(sq_new, placed, fitted, signs, among, u)
-            placed = xp.astype(placed, dtype, copy=False)
-        if not bool(xp.all(xp.isfinite(placed))):
-            raise _too_large(delta)
-        _warn_of_misfits(misfits, isinstance(self.placement, LinearPlacement))
-        return placed
+        sq_new = delta if self.squared else delta * delta
+        placed = self.placement.place(sq_new, u)
+        warn_of_far_misfits(sq_new, placed, fitted, signs, u)
+        return xp.astype(placed, self.coordinates.dtype, copy=False)
 
     def save(self, path: str | PathLike[str] | BinaryIO) -> None:
         """Write everything to one npz file, atomically and without pickle.
@@ -596,82 +583,3 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
     back = np.argsort(by_sign_a, kind="stable")
     isometry = there.isometry[np.argsort(by_sign_b, kind="stable")][:, back]
     return replace(there, coordinates=there.coordinates[:, back], isometry=isometry)
-
-
-def _needs_double(coordinates: Array) -> bool:
-    """Tell whether fourth powers of float32 coordinates leave the range of float32."""
-    xp = namespace(coordinates)
-    if coordinates.dtype != xp.float32 or 0 in coordinates.shape:
-        return False
-    largest = float(xp.max(xp.abs(coordinates)))
-    return largest > 0 and not 2.0**-24 < largest < 2.0**24
-
-
-def _checked_new(delta: Array, embedding: Embedding) -> Array:
-    xp = namespace(delta)
-    if delta.ndim != 2 or delta.shape[1] != embedding.n:
-        raise InputError(
-            f"new dissimilarities have shape {tuple(delta.shape)}; expected (m, {embedding.n}): "
-            "one row for each new object, one column for each fitted one."
-        )
-    gaps = xp.isnan(delta)
-    if bool(xp.any(gaps)):
-        _refuse_gaps(gaps, embedding)
-    values = xp.where(gaps, xp.zeros_like(delta), delta)
-    if not bool(xp.all(xp.isfinite(values))):
-        raise InputError("new dissimilarities contain infinity; every entry must be finite.")
-    if not embedding.squared and delta.shape[0] and float(xp.min(values)) < 0:
-        raise InputError(
-            f"new dissimilarities have a negative entry ({float(xp.min(values)):.3g}), but the fit "
-            f"was on unsquared dissimilarities ({option('squared', False)})."
-        )
-    return delta
-
-
-def _too_large(delta: Array) -> InputError:
-    xp = namespace(delta)
-    known = xp.where(xp.isnan(delta), xp.zeros_like(delta), delta)
-    return InputError(
-        "new dissimilarities are too large to be placed: the largest is "
-        f"{float(xp.max(xp.abs(known))):.2g}; they must be on the scale of the fit."
-    )
-
-
-def _warn_of_misfits(misfits: list[tuple[int, float]], linear: bool) -> None:
-    """Name new objects that are far from all fitted ones, and do not fit where they are placed."""
-    if not misfits:
-        return
-    named = ", ".join(
-        f"row {row} by {share:.0%}" if share < 10 else f"row {row} by {share:.1g} times"
-        for row, share in misfits[:5]
-    )
-    more = f" and {len(misfits) - 5} more" if len(misfits) > 5 else ""
-    warnings.warn(
-        f"{len(misfits)} of the new objects are over ten times as far from the fitted ones as "
-        "these are from each other, and do not fit where they are placed: D̂ is off their squared "
-        f"dissimilarities ({named}{more}); check their unit, and {option('squared')}"
-        + (f", or use {option('method', 'refined')}, which is no projection." if linear else "."),
-        MisfitWarning,
-        stacklevel=3,
-    )
-
-
-def _refuse_gaps(gaps: Array, embedding: Embedding) -> None:
-    """Refuse gaps that the fit did not allow, and objects with too few dissimilarities."""
-    if embedding.missing != "ignore":
-        raise InputError(
-            "new dissimilarities contain NaN; every entry must be finite unless the fit had "
-            f"{option('missing', 'ignore')}."
-        )
-    if isinstance(embedding.placement, LinearPlacement):
-        raise InputError(
-            f"{option('method', embedding.method)} places objects by all their dissimilarities, "
-            f"but some are NaN; fit by {option('method', 'refined')}."
-        )
-    known = np.sum(~to_numpy(gaps), axis=1)
-    row = int(np.argmin(known))
-    if known[row] <= embedding.k:
-        raise InputError(
-            f"row {row} of the new objects has {int(known[row])} known dissimilarities; "
-            f"{embedding.k} coordinates need at least {embedding.k + 1}."
-        )

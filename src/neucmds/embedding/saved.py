@@ -13,11 +13,11 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, to_numpy
 from neucmds._backend.files import read_npz
 from neucmds._methods.refined.losses import LOSSES, PairLoss
-from neucmds._placement.loss_rule import LossPlacement
-from neucmds._placement.rules import (
+from neucmds._placement import (
     SHRINKAGE,
     LeastSquaresPlacement,
     LinearPlacement,
+    LossPlacement,
     Placement,
 )
 from neucmds.errors import FileFormatError

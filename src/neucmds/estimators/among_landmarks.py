@@ -52,7 +52,6 @@ from neucmds._placement import landmark_selection
 from neucmds._placement.new_rows import (
     checked_weights,
     median_r2,
-    place_weighted,
     without_negative,
 )
 from neucmds._placement.triangulation import PLACEMENTS, Recipe
@@ -621,10 +620,7 @@ class LandmarkNeucMDS(SignedTransformer):
         if self.squared and X.shape[0]:
             whose = f" of objects {ids[0]} to {ids[-1]}"
             sq_new = without_negative(sq_new, self.result_.loss, weights, whose)
-        if weights is None:
-            placed = placement.place(sq_new)
-        else:
-            placed = place_weighted(placement, sq_new, weights)
+        placed = placement.place(sq_new, weights)
         return namespace(X).astype(placed, X.dtype, copy=False)
 
     def _sq_to_landmarks(self, X: Any, ids: Any) -> Any:

@@ -1,0 +1,232 @@
+"""The least-squares rule against brute force, with weights and gaps, and what it never does."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+
+from neucmds import Embedding, InputError, NeucMDS, neuc_mds
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._placement import LeastSquaresPlacement
+from neucmds._placement.secular import secular_minimum
+
+
+def objective(z, p, t, m):
+    c = float(m @ z**2)
+    return 4 * z @ z + 4 * p @ z - 2 * t * c + c * c
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [[0.5, 0.1], [-0.5, -0.1], [0.7, -0.3], [0.4, 0.0], [1.0, 1.0]])
+@pytest.mark.parametrize("t", [-20.0, -1.0, 0.0, 3.0, 40.0])
+def test_the_secular_equation_finds_the_global_minimum(m, t):
+    m, rng = np.asarray(m), np.random.default_rng(0)
+    p = rng.normal(size=(3, 2)) * 3
+    p[2] = 0  # nothing pulls, and yet it is as far out as its dissimilarities say
+    found, _ = secular_minimum(p, np.full(3, t), m[None, :])
+    for z, row in zip(found, p, strict=True):
+        starts = itertools.product((-5, 0.1, 5), repeat=2)
+        best = min(minimize(objective, s, (row, t, m), tol=1e-12).fun for s in starts)
+        assert objective(z, row, t, m) <= best + 1e-7 * abs(best)
+
+
+def loss_and_slope(y, row, w, rule):
+    """Weighted sum of squares with offsets and ridge at y, and its gradient."""
+    x, a = rule.coordinates, rule.signs
+    offsets = 0 if rule.offsets is None else rule.offsets
+    ridge = np.zeros(a.size) if rule.ridge is None else rule.ridge
+    gaps = np.where(w > 0, row - offsets - sq_dissimilarities(y[None, :], x, a)[0], 0.0)
+    origin = w @ x / w.sum()
+    held = 4 * ridge * (y - origin) * w.sum() / ((w.sum() ** 2) / (w @ w))
+    slope = -4 * a * ((w * gaps) @ (y[None, :] - x)) + 2 * held
+    return (w * gaps) @ gaps + held @ (y - origin), slope
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["alike", "weights", "gaps"]),
+    weakest=st.sampled_from([1.0, 1e-3, 1e-6, 1e-9]),
+    noise=st.sampled_from([0.0, 0.1, 1.0]),
+    learnt=st.booleans(),
+)
+def test_no_descent_ends_below_where_an_object_is_placed(seed, kind, weakest, noise, learnt):
+    rng = np.random.default_rng(seed)
+    n, signs = 30, np.array([1.0, 1.0, -1.0, 1.0])
+    scale = np.sqrt([1.0, 0.5, 0.3, weakest])
+    x = rng.normal(size=(n, 4)) * scale
+    x -= x.mean(axis=0)
+    delta = sq_dissimilarities(rng.normal(size=(3, 4)) * scale, x, signs)
+    delta = delta * (1 + noise * rng.normal(size=delta.shape))
+    rule = LeastSquaresPlacement(x, signs)
+    if learnt:
+        rule = replace(rule, offsets=0.1 * rng.normal(size=n), ridge=rng.random(4))
+    w = rng.uniform(0.1, 1, delta.shape) if kind == "weights" else np.ones_like(delta)
+    if kind == "gaps":
+        w = (rng.random(delta.shape) < 0.7).astype(float)
+        delta = np.where(w > 0, delta, np.nan)
+    placed = rule.place(delta, w if kind == "weights" else None)
+    for y, row, u in zip(placed, np.nan_to_num(delta), w, strict=True):
+        value = loss_and_slope(y, row, u, rule)[0]
+        for start in (y, *(rng.normal(size=(2, 4)) * 2)):
+            end = minimize(loss_and_slope, start, (row, u, rule), jac=True, tol=1e-14).fun
+            assert value <= end + 1e-7 * abs(end) + 1e-13 * (row @ row)
+
+
+@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+def test_equal_weights_are_no_weights(loss):
+    D, rows = points_with_noise(3)
+    embedding = neuc_mds(D, 3, loss=loss)
+    found = embedding.transform(rows, weights=np.full(rows.shape, 7.0))
+    np.testing.assert_allclose(found, embedding.transform(rows), rtol=1e-6, atol=1e-9)
+
+
+def test_a_weight_of_three_is_three_objects_in_one_place():
+    rng = np.random.default_rng(1)
+    signs, x = np.array([1.0, 1.0, -1.0]), rng.normal(size=(20, 3))
+    weights, delta = rng.integers(1, 5, 20), rng.uniform(1, 9, size=(4, 20))
+    center = np.average(x, axis=0, weights=weights)
+    often = np.repeat(np.arange(20), weights)
+    expected = LeastSquaresPlacement(x[often] - center, signs).place(delta[:, often]) + center
+    mean = x.mean(axis=0)
+    found = LeastSquaresPlacement(x - mean, signs).place(delta, np.tile(weights, (4, 1))) + mean
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def points_with_noise(seed, n=50, decimals=10):
+    """Points in 3-d whose distances are rounded, and new rows with 10 % noise."""
+    rng = np.random.default_rng(seed)
+    x, new = rng.normal(size=(n, 3)), rng.normal(size=(20, 3))
+    rows = cdist(new, x) * np.abs(1 + 0.1 * rng.normal(size=(20, n)))
+    return cdist(x, x).round(decimals), rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("decimals", [4, 8, 12])
+@pytest.mark.parametrize(("n", "seed"), [(12, 0), (12, 1), (50, 2), (200, 3)])
+def test_a_column_without_weight_carries_no_new_object(decimals, n, seed):
+    """Rounding leaves a fourth coordinate of weight 1e-4 to 1e-13; it once reached 5,653."""
+    D, rows = points_with_noise(seed, n, decimals)
+    embedding = neuc_mds(D, 5)
+    real = np.abs(embedding.weights) > 1e-4 * np.abs(embedding.weights[0])
+    for weights in (None, np.ones_like(rows)):
+        placed = embedding.transform(rows, weights=weights)
+        assert np.abs(placed).max() < 3 * np.abs(embedding.coordinates).max()
+        spread = np.abs(embedding.coordinates).max(axis=0)
+        assert np.all(np.abs(placed[:, ~real]) <= 3 * spread[~real])
+
+
+@pytest.mark.parametrize(("n", "decimals"), [(12, 3), (50, 8), (50, 3)])
+def test_fitted_rows_are_placed_where_they_were_fitted(n, decimals):
+    D, _ = points_with_noise(0, n, decimals)
+    embedding = neuc_mds(D, 4, tol=1e-9, max_iter=1000)
+    moved = (embedding.transform(D) - embedding.coordinates)[:, :3]
+    size = np.abs(embedding.coordinates).max()
+    assert np.abs(moved).max() < (0.1**decimals + 1e-8) * size
+
+
+def test_shrinkage_lets_an_object_go_as_far_as_its_dissimilarities_agree_on():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(40, 3))
+    far = np.array([[300.0, -200.0, 100.0]])
+    embedding = neuc_mds(cdist(x, x).round(9), 4)
+    placed = embedding.transform(cdist(far, x))
+    found = sq_dissimilarities(placed, embedding.coordinates, embedding.signs)
+    np.testing.assert_allclose(found, cdist(far, x) ** 2, rtol=1e-6)
+
+
+def test_what_shrinkage_adds_is_the_ridge_of_the_objects_own_noise():
+    rng = np.random.default_rng(7)
+    signs = np.array([1.0, -1.0, 1.0])
+    x = rng.normal(size=(30, 3))
+    x, _ = np.linalg.qr(x - x.mean(axis=0))
+    x *= np.array([3.0, 2.0, 0.5])
+    row = rng.uniform(1, 2, size=(1, 30))
+    plain = LeastSquaresPlacement(x, signs)
+    left = row[0] - sq_dissimilarities(plain.place(row), x, signs)[0]
+    noise = left @ left / (30 - 3 - 1)
+    ridge = 0.7 * noise / 4 * 30 / np.sum(x * x, axis=0)
+    np.testing.assert_allclose(
+        replace(plain, shrinkage=0.7).place(row), replace(plain, ridge=ridge).place(row), rtol=1e-8
+    )
+
+
+def test_a_saved_embedding_shrinks_as_before(tmp_path):
+    D, rows = points_with_noise(1)
+    embedding = neuc_mds(D, 4)
+    embedding = replace(embedding, placement=replace(embedding.placement, shrinkage=2.5))
+    embedding.save(tmp_path / "e.npz")
+    loaded = Embedding.load(tmp_path / "e.npz")
+    np.testing.assert_array_equal(loaded.transform(rows), embedding.transform(rows))
+
+
+# Gaps
+
+
+def holed(D, share, seed):
+    upper = np.triu(np.random.default_rng(seed).random(D.shape) < share, 1)
+    return np.where(upper | upper.T, np.nan, D)
+
+
+@pytest.fixture(scope="module")
+def with_gaps():
+    """Forty objects with 20 % of the pairs hidden, and ten later ones with 60 % hidden."""
+    rng = np.random.default_rng(8)
+    x, signs = rng.normal(size=(50, 3)), np.array([1.0, 1.0, -1.0])
+    D = sq_dissimilarities(x, x, signs)
+    D = (D + D.T) / 2
+    embedding = neuc_mds(holed(D[:40, :40], 0.2, 0), 3, squared=True, missing="ignore", tol=1e-9)
+    rows = D[40:, :40].copy()
+    hidden = rng.random(rows.shape) < 0.6
+    return D, embedding, np.where(hidden, np.nan, rows), rows
+
+
+def test_a_fit_with_gaps_places_objects_with_gaps(with_gaps):
+    _, embedding, rows, truth = with_gaps
+    placed = embedding.transform(rows)
+    found = sq_dissimilarities(placed, embedding.coordinates, embedding.signs)
+    np.testing.assert_allclose(found, truth, atol=1e-4 * np.abs(truth).max())
+    # one by one, beside an object without gaps, or with weights of zero is the same
+    both = embedding.transform(np.stack([truth[0], rows[3]]))
+    np.testing.assert_allclose(both[1], placed[3], atol=1e-10)
+    np.testing.assert_allclose(both[0], embedding.transform(truth[:1])[0], atol=1e-10)
+    weighted = embedding.transform(truth, weights=~np.isnan(rows))
+    np.testing.assert_allclose(weighted, placed, atol=1e-10)
+
+
+def test_gaps_that_were_not_allowed_or_leave_too_little_are_refused(with_gaps):
+    D, embedding, rows, _ = with_gaps
+    few, infinite = rows.copy(), rows.copy()
+    few[7, 3:], few[7, :3], infinite[7] = np.nan, 1.0, np.inf
+    closed_form = replace(neuc_mds(D[:40, :40], 3, "neuc", squared=True), missing="ignore")
+    for one, new, message in (
+        (neuc_mds(D[:40, :40], 3, squared=True), rows, "missing='ignore'"),
+        (closed_form, rows, "closed forms place objects by all"),
+        (embedding, few, r"row 7 of the new objects has 3 known .* at least 4"),
+        (embedding, infinite, "infinity"),
+    ):
+        with pytest.raises(InputError, match=message):
+            one.transform(new)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_saved_models_and_estimators_place_objects_with_gaps_too(loss, tmp_path):
+    x = np.random.default_rng(10).normal(size=(60, 2))
+    D = cdist(x, x)
+    fitted, rows = (
+        holed(D[:45, :45], 0.2, 1),
+        np.where(cdist(x[45:], x[:45]) > 2.5, np.nan, D[45:, :45]),
+    )
+    est = NeucMDS(2, missing="ignore", loss=loss, random_state=0).fit(fitted)
+    placed = est.transform(rows)
+    found = sq_dissimilarities(placed, est.embedding_, est.signature_)
+    np.testing.assert_allclose(found, D[45:, :45] ** 2, atol=1e-2 * D.max() ** 2)
+    est.result_.save(tmp_path / "e.npz")
+    loaded = Embedding.load(tmp_path / "e.npz")
+    np.testing.assert_allclose(loaded.transform(rows), placed, atol=1e-10)
