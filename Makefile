@@ -98,7 +98,6 @@ $(VENV)/.bench: $(VENV)/.cli
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/peers.py
-	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/performance.py
 
 bench-quick: $(VENV)/.bench

@@ -249,29 +249,6 @@ def table(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def plot(record: dict[str, Any], path: Path) -> None:
-    """Draw the times of every system, one panel a family."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "neucmds"
-    import matplotlib.pyplot as plt
-
-    families = list(dict.fromkeys(row["family"] for row in record["rows"]))
-    figure, axes = plt.subplots(
-        1, len(families), figsize=(3.2 * len(families), 2.8), sharey=True, squeeze=False
-    )
-    for axis, family in zip(axes[0], families, strict=True):
-        rows = [r for r in record["rows"] if r["family"] == family and "seconds" in r][::-1]
-        colours = ["C3" if row["system"] == "neucmds" else "C0" for row in rows]
-        axis.barh([row["system"] for row in rows], [row["seconds"] for row in rows], color=colours)
-        axis.set(xscale="log", xlabel="seconds", title=family)
-    settings = record["settings"]
-    figure.suptitle(f"n = {settings['n']}, k = {settings['k']}", y=1.02)
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    plt.close(figure)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=8000)
@@ -309,7 +286,6 @@ def main() -> None:
         )
         if target is not None:
             write_record(target, record)
-            plot(record, target.with_suffix(".svg"))
     print("\n".join(table(record)))
 
 

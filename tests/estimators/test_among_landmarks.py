@@ -55,7 +55,7 @@ def test_what_k_coordinates_express_exactly_is_placed_exactly(placement, landmar
 )
 @pytest.mark.parametrize("method", ["neuc", "neuc+"])
 def test_landmarks_come_close_to_embedding_everything(k, share, bar, method):
-    """The paper's figures for Random-simplex; benchmarks/landmarks.py has ten seeds."""
+    """The paper's figures for Random-simplex."""
     d = random_simplex(1000, random_state=0)
     est = LandmarkNeucMDS(k, share, method=method, squared=True, random_state=0)
     reached = stress(est.fit_transform(d), est.signature_, d)

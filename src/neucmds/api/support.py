@@ -17,7 +17,7 @@ ALL_METHODS = (*METHODS, "exact", "refined")
 CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
 # Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
 # placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
-# time of "neuc+" (benchmarks/records/refined_at_scale.json).
+# time of "neuc+".
 DEFAULT_METHOD = "refined"
 # Residual of eigenpairs, relative to the largest kept |λ|.
 EIGENPAIR_TOL = 1e-7
