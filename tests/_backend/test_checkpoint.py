@@ -18,15 +18,15 @@ def saved_at_once(monkeypatch):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
 
 
-def write(folder, interrupted_after=None):
-    """Write VALUES, or only rows that begin at some numbers; return the first that was missing."""
+def write(folder, interrupted_at=None):
+    """Write VALUES two rows at a time, all or some; return the first that was missing."""
     kept = Checkpoint(folder / "kept", "a model")
     with npy_output(folder / "a.npy", VALUES.shape, np.float64, kept) as target:
         first = len(VALUES) - target.shape[0]
-        for start in range(first, 10, 2) if interrupted_after is None else interrupted_after:
+        for start in range(first, 10, 2):
+            if start == interrupted_at:
+                raise KeyboardInterrupt
             target[start - first : start - first + 2] = VALUES[start : start + 2]
-        if interrupted_after is not None:
-            raise KeyboardInterrupt
     return first
 
 
@@ -70,21 +70,36 @@ def test_what_is_no_checkpoint_of_this_work_is_refused(tmp_path):
     assert (tmp_path / "text").read_text() == "precious"
 
 
-@pytest.mark.parametrize(("order", "there"), [([], 0), ([0, 2, 4], 6), ([2, 0, 6], 4), ([8], 0)])
-def test_rows_go_on_at_the_first_that_is_missing(tmp_path, order, there):
+@pytest.mark.parametrize("at", [0, 2, 8])
+def test_rows_go_on_at_the_first_that_is_missing(tmp_path, at):
     with pytest.raises(KeyboardInterrupt):
-        write(tmp_path, order)
+        write(tmp_path, at)
     assert not (tmp_path / "a.npy").exists()
-    assert write(tmp_path) == there
+    assert write(tmp_path) == at
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), VALUES)
     assert os.listdir(tmp_path) == ["a.npy"]
 
 
 def test_rows_begin_anew_without_the_file_they_were_in(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        write(tmp_path, [0, 2])
+        write(tmp_path, 4)
     (tmp_path / "a.npy.part").unlink()
     assert write(tmp_path) == 0
+
+
+@pytest.mark.parametrize("shape", [(6, 2), (0, 3), (4, 0)])
+def test_a_npy_file_is_written_row_by_row(tmp_path, shape):
+    values = np.arange(float(np.prod(shape))).reshape(shape)
+    with npy_output(tmp_path / "a.npy", shape, np.float32) as target:
+        target[0:2] = values[:2]
+        for rows, given in ((slice(0, 2), values[:2]), (slice(2, 6), values[:1, :0])):
+            if shape[0] and shape[1]:
+                with pytest.raises(ValueError, match="do not come next"):
+                    target[rows] = given
+        target[min(2, shape[0]) : shape[0]] = values[2:]
+    found = np.load(tmp_path / "a.npy")
+    np.testing.assert_array_equal(found, values)
+    assert found.dtype == np.float32
 
 
 def test_kept_rows_need_a_file_of_another_name(tmp_path):

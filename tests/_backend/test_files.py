@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from neucmds import InputError
-from neucmds._backend.checkpoint import npy_output
 from neucmds._backend.files import atomic_file, atomic_folder, read_npz
 from neucmds.errors import FileFormatError
 
@@ -213,23 +212,6 @@ def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others
     assert os.listdir(tmp_path) == ["f"]
     with pytest.raises(InputError, match="is a directory; remove it"):
         atomic_folder(folder, {"of others": text(b"")}, overwrite=True)
-
-
-def test_rows_come_in_any_order(tmp_path):
-    values = np.arange(12.0).reshape(6, 2)
-    with npy_output(tmp_path / "a.npy", (6, 2), np.float64) as target:
-        for rows in (slice(4, 6), slice(0, 2), slice(2, 4)):
-            target[rows] = values[rows]
-        with pytest.raises(ValueError, match="rows 0 to 2 do not have shape"):
-            target[0:2] = values[:3]
-    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), values)
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (4, 0)])
-def test_empty_arrays_are_files_too(tmp_path, shape):
-    with npy_output(tmp_path / "a.npy", shape, np.float32) as target:
-        target[0 : shape[0]] = np.empty(shape)
-    assert np.load(tmp_path / "a.npy").shape == shape
 
 
 def test_arrays_come_back(tmp_path):

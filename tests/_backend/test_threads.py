@@ -14,7 +14,6 @@ from neucmds._backend import threads
 from neucmds._backend.threads import (
     fill_rows,
     in_pool,
-    parallel_as_completed,
     parallel_map,
     thread_count,
     worker_pool,
@@ -101,13 +100,21 @@ def test_pools_that_overlap_leave_blas_as_it_was():
     assert blas_threads() == before
 
 
-def test_few_results_wait_for_a_slow_reader():
-    begun = []
-    finished = parallel_as_completed(begun.append, range(100), 2)
-    for taken, _ in enumerate(finished):
-        time.sleep(0.001)
-        assert len(begun) <= taken + 5
-    assert sorted(begun) == list(range(100))
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_few_results_wait_for_a_slow_reader(n_jobs):
+    begun, written = [], []
+
+    class Slow:
+        shape = (100, 1)
+
+        def __setitem__(self, rows, values):
+            time.sleep(0.001)
+            assert len(begun) <= len(written) + 2 * n_jobs
+            assert values == rows.start
+            written.append(rows.start)
+
+    fill_rows(Slow(), lambda rows: begun.append(rows) or rows.start, 2**21, n_jobs)
+    assert written == list(range(100))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import joblib
 import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import is_array, to_numpy
-from neucmds._backend.files import NpyFile, atomic_file, check_target, read_npz
+from neucmds._backend.files import atomic_file, check_target, read_npz
 from neucmds.errors import InputError, option
 
 # Seconds of work that a killed process may lose.
@@ -104,14 +104,48 @@ def _plain(value: Any) -> Any:
     return to_numpy(value) if is_array(value) else value
 
 
+class _NpyRows:
+    """A npy file that rows are assigned to in order; the first ones may be there already.
+
+    Written, not mapped: a map of a file on a full disk ends the process by SIGBUS.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        shape: tuple[int, int],
+        dtype: Any,
+        first: int = 0,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.file, self.dtype, self.first = file, np.dtype(dtype), first
+        self.shape = (shape[0] - first, shape[1])
+        file.seek(0)
+        header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.seek(first * shape[1] * self.dtype.itemsize, os.SEEK_CUR)
+        self.done, self.checkpoint = 0, checkpoint
+
+    def __setitem__(self, rows: slice, values: npt.NDArray[Any]) -> None:
+        start, stop, _ = rows.indices(self.shape[0])
+        block = np.ascontiguousarray(values, dtype=self.dtype)
+        if start != self.done or block.shape != (stop - start, self.shape[1]):
+            raise ValueError(f"rows {start} to {stop} of shape {block.shape} do not come next")
+        self.file.write(block.data)
+        self.done = stop
+        if self.checkpoint is not None:
+            self.file.flush()
+            self.checkpoint.save(rows=self.first + stop)
+
+
 @contextmanager
 def npy_output(
     out: str | PathLike[str] | None,
     shape: tuple[int, int],
     dtype: Any,
     checkpoint: Checkpoint | None = None,
-) -> Iterator[npt.NDArray[Any] | NpyFile]:
-    """Give something to assign rows to: an array, or a npy file that appears when complete.
+) -> Iterator[npt.NDArray[Any] | _NpyRows]:
+    """Give something to assign rows to in order: an array, or a file that appears when complete.
 
     With a checkpoint the rows are kept in ``OUT.part``, and what is given lacks those that were
     there already: its first row is number ``shape[0] - given.shape[0]``. The checkpoint is removed
@@ -123,7 +157,7 @@ def npy_output(
         yield np.empty(shape, dtype=dtype)
     elif checkpoint is None:
         with atomic_file(out) as file:
-            yield NpyFile(file, shape, dtype)
+            yield _NpyRows(file, shape, dtype)
     else:
         if checkpoint.path.resolve() == Path(out).resolve():
             raise InputError(f"{option('out')} and {option('checkpoint')} need two names.")
@@ -131,7 +165,8 @@ def npy_output(
         first = int(checkpoint.held.get("rows", 0)) if part.is_file() else 0
         check_target(Path(out))
         with part.open("r+b" if first else "w+b") as file:
-            yield NpyFile(file, shape, dtype, first, lambda rows: checkpoint.save(rows=rows))
+            yield _NpyRows(file, shape, dtype, first, checkpoint)
+            file.flush()
             os.fsync(file.fileno())
         os.replace(part, out)
         checkpoint.remove()

@@ -162,57 +162,6 @@ def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
         raise InputError(f"{folders[0]} is a directory; remove it, or use another folder.")
 
 
-class NpyFile:
-    """A npy file whose rows are written in any order, from a first one on.
-
-    Written, not mapped: a map of a file on a full disk ends the process by SIGBUS.
-
-    Parameters
-    ----------
-    file : binary file, open for reading and writing
-    shape : (int, int)
-    dtype : numpy dtype
-    first : int, default=0
-        Rows that the file holds already; `shape` and slices are of the others.
-    on_rows : callable, optional
-        Told how many rows the file holds without a gap.
-    """
-
-    def __init__(
-        self,
-        file: BinaryIO,
-        shape: tuple[int, int],
-        dtype: Any,
-        first: int = 0,
-        on_rows: Callable[[int], object] | None = None,
-    ) -> None:
-        self.file, self.dtype = file, np.dtype(dtype)
-        self.shape = (shape[0] - first, shape[1])
-        file.seek(0)
-        header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        self._row_bytes = shape[1] * self.dtype.itemsize
-        self._start = file.tell() + first * self._row_bytes
-        file.truncate(file.tell() + shape[0] * self._row_bytes)
-        self._first, self._on_rows = first, on_rows
-        self._done, self._ahead = 0, dict[int, int]()
-
-    def __setitem__(self, rows: slice, values: npt.NDArray[Any]) -> None:
-        start, stop, _ = rows.indices(self.shape[0])
-        block = np.ascontiguousarray(values, dtype=self.dtype)
-        if block.shape != (stop - start, self.shape[1]):
-            raise ValueError(f"rows {start} to {stop} do not have shape {block.shape}")
-        self.file.seek(self._start + start * self._row_bytes)
-        self.file.write(block.data)
-        if self._on_rows is None:
-            return
-        self._ahead[start] = stop
-        while self._done in self._ahead:
-            self._done = self._ahead.pop(self._done)
-        self.file.flush()
-        self._on_rows(self._first + self._done)
-
-
 def read_npz(source: Path | BinaryIO, what: str = "a npz file") -> dict[str, npt.NDArray[Any]]:
     """Read all arrays of a npz file, without pickle.
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from itertools import islice
 from numbers import Integral
 from typing import Any, Protocol, TypeVar
 
@@ -140,38 +139,8 @@ def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Resul
     return parallel_map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
 
 
-def parallel_as_completed(
-    work: Callable[[Part], Result], parts: Sequence[Part], n_threads: int
-) -> Generator[tuple[Part, Result], None, None]:
-    """Yield (part, work(part)) as they finish; at most two a thread are begun and not yet taken.
-
-    BLAS keeps to one thread meanwhile: the parts keep all cores busy.
-    """
-    with single_blas_thread():
-        if n_threads == 1 or len(parts) == 1:
-            yield from ((part, work(part)) for part in parts)
-            return
-        # joblib's generators do not wait for whoever takes the results: 181 of 200 were held for a
-        # reader five times as slow as the work.
-        with ThreadPoolExecutor(n_threads, thread_name_prefix="neucmds") as pool:
-            left = iter(parts)
-            running: dict[Future[Result], Part] = {
-                pool.submit(work, part): part for part in islice(left, 2 * n_threads)
-            }
-            try:
-                while running:
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        part = running.pop(future)
-                        yield part, future.result()
-                        for following in islice(left, 1):
-                            running[pool.submit(work, following)] = following
-            finally:
-                for future in running:
-                    future.cancel()
-
-
 class Rows(Protocol):
-    """What rows can be assigned to: an array, or a file."""
+    """What rows can be assigned to, from the first to the last: an array, or a file."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -187,16 +156,38 @@ def fill_rows(
     n_threads: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write work(rows) to target[rows] for all rows, in parts of about 2²¹ entries of `width`."""
-    n, done = target.shape[0], 0
-    parts = list(row_blocks(n, width))
-    # Closed at once: a traceback that is kept would keep the generator, and BLAS limited with it.
-    with closing(parallel_as_completed(work, parts, n_threads)) as finished:
-        for rows, values in finished:
+    """Write work(rows) to target[rows] for all rows, in parts of about 2²¹ entries of `width`.
+
+    BLAS keeps to one thread meanwhile: the parts keep all cores busy.
+    """
+    n, parts = target.shape[0], list(row_blocks(target.shape[0], width))
+    # Closed at once: a traceback that is kept would keep the generator, and its threads.
+    with single_blas_thread(), closing(_in_order(work, parts, n_threads)) as results:
+        for rows, values in zip(parts, results, strict=True):
             target[rows] = values
-            done += rows.stop - rows.start
             if progress is not None:
-                progress(done, n)
+                progress(rows.stop, n)
+
+
+def _in_order(
+    work: Callable[[Part], Result], parts: list[Part], n_threads: int
+) -> Generator[Result, None, None]:
+    """Yield what is made of every part; at most two a thread are begun and not yet taken."""
+    if n_threads == 1:
+        yield from map(work, parts)
+        return
+    # joblib's generators do not wait for whoever takes the results: 181 of 200 were held for a
+    # reader five times as slow as the work.
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="neucmds") as pool:
+        running: deque[Future[Result]] = deque()
+        try:
+            for at in range(len(parts)):
+                ahead = parts[at + len(running) : at + 2 * n_threads]
+                running.extend(pool.submit(work, part) for part in ahead)
+                yield running.popleft().result()
+        finally:
+            for future in running:
+                future.cancel()
 
 
 @lru_cache(maxsize=1)
