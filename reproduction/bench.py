@@ -19,8 +19,8 @@ from neucmds.api import embed_spectrum, whole_spectrum
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.metrics import Quality, measure
-from neucmds.theory import random_spectrum
 from reproduction.counting import PublishedCounts, count_as_published
+from reproduction.random_matrices import random_spectrum
 from reproduction.records import Skipped
 from reproduction.smacof import Smacof, run_smacof
 from reproduction.sources import SOURCES, Problem, Settings, Source

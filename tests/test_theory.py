@@ -6,48 +6,6 @@ import pytest
 from neucmds import theory
 from neucmds.errors import InputError
 
-# tab:randommatrixerrors1: c, constant and linear part of e_C, e_N
-TABLE_1 = [
-    (0.05, 0.8432, 0.0078, 0.8278),
-    (0.10, 0.7322, 0.0265, 0.6864),
-    (0.15, 0.6513, 0.0512, 0.5666),
-    (0.20, 0.5933, 0.0785, 0.4644),
-    (0.25, 0.5531, 0.1055, 0.3771),
-    (0.30, 0.5269, 0.1304, 0.3027),
-    (0.35, 0.5112, 0.1512, 0.2397),
-    (0.40, 0.5033, 0.1670, 0.1866),
-    (0.45, 0.5004, 0.1768, 0.1425),
-]
-# tab:randommatrixerrors2: c, e_N
-TABLE_2 = [
-    (0.50, 0.1063),
-    (0.55, 0.0770),
-    (0.60, 0.0537),
-    (0.65, 0.0358),
-    (0.70, 0.0225),
-    (0.75, 0.0130),
-    (0.80, 0.0066),
-    (0.85, 0.0028),
-    (0.90, 0.0008),
-    (0.95, 0.0001),
-]
-PRINTED = 0.5001e-4  # half of the last printed digit
-
-
-@pytest.mark.parametrize(("c", "constant", "linear", "neuc"), TABLE_1)
-def test_first_table_to_the_printed_digit(c, constant, linear, neuc):
-    error = theory.classical_error(c)
-    assert error.constant == pytest.approx(constant, abs=PRINTED)
-    assert error.linear == pytest.approx(linear, abs=PRINTED)
-    assert theory.neuc_error(c) == pytest.approx(neuc, abs=PRINTED)
-
-
-@pytest.mark.parametrize(("c", "neuc"), TABLE_2)
-def test_second_table_to_the_printed_digit(c, neuc):
-    assert theory.neuc_error(c) == pytest.approx(neuc, abs=PRINTED)
-    error = theory.classical_error(c)
-    assert (error.constant, error.linear) == pytest.approx((0.5, 0.1801), abs=PRINTED)
-
 
 def test_cuts_keep_the_share_asked_for():
     x = np.linspace(-2, 2, 400_001)
@@ -58,36 +16,11 @@ def test_cuts_keep_the_share_asked_for():
         assert density[np.abs(x) > 2 - theory.neuc_cut(c)].sum() == pytest.approx(c, abs=1e-4)
 
 
-def test_small_k_asymptotics_meet_the_exact_errors():
-    n, k = 10**8, 100
-    exact = theory.neuc_error(k / n)
-    assert 1 - exact == pytest.approx(1 - theory.neuc_error_small(k, n), rel=1e-3)
-    exact = theory.classical_error(k / n).at(n)
-    assert exact == pytest.approx(theory.classical_error_small(k, n), rel=1e-3)
-
-
-def test_error_near_full_rank_vanishes_with_the_cube():
-    for dropped in (1e-1, 1e-2):
-        ratio = theory.neuc_error(1 - dropped) / theory.neuc_error_large(1 - dropped)
-        assert ratio == pytest.approx(1, abs=dropped**2)
-
-
 @pytest.mark.parametrize("c", [-0.1, 1.1])
 def test_share_outside_zero_to_one_is_refused(c):
-    for function in (theory.classical_error, theory.neuc_error, theory.neuc_error_large):
+    for function in (theory.classical_error, theory.neuc_error):
         with pytest.raises(InputError, match="share"):
             function(c)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("c", [0.05, 0.3, 0.7])
-def test_simulation_meets_theory_within_two_percent(c):
-    n = 2000
-    measured = theory.simulate_errors(n, round(c * n), random_state=0)
-    assert measured.classical == pytest.approx(theory.classical_error(c).at(n), rel=0.02)
-    assert measured.neuc == pytest.approx(theory.neuc_error(c), rel=0.02)
-    with pytest.raises(InputError, match="k is 11"):
-        theory.simulate_errors(10, 11)
 
 
 def eigenvalues(sq_dissimilarity):

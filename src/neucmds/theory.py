@@ -8,12 +8,10 @@ in units of n²σ².
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from sklearn.utils import check_random_state
 
 from neucmds.errors import InputError
 
@@ -21,18 +19,11 @@ __all__ = [
     "ClassicalError",
     "NoiseBand",
     "NoiseSplit",
-    "SimulatedErrors",
     "classical_cut",
     "classical_error",
-    "classical_error_small",
-    "errors_of_spectrum",
     "neuc_cut",
     "neuc_error",
-    "neuc_error_large",
-    "neuc_error_small",
     "noise_edge",
-    "random_spectrum",
-    "simulate_errors",
     "suggest_k",
 ]
 
@@ -51,16 +42,6 @@ class ClassicalError:
     def at(self, n: int) -> float:
         """Value at matrix size n."""
         return self.constant + self.linear * n
-
-
-@dataclass(frozen=True)
-class SimulatedErrors:
-    """Errors measured on one random matrix, in units of n²σ²."""
-
-    n: int
-    k: int
-    classical: float
-    neuc: float
 
 
 @dataclass(frozen=True)
@@ -216,158 +197,6 @@ def neuc_error(c: float) -> float:
     return float(2.0 * _below(neuc_cut(c)) - 1.0)
 
 
-def classical_error_small(k: int, n: int) -> float:
-    """Error of classical MDS for k ≪ n, in units of n²σ². Paper: thm:rnd-matrix-compare (1).
-
-    Parameters
-    ----------
-    k, n : int
-        Eigenvalues kept, and size of the matrix.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from neucmds.theory import classical_error_small
-    >>> round(classical_error_small(10, 1000), 6)
-    1.36
-    """
-    return 1.0 + 4.0 * k * k / n - 4.0 * k / n
-
-
-def neuc_error_small(k: int, n: int) -> float:
-    """Error of Neuc-MDS for k ≪ n, in units of n²σ². Paper: thm:rnd-matrix-compare (1).
-
-    Parameters
-    ----------
-    k, n : int
-        Eigenvalues kept, and size of the matrix.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from neucmds.theory import neuc_error_small
-    >>> neuc_error_small(10, 1000)
-    0.96
-    """
-    return 1.0 - 4.0 * k / n
-
-
-def neuc_error_large(c: float) -> float:
-    """Error of Neuc-MDS for c = k/n → 1, in units of n²σ²: (π²/12)(1 − c)³.
-
-    Paper: appendix:randommatrices, proof of thm:rnd-matrix-compare (2).
-
-    Parameters
-    ----------
-    c : float
-        Share of the eigenvalues that is kept, k/n, from 0 to 1.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from neucmds.theory import neuc_error_large
-    >>> round(neuc_error_large(0.9), 6)
-    0.000822
-    """
-    _check_share(c)
-    return float(np.pi**2 / 12.0 * (1.0 - c) ** 3)
-
-
-def simulate_errors(n: int, k: int, *, random_state: Any = None) -> SimulatedErrors:
-    """Draw one random symmetric matrix and measure both errors of thm:rnd-matrix-compare on it.
-
-    Classical MDS keeps the k largest positive eigenvalues, Neuc-MDS the best of all splits of k
-    into largest and smallest (thm:selection).
-
-    Parameters
-    ----------
-    n, k : int
-        Size of the matrix, eigenvalues kept.
-    random_state : int, RandomState instance or None
-        Source of randomness.
-
-    Returns
-    -------
-    SimulatedErrors
-
-    Examples
-    --------
-    >>> from neucmds.theory import simulate_errors
-    >>> drawn = simulate_errors(200, 100, random_state=0)
-    >>> drawn.classical > 100 * drawn.neuc
-    True
-    """
-    return errors_of_spectrum(random_spectrum(n, random_state=random_state), k)
-
-
-def random_spectrum(n: int, *, random_state: Any = None) -> npt.NDArray[np.float64]:
-    """Eigenvalues, smallest first, of one random symmetric matrix with standard normal entries.
-
-    Parameters
-    ----------
-    n : int
-        Size of the matrix.
-    random_state : int, RandomState instance or None
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> from neucmds.theory import random_spectrum
-    >>> lam = random_spectrum(400, random_state=0)
-    >>> bool(abs(lam[-1] / 400**0.5 - 2) < 0.1)  # the edge of the semicircle
-    True
-    """
-    rng = check_random_state(random_state)
-    upper = np.triu(rng.standard_normal((n, n)))
-    upper += np.triu(upper, 1).T
-    return np.asarray(np.linalg.eigvalsh(upper))
-
-
-def errors_of_spectrum(lam: npt.NDArray[np.float64], k: int) -> SimulatedErrors:
-    """Measure both errors on the eigenvalues, smallest first, of a matrix with unit variance.
-
-    Parameters
-    ----------
-    lam : ndarray of shape (n,)
-    k : int
-        Eigenvalues kept.
-
-    Returns
-    -------
-    SimulatedErrors
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from neucmds.theory import errors_of_spectrum
-    >>> errors_of_spectrum(np.array([-2.0, 0.0, 2.0]), 2).neuc
-    0.0
-    """
-    n = lam.size
-    if not 0 <= k <= n:
-        raise InputError(f"k is {k}; a matrix of size {n} has 0 to {n} eigenvalues to keep.")
-    positive = min(k, int((lam > 0).sum()))
-    dropped = lam[: n - positive]
-    classical = float((dropped**2).sum() + dropped.sum() ** 2)
-    sums = np.concatenate([[0.0], np.cumsum(lam)])
-    squares = np.concatenate([[0.0], np.cumsum(lam**2)])
-    low = np.arange(k + 1)  # smallest kept; dropped are lam[low : low + n - k]
-    errors = squares[low + n - k] - squares[low] + (sums[low + n - k] - sums[low]) ** 2
-    return SimulatedErrors(n=n, k=k, classical=classical / n**2, neuc=float(errors.min()) / n**2)
-
-
 def noise_edge(
     n: int, *, trace: float, frobenius_sq: float, outliers: npt.ArrayLike = ()
 ) -> NoiseBand:
@@ -453,9 +282,10 @@ def suggest_k(
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds.theory import random_spectrum, suggest_k
-    >>> noise = random_spectrum(300, random_state=0)
-    >>> suggest_k(np.append(noise, [90.0, -80.0])).signature
+    >>> from neucmds.theory import suggest_k
+    >>> entries = np.random.default_rng(0).normal(size=(300, 300))
+    >>> noise = np.linalg.eigvalsh(entries + entries.T)
+    >>> suggest_k(np.append(noise, [120.0, -110.0])).signature
     (1, 1)
     """
     lam = np.sort(np.asarray(values, dtype=np.float64).ravel())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from neucmds.errors import InputError
 from neucmds.theory import classical_error, neuc_error
 from reproduction.published import (
     EVALUATION_1,
@@ -12,6 +14,13 @@ from reproduction.published import (
     RANDOM_MATRIX_2,
     STRESS_ALL,
     TABLES,
+)
+from reproduction.random_matrices import (
+    classical_error_small,
+    errors_of_spectrum,
+    neuc_error_large,
+    neuc_error_small,
+    random_spectrum,
 )
 
 METHODS = ("classical", "lower", "neuc", "neuc+")
@@ -59,3 +68,28 @@ def test_the_formulas_give_every_printed_coefficient(table):
 
 def test_the_random_matrix_tables_hold_37_coefficients():
     assert sum(len(t.rows) * len(t.columns) for t in (RANDOM_MATRIX_1, RANDOM_MATRIX_2)) == 37
+
+
+def test_small_k_asymptotics_meet_the_exact_errors():
+    n, k = 10**8, 100
+    exact = neuc_error(k / n)
+    assert 1 - exact == pytest.approx(1 - neuc_error_small(k, n), rel=1e-3)
+    exact = classical_error(k / n).at(n)
+    assert exact == pytest.approx(classical_error_small(k, n), rel=1e-3)
+
+
+def test_error_near_full_rank_vanishes_with_the_cube():
+    for dropped in (1e-1, 1e-2):
+        ratio = neuc_error(1 - dropped) / neuc_error_large(1 - dropped)
+        assert ratio == pytest.approx(1, abs=dropped**2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("c", [0.05, 0.3, 0.7])
+def test_simulation_meets_theory_within_two_percent(c):
+    n = 2000
+    measured = errors_of_spectrum(random_spectrum(n, random_state=0), round(c * n))
+    assert measured.classical == pytest.approx(classical_error(c).at(n), rel=0.02)
+    assert measured.neuc == pytest.approx(neuc_error(c), rel=0.02)
+    with pytest.raises(InputError, match="k is 11"):
+        errors_of_spectrum(np.zeros(10), 11)
