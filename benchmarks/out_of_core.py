@@ -71,20 +71,6 @@ def work(path: Path, k: int, tol: float, max_memory: str | None) -> dict[str, An
     }
 
 
-def read_speed(path: Path, columns: int = 16) -> dict[str, float]:
-    """Time one pass over the file, cold, with and without reading ahead."""
-    found = {}
-    for ahead in (True, False):
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        gram = BlockedGram(path, read_ahead=ahead)
-        started = time.perf_counter()
-        gram.product(np.ones((gram.n, columns)))
-        found["ahead" if ahead else "in turn"] = time.perf_counter() - started
-    return found
-
-
 def launch(path: Path, arguments: argparse.Namespace, max_memory: str | None) -> dict[str, Any]:
     command = [sys.executable, __file__, "--worker", str(path)]
     command += ["--k", str(arguments.k), "--tol", str(arguments.tol)]
@@ -127,7 +113,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = Path(folder) / "D.npy"
         write_matrix(path, arguments.n)
-        record["one_pass_cold_seconds"] = read_speed(path)
         record["blocked"] = launch(path, arguments, bound)
         record["in_memory"] = launch(path, arguments, None)
     record["relative_difference"] = compare(record["blocked"], record["in_memory"])

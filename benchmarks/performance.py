@@ -50,9 +50,9 @@ def out_of_core(record: dict[str, Any]) -> list[str]:
     lines = [
         "## From disk",
         "",
-        f"n = {s['n']}, k = {s['k']}, tolerance {s['tol']:g}: a file of {s['file_gb']:.1f} GB with "
-        f'`max_memory="{s["max_memory"]}"`. Kept eigenvalues differ from those in memory by '
-        f"{apart['eigenvalues']:.1e}, STRESS by {apart['stress']:.1e}.",
+        f"n = {s['n']}, k = {s['k']}, tolerance {s['tol']:g}: a file of {s['file_gb']:.1f} GB as "
+        f'`BlockedGram(path, max_memory="{s["max_memory"]}")`. Kept eigenvalues '
+        f"differ from those in memory by {apart['eigenvalues']:.1e}, STRESS by {apart['stress']:.1e}.",
         "",
         where(record),
         "",

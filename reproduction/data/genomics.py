@@ -5,12 +5,13 @@ Paper: sec:experiments. The paper's five sets are CuMiDa's, one CSV each.
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from neucmds.errors import FileFormatError
 from reproduction.data.home import DataNotFoundError, PathLike, data_folders, find_file, read_npz
@@ -84,31 +85,20 @@ def _read_archive(path: Path) -> Expression:
 
 
 def _read_csv(path: Path) -> Expression:
-    """Read CuMiDa's form row by row: 50,000 probes a line are kept as text one line at a time."""
-    samples, labels, rows = [], [], []
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.reader(stream)
-        header = next(reader, [])
-        if [column.strip().lower() for column in header[:2]] != ["samples", "type"]:
-            raise FileFormatError(
-                f"{path} starts with {','.join(header[:2])!r}, not with CuMiDa's 'samples,type'."
-            )
-        for row in filter(None, reader):
-            if len(row) != len(header):
-                raise FileFormatError(
-                    f"{path}, line {reader.line_num}: {len(row)} columns, the header has "
-                    f"{len(header)}."
-                )
-            samples.append(row[0])
-            labels.append(row[1])
-            rows.append(_numbers(row[2:], path, reader.line_num))
-    if not rows:
-        raise FileFormatError(f"{path} holds a header and no samples.")
-    return Expression(np.array(rows), np.array(labels), np.array(samples), np.array(header[2:]))
-
-
-def _numbers(cells: list[str], path: Path, line: int) -> npt.NDArray[np.float32]:
+    """Read CuMiDa's form: the columns samples and type, then one column per probe."""
     try:
-        return np.array(cells, dtype=np.float64).astype(np.float32)
-    except ValueError as error:
-        raise FileFormatError(f"{path}, line {line}: {error}.") from error
+        table = pd.read_csv(path, index_col=False, dtype={"samples": str, "type": str})
+    except ValueError as error:  # what pandas raises for a file that is no table
+        raise FileFormatError(f"{path} cannot be read: {error}.") from error
+    if list(table.columns[:2]) != ["samples", "type"]:
+        head = ",".join(map(str, table.columns[:2]))
+        raise FileFormatError(f"{path} starts with {head!r}, not with CuMiDa's 'samples,type'.")
+    probes = table.iloc[:, 2:]
+    if table.empty or probes.isna().any(axis=None) or not all(map(is_numeric_dtype, probes.dtypes)):
+        raise FileFormatError(f"{path} needs samples, and a number for each of their probes.")
+    return Expression(
+        probes.to_numpy(np.float32),
+        table["type"].to_numpy(np.str_),
+        table["samples"].to_numpy(np.str_),
+        probes.columns.to_numpy(np.str_),
+    )
