@@ -52,7 +52,8 @@ def out_of_core(record: dict[str, Any]) -> list[str]:
         "",
         f"n = {s['n']}, k = {s['k']}, tolerance {s['tol']:g}: a file of {s['file_gb']:.1f} GB as "
         f'`BlockedGram(path, max_memory="{s["max_memory"]}")`. Kept eigenvalues '
-        f"differ from those in memory by {apart['eigenvalues']:.1e}, STRESS by {apart['stress']:.1e}.",
+        f"differ from those in memory by {apart['eigenvalues']:.1e}, STRESS by "
+        f"{apart['stress']:.1e}.",
         "",
         where(record),
         "",
