@@ -1,8 +1,6 @@
 """Objects placed later: some of each data set are held back, then placed by `transform`.
 
-    NEUCMDS_DATA=… python benchmarks/placement.py [parts] [names]   prints tables and bars, writes
-                                                                    parts of records/placement.json
-    python benchmarks/placement.py --render                         the bars, from the record alone
+    NEUCMDS_DATA=… python benchmarks/placement.py [parts] [names]   writes records/placement.json
 
 A name, or the beginning of one, measures these sets and keeps what the record has of others.
 
@@ -12,14 +10,13 @@ Parts, all by default:
   ones, beside the same among the fitted ones; `moved` is how far `transform` puts fitted objects
   from where they were fitted.
 - `pairs`: sets of at most 100 objects, five folds, every method and every signature of up to four
-  coordinates, several `stress_tol`. Root mean squared error between two new objects, divided by
-  that between a new and a fitted one: at most 2. Ratios above 1.6 are measured on more folds.
+  coordinates, several `tol`. Root mean squared error between two new objects, divided by
+  that between a new and a fitted one. Ratios above 1.6 are measured on more folds.
 - `losses`: sets of at least 200 objects, five folds, k = 10, one start, every loss in its own
   measure: root mean squared error between new and fitted objects, divided by that among the fitted
-  ones: at most 1.3. Beside it `refit`, the same with the new objects fitted along with the others;
+  ones. Beside it `refit`, the same with the new objects fitted along with the others;
   what is left without the worst 1 % of the objects; and `least`: no place among the fitted objects
   has less, as the minimum is global, or with "distance" none that ten more starts find.
-- `time`: seconds for 1,000 new objects among 4,000, k = 32.
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -43,15 +39,13 @@ from neucmds import Embedding, datasets, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import LOSSES, PairLoss, floor_of
 from neucmds._placement import newton
-from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement
-from neucmds._placement.newton import LossPlacement
+from neucmds._placement.least_squares import LeastSquaresPlacement
 
 RECORD = RECORDS / "placement.json"
 METHODS = ("classical", "neuc", "neuc+", "exact", "refined")
 FOLDS = 5
 Rows = Iterator[tuple[str, object]]
 Names = tuple[str, ...]
-NEW_TO_NEW, HELD_OUT = 2.0, 1.3
 CLOSED_FORMS = ("classical", "lower", "neuc", "neuc+", "exact")
 TOLERANCES = (1e-1, 2e-3, 1e-5, 1e-8)
 SIGNATURES = [(p, k - p) for k in range(1, 5) for p in range(k, -1, -1)]
@@ -186,11 +180,9 @@ def pairs(names: Names) -> Rows:
                 )
                 rows.append({"k": wanted, "method": "refined", "tol": tol, **found})
         worst = max(rows, key=lambda row: row["ratio"])
-        above = [row for row in rows if row["ratio"] > NEW_TO_NEW]
         print(
-            f"{name} (n = {D.shape[0]}): new to new at most {worst['ratio']:.2f} × new to fitted "
-            f"(bar {NEW_TO_NEW:g}; above it {len(above)} of {len(rows)}: {above}), farthest "
-            f"{max(row['spreads'] for row in rows):.1f} spreads; worst {worst}",
+            f"{name} (n = {D.shape[0]}): new to new at most {worst['ratio']:.2f} × new to fitted, "
+            f"farthest {max(row['spreads'] for row in rows):.1f} spreads; worst {worst}",
             flush=True,
         )
         yield name, rows
@@ -295,8 +287,8 @@ def losses(names: Names) -> Rows:
         for loss in LOSSES:
             row = rows[loss] = held_out(D, loss)
             print(
-                f"{name} (n = {D.shape[0]}), {loss}: held-out {row['ratio']:.3f} × training (bar "
-                f"{HELD_OUT}), fitted along with the others {row['refit']:.3f} ×, without the "
+                f"{name} (n = {D.shape[0]}), {loss}: held-out {row['ratio']:.3f} × training, "
+                f"fitted along with the others {row['refit']:.3f} ×, without the "
                 f"worst 1 % of objects {row['ratio_without_worst_1_percent']:.3f} ×; "
                 f"{'' if row['converged'] else 'not '}converged",
                 flush=True,
@@ -304,79 +296,14 @@ def losses(names: Names) -> Rows:
         yield name, rows
 
 
-# time
-
-
-def seconds(names: Names) -> Rows:
-    """Time for 1,000 new objects: each rule three times by turns, the least counts."""
-    n, m, k = 4000, 1000, 32
-    rng = np.random.default_rng(0)
-    signs = np.repeat([1.0, -1.0], [20, 12])
-    x = rng.normal(size=(n + m, k)) * np.where(signs > 0, 1.0, 0.4) / np.sqrt(np.arange(1, k + 1))
-    x -= x[:n].mean(axis=0)
-    D = np.clip(sq_dissimilarities(x[n:], x[:n], signs), 1e-3, None)
-    D *= (1 + 0.1 * rng.normal(size=D.shape)) ** 2
-    floor = 0.05**2 * float(np.median(D))
-    rules = {
-        loss: LossPlacement(x[:n], signs, PairLoss(loss, floor))
-        for loss in ("distance", "relative")
-    }
-    rules["squared"] = LeastSquaresPlacement(x[:n], signs, shrinkage=SHRINKAGE)
-    clocks = {"wall": time.perf_counter, "processor": time.process_time}
-    took = {name: dict.fromkeys(clocks, np.inf) for name in rules}
-    for _ in range(3):
-        for name, rule in rules.items():
-            started = {clock: read() for clock, read in clocks.items()}
-            rule.place(D)
-            for clock, read in clocks.items():
-                took[name][clock] = min(took[name][clock], read() - started[clock])
-    for name, row in took.items():
-        print(
-            f"{m} new objects among {n}, k = {k}, {name}: {row['wall']:.1f} s, "
-            f"{row['processor']:.1f} s of processor time",
-            flush=True,
-        )
-        yield name, row
-
-
-PARTS = {"methods": methods, "pairs": pairs, "losses": losses, "time": seconds}
-
-
-def bars(record: dict) -> Iterator[str]:
-    """Say what the record holds beside what is asked for, and what is missed."""
-    ratios = [
-        (row["ratio"], f"{name} {row['k']} {row['method']} {row.get('stress_tol', '')}".strip())
-        for name, rows in record.get("pairs", {}).items()
-        for row in rows
-    ]
-    held_out = [
-        (row["ratio"], f"{name} {loss}", row)
-        for name, rows in record.get("losses", {}).items()
-        for loss, row in rows.items()
-    ]
-    if ratios:
-        above = sum(ratio > NEW_TO_NEW for ratio, _ in ratios)
-        yield (
-            f"new to new over new to fitted, {len(ratios)} rows: at most {max(ratios)[0]:.2f} "
-            f"({max(ratios)[1]}), above {NEW_TO_NEW:g}: {above}"
-        )
-    if held_out:
-        missed = [(name, row) for ratio, name, row in held_out if ratio > HELD_OUT]
-        yield f"held-out over training error, {len(held_out)} rows: above {HELD_OUT}: {len(missed)}"
-        for name, row in missed:
-            least = "not looked for" if row["least"] is None else f"{row['least']:.2f}"
-            yield (
-                f"  {name}: {row['ratio']:.2f}; least {least}; without the worst 1 % of objects "
-                f"{row['ratio_without_worst_1_percent']:.2f}"
-            )
+PARTS = {"methods": methods, "pairs": pairs, "losses": losses}
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     words = sys.argv[1:]
-    names = tuple(word for word in words if word not in PARTS and word != "--render") or ("",)
-    chosen = [] if words == ["--render"] else [part for part in PARTS if part in words] or PARTS
-    for part in chosen:
+    names = tuple(word for word in words if word not in PARTS) or ("",)
+    for part in [part for part in PARTS if part in words] or PARTS:
         where = machine()
         for name, rows in PARTS[part](names):
             # Read anew: another part may be measured at the same time.
@@ -384,8 +311,6 @@ def main() -> None:
             record["machine"] = {**record.get("machine", {}), part: where}
             found = {**record.get(part, {}), name: rows}
             write_record(RECORD, {**record, part: found, "versions": versions("numpy", "scipy")})
-    for line in bars(json.loads(RECORD.read_text())):
-        print(line)
 
 
 if __name__ == "__main__":
