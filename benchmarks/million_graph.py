@@ -34,7 +34,7 @@ from neucmds._operator.graph import (
     landmark_paths,
     shortest_path_rows,
 )
-from neucmds.estimators import among_landmarks
+from neucmds.api import landmarks as api_landmarks
 
 K, SOURCES = 16, 25
 
@@ -127,7 +127,7 @@ class Study:
 
     def landmarks(self, count: int) -> tuple[Any, Any]:
         """Fit landmarks and place all nodes, by both losses from the same searches."""
-        among_landmarks.landmark_paths = self.timed_paths
+        api_landmarks.landmark_paths = self.timed_paths
         start = time.perf_counter()
         fitted = LandmarkNeucMDS(K, count, metric="shortest_path", loss="relative", random_state=0)
         x = fitted.fit_transform(self.graph).astype(np.float64)

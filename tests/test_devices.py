@@ -19,7 +19,7 @@ from neucmds._operator.sampled_pairs import feature_pairs
 from neucmds._placement import newton
 from neucmds._placement.newton import LossPlacement
 from neucmds.errors import InputError
-from neucmds.estimators import among_landmarks
+from neucmds.estimators import landmark
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -35,7 +35,7 @@ def test_landmarks_place_where_the_arrays_are(features, metric, loss, monkeypatc
     settings = {"metric": metric, "loss": loss, "random_state": 0}
     expected = LandmarkNeucMDS(3, 40, **settings).fit_transform(features)
     # The only thing that keeps tensors in main memory from being taken for those of a device.
-    monkeypatch.setattr(among_landmarks, "on_cpu", lambda array: False)
+    monkeypatch.setattr(landmark, "on_cpu", lambda array: False)
     X = torch.as_tensor(features)
     estimator = LandmarkNeucMDS(3, 40, **settings)
     placed = estimator.fit_transform(X)

@@ -42,6 +42,7 @@ def given(kind, folder, monkeypatch):
         "sampled": (X, {"metric": "cityblock", "n_pairs": 40}),
         "graph": (GRID, {"metric": "shortest_path"}),
         "large graph": (GRID, {"metric": "shortest_path"}),
+        "landmarks": (D, {"landmarks": 30}),
     }[kind]
 
 

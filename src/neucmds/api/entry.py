@@ -19,6 +19,7 @@ from neucmds._operator import DenseGram
 from neucmds._operator.graph import as_graph
 from neucmds._operator.metric_registry import BoundMetric
 from neucmds.api.fitting import Fit, fit
+from neucmds.api.landmarks import embed_by_landmarks
 from neucmds.api.options import Callback, Options
 from neucmds.api.partial_input import embed_features, embed_graph, embed_pairs
 from neucmds.api.prepared import Prepared, prepare
@@ -93,6 +94,11 @@ def neuc_mds(
         or one that `sklearn.metrics.pairwise_distances` knows. A callable (`functools.partial`
         binds its arguments) takes two rows of NumPy features, as there, but two blocks of rows of
         any other array library. Dissimilarities that do not fit in memory are never stored.
+    landmarks : int, float, {"random", "maxmin"} or sequence of int, optional
+        Embed some objects and place all others among them by their dissimilarities to these: for
+        more objects than all pairs allow. How many, or which share of all, are drawn; how 1000 of
+        them are chosen; or their rows, and then `data` may hold the (n, L) dissimilarities to them
+        alone. See `LandmarkNeucMDS`, which also streams, and `Embedding.landmarks`.
     n_pairs : int, optional
         Pairs that each node of a large graph takes part in, 16 for each coordinate by default; with
         features, fit such a sample of all pairs: the nearest, landmarks and rings between them.
@@ -162,6 +168,7 @@ def neuc_mds(
         data,
         options,
         metric=metric,
+        landmarks=landmarks,
         n_pairs=n_pairs,
         squared=squared,
         symmetrize=symmetrize,
@@ -177,6 +184,7 @@ def embed(
     options: Options,
     *,
     metric: Any = PRECOMPUTED,
+    landmarks: Any = None,
     n_pairs: int | None = None,
     squared: bool = False,
     symmetrize: bool = False,
@@ -193,6 +201,7 @@ def embed(
     data = as_graph(data) if is_metric(metric, SHORTEST_PATH) else data
     known = data.gram if isinstance(data, Prepared) else data
     kind = kind_of(known, metric, n_pairs, options.method)
+    kind = kind if landmarks is None else "landmarks"
     reading = {
         "weights": weights,
         "missing": None if missing == "error" else missing,
@@ -202,14 +211,20 @@ def embed(
     }
     asked = {name: value for name, value in reading.items() if value is not None}
     refuse(kind, options.asked | asked)
+    if kind == "landmarks":
+        rules = {"metric": metric, "squared": squared, "symmetrize": symmetrize}
+        return Fit(
+            embed_by_landmarks(data, options, landmarks, weights=weights, labels=labels, **rules)
+        )
     if kind == "large graph":
         return _of_some_pairs(embed_graph(data, options, n_pairs), labels)
     if kind == "sampled":
         bound = BoundMetric.of(metric)
         return _of_some_pairs(embed_features(data, bound, options, n_pairs), labels)
     if kind == "pairs":
-        rules: dict[str, Any] = {"squared": squared, "symmetrize": symmetrize}
-        pairs = as_pairs(data, allow_missing=missing == "ignore", **rules)
+        pairs = as_pairs(
+            data, allow_missing=missing == "ignore", squared=squared, symmetrize=symmetrize
+        )
         found = embed_pairs(pairs, options, bool(squared))
         return _of_some_pairs(replace(found, missing=missing), labels)
     prepared = prepare(

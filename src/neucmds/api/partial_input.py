@@ -1,9 +1,7 @@
-"""Embeddings from some pairs: listed, of features, of a graph's paths, or to landmarks."""
+"""Embeddings from some pairs: listed, of features, or of a graph's paths."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,29 +17,21 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.memory import require_memory
-from neucmds._input.components import Components, NComponents
+from neucmds._input.components import Components
 from neucmds._input.pairs import Pairs, check_pairs
 from neucmds._methods.refined.completion import FEW_LISTED, from_all_pairs
 from neucmds._methods.refined.loss_starts import Place
 from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._methods.solution import from_pairs
-from neucmds._operator import DenseGram
 from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric
 from neucmds._operator.sampled_pairs import Sizes, feature_pairs
-from neucmds._placement.triangulation import (
-    Recipe,
-    cross_validated,
-    least_squares_rule,
-    linear_rule,
-)
-from neucmds.api.fitting import fit, solve_roughly
+from neucmds.api.fitting import solve_roughly
+from neucmds.api.landmarks import embed_landmarks
 from neucmds.api.options import Options
-from neucmds.api.prepared import prepare
-from neucmds.api.surprises import warn_of_surprises
 from neucmds.embedding import Embedding
 from neucmds.embedding.building import build_embedding
-from neucmds.errors import ConvergenceWarning, FewerComponentsWarning, InputError, option
+from neucmds.errors import InputError, option
 
 # Of 100,000 rows the few nearest of each count nothing beside all others, by whichever loss. With
 # weights that are the inverse of the share drawn to the power 1, ½, ¼ and 0, .59, .78, .84 and .87
@@ -227,83 +217,10 @@ def _placed_among(
     among = sq_to_landmarks[landmarks]
     among = (among + among.T) / 2
     wanted = components.signature or components.total
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", FewerComponentsWarning)
-        options = Options(wanted, random_state=rng)
-        embedding, _ = embed_landmarks(among, options, rng=rng, squared=True)
+    options = Options(wanted, random_state=rng)
+    embedding, _ = embed_landmarks(among, options, rng=rng, squared=True)
     assert embedding.placement is not None
     if near is not None and not on_cpu(near):
         sq_to_landmarks = asarray_like(sq_to_landmarks, near, namespace(near).float64)
     x = embedding.placement.place(sq_to_landmarks)
     return Place(x, to_numpy(embedding.signs).astype(np.float64))
-
-
-def embed_landmarks(
-    sq_dissimilarity: Array,
-    options: Options,
-    placement: str = "auto",
-    *,
-    rng: np.random.RandomState,
-    weights: Array | None = None,
-    squared: bool = False,
-) -> tuple[Embedding, Recipe | None]:
-    """Embed landmarks, with the rule that places others among them.
-
-    Parameters
-    ----------
-    sq_dissimilarity : ndarray of shape (L, L)
-        Squared dissimilarities among the landmarks.
-    options : Options
-        The callback does not hear of the folds.
-    placement : {"auto", "least_squares", "linear"}
-        "auto" chooses the ridge, the offsets and, for "neuc", the signature by cross-validation;
-        "least_squares" has neither ridge nor offsets; "linear" is plain triangulation.
-    rng : RandomState
-        Draws the folds.
-    weights : ndarray of shape (L, L), optional
-        How much each pair counts. Nothing is cross-validated then: the offsets and the noise of a
-        recipe are means over pairs that count alike.
-    squared : bool, default=False
-        Whether what is placed later is squared.
-
-    Returns
-    -------
-    embedding : Embedding
-        Of the landmarks; its `placement` is the rule.
-    recipe : Recipe or None
-        How the rule was made; None for "linear".
-    """
-    method = options.method
-    if placement == "linear" and weights is not None:
-        raise InputError(
-            f"weights need {option('placement', 'auto')}: plain triangulation counts every "
-            "landmark alike."
-        )
-
-    def embed(part: Array, wanted: NComponents, method: str, *, whole: bool = False) -> Embedding:
-        known = weights if whole else None
-        D = part if known is not None else DenseGram(np.ascontiguousarray(part))
-        prepared = replace(prepare(D, wanted, squared=True, weights=known), squared=squared)
-        how = replace(options, n_components=wanted, method=method)
-        found = fit(prepared, how if whole else replace(how, init=None, callback=None))
-        warn_of_surprises(found.embedding)
-        return found.embedding
-
-    components = options.components(sq_dissimilarity.shape[0])
-    if components.goal is not None:
-        # The landmarks are few, and chosen for all: what they need is what all need.
-        components = Components(embed(sq_dissimilarity, components.goal, method).requested)
-    wanted = components.signature or components.total
-    if placement == "linear":
-        embedding = embed(sq_dissimilarity, wanted, method, whole=True)
-        return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
-    recipe = Recipe(0.0, False, wanted)
-    has_own_rule = weights is not None or options.loss != "squared"
-    if placement == "auto" and not has_own_rule:
-        recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
-    embedding = embed(sq_dissimilarity, recipe.n_components, method, whole=True)
-    if has_own_rule:
-        return embedding, recipe
-    rule = least_squares_rule(sq_dissimilarity, embedding, recipe)
-    return replace(embedding, placement=rule), recipe

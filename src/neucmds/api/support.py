@@ -64,6 +64,7 @@ INPUTS = {
     "sampled": "features with `n_pairs`",
     "graph": "graph of up to 3,000 nodes, or by a closed form",
     "large graph": "larger graph",
+    "landmarks": "any of these but pairs, with `landmarks`",
 }
 # Beside the input, the method and the loss decide too.
 FITS = {
@@ -167,6 +168,13 @@ TABLE: dict[str, dict[str, Cell]] = {
         "weights": _ALL_PATHS,
         "init": _ALL_PATHS,
         "n_init": _ONE_START,
+    },
+    "landmarks": {
+        "missing": _no("does not go with landmarks: every dissimilarity to them is needed."),
+        "checkpoint": _no(
+            "keeps the rows that LandmarkNeucMDS.transform writes to out=; leave it out, or use it."
+        ),
+        "n_pairs": _no("samples pairs, and landmarks place objects instead; leave one out."),
     },
     "closed form": {
         "loss": _no(f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it."),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from neucmds._backend.arrays import (
     Array,
@@ -96,6 +97,10 @@ class Embedding:
         none is missing for that reason.
     missing : {"error", "ignore"}
         Whether `transform` takes NaN for a dissimilarity that is not known.
+    landmarks : ndarray of shape (L,) or None
+        Numbers of the landmarks, if all other objects were placed among them: `transform` takes
+        dissimilarities to these alone, in this order, and STRESS, R², weights and eigenvalues are
+        theirs.
     """
 
     coordinates: Array
@@ -121,6 +126,7 @@ class Embedding:
     stress_error: float = 0.0
     hidden_below: float = 0.0
     missing: str = "error"
+    landmarks: npt.NDArray[np.intp] | None = None
 
     def __repr__(self) -> str:
         positive, negative = self.signature
@@ -415,8 +421,8 @@ class Embedding:
         Parameters
         ----------
         new : array or DataFrame of shape (m, n)
-            Dissimilarities of the new objects to the fitted ones; columns with names are matched
-            with `labels`. On the scale of the fit:
+            Dissimilarities of the new objects to the fitted ones, or (m, L) to the `landmarks` if
+            there are some; columns with names are matched with `labels`. On the scale of the fit:
             squared if and only if the fit had ``squared=True``. NaN where one is not known, if the
             fit had ``missing="ignore"``: at least k + 1 of each object must be.
         weights : array or DataFrame of shape (m, n), optional
@@ -430,6 +436,8 @@ class Embedding:
         """
         if self.placement is None:
             raise InputError("this embedding was saved or made without what `transform` needs.")
+        if self.landmarks is not None:
+            return self._of_landmarks().transform(new, weights=weights)
         weights = rows_ordered_as(weights, new, "rows of weights")
         new = ordered_by_name(new, self.labels, "columns of new objects", rows=False)
         delta = asarray_like(as_real(new, "new dissimilarities"), self.coordinates)
@@ -447,6 +455,16 @@ class Embedding:
         placed = self.placement.place(sq_new, u)
         warn_of_far_misfits(sq_new, placed, fitted, signs, u)
         return xp.astype(placed, self.coordinates.dtype, copy=False)
+
+    def _of_landmarks(self) -> Embedding:
+        """Return the embedding of the landmarks alone."""
+        ids = self._indices(self.landmarks)
+        return replace(
+            self,
+            coordinates=namespace(self.coordinates).take(self.coordinates, ids, axis=0),
+            labels=None if self.labels is None else tuple(self.labels[i] for i in to_numpy(ids)),
+            landmarks=None,
+        )
 
     def save(self, path: str | PathLike[str] | BinaryIO) -> None:
         """Write everything to one npz file, atomically and without pickle.

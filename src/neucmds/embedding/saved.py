@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from neucmds.embedding.result import Embedding
 
 # 2: losses; and labels as JSON in bytes, where an array of strings lost NULs at their ends.
-FORMAT_VERSION = 2
+# 3: landmarks.
+FORMAT_VERSION = 3
 _SAVED_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals")
 _SAVED_SCALARS: dict[str, type] = {
     "sq_norm": float,
@@ -70,6 +71,8 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     if embedding.labels is not None:
         text = json.dumps([str(name) for name in embedding.labels])
         arrays["labels"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+    if embedding.landmarks is not None:
+        arrays["landmarks"] = np.asarray(embedding.landmarks, dtype=np.int64)
     if isinstance(embedding.placement, LinearPlacement):
         arrays["placement_mean"] = to_numpy(embedding.placement.mean)
         arrays["placement_projector"] = to_numpy(embedding.placement.projector)
@@ -127,6 +130,10 @@ def _fields(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     if (missing := header.get("missing", "error")) not in ("error", "ignore"):
         raise ValueError(f"missing is {missing!r}")
     optional["missing"] = missing
+    fitted = coordinates
+    if "landmarks" in arrays:
+        landmarks = _saved_landmarks(arrays["landmarks"], n)
+        fitted, optional["landmarks"] = coordinates[landmarks], landmarks
     return {
         "coordinates": coordinates,
         "signs": signs,
@@ -136,7 +143,7 @@ def _fields(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
         **scalars,
         "stress_terms": (c1, c2, c3),
         "labels": _saved_labels(arrays["labels"], n) if "labels" in arrays else None,
-        "placement": _saved_placement(header, arrays, coordinates, signs),
+        "placement": _saved_placement(header, arrays, fitted, signs),
         "history": tuple(float(value) for value in _floats(arrays, "history", (None,))),
         **optional,
     }
@@ -175,6 +182,15 @@ def _saved_placement(
         given.get("ridge"),
         float(given.get("shrinkage", SHRINKAGE)),
     )
+
+
+def _saved_landmarks(saved: npt.NDArray[Any], n: int) -> npt.NDArray[np.intp]:
+    if saved.dtype.kind != "i" or saved.ndim != 1:
+        raise ValueError(f"landmarks have dtype {saved.dtype} and shape {saved.shape}")
+    inside = saved.size == 0 or (saved.min() >= 0 and saved.max() < n)
+    if not inside or np.unique(saved).size != saved.size:
+        raise ValueError(f"landmarks are not numbers of {n} objects, each once")
+    return saved.astype(np.intp)
 
 
 def _saved_loss(header: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ import pytest
 
 from neucmds import LandmarkNeucMDS, neuc_mds
 from neucmds._placement.least_squares import LinearPlacement
-from neucmds._placement.triangulation import misfit
+from neucmds._placement.recipe import misfit
 from neucmds.datasets import random_simplex
 
 

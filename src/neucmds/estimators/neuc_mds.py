@@ -29,7 +29,7 @@ from neucmds._operator.metric_registry import BoundMetric
 from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.estimators.signed_transformer import SignedTransformer
+from neucmds.estimators.transformer import SignedTransformer
 
 # Parameters that `neuc_mds` takes as they are.
 _PASSED_ON = (

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from neucmds import Embedding, InputError, LandmarkNeucMDS, neuc_mds
 from neucmds._backend.threads import thread_count
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement.landmark_selection import landmark_count, maxmin, random_sample
+from neucmds._placement.landmarks import landmark_count, maxmin, random_sample
 from neucmds.datasets.synthetic import random_simplex
 
 

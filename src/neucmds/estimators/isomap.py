@@ -20,7 +20,7 @@ from neucmds._operator.neighbor_graph import neighbor_graph
 from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.estimators.signed_transformer import SignedTransformer
+from neucmds.estimators.transformer import SignedTransformer
 
 # Path lengths held at once while new objects are placed: 256 MB.
 PATHS_AT_ONCE = 2**25

@@ -1,0 +1,464 @@
+"""`LandmarkNeucMDS`: some objects are embedded, all others placed among them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    is_array,
+    is_dask,
+    is_numpy,
+    namespace,
+    on_cpu,
+    to_numpy,
+)
+from neucmds._backend.progress import progress_bar
+from neucmds._input import read_square
+from neucmds._input.components import NComponents
+from neucmds._input.containers import ordered_by_name, refuse_sparse_tensor, rows_ordered_as
+from neucmds._input.readers.new_objects import read_new_objects
+from neucmds._input.validation import check_flags, working_dtype
+from neucmds._operator.graph import as_graph
+from neucmds._operator.metric_registry import BoundMetric, known_everywhere
+from neucmds._placement.new_rows import checked_weights
+from neucmds._placement.recipe import Recipe
+from neucmds.api import (
+    DEFAULT_METHOD,
+    LandmarkFit,
+    Options,
+    fit_landmarks,
+    graph_block,
+    warn_of_surprises,
+)
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError
+from neucmds.estimators.transformer import SignedTransformer
+
+
+class LandmarkNeucMDS(SignedTransformer):
+    """Embed landmarks, then place every object from its dissimilarities to them.
+
+    `fit` embeds the landmarks and learns, from landmarks held out, how to place others; `transform`
+    places objects, fitted ones and later arrivals alike, in chunks and in threads. The n×n matrix
+    never exists. Paper: Landmark MDS paragraph of sec:experiments.
+
+    Parameters
+    ----------
+    n_components : int, (int, int), float or "auto", default=2
+        Number of coordinates, or a pair (p, q) of positive and negative ones; a share between 0 and
+        1, or "auto", as in `neuc_mds`, chosen on the landmarks.
+    n_landmarks : int, float or None, default=None
+        Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more.
+    landmarks : {"random", "maxmin"} or sequence of int, default="random"
+        Drawn; spread out, each the farthest from those before it, among 10 objects drawn for each
+        landmark, or all of a D in memory; or named by their rows.
+    method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
+        How the landmarks are embedded.
+    placement : {"auto", "least_squares", "linear"}, default="auto"
+        "auto": least squares with a ridge and offsets chosen on landmarks held out; with "neuc" the
+        signature is chosen so too. "least_squares": without these. "linear": plain triangulation,
+        which divides by small eigenvalues.
+    loss : {"squared", "distance", "relative"}, default="squared"
+        What "refined" minimises, and what places new objects; see `neucmds.neuc_mds`. "relative"
+        lets near pairs count like far ones: for neighbours and retrieval.
+    metric : str or callable, default="precomputed"
+        "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
+        for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, a
+        `scipy.sparse` array of lengths of edges, and `transform` takes it or numbers of its nodes.
+        Otherwise X holds features, and the metric is one of those of `NeucMDS`, or a function of
+        two rows.
+    metric_params : dict, optional
+        Further arguments of the metric.
+    squared : bool, default=False
+        Whether the dissimilarities are squared already (and may then be negative).
+    symmetrize : bool, default=False
+        Average the dissimilarities among landmarks and their transpose if they differ.
+    tol : float, optional
+        As for `neuc_mds`.
+    random_state : int, RandomState or None
+        Draws landmarks and folds.
+    n_jobs : int or None, default=None
+        Threads that place objects; None and -1 are all cores.
+    init : Embedding or (coordinates, signs), optional
+        Where "refined" starts: a warm start, which keeps its signature. Of the landmarks, or of all
+        objects, from which the landmarks are taken.
+    callback : callable, optional
+        ``callback(step, total, what)``, as for `neuc_mds`, of the landmarks' fit.
+    verbose : int, default=0
+        Show the iterations of "refined", how far `transform` has come and how long it will still
+        take, on standard error, and print a line on what was found.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (L,)
+        Rows of the landmarks.
+    result_ : Embedding
+        Of the landmarks; its `transform` places objects by their (m, L) dissimilarities to them.
+    recipe_ : Recipe or None
+        What was chosen on landmarks held out.
+    signature_ : ndarray of shape (k,)
+        ±1.0: the sign of each coordinate.
+    eigenvalues_, weights_ : ndarray
+        Of the landmarks.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when X has string column names.
+
+    See Also
+    --------
+    NeucMDS : All of D at once.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from neucmds import LandmarkNeucMDS
+    >>> X = load_digits().data
+    >>> est = LandmarkNeucMDS(n_components=5, n_landmarks=200, metric="cityblock", random_state=0)
+    >>> est.fit_transform(X).shape
+    (1797, 5)
+    """
+
+    def __init__(
+        self,
+        n_components: NComponents = 2,
+        n_landmarks: int | float | None = None,
+        *,
+        landmarks: Any = "random",
+        method: str = DEFAULT_METHOD,
+        placement: str = "auto",
+        loss: str = "squared",
+        metric: Any = "precomputed",
+        metric_params: dict[str, Any] | None = None,
+        squared: bool = False,
+        symmetrize: bool = False,
+        tol: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        init: Any = None,
+        callback: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.method = method
+        self.placement = placement
+        self.loss = loss
+        self.metric = metric
+        self.metric_params = metric_params
+        self.squared = squared
+        self.symmetrize = symmetrize
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.init = init
+        self.callback = callback
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> LandmarkNeucMDS:
+        """Choose and embed the landmarks, and learn how to place objects among them.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), (n, n) or (n, L), NumPy or dask, or path
+            Features; or dissimilarities, all or those to the landmarks; or the file of all.
+        y : ignored
+        weights : array or DataFrame of shape (L, L) or (n, n), optional
+            How much each pair of landmarks counts, in the order of their rows; or each pair of
+            objects, from which theirs are taken. Names are matched with those of the columns of
+            dissimilarities. "refined" only. Nothing is then chosen on landmarks held out, and
+            others are placed by least squares.
+
+        Returns
+        -------
+        self
+        """
+        check_flags(squared=self.squared, symmetrize=self.symmetrize)
+        rows, metric, landmarks = X, self.metric, self.landmarks
+        index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
+        self._placed: Embedding | None = None
+        with self._listener() as callback:
+            options = Options(
+                self.n_components,
+                self.method,
+                self.loss,
+                random_state=check_random_state(self.random_state),
+                tol=self.tol,
+                init=self.init,
+                callback=callback,
+            )
+            if self._of_graph:
+                landmarks, rows = self._search_paths(X, options)
+                metric = "precomputed"
+            else:
+                rows = self._checked(X)
+                if not self._precomputed:
+                    metric = BoundMetric.of(metric, self.metric_params)
+            columns = getattr(self, "feature_names_in_", None) if self._precomputed else None
+            self._fitted: LandmarkFit = fit_landmarks(
+                rows,
+                options,
+                metric=metric,
+                landmarks=landmarks,
+                n_landmarks=self.n_landmarks,
+                placement=self.placement,
+                squared=self.squared and not self._of_graph,
+                # The two ways along a path are added up in another order.
+                symmetrize=self.symmetrize or self._of_graph,
+                weights=weights,
+                columns=columns,
+                index=index if index is not None and _all_text(index) else None,
+            )
+            self.landmarks_ = self._fitted.landmarks
+            self.result_: Embedding = self._fitted.embedding
+            self.recipe_: Recipe | None = self._fitted.recipe
+        warn_of_surprises(self.result_)
+        return self
+
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        out: str | PathLike[str] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        *,
+        weights: Any = None,
+    ) -> Array:
+        """Fit, and place all objects.
+
+        Parameters
+        ----------
+        X : array
+            As for `fit`.
+        y : ignored
+        out, checkpoint : path, optional
+            As for `transform`. The same model is fitted again only with a `random_state`.
+        weights : array or DataFrame of shape (L, L) or (n, n), optional
+            As for `fit`. When objects are placed, all their dissimilarities count alike.
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        coordinates = self.fit(X, weights=weights)._transform(X, out, checkpoint=checkpoint)
+        if not is_dask(coordinates):
+            self._placed = replace(self.result_, coordinates=coordinates, labels=None)
+        return coordinates
+
+    def transform(
+        self,
+        X: Any,
+        out: str | PathLike[str] | None = None,
+        *,
+        weights: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Array:
+        """Place objects.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features), (m, n) or (m, L), NumPy or dask
+            Features of the objects, or their dissimilarities to all fitted objects or to the
+            landmarks.
+        out : path, optional
+            Write the coordinates to this ``.npy`` file instead of memory; the memory map of it is
+            returned. Not for dask arrays, which have `dask.array.to_npy_stack` and others.
+        weights : array or DataFrame of shape (m, L), optional
+            How much each dissimilarity to a landmark counts, for NumPy arrays; see
+            `Embedding.transform`.
+        checkpoint : path, optional
+            A file that says how many rows ``OUT.part`` holds: after an interruption the same call
+            goes on there. It needs `out`, and is removed when all is done. What belongs to another
+            model or other rows is refused. For NumPy arrays.
+
+        Returns
+        -------
+        array of shape (m, k)
+            A lazy dask array if X is one; of the library and on the device of X otherwise.
+        """
+        check_is_fitted(self)
+        # Here and not where paths are looked up: `fit_transform` has just found them.
+        self._refuse_other_graph(X)
+        return self._transform(X, out, weights, checkpoint)
+
+    def _transform(
+        self,
+        X: Any,
+        out: str | PathLike[str] | None = None,
+        weights: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Array:
+        rows = self._checked(X, reset=False)
+        if weights is not None and is_numpy(rows):
+            weights = rows_ordered_as(weights, X, "rows of weights")
+            shape = (rows.shape[0], self._fitted.width)
+            weights = checked_weights(weights, shape, self.result_.k, self.result_.labels)
+        placed = self._fitted.place_all(
+            rows,
+            out,
+            weights=weights,
+            checkpoint=checkpoint,
+            n_jobs=self.n_jobs,
+            progress=progress_bar("placed") if self.verbose else None,
+        )
+        return asarray_like(placed, X) if out is None and is_elsewhere(X) else placed
+
+    @property
+    def embedding_(self) -> Array:
+        """Coordinates of all fitted objects; there only after `fit_transform`."""
+        return self._searched.coordinates
+
+    @property
+    def _searched(self) -> Embedding:
+        if self._placed is None:
+            raise AttributeError(
+                "only the landmarks have coordinates (result_.coordinates); call fit_transform to "
+                "place all objects."
+            )
+        return self._placed
+
+    def dissimilarities(self) -> Array:
+        """D̂ between the objects of `embedding_`, on the squared scale; it may be negative."""
+        check_is_fitted(self)
+        return self._searched.dissimilarities()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the embedding of the landmarks, which places new objects, to one npz file.
+
+        Parameters
+        ----------
+        path : str or Path
+            `Embedding.load` reads it; its `transform` takes dissimilarities to the landmarks.
+        """
+        check_is_fitted(self)
+        self.result_.save(path)
+
+    def _measured(self, X: Any) -> Any:
+        """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
+        self._refuse_other_graph(X)
+        new = self._checked(X, reset=False)
+        new = to_numpy(new) if is_dask(new) else new
+        return to_numpy(self._fitted.squares(new)).astype(np.float64)
+
+    # Graphs
+
+    @property
+    def _of_graph(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "shortest_path"
+
+    def _search_paths(self, X: Any, options: Options) -> tuple[Any, Any]:
+        """Choose landmarks of a graph; keep and return the paths of all nodes to them, (n, L)."""
+        graph = as_graph(X)
+        self.n_features_in_ = int(graph.shape[0])
+        ids, self._paths = graph_block(
+            graph, options, self.landmarks, self.n_landmarks, self.n_jobs
+        )
+        self._graph = _digest(graph)
+        return ids, self._paths
+
+    def _refuse_other_graph(self, X: Any) -> None:
+        """Refuse a graph whose paths to the landmarks are not those that are kept."""
+        if not self._of_graph or not hasattr(X, "tocoo"):
+            return
+        n = self.n_features_in_
+        if tuple(X.shape) != (n, n):
+            raise InputError(
+                f"the graph has {X.shape[0]} nodes, but {n} were fitted; pass the same graph, "
+                "or numbers of its nodes."
+            )
+        if _digest(as_graph(X)) != self._graph:
+            raise InputError(
+                "the edges or lengths of the graph are not those that were fitted; pass the same "
+                "graph, or numbers of its nodes, or fit this one."
+            )
+
+    def _paths_of(self, X: Any) -> Any:
+        """Paths to the landmarks of all nodes of the fitted graph, or of some by their numbers."""
+        n = self.n_features_in_
+        if hasattr(X, "tocoo"):
+            return self._paths
+        nodes = np.asarray(X)
+        whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
+        if not whole or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= n:
+            raise InputError(f"pass the graph, or numbers of its nodes from 0 to {n - 1}.")
+        return self._paths[nodes]
+
+    # What X may be
+
+    def _checked(self, X: Any, reset: bool = True) -> Any:
+        """Return rows of X as an array of NumPy, dask, or another library on a device."""
+        if self._of_graph:
+            return self._paths_of(X)
+        if isinstance(X, (str, PathLike)):
+            n = None if reset else int(self.n_features_in_)
+            X = read_square(X) if n is None else read_new_objects(str(X), n).values
+        if hasattr(X, "tocoo"):
+            raise InputError(
+                "X is a sparse array, which is taken as a graph with metric='shortest_path' alone; "
+                "pass X.toarray()."
+            )
+        if is_elsewhere(X):
+            refuse_sparse_tensor(X, "X")
+            if not on_cpu(X) and (self._precomputed or known_everywhere(self.metric)):
+                return self._checked_elsewhere(X, reset)
+            # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
+            X = to_numpy(X)
+        if is_dask(X):
+            from neucmds._backend.dask_arrays import check_rows
+
+            X = check_rows(X)
+            if reset:
+                self.n_features_in_ = int(X.shape[1])
+            return X
+        to_landmarks = self._precomputed and not reset
+        if to_landmarks and getattr(X, "shape", ())[1:] == (self._fitted.width,):
+            # Later arrivals need no dissimilarities but those to the landmarks.
+            X = ordered_by_name(X, self.result_.labels, "columns of new objects", rows=False)
+            return check_array(X, dtype=("float64", "float32"))
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=("float64", "float32"),
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def _checked_elsewhere(self, X: Array, reset: bool) -> Array:
+        """Check an array of another library where it is, as scikit-learn does one of NumPy."""
+        if len(X.shape) != 2:
+            raise InputError(f"X has {len(X.shape)} dimensions; pass a matrix, one row per object.")
+        width = int(X.shape[1])
+        if reset:
+            self.n_features_in_ = width
+        elif width != self.n_features_in_ and not (
+            self._precomputed and width == self._fitted.width
+        ):
+            raise InputError(f"X has {width} columns, but {self.n_features_in_} were fitted.")
+        xp = namespace(X)
+        X = xp.astype(X, working_dtype(X), copy=False)
+        if not bool(xp.all(xp.isfinite(X))):
+            raise InputError("Input X contains NaN or infinity; drop or repair these rows.")
+        return X
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Tell whether an array belongs to another library than NumPy or dask."""
+    return is_array(X) and not is_numpy(X) and not is_dask(X)
+
+
+def _digest(graph: Any) -> str:
+    """Digest of what `as_graph` made: the same for every order in which edges are stored."""
+    return str(joblib.hash((graph.indptr, graph.indices, graph.data)))
+
+
+def _all_text(names: Any) -> bool:
+    return all(isinstance(name, str) for name in names)
