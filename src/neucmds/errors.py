@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 
 __all__ = [
-    "CheckpointWarning",
     "ConvergenceWarning",
     "FileFormatError",
     "FewerComponentsWarning",
@@ -121,10 +120,6 @@ class OverfitWarning(NeucmdsWarning):
 
 class PrecisionWarning(FewerComponentsWarning):
     """Coordinates are missing because a few huge entries of D leave the others below rounding."""
-
-
-class CheckpointWarning(NeucmdsWarning):
-    """A checkpoint holds parts of other work, which are made anew."""
 
 
 class MisfitWarning(NeucmdsWarning):

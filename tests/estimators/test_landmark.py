@@ -1,4 +1,4 @@
-"""Landmarks: scikit-learn's contract, placement that stays close, and rows by the chunk."""
+"""Landmarks: placement that stays close, and rows by the chunk."""
 
 import tracemalloc
 
@@ -6,25 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from neucmds import Embedding, InputError, LandmarkNeucMDS, neuc_mds
 from neucmds._backend.threads import thread_count
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._placement.landmarks import landmark_count, maxmin, random_sample
+from neucmds.api import LandmarkFit
 from neucmds.datasets.synthetic import random_simplex
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        LandmarkNeucMDS(metric="cityblock"),
-        LandmarkNeucMDS(n_landmarks=8, landmarks="maxmin", metric="euclidean", method="neuc"),
-        LandmarkNeucMDS(),
-    ]
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 def stress(coordinates, signs, d):
@@ -138,6 +126,33 @@ def test_coordinates_go_straight_to_disk(features, tmp_path):
     assert isinstance(out, np.memmap)
     np.testing.assert_array_equal(np.load(tmp_path / "coordinates.npy"), est.transform(features))
     assert [path.name for path in tmp_path.iterdir()] == ["coordinates.npy"]
+
+
+def test_an_interrupted_transform_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(70_000, 3))  # times 100 landmarks: four parts
+    est = LandmarkNeucMDS(2, 100, method="neuc+", metric="cityblock", random_state=0, n_jobs=1)
+    est.fit(rows[:500])
+    out, kept = tmp_path / "x.npy", tmp_path / "kept"
+    place, starts = LandmarkFit.place, []
+
+    def interrupted(self, rows, first=0, weights=None):
+        starts.append(first)
+        if len(starts) == 3:
+            raise KeyboardInterrupt
+        return place(self, rows, first, weights)
+
+    monkeypatch.setattr("neucmds._backend.checkpoint.INTERVAL", 0.0)
+    monkeypatch.setattr(LandmarkFit, "place", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        est.transform(rows, out, checkpoint=kept)
+    with pytest.raises(InputError, match="of another"):
+        est.transform(rows + 1, out, checkpoint=kept)
+    found = est.transform(rows, out, checkpoint=kept)
+    assert starts[3] == starts[2] > 0
+    np.testing.assert_allclose(found, est.transform(rows), atol=1e-12)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+    with pytest.raises(InputError, match="keeps the rows of out"):
+        est.transform(rows, checkpoint=kept)
 
 
 def test_a_file_is_there_when_it_is_complete_or_not_at_all(tmp_path):

@@ -32,7 +32,7 @@ from neucmds._input.components import Components, NComponents
 from neucmds._input.containers import as_labels, as_real, ordered_by_name, to_square, unwrap
 from neucmds._input.validation import working_dtype
 from neucmds._methods.refined.loss_starts import Place
-from neucmds._operator import DenseGram
+from neucmds._operator import DenseGram, Gram
 from neucmds._operator.graph import as_graph, landmark_paths
 from neucmds._operator.metric_registry import BoundMetric, FittedMetric, fitted_params, on_rows
 from neucmds._placement import landmarks as selection
@@ -46,7 +46,7 @@ from neucmds._placement.recipe import (
 )
 from neucmds.api.fitting import fit
 from neucmds.api.options import Options
-from neucmds.api.prepared import prepare
+from neucmds.api.prepared import Prepared, prepare
 from neucmds.api.support import PRECOMPUTED, SHORTEST_PATH, is_metric
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, MisfitWarning, option
@@ -308,6 +308,8 @@ def embed_by_landmarks(
         ids, data = graph_block(data, options, landmarks, count)
         metric, landmarks, squared, symmetrize = PRECOMPUTED, ids, False, True
     elif is_metric(metric, PRECOMPUTED):
+        if isinstance(data, (Gram, Prepared)):
+            raise InputError(f"{option('landmarks')} takes D itself, not an operator of it.")
         if not is_dask(data):
             table = unwrap(data)
             data, labels = table.array, table.labels if labels is None else labels

@@ -64,7 +64,7 @@ INPUTS = {
     "sampled": "features with `n_pairs`",
     "graph": "graph of up to 3,000 nodes, or by a closed form",
     "large graph": "larger graph",
-    "landmarks": "any of these but pairs, with `landmarks`",
+    "landmarks": "D, features or a graph, with `landmarks`",
 }
 # Beside the input, the method and the loss decide too.
 FITS = {
