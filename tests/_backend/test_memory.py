@@ -71,16 +71,6 @@ def test_groups_above_count_too(tmp_path):
     assert memory._of_groups(tmp_path, tmp_path / "own") == 600
 
 
-def test_version_1_of_control_groups_is_read(tmp_path):
-    folder = tmp_path / "memory" / "docker" / "x"
-    folder.mkdir(parents=True)
-    (folder / "memory.limit_in_bytes").write_text("1000\n")
-    (folder / "memory.usage_in_bytes").write_text("900\n")
-    (folder / "memory.stat").write_text("inactive_file 1\ntotal_inactive_file 50\n")
-    (tmp_path / "own").write_text("3:cpuset:/\n4:memory:/docker/x\n0::/\n")
-    assert memory._of_groups(tmp_path, tmp_path / "own") == 101
-
-
 def test_no_group_is_no_limit(tmp_path):
     assert memory._of_groups(tmp_path, tmp_path / "own") is None
 

@@ -16,7 +16,6 @@ from neucmds._operator.graph import (
     as_graph,
     graph_pairs,
     nearest_nodes,
-    path_rows,
     shortest_path_rows,
 )
 from neucmds.errors import InputError
@@ -86,7 +85,6 @@ def test_what_is_no_sparse_square_is_refused():
 def test_rows_are_those_of_all_shortest_paths(graph, all_paths):
     nodes = [5, 0, 399]
     np.testing.assert_allclose(shortest_path_rows(graph, nodes), all_paths[nodes], rtol=1e-12)
-    np.testing.assert_allclose(path_rows(graph)(10, 14), all_paths[10:14], rtol=1e-12)
     single = shortest_path_rows(graph, nodes, dtype=np.float32)
     assert single.dtype == np.float32
 

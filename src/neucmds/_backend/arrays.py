@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -192,12 +193,17 @@ def sparse_times(starts: Array, columns: Array, values: Array, block: Array) -> 
     return csr_array((values, columns, starts), shape=shape) @ block
 
 
-def minkowski(x: Array, y: Array, p: float) -> Array | None:
-    """(Σ|x − y|^p)^(1/p) between all rows, in one walk; None where the library has none.
-
-    p = 0 counts the features that differ.
-    """
-    return namespace(x).cdist(x, y, p=p) if compat.is_torch_array(x) else None
+def minkowski(x: Array, y: Array, p: float) -> Array:
+    """(Σ|x − y|^p)^(1/p) between all rows, p = 1 or ∞; p = 0 counts features that differ."""
+    xp = namespace(x)
+    if compat.is_torch_array(x):
+        return xp.cdist(x, y, p=p)
+    total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=device(x))
+    for j in range(int(x.shape[1])):
+        gap = xp.abs(x[:, j][:, None] - y[:, j][None, :])
+        gap = xp.astype(gap != 0, x.dtype) if p == 0 else gap
+        total = xp.maximum(total, gap) if p == math.inf else total + gap
+    return total
 
 
 def k_smallest(matrix: Array, k: int) -> tuple[Array, Array]:

@@ -232,37 +232,6 @@ def _grid(count: int) -> int:
     return max(1, min(-(-count // _THREADS), 8 * _BLOCKS))
 
 
-def entrywise(body: str, entries: Array, *vectors: Array) -> Array | None:
-    """Apply a function to every entry of an array, in place.
-
-    Parameters
-    ----------
-    body : str
-        Statements in C++ that return a value of type T, made from `x`, an entry, and from `u` and
-        `v`, those of two further arrays that are broadcast against the first.
-    """
-    cupy = _cupy() if _is_cuda(entries) else None
-    if cupy is None:
-        return None
-    with _stream(cupy, entries):
-        given = [cupy.asarray(one) for one in (entries, *vectors)]
-        _elementwise(body, len(vectors))(*given, given[0])
-    return entries
-
-
-@cache
-def _elementwise(body: str, n_vectors: int) -> Any:
-    names = ("x", "u", "v")[: 1 + n_vectors]
-    arguments = ", ".join(f"T {name}" for name in names)
-    return _cupy().ElementwiseKernel(
-        arguments,
-        "T y",
-        f"y = neucmds_entry<T>({', '.join(names)})",
-        "neucmds_entries",
-        preamble=f"template <typename T> __device__ T neucmds_entry({arguments}) {{ {body} }}",
-    )
-
-
 def narrow_product(matrix: Array, columns: Array) -> Array | None:
     """Return ``matrix @ columns`` for a large float32 matrix and a few columns, in float64."""
     if not _is_cuda(matrix) or compat.is_cupy_array(matrix) or not _is_whole(matrix):

@@ -114,36 +114,27 @@ def _of_groups(
 ) -> int | None:
     """Return the least that this process's control group and those above it leave."""
     try:
-        lines = own.read_text(encoding="utf-8").splitlines()
+        path = own.read_text(encoding="utf-8").partition("0::")[2].strip()
     except (OSError, ValueError):
-        lines = []
-    # "0::/path" is version 2; "7:memory:/path" is version 1, which has a tree for each resource.
-    trees = [(root, "memory.max", "memory.current", "0::")]
-    trees += [(root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ":memory:")]
-    left = []
-    for tree, limit, used, mark in trees:
-        path = next((line.partition(mark)[2] for line in lines if mark in line), "/")
-        group = tree / path.lstrip("/")
-        # Inside a container the path is the host's, and only the tree's root is there.
-        for folder in (group, *group.parents):
-            left.append(_left_in(folder, limit, used))
-            if folder == tree:
-                break
-    return min((amount for amount in left if amount is not None), default=None)
+        path = ""
+    # Inside a container the path is the host's, and only the tree's root is there.
+    group = root / path.lstrip("/")
+    above = (group, *(one for one in group.parents if one.is_relative_to(root)))
+    left = [amount for folder in above if (amount := _left_in(folder)) is not None]
+    return min(left, default=None)
 
 
-def _left_in(group: Path, limit: str, used: str) -> int | None:
+def _left_in(group: Path) -> int | None:
     """Return what a control group leaves of its limit; idle caches can be dropped."""
     try:
-        most = int((group / limit).read_text(encoding="ascii"))
-        taken = int((group / used).read_text(encoding="ascii"))
-        cached = re.search(
-            r"^(?:total_)?inactive_file (\d+)$",
-            (group / "memory.stat").read_text(encoding="ascii"),
-            re.M,
+        most, taken = (
+            int((group / name).read_text(encoding="ascii"))
+            for name in ("memory.max", "memory.current")
         )
+        stat = (group / "memory.stat").read_text(encoding="ascii")
     except (OSError, ValueError):
         return None
+    cached = re.search(r"^inactive_file (\d+)$", stat, re.M)
     return max(0, most - taken + (int(cached[1]) if cached else 0))
 
 

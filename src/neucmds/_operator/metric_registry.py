@@ -31,7 +31,7 @@ from neucmds._backend.arrays import (
     namespace,
     to_numpy,
 )
-from neucmds._backend.cuda_kernels import between, entrywise
+from neucmds._backend.cuda_kernels import between
 from neucmds._input.validation import working_dtype
 from neucmds.errors import InputError, option
 
@@ -132,21 +132,14 @@ class FittedMetric:
 class InnerMetric(PairMetric):
     """A squared dissimilarity that is a function of inner products, entry by entry."""
 
-    # The function in C++, of the product x and of u and v, the vectors of row and column.
-    body: str
-
     @abstractmethod
     def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
         """Turn inner products into squared dissimilarities, over themselves where possible."""
 
     def squares(self, rows: Prepared, cols: Prepared) -> Array:
-        """One product, then the function: fused where a compiler is at hand."""
-        xp = namespace(rows.left)
-        inner = rows.left @ xp.matrix_transpose(cols.right)
-        both = rows.vector is not None and cols.vector is not None
-        vectors = (rows.vector[:, None], cols.vector[None, :]) if both else ()  # type: ignore[index]
-        made = entrywise(self.body, inner, *vectors)
-        return self.finish(inner, rows, cols) if made is None else made
+        """One product, then the function."""
+        inner = rows.left @ namespace(rows.left).matrix_transpose(cols.right)
+        return self.finish(inner, rows, cols)
 
 
 class _OfDirections(InnerMetric):
@@ -164,8 +157,6 @@ class _OfDirections(InnerMetric):
 class Angular(_OfDirections):
     """The angle between two vectors, in radians: arccos of their cosine similarity."""
 
-    body = "T g = x < T(-1) ? T(-1) : (x > T(1) ? T(1) : x); T a = acos(g); return a * a;"
-
     def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
         """arccos(g)²."""
         return _square(in_place("acos", in_place("clip", inner, -1.0, 1.0)))
@@ -173,8 +164,6 @@ class Angular(_OfDirections):
 
 class Cosine(_OfDirections):
     """One minus the cosine similarity, as in scikit-learn and SciPy."""
-
-    body = "T a = T(1) - x; return a * a;"
 
     def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
         """(1 − g)²."""
@@ -213,8 +202,6 @@ class EuclideanPower(SquaredNorm):
         if not (math.isfinite(power) and power > 0):
             raise InputError(f"{option('power', power)} must be a positive number.")
         self.power = float(power)
-        end = "return s;" if power == 1 else f"return s > T(0) ? pow(s, T({self.power!r})) : T(0);"
-        self.body = "T s = x > T(0) ? x : T(0); " + end
 
     def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
         """(‖x − y‖²)^power, since that is the square of ‖x − y‖^power."""
@@ -237,7 +224,6 @@ class RBF(SquaredNorm):
         if not (math.isfinite(gamma) and gamma > 0):
             raise InputError(f"{option('gamma', gamma)} must be a positive number.")
         self.gamma = float(gamma)
-        self.body = f"return x > T(0) ? T(-2) * expm1(T({-self.gamma!r}) * x) : T(0);"
 
     def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
         """−2 expm1(−gamma ‖x − y‖²): no digits lost between near points."""
@@ -250,8 +236,6 @@ class RBF(SquaredNorm):
 
 class Balls(SquaredNorm):
     """Gap between balls: max(0, ‖c − c'‖ − r − r'), centres first and the radius as last column."""
-
-    body = "T s = x > T(0) ? sqrt(x) - u - v : -u - v; return s > T(0) ? s * s : T(0);"
 
     def __init__(self, features: Array) -> None:
         if int(features.shape[1]) < 2:
@@ -291,8 +275,6 @@ class Hyperbolic(InnerMetric):
         What the features are: points of the open unit ball, or points (x₀, x) of the hyperboloid
         x₀² − ‖x‖² = 1, of which only x, all columns but the first, is read.
     """
-
-    body = "T g = x > T(1) ? x : T(1); T a = acosh(g); return a * a;"
 
     def __init__(self, features: Array, model: str = "poincare") -> None:
         del features
@@ -365,27 +347,14 @@ INNER_METRICS: dict[str, Callable[..., InnerMetric]] = {
 }
 
 
-def _over_features(x: Array, y: Array, term: BlockFunction, add: BlockFunction) -> Array:
-    """Combine a term for every feature: no block is larger than the result."""
-    total = term(x[:, 0][:, None], y[:, 0][None, :])
-    for j in range(1, int(x.shape[1])):
-        total = add(total, term(x[:, j][:, None], y[:, j][None, :]))
-    return total
-
-
-def _add(total: Array, part: Array) -> Array:
-    total += part
-    return total
-
-
 def _city_block(x: Array, y: Array) -> Array:
-    xp, made = namespace(x), _at_once("cityblock", x, y, 1.0)
-    return _over_features(x, y, lambda a, b: xp.abs(a - b), _add) if made is None else made
+    made = between("cityblock", x, y)
+    return minkowski(x, y, 1.0) if made is None else made
 
 
 def _chebyshev(x: Array, y: Array) -> Array:
-    xp, made = namespace(x), _at_once("chebyshev", x, y, math.inf)
-    return _over_features(x, y, lambda a, b: xp.abs(a - b), xp.maximum) if made is None else made
+    made = between("chebyshev", x, y)
+    return minkowski(x, y, math.inf) if made is None else made
 
 
 def _bray_curtis(x: Array, y: Array) -> Array:
@@ -396,18 +365,7 @@ def _bray_curtis(x: Array, y: Array) -> Array:
 
 def _hamming(x: Array, y: Array) -> Array:
     made = between("hamming", x, y)
-    if made is not None:
-        return made
-    xp, count = namespace(x), minkowski(x, y, 0.0)
-    if count is None:
-        count = _over_features(x, y, lambda a, b: xp.astype(a != b, x.dtype), _add)
-    return count / int(x.shape[1])
-
-
-def _at_once(metric: str, x: Array, y: Array, p: float) -> Array | None:
-    """Compute a Minkowski distance by one kernel, or by what the library has."""
-    made = between(metric, x, y)
-    return minkowski(x, y, p) if made is None else made
+    return minkowski(x, y, 0.0) / int(x.shape[1]) if made is None else made
 
 
 def _jaccard(x: Array, y: Array) -> Array:

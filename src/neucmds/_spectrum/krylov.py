@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,10 +54,7 @@ def krylov_spectrum(
     *,
     tol: float = 1e-7,
     random_state: Any = None,
-    max_products: int | None = None,
-    single: bool = True,
     spare: bool = True,
-    callback: Callable[[int, float], None] | None = None,
 ) -> Spectrum:
     """Compute the eigenpairs that a selection rule keeps, and what else has converged by then.
 
@@ -74,14 +71,8 @@ def krylov_spectrum(
         beside that are known to a share of their own size (`search.allowed_residuals`).
     random_state : int, RandomState, Generator or None
         Draws the first block. None is the seed 0: the start decides nothing but rounding.
-    max_products : int or None
-        Columns multiplied with B before giving up on a precision; None is ``40 (n_wanted + 50)``.
-    single : bool
-        Allow float32 products, and for a float64 D in memory the float32 copy they need.
     spare : bool
         Hand on the further pairs that are known by then; without them it is a little quicker.
-    callback : callable or None
-        Called at every check with the number of products and the worst relative residual.
 
     Returns
     -------
@@ -94,10 +85,8 @@ def krylov_spectrum(
     sizes = Sizes.of(gram, n_wanted)
     if sizes.capacity < 2 * n_wanted + 5 * sizes.block:
         return full_spectrum(gram)
-    limit = 40 * (n_wanted + 50) if max_products is None else max_products
-    spent = 0
-    for products, precision in _operators(gram, single, tol):
-        search = Search(gram, rule, n_wanted, tol, limit, callback, sizes, spare)
+    spent, search = 0, Search(gram, rule, n_wanted, tol, sizes, spare)
+    for products, precision in _operators(gram, tol):
         with products as multiply:
             rows = gram.xp.empty(
                 (sizes.capacity, gram.n), dtype=gram.xp.float64, device=gram.device
@@ -119,13 +108,11 @@ def krylov_spectrum(
     return replace(_measured(gram, spectrum, rule), n_products=spent)
 
 
-def _operators(
-    gram: Gram, single: bool, tol: float
-) -> Iterator[tuple[AbstractContextManager[Multiply], float]]:
+def _operators(gram: Gram, tol: float) -> Iterator[tuple[AbstractContextManager[Multiply], float]]:
     """Go through the products to try, cheapest first, each with its relative error."""
     # At n = 3000 the float64 steps brought float32 pairs to 1e-8 on all of four families, but to
     # 1e-9 on one only.
-    if single and tol >= 1e-8:
+    if tol >= 1e-8:
         # Popped, so that nothing here keeps a copy alive after its last product.
         cheaper = [rounded for rounded in (gram.rounded(),) if rounded is not None]
         if cheaper:
@@ -168,9 +155,9 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
     if np.any(doubtful) or np.any(residuals > limit):
         return None
     found = _Found(values, rows, residuals, _value_error(basis, ritz.values), top, True)
-    above, below = (
-        _further(search, check, (top, bottom), noise) if search.spare else _nothing_further()
-    )
+    above, below = _further(search, check, (top, bottom), noise)
+    if not search.spare:
+        above, below = above[:0], below[:0]
     spectrum = _assembled(search, basis, check, found, (above, below), noise)
     which = np.r_[kept[:top], above, below, kept[top:]]
     return replace(spectrum, n_products=basis.n_products, remainder=basis.remainder(ritz, which))
@@ -329,10 +316,6 @@ def _further(
         np.arange(split[0], split[0] + above, dtype=np.intp),
         np.arange(m - split[1] - below, m - split[1], dtype=np.intp),
     )
-
-
-def _nothing_further() -> tuple[Indices, Indices]:
-    return np.arange(0, dtype=np.intp), np.arange(0, dtype=np.intp)
 
 
 def _run(flags: npt.NDArray[np.bool_]) -> int:

@@ -26,6 +26,8 @@ Rule = Callable[[Ends], "Selection"]
 # blocks are waited for after that: without them a multiplicity above the block's width is missed.
 INJECTION_TOL = 1e-3
 BLOCKS_AFTER_INJECTION = 3
+# Columns multiplied with B for every pair wanted, and for 50 more, before a precision is given up.
+PRODUCTS = 40
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Search:
 
     Parameters
     ----------
-    gram, rule, n_wanted, tol, max_products, callback, spare
+    gram, rule, n_wanted, tol, spare
         As in `krylov_spectrum`.
     sizes : Sizes
     """
@@ -122,8 +124,6 @@ class Search:
     rule: Rule
     n_wanted: int
     tol: float
-    max_products: int
-    callback: Callable[[int, float], None] | None
     sizes: Sizes
     spare: bool
 
@@ -137,15 +137,13 @@ class Search:
             if not self._full(basis) and (basis.size < due if last is None else step < due):
                 continue
             check = self._check(basis, step)
-            if self.callback is not None:
-                self.callback(basis.n_products, check.worst)
             if check.worst < INJECTION_TOL and (injected is None or check.moved_since(injected)):
                 space = (capacity - self.sizes.block - 2 * self.n_wanted) // 2 - basis.width
                 basis.inject(min(self.sizes.injected, space))
                 injected = check
             elif self._done(check, last, injected):
                 return check, True
-            if basis.n_products >= self.max_products:
+            if basis.n_products >= PRODUCTS * (self.n_wanted + 50):
                 return check, False
             if self._full(basis):
                 basis.restart(check.ritz, self._worth_keeping(check, capacity - 2 * basis.width))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from neucmds._operator import Gram
@@ -46,10 +45,7 @@ def solve(
     solver: str = "auto",
     tol: float = 1e-7,
     random_state: Any = None,
-    max_products: int | None = None,
-    single: bool = True,
     spare: bool = True,
-    callback: Callable[[int, float], None] | None = None,
 ) -> Spectrum:
     """Compute as much of the spectrum of B as a selection rule needs.
 
@@ -62,21 +58,11 @@ def solve(
         Number of pairs that the rule keeps at the most.
     solver : {"auto", "full", "krylov"}
         "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted.
-    tol, random_state, max_products, single, spare, callback
+    tol, random_state, spare
         As in `krylov_spectrum`; LAPACK has no use for them.
     """
     check_solver(solver)
     check_tolerance(tol)
     if solver == "full" or (solver == "auto" and prefers_full(gram.n, n_wanted)):
         return full_spectrum(gram)
-    return krylov_spectrum(
-        gram,
-        rule,
-        n_wanted,
-        tol=tol,
-        random_state=random_state,
-        max_products=max_products,
-        single=single,
-        spare=spare,
-        callback=callback,
-    )
+    return krylov_spectrum(gram, rule, n_wanted, tol=tol, random_state=random_state, spare=spare)

@@ -15,8 +15,7 @@ from neucmds._backend.arrays import (
     Array,
 )
 from neucmds._input.components import NComponents
-from neucmds._operator.graph import as_graph, shortest_path_rows
-from neucmds._operator.neighbor_graph import neighbor_graph
+from neucmds._operator.graph import as_graph, neighbor_graph, shortest_path_rows
 from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
