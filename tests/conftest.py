@@ -10,7 +10,6 @@ import pytest
 # Files that take most of the time of the whole: processes of their own, clusters, thousands of
 # random matrices, the paper's data. `make test-fast` leaves them out.
 SLOW_FILES = (
-    "_backend/test_checkpoints.py",
     "_backend/test_threads.py",
     "_methods/refined/test_completion.py",
     "_methods/refined/test_loss_starts.py",

@@ -6,8 +6,10 @@ import os
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.spatial.distance import pdist, squareform
 
-from neucmds import InputError
+from neucmds import InputError, neuc_mds
 from neucmds._backend import Checkpoint, checkpoint, npy_output
 
 VALUES = np.arange(40.0).reshape(10, 4)
@@ -110,3 +112,26 @@ def test_kept_rows_need_a_file_of_another_name(tmp_path):
             npy_output(out, VALUES.shape, np.float64, kept),
         ):
             pass
+
+
+def test_a_fit_of_listed_pairs_goes_on_and_refuses_others(tmp_path):
+    rng, kept = np.random.default_rng(0), tmp_path / "fit.part"
+    D = squareform(pdist(rng.normal(size=(80, 6)), "cityblock"))
+    listed = sparse.csr_array(np.triu(np.where(rng.random(D.shape) < 0.6, D, 0)))
+    settings = {"loss": "relative", "random_state": 0, "checkpoint": kept}
+    whole = neuc_mds(listed, 3, **settings)
+
+    def interrupt(step, total, what):
+        if isinstance(what, float) and step == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        neuc_mds(listed, 3, callback=interrupt, **settings)
+    assert kept.exists()
+    for other in ({"D": 2 * listed}, {"tol": 1e-5}, {"loss": "distance"}):
+        given = {"D": listed, **settings, **other}
+        with pytest.raises(InputError, match="another D or other parameters"):
+            neuc_mds(given.pop("D"), 3, **given)
+    found = neuc_mds(listed, 3, **settings)
+    assert found.history[-1] == pytest.approx(whole.history[-1], rel=1e-3)
+    assert not kept.exists()

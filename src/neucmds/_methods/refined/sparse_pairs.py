@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neucmds._backend import Checkpoint
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
@@ -31,7 +32,6 @@ from neucmds._backend.arrays import (
     namespace,
     to_numpy,
 )
-from neucmds._backend.checkpoints import StateCheckpoint, fingerprint
 from neucmds._backend.threads import parallel_map, worker_pool
 from neucmds._input.pairs import Pairs
 from neucmds._methods.refined.descent import (
@@ -151,12 +151,12 @@ def refine_pairs(
     x -= namespace(x).mean(x, axis=0)
     unit = scale**system.loss.degree * system.weight_scale
     limits = Limits(max_iter, tol, gradient_tol, _in_units(callback, unit))
-    kept: StateCheckpoint | None = None
+    kept: Checkpoint | None = None
     if checkpoint is not None:
         if not isinstance(system, PairSystem):
             raise InputError(f"{option('checkpoint')} is for arrays in main memory.")
-        problem = fingerprint(pairs, x, a, loss, least, tol, gradient_tol)
-        kept = StateCheckpoint(checkpoint, problem)
+        listed = (pairs.i, pairs.j, pairs.sq_dissimilarity, pairs.weight)
+        kept = Checkpoint(checkpoint, *listed, x, a, loss, least, tol, gradient_tol)
     with worker_pool() if isinstance(system, PairSystem) else nullcontext():
         end = _descend(system, x, limits, kept)
         value = system.exact().true_value(end.x)
@@ -352,13 +352,6 @@ class _End:
     relative_gradient: float
 
 
-# What `_Round.keeping` saves.
-_KEPT = (
-    *("x", "renewal", "is_exact", "tol", "before", "since"),
-    *("direction", "steepest", "iteration"),
-)
-
-
 @dataclass(frozen=True)
 class _Round:
     """Where a round of the descent begins, or goes on.
@@ -389,7 +382,7 @@ class _Round:
         return cls(state, float(saved["tol"]), before, begun)
 
     def keeping(
-        self, checkpoint: StateCheckpoint | None
+        self, checkpoint: Checkpoint | None
     ) -> Callable[[PairStress, Underway], None] | None:
         """Return what saves the descent whenever all but x and the direction follow from x."""
         if checkpoint is None:
@@ -398,17 +391,15 @@ class _Round:
         def keep(state: PairStress, begun: Underway) -> None:
             if state.carried is None:
                 checkpoint.save(
-                    lambda: {
-                        "x": state.x,
-                        "renewal": state.renewal,
-                        "is_exact": state.system.is_exact,
-                        "tol": self.tol,
-                        "before": self.before,
-                        "since": begun.history,
-                        "direction": begun.direction,
-                        "steepest": begun.steepest,
-                        "iteration": begun.iteration,
-                    }
+                    x=state.x,
+                    renewal=state.renewal,
+                    is_exact=state.system.is_exact,
+                    tol=self.tol,
+                    before=self.before,
+                    since=begun.history,
+                    direction=begun.direction,
+                    steepest=begun.steepest,
+                    iteration=begun.iteration,
                 )
 
         return keep
@@ -418,10 +409,10 @@ def _descend(
     system: PairSystem | DevicePairs,
     x: Doubles,
     limits: Limits,
-    checkpoint: StateCheckpoint | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> _End:
     """Descend until gain and gradient are small; in float64 from where rounding stops float32."""
-    saved = None if checkpoint is None else checkpoint.load(_KEPT)
+    saved = None if checkpoint is None else (checkpoint.held or None)
     if saved is not None and isinstance(system, PairSystem):
         here = _Round.kept(system, saved)
     else:
