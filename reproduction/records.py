@@ -178,16 +178,6 @@ class Record:
         raise KeyError((row, column))
 
     @property
-    def rows(self) -> tuple[str, ...]:
-        """Names of the rows, in order."""
-        return tuple(dict.fromkeys(cell.row for cell in self.cells))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
-        return tuple(dict.fromkeys(cell.column for cell in self.cells))
-
-    @property
     def score(self) -> tuple[int, int, int]:
         """How many published numbers agree, how many differ, how many could not be run."""
         verdicts = [cell.agrees for cell in self.cells if cell.printed is not None]
