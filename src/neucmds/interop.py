@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from neucmds._backend.arrays import to_numpy
+from neucmds._input import order_of
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 
@@ -146,15 +147,10 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
     (3, 2)
     """
     names = [str(name) for name in adata.obs_names]
-    order = np.arange(embedding.n)
     if len(names) != embedding.n:
         raise InputError(f"adata has {len(names)} observations, the embedding {embedding.n}.")
-    if embedding.labels is not None:
-        place = {name: i for i, name in enumerate(embedding.labels)}
-        absent = [name for name in names if name not in place]
-        if absent:
-            raise InputError(f"the embedding has no object {absent[0]!r}, which adata names.")
-        order = np.array([place[name] for name in names])
+    labels = names if embedding.labels is None else embedding.labels
+    order = order_of(labels, names, "objects of the embedding")
     adata.obsm[key] = to_numpy(embedding.coordinates)[order]
     adata.uns[key] = {
         "signs": to_numpy(embedding.signs),

@@ -13,11 +13,11 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import to_numpy
-from neucmds._input.readers.metadata import Metadata, as_metadata, read_metadata
+from neucmds._input import as_metadata, column_values, match_rows, read_metadata
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
-__all__ = ["EnvFit", "FactorFit", "Metadata", "VectorFit", "envfit", "read_metadata"]
+__all__ = ["EnvFit", "FactorFit", "VectorFit", "envfit", "read_metadata"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -142,9 +142,10 @@ def envfit(
     Parameters
     ----------
     embedding : Embedding or array of shape (n, k)
-    metadata : Metadata, DataFrame or mapping of str to sequence
-        Variables in the columns. Rows with names are matched with the embedding's labels; without
-        labels, a DataFrame or mapping is taken to be in the order of the objects.
+    metadata : DataFrame or mapping of str to sequence
+        Variables in the columns. A DataFrame is matched with the embedding's labels by its index,
+        and taken in the order of the objects where either has no names. What `read_metadata`
+        returns is matched by the column that agrees with the labels.
     axes : sequence of int, optional
         The axes to fit to, counted from 1; the first two by default, as in vegan.
     permutations : int, default=999
@@ -176,12 +177,13 @@ def envfit(
     coordinates, labels = _coordinates(embedding)
     wanted = _checked_axes(axes, coordinates.shape[1])
     x = coordinates[:, [a - 1 for a in wanted]]
-    table = match_objects(as_metadata(metadata), labels, len(x))
+    table = match_rows(as_metadata(metadata), labels, len(x))
     if not isinstance(permutations, (int, np.integer)) or permutations < 0:
         raise InputError(f"{option('permutations', permutations)} must be a whole number ≥ 0.")
     seed = check_random_state(random_state).randint(2**31)
     vectors, factors = [], []
-    for name, column in table.columns.items():
+    for name in table.columns:
+        column = column_values(table, name)
         # Every variable is tested on the same permutations.
         rng = np.random.default_rng(seed)
         if isinstance(column, np.ndarray):
@@ -288,10 +290,3 @@ def _checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
     if not wanted or len(set(wanted)) < len(wanted):
         raise InputError(f"axes {wanted} must be different, and at least one.")
     return wanted
-
-
-def match_objects(table: Metadata, labels: tuple[str, ...] | None, n: int) -> Metadata:
-    """Put rows in the order of the objects: by name, or as they are if they came without names."""
-    if labels is None or (table.aligned and table.name_column is None):
-        return table.matched(None, n)
-    return table.matched(labels)

@@ -75,8 +75,8 @@ class TestEmbed:
     @pytest.mark.parametrize(
         ("lines", "said"),
         [
-            ([f"zz{i},a" for i in range(14)], "14 of 14 objects have no row in column 'name'"),
-            ([*(f"site{i},a" for i in range(14)), "site3,b"], "two rows for 'site3'"),
+            ([f"zz{i},a" for i in range(14)], "14 of 14 objects are not among them"),
+            ([*(f"site{i},a" for i in range(14)), "site3,b"], "'site3' twice"),
             ([f"site{i},a,1,x" for i in range(14)], "4 columns, not one or two; pass it as --meta"),
         ],
     )

@@ -83,7 +83,7 @@ class TestMetadata:
         assert run("embed", named_csv, "-k", 2, *options, "--name-column", "where").code == 0
         assert calls[0]["color"] == ["a", "b"] * 7
         wrong = run("embed", named_csv, "-k", 2, *options, "--name-column", "kind", "--force")
-        _refused(wrong, "two rows for")
+        _refused(wrong, "14 of 14 objects are not among them")
 
     @pytest.mark.slow
     def test_rows_in_order_need_to_be_said(self, run, matrix, sites, monkeypatch):
@@ -217,7 +217,11 @@ class TestWeights:
         ("names", "weights", "words"),
         [
             ([f"plot{i}" for i in range(14)], np.ones((14, 14)), "'site0'"),
-            ([f"site{i}" for i in range(13)], np.ones((13, 13)), "1 of 14 objects have no row"),
+            (
+                [f"site{i}" for i in range(13)],
+                np.ones((13, 13)),
+                "1 of 14 objects are not among them",
+            ),
             ([f"site{i}" for i in range(14)], -np.ones((14, 14)), "must not be negative"),
         ],
     )

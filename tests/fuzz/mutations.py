@@ -16,11 +16,16 @@ import numpy as np
 import pandas as pd
 
 from neucmds import Embedding, InputError, neuc_mds
-from neucmds._input import as_dissimilarity, read_table
-from neucmds._input.containers import read_square
+from neucmds._input import (
+    as_dissimilarity,
+    match_rows,
+    read_labels,
+    read_metadata,
+    read_new_objects,
+    read_square,
+    read_table,
+)
 from neucmds._input.pairs import as_pairs
-from neucmds._input.readers.metadata import read_labels, read_metadata
-from neucmds._input.readers.new_objects import read_new_objects
 
 NAMES = ("ant", "bee", "cat", "dog")
 D = np.array([[0, 1.5, 2, 3], [1.5, 0, 3, 4], [2, 3, 0, 5], [3, 4, 5, 0]])
@@ -86,8 +91,8 @@ TABLE = (
 MAPPED = (*TABLE, lambda path: read_square(path))
 LABELS = (lambda path: read_labels(path, 4, NAMES), lambda path: read_labels(path, 4))
 METADATA = (
-    lambda path: read_metadata(path).matched(NAMES).columns,
-    lambda path: read_metadata(path).matched(None, 4, by_order=True).columns,
+    lambda path: match_rows(read_metadata(path), NAMES, 4),
+    lambda path: match_rows(read_metadata(path), None, 4, by_order=True),
 )
 MODEL = (_transform,)
 LISTED = (lambda path: as_pairs(str(path)),)

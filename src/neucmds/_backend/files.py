@@ -179,11 +179,32 @@ def read_npz(source: Path | BinaryIO, what: str = "a npz file") -> dict[str, npt
     name = str(getattr(source, "name", source)) if not isinstance(source, Path) else str(source)
     if isinstance(source, Path) and not source.is_file():
         raise FileFormatError(f"{name}: {'not a regular' if source.exists() else 'no such'} file.")
+    with refused_as(name, what), np.load(source, allow_pickle=False) as archive:
+        return dict(archive)
+
+
+@contextmanager
+def refused_as(name: str, what: str) -> Iterator[None]:
+    """Turn whatever a library raises on damaged content into one clear error.
+
+    NumPy, zipfile and pyarrow raise a dozen classes without a common base on damaged bytes, such as
+    SyntaxError, TokenError, RuntimeError and struct.error.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    what : str
+        What the file should be.
+    """
     try:
-        with np.load(source, allow_pickle=False) as archive:
-            return dict(archive)
-    except PermissionError as problem:
-        raise FileFormatError(f"{name}: permission denied.") from problem
-    # Damaged bytes raise a dozen kinds of errors in zipfile, zlib, lzma, ast and numpy.
-    except Exception as problem:
-        raise FileFormatError(f"{name}: not {what}, or damaged ({problem}).") from problem
+        yield
+    except (FileFormatError, ImportError):
+        raise
+    except PermissionError as error:
+        raise FileFormatError(f"{name}: permission denied.") from error
+    except MemoryError as error:
+        raise FileFormatError(f"{name} does not fit in memory, or is damaged.") from error
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+        raise FileFormatError(f"{name}: not {what}, or damaged ({reason}).") from error

@@ -1,7 +1,35 @@
 """What a user holds, read, validated and named: the rest of the package sees a `Dissimilarity`."""
 
+from neucmds._input.components import AUTO as AUTO
+from neucmds._input.components import MOST_CHOSEN as MOST_CHOSEN
+from neucmds._input.components import Components as Components
+from neucmds._input.components import NComponents as NComponents
+from neucmds._input.containers import as_real as as_real
 from neucmds._input.containers import read_square as read_square
+from neucmds._input.containers import refuse_sparse_tensor as refuse_sparse_tensor
 from neucmds._input.dissimilarity import Dissimilarity as Dissimilarity
 from neucmds._input.dissimilarity import as_dissimilarity as as_dissimilarity
-from neucmds._input.readers.table_files import read_table as read_table
+from neucmds._input.dissimilarity import check_missing as check_missing
+from neucmds._input.names import as_labels as as_labels
+from neucmds._input.names import order_of as order_of
+from neucmds._input.names import ordered_by_name as ordered_by_name
+from neucmds._input.names import pairs_ordered_as as pairs_ordered_as
+from neucmds._input.names import rows_ordered_as as rows_ordered_as
+from neucmds._input.pairs import FewPairsWarning as FewPairsWarning
+from neucmds._input.pairs import Pairs as Pairs
+from neucmds._input.pairs import as_pairs as as_pairs
+from neucmds._input.pairs import check_pairs as check_pairs
+from neucmds._input.pairs import make_pairs as make_pairs
+from neucmds._input.readers.files import read_table as read_table
+from neucmds._input.readers.metadata import as_metadata as as_metadata
+from neucmds._input.readers.metadata import check_column as check_column
+from neucmds._input.readers.metadata import column_values as column_values
+from neucmds._input.readers.metadata import match_rows as match_rows
+from neucmds._input.readers.metadata import read_labels as read_labels
+from neucmds._input.readers.metadata import read_metadata as read_metadata
+from neucmds._input.readers.new_objects import read_new_objects as read_new_objects
+from neucmds._input.validation import check_flags as check_flags
+from neucmds._input.validation import out_of_range as out_of_range
+from neucmds._input.validation import working_dtype as working_dtype
 from neucmds._input.weights import as_weighted as as_weighted
+from neucmds._input.weights import refuse_parts_of as refuse_parts_of

@@ -11,8 +11,8 @@ import numpy as np
 
 from neucmds._backend import dask_arrays as lazy
 from neucmds._backend.arrays import Array
-from neucmds._input import containers
 from neucmds._input.dissimilarity import Dissimilarity
+from neucmds._input.names import as_labels
 from neucmds._input.tiles import averaged, find_in, finished, pair_findings
 from neucmds._input.validation import (
     Findings,
@@ -41,7 +41,7 @@ def lazy_dissimilarity(
     """
     data = _square_chunks(data)
     n = int(data.shape[0])
-    names = containers.as_labels(labels, n)
+    names = as_labels(labels, n)
     rules = Rules(squared, symmetrize, False, names, in_memory=False)
     dtype = np.dtype(working_dtype(data))
     # Kept, as it is walked twice. A cluster frees each of these chunks as its square is made.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from numbers import Real
@@ -18,7 +18,9 @@ import numpy as np
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._backend.memory import require_memory
-from neucmds._input.readers.table_files import read_table
+from neucmds._input.names import as_labels, counts, is_frame
+from neucmds._input.readers.files import read_table
+from neucmds._input.readers.text import one_line
 from neucmds._input.tiles import tile_side, tile_strips
 from neucmds._input.validation import working_dtype
 from neucmds.errors import InputError, option
@@ -43,7 +45,7 @@ def unwrap(data: Any) -> Table:
     # Masked arrays have `data` and `ids` too; there `ids` is a method.
     if not callable(getattr(data, "ids", callable)) and hasattr(data, "data"):
         return Table(np.asarray(data.data), tuple(data.ids))
-    if all(hasattr(data, name) for name in ("index", "columns", "to_numpy")):
+    if is_frame(data):
         return Table(_frame_values(data), _frame_labels(data))
     if hasattr(data, "tocsr"):
         raise InputError(
@@ -87,7 +89,7 @@ def as_real(data: Any, what: str) -> Array:
             data = np.asarray(data)
             data = data.astype(np.float64) if data.dtype == object else data
         except (ValueError, TypeError) as problem:
-            raise InputError(f"{what} are no array of numbers ({_one_line(problem)}).") from problem
+            raise InputError(f"{what} are no array of numbers ({one_line(problem)}).") from problem
     refuse_sparse_tensor(data, what)
     if not arrays.namespace(data).isdtype(data.dtype, ("bool", "integral", "real floating")):
         raise InputError(f"{what} have dtype {data.dtype}, which is no real number.")
@@ -124,124 +126,11 @@ def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:
     return array, expanded
 
 
-def read_square(path: str | os.PathLike[str]) -> Array:
-    """Read a file that holds a square matrix, or its condensed upper triangle, as the former."""
-    values = _plain(read_table(path, mmap=True)[0])
-    return to_square(values, working_dtype(values))[0]
-
-
-def ordered_by_name(data: Any, labels: Sequence[str] | None, what: str, *, rows: bool) -> Any:
-    """Return a DataFrame with its columns, and rows, in the order of the labels; all else as it is.
-
-    Raises
-    ------
-    InputError
-        If its names are not those of the objects.
-    """
-    if labels is None or not _is_frame(data):
-        return data
-    if rows:
-        order = _order_of(data.index, labels, what)
-        data = data if order is None else data.iloc[order]
-    order = _order_of(data.columns, labels, what)
-    return data if order is None else data.iloc[:, order]
-
-
-def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
-    """Return a DataFrame with its rows in the order of those of another; all else as it is.
-
-    Raises
-    ------
-    InputError
-        If they have different names.
-    """
-    # Other numbers of rows are refused by their shape.
-    if not (_is_frame(data) and _is_frame(other)) or len(data.index) != len(other.index):
-        return data
-    mine, labels = ([str(name) for name in frame.index] for frame in (data, other))
-    if mine == labels or (_is_counted(other.index) and set(mine) != set(labels)):
-        return data
-    order = _order_of(data.index, labels, what)
-    return data if order is None else data.iloc[order]
-
-
-def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
-    """Return an n × n DataFrame in the order of the objects of another; all else as it is.
-
-    Parameters
-    ----------
-    data, other : anything
-    what : str
-        What `data` are, for messages.
-    square : bool
-        Whether the columns of `other` are its objects as well: then one side may have the names.
-
-    Raises
-    ------
-    InputError
-        If they have different names, or the two sides of `other` have.
-    """
-    if not (_is_frame(data) and _is_frame(other)):
-        return data
-    sides = [other.index, other.columns] if square else [other.index]
-    named = [[str(name) for name in side] for side in sides if not _is_counted(side)]
-    if not named:
-        return data
-    if named[0] != named[-1]:
-        raise InputError(
-            f"D has an index that differs from its columns, and {what} have names, which go by one "
-            f"of both; set D.index = D.columns, or pass {what} as an array in the order of D."
-        )
-    return ordered_by_name(data, named[0], what, rows=True)
-
-
-def _is_frame(data: Any) -> bool:
-    return all(hasattr(data, name) for name in ("index", "columns", "iloc"))
-
-
-def _is_counted(names: Any) -> bool:
-    """Tell whether names only count."""
-    return list(names) == list(range(len(names)))
-
-
-def _order_of(names: Any, labels: Sequence[str], what: str) -> list[int] | None:
-    """Return where each label is among the names; None where the names only count."""
-    found = {str(name): i for i, name in enumerate(names)}
-    if _is_counted(names) and not set(found) <= set(labels):
-        return None
-    wanted = set(labels)
-    culprit = next((name for name in labels if name not in found), None)
-    if culprit is None:
-        culprit = next((name for name in found if name not in wanted), None)
-    if culprit is not None:
-        raise InputError(
-            f"{what} and the objects have different names ({culprit!r} is only in one of "
-            "them); name them alike, or pass an array in the order of the objects."
-        )
-    if len(names) != len(found):
-        twice = next(name for i, name in enumerate(map(str, names)) if found[name] != i)
-        raise InputError(
-            f"{what} have the name {twice!r} twice; name them apart, or pass an array in the order "
-            "of the objects."
-        )
-    return [found[label] for label in labels]
-
-
-def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
-    """Check that there is one unique label an object, and turn them into text."""
-    if labels is None:
-        return None
-    names = tuple(str(label) for label in labels)
-    if len(names) != n:
-        raise InputError(f"D has {n} objects but {len(names)} labels; pass one label an object.")
-    first: dict[str, int] = {}
-    for i, name in enumerate(names):
-        if first.setdefault(name, i) != i:
-            raise InputError(
-                f"labels are not unique: {name!r} names objects {first[name]} and {i}; "
-                f"rename one, or pass {option('labels')}."
-            )
-    return names
+def read_square(path: str | os.PathLike[str]) -> tuple[Array, tuple[str, ...] | None]:
+    """Read a square or condensed matrix and its labels without checking what the matrix holds."""
+    values, labels = read_table(path, mmap=True)
+    square, _ = to_square(_plain(values), working_dtype(values))
+    return square, as_labels(labels, len(square))
 
 
 def _plain(array: Array) -> Array:
@@ -254,7 +143,7 @@ def _from_sequence(data: object) -> np.ndarray[Any, Any]:
         array = np.asarray(data)
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"D cannot be made an array ({_one_line(error)}); pass rows of equal length."
+            f"D cannot be made an array ({one_line(error)}); pass rows of equal length."
         ) from error
     if array.dtype == object:
         cell = next((c for c in array.flat if not isinstance(c, Real)), None)
@@ -263,10 +152,6 @@ def _from_sequence(data: object) -> np.ndarray[Any, Any]:
             "pass numbers, and NaN for missing ones."
         )
     return array
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".")
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -278,16 +163,15 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
         return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"D has columns that are not numbers ({_one_line(error)}); convert or drop them."
+            f"D has columns that are not numbers ({one_line(error)}); convert or drop them."
         ) from error
 
 
 def _frame_labels(frame: Any) -> Sequence[object] | None:
     rows, cols = ([str(label) for label in axis] for axis in (frame.index, frame.columns))
-    counted = [str(i) for i in range(len(rows))]
     if rows == cols:
         # Labels that only count the rows say nothing; messages already give the index.
-        return None if rows == counted else rows
+        return None if counts(rows) else rows
     if len(rows) != len(cols):
         return None
     if sorted(rows) == sorted(cols):

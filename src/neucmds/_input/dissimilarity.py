@@ -10,6 +10,7 @@ from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._backend.memory import require_memory
 from neucmds._input import containers, tiles
+from neucmds._input.names import as_labels
 from neucmds._input.validation import (
     Findings,
     Rules,
@@ -111,7 +112,7 @@ def as_dissimilarity(
     if double:
         dtype = arrays.namespace(table.array).float64
     source, expanded = containers.to_square(table.array, dtype)
-    names = containers.as_labels(table.labels if labels is None else labels, source.shape[0])
+    names = as_labels(table.labels if labels is None else labels, source.shape[0])
     overwrite = expanded or table.owned or (not copy and not table.wrapped)
     rules = Rules(squared, symmetrize, missing == "ignore", names)
     return Dissimilarity(_checked_values(source, dtype, rules, overwrite), names)

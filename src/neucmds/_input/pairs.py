@@ -11,8 +11,8 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from neucmds._input.containers import as_labels
-from neucmds._input.readers.text import Dialect, Line
+from neucmds._input.names import as_labels
+from neucmds._input.readers.text import Lines, one_line, read_text
 from neucmds._input.validation import refuse_range, refuse_weight_range
 from neucmds.errors import FileFormatError, InputError, option
 
@@ -308,92 +308,43 @@ def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:
     ----------
     path : str or Path
         Three columns, two objects and their dissimilarity; a fourth is the weight. Cut at tabs,
-        semicolons (with decimal commas), commas or blanks, whichever the last line has. Lines that
-        begin with ``#`` are left out.
+        semicolons (with decimal commas), commas or blanks, whichever the last line has. Lines at
+        the top that begin with ``#`` are left out.
 
     Returns
     -------
     list of ndarray
         Objects as integers where all of them are, else as text; then numbers.
     """
-    file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise FileFormatError(f"{file} does not exist.") from error
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"{file.name} is not text in UTF-8.") from error
-    except OSError as error:
-        raise FileFormatError(f"{file.name} cannot be read: {error.strerror or error}.") from error
-    lines = [
-        Line(number, line)
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
-    if not lines:
-        raise FileFormatError(f"{file.name} is empty.")
-    mark = next((mark for mark in "\t;," if mark in lines[-1].text), None)
-    return _parsed(lines, Dialect(file.name, mark))
-
-
-def _parsed(lines: list[Line], dialect: Dialect) -> list[npt.NDArray[Any]]:
-    first = dialect.cells(lines[0])
-    width = len(first)
+    name, text = read_text(path)
+    lines = Lines.of(text, name)
+    first, width = lines.cells(0), lines.widths[0]
     if width not in (3, 4):
         raise FileFormatError(
-            f"{dialect.name} has {width} columns; a list of pairs has 3, two objects and their "
+            f"{name} has {width} columns; a list of pairs has 3, two objects and their "
             "dissimilarity, or a 4th for the weight."
         )
-    body = lines[1:] if dialect.is_text(first[2]) else lines
-    if not body:
-        raise FileFormatError(f"{dialect.name} has one line, of names, and no pairs below it.")
-    if dialect.delimiter != ";":
-        try:
-            # Numbers only: 7 times as fast as cell by cell (a million lines: 0.5 s).
-            table = np.loadtxt(
-                (line.text for line in body), delimiter=dialect.delimiter, comments=None, ndmin=2
-            )
-            if table.shape[1] != width:
-                raise ValueError("cells are cut apart otherwise below")
-            return [_as_integers(table[:, 0]), _as_integers(table[:, 1]), *table[:, 2:].T]
-        except ValueError:
-            pass  # names, gaps or a bad cell, which the reading below can tell and name
-    rows = [dialect.cells(line) for line in body]
-    values = np.empty((len(rows), width - 2))
-    for line, row, out in zip(body, rows, values, strict=True):
-        if len(row) != width:
-            raise FileFormatError(
-                f"{dialect.name}, line {line.number}: {len(row)} cells where others have {width}."
-            )
-        for at, cell in enumerate(row[2:]):
-            number = dialect.number(cell)
-            if number is None:
-                raise FileFormatError(
-                    f"{dialect.name}, line {line.number}, cell {at + 3}: {cell[:40]!r} is not a "
-                    "number."
-                )
-            out[at] = number
-    objects = [np.array([row[at] for row in rows]) for at in (0, 1)]
-    names = [name for column in objects for name in column.tolist()]
+    header = int(lines.is_text(first[2]))
+    if header == len(lines):
+        raise FileFormatError(f"{name} has one line, of names, and no pairs below it.")
+    for i, cells in enumerate(lines.widths):
+        if cells != width:
+            raise lines.ragged(i, width)
+    names, values = lines.columns(header, 2, width)
+    objects: list[npt.NDArray[Any]] = [np.array(column) for column in names]
     # A digit may be a superscript, and a number of 19 digits or more no int64: these are names.
-    if all(name.isascii() and name.isdigit() and len(name) < 19 for name in names):
+    if all(text.isascii() and text.isdigit() and len(text) < 19 for text in chain(*names)):
         objects = [column.astype(np.int64) for column in objects]
     return [*objects, *values.T]
-
-
-def _as_integers(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    whole = column.astype(np.int64)
-    if not np.array_equal(whole, column):
-        raise ValueError("names such as 1.5 are text")
-    return whole
 
 
 def _as_floats(column: npt.NDArray[Any]) -> Floats:
     try:
         return np.asarray(column, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"the third column of pairs must hold numbers ({reason}).") from error
+        raise InputError(
+            f"the third column of pairs must hold numbers ({one_line(error)})."
+        ) from error
 
 
 def _from_sparse(data: Any, labels: Sequence[object] | None, settings: dict[str, Any]) -> Pairs:

@@ -9,8 +9,9 @@ from scipy import sparse
 
 from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace, to_numpy
 from neucmds._backend.memory import require_memory
-from neucmds._input.containers import as_real, ordered_by_name
+from neucmds._input.containers import as_real
 from neucmds._input.dissimilarity import Dissimilarity
+from neucmds._input.names import ordered_by_name
 from neucmds._input.pairs import refuse_parts
 from neucmds._input.validation import refuse_weight_range
 from neucmds.errors import InputError

@@ -10,10 +10,8 @@ import numpy as np
 
 from neucmds._backend.arrays import Array, free_memory, is_array, is_dask, is_numpy
 from neucmds._backend.memory import available_memory, format_bytes
-from neucmds._input import Dissimilarity
+from neucmds._input import Dissimilarity, as_labels, read_table
 from neucmds._input.components import Components, NComponents
-from neucmds._input.containers import as_labels
-from neucmds._input.readers.table_files import read_table
 from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram
 from neucmds._operator.blocked import Progress
 from neucmds._operator.row_sources import is_store

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks, to_numpy
-from neucmds._input.containers import as_real, ordered_by_name
+from neucmds._input import as_real, ordered_by_name
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds.errors import InputError, MisfitWarning, option
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from neucmds._backend import Checkpoint
 from neucmds._backend.arrays import Array, to_numpy
+from neucmds._input import as_labels
 from neucmds._input.components import NComponents
-from neucmds._input.containers import as_labels
 from neucmds._input.dissimilarity import check_missing
 from neucmds._input.pairs import as_pairs
 from neucmds._input.validation import check_flags

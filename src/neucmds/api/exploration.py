@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from neucmds._input import ordered_by_name
 from neucmds._input.components import Components
-from neucmds._input.containers import ordered_by_name
 from neucmds._placement.dimension import LEAST_OBJECTS
 from neucmds.api.eigenpairs import (
     INSPECTED_PAIRS,

@@ -27,9 +27,9 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.threads import fill_rows, thread_count
-from neucmds._input import as_dissimilarity
+from neucmds._input import as_dissimilarity, as_labels, as_real, ordered_by_name
 from neucmds._input.components import Components, NComponents
-from neucmds._input.containers import as_labels, as_real, ordered_by_name, to_square, unwrap
+from neucmds._input.containers import to_square, unwrap
 from neucmds._input.validation import working_dtype
 from neucmds._methods.refined.loss_starts import Place
 from neucmds._operator import DenseGram, Gram

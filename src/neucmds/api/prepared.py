@@ -8,9 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from neucmds._backend.arrays import Array, is_dask, to_numpy
-from neucmds._input import as_dissimilarity, as_weighted
+from neucmds._input import as_dissimilarity, as_labels, as_weighted
 from neucmds._input.components import NComponents
-from neucmds._input.containers import as_labels
 from neucmds._input.validation import check_flags
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.choose import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from neucmds._input.readers.metadata import read_labels
+from neucmds._input import column_values, match_rows, read_labels, read_metadata
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, NeucmdsWarning
-from neucmds.ordination import EnvFit, Metadata, VectorFit, envfit, read_metadata
+from neucmds.errors import InputError
+from neucmds.ordination import EnvFit, VectorFit, envfit
 
 ENVFIT_HEADER = ("x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n")
 
@@ -77,12 +76,12 @@ class Annotations:
     ----------
     color : sequence, optional
     title : str
-    variables : Metadata, optional
+    variables : DataFrame, optional
     """
 
     color: Sequence[object] | None = None
     title: str = ""
-    variables: Metadata | None = None
+    variables: Any = None
 
     def fits(
         self, embedding: Embedding, pairs: Sequence[tuple[int, int]], seed: int
@@ -107,20 +106,17 @@ def read_annotations(drawing: Drawing, n: int, names: Sequence[str] | None) -> A
         return Annotations(read_labels(drawing.labels, n, names), "label")
     if drawing.metadata is None:
         return Annotations()
-    table = read_metadata(
-        drawing.metadata, drawing.name_column, categories=drawing.categories
-    ).matched(names, n, by_order=drawing.by_order)
-    columns = table.columns
+    table = read_metadata(drawing.metadata, drawing.name_column, categories=drawing.categories)
+    table, source = match_rows(table, names, n, by_order=drawing.by_order), drawing.metadata.name
+    columns = {title: column_values(table, title) for title in table.columns}
     if drawing.color_by is None and not drawing.arrows:
         raise InputError(
-            f"--metadata needs --color-by or --arrows; {table.source} has the columns "
+            f"--metadata needs --color-by or --arrows; {source} has the columns "
             f"{', '.join(map(repr, columns))}."
         )
     if drawing.arrows and not any(isinstance(c, np.ndarray) for c in columns.values()):
-        raise InputError(f"{table.source} has no column of numbers for --arrows.")
-    color = None if drawing.color_by is None else list(table[drawing.color_by])
-    if table.note is not None:
-        warnings.warn(table.note, NeucmdsWarning, stacklevel=2)
+        raise InputError(f"{source} has no column of numbers for --arrows.")
+    color = None if drawing.color_by is None else list(column_values(table, drawing.color_by))
     return Annotations(color, drawing.color_by or "", table if drawing.arrows else None)
 
 

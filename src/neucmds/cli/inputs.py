@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neucmds import api
-from neucmds._input import read_table
+from neucmds import _input, api
+from neucmds._input import as_labels, as_pairs, column_values, order_of, read_metadata, read_table
 from neucmds._input.components import Components, NComponents
-from neucmds._input.containers import as_labels, to_square
-from neucmds._input.pairs import as_pairs
-from neucmds._input.validation import working_dtype
 from neucmds._operator.choose import feature_operator
 from neucmds._operator.graph import as_graph, shortest_path_rows
 from neucmds.api import Callback, Prepared, on_pass
 from neucmds.errors import InputError
-from neucmds.ordination import read_metadata
 
 
 @dataclass(frozen=True)
@@ -36,16 +32,15 @@ class Square:
 
 def read_square(file: str) -> Square:
     """Read a square or condensed matrix without checking what it holds."""
-    values, labels = read_table(file, mmap=True)
-    square, _ = to_square(np.asarray(values), working_dtype(values))
-    return Square(square, as_labels(labels, len(square)))
+    return Square(*_input.read_square(file))
 
 
 def from_weighted(file: str, weights: Path, n_components: NComponents, **settings: Any) -> Prepared:
     """Read dissimilarities and how much each pair counts, matched by name if both have names."""
     given, table = read_square(file), read_square(str(weights))
     if given.labels is not None and table.labels is not None:
-        table = _in_order(table.values, table.labels, given.labels, weights.name)
+        order = order_of(table.labels, given.labels, f"weights of {weights.name}")
+        table = Square(table.values[np.ix_(order, order)], given.labels)
     if table.n != given.n:
         raise InputError(
             f"{weights.name} weights {table.n} objects, but {file} has {given.n}; give a row and "
@@ -54,18 +49,6 @@ def from_weighted(file: str, weights: Path, n_components: NComponents, **setting
     return api.prepare(
         given.values, n_components, labels=given.labels, weights=table.values, **settings
     )
-
-
-def _in_order(table: Any, names: tuple[str, ...], labels: tuple[str, ...], source: str) -> Square:
-    place = {name: i for i, name in enumerate(names)}
-    lost = [label for label in labels if label not in place]
-    if lost:
-        raise InputError(
-            f"{source}: {len(lost)} of {len(labels)} objects have no row ({lost[0]!r}); name the "
-            "rows and columns as in the dissimilarities."
-        )
-    order = [place[label] for label in labels]
-    return Square(table[np.ix_(order, order)], labels)
 
 
 def from_features(
@@ -101,28 +84,29 @@ def _read_features(file: str, name_column: str | None) -> tuple[Any, tuple[str, 
         values, names = read_table(file)
         return np.asarray(values, dtype=np.float64), names
     table = read_metadata(file, name_column)
-    first = next(iter(table.cells))
-    if name_column is None and (first == "name" or table.names is not None):
-        table = replace(table, name_column=first)
-    columns = []
-    for title, column in table.columns.items():
-        if not isinstance(column, np.ndarray):
-            text = next((cell for cell in column if cell is not None), "")
-            raise InputError(
-                f"{table.source}: column {title!r} holds {text!r}, which is not a number; leave "
-                "the column out, or pass it as --name-column if it names the objects."
-            )
-        if np.isnan(column).any():
-            row = int(np.isnan(column).argmax())
-            raise InputError(
-                f"{table.source}: column {title!r} is blank in row {row + 1}; fill it, with 0 if "
-                "nothing was found there."
-            )
-        columns.append(column)
-    if not columns:
-        raise InputError(f"{table.source} has no columns of numbers.")
-    names = table.names if table.name_column is not None else None
-    return np.stack(columns, axis=1), as_labels(names, len(table))
+    source = Path(file).name
+    if not len(table.columns):
+        raise InputError(f"{source} has no columns of numbers.")
+    columns = [_feature(table, title, source) for title in table.columns]
+    labels = None if table.index.name is None else table.index
+    return np.stack(columns, axis=1), as_labels(labels, len(table))
+
+
+def _feature(table: Any, title: str, source: str) -> Any:
+    column = column_values(table, title)
+    if not isinstance(column, np.ndarray):
+        text = next((cell for cell in column if cell is not None), "")
+        raise InputError(
+            f"{source}: column {title!r} holds {text!r}, which is not a number; leave the column "
+            "out, or pass it as --name-column if it names the objects."
+        )
+    if np.isnan(column).any():
+        row = int(np.isnan(column).argmax())
+        raise InputError(
+            f"{source}: column {title!r} is blank in row {row + 1}; fill it, with 0 if nothing was "
+            "found there."
+        )
+    return column
 
 
 def _refuse_negative_or_empty(values: Any, names: tuple[str, ...] | None, file: str) -> None:

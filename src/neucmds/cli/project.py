@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from neucmds._backend.arrays import to_numpy
-from neucmds._input.readers.new_objects import read_new_objects
+from neucmds._input import read_new_objects
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds.cli.console import print_json, say, steps
 from neucmds.cli.options import Force, Json

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from neucmds import api
+from neucmds._input import check_column, match_rows, read_metadata
 from neucmds.api import ALL_METHODS, DEFAULT_METHOD
 from neucmds.cli.console import say, steps
 from neucmds.cli.options import (
@@ -23,8 +23,7 @@ from neucmds.cli.options import (
     parse_components,
 )
 from neucmds.cli.outputs import check_file, write_file
-from neucmds.errors import InputError, NeucmdsWarning
-from neucmds.ordination import Metadata, read_metadata
+from neucmds.errors import InputError
 from neucmds.report import report_page
 
 
@@ -128,11 +127,10 @@ def report(
         table = None
         if metadata is not None:
             named = tuple(categories.split(",")) if categories else ()
-            table = _matched(
-                read_metadata(metadata, name_column, categories=named), prepared, by_order
-            )
+            table = read_metadata(metadata, name_column, categories=named)
+            table = match_rows(table, prepared.labels, prepared.n, by_order=by_order)
             if color_by is not None:
-                table[color_by]  # refused before the work
+                check_column(table, color_by)
         found = api.fit(
             prepared,
             api.Options(wanted, method, loss, random_state=seed, callback=progress.hear),
@@ -154,13 +152,6 @@ def report(
 
 def _default_page(source: str) -> Path:
     return Path(f"{'stdin' if source == '-' else Path(source).stem}-report.html")
-
-
-def _matched(table: Metadata, prepared: api.Prepared, by_order: bool) -> Metadata:
-    matched = table.matched(prepared.labels, prepared.n, by_order=by_order)
-    if matched.note is not None:
-        warnings.warn(matched.note, NeucmdsWarning, stacklevel=2)
-    return matched
 
 
 def _command(context: typer.Context) -> str:

@@ -20,7 +20,7 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.files import atomic_file
-from neucmds._input.containers import as_real, ordered_by_name, rows_ordered_as
+from neucmds._input import as_real, ordered_by_name, rows_ordered_as
 from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align

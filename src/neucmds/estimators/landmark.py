@@ -22,10 +22,14 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.progress import progress_bar
-from neucmds._input import read_square
+from neucmds._input import (
+    ordered_by_name,
+    read_new_objects,
+    read_square,
+    refuse_sparse_tensor,
+    rows_ordered_as,
+)
 from neucmds._input.components import NComponents
-from neucmds._input.containers import ordered_by_name, refuse_sparse_tensor, rows_ordered_as
-from neucmds._input.readers.new_objects import read_new_objects
 from neucmds._input.validation import check_flags, working_dtype
 from neucmds._operator.graph import as_graph
 from neucmds._operator.metric_registry import BoundMetric, known_everywhere
@@ -400,7 +404,7 @@ class LandmarkNeucMDS(SignedTransformer):
             return self._paths_of(X)
         if isinstance(X, (str, PathLike)):
             n = None if reset else int(self.n_features_in_)
-            X = read_square(X) if n is None else read_new_objects(str(X), n).values
+            X = read_square(X)[0] if n is None else read_new_objects(str(X), n).values
         if hasattr(X, "tocoo"):
             raise InputError(
                 "X is a sparse array, which is taken as a graph with metric='shortest_path' alone; "

@@ -15,13 +15,13 @@ from neucmds._backend.arrays import (
     is_numpy,
     to_numpy,
 )
-from neucmds._input.components import NComponents
-from neucmds._input.containers import (
+from neucmds._input import (
     ordered_by_name,
     pairs_ordered_as,
     refuse_sparse_tensor,
     rows_ordered_as,
 )
+from neucmds._input.components import NComponents
 from neucmds._operator import Gram
 from neucmds._operator.choose import needs_blocks
 from neucmds._operator.chunked_rows import ChunkedRows

@@ -85,7 +85,7 @@ def plot_coordinates(
         Draw the ellipse that holds 95 % (or this share) of a normal distribution with the mean and
         the covariance of each category of at least three objects, as vegan's
         ``ordiellipse(kind="sd", conf=0.95)``.
-    arrows : EnvFit, Metadata, DataFrame or mapping, optional
+    arrows : EnvFit, DataFrame or mapping, optional
         Continuous variables drawn as arrows of length √r²: what `envfit` returned for these two
         axes, or the variables, which are then fitted here. Those with p > 0.05 are pale.
     title : str, optional

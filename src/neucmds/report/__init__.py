@@ -12,10 +12,9 @@ import numpy as np
 
 import neucmds
 from neucmds._backend.files import atomic_file, check_target
-from neucmds._input.readers.metadata import as_metadata
+from neucmds._input import as_metadata, check_column, match_rows, read_metadata
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.ordination import Metadata, match_objects, read_metadata
 
 __all__ = ["report_page", "write_report"]
 
@@ -44,7 +43,7 @@ def write_report(
     embedding : Embedding
     D : as for `neuc_mds`, Prepared or None
         What was embedded. Without it the page shows only what the embedding itself knows.
-    metadata : path, DataFrame, mapping or Metadata, optional
+    metadata : path, DataFrame or mapping, optional
         What is known of the objects, matched by name; each column can colour the points.
     color_by : str, optional
         The column that colours them at first.
@@ -138,7 +137,7 @@ def report_page(
     if color_by is not None:
         if table is None:
             raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
-        table[color_by]  # refused before the work
+        check_column(table, color_by)
     found = gather(embedding, D, random_state=int(random_state), **options)
     packages = ("numpy", "scipy", "scikit-learn", "plotly")
     versions = [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]
@@ -152,9 +151,7 @@ def report_page(
     return page.encode("utf-8", "replace")
 
 
-def _table(metadata: Any, embedding: Embedding) -> Metadata:
-    """Return metadata in the order of the objects; what was put in order already stays so."""
-    if isinstance(metadata, Metadata) and metadata.aligned and len(metadata) == embedding.n:
-        return metadata
+def _table(metadata: Any, embedding: Embedding) -> Any:
+    """Return metadata as a DataFrame in the order of the objects."""
     given = read_metadata(metadata) if isinstance(metadata, (str, PathLike)) else metadata
-    return match_objects(as_metadata(given), embedding.labels, embedding.n)
+    return match_rows(as_metadata(given), embedding.labels, embedding.n)

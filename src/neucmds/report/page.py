@@ -14,7 +14,6 @@ import numpy as np
 
 from neucmds.api import COMPARED
 from neucmds.errors import InputError
-from neucmds.ordination import Metadata
 from neucmds.plots import printable
 from neucmds.report.findings import Findings
 from neucmds.report.payload import MOST_SVG, payload
@@ -49,7 +48,7 @@ def render(
     *,
     title: str,
     made: Sequence[tuple[str, str]],
-    metadata: Metadata | None = None,
+    metadata: Any = None,
     color_by: str | None = None,
 ) -> str:
     """Write the page.
@@ -61,7 +60,7 @@ def render(
         What the data is called.
     made : sequence of (str, str)
         How the page was made: what, and how.
-    metadata : Metadata, optional
+    metadata : DataFrame, optional
         In the order of the objects.
     color_by : str, optional
         The column that colours the points at first.

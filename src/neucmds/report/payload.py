@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
+from neucmds._input import column_values
 from neucmds.embedding import Embedding
-from neucmds.ordination import Metadata
 from neucmds.plots import (
     GROUP_COLOURS,
     GROUP_MARKERS,
@@ -47,13 +47,13 @@ SYMBOLS = {
 }  # fmt: skip
 
 
-def payload(found: Findings, metadata: Metadata | None, color_by: str | None) -> dict[str, Any]:
+def payload(found: Findings, metadata: Any, color_by: str | None) -> dict[str, Any]:
     """Return everything that the script of the page draws.
 
     Parameters
     ----------
     found : Findings
-    metadata : Metadata, optional
+    metadata : DataFrame, optional
         In the order of the objects.
     color_by : str, optional
         The column that colours the points at first.
@@ -119,16 +119,14 @@ def _axes(embedding: Embedding) -> dict[str, Any]:
     }
 
 
-def _columns(
-    found: Findings, metadata: Metadata | None, color_by: str | None
-) -> list[dict[str, Any]]:
+def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[dict[str, Any]]:
     """Return what can colour the points: the columns of the metadata, and the mean error."""
     n, columns = found.embedding.n, []
-    known = {} if metadata is None else metadata.columns
-    if metadata is not None and color_by is not None:
-        known = {color_by: metadata[color_by]} | known
-    for title, column in list(known.items())[:MOST_COLUMNS]:
-        colours = as_colours(column, n)
+    titles = [] if metadata is None else [str(title) for title in metadata.columns]
+    # The first sort keeps the order of the others.
+    titles = sorted(titles, key=lambda title: title != color_by)
+    for title in titles[:MOST_COLUMNS]:
+        colours = as_colours(column_values(metadata, title), n)
         if colours is None:
             continue
         entry: dict[str, Any] = {"title": printable(title)}

@@ -1,0 +1,183 @@
+"""Matching by name: what goes along with the objects is put in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from neucmds.errors import InputError, option
+
+# Names that a message gives before it only counts.
+_EXAMPLES = 3
+
+
+def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
+    """Check that there is one unique label per object, and turn them into text."""
+    if labels is None:
+        return None
+    names = tuple(str(label) for label in labels)
+    if len(names) != n:
+        raise InputError(f"D has {n} objects but {len(names)} labels; pass one label per object.")
+    first: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if first.setdefault(name, i) != i:
+            raise InputError(
+                f"labels are not unique: {name!r} names objects {first[name]} and {i}; "
+                f"rename one, or pass {option('labels')}."
+            )
+    return names
+
+
+def order_of(
+    names: Sequence[object],
+    labels: Sequence[str],
+    what: str,
+    *,
+    others: bool = False,
+    advice: str = "name them alike, or pass an array in the order of the objects",
+) -> list[int]:
+    """Return where the label of each object is among the names of what goes along with them.
+
+    Parameters
+    ----------
+    names : sequence
+    labels : sequence of str
+        Of the objects.
+    what : str
+        What has these names, in the plural, for messages.
+    others : bool, default=False
+        Whether names of other objects are left out instead of refused.
+    advice : str
+        What to do about names that differ.
+
+    Raises
+    ------
+    InputError
+        If an object has no name among them, or two; or a name has no object.
+    """
+    at: dict[str, int] = {}
+    wanted, texts = set(labels), [str(name) for name in names]
+    if texts == list(labels):
+        return list(range(len(texts)))
+    for i, name in enumerate(texts):
+        if at.setdefault(name, i) != i and name in wanted:
+            raise InputError(
+                f"{what} have the name {name!r} twice (rows {at[name] + 1} and {i + 1}); name them "
+                "apart, or keep one."
+            )
+    lost = [label for label in labels if label not in at]
+    strange = [name for name in at if name not in wanted]
+    if not lost and (others or not strange):
+        return [at[label] for label in labels]
+    raise InputError(f"{what} {_difference(labels, lost, strange)}; {_remedy(lost, at, advice)}.")
+
+
+def _difference(labels: Sequence[str], lost: Sequence[str], strange: Sequence[str]) -> str:
+    said = "and the objects have different names:"
+    if lost:
+        said += f" {len(lost)} of {len(labels)} objects are not among them ({examples(lost)})"
+    if strange:
+        joint = ", and" if lost else ""
+        said += f"{joint} {len(strange)} of them name no object ({examples(strange)})"
+    return said
+
+
+def _remedy(lost: Sequence[str], at: Iterable[str], advice: str) -> str:
+    alike = {_simplified(name) for name in at}
+    if lost and all(_simplified(label) in alike for label in lost):
+        return "they agree but for case, blanks and punctuation: make them the same"
+    return advice
+
+
+def _simplified(name: str) -> str:
+    """Return a name without what R's make.names and spreadsheets change."""
+    return "".join(mark for mark in name.casefold() if mark.isalnum()).removeprefix("x")
+
+
+def examples(names: Sequence[str]) -> str:
+    """Return the first of some names."""
+    shown = ", ".join(repr(name[:40]) for name in names[:_EXAMPLES])
+    return shown + (", …" if len(names) > _EXAMPLES else "")
+
+
+def is_frame(data: Any) -> bool:
+    """Tell whether something is a DataFrame, without pandas being imported."""
+    return all(hasattr(data, name) for name in ("index", "columns", "iloc", "to_numpy"))
+
+
+def counts(names: Iterable[object], start: int = 0) -> bool:
+    """Tell whether names only count the objects."""
+    texts = [str(name) for name in names]
+    return texts == [str(i) for i in range(start, start + len(texts))]
+
+
+def ordered_by_name(
+    data: Any, labels: Sequence[object] | None, what: str, *, rows: bool = False, cols: bool = True
+) -> Any:
+    """Return a DataFrame with its rows and columns in the order of the objects.
+
+    All else comes back as it is, and so does a side whose names only count.
+
+    Parameters
+    ----------
+    data : anything
+    labels : sequence, or None
+        Names of the objects.
+    what : str
+        What `data` are, in the plural, for messages.
+    rows, cols : bool
+        Which sides are objects.
+    """
+    if labels is None or not is_frame(data):
+        return data
+    texts = [str(label) for label in labels]
+    if rows and not _uncounted(data.index, texts):
+        data = data.iloc[order_of(data.index, texts, what)]
+    if cols and not _uncounted(data.columns, texts):
+        data = data.iloc[:, order_of(data.columns, texts, what)]
+    return data
+
+
+def _uncounted(names: Any, labels: Sequence[str]) -> bool:
+    """Tell whether names count, unlike the labels."""
+    return counts(names) and not set(map(str, names)) <= set(labels)
+
+
+def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
+    """Return a DataFrame with its rows in the order of those of another; all else as it is."""
+    # Other numbers of rows are refused by their shape.
+    if not (is_frame(data) and is_frame(other)) or len(data.index) != len(other.index):
+        return data
+    if counts(other.index) and set(map(str, data.index)) != set(map(str, other.index)):
+        return data
+    return ordered_by_name(data, other.index, what, rows=True, cols=False)
+
+
+def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
+    """Return an n × n DataFrame in the order of the objects of another; all else as it is.
+
+    Parameters
+    ----------
+    data, other : anything
+    what : str
+        What `data` are, for messages.
+    square : bool
+        Whether the columns of `other` are its objects as well: then one side may have the names.
+
+    Raises
+    ------
+    InputError
+        If they have different names, or the two sides of `other` have.
+    """
+    if not (is_frame(data) and is_frame(other)):
+        return data
+    sides = [other.index, other.columns] if square else [other.index]
+    named = [[str(name) for name in side] for side in sides if not counts(side)]
+    if not named:
+        return data
+    if named[0] != named[-1]:
+        raise InputError(
+            f"D has an index that differs from its columns, and {what} have names, which go by one "
+            f"of both; set D.index = D.columns, or pass {what} as an array in the order of D."
+        )
+    return ordered_by_name(data, named[0], what, rows=True)

@@ -1,0 +1,200 @@
+"""Which file holds what: from a path, or standard input, to an array and labels."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.files import refused_as
+from neucmds._input.readers.phylip import looks_like_phylip, parse_phylip
+from neucmds._input.readers.text import (
+    Labels,
+    Lines,
+    as_matrix,
+    decoded,
+    one_line,
+    parse_matrix,
+    require_pandas,
+)
+from neucmds.errors import FileFormatError
+
+Table = tuple[npt.NDArray[Any], Labels]
+
+KINDS = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".lsmat"), "text"),
+    **dict.fromkeys((".phy", ".phylip", ".dist"), "phylip"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    ".npy": "npy",
+    ".npz": "npz",
+}
+MAGICS = {b"\x93NUMPY": "npy", b"PK": "npz", b"PAR1": "parquet"}
+
+
+def read_table(path: str | os.PathLike[str], *, mmap: bool = False) -> tuple[Any, Labels]:
+    """Read a square or condensed matrix of numbers, and the names of its objects if it has any.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file with a known suffix: npy, npz, csv, tsv, txt, lsmat (scikit-bio), phy, phylip, dist
+        (PHYLIP), parquet, pq; or `-` for standard input, told apart by its first bytes.
+    mmap : bool, default False
+        Open an npy file as a read-only memory map instead of loading it.
+
+    Returns
+    -------
+    values : array of shape (n, n) or (n(n-1)/2,)
+        The numbers as they stand in the file; nothing is squared, averaged or checked. A triangle
+        comes as a square matrix, also one whose other half holds zeros, NA or blanks in a table.
+    labels : tuple of str, or None
+        One name for each object.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is missing, empty, or not what its suffix says.
+
+    Notes
+    -----
+    In an npz file the matrix is the array `D`, or else the only one of numbers with one or two
+    dimensions; labels come from `names`, or else `labels`, if they name each object once. Pickled
+    objects are never loaded.
+    """
+    with opened(path) as (kind, stream, name):
+        if mmap and kind == "npy" and str(path) != "-":
+            with refused_as(name, "an npy file"):
+                return np.load(path, mmap_mode="r", allow_pickle=False), None
+        return READERS[kind](stream, name)
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
+    """Open a file, or standard input for `-`: what kind it is of, its bytes, and its name."""
+    file = Path(path)
+    if str(path) == "-":
+        content = _standard_input()
+        kinds = (kind for magic, kind in MAGICS.items() if content.startswith(magic))
+        yield next(kinds, "text"), io.BytesIO(content), "standard input"
+        return
+    try:
+        if not file.exists():
+            raise FileFormatError(f"{file} does not exist.")
+        if file.is_dir():
+            raise FileFormatError(f"{file} is a directory; pass one of the files in it.")
+        kind = KINDS.get(file.suffix.lower())
+        if kind is None:
+            suffix = f"the suffix {file.suffix!r}" if file.suffix else "no suffix"
+            raise FileFormatError(f"{file.name} has {suffix}; known are {', '.join(KINDS)}.")
+        if file.stat().st_size == 0:
+            raise FileFormatError(f"{file.name} is empty.")
+        with file.open("rb") as stream:
+            yield kind, stream, file.name
+    except OSError as error:
+        raise FileFormatError(f"{file.name} cannot be read: {one_line(error)}.") from error
+
+
+def _standard_input() -> bytes:
+    try:
+        return sys.stdin.buffer.read()
+    except (AttributeError, ValueError) as error:  # None, or a closed file
+        raise FileFormatError("standard input is closed; pass the name of a file.") from error
+
+
+def _read_npy(stream: BinaryIO, name: str) -> Table:
+    with refused_as(name, "an npy file"):
+        return np.lib.format.read_array(stream, allow_pickle=False), None
+
+
+def _read_npz(stream: BinaryIO, name: str) -> Table:
+    with refused_as(name, "an npz file"), np.lib.npyio.NpzFile(stream) as archive:
+        values = archive["D"] if "D" in archive else _only_matrix(archive, name)
+        return values, _npz_labels(archive, values)
+
+
+def _only_matrix(archive: Any, name: str) -> npt.NDArray[Any]:
+    held = {key: archive[key] for key in archive.files if key not in ("names", "labels")}
+    fitting = [a for a in held.values() if a.ndim in (1, 2) and a.dtype.kind in "fiub"]
+    if len(fitting) != 1:
+        raise FileFormatError(
+            f"{name} holds no array D and {len(fitting)} others that could be it (it has: "
+            f"{', '.join(archive.files) or 'nothing'}); save the matrix as D."
+        )
+    return np.asarray(fitting[0])
+
+
+def _npz_labels(archive: Any, values: npt.NDArray[Any]) -> Labels:
+    n = values.shape[0] if values.ndim == 2 else (1 + math.isqrt(1 + 8 * values.size)) // 2
+    for key in ("names", "labels"):
+        if key not in archive:
+            continue
+        found = archive[key]
+        if found.dtype.kind == "S":
+            found = np.char.decode(found, "utf-8")
+        texts = tuple(str(label) for label in found.ravel())
+        # `labels` are often classes, which name groups and not objects.
+        if len(texts) == n and len(set(texts)) == n:
+            return texts
+    return None
+
+
+def _read_text(stream: BinaryIO, name: str) -> Table:
+    text = decoded(stream, name)
+    if looks_like_phylip(text):
+        return parse_phylip(text, name)
+    return parse_matrix(Lines.of(text, name))
+
+
+def _read_phylip(stream: BinaryIO, name: str) -> Table:
+    return parse_phylip(decoded(stream, name), name)
+
+
+def _read_parquet(stream: BinaryIO, name: str) -> Table:
+    """Read a table that may keep its row labels in the index or a first column."""
+    frame = read_frame(stream, name)
+    rows, cols = frame.shape
+    if cols == 1:
+        return frame_numbers(frame, name)[:, 0], None
+    if cols == rows + 1:
+        frame = frame.set_index(frame.columns[0])
+    values = frame_numbers(frame, name)
+    if rows != frame.shape[1]:
+        return values, None
+    above, beside = (tuple(map(str, axis)) for axis in (frame.columns, frame.index))
+    counted = beside == tuple(str(i) for i in range(rows))
+    return as_matrix(values, above, None if counted else beside, name)
+
+
+def read_frame(stream: BinaryIO, name: str) -> Any:
+    """Read a parquet file into a pandas DataFrame."""
+    pandas = require_pandas(name, "parquet")
+    try:
+        with refused_as(name, "a parquet file"):
+            return pandas.read_parquet(stream)
+    except ImportError as error:
+        raise FileFormatError(f"{name} needs pyarrow: pip install 'neucmds[parquet]'.") from error
+
+
+def frame_numbers(frame: Any, name: str) -> npt.NDArray[np.float64]:
+    """Return the numbers of a DataFrame, NaN where they are missing."""
+    try:
+        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (ValueError, TypeError) as error:
+        raise FileFormatError(f"{name} holds more than numbers: {one_line(error)}.") from error
+
+
+READERS: dict[str, Callable[[BinaryIO, str], Table]] = {
+    "npy": _read_npy,
+    "npz": _read_npz,
+    "text": _read_text,
+    "phylip": _read_phylip,
+    "parquet": _read_parquet,
+}
