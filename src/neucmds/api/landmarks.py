@@ -268,8 +268,6 @@ def fit_landmarks(
     else:
         among = to_numpy(taken(X, ids, ids if whole else slice(None)))
     refuse_not_finite(among, 0, ids, name, ids)
-    if bound is None:
-        refuse_other_order(among, ids)
     # The landmarks are few: double precision costs nothing and saves digits, and the CPU embeds
     # them as fast as any device.
     known = as_dissimilarity(among.astype(np.float64), squared=squared, symmetrize=symmetrize)
@@ -419,19 +417,6 @@ def graph_block(
     rng = check_random_state(options.random_state)
     ids, paths = landmark_paths(graph, count, which, rng, dtype=np.float32, n_jobs=n_jobs)
     return ids.astype(np.intp), np.ascontiguousarray(paths.T)
-
-
-def refuse_other_order(among: Any, landmarks: Any) -> None:
-    """Refuse dissimilarities among landmarks that are zero at other places than the diagonal."""
-    own = np.arange(landmarks.size)
-    zero = np.argmin(np.abs(among), axis=1)
-    apart = np.flatnonzero(among[own, own] != 0)
-    if apart.size and np.all(among[own, zero] == 0) and np.array_equal(np.sort(zero), own):
-        at = int(apart[0])
-        raise InputError(
-            f"the columns of X are in another order than {option('landmarks')}: column {zero[at]} "
-            f"is that of landmark {landmarks[at]}, which is number {at}; put them in one order."
-        )
 
 
 def refuse_not_finite(

@@ -31,7 +31,6 @@ from neucmds._placement.new_rows import (
     check_values,
     checked_weights,
     in_range,
-    warn_of_far_misfits,
     without_negative,
 )
 from neucmds.embedding import saved
@@ -450,10 +449,7 @@ class Embedding:
         if self.squared:
             delta = without_negative(delta, self.loss, u)
         delta = in_range(delta, self.coordinates, squared=self.squared)
-        fitted, signs = asarray_like(self.coordinates, delta), asarray_like(self.signs, delta)
-        sq_new = delta if self.squared else delta * delta
-        placed = self.placement.place(sq_new, u)
-        warn_of_far_misfits(sq_new, placed, fitted, signs, u)
+        placed = self.placement.place(delta if self.squared else delta * delta, u)
         return xp.astype(placed, self.coordinates.dtype, copy=False)
 
     def _of_landmarks(self) -> Embedding:
