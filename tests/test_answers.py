@@ -1,5 +1,7 @@
 """What one does with an embedding: distances of pairs, neighbours, inner products."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,8 +36,6 @@ def test_distances_of_pairs_are_the_entries_of_the_matrix(emb):
 
 def test_a_negative_dissimilarity_is_a_distance_of_zero():
     emb = neuc_mds([[0, 1, 1], [1, 0, 4], [1, 4, 0]], (1, 1))
-    from dataclasses import replace
-
     emb = replace(emb, coordinates=np.array([[0.0, 0], [0, 1], [1, 0]]), signs=np.array([1.0, -1]))
     assert emb.distance(0, 1, squared=True) == -1.0
     assert emb.distance(0, 1) == 0.0
@@ -51,17 +51,19 @@ def test_names_numbers_and_shapes_are_understood(emb):
 
 
 @pytest.mark.parametrize(
-    ("i", "message"),
-    [("nowhere", "no object is called 'nowhere'"), (60, "no object 60 among 60"), (1.5, "float")],
+    ("ask", "message"),
+    [
+        (lambda emb: emb.distance("nowhere", 0), "no object is called 'nowhere'"),
+        (lambda emb: emb.distance(60, 0), "no object 60 among 60"),
+        (lambda emb: emb.distance(1.5, 0), "float"),
+        (lambda emb: replace(emb, labels=None).distance("a", "b"), "have no names"),
+        (lambda emb: emb.between(np.zeros((2, 3)), emb.coordinates), r"expected \(m, 8\)"),
+        *[(lambda emb, k=k: emb.neighbors(k), "ask for 1 to 59") for k in (0, 60, 2.0, True)],
+    ],
 )
-def test_unknown_objects_are_refused_by_name(emb, i, message):
+def test_what_is_not_there_is_refused(emb, ask, message):
     with pytest.raises(InputError, match=message):
-        emb.distance(i, 0)
-
-
-def test_names_need_names(D):
-    with pytest.raises(InputError, match="have no names"):
-        neuc_mds(D, 2, squared=True).distance("a", "b")
+        ask(emb)
 
 
 def test_neighbours_of_fitted_objects_leave_out_themselves(emb):
@@ -80,12 +82,6 @@ def test_neighbours_of_placed_objects(emb, D):
     assert sq.shape == (4, 3)
 
 
-@pytest.mark.parametrize("k", [0, 60, 2.0, True])
-def test_impossible_numbers_of_neighbours_are_refused(emb, k):
-    with pytest.raises(InputError, match="ask for 1 to 59"):
-        emb.neighbors(k)
-
-
 @pytest.mark.parametrize("unit", [False, True])
 def test_an_inner_product_is_the_dissimilarity(emb, D, unit):
     placed = emb.transform(D[:7])
@@ -93,6 +89,10 @@ def test_an_inner_product_is_the_dissimilarity(emb, D, unit):
     scores = index.queries(placed) @ index.vectors.T
     expected = emb.between(placed, emb.coordinates)
     np.testing.assert_allclose(index.sq_dissimilarities(scores, placed), expected, atol=1e-8)
+    far = 3 * emb.coordinates[:5] + 1  # comes later
+    scores = index.queries(placed) @ index.vectors_of(far).T
+    found = index.sq_dissimilarities(scores, placed)
+    np.testing.assert_allclose(found, emb.between(placed, far), atol=1e-7)
 
 
 def test_vectors_of_unit_length_rank_by_cosine_and_euclidean_distance(emb, D):
@@ -103,20 +103,6 @@ def test_vectors_of_unit_length_rank_by_cosine_and_euclidean_distance(emb, D):
     np.testing.assert_allclose(np.linalg.norm(queries, axis=1), 1)
     gaps = np.linalg.norm(queries[:, None] - vectors, axis=2)
     np.testing.assert_array_equal(np.argsort(gaps, axis=1)[:, :10], emb.neighbors(10, placed)[0])
-
-
-def test_objects_that_come_later_have_right_inner_products_too(emb, D):
-    far = 3 * emb.coordinates[:5] + 1
-    for unit in (False, True):
-        index = emb.to_inner_product(unit=unit)
-        scores = index.queries(emb.coordinates) @ index.vectors_of(far).T
-        found = index.sq_dissimilarities(scores, emb.coordinates)
-        np.testing.assert_allclose(found, emb.between(emb.coordinates, far), atol=1e-7)
-
-
-def test_coordinates_of_the_wrong_width_are_refused(emb):
-    with pytest.raises(InputError, match=r"expected \(m, 8\)"):
-        emb.between(np.zeros((2, 3)), emb.coordinates)
 
 
 def test_axis_names_say_the_sign(emb):

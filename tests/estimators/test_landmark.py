@@ -7,8 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from neucmds import Embedding, InputError, LandmarkNeucMDS, neuc_mds
-from neucmds._backend.threads import thread_count
+from neucmds import InputError, LandmarkNeucMDS, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._placement.landmarks import landmark_count, maxmin, random_sample
 from neucmds.api import LandmarkFit
@@ -112,14 +111,6 @@ def test_threads_and_chunks_do_not_change_a_number(features):
     np.testing.assert_allclose(one.transform(many), two.transform(many), atol=1e-12)
 
 
-def test_a_saved_landmark_embedding_places_as_before(features, tmp_path):
-    est = LandmarkNeucMDS(3, 50, metric="cityblock", random_state=0).fit(features)
-    est.result_.save(tmp_path / "landmarks.npz")
-    new = cdist(features[:5], features[est.landmarks_], "cityblock")
-    loaded = Embedding.load(tmp_path / "landmarks.npz")
-    np.testing.assert_array_equal(loaded.transform(new), est.result_.transform(new))
-
-
 def test_coordinates_go_straight_to_disk(features, tmp_path):
     est = LandmarkNeucMDS(3, 50, metric="cityblock", random_state=0).fit(features)
     out = est.transform(features, out=tmp_path / "coordinates.npy")
@@ -175,12 +166,6 @@ def test_neither_the_matrix_nor_the_block_ever_exists():
     assert peak < 60e6  # the 40,000 × 200 block is 64 MB and squared once more; D is 12.8 GB
 
 
-def test_output_as_pandas_has_named_columns(features):
-    est = LandmarkNeucMDS(3, 50, metric="cityblock").set_output(transform="pandas")
-    columns = ["landmarkneucmds0", "landmarkneucmds1", "landmarkneucmds2"]
-    assert list(est.fit_transform(features).columns) == columns
-
-
 def test_verbose_shows_progress(features, capsys):
     LandmarkNeucMDS(2, 50, metric="cityblock", verbose=1).fit_transform(features)
     assert "placed: 100%" in capsys.readouterr().err
@@ -215,13 +200,6 @@ def test_maxmin_spreads_features_matrices_and_dask_arrays_alike(features):
         assert d[:, chosen].min(axis=1).max() < d[:, drawn].min(axis=1).max()
 
 
-def test_numpy_counts_are_counts(features):
-    k = np.int64(3)
-    assert (
-        LandmarkNeucMDS(k, np.int64(50), metric="cityblock").fit_transform(features).shape[1] == 3
-    )
-
-
 def test_maxmin_never_takes_an_object_twice_even_among_copies():
     d = np.zeros((12, 12))
     assert np.unique(maxmin(12, 9, lambda i: d[i], np.random.RandomState(0))).size == 9
@@ -238,8 +216,7 @@ def test_counts_of_landmarks():
     assert landmark_count(None, 10**6, 20) == 1000
     assert landmark_count(None, 10**6, 500) == 2000
     assert landmark_count(0.25, 1000, 10) == 250
-    assert thread_count(1) == 1
-    assert thread_count(-1) == thread_count(None)
+    assert landmark_count(np.int64(50), 1000, 10) == 50
 
 
 @pytest.mark.parametrize(
@@ -308,6 +285,10 @@ def test_dask_features_come_back_as_a_lazy_dask_array(features):
     expected = LandmarkNeucMDS(**settings).fit(features)
     np.testing.assert_array_equal(est.landmarks_, expected.landmarks_)
     np.testing.assert_allclose(placed.compute(), expected.transform(features), atol=1e-10)
+    with pytest.raises(InputError, match="out= is for arrays in memory"):
+        est.transform(lazy, out="coordinates.npy")
+    with pytest.raises(InputError, match="unknown chunk sizes"):
+        LandmarkNeucMDS(metric="cityblock").fit(lazy[lazy[:, 0] > 0])
 
 
 def test_a_dask_chunk_is_placed_in_pieces_and_errors_name_rows_of_the_whole(features):
@@ -319,21 +300,6 @@ def test_a_dask_chunk_is_placed_in_pieces_and_errors_name_rows_of_the_whole(feat
     many[9000, 0] = np.nan
     with pytest.raises(InputError, match="object 9000 and landmark 0"):
         est.transform(da.from_array(many, chunks=(5000, -1))).compute()
-
-
-def test_dask_features_of_unknown_length_are_refused(features):
-    da = pytest.importorskip("dask.array")
-    lazy = da.from_array(features, chunks=70)
-    with pytest.raises(InputError, match="unknown chunk sizes"):
-        LandmarkNeucMDS(metric="cityblock").fit(lazy[lazy[:, 0] > 0])
-
-
-def test_a_dask_array_is_not_written_to_out(features):
-    da = pytest.importorskip("dask.array")
-    lazy = da.from_array(features, chunks=(70, 6))
-    est = LandmarkNeucMDS(3, 60, metric="cityblock").fit(lazy)
-    with pytest.raises(InputError, match="out= is for arrays in memory"):
-        est.transform(lazy, out="coordinates.npy")
 
 
 def test_another_graph_than_the_fitted_one_is_refused():

@@ -1,4 +1,4 @@
-"""scikit-learn's neighbours, scores and pipelines on both estimators."""
+"""scikit-learn's neighbours, scores, names and pipelines on both estimators."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from neucmds import InputError, LandmarkNeucMDS, NeucMDS
+from neucmds import Embedding, InputError, LandmarkNeucMDS, NeucMDS
 from neucmds.estimators import KNeighborsGraph
 
 
@@ -45,6 +45,9 @@ def test_neighbours_with_pandas_output(digits):
     X, _ = digits
     est = NeucMDS(3, metric="cityblock").set_output(transform="pandas").fit(X[:100])
     assert est.kneighbors(X[100:105], 2)[1].shape == (5, 2)
+    assert list(est.transform(X[:3]).columns) == ["neucmds0", "neucmds1", "neucmds2"]
+    with pytest.raises(InputError, match="mode='angle' is unknown"):
+        est.kneighbors_graph(mode="angle")
 
 
 def test_landmarks_alone_have_no_neighbours_to_offer(digits):
@@ -100,15 +103,7 @@ def test_dbscan_takes_the_graph(digits):
     assert len(set(found.labels_)) > 1
 
 
-def test_unknown_modes_are_refused(digits):
-    est = NeucMDS(2, metric="cityblock").fit(digits[0][:30])
-    with pytest.raises(InputError, match="mode='angle' is unknown"):
-        est.kneighbors_graph(mode="angle")
-
-
 def test_a_saved_landmark_embedding_places_objects(digits, tmp_path):
-    from neucmds import Embedding
-
     X, _ = digits
     est = LandmarkNeucMDS(4, n_landmarks=100, metric="cityblock", random_state=0).fit(X)
     est.save(tmp_path / "model.npz")
