@@ -17,8 +17,7 @@ from neucmds.api.options import Callback, Options, tell
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
 from neucmds.api.support import ALL_METHODS
 from neucmds.corrections import cailliez, lingoes
-from neucmds.embedding import Embedding
-from neucmds.embedding.building import build_embedding
+from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
 from neucmds.metrics import Quality, measure
 

@@ -19,8 +19,7 @@ from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
 from neucmds._spectrum.solve import check_tolerance
 from neucmds.api.options import Callback, check_methods
 from neucmds.api.support import EIGENPAIR_TOL
-from neucmds.embedding import Embedding
-from neucmds.embedding.building import build_embedding
+from neucmds.embedding import Embedding, build_embedding
 
 # Up to here `inspect` and `curve` compute all eigenvalues (2 s); of more objects the largest ones,
 # to a tolerance for which products in single precision suffice: errors of λ are its square.

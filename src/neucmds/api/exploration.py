@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neucmds._input import ordered_by_name
 from neucmds._input.components import Components
-from neucmds._placement.dimension import LEAST_OBJECTS
+from neucmds._placement import LEAST_OBJECTS
 from neucmds.api.eigenpairs import (
     INSPECTED_PAIRS,
     announce_spectrum,

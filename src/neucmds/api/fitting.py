@@ -25,8 +25,7 @@ from neucmds.api.goals import fit_chosen
 from neucmds.api.options import Options
 from neucmds.api.prepared import Prepared, dense_gram
 from neucmds.api.support import refuse
-from neucmds.embedding import Embedding
-from neucmds.embedding.building import build_embedding
+from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
 
 

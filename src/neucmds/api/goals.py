@@ -13,7 +13,7 @@ from neucmds._input.components import AUTO, Components
 from neucmds._methods.selection import METHODS
 from neucmds._methods.stress import stress_terms
 from neucmds._operator import Gram
-from neucmds._placement.dimension import DimensionScan, fewest, scan_dimensions
+from neucmds._placement import DimensionScan, fewest, scan_dimensions
 from neucmds._spectrum import Spectrum
 from neucmds.api.eigenpairs import solve_for
 from neucmds.api.options import Options

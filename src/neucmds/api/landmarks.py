@@ -35,15 +35,17 @@ from neucmds._methods.refined.loss_starts import Place
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.graph import as_graph, landmark_paths
 from neucmds._operator.metric_registry import BoundMetric, FittedMetric, fitted_params, on_rows
-from neucmds._placement import landmarks as selection
-from neucmds._placement.new_rows import in_range, median_r2, without_negative
-from neucmds._placement.recipe import (
+from neucmds._placement import (
     PLACEMENTS,
     Recipe,
     cross_validated,
+    in_range,
     least_squares_rule,
     linear_rule,
+    median_r2,
+    without_negative,
 )
+from neucmds._placement import landmarks as selection
 from neucmds.api.fitting import fit
 from neucmds.api.options import Options
 from neucmds.api.prepared import Prepared, prepare

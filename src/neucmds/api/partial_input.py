@@ -29,8 +29,7 @@ from neucmds._operator.sampled_pairs import Sizes, feature_pairs
 from neucmds.api.fitting import solve_roughly
 from neucmds.api.landmarks import embed_landmarks
 from neucmds.api.options import Options
-from neucmds.embedding import Embedding
-from neucmds.embedding.building import build_embedding
+from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
 
 # Of 100,000 rows the few nearest of each count nothing beside all others, by whichever loss. With

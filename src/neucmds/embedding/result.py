@@ -25,8 +25,8 @@ from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarit
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
 from neucmds._methods.stress import StressTerms
-from neucmds._placement import Placement
-from neucmds._placement.new_rows import (
+from neucmds._placement import (
+    Placement,
     check_gaps,
     check_values,
     checked_weights,

@@ -33,8 +33,7 @@ from neucmds._input.components import NComponents
 from neucmds._input.validation import check_flags, working_dtype
 from neucmds._operator.graph import as_graph
 from neucmds._operator.metric_registry import BoundMetric, known_everywhere
-from neucmds._placement.new_rows import checked_weights
-from neucmds._placement.recipe import Recipe
+from neucmds._placement import Recipe, checked_weights
 from neucmds.api import (
     DEFAULT_METHOD,
     LandmarkFit,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._operator import DenseGram
-from neucmds._placement.dimension import among
+from neucmds._placement import among
 from neucmds.api import (
     ALL_METHODS,
     COMPARED,
