@@ -24,6 +24,14 @@ def sq_dissimilarity_with(values, n: int, seed: int = 0) -> np.ndarray:
     return d
 
 
+def hollow_noise(n: int, seed: int = 0) -> np.ndarray:
+    """D of independent entries."""
+    d = np.random.default_rng(seed).standard_normal((n, n))
+    d = d + d.T
+    np.fill_diagonal(d, 0.0)
+    return d
+
+
 def rule_of(method: str, k) -> Callable:
     """Return the selection rule of a method for k coordinates."""
     components = Components.parse(k, 10**9)
@@ -63,3 +71,8 @@ def rule():
 @pytest.fixture(scope="session")
 def finds():
     return assert_finds
+
+
+@pytest.fixture(scope="session")
+def noise():
+    return hollow_noise

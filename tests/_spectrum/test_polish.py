@@ -5,22 +5,10 @@ import pytest
 
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
-from neucmds._spectrum.polish import (
-    _largest_and_others,
-    polish,
-    sampled_residuals,
-    unexplained_sq,
-)
+from neucmds._spectrum.polish import polish, sampled_residuals, unexplained_sq
 
 
-def noise(n: int, seed: int = 0) -> np.ndarray:
-    d = np.random.default_rng(seed).standard_normal((n, n))
-    d = d + d.T
-    np.fill_diagonal(d, 0.0)
-    return d
-
-
-def test_a_residual_in_one_row_is_seen_by_the_sample():
+def test_a_residual_in_one_row_is_seen_by_the_sample(noise):
     # One object far from all others: its row holds nearly all of B, and of the rounding.
     D = noise(1500)
     D[700, :] = D[:, 700] = 1e4
@@ -39,7 +27,7 @@ def test_a_residual_in_one_row_is_seen_by_the_sample():
 
 
 @pytest.mark.parametrize("n", [5, 32, 33, 200])
-def test_a_sample_of_all_rows_is_exact(n):
+def test_a_sample_of_all_rows_is_exact(n, noise):
     gram = DenseGram(noise(n))
     u = np.random.default_rng(1).standard_normal((2, n))
     u -= u.mean(axis=1, keepdims=True)
@@ -64,19 +52,9 @@ def test_noise_of_single_precision_is_taken_out(with_spectrum):
     np.testing.assert_allclose(pairs.values, full.values[outer], atol=1e-12)
 
 
-def test_what_pairs_leave_unexplained_is_the_norm_of_the_difference():
+def test_what_pairs_leave_unexplained_is_the_norm_of_the_difference(noise):
     gram = DenseGram(noise(150))
     full = full_spectrum(gram)
     values, rows = full.values[:40], full.vectors[:, :40].T
     expected = float(np.sum(full.values[40:] ** 2))
     assert unexplained_sq(gram, values, rows) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("n", [3, 32, 33, 500])
-def test_the_largest_are_those_of_a_stable_sort(n):
-    rng = np.random.default_rng(3)
-    for sizes in (rng.random(n), rng.integers(3, size=n).astype(float)):
-        by_size = np.argsort(sizes, kind="stable")
-        largest, others = _largest_and_others(sizes)
-        np.testing.assert_array_equal(largest, by_size[-32:])
-        np.testing.assert_array_equal(others, np.sort(by_size[:-32]))

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from neucmds._operator import DenseGram
-from neucmds._spectrum.lanczos import Ritz
-from neucmds._spectrum.search import (
-    Check,
-    _blocks_by_mean_rate,
-    allowed_residuals,
-    outermost,
-    split_of,
-)
+from neucmds._spectrum.search import allowed_residuals, outermost, split_of
 
 
 @pytest.fixture(scope="module")
@@ -44,18 +37,3 @@ def test_more_is_allowed_where_more_is_dropped(gram):
 def test_outermost_and_split_are_inverse():
     for top, bottom in [(0, 0), (3, 0), (0, 2), (3, 2)]:
         assert split_of(outermost(9, top, bottom)) == (top, bottom)
-
-
-def check_at(step, worst):
-    ritz = Ritz(np.array([1.0]), np.eye(1), np.array([[worst]]), np.array([worst]))
-    kept = np.array([0])
-    return Check(ritz, kept, kept, True, step, 1.0, np.ones(1))
-
-
-def test_blocks_are_waited_for_as_long_as_the_rate_so_far_says():
-    # a decade a block: 0.7e-6 is met by the seventh
-    assert _blocks_by_mean_rate(check_at(3, 1e-3), None, 1e-6) == 4
-    # two decades a block since the last check
-    assert _blocks_by_mean_rate(check_at(4, 1e-3), check_at(3, 1e-1), 1e-7) == 3
-    # nothing is known of a rate, or the kept pairs are others
-    assert _blocks_by_mean_rate(check_at(4, 2.0), None, 1e-6) == 3

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from neucmds._operator import DenseGram
@@ -9,14 +8,7 @@ from neucmds._spectrum.solve import check_tolerance
 from neucmds.errors import InputError
 
 
-def noise(n: int, seed: int = 0) -> np.ndarray:
-    d = np.random.default_rng(seed).standard_normal((n, n))
-    d = d + d.T
-    np.fill_diagonal(d, 0.0)
-    return d
-
-
-def test_auto_takes_lapack_for_few_objects_or_many_pairs(rule):
+def test_auto_takes_lapack_for_few_objects_or_many_pairs(rule, noise):
     keep = rule("neuc", 5)
     assert solve(DenseGram(noise(300)), keep, 5).solver == "full"
     assert solve(DenseGram(noise(300)), keep, 5, solver="krylov").solver == "krylov"

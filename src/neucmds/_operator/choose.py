@@ -34,7 +34,11 @@ def lazy_operator(
     in blocks is checked in a pass over it.
     """
     if is_dask(D):
-        return dask_operator(D, squared=squared, symmetrize=symmetrize, labels=labels)
+        from neucmds._input.chunks import lazy_dissimilarity
+        from neucmds._operator.cluster import DaskGram
+
+        data = lazy_dissimilarity(D, squared=squared, symmetrize=symmetrize, labels=labels)
+        return DaskGram(data.values)
     if isinstance(D, Gram):
         if symmetrize or not complete:
             raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
@@ -45,63 +49,20 @@ def lazy_operator(
     if is_array(D) and len(shape) == 2 and shape[0] == shape[1] > 1:
         # Before D is touched: it may be squared in place later.
         _refuse_vectors(int(shape[0]), n_components, _limit(D))
-    gram = blocked_operator(
-        D,
-        n_components,
-        squared=squared,
-        symmetrize=symmetrize,
-        labels=labels,
-        progress=progress,
-    )
-    if gram is not None:
-        _ = gram.moments
-    return gram
-
-
-def blocked_operator(
-    D: Any,
-    n_components: NComponents,
-    *,
-    squared: bool = False,
-    symmetrize: bool = False,
-    labels: Any = None,
-    progress: Progress | None = None,
-) -> BlockedGram | None:
-    """Return D in blocks if it lies outside memory and does not fit; else None.
-
-    Parameters are those of `neuc_mds`. What fits in the memory that is free is D in the
-    precision it is worked in, squared, and half of a float64 D again for the float32 copy.
-    """
     source = _outside(D)
     if source is None:
         return None
     n = int(source.shape[0])
     Components.parse(n_components, n)
-    return BlockedGram(
+    gram = BlockedGram(
         source,
         squared=squared,
         symmetrize=symmetrize,
         labels=as_labels(labels, n),
         progress=progress,
     )
-
-
-def dask_operator(
-    D: Array,
-    *,
-    squared: bool = False,
-    symmetrize: bool = False,
-    labels: Any = None,
-) -> Gram:
-    """Return a dask array checked and persisted on its workers, behind its operator.
-
-    Parameters are those of `neuc_mds`.
-    """
-    from neucmds._input.chunks import lazy_dissimilarity
-    from neucmds._operator.cluster import DaskGram
-
-    data = lazy_dissimilarity(D, squared=squared, symmetrize=symmetrize, labels=labels)
-    return DaskGram(data.values)
+    _ = gram.moments
+    return gram
 
 
 def feature_operator(
@@ -112,8 +73,8 @@ def feature_operator(
     params: dict[str, Any] | None = None,
     squared: bool = False,
     progress: Progress | None = None,
-) -> tuple[Gram, FeatureGram]:
-    """Return D between features, stored if it fits and else computed in every pass; and the space.
+) -> Gram:
+    """Return D between features, stored if it fits and else computed in every pass.
 
     Raises
     ------
@@ -122,17 +83,9 @@ def feature_operator(
     """
     space = FeatureGram(features, metric, params=params, squared=squared, progress=progress)
     limit = _limit(space.points.left)
-    k = Components.parse(n_components, space.n).total
-    vectors = vector_bytes(space.n, k)
-    if limit is not None and vectors > limit:
-        raise InputError(
-            f"{space.n} objects and {k} coordinates need {format_bytes(vectors)} for "
-            f"the solver's vectors, but {format_bytes(limit)} may be used; ask for fewer "
-            "coordinates, or use LandmarkNeucMDS."
-        )
-    if limit is None or _dense_bytes(space.n, space.dtype, space.xp) + vectors <= limit:
-        return DenseGram(space.dense()), space
-    return space, space
+    vectors = _refuse_vectors(space.n, n_components, limit)
+    fits = limit is None or _dense_bytes(space.n, space.dtype, space.xp) + vectors <= limit
+    return DenseGram(space.dense()) if fits else space
 
 
 def vector_bytes(n: int, n_components: int) -> int:
@@ -170,13 +123,6 @@ def _refuse_vectors(n: int, n_components: Any, free: int | None) -> int:
 def needs_blocks(D: Any) -> bool:
     """Tell whether D will be read in blocks."""
     return _outside(D) is not None
-
-
-def stays_outside(D: Any) -> bool:
-    """Tell whether D will not be held in memory: every product with it is then a pass over it."""
-    if isinstance(D, Gram):
-        return not isinstance(D, DenseGram)
-    return is_dask(D) or needs_blocks(D)
 
 
 def loaded(D: Any, copy: bool) -> tuple[Any, bool]:

@@ -162,7 +162,7 @@ def _between_rows(
     if stored:
         return bound.fitted_to(features, squared).among()
     on_blocks, params = on_rows(bound.metric, features, bound.params)
-    gram, _ = feature_operator(
+    return feature_operator(
         features,
         n_components,
         on_blocks,
@@ -170,7 +170,6 @@ def _between_rows(
         squared=squared,
         progress=on_pass(callback),
     )
-    return gram
 
 
 def dense_gram(prepared: Prepared, what: str) -> DenseGram:

@@ -64,7 +64,7 @@ def from_features(
     if metric == "braycurtis":
         _refuse_negative_or_empty(values, names, file)
     Components.parse(n_components, max(2, len(values)))
-    gram, _ = feature_operator(values, n_components, metric, progress=on_pass(callback))
+    gram = feature_operator(values, n_components, metric, progress=on_pass(callback))
     return api.prepare(gram, n_components, labels=names)
 
 
