@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from neucmds._operator import DenseGram, Moments
+from neucmds._operator.single_precision import RoundedGram, SingleGram
 from neucmds.errors import InputError
 
 LIBRARIES = [np, array_api_strict]
@@ -51,3 +52,40 @@ def test_norms_beyond_double_precision_are_refused():
         Moments(np.array([1e200]), np.inf)
     with pytest.raises(InputError, match="underflow"):
         Moments(np.array([1e-200]), 0.0)
+
+
+def test_rows_are_views_and_picked_rows_are_in_order():
+    D = hollow()
+    gram = DenseGram(D)
+    assert np.shares_memory(gram.rows(slice(3, 9)), D)
+    np.testing.assert_array_equal(gram.pick(np.array([7, 2])), D[[7, 2]])
+    walked = np.concatenate([part for _, part in gram.walk()])
+    np.testing.assert_array_equal(walked, D)
+
+
+def test_a_single_precision_copy_is_made_only_if_allowed_and_needed():
+    assert isinstance(DenseGram(hollow()).rounded(), RoundedGram)
+    assert DenseGram(hollow(), working_copy=False).rounded() is None
+    assert isinstance(DenseGram(hollow().astype("float32")).rounded(), SingleGram)
+    kept = DenseGram(hollow(), keep_copy=True)
+    assert kept.rounded() is kept.rounded()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
+def test_products_are_right_to_the_precision_they_state(library, dtype, scale):
+    if dtype == "float32" and scale != 1.0:
+        scale = np.sqrt(scale)
+    e = np.random.default_rng(0).standard_normal((80, 80))
+    D = ((e + e.T) * scale + 3 * scale).astype(dtype)
+    np.fill_diagonal(D, 0.0)
+    gram = DenseGram(library.asarray(D))
+    rounded = gram.rounded()
+    block = np.linalg.qr(np.random.default_rng(1).standard_normal((80, 16)))[0]
+    exact = DenseGram(D.astype(np.float64)).matmat(block)
+    with rounded.products() as multiply:
+        found = np.asarray(multiply(library.asarray(block)))
+    largest = np.max(np.abs(np.linalg.eigvalsh(DenseGram(D.astype(float)).matmat(np.eye(80)))))
+    error = np.linalg.norm(found - exact, axis=0)
+    assert error.max() <= 4 * rounded.precision * largest

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, namespace, row_moments
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
 from neucmds._input.validation import Rules
-from neucmds._operator.first_pass import FirstPass
+from neucmds._operator.first_pass import FirstPass, Mirrored
 from neucmds._operator.gram import Gram, Moments
 from neucmds._operator.row_sources import RowSource, as_row_source
 from neucmds._operator.single_precision import Rounded, RoundedGram
@@ -150,7 +150,7 @@ class BlockedGram(Gram):
             first.take(part, rows.start)
         suspects = first.suspects()
         if suspects.size:
-            seen = first.seen_from(suspects)
+            seen = Mirrored(suspects, self.n)
             for rows, part in self.pass_over(self.source.fill, self.dtype):
                 seen.take(part, rows.start)
             gap = seen.gap()

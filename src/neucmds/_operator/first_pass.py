@@ -152,10 +152,6 @@ class FirstPass:
         worst = np.argsort(-apart, kind="stable")[:_SUSPECTS]
         return worst[apart[worst] > 0.5 * tolerance(self.findings, eps(self.dtype))]
 
-    def seen_from(self, suspects: Indices) -> Mirrored:
-        """Return what compares these rows with their columns."""
-        return Mirrored(suspects, self.n)
-
     def validate(self, gap: Extreme | None = None) -> None:
         """Raise for what is too much, the largest gap to a mirrored entry included."""
         findings = self.findings if gap is None else replace(self.findings, gap=gap)
