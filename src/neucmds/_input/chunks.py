@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,13 @@ from neucmds._backend import dask_arrays as lazy
 from neucmds._backend.arrays import Array
 from neucmds._input.dissimilarity import Dissimilarity
 from neucmds._input.names import as_labels
-from neucmds._input.tiles import averaged, find_in, finished, pair_findings
+from neucmds._input.tiles import averaged, finished, pair_extent
 from neucmds._input.validation import (
-    Findings,
+    Extent,
     Floats,
     Half,
     Rules,
-    Tile,
-    diagonal_findings,
+    Strips,
     validate,
     working_dtype,
 )
@@ -46,9 +45,8 @@ def lazy_dissimilarity(
     dtype = np.dtype(working_dtype(data))
     # Kept, as it is walked twice. A cluster frees each of these chunks as its square is made.
     given = data.astype(dtype).persist()
-    findings = _survey(given)
-    validate(findings, rules, n, dtype, find=find_in(given))
-    values = _finished(given, rules, findings.triangle)
+    _, triangle = validate(_survey(given), _strips(given), rules, n, dtype)
+    values = _finished(given, rules, triangle)
     del data, given
     return Dissimilarity(values.persist(), names)
 
@@ -73,30 +71,31 @@ def _square_chunks(data: Array) -> Array:
     return data
 
 
-def _survey(data: Array) -> Findings:
-    """Note what every chunk on or above the diagonal and its mirror image hold."""
+def _survey(data: Array) -> Extent:
+    """Return how far every chunk on or above the diagonal and its mirror image reach."""
     dask = lazy.require_dask(whole=True)
-    chunks, ends = data.to_delayed(), np.cumsum(data.chunks[0])
-    places = [
-        slice(int(end - size), int(end)) for end, size in zip(ends, data.chunks[0], strict=True)
-    ]
-    note = dask.delayed(_pair, pure=True)
-    pairs = combinations_with_replacement(range(len(places)), 2)
-    found: tuple[Findings, ...] = dask.compute(
-        *(
-            note(chunks[i, j], chunks[j, i], (places[i], places[j]), int(data.shape[0]))
-            for i, j in pairs
-        )
+    chunks, note = data.to_delayed(), dask.delayed(_pair, pure=True)
+    pairs = combinations_with_replacement(range(len(data.chunks[0])), 2)
+    found: tuple[Extent, ...] = dask.compute(
+        *(note(chunks[i, j], chunks[j, i], i == j) for i, j in pairs)
     )
-    return reduce(Findings.merged, found)
+    return reduce(Extent.merged, found)
 
 
-def _pair(upper: Floats, lower: Floats, tile: Tile, n: int) -> Findings:
+def _pair(upper: Floats, lower: Floats, diagonal: bool) -> Extent:
     with np.errstate(invalid="ignore", over="ignore"):
-        found = pair_findings(upper, lower, tile, n)
-    if tile[0] == tile[1]:
-        return found.merged(diagonal_findings(np.diagonal(upper), tile[0].start))
-    return found
+        return pair_extent(upper, lower, diagonal)
+
+
+def _strips(data: Array) -> Strips:
+    """Read the chunks of some rows, and those of the same columns."""
+    ends = np.cumsum(data.chunks[0]).tolist()
+    for start, stop in pairwise([0, *ends]):
+        rows, columns = (
+            np.asarray(part, dtype=np.float64)
+            for part in (data[start:stop].compute(), data[:, start:stop].compute().T)
+        )
+        yield start, rows, columns
 
 
 def _finished(data: Array, rules: Rules, triangle: Half | None) -> Array:

@@ -9,11 +9,11 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import squareform
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
@@ -21,7 +21,6 @@ from neucmds._backend.memory import require_memory
 from neucmds._input.names import as_labels, counts, is_frame
 from neucmds._input.readers.files import read_table
 from neucmds._input.readers.text import one_line
-from neucmds._input.tiles import tile_side, tile_strips
 from neucmds._input.validation import working_dtype
 from neucmds.errors import InputError, option
 
@@ -201,16 +200,13 @@ def _spread(condensed: Array, dtype: Any) -> Array:
             f"D of {n} objects, spread from its condensed triangle,",
             "pass it as float32, or a square npy file, which is read in blocks",
         )
+        return squareform(np.asarray(condensed, dtype=dtype), checks=False)
     square = arrays.empty_like(condensed, (n, n), dtype)
     start = 0
     for i in range(n):
+        row = xp.astype(condensed[start : start + n - i - 1], dtype)
         square[i, i] = 0.0
-        square[i, i + 1 :] = xp.astype(condensed[start : start + n - i - 1], dtype)
+        square[i, i + 1 :] = row
+        square[i + 1 :, i] = row
         start += n - i - 1
-    for rows, cols in chain.from_iterable(tile_strips(n, tile_side(square))):
-        if rows == cols:
-            upper = xp.triu(square[rows, cols])
-            square[rows, cols] = upper + upper.T
-        else:
-            square[cols, rows] = square[rows, cols].T
     return square

@@ -11,13 +11,7 @@ from neucmds._backend.arrays import Array
 from neucmds._backend.memory import require_memory
 from neucmds._input import containers, tiles
 from neucmds._input.names import as_labels
-from neucmds._input.validation import (
-    Findings,
-    Rules,
-    exceeds_range,
-    validate,
-    working_dtype,
-)
+from neucmds._input.validation import Rules, exceeds_range, validate, working_dtype
 from neucmds.errors import InputError, option
 
 Missing = Literal["error", "ignore"]
@@ -133,22 +127,16 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
     n, xp = int(source.shape[0]), arrays.namespace(source)
     target = _target(source, dtype, rules, overwrite)
     at_once = target is not None and target is not source and not rules.symmetrize
-    findings = tiles.survey(source, dtype, rules, target if at_once else None)
-    validate(findings, rules, n, dtype, xp, tiles.find_in(source))
-    if _leaves_single(findings, rules, n, dtype, xp):
+    extent = tiles.survey(source, dtype, rules, target if at_once else None)
+    size, triangle = validate(extent, tiles.strips(source), rules, n, dtype, xp)
+    if dtype == xp.float32 and exceeds_range(size, rules.squared, 32, n):
         # float32 squares of 1e-25 are zero, and those of 1e20 infinite.
         target, at_once = _new_target(source, xp.float64), False
     if target is None:
         return source
     if not at_once:
-        tiles.write(source, target, rules, findings.triangle)
+        tiles.write(source, target, rules, triangle)
     return target
-
-
-def _leaves_single(findings: Findings, rules: Rules, n: int, dtype: Any, xp: Any) -> bool:
-    return (
-        bool(dtype == xp.float32) and exceeds_range(findings.size.value, rules.squared, 32, n) != 0
-    )
 
 
 def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array | None:

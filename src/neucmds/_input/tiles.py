@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial, reduce
-from itertools import starmap
-from typing import Any
+from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,32 +18,16 @@ from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._backend.cuda_kernels import mirrored_extremes
 from neucmds._backend.threads import parallel_map
-from neucmds._input.validation import (
-    Entries,
-    Extreme,
-    Find,
-    Findings,
-    Floats,
-    Half,
-    PerObject,
-    Place,
-    Rules,
-    Tile,
-    diagonal_findings,
-    exceeds_range,
-    tolerance,
-)
+from neucmds._input.validation import Extent, Floats, Half, Rules, Strips, exceeds_range, tolerance
+
+Tile = tuple[slice, slice]
+T = TypeVar("T")
 
 # At n = 8000 in float64 the walk took 50 ms on two threads with tiles of 384 (128: 124 ms, 256: 61,
 # 1024: 63). The tile for other libraries is larger, for there a launch and a transfer a tile weigh
 # more than the cache.
 NUMPY_TILE = 384
 DEVICE_TILE = 8192
-
-
-def tile_side(array: Array) -> int:
-    """Rows and columns of a tile, for the library the array belongs to."""
-    return NUMPY_TILE if arrays.is_numpy(array) else DEVICE_TILE
 
 
 def tile_strips(n: int, side: int) -> Iterator[list[Tile]]:
@@ -54,46 +37,39 @@ def tile_strips(n: int, side: int) -> Iterator[list[Tile]]:
         yield [(rows, cols) for cols in blocks[i:]]
 
 
-def survey(source: Array, dtype: Any, rules: Rules, target: Array | None = None) -> Findings:
-    """Note what a matrix holds, and write it on the squared scale to a target on the way."""
+def survey(source: Array, dtype: Any, rules: Rules, target: Array | None = None) -> Extent:
+    """Return how far a matrix reaches, and write it on the squared scale to a target on the way."""
 
-    def note(strip: list[Tile]) -> Findings:
-        found = []
+    def note(strip: list[Tile]) -> Extent:
+        found = Extent()
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             for tile in strip:
                 upper, lower = _mirrored(source, tile, dtype)
-                found.append(pair_findings(upper, lower, tile, n))
+                found = found.merged(pair_extent(upper, lower, tile[0] == tile[1]))
                 if target is not None:
                     _write(target, upper, lower, tile, rules, None)
-        return reduce(Findings.merged, found)
+        return found
 
-    n = int(source.shape[0])
-    diagonal = diagonal_findings(arrays.namespace(source).linalg.diagonal(source))
     clean = _in_one_kernel(source, dtype, rules)
-    if clean is not None:
-        if target is not None:
-            _write_rows(source, target, rules)
-        return clean.merged(diagonal)
-    found: Findings = reduce(Findings.merged, _each_strip(source, note))
-    return found.merged(diagonal)
+    if clean is None:
+        return reduce(Extent.merged, _each_strip(source, note), Extent())
+    if target is not None:
+        _write_rows(source, target, rules)
+    return clean
 
 
-def _in_one_kernel(source: Array, dtype: Any, rules: Rules) -> Findings | None:
-    """Note what a matrix on a GPU holds, where nothing has to be looked for entry by entry."""
+def _in_one_kernel(source: Array, dtype: Any, rules: Rules) -> Extent | None:
+    """Return the extent of a matrix on a GPU, if there is nothing to refuse."""
     ends = mirrored_extremes(source) if source.dtype == dtype else None
     if ends is None or not all(map(math.isfinite, ends)):
         return None
     low, high, gap = ends
-    size = Extreme(max(high, -low))
-    found = Findings(
-        size=size, gap=Extreme(gap), depth=Extreme(max(0.0, -low)), above=size, below=size
-    )
-    # What is refused is looked for tile by tile: a message names the entry.
-    asymmetric = gap > tolerance(found, arrays.eps(dtype, arrays.namespace(source)))
-    negative = low < 0 and not rules.squared
-    return (
-        None if asymmetric or negative or exceeds_range(found.size.value, rules.squared) else found
-    )
+    xp, size = arrays.namespace(source), max(high, -low)
+    own = float(xp.max(xp.abs(xp.linalg.diagonal(source))))
+    # The kernel does not tell a triangle from an asymmetric matrix; the walk by tiles does.
+    if gap > tolerance(size, arrays.eps(dtype, xp)) or exceeds_range(size, rules.squared):
+        return None
+    return Extent(-low, high, gap, size, size, own)
 
 
 def _write_rows(source: Array, target: Array, rules: Rules) -> None:
@@ -117,14 +93,17 @@ def write(source: Array, target: Array, rules: Rules, triangle: Half | None = No
     _each_strip(source, write_strip)
 
 
-def find_in(source: Array) -> Find:
-    """Return what finds the worst entry within a tile of the source."""
-    return partial(_find, source)
+def strips(source: Array) -> Strips:
+    """Read a matrix by rows, with the columns of the same objects beside them."""
+    n = int(source.shape[0])
+    for rows in arrays.row_blocks(n, n, NUMPY_TILE**2):
+        yield rows.start, _as_float64(source[rows, :]), _as_float64(source[:, rows]).T
 
 
-def _each_strip(source: Array, work: Callable[[list[Tile]], Any]) -> list[Any]:
-    strips = list(tile_strips(int(source.shape[0]), tile_side(source)))
-    return list((parallel_map if arrays.is_numpy(source) else map)(work, strips))
+def _each_strip(source: Array, work: Callable[[list[Tile]], T]) -> list[T]:
+    numpy, n = arrays.is_numpy(source), int(source.shape[0])
+    tiles = list(tile_strips(n, NUMPY_TILE if numpy else DEVICE_TILE))
+    return list((parallel_map if numpy else map)(work, tiles))
 
 
 def _mirrored(source: Array, tile: Tile, dtype: Any) -> tuple[Array, Array]:
@@ -136,23 +115,14 @@ def _mirrored(source: Array, tile: Tile, dtype: Any) -> tuple[Array, Array]:
     return xp.astype(upper, dtype), xp.astype(lower, dtype)
 
 
-def pair_findings(upper: Array, lower: Array, tile: Tile, n: int) -> Findings:
-    """Note what a tile on or above the diagonal and its mirror image hold, but for the diagonal."""
-    mirror, diagonal = lower.T, tile[0] == tile[1]
-    low, high, gap, above, below = _extremes(upper, mirror, diagonal)
-    others: dict[str, Any] = {}
-    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(gap)):
-        others = _unusable(upper, lower, tile, n)
-        low, high, gap, *_ = _extremes(*_filled(upper, mirror), diagonal)
-        *_, above, below = _extremes(_zeroed(upper), _zeroed(mirror), diagonal)
-    return Findings(
-        size=Extreme(max(high, -low), tile),
-        gap=Extreme(gap, tile),
-        depth=Extreme(-low, tile),
-        above=Extreme(above, tile),
-        below=Extreme(below, tile),
-        **others,
-    )
+def pair_extent(upper: Array, lower: Array, diagonal: bool) -> Extent:
+    """Return how far a tile on or above the diagonal and its mirror image reach."""
+    low, high, gap, above, below = _extremes(upper, lower.T, diagonal)
+    own = 0.0
+    if diagonal:
+        xp = arrays.namespace(upper)
+        own = float(xp.max(xp.abs(xp.linalg.diagonal(upper))))
+    return Extent(-low, high, gap, above, below, own)
 
 
 def _extremes(upper: Array, mirror: Array, diagonal: bool) -> tuple[float, ...]:
@@ -176,48 +146,6 @@ def _extremes(upper: Array, mirror: Array, diagonal: bool) -> tuple[float, ...]:
         above, below = (float(xp.max(xp.abs(xp.triu(half, k=1)))) for half in (upper, mirror))
     low, high = float(np.minimum(low, mirror_low)), float(np.maximum(high, mirror_high))
     return low, high, gap, above, below
-
-
-def _unusable(upper: Array, lower: Array, tile: Tile, n: int) -> dict[str, Any]:
-    """Count what is infinite or missing; for each object, the pairs missing on both sides."""
-    (rows, cols), xp = tile, arrays.namespace(upper)
-    on_diagonal = rows == cols
-    infinite = Entries.of(arrays.to_numpy(xp.isinf(upper)), rows, cols)
-    here, there = (arrays.to_numpy(xp.isnan(part)) for part in (upper, lower))
-    if on_diagonal:
-        # The diagonal is noted by itself.
-        here = here & ~np.eye(len(here), dtype=bool)
-        here, there = np.triu(here), np.tril(here)
-    else:
-        infinite = infinite.merged(Entries.of(arrays.to_numpy(xp.isinf(lower)), cols, rows))
-    both = here & there.T
-    counts = np.zeros(n, dtype=np.int64)
-    counts[rows] += both.sum(axis=1)
-    counts[cols] += both.sum(axis=0)
-    pairs = Entries.of(both, rows, cols).merged(Entries.of(both.T, cols, rows))
-    return {
-        "infinite": infinite,
-        "missing_above": Entries.of(here, rows, cols),
-        "missing_below": Entries.of(there, cols, rows),
-        "missing_both": pairs,
-        "one_sided": Extreme(float(bool((here != there.T).any())), tile),
-        "per_object": PerObject(counts),
-    }
-
-
-def _zeroed(tile: Array) -> Array:
-    xp = arrays.namespace(tile)
-    return xp.where(xp.isfinite(tile), tile, xp.zeros_like(tile))
-
-
-def _filled(upper: Array, mirror: Array) -> tuple[Array, Array]:
-    """Fill NaN from the other side, else with zero: no largest entry, no gap, not negative."""
-    xp = arrays.namespace(upper)
-    here, there = _zeroed(upper), _zeroed(mirror)
-    return (
-        xp.where(xp.isnan(upper), there, here),
-        xp.where(xp.isnan(mirror), here, there),
-    )
 
 
 def _write(
@@ -255,21 +183,6 @@ def averaged(upper: Array, mirror: Array, diagonal: bool, triangle: Half | None)
         return upper if triangle == "upper" else mirror
     mean = 0.5 * upper + 0.5 * mirror
     return xp.where(xp.isnan(upper), mirror, xp.where(xp.isnan(mirror), upper, mean))
-
-
-def _find(source: Array, tile: Tile, score: Callable[[Floats, Floats], Floats]) -> Place:
-    """Find the highest score among a tile and its mirror image; above the diagonal wins a tie."""
-    rows, cols = tile
-    upper, lower = _as_float64(source[rows, cols]), _as_float64(source[cols, rows])
-
-    def best(a: Floats, b: Floats, top: slice, left: slice) -> tuple[float, Place]:
-        scores = score(a, b).astype(np.float64)
-        scores = np.where(np.isnan(scores), -np.inf, scores)
-        i, j = np.unravel_index(int(scores.argmax()), scores.shape)
-        return float(scores[i, j]), (top.start + int(i), left.start + int(j))
-
-    sides = ((upper, lower.T, rows, cols), (lower, upper.T, cols, rows))
-    return max(starmap(best, sides), key=lambda found: found[0])[1]
 
 
 def _as_float64(values: Array) -> Floats:

@@ -1,16 +1,16 @@
-"""Is it a dissimilarity matrix? What is noted of D, what is too much, and every message about it.
+"""Is it a dissimilarity matrix? One judgement of every D, and every message about it.
 
-A walk over D only notes the worst it meets, in `Findings`; tolerances are relative to the largest
-entry, so `validate` decides when the walk is over. D is walked in three ways: in memory by pairs of
+A walk over D takes its `Extent`, a few numbers that tell whether all is well: in memory by pairs of
 mirrored tiles (`neucmds._input.tiles`), on dask workers by pairs of mirrored chunks
-(`neucmds._input.chunks`), and in blocks of rows (`neucmds._operator.first_pass`).
+(`neucmds._input.chunks`), and in blocks of rows (`neucmds._operator.first_pass`). Where all is not
+well, `validate` reads D once more, row by row, to say what is wrong and where.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, field
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -22,10 +22,9 @@ from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[Any]
 Place = tuple[int, int]
-Tile = tuple[slice, slice]
 Half = Literal["lower", "upper"]
-# Finds the entry of a tile, or of its mirror image, that scores highest against its mirrored entry.
-Find = Callable[[Tile, Callable[[Floats, Floats], Floats]], Place]
+# Rows of D from a number on, and its columns from that number on as rows, in float64.
+Strips = Iterator[tuple[int, Floats, Floats]]
 
 
 @dataclass(frozen=True)
@@ -59,141 +58,55 @@ class Rules:
         return f"({i}, {j}), {self.labels[i]!r} and {self.labels[j]!r}"
 
 
-def entry(i: int, j: int) -> Tile:
-    """Return the tile that is one entry."""
-    return slice(i, i + 1), slice(j, j + 1)
-
-
 @dataclass(frozen=True)
-class Extreme:
-    """The largest value met so far, and the tile that holds it."""
-
-    value: float = 0.0
-    tile: Tile = (slice(0, 0), slice(0, 0))
-
-    def merged(self, later: Extreme) -> Extreme:
-        """Return the larger of two, the earlier one if they are equal."""
-        return later if later.value > self.value else self
-
-
-@dataclass(frozen=True)
-class Entries:
-    """How many entries of a kind were met, and the first of them by row and column."""
-
-    count: int = 0
-    first: Place | None = None
-
-    @classmethod
-    def of(cls, mask: Floats, rows: slice, cols: slice) -> Entries:
-        """Count the marked entries of a tile."""
-        count = int(np.count_nonzero(mask))
-        if count == 0:
-            return cls()
-        i, j = np.unravel_index(int(mask.argmax()), mask.shape)
-        return cls(count, (rows.start + int(i), cols.start + int(j)))
-
-    def merged(self, later: Entries) -> Entries:
-        """Put two counts together."""
-        places = [place for place in (self.first, later.first) if place is not None]
-        return Entries(self.count + later.count, min(places, default=None))
-
-
-@dataclass(frozen=True)
-class PerObject:
-    """Missing pairs of each object; None stands for none at all."""
-
-    counts: npt.NDArray[np.int64] | None = None
-
-    def merged(self, later: PerObject) -> PerObject:
-        """Add the counts up."""
-        if self.counts is None or later.counts is None:
-            return later if self.counts is None else self
-        return PerObject(self.counts + later.counts)
-
-
-@dataclass(frozen=True)
-class Diagonal:
-    """The diagonal entry that is largest in size, and the range of all of them."""
-
-    worst: float = 0.0
-    at: int = 0
-    low: float = math.inf
-    high: float = -math.inf
-    missing: int | None = None
-
-    def merged(self, later: Diagonal) -> Diagonal:
-        """Put two parts of the diagonal together."""
-        worse = later if abs(later.worst) > abs(self.worst) else self
-        low, high = min(self.low, later.low), max(self.high, later.high)
-        missing = later.missing if self.missing is None else self.missing
-        return Diagonal(worse.worst, worse.at, low, high, missing)
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What a walk has met.
+class Extent:
+    """How far the entries of a part of D reach; NaN where an entry is NaN.
 
     Parameters
     ----------
-    size, gap, depth : Extreme
-        Largest entry by size, largest difference to the mirrored entry, lowest entry below zero.
-    above, below : Extreme
-        Largest entry by size strictly above and strictly below the diagonal; a walk may stop
-        looking when it has found one on either side.
-    missing_above, missing_below, missing_both : Entries
-        NaN above and below the diagonal, and those whose mirrored entry is NaN too.
-    one_sided : Extreme
-        1 in a tile that holds an entry which is NaN unlike its mirrored entry.
-    infinite : Entries
-    per_object : PerObject
-        Pairs of each object that are missing on both sides.
-    diagonal : Diagonal
+    depth, height : float
+        The lowest entry, times −1, and the highest.
+    gap : float
+        The largest difference to the mirrored entry.
+    above, below : float
+        Largest size of an entry above and below the diagonal.
+    own : float
+        Largest size of an entry on the diagonal.
     """
 
-    size: Extreme = Extreme()
-    gap: Extreme = Extreme()
-    depth: Extreme = Extreme()
-    above: Extreme = Extreme()
-    below: Extreme = Extreme()
-    missing_above: Entries = Entries()
-    missing_below: Entries = Entries()
-    missing_both: Entries = Entries()
-    one_sided: Extreme = Extreme()
-    infinite: Entries = Entries()
-    per_object: PerObject = PerObject()
-    diagonal: Diagonal = Diagonal()
+    depth: float = 0.0
+    height: float = 0.0
+    gap: float = 0.0
+    above: float = 0.0
+    below: float = 0.0
+    own: float = 0.0
 
-    def merged(self, later: Findings) -> Findings:
-        """Put together what two walks have met, one after the other."""
-        pairs = ((getattr(self, name), getattr(later, name)) for name in _PARTS)
-        # Most parts of most tiles are the default, which is one object.
-        return Findings(*(a if a is b else a.merged(b) for a, b in pairs))
+    def merged(self, other: Extent) -> Extent:
+        """Return the extent of two parts."""
+        return Extent(*np.maximum(astuple(self), astuple(other)).tolist())
+
+    @property
+    def size(self) -> float:
+        """Largest size of an entry."""
+        return max(self.depth, self.height)
 
     @property
     def triangle(self) -> Half | None:
-        """The half of D that holds everything, if the other holds zeros or NaN alone."""
-        if self.above.value == 0 < self.below.value:
+        """The half of D that holds everything, if the other holds zeros alone."""
+        if self.above == 0 < self.below:
             return "lower"
-        return "upper" if self.below.value == 0 < self.above.value else None
+        return "upper" if self.below == 0 < self.above else None
 
-
-_PARTS = tuple(field.name for field in fields(Findings))
-
-
-def diagonal_findings(diagonal: Array, start: int = 0) -> Findings:
-    """Note what a part of the diagonal holds."""
-    xp = arrays.namespace(diagonal)
-    # Converted before the transfer: NumPy has no bfloat16.
-    values = arrays.to_numpy(xp.astype(diagonal, xp.float64))
-    lost = np.isnan(values)
-    missing = start + int(lost.argmax()) if lost.any() else None
-    known = np.where(lost, 0.0, values)
-    at = int(np.argmax(np.abs(known)))
-    return Findings(
-        diagonal=Diagonal(
-            float(known[at]), start + at, float(known.min()), float(known.max()), missing
+    def is_fine(self, rules: Rules, n: int, eps: float, bits: int) -> bool:
+        """Tell whether there is nothing to refuse."""
+        rounding = tolerance(self.size, eps)
+        return (
+            all(map(math.isfinite, astuple(self)))
+            and (rules.squared or self.depth <= 0)
+            and (rules.symmetrize or self.gap <= rounding)
+            and self.own <= rounding
+            and not exceeds_range(self.size, rules.squared, bits, n)
         )
-    )
 
 
 def check_flags(**flags: Any) -> None:
@@ -215,13 +128,13 @@ def working_dtype(array: Array) -> Any:
     raise InputError(f"D has dtype {array.dtype}, which is not a real number; convert it to float.")
 
 
-def tolerance(findings: Findings, eps: float) -> float:
+def tolerance(size: float, eps: float) -> float:
     """Return what counts as rounding: √ε of the largest entry.
 
     √ε (1.5e-8 in float64, 3.5e-4 in float32) is the rounding of distances computed as
     √(|x|² + |y|² − 2x·y), the least exact way in use.
     """
-    return math.sqrt(eps) * findings.size.value
+    return math.sqrt(eps) * size
 
 
 # Of the squared scale. A descent sums squares of gradients, which are cubes of it: 1e±270.
@@ -274,143 +187,233 @@ def out_of_range(
     )
 
 
-def _corner(tile: Tile, score: Callable[[Floats, Floats], Floats]) -> Place:
-    del score
-    return tile[0].start, tile[1].start
-
-
 def validate(
-    findings: Findings, rules: Rules, n: int, dtype: Any, xp: Any = np, find: Find = _corner
-) -> None:
-    """Raise for the first finding that is too much.
+    extent: Extent,
+    strips: Strips,
+    rules: Rules,
+    n: int,
+    dtype: Any,
+    xp: Any = np,
+    gap_at: Place | None = None,
+) -> tuple[float, Half | None]:
+    """Return the size of D and the half of it that holds everything, if one does; or refuse D.
 
     Parameters
     ----------
-    findings : Findings
-        Of a whole walk.
+    extent : Extent
+        Of all of D.
+    strips : iterator of (start, rows, columns)
+        Reads D once more, if something is not as it should be.
     rules : Rules
     n : int
         Number of objects.
     dtype : dtype of `xp`
         That D was walked in, which says what is rounding.
-    find : callable, optional
-        Finds the entry that is meant within a tile; not needed where tiles are single entries.
+    gap_at : (int, int), optional
+        Where the gap of `extent` is, if strips do not show it.
 
     Raises
     ------
     InputError
     """
-    rounding = tolerance(findings, arrays.eps(dtype, xp))
-    _refuse_infinite(findings, rules)
-    _refuse_triangle(findings, rules, rounding)
-    _refuse_missing(findings, rules, n, find)
-    _refuse_similarity(findings, rules, rounding)
-    if not rules.squared and findings.depth.value > 0:
-        i, j = find(findings.depth.tile, lambda a, _: -a)
+    eps, bits = arrays.eps(dtype, xp), 64 if rules.in_memory else int(xp.finfo(dtype).bits)
+    fine = extent.is_fine(rules, n, eps, bits)
+    if fine and (rules.symmetrize or extent.triangle is None):
+        return extent.size, extent.triangle
+    found = Findings(n)
+    with np.errstate(invalid="ignore"):
+        for start, rows, columns in strips:
+            found.take(start, rows, columns)
+    if gap_at is not None:
+        found.gap.take(extent.gap, gap_at)
+    _refuse(found, rules, eps, bits)
+    return found.size.value, found.triangle
+
+
+@dataclass
+class Worst:
+    """The largest value met so far, and the first entry that has it."""
+
+    value: float = 0.0
+    place: Place = (0, 0)
+
+    def note(self, start: int, values: Floats) -> None:
+        """Look through some rows; NaN is never the largest."""
+        values = np.where(np.isnan(values), -np.inf, values)
+        i, j = np.unravel_index(int(values.argmax()), values.shape)
+        self.take(float(values[i, j]), (start + int(i), int(j)))
+
+    def take(self, value: float, place: Place) -> None:
+        """Keep a value if it is larger."""
+        if value > self.value:
+            self.value, self.place = value, place
+
+
+@dataclass
+class Entries:
+    """How many entries of a kind were met, and the first of them."""
+
+    count: int = 0
+    first: Place = (0, 0)
+
+    def note(self, start: int, mask: npt.NDArray[np.bool_]) -> None:
+        """Count the marked entries of some rows."""
+        count = int(np.count_nonzero(mask))
+        if count and not self.count:
+            i, j = np.unravel_index(int(mask.argmax()), mask.shape)
+            self.first = (start + int(i), int(j))
+        self.count += count
+
+
+@dataclass
+class Findings:
+    """All that can be wrong with D, met in a walk over its rows."""
+
+    n: int
+    size: Worst = field(default_factory=Worst)
+    gap: Worst = field(default_factory=Worst)
+    depth: Worst = field(default_factory=Worst)
+    above: Worst = field(default_factory=Worst)
+    below: Worst = field(default_factory=Worst)
+    infinite: Entries = field(default_factory=Entries)
+    missing: Entries = field(default_factory=Entries)
+    missing_above: Entries = field(default_factory=Entries)
+    missing_below: Entries = field(default_factory=Entries)
+    missing_both: Entries = field(default_factory=Entries)
+    one_sided: Entries = field(default_factory=Entries)
+    unseen: list[int] = field(default_factory=list)
+    diagonal: list[float] = field(default_factory=list)
+
+    def take(self, start: int, rows: Floats, columns: Floats) -> None:
+        """Note what some rows hold, beside the columns of the same objects."""
+        here, own = np.arange(len(rows)), start + np.arange(len(rows))
+        self.diagonal += rows[here, own].tolist()
+        self.infinite.note(start, np.isinf(rows))
+        rows, columns = rows.copy(), columns.copy()
+        rows[here, own] = columns[here, own] = 0.0
+        lost, mirrored = np.isnan(rows), np.isnan(columns)
+        for entries, mask in (
+            (self.missing, lost),
+            (self.missing_above, np.triu(lost, start)),
+            (self.missing_below, np.tril(lost, start)),
+            (self.missing_both, lost & mirrored),
+            (self.one_sided, lost & ~mirrored),
+        ):
+            entries.note(start, mask)
+        self.unseen += own[(lost & mirrored).sum(axis=1) == self.n - 1].tolist()
+        sizes = np.abs(rows)
+        for worst, values in (
+            (self.size, sizes),
+            (self.depth, -rows),
+            (self.gap, np.abs(rows - columns)),
+            (self.above, np.triu(sizes, start)),
+            (self.below, np.tril(sizes, start)),
+        ):
+            worst.note(start, values)
+
+    @property
+    def triangle(self) -> Half | None:
+        """The half of D that holds everything, if the other holds zeros or NaN alone."""
+        return Extent(above=self.above.value, below=self.below.value).triangle
+
+
+def _refuse(found: Findings, rules: Rules, eps: float, bits: int) -> None:
+    """Raise for the first finding that is too much."""
+    own = np.array(found.diagonal)
+    rounding = tolerance(np.fmax.reduce(np.abs(own), initial=found.size.value), eps)
+    _refuse_infinite(found, rules)
+    _refuse_triangle(found, rules, rounding)
+    _refuse_missing(found, rules)
+    _refuse_similarity(own, found, rules, rounding)
+    if not rules.squared and found.depth.value > 0:
         raise InputError(
-            f"Negative values in data: the lowest is {-findings.depth.value:.4g} at "
-            f"{rules.place(i, j)}; pass {option('squared', True)} if D already holds squared "
-            "dissimilarities."
+            f"Negative values in data: the lowest is {-found.depth.value:.4g} at "
+            f"{rules.place(*found.depth.place)}; pass {option('squared', True)} if D already holds "
+            "squared dissimilarities."
         )
-    if not rules.symmetrize and findings.gap.value > rounding:
-        i, j = find(findings.gap.tile, lambda a, b: np.abs(a - b))
+    if not rules.symmetrize and found.gap.value > rounding:
         raise InputError(
-            f"D is not symmetric: largest gap {findings.gap.value:.2g} at {rules.place(i, j)}; "
-            f"pass {option('symmetrize', True)} to average."
+            f"D is not symmetric: largest gap {found.gap.value:.2g} at "
+            f"{rules.place(*found.gap.place)}; pass {option('symmetrize', True)} to average."
         )
-    worst, at = findings.diagonal.worst, findings.diagonal.at
-    if abs(worst) > rounding:
+    at = int(np.abs(own).argmax())
+    if abs(own[at]) > rounding:
         raise InputError(
-            f"D has a diagonal that is not zero: {worst:.4g} at {rules.place(at, at)}; set it to "
+            f"D has a diagonal that is not zero: {own[at]:.4g} at {rules.place(at, at)}; set it to "
             "0, or convert D if it holds similarities."
         )
-    bits = 64 if rules.in_memory else int(xp.finfo(dtype).bits)
-    if exceeds_range(findings.size.value, rules.squared, bits, n):
-        i, j = find(findings.size.tile, lambda a, _: np.abs(a))
-        refuse_range(findings.size.value, rules.squared, f" at {rules.place(i, j)}", bits, n)
+    where = f" at {rules.place(*found.size.place)}"
+    refuse_range(found.size.value, rules.squared, where, bits, found.n)
 
 
-def _refuse_infinite(findings: Findings, rules: Rules) -> None:
-    if findings.infinite.count:
+def _refuse_infinite(found: Findings, rules: Rules) -> None:
+    if found.infinite.count:
         advice = "replace by a finite value"
         if rules.in_memory:
             advice += f", or by NaN with {option('missing', 'ignore')}"
-        _refuse_entries(findings.infinite, "infinite", advice, rules)
+        _refuse_entries(found.infinite, "infinite", advice, rules)
 
 
 def _refuse_entries(found: Entries, what: str, advice: str, rules: Rules) -> NoReturn:
-    assert found.first is not None
-    noun = "entry" if found.count == 1 else "entries"
-    where = "" if found.count == 1 else "the first "
+    noun, where = ("entry", "") if found.count == 1 else ("entries", "the first ")
     raise InputError(
         f"D holds {found.count} {what} {noun}, {where}at {rules.place(*found.first)}; {advice}."
     )
 
 
-def _refuse_triangle(findings: Findings, rules: Rules, rounding: float) -> None:
+def _refuse_triangle(found: Findings, rules: Rules, rounding: float) -> None:
     """Name a triangle whose other half was filled with zeros or NaN."""
-    if rules.symmetrize or findings.triangle is None:
+    if rules.symmetrize or found.triangle is None or found.size.value <= rounding:
         return
-    lower = findings.triangle == "lower"
-    if max(findings.above.value, findings.below.value) <= rounding:
-        return
-    filled = findings.missing_above if lower else findings.missing_below
+    lower = found.triangle == "lower"
+    filled = found.missing_above if lower else found.missing_below
     content = "missing (NaN)" if filled.count else "zero"
     raise InputError(
-        f"D is a {findings.triangle} triangle: all entries {'above' if lower else 'below'} the "
+        f"D is a {found.triangle} triangle: all entries {'above' if lower else 'below'} the "
         f"diagonal are {content}; pass {option('symmetrize', True)} to mirror it."
     )
 
 
-def _refuse_missing(findings: Findings, rules: Rules, n: int, find: Find) -> None:
-    missing = _missing(findings, rules)
+def _refuse_missing(found: Findings, rules: Rules) -> None:
+    missing = found.missing
+    if rules.symmetrize:  # NaN that no mirrored entry will replace
+        missing = found.missing_both
+        if found.triangle is not None:
+            missing = found.missing_below if found.triangle == "lower" else found.missing_above
     if missing.count and not rules.allow_missing:
         advice = f"pass {option('missing', 'ignore')} to leave such pairs out"
         if not rules.in_memory:
             advice = "fill them in, or drop these objects: a D outside memory must be complete"
         _refuse_entries(missing, "missing (NaN)", advice, rules)
-    if findings.diagonal.missing is not None:
-        at = findings.diagonal.missing
-        raise InputError(
-            f"D is missing (NaN) on its diagonal, first at {rules.place(at, at)}; set it to 0."
-        )
-    if findings.one_sided.value and not rules.symmetrize:
-        i, j = find(findings.one_sided.tile, lambda a, b: np.isnan(a) & ~np.isnan(b))
+    lost = np.flatnonzero(np.isnan(found.diagonal))
+    if lost.size:
+        place = rules.place(int(lost[0]), int(lost[0]))
+        raise InputError(f"D is missing (NaN) on its diagonal, first at {place}; set it to 0.")
+    if found.one_sided.count and not rules.symmetrize:
+        i, j = found.one_sided.first
         raise InputError(
             f"D is missing (NaN) at {rules.place(i, j)} but not at ({j}, {i}); pass "
             f"{option('symmetrize', True)} to take one for the other."
         )
-    counts = findings.per_object.counts
-    unseen = np.empty(0) if counts is None else np.flatnonzero(counts >= n - 1)
-    if unseen.size:
-        i = int(unseen[0])
+    if found.unseen and rules.allow_missing:
+        i = found.unseen[0]
         name = str(i) if rules.labels is None else f"{i}, {rules.labels[i]!r},"
         raise InputError(
-            f"D has {unseen.size} of {n} objects without any observed entry: object {name} is the "
-            "first; drop it."
+            f"D has {len(found.unseen)} of {found.n} objects without any observed entry: object "
+            f"{name} is the first; drop it."
         )
 
 
-def _missing(findings: Findings, rules: Rules) -> Entries:
-    """NaN that no mirrored entry will replace."""
-    if rules.symmetrize and findings.triangle is not None:
-        lower = findings.triangle == "lower"
-        return findings.missing_below if lower else findings.missing_above
-    if rules.symmetrize:
-        return findings.missing_both
-    return findings.missing_above.merged(findings.missing_below)
-
-
-def _refuse_similarity(findings: Findings, rules: Rules, rounding: float) -> None:
+def _refuse_similarity(own: Floats, found: Findings, rules: Rules, rounding: float) -> None:
     """Name the conversion where the diagonal is positive and nothing is larger than it."""
-    found = findings.diagonal
-    if not found.low > rounding or found.high < findings.size.value - rounding:
+    low, high = float(own.min()), float(own.max())
+    if not low > rounding or high < found.size.value - rounding:
         return
     conversion = "sqrt(s_ii + s_jj - 2 s_ij)"
-    if found.high - found.low <= rounding:
-        conversion = f"{found.high:.4g} - S or {conversion}"
+    if high - low <= rounding:
+        conversion = f"{high:.4g} - S or {conversion}"
+    at = int(own.argmax())
     raise InputError(
-        f"D has a diagonal that is not zero: {found.worst:.4g} at "
-        f"{rules.place(found.at, found.at)}, and no larger entry, as in a matrix S of "
-        f"similarities; convert it: pass {conversion}."
+        f"D has a diagonal that is not zero: {high:.4g} at {rules.place(at, at)}, and no larger "
+        f"entry, as in a matrix S of similarities; convert it: pass {conversion}."
     )

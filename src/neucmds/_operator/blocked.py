@@ -145,7 +145,7 @@ class BlockedGram(Gram):
     def _first(self) -> FirstPass:
         """The pass over D as it is stored, which validates it."""
         rules = Rules(self.squared, self.symmetrize, False, self.labels, in_memory=False)
-        first, gap = FirstPass(self.source, rules), None
+        first = FirstPass(self.source, rules)
         for rows, part in self.pass_over(self.source.fill, self.dtype):
             first.take(part, rows.start)
         suspects = first.suspects()
@@ -153,8 +153,9 @@ class BlockedGram(Gram):
             seen = Mirrored(suspects, self.n)
             for rows, part in self.pass_over(self.source.fill, self.dtype):
                 seen.take(part, rows.start)
-            gap = seen.gap()
-        first.validate(gap)
+            first.validate(*seen.gap())
+        else:
+            first.validate()
         return first
 
     def pass_over(
@@ -198,7 +199,7 @@ class BlockedGram(Gram):
 
     def _fill_averaged(self, out: Floats, start: int) -> None:
         """Read rows of (D + Dᵀ)/2, or of a triangle mirrored over the diagonal."""
-        triangle, mirror = self._first.findings.triangle, np.empty_like(out)
+        triangle, mirror = self._first.triangle, np.empty_like(out)
         self.source.fill(out, start)
         self.source.fill_columns(mirror, start)
         if triangle is None:
