@@ -153,7 +153,7 @@ def row_moments(block: Array) -> tuple[Array, float]:
     xp = namespace(block)
     if not on_cpu(block) and compat.is_torch_array(block):
         # Converted as it is read: no copy in float64 is written.
-        norms = xp.linalg.vector_norm(block, dim=1, dtype=xp.float64)
+        norms = xp.linalg.vector_norm(block, axis=1, dtype=xp.float64)
         return block.mean(dim=1, dtype=xp.float64), float(norms @ norms)
     wide = xp.astype(block, xp.float64, copy=False)
     if on_cpu(wide):

@@ -192,6 +192,7 @@ class LeastSquaresPlacement:
         if self.ridge is not None:
             second = second + np.diag(to_numpy(self.ridge)) / len(x)
         second = second + np.eye(a.size) * LEAST_LENGTH * np.trace(second)
+        # By eigenvectors: a Cholesky factor lost two digits next to a column of weight 1e-9.
         lengths, axes = np.linalg.eigh(second)
         root = axes / np.sqrt(np.maximum(lengths, TINY))
         m, rotation = np.linalg.eigh(root.T @ (a[:, None] * root))
