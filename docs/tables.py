@@ -103,7 +103,7 @@ def gaps() -> str:
 
 def goes_with() -> str:
     """Return which option goes with which kind of input, and the notes below."""
-    from neucmds.api.support import FITS, INPUTS, OPTIONS, cell
+    from neucmds.api.options import FITS, INPUTS, OPTIONS, cell
 
     notes: list[str] = []
 
@@ -126,7 +126,7 @@ def goes_with() -> str:
 
 def defaults() -> str:
     """Return the limits of "refined" by loss, the same for every kind of input."""
-    from neucmds.api.support import FEW_OBJECTS, MAX_ITER, TOL, TOL_OF_FEW
+    from neucmds.api.options import FEW_OBJECTS, MAX_ITER, TOL, TOL_OF_FEW
 
     rows = (
         [

@@ -7,7 +7,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import InputError, NeucMDS, neuc_mds
-from neucmds.api import support
+from neucmds.api import options as table
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_weights_of_a_graph_count_or_are_refused(monkeypatch):
     d = dijkstra(graph, directed=False) ** 2
     missed = [np.abs(one.dissimilarities() - d)[0].sum() for one in (est, plain)]
     assert missed[0] > missed[1]
-    monkeypatch.setattr(support, "MOST_PATHS", 10)
+    monkeypatch.setattr(table, "MOST_PATHS", 10)
     with pytest.raises(InputError, match="weights needs all shortest paths"):
         est.fit(graph, weights=w)
     with pytest.raises(InputError, match="init needs all shortest paths"):
@@ -84,7 +84,7 @@ def test_weights_of_a_graph_count_or_are_refused(monkeypatch):
 
 
 def test_a_large_graph_is_embedded_from_sampled_pairs(monkeypatch):
-    monkeypatch.setattr(support, "MOST_PATHS", 100)
+    monkeypatch.setattr(table, "MOST_PATHS", 100)
     graph = lattice(25)
     est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=150, random_state=0)
     est.fit(graph)

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from neucmds import InputError, neuc_mds
-from neucmds.api import support
-from neucmds.api.support import INPUTS, OPTIONS, cell
+from neucmds.api import options as table
+from neucmds.api.options import INPUTS, OPTIONS, cell
 from neucmds.errors import rendered
 from neucmds.operators import BlockedGram
 
@@ -31,7 +31,7 @@ def given(kind, folder, monkeypatch):
         monkeypatch.setattr("neucmds._operator.choose.available_memory", lambda: LITTLE_MEMORY)
         return folder / "d.npy", {}
     if kind == "large graph":
-        monkeypatch.setattr(support, "MOST_PATHS", 10)
+        monkeypatch.setattr(table, "MOST_PATHS", 10)
     if kind == "dask":
         return pytest.importorskip("dask.array").from_array(D, chunks=32), {}
     return {
@@ -87,7 +87,7 @@ def test_every_cell_says_what_happens(kind, name, tmp_path, monkeypatch):
             np.testing.assert_array_equal(result.coordinates, expected.coordinates)
 
 
-@pytest.mark.parametrize("name", support.TABLE["closed form"])
+@pytest.mark.parametrize("name", table.TABLE["closed form"])
 def test_closed_forms_refuse_what_needs_a_descent(name, tmp_path):
     gaps = np.where(WEIGHTS - 1 + np.eye(N) > 0, D, np.nan)
     with pytest.raises(InputError, match="method='refined'"):

@@ -90,9 +90,9 @@ def test_bad_matrix_ends_in_one_line(run, here, command, what):
         (["embed", "gaps.npy", "-k", "many"], "-k many"),
         (["embed", "gaps.npy", "--method", "magic"], "--method magic is unknown"),
         (["embed", "gaps.npy", "-k", "2,1", "--method", "classical"], "--method classical"),
-        (["embed", "gaps.npy", "--labels", "absent.txt"], "absent.txt"),
+        (["embed", "gaps.npy", "--metadata", "absent.csv", "--color-by", "a"], "absent.csv"),
         (["embed", "gaps.npy", "-o", "gaps.npy"], "is a file"),
-        (["embed", "gaps.npy", "--format", "gif"], "gif"),
+        (["embed", "gaps.npy", "--plots", "gif"], "gif"),
         (["compare", "gaps.npy", "-k", "0"], "-k 0"),
         (["compare", "gaps.npy", "-k", "14"], "between 1 and"),
         (["compare", "gaps.npy", "-k", "3,2"], "compare takes a number"),
@@ -111,13 +111,6 @@ def test_bad_arguments_end_in_one_line(run, here, matrix, args, expected):
     assert expected in outcome.err
     _assert_one_line(outcome.err)
     assert sorted(here.iterdir()) == [matrix]
-
-
-def test_wrong_number_of_labels_is_counted(run, here, matrix):
-    (here / "groups.txt").write_text("a\nb\n")
-    outcome = run("embed", matrix, "--labels", "groups.txt")
-    assert outcome.code == 2
-    assert "2 labels for 14 objects" in outcome.err
 
 
 def test_empty_standard_input_is_named(run):
@@ -168,9 +161,9 @@ def test_advice_names_options_of_the_command():
 
 
 def test_warnings_name_options_of_the_command(run, matrix):
-    err = run("embed", matrix, "-k", 3, "--max-iter", 1, "--no-plots").err
+    err = run("embed", matrix, "-k", 3, "--max-iter", 1, "--plots", "none").err
     assert "raise --max-iter." in err
-    err = run("embed", matrix, "-k", 13, "--method", "classical", "--no-plots", "--force").err
+    err = run("embed", matrix, "-k", 13, "--method", "classical", "--plots", "none", "--force").err
     assert "--method classical keeps" in err
 
 
@@ -183,7 +176,7 @@ def test_a_loss_that_needs_all_of_d_is_named_as_the_command_spells_it(run, tmp_p
     _assert_one_line(err)
 
 
-@pytest.mark.parametrize("word", ["--labels", "--nonsense"])
+@pytest.mark.parametrize("word", ["--axes", "--nonsense"])
 def test_usage_errors_are_sentences(run, matrix, word):
     err = run("compare", matrix, word).err
     assert word in err

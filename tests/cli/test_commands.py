@@ -72,33 +72,19 @@ class TestEmbed:
         assert (folder / "shepard.png").exists()  # of sampled rows; they used to be left out
         assert (folder / "coordinates.png").exists()
 
-    @pytest.mark.parametrize(
-        ("lines", "said"),
-        [
-            ([f"zz{i},a" for i in range(14)], "14 of 14 objects are not among them"),
-            ([*(f"site{i},a" for i in range(14)), "site3,b"], "'site3' twice"),
-            ([f"site{i},a,1,x" for i in range(14)], "4 columns, not one or two; pass it as --meta"),
-        ],
-    )
-    def test_labels_that_do_not_match_are_refused(self, run, here, named_csv, lines, said):
-        (here / "groups.csv").write_text("\n".join(lines))
-        outcome = run("embed", named_csv, "-k", 2, "--labels", "groups.csv")
-        assert outcome.code == 2
-        assert said in outcome.err
-
     @pytest.mark.parametrize("method", ALL_METHODS)
     def test_every_method(self, run, matrix, method):
-        outcome = run("embed", matrix, "-k", 4, "--method", method, "--no-plots", "--json")
+        outcome = run("embed", matrix, "-k", 4, "--method", method, "--plots", "none", "--json")
         assert outcome.code == 0, outcome.err
         assert outcome.document["method"] == method
         assert outcome.document["k"] <= 4
 
     def test_default_k_is_capped_by_the_number_of_objects(self, run, matrix):
-        document = run("embed", matrix, "--no-plots", "--json").document
+        document = run("embed", matrix, "--plots", "none", "--json").document
         assert document["requested"] == 13
 
     def test_fixed_signature(self, run, matrix):
-        document = run("embed", matrix, "-k", "2,1", "--no-plots", "--json").document
+        document = run("embed", matrix, "-k", "2,1", "--plots", "none", "--json").document
         assert document["signature"] == [2, 1]
 
     @pytest.mark.slow
@@ -111,7 +97,7 @@ class TestEmbed:
         assert outcome.err.count("\n") == 1
         assert (here / "gaps-neucmds" / "coordinates.csv").read_text() == before
         (here / "gaps-neucmds" / "mine.txt").write_text("stays")
-        assert run("embed", matrix, "-k", 4, "--force", "--format", "svg").code == 0
+        assert run("embed", matrix, "-k", 4, "--force", "--plots", "svg").code == 0
         names = {p.name for p in (here / "gaps-neucmds").iterdir()}
         assert names == {
             "axes.csv",
@@ -128,7 +114,7 @@ class TestEmbed:
     def test_reads_standard_input(self, run, here):
         buffer = io.BytesIO()
         np.save(buffer, squared_gaps())
-        outcome = run("embed", "-", "-k", 3, "--no-plots", stdin=buffer.getvalue())
+        outcome = run("embed", "-", "-k", 3, "--plots", "none", stdin=buffer.getvalue())
         assert outcome.code == 0, outcome.err
         assert (here / "stdin-neucmds" / "coordinates.csv").exists()
 
@@ -138,32 +124,17 @@ class TestEmbed:
         d[2, 3] += 0.2
         np.save(here / "d.npy", d)
         outcome = run(
-            "embed", "d.npy", "-k", 3, "--squared", "--symmetrize", "--no-plots", "--json"
+            "embed", "d.npy", "-k", 3, "--squared", "--symmetrize", "--plots", "none", "--json"
         )
         assert outcome.code == 0, outcome.err
         expected = neuc_mds(d, 3, squared=True, symmetrize=True)
         assert outcome.document["stress"] == pytest.approx(expected.stress)
 
     def test_warnings_are_one_line(self, run, matrix):
-        outcome = run("embed", matrix, "-k", 13, "--method", "classical", "--no-plots")
+        outcome = run("embed", matrix, "-k", 13, "--method", "classical", "--plots", "none")
         assert outcome.code == 0
         assert outcome.err.startswith("neucmds: warning: ")
         assert outcome.err.count("\n") == 1
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "\n".join("ab"[i % 2] for i in range(14)),
-            "group\n" + "\n".join("ab"[i % 2] for i in range(14)),
-            "object,group\n" + "\n".join(f"site{i},{'ab'[i % 2]}" for i in reversed(range(14))),
-        ],
-        ids=["lines", "header", "by name"],
-    )
-    def test_labels_colour_the_plot(self, run, here, named_csv, text):
-        (here / "groups.csv").write_text(text + "\n")
-        outcome = run("embed", named_csv, "-k", 3, "--labels", "groups.csv", "--format", "svg")
-        assert outcome.code == 0, outcome.err
 
     def test_signs_that_d_does_not_have_are_refused(self, run, here):
         np.save(here / "line.npy", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))))
@@ -180,8 +151,10 @@ class TestEmbed:
         for name, row in zip(names, squared_gaps(5), strict=True):
             lines.append(f"{name}," + ",".join(map(repr, map(float, row))))
         (here / "[red]$d$.csv").write_text("\n".join(lines) + "\n")
-        (here / "groups.txt").write_text("\n".join(names) + "\n")
-        outcome = run("embed", "[red]$d$.csv", "-k", 2, "--labels", "groups.txt")
+        groups = ["id,[b]kind", *(f"{name},{name}" for name in names)]
+        (here / "groups.csv").write_text("\n".join(groups) + "\n")
+        options = ["--metadata", "groups.csv", "--color-by", "[b]kind"]
+        outcome = run("embed", "[red]$d$.csv", "-k", 2, *options)
         assert outcome.code == 0, outcome.err
         assert outcome.out.startswith("[red]$d$.csv: 5 objects")
         assert run("compare", "[red]$d$.csv", "-k", 2).out.startswith("[red]$d$.csv")
@@ -245,7 +218,7 @@ class TestInspect:
         out = " ".join(run("inspect", "many.npy").out.split())
         for words in ("at least", "about", "at most", "Next: neucmds"):
             assert words in out
-        outcome = run("curve", "many.npy", "--k-max", 8, "--no-plots")
+        outcome = run("curve", "many.npy", "--k-max", 8, "--plots", "none")
         assert outcome.code == 0, outcome.err
         assert "among the first" in outcome.out or "at least" in outcome.out
 
@@ -332,7 +305,7 @@ class TestCurve:
         assert (here / "gaps-neucmds" / "curve.png").exists()
 
     def test_turning_point_is_the_least_stress(self, run, matrix):
-        document = run("curve", matrix, "--no-plots", "--json", "--refined").document
+        document = run("curve", matrix, "--plots", "none", "--json", "--refined").document
         classical = document["stress"]["classical"]
         assert document["classical"]["best_k"] == 1 + int(np.argmin(classical))
         assert document["classical"]["best_stress"] == pytest.approx(min(classical))
@@ -347,7 +320,7 @@ class TestCurve:
         assert (here / "d-neucmds" / "curve.png").exists()
 
     def test_shares_a_folder_with_embed(self, run, here, matrix):
-        assert run("embed", matrix, "-k", 3, "--no-plots").code == 0
+        assert run("embed", matrix, "-k", 3, "--plots", "none").code == 0
         assert run("curve", matrix, "--k-max", 4).code == 0
         assert run("curve", matrix, "--k-max", 4).code == 2
         assert (here / "gaps-neucmds" / "coordinates.csv").exists()
@@ -356,7 +329,7 @@ class TestCurve:
 class TestProject:
     @pytest.fixture
     def model(self, run, here, named_csv):
-        run("embed", named_csv, "-k", 4, "--method", "neuc+", "-o", "model", "--no-plots")
+        run("embed", named_csv, "-k", 4, "--method", "neuc+", "-o", "model", "--plots", "none")
         return here / "model"
 
     def test_training_rows_return_to_their_places(self, run, here, model):
@@ -431,7 +404,9 @@ class TestProject:
         holed = D[:16, :16].copy()
         holed[2, 5] = holed[5, 2] = np.nan
         np.save(here / "D.npy", holed)
-        outcome = run("embed", "D.npy", "-k", 2, "--missing", "ignore", "--no-plots", "-o", "model")
+        outcome = run(
+            "embed", "D.npy", "-k", 2, "--missing", "ignore", "--plots", "none", "-o", "model"
+        )
         assert outcome.code == 0, outcome.err
         new = D[16:, :16].copy()
         new[:, ::3] = np.nan

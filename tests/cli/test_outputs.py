@@ -37,7 +37,7 @@ outputs.Outputs.__init__ = checked_then_meet
 app()
 """
     at = time.time() + 8
-    arguments = ["embed", "gaps.npy", "--no-plots", "-o", "out", "-k"]
+    arguments = ["embed", "gaps.npy", "--plots", "none", "-o", "out", "-k"]
     commands = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(at), *arguments, str(k)],

@@ -120,8 +120,9 @@ def test_what_the_demo_suggests_works(demo, run):
     assert not found["euclidean"]
     assert found["triangles"]["violated"] == 0
     assert not found["triangles"]["exact"]
-    groups = folder / "demo" / "digits-labels.txt"
-    assert run("embed", folder / "demo" / "digits.npy", "--labels", groups).code == 0
+    options = ["--metadata", folder / "demo" / "digits.csv", "--color-by", "digit"]
+    embedded = run("embed", folder / "demo" / "digits.npy", *options, "--categories", "digit")
+    assert embedded.code == 0, embedded.err
 
 
 def test_demo_is_not_overwritten(demo, run):

@@ -19,7 +19,6 @@ from neucmds import Embedding, InputError, neuc_mds
 from neucmds._input import (
     as_dissimilarity,
     match_rows,
-    read_labels,
     read_metadata,
     read_new_objects,
     read_square,
@@ -89,7 +88,6 @@ TABLE = (
     lambda path: read_new_objects(str(path), 4),
 )
 MAPPED = (*TABLE, lambda path: read_square(path))
-LABELS = (lambda path: read_labels(path, 4, NAMES), lambda path: read_labels(path, 4))
 METADATA = (
     lambda path: match_rows(read_metadata(path), NAMES, 4),
     lambda path: match_rows(read_metadata(path), None, 4, by_order=True),
@@ -120,9 +118,6 @@ KINDS = tuple(
         ("pairs.txt", _text("0 1 1.5\n0 2 2\n1 2 3\n2 3 5\n0 3 3\n"), LISTED),
         ("sites.tsv", _text(SITES), METADATA),
         ("sites.csv", _text(SITES.replace("\t", ";")), METADATA),
-        ("labels.txt", _text("a\nb\nc\nd\n"), LABELS),
-        ("labels.csv", _text("name,label\nant,a\nbee,b\ncat,a\ndog,b\n"), LABELS),
-        ("labels.npy", lambda buffer: np.save(buffer, np.array(NAMES)), LABELS),
         ("refined.npz", lambda buffer: _embedding(buffer), MODEL),
         ("linear.npz", lambda buffer: _embedding(buffer, "neuc+"), MODEL),
         ("loss.npz", lambda buffer: _embedding(buffer, loss="distance", n_init=1), MODEL),

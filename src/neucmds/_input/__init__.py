@@ -25,7 +25,6 @@ from neucmds._input.readers.metadata import as_metadata as as_metadata
 from neucmds._input.readers.metadata import check_column as check_column
 from neucmds._input.readers.metadata import column_values as column_values
 from neucmds._input.readers.metadata import match_rows as match_rows
-from neucmds._input.readers.metadata import read_labels as read_labels
 from neucmds._input.readers.metadata import read_metadata as read_metadata
 from neucmds._input.readers.new_objects import read_new_objects as read_new_objects
 from neucmds._input.validation import check_flags as check_flags

@@ -14,16 +14,17 @@ from neucmds.api.entry import neuc_mds
 from neucmds.api.exploration import CURVE_TO, StressCurves, curve, evaluate, inspect
 from neucmds.api.fitting import Fit as Fit
 from neucmds.api.fitting import fit as fit
+from neucmds.api.fitting import warn_of_surprises as warn_of_surprises
 from neucmds.api.landmarks import LandmarkFit as LandmarkFit
 from neucmds.api.landmarks import fit_landmarks as fit_landmarks
 from neucmds.api.landmarks import graph_block as graph_block
+from neucmds.api.options import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
 from neucmds.api.options import Callback as Callback
 from neucmds.api.options import Options as Options
 from neucmds.api.options import on_pass as on_pass
 from neucmds.api.options import tell as tell
 from neucmds.api.prepared import Prepared, prepare
-from neucmds.api.support import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
-from neucmds.api.surprises import warn_of_surprises as warn_of_surprises
+from neucmds.api.prepared import prepare_some as prepare_some
 
 # The parts above that are named twice are for the package itself.
 __all__ = [

@@ -13,9 +13,8 @@ from neucmds._operator import DenseGram
 from neucmds._spectrum import Spectrum
 from neucmds.api.eigenpairs import embed_spectrum, solve_for
 from neucmds.api.fitting import fit
-from neucmds.api.options import Callback, Options, tell
+from neucmds.api.options import ALL_METHODS, Callback, Options, tell
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
-from neucmds.api.support import ALL_METHODS
 from neucmds.corrections import cailliez, lingoes
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option

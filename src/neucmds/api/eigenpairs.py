@@ -17,8 +17,7 @@ from neucmds._methods.solution import from_refinement, from_selection
 from neucmds._operator import Gram
 from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
 from neucmds._spectrum.solve import check_tolerance
-from neucmds.api.options import Callback, check_methods
-from neucmds.api.support import EIGENPAIR_TOL
+from neucmds.api.options import EIGENPAIR_TOL, Callback, check_methods
 from neucmds.embedding import Embedding, build_embedding
 
 # Up to here `inspect` and `curve` compute all eigenvalues (2 s); of more objects the largest ones,

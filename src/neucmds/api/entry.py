@@ -18,20 +18,20 @@ from neucmds._input.validation import check_flags
 from neucmds._operator import DenseGram
 from neucmds._operator.graph import as_graph
 from neucmds._operator.metric_registry import BoundMetric
-from neucmds.api.fitting import Fit, fit
+from neucmds.api.fitting import Fit, fit, warn_of_surprises
 from neucmds.api.landmarks import embed_by_landmarks
-from neucmds.api.options import Callback, Options
-from neucmds.api.partial_input import embed_features, embed_graph, embed_pairs
-from neucmds.api.prepared import Prepared, prepare
-from neucmds.api.support import (
+from neucmds.api.options import (
     DEFAULT_METHOD,
     PRECOMPUTED,
     SHORTEST_PATH,
+    Callback,
+    Options,
     is_metric,
     kind_of,
     refuse,
 )
-from neucmds.api.surprises import warn_of_surprises
+from neucmds.api.partial_input import embed_features, embed_graph, embed_pairs
+from neucmds.api.prepared import Prepared, prepare
 from neucmds.embedding import Embedding
 
 

@@ -22,9 +22,8 @@ from neucmds.api.eigenpairs import (
     whole_spectrum,
 )
 from neucmds.api.goals import held_out_scan
-from neucmds.api.options import Callback, check_methods, tell
+from neucmds.api.options import CLOSED_FORMS, Callback, check_methods, tell
 from neucmds.api.prepared import prepare, refuse_weights
-from neucmds.api.support import CLOSED_FORMS
 from neucmds.diagnostics import (
     Inspection,
     TurningPoint,

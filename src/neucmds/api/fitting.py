@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,11 +23,17 @@ from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.api.eigenpairs import embed_spectrum, solve_for
 from neucmds.api.goals import fit_chosen
-from neucmds.api.options import Options
+from neucmds.api.options import Options, refuse, tell
 from neucmds.api.prepared import Prepared, dense_gram
-from neucmds.api.support import refuse
 from neucmds.embedding import Embedding, build_embedding
-from neucmds.errors import InputError, option
+from neucmds.errors import (
+    ConvergenceWarning,
+    FewerComponentsWarning,
+    InputError,
+    NonEuclideanWarning,
+    PrecisionWarning,
+    option,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +88,7 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
     free = prepared.weights is not None or start is not None
     # Where D is zero, so is every loss, without any coordinate.
     if free or (settings.loss != "squared" and prepared.gram.moments.sq_norm > 0):
-        options.tell(f"embedding by {method}")
+        tell(options.callback, f"embedding by {method}")
         solve = partial(solve_roughly, solver=options.solver)
         solution = free_coordinates(
             prepared, components, solve, settings, start, options.random_state
@@ -94,7 +101,7 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
             labels=prepared.labels,
         )
         return Fit(replace(embedding, missing=prepared.missing), None, prepared)
-    options.tell(f"computing the spectrum of {prepared.n:,} objects")
+    tell(options.callback, f"computing the spectrum of {prepared.n:,} objects")
     spectrum = solve_for(
         prepared.gram,
         components,
@@ -103,7 +110,7 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
         tol=options.eigenpair_tol,
         random_state=options.random_state,
     )
-    options.tell(f"embedding by {method}")
+    tell(options.callback, f"embedding by {method}")
     embedding = embed_spectrum(
         prepared.gram,
         spectrum,
@@ -194,3 +201,56 @@ def solve_roughly(
 ) -> Spectrum:
     """Compute eigenpairs to start from: the descent that follows mends far more than 1e-3."""
     return solve_for(gram, components, method, solver=solver, tol=1e-3, random_state=0)
+
+
+def warn_of_surprises(embedding: Embedding) -> None:
+    """Issue a warning for each surprise that the fields of the result hold."""
+    # Two frames up: the caller of `neuc_mds`.
+    if not embedding.converged:
+        warnings.warn(_unconverged(embedding), ConvergenceWarning, stacklevel=3)
+    if embedding.k == embedding.requested:
+        return
+    returned = f"{embedding.k} of {embedding.requested} coordinates are returned: "
+    if embedding.hidden_below:
+        warnings.warn(
+            returned + f"beside the largest one, eigenvalues below {embedding.hidden_below:.2g} "
+            "cannot be told from rounding; look for huge entries in D, and correct them or treat "
+            "them as missing.",
+            PrecisionWarning,
+            stacklevel=3,
+        )
+        return
+    if embedding.method in ("classical", "lower"):
+        warnings.warn(
+            f"{returned}{option('method', embedding.method)} keeps positive eigenvalues only, and "
+            "no more of them can be used; 'neuc+' and 'exact' keep negative ones too.",
+            NonEuclideanWarning,
+            stacklevel=3,
+        )
+    elif embedding.solver == "weighted":
+        warnings.warn(
+            f"{returned}more fit the observed entries no better, or predict held-out ones worse.",
+            FewerComponentsWarning,
+            stacklevel=3,
+        )
+    else:
+        why = (
+            "another one of the signs asked for does not lower the STRESS."
+            if embedding.method == "refined"
+            else "the other eigenvalues are zero, of the sign not asked for, or left without "
+            "weight by the shift of 'neuc+'."
+        )
+        warnings.warn(returned + why, FewerComponentsWarning, stacklevel=3)
+
+
+def _unconverged(embedding: Embedding) -> str:
+    if embedding.history:
+        return (
+            "refinement was still gaining when it was stopped (relative gradient "
+            f"{embedding.relative_gradient:.2g}); raise {option('max_iter')}."
+        )
+    worst = float(max(embedding.residuals))
+    return (
+        f"the {embedding.solver} solver did not reach its tolerance (largest residual "
+        f"{worst:.2g}); raise {option('tol')}."
+    )

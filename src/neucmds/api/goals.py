@@ -16,7 +16,7 @@ from neucmds._operator import Gram
 from neucmds._placement import DimensionScan, fewest, scan_dimensions
 from neucmds._spectrum import Spectrum
 from neucmds.api.eigenpairs import solve_for
-from neucmds.api.options import Options
+from neucmds.api.options import Options, tell
 from neucmds.api.prepared import Prepared, refuse_weights
 from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError, NeucmdsWarning, option
@@ -40,7 +40,7 @@ def fit_chosen(
     gram, method = prepared.gram, options.method
     if goal == AUTO:
         refuse_weights(prepared, option("n_components", AUTO), "pass a number")
-        options.tell("predicting objects held out, to choose k")
+        tell(options.callback, "predicting objects held out, to choose k")
         scan = held_out_scan(gram, options.random_state)
         if scan.error >= 1:
             warnings.warn(
@@ -57,7 +57,7 @@ def fit_chosen(
             f"{option('n_components', share)} is a share of R², which has no meaning here: all "
             "dissimilarities are equal; pass a number."
         )
-    options.tell(f"looking for the fewest coordinates with an R² of {share:g}")
+    tell(options.callback, f"looking for the fewest coordinates with an R² of {share:g}")
     complete = prepared.weights is None
     closed = method if method in METHODS else "neuc+"
     start, best = _fewest_closed(gram, closed, share) if complete else (None, -np.inf)

@@ -47,9 +47,8 @@ from neucmds._placement import (
 )
 from neucmds._placement import landmarks as selection
 from neucmds.api.fitting import fit
-from neucmds.api.options import Options
+from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Options, is_metric
 from neucmds.api.prepared import Prepared, prepare
-from neucmds.api.support import PRECOMPUTED, SHORTEST_PATH, is_metric
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, MisfitWarning, option
 

@@ -1,31 +1,255 @@
-"""The options of a fit."""
+"""The options of a fit, their defaults, and which of them go with which input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from neucmds._backend.arrays import is_dask
 from neucmds._input.components import Components, NComponents
+from neucmds._input.pairs import Pairs
 from neucmds._methods.refined.loss_starts import Place, as_start
 from neucmds._methods.refined.starts import RefineSettings
+from neucmds._methods.selection import METHODS
+from neucmds._operator import DenseGram, Gram
+from neucmds._operator.choose import needs_blocks
 from neucmds._spectrum.solve import check_solver, check_tolerance
-from neucmds.api.support import (
-    ALL_METHODS,
-    DEFAULT_METHOD,
-    EIGENPAIR_TOL,
-    FEW_OBJECTS,
-    MAX_ITER,
-    TOL,
-    TOL_OF_FEW,
-    refuse,
-)
 from neucmds.errors import InputError, option
+
+ALL_METHODS = (*METHODS, "exact", "refined")
+CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
+# Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
+# placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
+# time of "neuc+".
+DEFAULT_METHOD = "refined"
+# Residual of eigenpairs, relative to the largest kept |λ|.
+EIGENPAIR_TOL = 1e-7
+# Most iterations. Streets of 6,750 nodes (k = 16): mean error 1.96 % after 200, 1.92 % after 300.
+MAX_ITER = {"squared": 200, "distance": 500, "relative": 500}
+# Share of the loss that three iterations must gain. Against 1e-7, 2e-3 costs at most 0.6 % of
+# STRESS on the data sets of docs/quality.md. "distance" is held against SMACOF to 0.05 %, so it
+# goes further; for "relative" 2e-3 is enough on digits and streets. Few objects cost little.
+TOL = {"squared": 2e-3, "distance": 1e-4, "relative": 2e-3}
+FEW_OBJECTS, TOL_OF_FEW = 600, 1e-6
+# Up to here all shortest paths between nodes are computed: 72 MB, some seconds.
+MOST_PATHS = 3000
+PRECOMPUTED, SHORTEST_PATH = "precomputed", "shortest_path"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Whether an option goes with a kind of input; else the sentence that says why not."""
+
+    verdict: Literal["yes", "refused", "ignored"] = "yes"
+    why: str = ""
+
+
+def _yes(where: str) -> Cell:
+    return Cell("yes", where)
+
+
+def _no(why: str) -> Cell:
+    return Cell("refused", "{asked} " + why)
+
+
+def _ignored(why: str) -> Cell:
+    return Cell("ignored", why)
+
+
+# Kinds of input, as the documentation calls them.
+INPUTS = {
+    "matrix": "D in memory",
+    "blocks": "D in a file or store that does not fit",
+    "dask": "D as a dask array",
+    "operator": "`BlockedGram`, `FeatureGram`",
+    "pairs": "sparse D: known pairs",
+    "features": "features and a metric",
+    "sampled": "features with `n_pairs`",
+    "graph": "graph of up to 3,000 nodes, or by a closed form",
+    "large graph": "larger graph",
+    "landmarks": "D, features or a graph, with `landmarks`",
+}
+# Beside the input, the method and the loss decide too.
+FITS = {
+    "closed form": "any closed form",
+    "squared loss": '`loss="squared"`',
+    "checkpoint": "`checkpoint` of a D outside memory",
+}
+OPTIONS = {
+    "method": "a closed form",
+    "loss": '`loss="distance"`, `"relative"`',
+    "n_components": '`n_components=0.9`, `"auto"`',
+    "weights": "`weights`",
+    "missing": '`missing="ignore"`',
+    "init": "`init`",
+    "n_init": "`n_init` above 1",
+    "checkpoint": "`checkpoint`",
+    "squared": "`squared`",
+    "symmetrize": "`symmetrize`",
+    "n_pairs": "`n_pairs`",
+}
+
+_REFINED = option("method", "refined")
+_IN_MEMORY = _no(
+    "needs all of D in memory, and this D is read or computed in blocks; use "
+    f"{option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss."
+)
+_PAIRS_ALIKE = _no("needs D in memory, and this D is not; load it, or use fewer objects.")
+_CHOSEN = _no(
+    "is for features and graphs, whose pairs can be chosen; pass the pairs of a D that are known "
+    "as a scipy.sparse array."
+)
+_KEPT = _no(
+    f"is for fits of listed pairs (a scipy.sparse D, {option('n_pairs')}, graphs of more than "
+    "3,000 nodes) or of a D that is not held in memory, and for LandmarkNeucMDS.transform; this D "
+    "is: leave it out."
+)
+_EVERY_PAIR = _no(
+    "needs every pair of D, and only some are known here; pass a number of coordinates."
+)
+_ONE_START = _no(
+    "is for a D of which every pair is known, and this is a list of pairs, fitted once from one "
+    "start; leave it out."
+)
+_ALL_PATHS = _no(
+    f"needs all shortest paths, which are computed for up to {MOST_PATHS} nodes; leave it out."
+)
+_NOT_SAMPLED = _no(f"does not go with {option('n_pairs')}, a sample of pairs; leave one out.")
+_NO_START = _no(f"needs {_REFINED}: a closed form has no start.")
+_COUNTED_ALIKE = Cell(
+    "refused",
+    f"weights and missing entries need {_REFINED}: the closed forms count every pair alike.",
+)
+_BLOCKS = {
+    "loss": _IN_MEMORY,
+    "weights": _PAIRS_ALIKE,
+    "missing": _PAIRS_ALIKE,
+    "n_init": _IN_MEMORY,
+    "n_pairs": _CHOSEN,
+}
+_PATHS = {
+    "missing": _ignored("there is a path between any two nodes"),
+    "squared": _ignored("lengths of paths are not squared"),
+    "symmetrize": _ignored("an edge counts both ways"),
+}
+# Kind of input or of fit → option → what becomes of it; what is not listed is supported.
+TABLE: dict[str, dict[str, Cell]] = {
+    "matrix": {"checkpoint": _KEPT, "n_pairs": _CHOSEN},
+    "blocks": _BLOCKS,
+    "dask": _BLOCKS,
+    "operator": _BLOCKS
+    | {
+        "squared": _ignored("the operator says on which scale its D is"),
+        "symmetrize": _no("needs D itself, not a Gram of it."),
+    },
+    "pairs": {
+        "method": _no(
+            f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; pass "
+            "D.toarray() if what is not stored is zero."
+        ),
+        "n_components": _EVERY_PAIR,
+        "weights": _no("cannot be given: a list of pairs carries them itself, in a fourth column."),
+        "n_init": _ONE_START,
+        "n_pairs": _CHOSEN,
+    },
+    "features": {
+        "loss": _yes("if their D fits in memory"),
+        "n_init": _yes("if their D fits in memory"),
+        "checkpoint": _yes("if their D does not fit in memory"),
+    },
+    "sampled": {
+        "method": _no(f"needs every pair, and {option('n_pairs')} needs {_REFINED}."),
+        "n_components": _EVERY_PAIR,
+        "n_init": _ONE_START,
+        **dict.fromkeys(("weights", "missing", "init", "squared", "symmetrize"), _NOT_SAMPLED),
+    },
+    "graph": _PATHS | {"checkpoint": _KEPT, "n_pairs": _ignored("all shortest paths are computed")},
+    "large graph": _PATHS
+    | {
+        "method": _yes("from all shortest paths"),
+        "n_components": _EVERY_PAIR,
+        "weights": _ALL_PATHS,
+        "init": _ALL_PATHS,
+        "n_init": _ONE_START,
+    },
+    "landmarks": {
+        "missing": _no("does not go with landmarks: every dissimilarity to them is needed."),
+        "checkpoint": _no(
+            "keeps the rows that LandmarkNeucMDS.transform writes to out=; leave it out, or use it."
+        ),
+        "n_pairs": _no("samples pairs, and landmarks place objects instead; leave one out."),
+    },
+    "closed form": {
+        "loss": _no(f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it."),
+        "init": _NO_START,
+        "n_init": _NO_START,
+        "checkpoint": _no(f"keeps the coordinates of {_REFINED}, and no eigenpairs; leave it out."),
+        "weights": _COUNTED_ALIKE,
+        "missing": _COUNTED_ALIKE,
+    },
+    "checkpoint": {
+        "n_components": _no(
+            f"takes many descents, and {option('checkpoint')} keeps the coordinates of one; pass "
+            "a whole number, or leave one of them out."
+        )
+    },
+    "squared loss": {
+        "n_init": _no(
+            "is for the losses with several valleys; "
+            f"{option('loss', 'squared')} starts once, from eigenvectors."
+        )
+    },
+}
+
+
+def cell(kind: str, name: str) -> Cell:
+    """Return what becomes of an option with a kind of input, or with a kind of fit."""
+    return TABLE[kind].get(name, Cell())
+
+
+def refuse(kind: str, asked: Mapping[str, Any]) -> None:
+    """Refuse options that do not go with a kind of input or of fit.
+
+    Parameters
+    ----------
+    kind : str
+        One of `INPUTS` or of `FITS`.
+    asked : mapping
+        Options that differ from their defaults, by name: their values.
+    """
+    for name, value in asked.items():
+        if (found := cell(kind, name)).verdict == "refused":
+            plain = isinstance(value, (str, int, float, tuple))
+            marked = option(name, value) if plain and name != "checkpoint" else option(name)
+            raise InputError(found.why.format(asked=marked))
+
+
+def is_metric(metric: Any, name: str) -> bool:
+    """Tell whether a metric has this name; it may be anything."""
+    return isinstance(metric, str) and metric == name
+
+
+def kind_of(data: Any, metric: Any, n_pairs: int | None, method: str) -> str:
+    """Return which kind of input this is: a key of `INPUTS`."""
+    if is_metric(metric, SHORTEST_PATH):
+        large = method == "refined" and data.shape[0] > MOST_PATHS
+        return "large graph" if large else "graph"
+    if not is_metric(metric, PRECOMPUTED):
+        return "features" if n_pairs is None else "sampled"
+    if isinstance(data, Pairs) or hasattr(data, "tocoo"):
+        return "pairs"
+    if isinstance(data, Gram):
+        return "matrix" if isinstance(data, DenseGram) else "operator"
+    if is_dask(data):
+        return "dask"
+    return "blocks" if needs_blocks(data) else "matrix"
+
 
 # Called with the number of a step, the number of all or None, and the loss or a few words.
 Callback = Callable[[int, int | None, float | str], Any]
@@ -118,23 +342,15 @@ class Options:
         refined_tol = self.tol if self.method == "refined" else None
         if refined_tol is None:
             refined_tol = TOL_OF_FEW if few else TOL.get(self.loss)
+        callback = self.callback
         return RefineSettings(
             max_iter=most,
             tol=refined_tol,
-            callback=self._on_iteration(most),
+            callback=callback and (lambda iteration, loss: callback(iteration, most, loss)),
             loss=self.loss,
             n_init=self.n_init,
             checkpoint=self.checkpoint,
         )
-
-    def tell(self, words: str) -> None:
-        """Let the callback hear what is done next."""
-        tell(self.callback, words)
-
-    def _on_iteration(self, most: int | None) -> Callable[[int, float], Any] | None:
-        if (callback := self.callback) is None:
-            return None
-        return lambda iteration, loss: callback(iteration, most, loss)
 
 
 def tell(callback: Callback | None, words: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, is_dask, to_numpy
 from neucmds._input import as_dissimilarity, as_labels, as_weighted
@@ -21,8 +22,7 @@ from neucmds._operator.choose import (
 )
 from neucmds._operator.graph import as_graph, shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric, on_rows
-from neucmds.api.options import Callback, on_pass
-from neucmds.api.support import PRECOMPUTED, SHORTEST_PATH, is_metric, refuse
+from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Callback, is_metric, on_pass, refuse
 from neucmds.errors import InputError, option
 
 
@@ -146,6 +146,21 @@ def prepare(
         return Prepared(DenseGram(values), data.labels, squared, pair_weights, missing)
     gram = dense_operator(data, n_components, keep_copy=keep_copy)
     return Prepared(gram, data.labels, squared, missing=missing)
+
+
+def prepare_some(
+    data: Any, rows: npt.NDArray[np.intp], *, metric: Any = PRECOMPUTED, **reading: Any
+) -> Prepared:
+    """Prepare D among some objects, where D as a whole does not exist or takes long.
+
+    Parameters are those of `prepare`.
+    """
+    if is_metric(metric, SHORTEST_PATH):
+        paths = shortest_path_rows(as_graph(data), rows)[:, rows]
+        return prepare(paths, 1, symmetrize=True)
+    if not is_metric(metric, PRECOMPUTED):
+        return prepare(data[rows], 1, metric=metric)
+    return prepare(data[np.ix_(rows, rows)], 1, **reading)
 
 
 def _between_rows(

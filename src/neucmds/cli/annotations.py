@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from neucmds._input import column_values, match_rows, read_labels, read_metadata
+from neucmds._input import column_values, match_rows, read_metadata
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.ordination import EnvFit, VectorFit, envfit
@@ -23,49 +23,35 @@ class Drawing:
 
     Parameters
     ----------
-    labels : Path, optional
-        A file of one group for each object.
     metadata : Path, optional
         A table of what is known of them.
-    color_by, name_column : str, optional
-        Columns of the table.
+    color_by : str, optional
+        A column of the table.
     categories : tuple of str
         Columns that are categories although they hold numbers.
-    by_order : bool
-        Whether the rows of the table are in the order of the objects.
     axes : (int, int), optional
     arrows, ellipses : bool
-    names : bool, optional
-        None: where all fit.
     """
 
-    labels: Path | None = None
     metadata: Path | None = None
     color_by: str | None = None
-    name_column: str | None = None
     categories: tuple[str, ...] = ()
-    by_order: bool = False
     axes: tuple[int, int] | None = None
     arrows: bool = False
     ellipses: bool = False
-    names: bool | None = None
 
     def check(self) -> None:
         """Refuse options that need others, before anything is read."""
         needs_table = {
             "--color-by": self.color_by is not None,
             "--arrows": self.arrows,
-            "--by-order": self.by_order,
             "--categories": bool(self.categories),
-            "--name-column": self.name_column is not None,
         }
         asked = [flag for flag, given in needs_table.items() if given]
         if asked and self.metadata is None:
             raise InputError(f"{asked[0]} needs a table of the objects; pass --metadata FILE.")
-        if self.labels is not None and self.color_by is not None:
-            raise InputError("--labels and --color-by both colour the points; pass one of them.")
-        if self.ellipses and self.labels is None and self.color_by is None:
-            raise InputError("--ellipses need groups; pass --color-by COLUMN or --labels FILE.")
+        if self.ellipses and self.color_by is None:
+            raise InputError("--ellipses need groups; pass --color-by COLUMN.")
 
 
 @dataclass(frozen=True)
@@ -102,12 +88,10 @@ class Annotations:
 
 def read_annotations(drawing: Drawing, n: int, names: Sequence[str] | None) -> Annotations:
     """Read what colours the points, and what is fitted to the axes, in the order of the objects."""
-    if drawing.labels is not None:
-        return Annotations(read_labels(drawing.labels, n, names), "label")
     if drawing.metadata is None:
         return Annotations()
-    table = read_metadata(drawing.metadata, drawing.name_column, categories=drawing.categories)
-    table, source = match_rows(table, names, n, by_order=drawing.by_order), drawing.metadata.name
+    table = read_metadata(drawing.metadata, categories=drawing.categories)
+    table, source = match_rows(table, names, n), drawing.metadata.name
     columns = {title: column_values(table, title) for title in table.columns}
     if drawing.color_by is None and not drawing.arrows:
         raise InputError(

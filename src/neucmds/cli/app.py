@@ -34,7 +34,7 @@ DONE, BUG, BAD_INPUT, READER_GONE = 0, 1, 2, 141
 # Options that mean something else than the parameter of that name.
 _OTHERWISE = ("labels",)
 # Parameters whose option has another name.
-_FLAGS = {"n_components": "-k", "color": "--color-by"}
+_FLAGS = {"n_components": "-k", "n_landmarks": "--landmarks", "color": "--color-by"}
 
 
 class Program(TyperGroup):

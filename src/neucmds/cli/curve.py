@@ -10,13 +10,13 @@ from neucmds import api
 from neucmds.api import CLOSED_FORMS, CURVE_TO, StressCurves
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.options import (
+    PICTURES,
     File,
     Folder,
     Force,
     Json,
-    NoPlots,
-    PictureFormat,
-    Pictures,
+    Plots,
+    PlotsAs,
     Squared,
     Symmetrize,
 )
@@ -26,7 +26,7 @@ from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError
 from neucmds.report.words import paradox
 
-CURVE_FILES = ("curve.csv", *(f"curve.{kind.value}" for kind in PictureFormat))
+CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in PICTURES))
 ROWS_SHOWN = 14
 
 
@@ -49,8 +49,7 @@ def curve(
     output: Folder = None,
     as_json: Json = False,
     force: Force = False,
-    no_plots: NoPlots = False,
-    picture_format: Pictures = PictureFormat.png,
+    plots: PlotsAs = Plots.png,
 ) -> None:
     """Draw STRESS against k for every method."""
     folder = default_folder(file) if output is None else output
@@ -62,7 +61,7 @@ def curve(
         ks = spaced_ks(_largest_k(k_max, prepared.n))
         progress.begin("embedding", len(ks) + 1)
         curves = api.curve(prepared, ks, methods, callback=progress.hear)
-        add_curve(outputs, curves, None if no_plots else picture_format)
+        add_curve(outputs, curves, plots)
         files = outputs.commit()
     if as_json:
         document = {"command": "curve", "input": file, **curves.as_dict()}
@@ -73,16 +72,16 @@ def curve(
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
 
-def add_curve(outputs: Outputs, curves: StressCurves, kind: PictureFormat | None) -> None:
+def add_curve(outputs: Outputs, curves: StressCurves, plots: Plots) -> None:
     """Plan the files of a curve: the numbers of the table, STRESS as a share of ‖D‖²."""
     header = ["k", *curves.stress]
     columns = [curves.normalized(method) for method in curves.stress]
     rows = ([k, *(repr(column[i]) for column in columns)] for i, k in enumerate(curves.ks))
     outputs.add_csv("curve.csv", header, rows)
-    if kind is not None:
+    if plots is not Plots.none:
         from neucmds.plots import plot_curve
 
-        outputs.add_plot(f"curve.{kind.value}", plot_curve(curves))
+        outputs.add_plot(f"curve.{plots.value}", plot_curve(curves))
 
 
 def _largest_k(k_max: int | None, n: int) -> int:

@@ -10,11 +10,11 @@ import typer
 
 from neucmds import api
 from neucmds.api import ALL_METHODS, DEFAULT_METHOD, Comparison
-from neucmds.cli.annotations import Annotations
+from neucmds.cli.annotations import Annotations, Drawing
 from neucmds.cli.compare import LEGEND
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.curve import CURVE_FILES, add_curve
-from neucmds.cli.options import Force, Json, PictureFormat
+from neucmds.cli.options import Force, Json, Plots
 from neucmds.cli.outputs import Outputs
 from neucmds.cli.results import RESULT_FILES, Result, add_result, describe
 from neucmds.cli.tables import comparison_table
@@ -23,7 +23,7 @@ from neucmds.metrics import pair_errors
 from neucmds.report.words import paradox, percent
 
 K, NEIGHBOURS, CURVE_TO = 20, 5, 60
-MATRIX, GROUPS, TABLE = "digits.npy", "digits-labels.txt", "comparison.json"
+MATRIX, GROUPS, TABLE = "digits.npy", "digits.csv", "comparison.json"
 
 
 def demo(
@@ -58,11 +58,11 @@ def demo(
             curves.eigenvalues,
         )
         groups = [str(digit) for digit in digits]
-        png = PictureFormat.png
-        add_result(outputs, result, describe(result), png, Annotations(groups, "digit"))
-        add_curve(outputs, curves, png)
+        known = Annotations(groups, "digit")
+        add_result(outputs, result, describe(result), Plots.png, known, Drawing())
+        add_curve(outputs, curves, Plots.png)
         outputs.add(MATRIX, lambda file: np.save(file, hops.astype(np.uint8)))
-        outputs.add_text(GROUPS, "\n".join(groups) + "\n")
+        outputs.add_csv(GROUPS, ("image", "digit"), enumerate(groups))
         document = {
             "command": "demo",
             **found.as_dict(),
@@ -114,7 +114,8 @@ def _next_steps(folder: Path) -> str:
             f"Written to {folder}/. Look at {folder}/coordinates.png, spectrum.png, curve.png and "
             "shepard.png, then try:",
             f"  neucmds inspect {folder}/{MATRIX}",
-            f"  neucmds embed {folder}/{MATRIX} -k 20 --method exact --labels {folder}/{GROUPS}",
+            f"  neucmds embed {folder}/{MATRIX} -k 20 --metadata {folder}/{GROUPS} --categories "
+            "digit --color-by digit",
             "  neucmds compare YOUR.csv -k 20     a square table, with or without names",
         ]
     )

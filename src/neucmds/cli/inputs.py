@@ -10,10 +10,8 @@ import numpy as np
 
 from neucmds import _input, api
 from neucmds._input import as_labels, as_pairs, column_values, order_of, read_metadata, read_table
-from neucmds._input.components import Components, NComponents
-from neucmds._operator.choose import feature_operator
-from neucmds._operator.graph import as_graph, shortest_path_rows
-from neucmds.api import Callback, Prepared, on_pass
+from neucmds._input.components import NComponents
+from neucmds.api import Prepared
 from neucmds.errors import InputError
 
 
@@ -51,39 +49,25 @@ def from_weighted(file: str, weights: Path, n_components: NComponents, **setting
     )
 
 
-def from_features(
-    file: str,
-    metric: str,
-    n_components: NComponents,
-    *,
-    name_column: str | None = None,
-    callback: Callback | None = None,
-) -> Prepared:
-    """Read a table of features, and put the dissimilarities between its rows behind an operator."""
-    values, names = _read_features(file, name_column)
+def read_features(file: str, metric: str) -> tuple[Any, tuple[str, ...] | None]:
+    """Read a table of features for a metric, and the names of its rows."""
+    values, names = _read_features(file)
     if metric == "braycurtis":
         _refuse_negative_or_empty(values, names, file)
-    Components.parse(n_components, max(2, len(values)))
-    gram = feature_operator(values, n_components, metric, progress=on_pass(callback))
-    return api.prepare(gram, n_components, labels=names)
+    return values, names
 
 
-def from_graph(file: str, n_components: NComponents) -> Prepared:
-    """Read edges, two nodes and a length a line; D holds the shortest paths of all pairs."""
+def read_graph(file: str) -> tuple[Any, tuple[str, ...] | None]:
+    """Read edges, two nodes and a length a line, and the names of the nodes."""
     edges = as_pairs(file)
-    graph = as_graph(edges.graph())
-    paths = shortest_path_rows(graph, np.arange(edges.n))
-    # The two ways along a path are added up in another order.
-    return api.prepare(
-        paths, n_components, labels=edges.labels, symmetrize=True, copy=False, keep_copy=True
-    )
+    return edges.graph(), edges.labels
 
 
-def _read_features(file: str, name_column: str | None) -> tuple[Any, tuple[str, ...] | None]:
+def _read_features(file: str) -> tuple[Any, tuple[str, ...] | None]:
     if Path(file).suffix.lower() in (".npy", ".npz"):
         values, names = read_table(file)
         return np.asarray(values, dtype=np.float64), names
-    table = read_metadata(file, name_column)
+    table = read_metadata(file)
     source = Path(file).name
     if not len(table.columns):
         raise InputError(f"{source} has no columns of numbers.")
@@ -98,7 +82,7 @@ def _feature(table: Any, title: str, source: str) -> Any:
         text = next((cell for cell in column if cell is not None), "")
         raise InputError(
             f"{source}: column {title!r} holds {text!r}, which is not a number; leave the column "
-            "out, or pass it as --name-column if it names the objects."
+            "out, or put it first if it names the objects."
         )
     if np.isnan(column).any():
         row = int(np.isnan(column).argmax())

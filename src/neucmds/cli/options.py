@@ -10,15 +10,20 @@ from typing import Annotated
 import typer
 
 from neucmds._input.components import AUTO, NComponents
+from neucmds.api import ALL_METHODS
 from neucmds.errors import InputError
 
 
-class PictureFormat(StrEnum):
-    """How plots are saved."""
+class Plots(StrEnum):
+    """How plots are saved, if at all."""
 
     png = "png"
     svg = "svg"
     pdf = "pdf"
+    none = "none"
+
+
+PICTURES = tuple(kind.value for kind in Plots if kind is not Plots.none)
 
 
 class Missing(StrEnum):
@@ -42,8 +47,9 @@ Number = Annotated[
         "-k",
         "--components",
         metavar="K",
-        help="Number of coordinates; 0.95: the fewest with an R² of 0.95; auto: the fewest that "
-        "predict objects held out; 20 by default, or n − 1 if that is less.",
+        help="Number of coordinates; p,q: p positive and q negative ones; 0.95: the fewest with "
+        "an R² of 0.95; auto: the fewest that predict objects held out; 20 by default, or n − 1 if "
+        "that is less.",
         show_default=False,
     ),
 ]
@@ -53,6 +59,40 @@ Squared = Annotated[
 ]
 Symmetrize = Annotated[
     bool, typer.Option("--symmetrize", help="Average D and its transpose instead of refusing.")
+]
+Method = Annotated[
+    str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}.")
+]
+Loss = Annotated[
+    str,
+    typer.Option(
+        "--loss",
+        metavar="NAME",
+        help="What --method refined minimises: squared (the paper's STRESS, far pairs rule), "
+        "distance (as SMACOF), relative (near pairs count like far ones).",
+    ),
+]
+MissingPairs = Annotated[
+    Missing,
+    typer.Option("--missing", help="What to do about pairs that are not known (NA, blank)."),
+]
+ColorBy = Annotated[
+    str | None,
+    typer.Option(
+        "--color-by",
+        metavar="COLUMN",
+        help="The column of --metadata that colours the points.",
+        show_default=False,
+    ),
+]
+Categories = Annotated[
+    str | None,
+    typer.Option(
+        "--categories",
+        metavar="COLUMNS",
+        help="Columns of --metadata, with commas between, whose numbers are categories.",
+        show_default=False,
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 Folder = Annotated[
@@ -67,8 +107,7 @@ Folder = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite results that are there already.")]
-NoPlots = Annotated[bool, typer.Option("--no-plots", help="Write no plots.")]
-Pictures = Annotated[PictureFormat, typer.Option("--format", help="Format of the plots.")]
+PlotsAs = Annotated[Plots, typer.Option("--plots", help="Format of the plots, or none.")]
 
 
 def parse_components(text: str | None) -> NComponents:

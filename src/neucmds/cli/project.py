@@ -56,9 +56,11 @@ def project(
     with steps() as progress:
         progress.now("placing new objects")
         embedding = Embedding.load(model / "embedding.npz" if model.is_dir() else model)
-        objects = read_new_objects(new, embedding.n).in_order(embedding.labels)
+        fitted = np.arange(embedding.n) if embedding.landmarks is None else embedding.landmarks
+        known = None if embedding.labels is None else tuple(embedding.labels[i] for i in fitted)
+        objects = read_new_objects(new, fitted.size).in_order(known)
         coordinates = to_numpy(embedding.transform(objects.values))
-        errors = _errors(embedding, objects.values, coordinates)
+        errors = _errors(embedding, fitted, objects.values, coordinates)
     header, rows = coordinate_rows(embedding, coordinates, objects.names)
     if output is not None:
         write_file(output, lambda file: write_csv(file, header, rows), force=force)
@@ -87,7 +89,7 @@ def project(
         )
 
 
-def _errors(embedding: Embedding, new: Any, coordinates: Any) -> Any:
+def _errors(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> Any:
     """STRESS of each new object against the fitted ones, as a share of its squared norm.
 
     Only dissimilarities that are known count.
@@ -96,7 +98,7 @@ def _errors(embedding: Embedding, new: Any, coordinates: Any) -> Any:
     sq_new = sq_new if embedding.squared else sq_new**2
     d_hat = sq_dissimilarities(
         np.asarray(coordinates, dtype=np.float64),
-        np.asarray(to_numpy(embedding.coordinates), dtype=np.float64),
+        np.asarray(to_numpy(embedding.coordinates)[fitted], dtype=np.float64),
         np.asarray(to_numpy(embedding.signs), dtype=np.float64),
     )
     norm = np.nansum(sq_new**2, axis=1)

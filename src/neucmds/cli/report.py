@@ -10,12 +10,17 @@ import typer
 
 from neucmds import api
 from neucmds._input import check_column, match_rows, read_metadata
-from neucmds.api import ALL_METHODS, DEFAULT_METHOD
+from neucmds.api import DEFAULT_METHOD
 from neucmds.cli.console import say, steps
 from neucmds.cli.options import (
+    Categories,
+    ColorBy,
     File,
     Force,
+    Loss,
+    Method,
     Missing,
+    MissingPairs,
     Number,
     Seed,
     Squared,
@@ -31,21 +36,9 @@ def report(
     context: typer.Context,
     file: File,
     components: Number = None,
-    method: Annotated[
-        str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}.")
-    ] = DEFAULT_METHOD,
-    loss: Annotated[
-        str,
-        typer.Option(
-            "--loss",
-            metavar="NAME",
-            help="What --method refined minimises: squared, distance or relative.",
-        ),
-    ] = "squared",
-    missing: Annotated[
-        Missing,
-        typer.Option("--missing", help="What to do about pairs that are not known (NA, blank)."),
-    ] = Missing.error,
+    method: Method = DEFAULT_METHOD,
+    loss: Loss = "squared",
+    missing: MissingPairs = Missing.error,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
     metadata: Annotated[
@@ -58,37 +51,8 @@ def report(
             show_default=False,
         ),
     ] = None,
-    color_by: Annotated[
-        str | None,
-        typer.Option(
-            "--color-by",
-            metavar="COLUMN",
-            help="The column of --metadata that colours the points at first.",
-            show_default=False,
-        ),
-    ] = None,
-    name_column: Annotated[
-        str | None,
-        typer.Option(
-            "--name-column",
-            metavar="COLUMN",
-            help="The column that names the objects; found by itself where names agree.",
-            show_default=False,
-        ),
-    ] = None,
-    categories: Annotated[
-        str | None,
-        typer.Option(
-            "--categories",
-            metavar="COLUMNS",
-            help="Columns of --metadata, with commas between, whose numbers are categories.",
-            show_default=False,
-        ),
-    ] = None,
-    by_order: Annotated[
-        bool,
-        typer.Option("--by-order", help="Rows of --metadata are in the order of the objects."),
-    ] = False,
+    color_by: ColorBy = None,
+    categories: Categories = None,
     seed: Seed = 0,
     output: Annotated[
         Path | None,
@@ -105,12 +69,7 @@ def report(
     """Write one HTML page to look at."""
     page = _default_page(file) if output is None else output
     check_file(page, force=force)
-    for flag, given in (
-        ("--color-by", color_by),
-        ("--name-column", name_column),
-        ("--categories", categories),
-        ("--by-order", by_order),
-    ):
+    for flag, given in (("--color-by", color_by), ("--categories", categories)):
         if given and metadata is None:
             raise InputError(f"{flag} needs a table of the objects; pass --metadata FILE.")
     wanted = parse_components(components)
@@ -127,8 +86,8 @@ def report(
         table = None
         if metadata is not None:
             named = tuple(categories.split(",")) if categories else ()
-            table = read_metadata(metadata, name_column, categories=named)
-            table = match_rows(table, prepared.labels, prepared.n, by_order=by_order)
+            table = read_metadata(metadata, categories=named)
+            table = match_rows(table, prepared.labels, prepared.n)
             if color_by is not None:
                 check_column(table, color_by)
         found = api.fit(

@@ -1,33 +1,40 @@
-"""The files of a result: coordinates, the embedding, its quality, pictures."""
+"""The result of embed: measured against D or a sample of it, and written as files."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import neucmds
+from neucmds import api
 from neucmds._backend.arrays import to_numpy
 from neucmds._spectrum import Spectrum
 from neucmds.api import Prepared
 from neucmds.cli.annotations import ENVFIT_HEADER, Annotations, Drawing, envfit_rows
-from neucmds.cli.options import PictureFormat
+from neucmds.cli.options import PICTURES, Plots
 from neucmds.cli.outputs import Outputs, axis_rows, coordinate_rows
 from neucmds.embedding import Embedding
-from neucmds.metrics import PairErrors, Quality
+from neucmds.metrics import PairErrors, Quality, pair_errors
 from neucmds.plots import default_axes, plot_coordinates, plot_scree, plot_shepard, plot_spectrum
 
+if TYPE_CHECKING:
+    from neucmds.cli.embed import Source
+
+# Where D does not exist as a whole, pairs of so many objects are measured: a million of them are
+# enough for every figure, and paths from so many nodes take seconds.
+MEASURED_OBJECTS = 1500
 # The first two axes, and a positive one against a negative one.
 COORDINATES = ("coordinates", "coordinates_neg")
-PLOTS = ("spectrum", "scree", *COORDINATES, "shepard")
+PLOTTED = ("spectrum", "scree", *COORDINATES, "shepard")
 RESULT_FILES = (
     "axes.csv",
     "coordinates.csv",
     "embedding.npz",
     "envfit.csv",
     "quality.json",
-    *(f"{plot}.{kind.value}" for plot in PLOTS for kind in PictureFormat),
+    *(f"{plot}.{kind}" for plot in PLOTTED for kind in PICTURES),
 )
 
 
@@ -47,8 +54,6 @@ class Result:
     errors : PairErrors
     spectrum : Spectrum, ndarray or None
         Eigenvalues for the pictures.
-    landmarks : Embedding, optional
-        The embedding of the landmarks, if `embedding` was placed among them.
     sample : Embedding, optional
         The objects that were measured, if not all.
     """
@@ -59,13 +64,57 @@ class Result:
     quality: Quality
     errors: PairErrors
     spectrum: Any = None
-    landmarks: Embedding | None = None
     sample: Embedding | None = None
 
     @property
     def measured(self) -> Embedding:
         """The embedding of the objects in `prepared`."""
         return self.embedding if self.sample is None else self.sample
+
+
+def measured(
+    file: str,
+    source: Source,
+    found: api.Fit,
+    options: api.Options,
+    *,
+    pictures: bool,
+    squared: bool,
+    symmetrize: bool,
+) -> Result:
+    """Measure an embedding against all of D, or against D among some objects."""
+    embedding, prepared = found.embedding, found.prepared
+    sample = None
+    if prepared is None:
+        some = np.arange(source.n)
+        if source.n > MEASURED_OBJECTS:
+            rng = np.random.default_rng(options.random_state)
+            some = np.sort(rng.choice(source.n, MEASURED_OBJECTS, replace=False))
+            names = source.labels
+            sample = replace(
+                embedding,
+                coordinates=embedding.coordinates[some],
+                landmarks=None,
+                labels=None if names is None else tuple(names[i] for i in some),
+            )
+        prepared = api.prepare_some(
+            source.data, some, metric=source.metric, squared=squared, symmetrize=symmetrize
+        )
+    seen = embedding if sample is None else sample
+    spectrum = found.spectrum
+    if pictures and spectrum is None and found.prepared is not None and prepared.weights is None:
+        # Of other losses B has eigenvalues too: to the four digits that a picture shows.
+        wanted = options.components(prepared.n)
+        spectrum = api.solve_for(prepared.gram, wanted, "exact", tol=1e-4, random_state=0)
+    return Result(
+        file,
+        embedding,
+        prepared,
+        api.evaluate(seen, prepared),
+        pair_errors(prepared.gram, seen.coordinates, seen.signs, weights=prepared.weights),
+        spectrum,
+        sample,
+    )
 
 
 def describe(result: Result) -> dict[str, Any]:
@@ -96,11 +145,11 @@ def describe(result: Result) -> dict[str, Any]:
         "solver": embedding.solver,
         "measured_objects": result.measured.n,
     }
-    if result.landmarks is not None:
+    if embedding.landmarks is not None:
         # They are of the landmarks alone, and would pass for those of all objects.
         for name in ("loss_value", "stress_terms"):
             del record[name]
-        record["landmarks"] = result.landmarks.n
+        record["landmarks"] = len(embedding.landmarks)
     return record
 
 
@@ -108,40 +157,38 @@ def add_result(
     outputs: Outputs,
     result: Result,
     record: dict[str, Any],
-    kind: PictureFormat | None,
-    annotations: Annotations | None = None,
-    drawing: Drawing | None = None,
+    plots: Plots,
+    known: Annotations,
+    drawing: Drawing,
     seed: int = 0,
 ) -> None:
-    """Plan the files of one embedding; without a format, no pictures."""
+    """Plan the files of one embedding."""
     embedding = result.embedding
-    drawing, known = drawing or Drawing(), annotations or Annotations()
     outputs.add_csv(
         "coordinates.csv", *coordinate_rows(embedding, embedding.coordinates, embedding.labels)
     )
     outputs.add_csv("axes.csv", *axis_rows(embedding))
-    saved = embedding if result.landmarks is None else result.landmarks
-    outputs.add("embedding.npz", saved.save)
+    outputs.add("embedding.npz", embedding.save)
     outputs.add_json("quality.json", record)
     pairs = default_axes(embedding) if drawing.axes is None else (drawing.axes,)
     fits = known.fits(embedding, pairs, seed)
     if known.variables is not None:
         outputs.add_csv("envfit.csv", ENVFIT_HEADER, envfit_rows(embedding, fits))
-    if kind is None:
+    if plots is Plots.none:
         return
-    for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False):
-        ax = plot_coordinates(
+    pictures = {
+        name: plot_coordinates(
             embedding,
             known.color,
             axes=pair,
-            names=drawing.names,
             ellipses=drawing.ellipses,
             arrows=fit if embedding.k > 1 else None,
             title=known.title,
         )
-        outputs.add_plot(f"{name}.{kind.value}", ax)
-    for name, ax in _of_d(result).items():
-        outputs.add_plot(f"{name}.{kind.value}", ax)
+        for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False)
+    }
+    for name, ax in (pictures | _of_d(result)).items():
+        outputs.add_plot(f"{name}.{plots.value}", ax)
 
 
 def _of_d(result: Result) -> dict[str, Any]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from neucmds._backend.arrays import to_numpy
 from neucmds.api import ComparedMethod, StressCurves
-from neucmds.report.words import count, marked, signature, significant
+from neucmds.cli.results import Result
+from neucmds.metrics import PairErrors, Quality
+from neucmds.report.words import COUNTED, count, marked, percent, signature, significant
+
+AXES_SHOWN = 4
 
 
 def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
@@ -21,6 +28,105 @@ def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
     for name, value in facts:
         table.add_row(name, value)
     return table
+
+
+def facts(result: Result) -> list[tuple[str, str]]:
+    """Return what is known of a result, most important first."""
+    embedding, quality, errors = result.embedding, result.quality, result.errors
+    positive, negative = embedding.signature
+    loss = "" if embedding.loss == "squared" else f", {embedding.loss} loss"
+    pairs = result.measured.n * (result.measured.n - 1) // 2
+    return [
+        ("method", f"{embedding.method}{loss}"),
+        ("coordinates", f"{embedding.k}: {positive} positive, {negative} negative{_axes(result)}"),
+        *_measured(result),
+        ("R²", _r2(quality.r2)),
+        ("off by over 10 %", _off(quality, errors)),
+        ("fitted worst", _worst(result)),
+        ("neighbours", f"{percent(quality.neighbors_kept)} of the 10 nearest are kept"),
+        (
+            "STRESS",
+            f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²; "
+            f"distortion {significant(quality.distortion)} (1 is perfect)",
+        ),
+        *_below_zero(quality, pairs),
+    ]
+
+
+def _axes(result: Result) -> str:
+    embedding = result.embedding
+    with np.errstate(divide="ignore", invalid="ignore"):  # objects that are all the same
+        shares = to_numpy(embedding.explained)[:AXES_SHOWN]
+    if not shares.size or not np.isfinite(shares).all():
+        return ""
+    shown = ", ".join(f"{100 * share:.3g} %".replace("-", "−") for share in shares)
+    more = ", …" if embedding.k > AXES_SHOWN else ""
+    return f"; they explain {shown}{more} of the squared dissimilarity"
+
+
+def _measured(result: Result) -> list[tuple[str, str]]:
+    facts, landmarks = [], result.embedding.landmarks
+    if landmarks is not None:
+        placed = result.embedding.n - len(landmarks)
+        text = f"{count(len(landmarks))} embedded, {count(placed)} others placed among them"
+        facts.append(("landmarks", text))
+    if result.sample is not None:
+        text = f"what follows, on pairs of {count(result.sample.n)} objects drawn at random"
+        facts.append(("measured", text))
+    return facts
+
+
+def _r2(r2: float) -> str:
+    if math.isnan(r2):
+        return "not defined: all dissimilarities are equal"
+    if r2 < 0:
+        return f"{significant(r2)}: worse than one number for all pairs"
+    return f"{significant(r2)}: the share of the variance of the squared dissimilarities explained"
+
+
+def _off(quality: Quality, errors: PairErrors) -> str:
+    if not errors.pairs:
+        return "not defined: no dissimilarity is positive"
+    return (
+        f"{count(errors.pairs_off)} of {count(errors.pairs)} pairs "
+        f"({percent(errors.pairs_off / errors.pairs)}); {percent(quality.relative_error_mean)} "
+        f"on average, 95 % of the pairs by less than {percent(quality.relative_error_p95)}"
+    )
+
+
+def _worst(result: Result) -> str:
+    labels, errors = result.measured.labels, result.errors.of_object
+    worst = [i for i in result.errors.worst() if errors[i] > 0]
+    if not worst:
+        return "none"
+    names = [f"object {i}" if labels is None else labels[i] for i in worst]
+    first, *others = (
+        f"{name} ({percent(float(errors[i]))}" for name, i in zip(names, worst, strict=True)
+    )
+    listed = "), ".join([f"{first} on average over its pairs", *others]) + ")"
+    return listed if labels is not None else f"{listed}; {COUNTED}"
+
+
+def _below_zero(quality: Quality, pairs: int) -> list[tuple[str, str]]:
+    negative = quality.negative_dissimilarities
+    if not negative:
+        return []
+    text = f"{count(negative)} of {count(pairs)} pairs: closer than the coordinates can say"
+    return [("D̂ below zero", text)]
+
+
+def suggestion(result: Result) -> str | None:
+    """Name what could be tried next, if a pair is off by over 10 %."""
+    embedding = result.embedding
+    if not result.errors.pairs_off:
+        return None
+    more = min(2 * embedding.k, embedding.n - 1)
+    tries = [f"-k {more}"] if more > embedding.k else []
+    if embedding.method != "refined":
+        tries.append("--method refined")
+    elif embedding.loss != "relative":
+        tries.append("--loss relative, if near pairs matter")
+    return f"Try next: {'; '.join(tries)}." if tries else None
 
 
 def _short(value: float) -> str:

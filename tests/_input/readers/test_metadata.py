@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds._input import as_metadata, column_values, match_rows, read_labels, read_metadata
+from neucmds._input import as_metadata, column_values, match_rows, read_metadata
 from neucmds.errors import FileFormatError, InputError, NeucmdsWarning
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -180,37 +180,3 @@ class TestPython:
             as_metadata([1, 2])
         with pytest.raises(InputError, match="different lengths"):
             as_metadata({"a": [1], "b": [1, 2]})
-
-
-class TestLabels:
-    @pytest.mark.parametrize(
-        ("text", "names", "expected"),
-        [
-            ("x\ny\n", None, ("x", "y")),
-            ("group\nx\ny\n", None, ("x", "y")),
-            ("deep, blue\ngreen\n", None, ("deep, blue", "green")),
-            ("#ff0000\nred deer\n", None, ("#ff0000", "red deer")),
-            ("b,clay\na,peat\n", ["a", "b"], ("peat", "clay")),
-            ("site,soil\nb,clay\na,peat\n", ["a", "b"], ("peat", "clay")),
-            ("1,clay\n0,peat\n", None, ("peat", "clay")),
-            ("object,soil\n1,clay\n0,peat\n", None, ("peat", "clay")),
-        ],
-    )
-    def test_one_column_goes_by_order_and_two_by_name(self, write, text, names, expected):
-        assert read_labels(write(text), 2, names) == expected
-
-    @pytest.mark.parametrize(
-        ("text", "names", "message"),
-        [
-            (SITES, ["a", "b"], "has 4 columns, not one or two; pass it as metadata"),
-            ("b,clay\na,peat\n", None, "objects have no names"),
-            ("x\ny\nz\nu\n", None, "4 labels for 2 objects"),
-        ],
-    )
-    def test_others_are_refused(self, write, text, names, message):
-        with pytest.raises(InputError, match=message):
-            read_labels(write(text), 2, names)
-
-    def test_npy_is_read(self, tmp_path):
-        np.save(tmp_path / "labels.npy", np.array([3, 1]))
-        assert read_labels(tmp_path / "labels.npy", 2) == ("3", "1")

@@ -8,14 +8,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds._input.names import counts, examples, is_frame, order_of
-from neucmds._input.readers.files import read_table
 from neucmds._input.readers.text import MISSING, parse_number, read_text, require_pandas
 from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, option
 
@@ -289,55 +287,3 @@ def _rows_of(table: Any, column: str, labels: Sequence[str]) -> list[int]:
 
 def _source(table: Any) -> str:
     return str(table.attrs.get(_SOURCE, "the metadata"))
-
-
-def read_labels(
-    path: str | PathLike[str], n: int, names: Sequence[str] | None = None
-) -> tuple[str | None, ...]:
-    """Read a label for each of n objects: a file of one column, or of names and labels.
-
-    Parameters
-    ----------
-    path : str or Path
-        Text with a label in every line, in the order of the objects; or with a name and a label in
-        every line, which are matched by name. A line more than objects is a header. Or a vector
-        in npy.
-    n : int
-        Number of objects.
-    names : sequence of str, optional
-        Names of the objects.
-
-    Raises
-    ------
-    InputError
-        If there are not n labels, names do not match, or there are more than two columns.
-    """
-    name = Path(path).name
-    if Path(path).suffix.lower() == ".npy":
-        return _one_each([str(value) for value in np.ravel(read_table(path)[0])], n, name)
-    name, text = read_text(path)
-    lines = [line for line in text.splitlines() if line.strip()]
-    # One column of labels may hold commas; cells are told apart by what stands in every line.
-    delimiter = next((mark for mark in _DELIMITERS if all(mark in line for line in lines)), None)
-    if delimiter is None:
-        labels = [line.strip().strip('"') for line in lines]
-        return _one_each(labels[1:] if len(labels) == n + 1 else labels, n, name)
-    rows = [cells for _, cells in _rows(text, delimiter, name)]
-    if any(len(cells) != 2 for cells in rows):
-        raise InputError(
-            f"{name} has {max(map(len, rows))} columns, not one or two; pass it as "
-            f"{option('metadata')} and choose a column by {option('color_by')}."
-        )
-    # Where objects have no names, they are numbered.
-    known = [str(i) for i in range(n + 1)] if names is None else names
-    headed = len(rows) > 1 and rows[0][0] not in known
-    pandas = require_pandas(name)
-    frame = pandas.DataFrame(rows[headed:], columns=["name", "label"]).set_index("name")
-    frame.attrs = {_SOURCE: name, _NAMED: True}
-    return tuple(match_rows(frame, names, n)["label"])
-
-
-def _one_each(labels: Sequence[str], n: int, name: str) -> tuple[str, ...]:
-    if len(labels) != n:
-        raise InputError(f"{name} holds {len(labels)} labels for {n} objects.")
-    return tuple(labels)
