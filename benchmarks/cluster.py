@@ -216,7 +216,7 @@ def run_pairs(n, chunk, n_workers):
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        fit_pairs(x[:1000])  # imports, and compiles where numba is installed
+        fit_pairs(x[:1000])  # imports
         gc.collect()
         sent, cpu = sent_bytes(client), cpu_seconds(client)
         with Growth() as growth:

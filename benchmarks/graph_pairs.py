@@ -4,8 +4,7 @@
 
 Two graphs, k = 16, relative loss. *lakes*: random points in the unit square without two lakes,
 joined where they are near. *helsinki*: all 6,750 nodes of the streets, no n × n array. Errors are
-those of √D̂⁺ against shortest paths, from 500 nodes to all. Iterations are timed with the loops that
-numba compiles, and with NumPy alone; [wall, CPU].
+those of √D̂⁺ against shortest paths, from 500 nodes to all. Iterations are timed as [wall, CPU].
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ from measure import RECORDS, forget_peak, machine, peak, versions, write_record
 from neucmds import LandmarkNeucMDS
 from neucmds._input.pairs import Pairs
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined import listed_pairs, sparse_pairs
-from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._methods.refined import pair_objective
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
 
 K = 16
@@ -87,26 +87,11 @@ def product_seconds(pairs: Pairs, k: int, repeats: int = 15) -> tuple[float, flo
     return tuple(np.min(seen, axis=0).tolist())
 
 
-def iteration_seconds(
-    pairs: Pairs, start: Any, signs: Any, iterations: int = 40, compiled: bool = True
-) -> tuple[float, float]:
+def iteration_seconds(pairs: Pairs, start: Start, iterations: int = 40) -> tuple[float, float]:
     """Mean time of ten iterations, a renewal of the blocks among them; the best ten; wall, CPU."""
-    seen, loops = [ticks()], listed_pairs.loops
-    if not compiled:
-        listed_pairs.loops = lambda: None
-    try:
-        refine_pairs(
-            pairs,
-            start,
-            signs,
-            "relative",
-            max_iter=iterations,
-            tol=0.0,
-            callback=lambda *_: seen.append(ticks()),
-        )
-    finally:
-        listed_pairs.loops = loops
-    run = sparse_pairs.LAST_RENEWAL
+    seen = [ticks()]
+    refine_pairs(pairs, start, Limits(iterations, 0.0, lambda *_: seen.append(ticks())))
+    run = pair_objective.LAST_RENEWAL
     times = np.array([(seen[at + run] - seen[at]) / run for at in range(1, len(seen) - run)])
     return tuple(times.min(axis=0).tolist())
 
@@ -127,22 +112,21 @@ def study(
     start = placed.fit_transform(sample.to_landmarks)
     clock.append(time.perf_counter())
     signs, pairs = placed.signature_, sample.pairs
-    end = refine_pairs(pairs, start, signs, "relative", max_iter=max_iter)
+    end = refine_pairs(pairs, Start(start, signs), Limits(max_iter, 2e-3))
     clock.append(time.perf_counter())
     held = peak()
     sources = np.random.default_rng(1).choice(pairs.n, SOURCES, replace=False)
     rows = shortest_path_rows(as_graph(graph), sources)
     costs: dict[str, Any] = {}
     if timed:
-        for loops, compiled in (("compiled", True), ("numpy", False)):
-            product = product_seconds(pairs, K)
-            iteration = iteration_seconds(pairs, start, signs, compiled=compiled)
-            costs[loops] = {
-                "product_ms": [round(1e3 * one, 1) for one in product],
-                "iteration_ms": [round(1e3 * one, 1) for one in iteration],
-                "iteration_over_product": round(iteration[0] / product[0], 2),
-                "iteration_over_product_cpu": round(iteration[1] / product[1], 2),
-            }
+        product = product_seconds(pairs, K)
+        iteration = iteration_seconds(pairs, Start(start, signs))
+        costs["numpy"] = {
+            "product_ms": [round(1e3 * one, 1) for one in product],
+            "iteration_ms": [round(1e3 * one, 1) for one in iteration],
+            "iteration_over_product": round(iteration[0] / product[0], 2),
+            "iteration_over_product_cpu": round(iteration[1] / product[1], 2),
+        }
     steps = dict(
         zip(("pairs", "landmarks", "descent"), np.diff(clock).round(2).tolist(), strict=True)
     )
@@ -188,7 +172,7 @@ def main() -> None:
                 sizes = {"n_landmarks": 80, "n_near": 30, "n_ring": 30, "landmarks": kind}
                 graph, first = lakes(seed=seed), seed == 0
                 rows.append(study("lakes", graph, 60, seed, first, **sizes))
-    known = versions("numpy", "scipy", "numba")
+    known = versions("numpy", "scipy")
     record = {"machine": before, "versions": known, "k": K, "rows": rows}
     if arguments.only is None or arguments.out != RECORDS / "graph_pairs.json":
         write_record(arguments.out, record)

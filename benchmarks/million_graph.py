@@ -27,7 +27,8 @@ from scipy.sparse import csgraph
 from measure import forget_peak, machine, peak, versions, write_record
 from neucmds import LandmarkNeucMDS
 from neucmds._methods.geometry import paired_sq_dissimilarities
-from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._operator.graph import (
     as_graph,
     graph_pairs,
@@ -148,7 +149,7 @@ class Study:
         drawn = time.perf_counter() - start
         # Counted by the inverse of their share, near pairs are nothing beside all others.
         drawn_pairs = replace(sample.pairs, weight=sample.pairs.weight**0.5)
-        end = refine_pairs(drawn_pairs, x, signs, "relative", max_iter=iterations)
+        end = refine_pairs(drawn_pairs, Start(x, np.asarray(signs)), Limits(iterations, 2e-3))
         self.add(
             "then pairs, relative",
             end.coordinates,

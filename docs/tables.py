@@ -126,7 +126,7 @@ def goes_with() -> str:
 
 def defaults() -> str:
     """Return the limits of "refined" by loss, the same for every kind of input."""
-    from neucmds.api.options import FEW_OBJECTS, MAX_ITER, TOL, TOL_OF_FEW
+    from neucmds._methods.refined.descent import FEW_OBJECTS, MAX_ITER, TOL, TOL_OF_FEW
 
     rows = (
         [

@@ -11,9 +11,10 @@ from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._backend import arrays
 from neucmds._backend.arrays import asarray_like, sparse_times, uniform_rows
 from neucmds._input.pairs import make_pairs
-from neucmds._methods.refined import device_pairs, listed_pairs, losses
+from neucmds._methods.refined import listed_pairs, losses
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.refined.sparse_pairs import refine_pairs
 from neucmds._operator.neighbor_search import nearest_rows
 from neucmds._operator.sampled_pairs import feature_pairs
 from neucmds._placement import newton
@@ -53,9 +54,10 @@ def test_pairs_descend_to_the_same_loss_in_any_library(loss):
     d = np.sqrt(np.abs((x[i] - x[j]) ** 2 @ signs)) * np.exp(0.02 * rng.standard_normal(i.size))
     pairs = make_pairs(120, i, j, d, 0.5 + rng.random(i.size))
     start = x + 0.05 * rng.standard_normal(x.shape)
-    settings = {"max_iter": 300, "tol": 1e-6}
-    ours = refine_pairs(pairs, start, signs, loss, **settings)
-    theirs = refine_pairs(pairs, torch.as_tensor(start), signs, loss, **settings)
+    ours, theirs = (
+        refine_pairs(pairs, Start(x, signs), Limits(300, 1e-6), loss)
+        for x in (start, torch.as_tensor(start))
+    )
     assert isinstance(theirs.coordinates, torch.Tensor)
     assert theirs.value == pytest.approx(ours.value, rel=1e-2)
     assert all(b <= a for a, b in zip(theirs.history, theirs.history[1:], strict=False))
@@ -69,22 +71,9 @@ def test_pairs_are_sorted_by_row_as_a_sparse_array_has_them():
     number = np.arange(i.size)
     both = sparse.csr_array((np.r_[number, number], (np.r_[i, j], np.r_[j, i])), shape=(10, 10))
     both.sort_indices()
-    made = device_pairs._by_rows(10, torch.as_tensor(i), torch.as_tensor(j))
+    made = listed_pairs._by_rows(10, torch.as_tensor(i), torch.as_tensor(j))
     for ours, theirs in zip(made, (both.indptr, both.indices, both.data), strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs)
-
-
-def test_compiled_loops_give_what_numpy_gives(monkeypatch):
-    pytest.importorskip("numba", reason="numba is not installed")
-    rng = np.random.default_rng(2)
-    x, i, j = rng.standard_normal((200, 5)), *np.triu_indices(200, 1)
-    signs = np.array([1.0, 1.0, 1.0, -1.0, -1.0])
-    pairs = make_pairs(200, i, j, np.sqrt(np.abs((x[i] - x[j]) ** 2 @ signs)) + 0.1)
-    start = x + 0.1 * rng.standard_normal(x.shape)
-    plain = refine_pairs(pairs, start, signs, "relative", max_iter=5)
-    monkeypatch.setattr(listed_pairs, "WORTH_COMPILING", 0)
-    compiled = refine_pairs(pairs, start, signs, "relative", max_iter=5)
-    np.testing.assert_allclose(compiled.history, plain.history, rtol=1e-6)
 
 
 def test_weights_move_an_object_placed_by_a_loss():

@@ -23,7 +23,8 @@ from scipy import sparse
 
 from neucmds import neuc_mds
 from neucmds._input.pairs import Pairs, make_pairs
-from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.listed_pairs import refine_pairs
 
 K = 16
 SIGNS = np.array([1.0] * 11 + [-1.0] * 5)
@@ -63,8 +64,7 @@ def measure_listed(n: int = 100_000, each: int = 320) -> dict[str, Any]:
         seen.append(time.perf_counter())
 
     on_device = torch.as_tensor(start, device="cuda")
-    settings: dict[str, Any] = {"max_iter": 40, "tol": 0.0}
-    end = refine_pairs(pairs, on_device, SIGNS, "relative", callback=tick, **settings)
+    end = refine_pairs(pairs, Start(on_device, SIGNS), Limits(40, 0.0, tick))
     iteration = min((seen[at + 10] - seen[at]) / 10 for at in range(len(seen) - 10))
     ends = np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i]
     both = sparse.csr_array((np.ones(2 * pairs.size), ends), shape=(n, n))
@@ -94,16 +94,15 @@ def measure_agreement() -> dict[str, Any]:
     pairs, start = listed(5000, 100)
     found: dict[str, Any] = {"what": "loss on the device over that on the CPU"}
     for loss in ("relative", "distance", "squared"):
-        cpu = refine_pairs(pairs, start, SIGNS, loss).value
-        found[loss] = (
-            refine_pairs(pairs, torch.as_tensor(start, device="cuda"), SIGNS, loss).value / cpu
-        )
+        limits = Limits.of(loss, pairs.n)
+        cpu = refine_pairs(pairs, Start(start, SIGNS), limits, loss).value
+        on_device = Start(torch.as_tensor(start, device="cuda"), SIGNS)
+        found[loss] = refine_pairs(pairs, on_device, limits, loss).value / cpu
         try:
             import cupy
 
-            found[f"{loss}, CuPy"] = (
-                refine_pairs(pairs, cupy.asarray(start), SIGNS, loss).value / cpu
-            )
+            with_cupy = Start(cupy.asarray(start), SIGNS)
+            found[f"{loss}, CuPy"] = refine_pairs(pairs, with_cupy, limits, loss).value / cpu
         except ImportError:
             pass
     return found

@@ -10,7 +10,8 @@ from scipy.spatial import cKDTree
 
 from neucmds import LandmarkNeucMDS
 from neucmds._input.pairs import make_pairs
-from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._operator import graph as graphs
 from neucmds._operator.graph import (
     as_graph,
@@ -190,6 +191,6 @@ def test_pairs_hidden_from_a_list_are_found_from_a_start_at_shortest_paths():
     detours = shortest_path_rows(as_graph(pairs.graph()), marks).T
     placed = LandmarkNeucMDS((3, 0), metric="precomputed", landmarks=marks, random_state=0)
     start = placed.fit_transform(detours)
-    end = refine_pairs(pairs, start, placed.signature_, "relative", max_iter=300, tol=1e-9)
+    end = refine_pairs(pairs, Start(start, placed.signature_), Limits(300, 1e-9))
     found = np.linalg.norm(end.coordinates[i] - end.coordinates[j], axis=1)
     assert np.max(np.abs(found - d)[~seen]) < 1e-3 * d.max()

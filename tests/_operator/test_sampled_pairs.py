@@ -10,7 +10,8 @@ from sklearn.datasets import load_digits
 from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._operator import neighbor_search
 from neucmds._operator.metric_registry import FittedMetric
 from neucmds._operator.sampled_pairs import Sizes, feature_pairs
@@ -99,7 +100,7 @@ def test_a_quarter_of_the_pairs_keeps_the_neighbours_that_all_pairs_keep():
     upper = np.triu_indices(800, 1)
     all_pairs = make_pairs(800, *upper, d[upper])
     ends = [
-        refine_pairs(pairs, start, signs, "relative", max_iter=60).coordinates
+        refine_pairs(pairs, Start(start, signs), Limits(60, 2e-3)).coordinates
         for pairs in (sample.pairs, all_pairs)
     ]
     sampled, full = (kept(end, signs, d) for end in ends)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from neucmds import ConvergenceWarning, FewerComponentsWarning, neuc_mds
 from neucmds._input.components import Components
 from neucmds._methods.exact import exact_weights
-from neucmds._methods.refined.objective import refine
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.products import refine
 from neucmds._methods.selection import METHODS, Selection, neuc_plus
 from neucmds._methods.stress import stress_terms
 from neucmds._operator import DenseGram
@@ -148,8 +149,8 @@ def test_refinement_reaches_a_stationary_point():
     D = random_hollow(2, 30)
     gram = DenseGram(D)
     start = fit(D, 4, "neuc")
-    refined = refine(gram, start.coordinates, start.signs, tol=0, max_iter=3000)
-    x, signs = refined.coordinates, np.sign(refined.weights)
+    refined = refine(gram, Start(start.coordinates, start.signs), Limits(3000, 0.0))
+    x, signs = refined.coordinates, refined.signs
 
     def stress(x):
         d_hat = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)

@@ -22,7 +22,6 @@ from neucmds._backend.threads import parallel_map
 from neucmds._methods.geometry import paired_sq_dissimilarities
 
 Indices = npt.NDArray[np.int64]
-Pairs = tuple[Indices, Indices, npt.NDArray[Any]]
 
 # Entries of a block: 4 MB in float64, so that its passes stay in cache.
 CPU_BLOCK, GPU_BLOCK = 2**19, 2**26

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 
-from neucmds._backend.arrays import asarray_like, to_numpy
-from neucmds._methods.geometry import canonical, column_signs
-from neucmds._methods.refined.objective import stress_terms_at
-from neucmds._methods.solution import Solution
+from neucmds._backend.arrays import to_numpy
+from neucmds._methods.refined.descent import Refined
+from neucmds._methods.refined.losses import PairLoss
+from neucmds._methods.solution import Solution, from_refinement
 from neucmds._operator import DenseGram
 from neucmds.errors import InputError
 
@@ -48,19 +49,13 @@ def smacof_solution(gram: DenseGram, k: int, *, random_state: Any = 0) -> Soluti
             random_state=random_state,
             return_n_iter=True,
         )
-    x, lengths = canonical(asarray_like(found - found.mean(axis=0), gram.diagonal()), np.ones(k))
-    terms, error = stress_terms_at(gram, x, np.sign(lengths))
-    return Solution(
-        coordinates=x * column_signs(x),
-        weights=lengths,
-        dtype=gram.dtype,
-        stress_terms=terms,
-        stress_error=error,
-        sq_norm=gram.moments.sq_norm,
-        total_sum_of_squares=gram.moments.total_sum_of_squares,
-        trace=gram.trace,
-        eigenvalues=np.zeros(0),
-        residuals=np.zeros(0),
+    end = Refined(
+        coordinates=found,
+        signs=np.ones(k),
+        loss=PairLoss("squared", 0.0),
+        value=math.nan,
+        history=(),
         converged=iterations < MAX_ITER,
-        solver="smacof",
+        relative_gradient=math.nan,
     )
+    return from_refinement(gram, end, solver="smacof")

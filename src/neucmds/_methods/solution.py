@@ -26,12 +26,11 @@ from neucmds._methods.geometry import (
     column_signs,
     diagonalize,
     paired_sq_dissimilarities,
+    sq_dissimilarities,
 )
-from neucmds._methods.refined.descent import Descent, centered
+from neucmds._methods.refined.descent import Refined, centered
 from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.refined.objective import Refined, stress_terms_at
-from neucmds._methods.refined.pair_descent import LossResult
-from neucmds._methods.refined.weighted import WeightedStress
+from neucmds._methods.refined.products import stress_terms_at
 from neucmds._methods.selection import Selection, neuc
 from neucmds._methods.stress import StressTerms, gram_rounding, stress_rounding, stress_terms
 from neucmds._operator import DenseGram, Gram, outlying_entries
@@ -155,78 +154,83 @@ def from_selection(
 
 
 def from_refinement(
-    gram: Gram, spectrum: Spectrum | None, refined: Refined, requested: int
+    gram: Gram,
+    found: Refined,
+    *,
+    weights: Array | None = None,
+    spectrum: Spectrum | None = None,
+    requested: int | None = None,
+    solver: str = "init",
 ) -> Solution:
-    """Take free coordinates, beside the eigenvalues that their signature starts from, if any."""
-    eigenvalues, residuals = _starting_eigenvalues(spectrum, refined, requested)
+    """Take free coordinates; the STRESS goes with them, weighted where pairs are.
+
+    Parameters
+    ----------
+    gram : Gram
+    found : Refined
+    weights : array of shape (n, n), optional
+        Of a `DenseGram`. A weighted STRESS has no decomposition: C2 = C3 = 0.
+    spectrum : Spectrum, optional
+        Eigenpairs that the signature starts from.
+    requested : int, optional
+        Number of coordinates asked for.
+    solver : str
+        What found them, if not the spectrum.
+    """
+    # Centered by the descent to 1e-12, and once more: the terms of the STRESS take it for granted.
+    x = centered(1.0 * asarray_like(found.coordinates, gram.diagonal()))
+    x, lengths = canonical(x, found.signs)
+    signs = np.sign(lengths)
+    sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
+    if weights is not None:
+        assert isinstance(gram, DenseGram)
+        terms, error = _weighted_stress(gram.sq_dissimilarity, weights, x, signs)
+        sums = _weighted_sums(gram.sq_dissimilarity, weights)
+    elif found.stress_terms is not None:
+        terms = found.stress_terms
+        error = stress_rounding(gram, x, terms, found.gram_rounding)
+    else:
+        terms, error = stress_terms_at(gram, x, signs)
+    eigenvalues, residuals = _starting_eigenvalues(spectrum, signs, requested)
+    squared = found.loss.name == "squared"
+    # Where the STRESS is less than its rounding error, no gradient says anything.
+    converged = found.converged or (squared and sum(terms) <= error)
     return Solution(
-        coordinates=refined.coordinates * column_signs(refined.coordinates),
-        weights=refined.weights,
+        coordinates=x * column_signs(x),
+        weights=lengths,
         dtype=gram.dtype,
-        stress_terms=refined.stress_terms,
-        stress_error=refined.stress_error,
-        hidden_below=_hidden_below(gram, spectrum, refined.weights.size, requested),
-        sq_norm=gram.moments.sq_norm,
-        total_sum_of_squares=gram.moments.total_sum_of_squares,
-        trace=gram.trace,
+        stress_terms=terms,
+        stress_error=error,
+        hidden_below=_hidden_below(gram, spectrum, lengths.size, requested),
+        sq_norm=sums[0],
+        total_sum_of_squares=sums[1],
+        trace=sums[2],
         eigenvalues=eigenvalues,
         residuals=residuals,
-        converged=refined.converged and (spectrum is None or spectrum.converged),
-        solver="init" if spectrum is None else spectrum.solver,
-        history=refined.history,
-        relative_gradient=refined.relative_gradient,
+        converged=converged and (spectrum is None or spectrum.converged),
+        solver=solver if spectrum is None else spectrum.solver,
+        history=found.history,
+        loss=None if squared else found.loss,
+        loss_value=math.nan if squared else found.value,
+        relative_gradient=found.relative_gradient,
     )
 
 
 def _starting_eigenvalues(
-    spectrum: Spectrum | None, refined: Refined, requested: int
+    spectrum: Spectrum | None, signs: Floats, requested: int | None
 ) -> tuple[Floats, Floats]:
     """Eigenvalues of the signature of refined coordinates, largest first, and their residuals."""
     if spectrum is None:
         return np.zeros(0), np.zeros(0)
-    negative = int(np.sum(refined.weights < 0))
-    signature = (refined.weights.size - negative, negative)
-    kept = neuc(spectrum.ends, Components(requested, signature)).kept
+    negative = int(np.sum(signs < 0))
+    signature = (signs.size - negative, negative)
+    kept = neuc(spectrum.ends, Components(requested or signs.size, signature)).kept
     lam = spectrum.ends.values[kept]
     by_size = np.argsort(-np.abs(lam), kind="stable")
     return lam[by_size], to_numpy(spectrum.residuals)[kept][by_size]
 
 
-def from_loss(gram: DenseGram, found: LossResult, weights: Array | None) -> Solution:
-    """Take coordinates of least loss; the STRESS goes with them, weighted where pairs are."""
-    d = gram.sq_dissimilarity
-    # Centered by the descent to 1e-12, and once more: the terms of the STRESS take it for granted.
-    x = centered(1.0 * asarray_like(found.coordinates, gram.diagonal()))
-    x, lengths = canonical(x, found.signs)
-    signs = np.sign(lengths)
-    if weights is None:
-        terms, error = stress_terms_at(gram, x, signs)
-        sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
-    else:
-        state = WeightedStress(d, weights, x, asarray_like(signs, x))
-        terms, error = (state.value, 0.0, 0.0), _weighted_rounding(state)
-        sums = _weighted_sums(d, weights)
-    return Solution(
-        coordinates=x * column_signs(x),
-        weights=lengths,
-        dtype=d.dtype,
-        stress_terms=terms,
-        stress_error=error,
-        sq_norm=sums[0],
-        total_sum_of_squares=sums[1],
-        trace=sums[2],
-        eigenvalues=np.zeros(0),
-        residuals=np.zeros(0),
-        converged=found.converged,
-        solver="loss",
-        history=found.history,
-        loss=PairLoss(found.loss, found.floor**2),
-        loss_value=found.value,
-        relative_gradient=found.relative_gradient,
-    )
-
-
-def from_pairs(found: LossResult, pairs: Pairs) -> Solution:
+def from_pairs(found: Refined, pairs: Pairs) -> Solution:
     """Take coordinates fitted to listed pairs; STRESS and sums count these in both orders."""
     x, lengths = canonical(to_numpy(found.coordinates), found.signs)
     d, w = pairs.sq_dissimilarity, np.ones(pairs.size) if pairs.weight is None else pairs.weight
@@ -246,7 +250,7 @@ def from_pairs(found: LossResult, pairs: Pairs) -> Solution:
         converged=found.converged,
         solver="sampled pairs" if pairs.sampled else "pairs",
         history=found.history,
-        loss=None if found.loss == "squared" else PairLoss(found.loss, found.floor**2),
+        loss=None if found.loss.name == "squared" else found.loss,
         loss_value=found.value,
         relative_gradient=found.relative_gradient,
     )
@@ -274,27 +278,20 @@ def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:
     return float(xp.sum(w * d**2)), total, 0.5 * (int(d.shape[0]) - 1) * mean
 
 
-def from_weighted(found: Descent[WeightedStress]) -> Solution:
-    """Take coordinates of least weighted STRESS, which has no decomposition: C2 = C3 = 0."""
-    state = found.state
-    x, weights = canonical(state.x, to_numpy(state.signs))
-    sums = _weighted_sums(state.sq_dissimilarity, state.weights)
-    return Solution(
-        coordinates=x * column_signs(x),
-        weights=weights,
-        dtype=state.sq_dissimilarity.dtype,
-        stress_terms=(state.value, 0.0, 0.0),
-        stress_error=_weighted_rounding(state),
-        sq_norm=sums[0],
-        total_sum_of_squares=sums[1],
-        trace=sums[2],
-        eigenvalues=np.zeros(0),
-        residuals=np.zeros(0),
-        converged=found.converged,
-        solver="weighted",
-        history=found.history,
-        relative_gradient=found.relative_gradient,
-    )
+def _weighted_stress(d: Array, w: Array, x: Array, signs: Floats) -> tuple[StressTerms, float]:
+    """Σ w (D̂ − D)² as C1, and a bound on its error.
+
+    Residuals are known to some ε(‖x_i‖² + ‖x_j‖²).
+    """
+    xp, a, value, n = namespace(x), asarray_like(signs, x), 0.0, int(x.shape[0])
+    for rows in row_blocks(n, n):
+        residual = sq_dissimilarities(x[rows, :], x, a) - d[rows, :]
+        value += float(xp.sum(w[rows, :] * residual * residual))
+    level = max(16 * eps(np.float64), 4 * eps(d.dtype, xp))
+    own, weights = to_numpy(xp.sum(x * x, axis=1)), to_numpy(w)
+    spread = 2 * float(own**2 @ weights.sum(axis=1)) + 2 * float(own @ weights @ own)
+    error = level * math.sqrt(spread)
+    return (value, 0.0, 0.0), error * (2 * math.sqrt(value) + error) + level * value
 
 
 def _hidden_below(
@@ -313,15 +310,3 @@ def _hidden_below(
         return 0.0
     hidden = bool(outliers.entries) and ends.null_level > 1e-2 * outliers.typical
     return ends.null_level if hidden else 0.0
-
-
-def _weighted_rounding(state: WeightedStress) -> float:
-    """Bound the error of a weighted STRESS: residuals are known to some ε(‖x_i‖² + ‖x_j‖²)."""
-    xp = namespace(state.x)
-    size = xp.sum(state.x * state.x, axis=1)
-    level = 16 * eps(np.float64)
-    level = max(level, 4 * eps(state.sq_dissimilarity.dtype, xp))
-    own, weights = to_numpy(size), to_numpy(state.weights)
-    spread = 2 * float(own**2 @ weights.sum(axis=1)) + 2 * float(own @ weights @ own)
-    error = level * math.sqrt(spread)
-    return error * (2 * math.sqrt(state.value) + error) + level * state.value

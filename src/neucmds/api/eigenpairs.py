@@ -11,7 +11,8 @@ import numpy as np
 from neucmds._backend.arrays import asarray_like
 from neucmds._input.components import Components
 from neucmds._methods.exact import MAX_DENSE, exact_selection
-from neucmds._methods.refined.starts import RefineSettings, best_refined
+from neucmds._methods.refined.descent import Limits
+from neucmds._methods.refined.starts import best_refined
 from neucmds._methods.selection import METHODS, Selection, neuc_plus, union
 from neucmds._methods.solution import from_refinement, from_selection
 from neucmds._operator import Gram
@@ -101,11 +102,11 @@ def embed_spectrum(
     *,
     squared: bool = False,
     labels: tuple[str, ...] | None = None,
-    settings: RefineSettings | None = None,
+    limits: Limits | None = None,
 ) -> Embedding:
     """Embed from a spectrum that is already there: one solve serves every method and every k.
 
-    Parameters are those of `neuc_mds`; `settings` are for "refined".
+    Parameters are those of `neuc_mds`; `limits` are for "refined".
     """
     facts: dict[str, Any] = {
         "method": method,
@@ -115,8 +116,8 @@ def embed_spectrum(
     }
     asked_for = components.signature is not None
     if method == "refined" and (asked_for or neuc_plus(spectrum.ends, components).k):
-        refined = best_refined(gram, spectrum, components, settings or RefineSettings())
-        solution = from_refinement(gram, spectrum, refined, components.total)
+        refined = best_refined(gram, spectrum, components, limits or Limits.of("squared", gram.n))
+        solution = from_refinement(gram, refined, spectrum=spectrum, requested=components.total)
         return build_embedding(solution, **facts)
     if method in ("exact", "refined"):
         selection = exact_selection(spectrum, gram.diagonal(), components)

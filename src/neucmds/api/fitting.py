@@ -6,19 +6,18 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from neucmds._backend.arrays import asarray_like, is_numpy
+from neucmds._backend.arrays import is_numpy
 from neucmds._backend.memory import require_memory
 from neucmds._input.components import Components
 from neucmds._input.weights import refuse_parts_of
 from neucmds._methods.refined.completion import complete_and_refine
-from neucmds._methods.refined.descent import Keep
-from neucmds._methods.refined.loss_starts import Place, refine_for_loss
-from neucmds._methods.refined.objective import refine
-from neucmds._methods.refined.starts import RefineSettings
-from neucmds._methods.refined.weighted import refine_weighted
-from neucmds._methods.solution import Solution, from_loss, from_refinement, from_weighted
+from neucmds._methods.refined.descent import Keep, Limits
+from neucmds._methods.refined.loss_starts import refine_for_loss
+from neucmds._methods.refined.pair_objective import minimize
+from neucmds._methods.refined.products import refine
+from neucmds._methods.refined.tiles import Tiles
+from neucmds._methods.solution import Solution, from_refinement
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.api.eigenpairs import embed_spectrum, solve_for
@@ -69,7 +68,7 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
     Fit
     """
     components, start = options.components(prepared.n), options.start
-    settings, method = replace(options.settings(prepared.n), keep=keep), options.method
+    limits, method = replace(options.limits(prepared.n), keep=keep), options.method
     if prepared.weights is not None and method != "refined":
         refuse("closed form", {"weights": prepared.weights})
     if not isinstance(prepared.gram, DenseGram):
@@ -87,12 +86,10 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
         return fit_chosen(prepared, components.goal, options, fit_k)
     free = prepared.weights is not None or start is not None
     # Where D is zero, so is every loss, without any coordinate.
-    if free or (settings.loss != "squared" and prepared.gram.moments.sq_norm > 0):
+    if free or (options.loss != "squared" and prepared.gram.moments.sq_norm > 0):
         tell(options.callback, f"embedding by {method}")
         solve = partial(solve_roughly, solver=options.solver)
-        solution = free_coordinates(
-            prepared, components, solve, settings, start, options.random_state
-        )
+        solution = free_coordinates(prepared, components, solve, options, limits)
         embedding = build_embedding(
             solution,
             method=method,
@@ -118,7 +115,7 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
         method,
         squared=prepared.squared,
         labels=prepared.labels,
-        settings=settings,
+        limits=limits,
     )
     return Fit(replace(embedding, missing=prepared.missing), spectrum, prepared)
 
@@ -127,73 +124,61 @@ def free_coordinates(
     prepared: Prepared,
     components: Components,
     solve: Callable[[Gram, Components, str], Spectrum],
-    settings: RefineSettings,
-    start: Place | None,
-    random_state: Any,
+    options: Options,
+    limits: Limits,
 ) -> Solution:
     """Refine where there is no closed form to begin with: weights, gaps, other losses, a start."""
-    if prepared.weights is not None and start is None:
-        refuse_parts_of(prepared.weights, prepared.labels)
-    if settings.loss != "squared":
-        return _least_loss(prepared, components, solve, settings, start, random_state)
-    limits: dict[str, Any] = {
-        "max_iter": settings.most_iterations,
-        "tol": settings.least_gain,
-        "callback": settings.callback,
-    }
-    if prepared.weights is None:
+    start, weights = options.start, prepared.weights
+    if weights is not None and start is None:
+        refuse_parts_of(weights, prepared.labels)
+    if options.loss != "squared":
+        return _least_loss(prepared, components, solve, options, limits)
+    if weights is None:
         assert start is not None
-        refined = refine(
-            prepared.gram, start.coordinates, start.signs, keep=settings.keep, **limits
-        )
-        return from_refinement(prepared.gram, None, refined, components.total)
-    d = dense_gram(prepared, "weights").sq_dissimilarity
+        return from_refinement(prepared.gram, refine(prepared.gram, start, limits))
+    gram = dense_gram(prepared, "weights")
     if start is not None:
-        x = asarray_like(start.coordinates, d, dtype=prepared.gram.xp.float64)
-        signs = asarray_like(start.signs, x)
-        return from_weighted(refine_weighted(d, prepared.weights, x, signs, **limits))
-    found = complete_and_refine(
-        d,
-        prepared.weights,
-        components,
-        solve=lambda gram, wanted: solve(gram, wanted, "neuc+"),
-        random_state=random_state,
-        **limits,
-    )
-    return from_weighted(found)
+        tiles = Tiles.of(gram.sq_dissimilarity, "squared", weights=weights)
+        found = minimize(tiles, start, limits)
+    else:
+        found = complete_and_refine(
+            gram.sq_dissimilarity,
+            weights,
+            components,
+            limits,
+            solve=lambda gram, wanted: solve(gram, wanted, "neuc+"),
+            random_state=options.random_state,
+        )
+    return from_refinement(gram, found, weights=weights, solver="weighted")
 
 
 def _least_loss(
     prepared: Prepared,
     components: Components,
     solve: Callable[[Gram, Components, str], Spectrum],
-    settings: RefineSettings,
-    start: Place | None,
-    random_state: Any,
+    options: Options,
+    limits: Limits,
 ) -> Solution:
-    gram = dense_gram(prepared, option("loss", settings.loss))
+    gram = dense_gram(prepared, option("loss", options.loss))
     if is_numpy(gram.sq_dissimilarity):
         # A copy of D, scaled, and tiles of it: a peak of 3.3 was measured at n = 1500.
         require_memory(
             24 * prepared.n**2,
-            f"{option('loss', settings.loss)} of {prepared.n} objects",
+            f"{option('loss', options.loss)} of {prepared.n} objects",
             f"use {option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss",
         )
     found = refine_for_loss(
         gram.sq_dissimilarity,
         components,
-        settings.loss,
+        options.loss,
+        limits,
         solve=solve,
-        start=start,
+        start=options.start,
         weights=prepared.weights,
-        n_init=settings.n_init,
-        climb=None if settings.n_init is None else settings.n_init > 1,
-        max_iter=settings.max_iter or 500,
-        tol=settings.tol,
-        random_state=random_state,
-        callback=settings.callback,
+        n_init=options.n_init,
+        random_state=options.random_state,
     )
-    return from_loss(gram, found, prepared.weights)
+    return from_refinement(gram, found, weights=prepared.weights, solver="loss")
 
 
 def solve_roughly(

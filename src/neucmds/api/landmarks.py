@@ -31,7 +31,7 @@ from neucmds._input import as_dissimilarity, as_labels, as_real, ordered_by_name
 from neucmds._input.components import Components, NComponents
 from neucmds._input.containers import to_square, unwrap
 from neucmds._input.validation import working_dtype
-from neucmds._methods.refined.loss_starts import Place
+from neucmds._methods.refined.descent import Start
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.graph import as_graph, landmark_paths
 from neucmds._operator.metric_registry import BoundMetric, FittedMetric, fitted_params, on_rows
@@ -516,12 +516,12 @@ def _weights_among(
     )
 
 
-def _start_among(options: Options, ids: Indices, n: int) -> Place | None:
+def _start_among(options: Options, ids: Indices, n: int) -> Start | None:
     """Where the landmarks start, from their coordinates or from those of all objects."""
     start = options.start
     if start is None or int(start.coordinates.shape[0]) != n:
         return start
-    return Place(to_numpy(start.coordinates)[ids], start.signs)
+    return Start(to_numpy(start.coordinates)[ids], start.signs)
 
 
 def taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:

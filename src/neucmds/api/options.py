@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, Literal
@@ -11,11 +11,13 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 
+from neucmds._backend import checkpoint_path
 from neucmds._backend.arrays import is_dask
 from neucmds._input.components import Components, NComponents
 from neucmds._input.pairs import Pairs
-from neucmds._methods.refined.loss_starts import Place, as_start
-from neucmds._methods.refined.starts import RefineSettings
+from neucmds._methods.refined.descent import Limits, Start, check_count
+from neucmds._methods.refined.losses import check_loss
+from neucmds._methods.refined.starts import as_start
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.choose import needs_blocks
@@ -30,13 +32,6 @@ CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
 DEFAULT_METHOD = "refined"
 # Residual of eigenpairs, relative to the largest kept |λ|.
 EIGENPAIR_TOL = 1e-7
-# Most iterations. Streets of 6,750 nodes (k = 16): mean error 1.96 % after 200, 1.92 % after 300.
-MAX_ITER = {"squared": 200, "distance": 500, "relative": 500}
-# Share of the loss that three iterations must gain. Against 1e-7, 2e-3 costs at most 0.6 % of
-# STRESS on the data sets of docs/quality.md. "distance" is held against SMACOF to 0.05 %, so it
-# goes further; for "relative" 2e-3 is enough on digits and streets. Few objects cost little.
-TOL = {"squared": 2e-3, "distance": 1e-4, "relative": 2e-3}
-FEW_OBJECTS, TOL_OF_FEW = 600, 1e-6
 # Up to here all shortest paths between nodes are computed: 72 MB, some seconds.
 MOST_PATHS = 3000
 PRECOMPUTED, SHORTEST_PATH = "precomputed", "shortest_path"
@@ -287,7 +282,12 @@ class Options:
         check_solver(self.solver)
         check_seed(self.random_state)
         check_tolerance(self.eigenpair_tol)
-        self.settings(2)
+        check_loss(self.loss)
+        self.limits(2)
+        if self.checkpoint is not None:
+            checkpoint_path(self.checkpoint)
+        if self.n_init is not None:
+            check_count(n_init=self.n_init)
         if self.method != "refined":
             refuse("closed form", self.asked)
         elif self.loss == "squared":
@@ -312,7 +312,7 @@ class Options:
         return EIGENPAIR_TOL if self.tol is None or self.method == "refined" else self.tol
 
     @cached_property
-    def start(self) -> Place | None:
+    def start(self) -> Start | None:
         """Where "refined" is to start."""
         return as_start(self.init)
 
@@ -335,22 +335,14 @@ class Options:
         """How many coordinates are wanted of n objects."""
         return Components.parse(self.wanted, n)
 
-    def settings(self, n: int) -> RefineSettings:
-        """Limits of "refined" for n objects: the defaults of every kind of input."""
-        few = self.loss != "squared" and n <= FEW_OBJECTS
-        most = MAX_ITER.get(self.loss) if self.max_iter is None else self.max_iter
-        refined_tol = self.tol if self.method == "refined" else None
-        if refined_tol is None:
-            refined_tol = TOL_OF_FEW if few else TOL.get(self.loss)
-        callback = self.callback
-        return RefineSettings(
-            max_iter=most,
-            tol=refined_tol,
-            callback=callback and (lambda iteration, loss: callback(iteration, most, loss)),
-            loss=self.loss,
-            n_init=self.n_init,
-            checkpoint=self.checkpoint,
-        )
+    def limits(self, n: int) -> Limits:
+        """How far "refined" goes for n objects: the defaults of every kind of input."""
+        tol, callback = self.tol if self.method == "refined" else None, self.callback
+        limits = Limits.of(self.loss, n, self.max_iter, tol)
+        if callback is None:
+            return limits
+        most = limits.max_iter
+        return replace(limits, callback=lambda step, loss: callback(step, most, loss))
 
 
 def tell(callback: Callback | None, words: str) -> None:

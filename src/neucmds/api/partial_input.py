@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,8 +21,8 @@ from neucmds._backend.memory import require_memory
 from neucmds._input.components import Components
 from neucmds._input.pairs import Pairs, check_pairs
 from neucmds._methods.refined.completion import FEW_LISTED, from_all_pairs
-from neucmds._methods.refined.loss_starts import Place
-from neucmds._methods.refined.sparse_pairs import refine_pairs
+from neucmds._methods.refined.descent import Start
+from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._methods.solution import from_pairs
 from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric
@@ -65,7 +66,7 @@ def _start_size(n: int, k: int) -> int:
 
 
 def embed_pairs(
-    pairs: Pairs, options: Options, squared: bool = False, start: Place | None = None
+    pairs: Pairs, options: Options, squared: bool = False, start: Start | None = None
 ) -> Embedding:
     """Embed objects of which some pairs are known: no n × n array, O(m·k) for m pairs.
 
@@ -75,33 +76,27 @@ def embed_pairs(
     options : Options
     squared : bool, default=False
         As for `neuc_mds`.
-    start : Place, optional
+    start : Start, optional
         Where to start; by default landmarks are embedded by shortest paths over the known pairs,
         and all objects placed among them. By the squared loss few objects start where the same
         pairs as weights of a whole D end.
     """
-    components, settings = options.components(pairs.n), options.settings(pairs.n)
+    components = options.components(pairs.n)
     require_memory_for_pairs(pairs.size, pairs.n, components.total)
     check_pairs(pairs, components.total)
     start = options.start if start is None else start
-    if start is None and settings.loss == "squared" and pairs.n <= FEW_LISTED:
-        end = from_all_pairs(pairs, components, partial(solve_roughly, method="neuc+"))
-        start = Place(end.x, end.signs)
+    if start is None and options.loss == "squared" and pairs.n <= FEW_LISTED:
+        start = from_all_pairs(pairs, components, partial(solve_roughly, method="neuc+"))
     if start is None:
         rng = check_random_state(options.random_state)
         wanted = _start_size(pairs.n, components.total)
         landmarks = np.sort(rng.permutation(pairs.n)[:wanted])
         rows = shortest_path_rows(as_graph(pairs.graph()), landmarks)
         start = _placed_among(landmarks, _known_or_bridged(pairs, landmarks, rows), components, rng)
+    if on_cpu(start.coordinates):
+        start = replace(start, coordinates=to_numpy(start.coordinates))
     found = refine_pairs(
-        pairs,
-        to_numpy(start.coordinates) if on_cpu(start.coordinates) else start.coordinates,
-        start.signs,
-        settings.loss,
-        max_iter=settings.most_iterations,
-        tol=settings.least_gain,
-        callback=settings.callback,
-        checkpoint=settings.checkpoint,
+        pairs, start, options.limits(pairs.n), options.loss, checkpoint=options.checkpoint
     )
     return build_embedding(
         from_pairs(found, pairs),
@@ -208,7 +203,7 @@ def _placed_among(
     components: Components,
     rng: np.random.RandomState,
     near: Array | None = None,
-) -> Place:
+) -> Start:
     """Embed landmarks by the squared loss and place all objects among them: a start.
 
     They are placed on the device of `near`, if that is not the CPU.
@@ -222,4 +217,4 @@ def _placed_among(
     if near is not None and not on_cpu(near):
         sq_to_landmarks = asarray_like(sq_to_landmarks, near, namespace(near).float64)
     x = embedding.placement.place(sq_to_landmarks)
-    return Place(x, to_numpy(embedding.signs).astype(np.float64))
+    return Start(x, to_numpy(embedding.signs).astype(np.float64))

@@ -9,7 +9,6 @@ from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import InputError, NeucMDS, api, neuc_mds
-from neucmds._methods.refined.weighted import WeightedStress
 from neucmds.datasets import euclidean_ball
 from neucmds.errors import ConvergenceWarning, OverfitWarning
 
@@ -32,23 +31,6 @@ def random_weights(n, seed=0):
 def weighted_stress(embedding, D, w):
     off = ~np.eye(D.shape[0], dtype=bool)
     return np.sum((w * (embedding.dissimilarities() - D) ** 2)[off])
-
-
-def test_the_gradient_and_the_quartic_are_those_of_the_weighted_stress():
-    rng = np.random.default_rng(3)
-    D, w = low_rank(n=15), random_weights(15)
-    np.fill_diagonal(w, 0)
-    signs = np.array([1.0, -1.0])
-    x, p = (a - a.mean(axis=0) for a in rng.normal(size=(2, 15, 2)))
-
-    def stress(t):
-        return WeightedStress(D, w, x + t * p, signs).value
-
-    here = WeightedStress(D, w, x, signs)
-    slope = (stress(1e-6) - stress(-1e-6)) / 2e-6
-    assert np.sum(here.gradient() * p) == pytest.approx(slope, rel=1e-6)
-    for t in (0.0, 0.3, -1.7):
-        assert np.polyval(here._quartic(p)[::-1], t) == pytest.approx(stress(t), rel=1e-10)
 
 
 def test_equal_weights_change_nothing():

@@ -10,20 +10,24 @@ from threadpoolctl import threadpool_limits
 
 from neucmds import InputError, neuc_mds
 from neucmds._input.components import Components
-from neucmds._methods.refined import loss_starts, pair_descent, pair_tiles
+from neucmds._methods.refined import loss_starts, tiles
+from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.losses import LOSSES, PairLoss, floor_of
-from neucmds._methods.refined.pair_descent import minimize_loss
-from neucmds._methods.refined.pair_tiles import Pairs
-from neucmds._methods.refined.weighted import WeightedStress
+from neucmds._methods.refined.pair_objective import minimize
+from neucmds._methods.refined.tiles import Tiles
 from neucmds.api import solve_for
 from reproduction.data import entropic_affinities
 
-refine_for_loss = partial(
-    loss_starts.refine_for_loss, solve=partial(solve_for, tol=1e-3, random_state=0)
-)
-
-
 NEW = ("distance", "relative")
+
+
+def minimize_loss(d, x, signs, loss, *, max_iter=200, tol=2e-3, **settings):
+    return minimize(Tiles.of(d, loss, **settings), Start(x, signs), Limits(max_iter, tol))
+
+
+def refine_for_loss(d, components, loss, **settings):
+    solve, limits = partial(solve_for, tol=1e-3, random_state=0), Limits.of(loss, d.shape[0])
+    return loss_starts.refine_for_loss(d, components, loss, limits, solve=solve, **settings)
 
 
 def d_hat_of(x, signs):
@@ -75,7 +79,7 @@ def test_value_is_the_formula_summed_over_all_pairs(loss, weighted):
     x, signs = start_of(d)
     w = symmetric_weights(d.shape[0]) if weighted else None
     floor = floor_of(d)
-    found = Pairs(d, PairLoss(loss, floor), signs, w).true_value(x)
+    found = Tiles(d, PairLoss(loss, floor), signs, w).true_value(x)
     assert found == pytest.approx(brute_force(loss, d, x, signs, floor, w), rel=1e-12)
 
 
@@ -85,7 +89,7 @@ def test_value_is_the_formula_summed_over_all_pairs(loss, weighted):
 def test_gradient_is_that_of_the_value(loss, weighted, n):
     d = bumpy(n)
     x, signs = start_of(d)
-    problem = Pairs(
+    problem = Tiles(
         d, PairLoss(loss, floor_of(d)), signs, symmetric_weights(n) if weighted else None
     )
     rng = np.random.RandomState(2)
@@ -98,14 +102,16 @@ def test_gradient_is_that_of_the_value(loss, weighted, n):
         assert slope == pytest.approx(difference, rel=1e-5)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_quartic_has_the_slope_and_the_curvature_of_the_line(loss):
+def test_quartic_has_the_slope_and_the_curvature_of_the_line(loss, weighted):
     d = bumpy()
     x, signs = start_of(d)
-    problem = Pairs(d, PairLoss(loss, floor_of(d)), signs)
+    w = symmetric_weights(d.shape[0]) if weighted else None
+    problem = Tiles(d, PairLoss(loss, floor_of(d)), signs, w)
     p = np.random.RandomState(2).standard_normal(x.shape)
     here = problem.at(x)
-    c = problem.along(x, p - p.mean(axis=0), here)
+    c = problem.quartic(x, p - p.mean(axis=0), here)
     p -= p.mean(axis=0)
     h = 1e-4
     up, down = problem.at(x + h * p).value, problem.at(x - h * p).value
@@ -123,15 +129,15 @@ def test_a_smoothed_loss_has_its_own_gradient_and_goes_over_into_the_squared_one
     x, signs = start_of(d)
     p = np.random.RandomState(2).standard_normal(x.shape)
     p -= p.mean(axis=0)
-    smooth = Pairs(d, PairLoss(loss, floor_of(d)).smoothed(float(d.mean())), signs)
+    smooth = Tiles(d, PairLoss(loss, floor_of(d)).smoothed(float(d.mean())), signs)
     here, h = smooth.at(x), 1e-4
     up, down = smooth.at(x + h * p).value, smooth.at(x - h * p).value
     assert np.sum(here.gradient * p) == pytest.approx((up - down) / (2 * h), rel=1e-6)
     bend = (up - 2 * here.value + down) / h**2
-    assert 2 * smooth.along(x, p, here)[2] == pytest.approx(bend, rel=1e-3)
+    assert 2 * smooth.quartic(x, p, here)[2] == pytest.approx(bend, rel=1e-3)
     least = 1e6 * float(d.max())
-    far = Pairs(d, PairLoss(loss, floor_of(d)).smoothed(least), signs).at(x).value
-    squared = Pairs(d, PairLoss("squared", 0.0), signs).at(x).value
+    far = Tiles(d, PairLoss(loss, floor_of(d)).smoothed(least), signs).at(x).value
+    squared = Tiles(d, PairLoss("squared", 0.0), signs).at(x).value
     unit = least**2 if loss == "relative" else 4 * least
     assert far * unit == pytest.approx(squared, rel=1e-5)
 
@@ -141,17 +147,17 @@ def test_tiles_agree_with_one_tile(loss, monkeypatch):
     d = bumpy(150)
     x, signs = start_of(d)
     w = symmetric_weights(150)
-    whole = Pairs(d, PairLoss(loss, floor_of(d)), signs, w)
-    value, (blocks, pull) = whole.at(x), whole.blocks(x)
-    monkeypatch.setattr(pair_tiles, "_ONE_TILE", 0)
-    monkeypatch.setattr(pair_tiles, "_TILE_ROWS", 32)
-    monkeypatch.setattr(pair_tiles, "_TILE_COLUMNS", 64)
-    cut = Pairs(d, PairLoss(loss, floor_of(d)), signs, w)
+    whole = Tiles(d, PairLoss(loss, floor_of(d)), signs, w)
+    value, (blocks, pull) = whole.at(x), whole.blocks(x, None)
+    monkeypatch.setattr(tiles, "_ONE_TILE", 0)
+    monkeypatch.setattr(tiles, "_TILE_ROWS", 32)
+    monkeypatch.setattr(tiles, "_TILE_COLUMNS", 64)
+    cut = Tiles(d, PairLoss(loss, floor_of(d)), signs, w)
     assert cut.at(x).value == pytest.approx(value.value, rel=1e-12)
     np.testing.assert_allclose(
         cut.at(x).gradient, value.gradient, atol=1e-9 * np.abs(value.gradient).max()
     )
-    some, other = cut.blocks(x)
+    some, other = cut.blocks(x, None)
     np.testing.assert_allclose(some, blocks, atol=1e-10 * np.abs(blocks).max())
     np.testing.assert_allclose(other, pull, rtol=1e-12)
     assert cut.true_value(x) == pytest.approx(whole.true_value(x), rel=1e-12)
@@ -162,7 +168,7 @@ def test_blocks_are_sums_of_outer_products_of_differences():
     x, signs = start_of(d)
     w = symmetric_weights(25)
     floor = floor_of(d)
-    blocks, _ = Pairs(d, PairLoss("relative", floor), signs, w).blocks(x)
+    blocks, _ = Tiles(d, PairLoss("relative", floor), signs, w).blocks(x, None)
     differences = x[:, None, :] - x[None, :, :]
     weight = w / np.maximum(d, floor) ** 2
     plain = np.einsum("ij,ija,ijb->iab", weight, differences, differences)
@@ -174,21 +180,19 @@ def test_relative_is_the_weighted_squared_loss_with_weights_1_over_d_to_the_4():
     x, signs = start_of(d)
     w = 1 / np.maximum(d, floor_of(d)) ** 2
     np.fill_diagonal(w, 0)
-    relative = Pairs(d, PairLoss("relative", floor_of(d)), signs)
-    squared = WeightedStress(d, w, x, signs)
-    assert relative.true_value(x) == pytest.approx(squared.value, rel=1e-12)
-    np.testing.assert_allclose(relative.at(x).gradient, squared.gradient(), atol=1e-9)
-    by_weights = minimize_loss(d, x, signs, "squared", weights=w, tol=1e-9, gradient_tol=1e-5)
-    alone = minimize_loss(d, x, signs, "relative", tol=1e-9, gradient_tol=1e-5)
+    relative = Tiles(d, PairLoss("relative", floor_of(d)), signs)
+    squared = Tiles(d, PairLoss("squared", 0.0), signs, w)
+    assert relative.true_value(x) == pytest.approx(squared.true_value(x), rel=1e-12)
+    np.testing.assert_allclose(relative.at(x).gradient, squared.at(x).gradient, atol=1e-9)
+    by_weights = minimize_loss(d, x, signs, "squared", weights=w, tol=1e-9)
+    alone = minimize_loss(d, x, signs, "relative", tol=1e-9)
     assert alone.value == pytest.approx(by_weights.value, rel=1e-6)
 
 
 def test_squared_ends_where_refined_does():
     d = bumpy(60)
     reference = neuc_mds(d, (3, 1), squared=True, tol=1e-9, max_iter=500)
-    found = minimize_loss(
-        d, reference.coordinates, reference.signs, "squared", tol=1e-9, gradient_tol=1e-4
-    )
+    found = minimize_loss(d, reference.coordinates, reference.signs, "squared", tol=1e-9)
     assert found.value == pytest.approx(reference.stress, rel=1e-5)
 
 
@@ -196,12 +200,12 @@ def test_squared_ends_where_refined_does():
 @pytest.mark.parametrize("n", [50, 700])
 def test_history_never_rises_and_the_end_is_at_rest(loss, n):
     d = bumpy(n)
-    found = minimize_loss(d, *start_of(d), loss, max_iter=500, gradient_tol=5e-3)
+    found = minimize_loss(d, *start_of(d), loss, max_iter=500, tol=2.5e-5)
     assert np.all(np.diff(found.history) <= 0)
     assert found.converged
     assert found.relative_gradient <= 5e-3
     assert found.value == pytest.approx(
-        brute_force(loss, d, found.coordinates, found.signs, found.floor**2), rel=1e-5
+        brute_force(loss, d, found.coordinates, found.signs, found.loss.floor), rel=1e-5
     )
 
 
@@ -234,7 +238,7 @@ def test_the_unit_of_d_does_not_matter(loss, power, n):
     here = minimize_loss(d, x, signs, loss, max_iter=5)
     there = minimize_loss(d * unit, x * 2.0**power, signs, loss, max_iter=5)
     np.testing.assert_array_equal(there.coordinates, here.coordinates * 2.0**power)
-    assert there.floor == here.floor * 2.0**power
+    assert there.loss.floor == here.loss.floor * unit
     if n > 40:
         return  # in float32, a rounding error may send the line search another way
     ten = minimize_loss(d * 10.0**power, x * 10.0 ** (power / 2), signs, loss, max_iter=3)
@@ -265,9 +269,9 @@ def test_single_precision_d_ends_at_the_same_value(loss):
 def test_float32_tiles_end_where_float64_ones_do(monkeypatch):
     d = bumpy(300)
     x, signs = start_of(d)
-    wide = minimize_loss(d, x, signs, "relative", tol=1e-4, gradient_tol=1e-2)
-    monkeypatch.setattr(pair_descent, "SMALL", 10)
-    narrow = minimize_loss(d, x, signs, "relative", tol=1e-4, gradient_tol=1e-2)
+    wide = minimize_loss(d, x, signs, "relative", tol=1e-4)
+    monkeypatch.setattr(tiles, "SMALL", 10)
+    narrow = minimize_loss(d, x, signs, "relative", tol=1e-4)
     assert narrow.value == pytest.approx(wide.value, rel=1e-3)
 
 
@@ -280,7 +284,7 @@ def test_what_stands_in_a_gap_does_not_matter(loss):
     here = minimize_loss(d, x, signs, loss, weights=w, max_iter=10)
     there = minimize_loss(other, x, signs, loss, weights=w, max_iter=10)
     assert there.value == pytest.approx(here.value, rel=1e-9)
-    floor = here.floor**2
+    floor = here.loss.floor
     assert here.value == pytest.approx(
         brute_force(loss, d, here.coordinates, signs, floor, w), rel=1e-9
     )
@@ -316,7 +320,7 @@ def test_duplicates_weigh_what_the_floor_does(loss):
     d = bumpy(40)
     twins = np.r_[np.arange(40), 0, 0]
     d = d[np.ix_(twins, twins)]
-    found = minimize_loss(d, *start_of(d), loss, tol=1e-5, gradient_tol=1e-3, max_iter=500)
+    found = minimize_loss(d, *start_of(d), loss, tol=1e-6, max_iter=500)
     assert np.isfinite(found.value)
     assert np.all(np.isfinite(found.coordinates))
     d_hat = d_hat_of(found.coordinates, found.signs)
@@ -339,7 +343,7 @@ def test_d_of_many_decades_is_fitted_better_than_by_a_single_point(loss):
     d = entropic_affinities(spread, 10)
     np.fill_diagonal(d, 0)
     point = 60 * 59 if loss == "relative" else np.sum(d**2)
-    found = refine_for_loss(d**2, Components(6), loss, n_init=1, max_iter=500)
+    found = refine_for_loss(d**2, Components(6), loss, n_init=1)
     # From the squared solution itself: 3e12 and 1.0 times a single point.
     assert found.value < 0.85 * point
     assert found.relative_gradient < 0.03
@@ -379,15 +383,10 @@ def test_gaps_are_left_out_from_start_to_end(loss):
     w = (symmetric_weights(60, gaps=0.2) > 0).astype(float)
     hidden = np.where(w > 0, d, 0.0)
     found = refine_for_loss(hidden, Components(3), loss, weights=w, random_state=0)
-    floor = found.floor**2
+    floor = found.loss.floor
     assert found.value == pytest.approx(
         brute_force(loss, d, found.coordinates, found.signs, floor, w), rel=1e-9
     )
-
-
-def test_a_number_of_starts_below_one_is_refused():
-    with pytest.raises(InputError, match="n_init"):
-        refine_for_loss(bumpy(), Components(2), "distance", n_init=0)
 
 
 @pytest.mark.parametrize("loss", NEW)

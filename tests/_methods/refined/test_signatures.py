@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from neucmds import ConvergenceWarning, Embedding, FewerComponentsWarning, neuc_mds
-from neucmds._methods.refined.objective import refine
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.products import refine
 from neucmds._methods.refined.signatures import steepest_column
 from neucmds._operator import DenseGram
 from reproduction.data import load_dissimilarity
@@ -67,11 +68,9 @@ def test_no_random_start_ends_much_lower(case, signature):
     best = min(
         refine(
             gram,
-            np.random.default_rng(seed).normal(size=(n, k)) * scale,
-            signs,
-            max_iter=200,
-            tol=1e-5,
-        ).stress
+            Start(np.random.default_rng(seed).normal(size=(n, k)) * scale, signs),
+            Limits(200, 1e-5),
+        ).value
         for seed in range(10)
     )
     assert fitted(D, signature).stress <= 1.02 * best

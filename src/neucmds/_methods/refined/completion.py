@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,19 @@ from neucmds._backend.threads import single_blas_thread
 from neucmds._input.components import Components
 from neucmds._input.pairs import Pairs
 from neucmds._methods.exact import MAX_DENSE
-from neucmds._methods.geometry import canonical, sq_dissimilarities
-from neucmds._methods.refined.descent import Callback, Descent
-from neucmds._methods.refined.signatures import count_of_real, lowest_end, numbers_of_signs
-from neucmds._methods.refined.starts import PROBE_ITERATIONS, climb, eigenvector_start
-from neucmds._methods.refined.weighted import WeightedStress, refine_weighted
-from neucmds._methods.selection import neuc_plus
+from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods.refined.descent import (
+    FEW_OBJECTS,
+    MAX_ITER,
+    Limits,
+    Refined,
+    Start,
+    centered,
+)
+from neucmds._methods.refined.pair_objective import minimize
+from neucmds._methods.refined.signatures import lowest_end, steepest_column
+from neucmds._methods.refined.starts import eigenvector_start
+from neucmds._methods.refined.tiles import Tiles
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import OverfitWarning
@@ -39,8 +47,6 @@ Solve = Callable[[Gram, Components], Spectrum]
 # Share of the observed pairs held out at a time, and pairs that tell two models apart.
 HELD_OUT = 0.05
 ENOUGH = 500
-# Up to here one thread of BLAS is as fast as several.
-FEW_OBJECTS = 600
 # Up to here listed pairs start as weights of a whole D, in a third of the time.
 FEW_LISTED = 300
 # Most iterations of a signature that is only to predict.
@@ -57,6 +63,10 @@ class _Problem:
     @property
     def n(self) -> int:
         return int(self.sq_dissimilarity.shape[0])
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        return Tiles.of(self.sq_dissimilarity, "squared", weights=self.weights)
 
     @property
     def observed(self) -> Array:
@@ -89,31 +99,24 @@ class _Problem:
 class _Settings:
     """How long and how loudly a round may run."""
 
-    max_iter: int
-    tol: float
-    climb: bool
+    limits: Limits
     random: np.random.Generator
-    callback: Callback | None
     solve: Solve
 
-    def of_a_means(self, max_iter: int | None = None) -> _Settings:
+    def of_a_means(self, max_iter: int = MAX_ITER["squared"]) -> _Settings:
         """Return the settings of a fit that is a means to another one."""
-        most = self.max_iter if max_iter is None else min(max_iter, self.max_iter)
-        return replace(self, max_iter=most, climb=False, callback=None)
+        return replace(self, limits=self.limits.at_most(max_iter))
 
 
 def complete_and_refine(
     sq_dissimilarity: Array,
     weights: Array,
     components: Components,
+    limits: Limits,
     *,
     solve: Solve,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    climb: bool = False,
     random_state: Any = None,
-    callback: Callback | None = None,
-) -> Descent[WeightedStress]:
+) -> Refined:
     """Minimise the weighted STRESS, also when some weights are zero.
 
     Parameters
@@ -122,18 +125,12 @@ def complete_and_refine(
         Finite everywhere; what stands at weight zero is not used.
     weights : array of shape (n, n)
     components : Components
+    limits : Limits
+        Of the last round, which the callback hears of.
     solve : callable
         ``solve(gram, components)`` returns the eigenpairs that "neuc+" keeps.
-    max_iter : int
-        Most iterations of the last round.
-    tol : float
-        Stop when three iterations together gain less than this share of the weighted STRESS.
-    climb : bool, default=False
-        Also try signatures with one negative coordinate more or fewer, as long as that helps.
     random_state : int, RandomState, Generator or None
         Chooses the entries that are held out; None is the seed 0.
-    callback : callable, optional
-        Called with the iteration and the weighted STRESS during the last round.
 
     Warns
     -----
@@ -142,16 +139,14 @@ def complete_and_refine(
         what is returned then. Or when more numbers are asked for than pairs were observed.
     """
     problem = _Problem(sq_dissimilarity, weights)
-    settings = _Settings(max_iter, tol, climb, _generator(random_state), callback, solve)
+    settings = _Settings(limits, _generator(random_state), solve)
     # Products of 300 × 3 numbers took two threads of BLAS 4.4 to 5.9 s of processor time where one
     # took 3.1, and on a machine that is busy they wait for each other.
     with single_blas_thread() if problem.n <= FEW_OBJECTS else nullcontext():
         return _completed(problem, components, settings)
 
 
-def _completed(
-    problem: _Problem, components: Components, settings: _Settings
-) -> Descent[WeightedStress]:
+def _completed(problem: _Problem, components: Components, settings: _Settings) -> Refined:
     if not problem.has_gaps:
         return _fit(problem, components, settings)
     best = _best_size(problem, components, settings)
@@ -159,11 +154,11 @@ def _completed(
         filled = problem.filled(_row_effects(problem))
         return _fit_filled(problem, filled, components, settings)
     found = _grown(problem, _sizes(components)[: best + 1], settings)
-    _warn_if_undetermined(problem, int(found.state.x.shape[1]))
+    _warn_if_undetermined(problem, found.signs.size)
     return found
 
 
-def from_all_pairs(pairs: Pairs, components: Components, solve: Solve) -> WeightedStress:
+def from_all_pairs(pairs: Pairs, components: Components, solve: Solve) -> Start:
     """Return where listed pairs would end as weights of a whole D, to start from there.
 
     Parameters
@@ -178,14 +173,13 @@ def from_all_pairs(pairs: Pairs, components: Components, solve: Solve) -> Weight
     both = (np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i])
     d[both] = np.tile(pairs.sq_dissimilarity, 2)
     weights[both] = 1.0 if pairs.weight is None else np.tile(pairs.weight, 2)
-    settings = _Settings(100, 1e-3, False, _generator(0), None, solve)
+    settings = _Settings(Limits.of("squared", pairs.n), _generator(0), solve)
     with single_blas_thread():
-        return _grown(_Problem(d, weights), _sizes(components), settings).state
+        end = _grown(_Problem(d, weights), _sizes(components), settings)
+    return Start(end.coordinates, end.signs)
 
 
-def _grown(
-    problem: _Problem, sizes: list[Components], settings: _Settings
-) -> Descent[WeightedStress]:
+def _grown(problem: _Problem, sizes: list[Components], settings: _Settings) -> Refined:
     """Fill the gaps by models of growing size.
 
     Filled by shortest paths instead, some fits of 30 to 60 objects end at a lower STRESS;
@@ -197,28 +191,24 @@ def _grown(
 
 def _fit_filled(
     problem: _Problem, filled: _Problem, components: Components, settings: _Settings
-) -> Descent[WeightedStress]:
+) -> Refined:
     """Let filled gaps count like the average pair; what is reported is of the observed ones."""
     xp, observed = namespace(problem.weights), problem.observed
     count = int(xp.sum(xp.astype(observed, xp.int64)))
     average = float(xp.sum(problem.weights)) / count
     weights = xp.where(observed, problem.weights, xp.full_like(problem.weights, average))
     found = _fit(_Problem(filled.sq_dissimilarity, weights), components, settings)
-    state = WeightedStress(
-        problem.sq_dissimilarity, problem.weights, found.state.x, found.state.signs
-    )
-    return Descent(state, (state.value,), found.converged, found.relative_gradient)
+    value = problem.tiles.value_of(found.coordinates, found.signs)
+    return replace(found, value=value, history=(value,))
 
 
-def _grow(
-    problem: _Problem, sizes: list[Components], settings: _Settings
-) -> list[Descent[WeightedStress]]:
+def _grow(problem: _Problem, sizes: list[Components], settings: _Settings) -> list[Refined]:
     """Fit models of growing size, each filling the gaps for the next."""
     fits = []
     for size in sizes:
         last = size is sizes[-1]
         fits.append(_fit(problem, size, settings if last else settings.of_a_means()))
-        problem = problem.filled(_predict(fits[-1].state))
+        problem = problem.filled(_predict(fits[-1]))
     return fits
 
 
@@ -229,7 +219,7 @@ def _best_size(problem: _Problem, components: Components, settings: _Settings) -
     """
     sizes = _sizes(components)
     # A signature is reached in dozens of descents, which must not all go to their end.
-    brief = settings.of_a_means(None if components.signature is None else BRIEF)
+    brief = settings.of_a_means() if components.signature is None else settings.of_a_means(BRIEF)
     errors = np.concatenate(
         [
             _held_out_errors(problem, held_out, sizes, brief)
@@ -282,7 +272,7 @@ def _held_out_errors(
     fits = _grow(training.filled(row_effects), sizes, settings)
     which = np.triu(to_numpy(held_out))
     d = to_numpy(problem.sq_dissimilarity)[which]
-    predictions = [row_effects, *(_predict(fit.state) for fit in fits)]
+    predictions = [row_effects, *(_predict(fit) for fit in fits)]
     variance = problem.variance
     rows = [(d - to_numpy(prediction)[which]) ** 2 for prediction in predictions]
     return np.minimum(np.stack(rows) / variance if variance > 0 else np.stack(rows), 25.0)
@@ -332,89 +322,54 @@ def _sizes(components: Components) -> list[Components]:
     return [Components(size) for size in (*doubled, components.total)]
 
 
-def _fit(problem: _Problem, components: Components, settings: _Settings) -> Descent[WeightedStress]:
+def _fit(problem: _Problem, components: Components, settings: _Settings) -> Refined:
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(problem.sq_dissimilarity)
     spectrum = settings.solve(gram, components)
 
-    def from_eigenvectors(wanted: Components, settings: _Settings) -> Descent[WeightedStress]:
-        start = eigenvector_start(spectrum, gram.diagonal(), wanted)
-        return _descent(problem, start.coordinates, start.signs, settings)
+    def start_of(wanted: Components) -> Start:
+        return eigenvector_start(spectrum, gram.diagonal(), wanted)
+
+    def descend(start: Start) -> Refined:
+        return minimize(problem.tiles, start, settings.limits)
 
     if components.signature is not None and problem.n <= MAX_DENSE:
-        present = numbers_of_signs(eigenvector_start(spectrum, gram.diagonal(), components).signs)
-        return _fit_signature(problem, components.signature, present, from_eigenvectors, settings)
-    if settings.climb and components.signature is None:
-        k = components.total
-
-        def probe(negatives: int) -> float:
-            wanted = Components(k, (k - negatives, negatives))
-            found = from_eigenvectors(wanted, settings.of_a_means(PROBE_ITERATIONS))
-            # Otherwise the spectrum does not reach that far.
-            return found.state.value if found.state.signs.shape[0] == k else np.inf
-
-        components = climb(k, int(np.sum(neuc_plus(spectrum.ends, components).core < 0)), probe)
-    return from_eigenvectors(components, settings)
+        return lowest_end(
+            components.signature,
+            start_of,
+            lambda end, sign: _with_steepest_column(problem, end, sign),
+            descend,
+        )
+    return descend(start_of(components))
 
 
-def _fit_signature(
-    problem: _Problem,
-    signature: tuple[int, int],
-    present: tuple[int, int],
-    from_eigenvectors: Callable[[Components, _Settings], Descent[WeightedStress]],
-    settings: _Settings,
-) -> Descent[WeightedStress]:
-    """Reach a signature that was asked for in several ways, never above one that it contains."""
+def _with_steepest_column(problem: _Problem, end: Refined, sign: float) -> Start | None:
+    """Add the column of a sign that lowers the weighted STRESS fastest; None if none does.
 
-    def eigenvectors(wanted: tuple[int, int]) -> Descent[WeightedStress] | None:
-        found = from_eigenvectors(Components(sum(wanted), wanted), settings)
-        return _without_null_columns(found) if found.state.x.shape[1] == sum(wanted) else None
+    Along t·a·vvᵀ it is f − t·a·vᵀHv + t²Σ w_ij (v_i − v_j)⁴, with H = −4(Diag(R1) − R) and
+    R = w∘(D̂ − D).
+    """
+    w, xp = problem.weights, namespace(problem.weights)
+    pull = w * (_predict(end) - problem.sq_dissimilarity)
+    total = xp.sum(pull, axis=1)[:, None]
 
-    def extended(end: Descent[WeightedStress], sign: float) -> Descent[WeightedStress] | None:
-        start = end.state.with_column(sign)
-        if start is None:
-            return None
-        return _without_null_columns(_descent(problem, start.x, to_numpy(start.signs), settings))
+    def rate(v: Array) -> Array:
+        return centered((-4.0 * sign) * (total * v - pull @ v))
 
-    xp = namespace(problem.weights)
-    empty = xp.zeros_like(problem.weights[:, :1])[:, :0]
-    nothing = _descent(problem, empty, np.zeros(0), settings)
-    return lowest_end(
-        signature,
-        present,
-        nothing,
-        lambda end: end.state.value,
-        eigenvectors,
-        extended,
-        rounding=1e-14 * nothing.state.value,
-    )
+    found = steepest_column(rate, total[:, 0])
+    if found is None:
+        return None
+    v, slope = found
+    fourth = float(xp.sum(w * (v - xp.matrix_transpose(v)) ** 4))
+    if not fourth > 0:
+        return None
+    column = v * float(np.sqrt(slope / (2 * fourth)))
+    return Start(xp.concat([end.coordinates, column], axis=1), np.append(end.signs, sign))
 
 
-def _descent(
-    problem: _Problem, coordinates: Array, signs: Floats, settings: _Settings
-) -> Descent[WeightedStress]:
-    return refine_weighted(
-        problem.sq_dissimilarity,
-        problem.weights,
-        coordinates,
-        asarray_like(signs, coordinates),
-        max_iter=settings.max_iter,
-        tol=settings.tol,
-        callback=settings.callback,
-    )
-
-
-def _without_null_columns(found: Descent[WeightedStress]) -> Descent[WeightedStress]:
-    """Leave out columns that the descent took all length from."""
-    state = found.state
-    x, weights = canonical(state.x, to_numpy(state.signs))
-    real = count_of_real(weights)
-    signs = asarray_like(np.sign(weights[:real]), x)
-    return replace(found, state=replace(state, x=x[:, :real], signs=signs))
-
-
-def _predict(state: WeightedStress) -> Array:
-    return sq_dissimilarities(state.x, state.x, state.signs)
+def _predict(end: Refined) -> Array:
+    x = end.coordinates
+    return sq_dissimilarities(x, x, asarray_like(end.signs, x))
 
 
 def _row_effects(problem: _Problem) -> Array:

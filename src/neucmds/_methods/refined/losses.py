@@ -11,6 +11,7 @@ is q, its slope dq/dD̂ and how q bends:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf, log2
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,13 @@ def _at_least(array: Array, least: float) -> Array:
         # np.clip with one bound takes twice as long as the number.
         return np.maximum(array, np.full(array.shape[-1:], least, dtype=array.dtype))
     return namespace(array).clip(array, least, None)
+
+
+def power_of_four(array: Array) -> float:
+    """Return the power of four nearest to the largest entry in size."""
+    low, high = min_and_max(array)
+    largest = max(abs(low), abs(high))
+    return 4.0 ** round(log2(largest) / 2) if 0 < largest < inf else 1.0
 
 
 def check_loss(loss: str) -> None:

@@ -11,17 +11,16 @@ not positive, no column of that sign helps, and fewer are returned.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
-from neucmds._methods.refined.descent import centered
+from neucmds._input.components import Components
+from neucmds._methods.geometry import canonical
+from neucmds._methods.refined.descent import EXACT, Refined, Start, centered
 
-Floats = npt.NDArray[np.float64]
 Signature = tuple[int, int]
-End = TypeVar("End")
 
 # Signatures contained in the one asked for that are all tried: those of five coordinates and some
 # of eight. Of larger ones, only those with one coordinate of either sign fewer.
@@ -34,40 +33,31 @@ SEARCH = 40
 
 def lowest_end(
     signature: Signature,
-    present: Signature,
-    nothing: End,
-    value: Callable[[End], float],
-    from_eigenvectors: Callable[[Signature], End | None],
-    extended: Callable[[End, float], End | None],
-    rounding: float,
-) -> End:
+    start_of: Callable[[Components], Start],
+    extended: Callable[[Refined, float], Start | None],
+    descend: Callable[[Start], Refined],
+) -> Refined:
     """Return the lowest end of a descent with a signature, or with one that it contains.
 
     Every signature of up to `MOST_TRIED` contained ones is reached from eigenvectors and from the
     best ends with one coordinate fewer, in one order: what it ends at does not depend on which
-    signature was asked for.
+    signature was asked for. Of a signature with more, those of the spectrum's eigenvectors are.
 
     Parameters
     ----------
     signature : (int, int)
         Numbers of positive and negative coordinates.
-    present : (int, int)
-        As many of them as the spectrum has eigenvectors of: of a signature with more than
-        `MOST_TRIED` contained ones the largest that is tried.
-    nothing : End
-        The end without any coordinate.
-    value : callable
-        Objective at an end.
-    from_eigenvectors : callable
-        Descends from eigenvectors of a signature; None where the spectrum does not have them.
+    start_of : callable
+        Returns eigenvectors of a signature, fewer where the spectrum does not have them.
     extended : callable
-        Descends from an end with one more column of a sign, ±1.0; None where none helps.
-    rounding : float
-        Difference of objectives that rounding makes.
+        Returns an end with one more column of a sign, ±1.0; None where none helps.
+    descend : callable
     """
-    positive, negative = signature if _contained(signature) <= MOST_TRIED else present
+    whole = start_of(Components(sum(signature), signature))
+    nothing = descend(Start(whole.coordinates[:, :0], whole.signs[:0]))
+    positive, negative = signature if _contained(signature) <= MOST_TRIED else whole.signature
     depth = positive + negative if _contained((positive, negative)) <= MOST_TRIED else 1
-    ends: dict[Signature, End] = {(0, 0): nothing}
+    ends: dict[Signature, Refined] = {(0, 0): nothing}
     for p in range(max(0, positive - depth), positive + 1):
         for q in range(max(0, negative - depth), negative + 1):
             if (p, q) == (0, 0):
@@ -75,13 +65,20 @@ def lowest_end(
             contained = [
                 (ends[s], a) for s, a in (((p - 1, q), 1.0), ((p, q - 1), -1.0)) if s in ends
             ]
-            fresh = [from_eigenvectors((p, q)), *(extended(end, a) for end, a in contained)]
-            found = [end for end in fresh if end is not None]
-            fewer = min((end for end, _ in contained), key=value, default=nothing)
-            best = min(found, key=value, default=fewer)
-            worth = value(best) < (1 - WORTH) * value(fewer) - rounding
+            eigenvectors = start_of(Components(p + q, (p, q)))
+            starts = [eigenvectors if eigenvectors.signs.size == p + q else None]
+            starts += [extended(end, a) for end, a in contained]
+            found = [_without_null_columns(descend(one)) for one in starts if one is not None]
+            fewer = min((end for end, _ in contained), key=_value, default=nothing)
+            best = min(found, key=_value, default=fewer)
+            # What rounding makes of the STRESS is no gain.
+            worth = best.value < (1 - WORTH) * fewer.value - EXACT * nothing.value
             ends[p, q] = best if worth else fewer
     return ends[positive, negative]
+
+
+def _value(end: Refined) -> float:
+    return end.value
 
 
 def _contained(signature: Signature) -> int:
@@ -89,9 +86,12 @@ def _contained(signature: Signature) -> int:
     return (signature[0] + 1) * (signature[1] + 1)
 
 
-def numbers_of_signs(signs: Floats) -> Signature:
-    """Count the positive and the negative ones."""
-    return int(np.sum(signs > 0)), int(np.sum(signs < 0))
+def _without_null_columns(found: Refined) -> Refined:
+    """Leave out columns that the descent took all length from."""
+    x, weights = canonical(found.coordinates, found.signs)
+    sizes = np.abs(weights)
+    real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=0.0)))
+    return replace(found, coordinates=x[:, :real], signs=np.sign(weights[:real]))
 
 
 def steepest_column(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float] | None:
@@ -130,9 +130,3 @@ def steepest_column(rate: Callable[[Array], Array], like: Array) -> tuple[Array,
     if not values[-1] > 1e-10 * np.max(np.abs(values)):
         return None
     return q @ asarray_like(vectors[:, -1:], like), float(values[-1])
-
-
-def count_of_real(weights: Floats) -> int:
-    """Count the columns that have length, of signed squared lengths by falling size."""
-    sizes = np.abs(weights)
-    return int(np.sum(sizes > 1e-12 * np.max(sizes, initial=0.0)))

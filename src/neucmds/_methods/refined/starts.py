@@ -2,115 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
-from os import PathLike
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend import checkpoint_path
-from neucmds._backend.arrays import Array, asarray_like
+from neucmds._backend.arrays import Array, asarray_like, to_numpy
 from neucmds._input.components import Components
-from neucmds._input.validation import check_flags
 from neucmds._methods.exact import MAX_DENSE, exact_selection, exact_weights
 from neucmds._methods.geometry import diagonalize
-from neucmds._methods.refined.descent import Callback, Keep
-from neucmds._methods.refined.losses import check_loss
-from neucmds._methods.refined.objective import SMALL, Refined, refine
-from neucmds._methods.refined.signatures import (
-    count_of_real,
-    lowest_end,
-    numbers_of_signs,
-    steepest_column,
-)
+from neucmds._methods.refined.descent import Limits, Refined, Start
+from neucmds._methods.refined.products import SMALL, refine
+from neucmds._methods.refined.signatures import lowest_end, steepest_column
 from neucmds._methods.selection import Selection, neuc, neuc_plus
 from neucmds._methods.stress import stress_terms
 from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError, option
 
-Floats = npt.NDArray[np.float64]
 
-# Iterations that tell which of two signatures ends lower; six misled once.
-PROBE_ITERATIONS = 10
-
-
-@dataclass(frozen=True)
-class Start:
-    """Coordinates, the sign of each, and B @ coordinates where the solver knows it."""
-
-    coordinates: Array
-    signs: Floats
-    images: Array | None
-
-
-@dataclass(frozen=True)
-class RefineSettings:
-    """How far and how to refine; None leaves a choice to the loss.
-
-    Parameters
-    ----------
-    max_iter : int, optional
-        100 for the squared loss, 500 for the others.
-    tol : float, optional
-        Stop when three iterations together gain less than this share of the loss; 2e-3 for the
-        squared loss.
-    climb : bool, optional
-        Also try signatures with one negative coordinate more or fewer, as long as that helps.
-    callback : callable, optional
-        Called with the iteration and the loss after every step.
-    loss : {"squared", "distance", "relative"}, default="squared"
-    n_init : int, optional
-        Number of starts, of the losses other than the squared one.
-    checkpoint : path, optional
-        Of a fit of listed pairs.
-    keep : callable, optional
-        Told coordinates and signs after every step of the squared loss of all pairs.
-    """
-
-    max_iter: int | None = None
-    tol: float | None = None
-    climb: bool | None = None
-    callback: Callback | None = None
-    loss: str = "squared"
-    n_init: int | None = None
-    checkpoint: str | PathLike[str] | None = None
-    keep: Keep | None = None
-
-    def __post_init__(self) -> None:
-        if self.checkpoint is not None:
-            checkpoint_path(self.checkpoint)
-        for name, count in (("max_iter", self.max_iter), ("n_init", self.n_init)):
-            if count is not None and (
-                isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1
-            ):
-                raise InputError(f"{option(name, count)} must be a whole number of at least 1.")
-        if self.tol is not None and (
-            not isinstance(self.tol, (int, float)) or not 0 <= self.tol < 1
-        ):
-            raise InputError(f"{option('tol', self.tol)} must be a number from 0 to 1.")
-        if self.climb is not None:
-            check_flags(climb=self.climb)
-        check_loss(self.loss)
-
-    @property
-    def most_iterations(self) -> int:
-        """Most iterations of the squared loss."""
-        return 100 if self.max_iter is None else self.max_iter
-
-    @property
-    def least_gain(self) -> float:
-        """Least gain of three iterations of the squared loss."""
-        # Against 1e-7 it costs at most 0.6 % of STRESS on the data sets of docs/quality.md, and
-        # keeps all of them within 25 products with B.
-        return 2e-3 if self.tol is None else self.tol
+def as_start(init: Any) -> Start | None:
+    """Take a warm start: an embedding, or coordinates and signs; None stays None."""
+    if init is None:
+        return None
+    if hasattr(init, "coordinates") and hasattr(init, "signs"):
+        coordinates, signs = init.coordinates, init.signs
+    elif isinstance(init, (tuple, list)) and len(init) == 2:
+        coordinates, signs = init
+    else:
+        raise InputError(
+            f"{option('init')} is {type(init).__name__}; pass an Embedding, or a pair of "
+            "coordinates (n, k) and signs (k,)."
+        )
+    x, a = to_numpy(coordinates), to_numpy(signs)
+    if x.ndim != 2 or a.shape != x.shape[1:] or not np.all(np.abs(a) == 1):
+        raise InputError(
+            f"{option('init')} has coordinates of shape {x.shape} and signs of shape {a.shape}; "
+            "pass (n, k) and k signs of ±1."
+        )
+    if not np.all(np.isfinite(x)):
+        raise InputError(f"{option('init')} has coordinates that are not finite.")
+    if x.size and not np.any(x - x[:1]):
+        raise InputError(
+            f"{option('init')} has all {x.shape[0]} objects in one place, where no direction is "
+            "better than another; spread them, or leave it out."
+        )
+    return Start(coordinates, a.astype(np.float64))
 
 
-def best_refined(
-    gram: Gram, spectrum: Spectrum, components: Components, settings: RefineSettings
-) -> Refined:
+def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits: Limits) -> Refined:
     """Refine from eigenvector coordinates with the signature of `neuc+`.
 
     A signature that was asked for is reached in several ways, up to 2000 objects, and never ends
@@ -120,11 +60,18 @@ def best_refined(
     reaches, refinement goes on from there: up to 2000 objects, and unless the signature is fixed,
     `refined` is never worse than `exact` by construction. Beyond it was not in any measurement.
     """
+
+    def start_of(wanted: Components) -> Start:
+        return eigenvector_start(spectrum, gram.diagonal(), wanted)
+
     if components.signature is not None and gram.n <= MAX_DENSE:
-        return _signature_asked_for(gram, spectrum, components.signature, settings)
-    if settings.climb and components.signature is None:
-        components = _climb(gram, spectrum, components)
-    result = _refine(gram, eigenvector_start(spectrum, gram.diagonal(), components), settings)
+        return lowest_end(
+            components.signature,
+            start_of,
+            lambda end, sign: _with_steepest_column(gram, end, sign),
+            lambda start: refine(gram, start, limits),
+        )
+    result = refine(gram, start_of(components), limits)
     # A closed form of fixed signs may leave some without weight; of many objects it takes longer
     # than it is worth.
     if components.signature is not None or gram.n > MAX_DENSE:
@@ -132,44 +79,9 @@ def best_refined(
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
     reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
     # Less by more than rounding: otherwise the simpler start stays.
-    if reached < result.stress - min(1e-12 * gram.moments.sq_norm, 1e-3 * result.stress):
-        result = _refine(gram, _closed_form_start(spectrum, closed_form), settings)
+    if reached < result.value - min(1e-12 * gram.moments.sq_norm, 1e-3 * result.value):
+        result = refine(gram, _closed_form_start(spectrum, closed_form), limits)
     return result
-
-
-def _signature_asked_for(
-    gram: Gram, spectrum: Spectrum, signature: tuple[int, int], settings: RefineSettings
-) -> Refined:
-    def from_eigenvectors(wanted: tuple[int, int]) -> Refined | None:
-        start = eigenvector_start(spectrum, gram.diagonal(), Components(sum(wanted), wanted))
-        if start.signs.size < sum(wanted):
-            return None
-        return _without_null_columns(_refine(gram, start, settings))
-
-    def extended(end: Refined, sign: float) -> Refined | None:
-        start = _with_steepest_column(gram, end, sign)
-        return None if start is None else _without_null_columns(_refine(gram, start, settings))
-
-    empty = gram.xp.zeros_like(gram.diagonal())[:, None][:, :0]
-    nothing = _refine(gram, Start(empty, np.zeros(0), None), settings)
-    whole = Components(sum(signature), signature)
-    return lowest_end(
-        signature,
-        numbers_of_signs(eigenvector_start(spectrum, gram.diagonal(), whole).signs),
-        nothing,
-        lambda end: end.stress,
-        from_eigenvectors,
-        extended,
-        rounding=1e-14 * gram.moments.sq_norm,
-    )
-
-
-def _without_null_columns(refined: Refined) -> Refined:
-    """Leave out columns that the descent took all length from; they come last."""
-    real = count_of_real(refined.weights)
-    return replace(
-        refined, coordinates=refined.coordinates[:, :real], weights=refined.weights[:real]
-    )
 
 
 def _with_steepest_column(gram: Gram, end: Refined, sign: float) -> Start | None:
@@ -179,8 +91,7 @@ def _with_steepest_column(gram: Gram, end: Refined, sign: float) -> Start | None
     e = diag(E); f being quadratic in G, the second-order term is t²(6 + 2nΣv⁴) for a unit v.
     """
     xp, x = gram.xp, end.coordinates
-    signs = np.sign(end.weights)
-    a = asarray_like(signs, x)
+    a = asarray_like(end.signs, x)
     e = gram.diagonal() - (x * x) @ a
     pull = (4 * (gram.n * e + xp.sum(e)))[:, None]
 
@@ -194,62 +105,7 @@ def _with_steepest_column(gram: Gram, end: Refined, sign: float) -> Start | None
     v, slope = found
     length = slope / (2 * (6 + 2 * gram.n * float(xp.sum(v**4))))
     column = v * float(np.sqrt(length))
-    return Start(xp.concat([x, column], axis=1), np.append(signs, sign), None)
-
-
-def _refine(gram: Gram, start: Start, settings: RefineSettings) -> Refined:
-    return refine(
-        gram,
-        start.coordinates,
-        start.signs,
-        images=start.images,
-        max_iter=settings.most_iterations,
-        tol=settings.least_gain,
-        callback=settings.callback,
-        keep=settings.keep,
-    )
-
-
-def climb(k: int, here: int, probe: Callable[[int], float]) -> Components:
-    """Walk to the number of negatives whose STRESS after a short refinement is least.
-
-    STRESS as a function of that number had a single minimum wherever it was measured, and `neuc+`
-    starts at it or next to it.
-
-    Parameters
-    ----------
-    k : int
-        Number of coordinates.
-    here : int
-        Number of negative ones to begin with.
-    probe : callable
-        STRESS that a number of negatives from 0 to k reaches; infinite where there is none.
-    """
-    probe = cache(probe)
-
-    def reached(negatives: int) -> float:
-        return probe(negatives) if 0 <= negatives <= k else np.inf
-
-    while True:
-        best = min((here, here - 1, here + 1), key=reached)
-        if best == here:
-            return Components(k, (k - here, here))
-        here = best
-
-
-def _climb(gram: Gram, spectrum: Spectrum, components: Components) -> Components:
-    def probe(negatives: int) -> float:
-        return _short_refinement(gram, spectrum, components.total, negatives)
-
-    here = int(np.sum(neuc_plus(spectrum.ends, components).core < 0))
-    return climb(components.total, here, probe)
-
-
-def _short_refinement(gram: Gram, spectrum: Spectrum, k: int, negatives: int) -> float:
-    start = eigenvector_start(spectrum, gram.diagonal(), Components(k, (k - negatives, negatives)))
-    if start.signs.size < k:
-        return np.inf  # the spectrum does not reach that far
-    return _refine(gram, start, RefineSettings(max_iter=PROBE_ITERATIONS)).stress
+    return Start(xp.concat([x, column], axis=1), np.append(end.signs, sign))
 
 
 def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Components) -> Start:

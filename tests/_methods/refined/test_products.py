@@ -8,8 +8,9 @@ import pytest
 
 from neucmds import api, neuc_mds
 from neucmds._backend.threads import worker_pool
-from neucmds._methods.refined.descent import _dot, _turned
-from neucmds._methods.refined.objective import _FreeCoordinates, canonical, refine
+from neucmds._methods.geometry import canonical
+from neucmds._methods.refined.descent import Limits, Start, _turned, dot
+from neucmds._methods.refined.products import FreeCoordinates, refine
 from neucmds._operator import DenseGram
 from neucmds._operator.gram import Gram
 from neucmds.datasets import synthetic
@@ -36,9 +37,9 @@ def coordinates(n, seed=0):
 def test_what_follows_a_line_is_what_would_be_computed_there(n):
     gram = DenseGram(synthetic.euclidean_ball(n, random_state=0))
     x = coordinates(n)
-    start = _FreeCoordinates.at(gram, x, gram.matmat(x), SIGNS, gram.matmat)
+    start = FreeCoordinates.at(gram, x, gram.matmat(x), SIGNS, gram.matmat)
     moved = start.minimize_along(-start.precondition(start.gradient()))
-    anew = _FreeCoordinates.at(gram, moved.x, gram.matmat(moved.x), SIGNS, gram.matmat)
+    anew = FreeCoordinates.at(gram, moved.x, gram.matmat(moved.x), SIGNS, gram.matmat)
     for name in ("bx", "inner", "diagonal_error"):
         carried, computed = getattr(moved, name), getattr(anew, name)
         size = np.abs(computed).max()
@@ -54,7 +55,7 @@ def test_slices_of_a_pool_add_up_to_the_whole():
     x, bx = coordinates(n), coordinates(n, 1)
 
     def everything():
-        here = _FreeCoordinates.at(gram, x, bx, SIGNS, lambda block: block)
+        here = FreeCoordinates.at(gram, x, bx, SIGNS, lambda block: block)
         gradient = here.gradient()
         return here.inner, here.diagonal_error, here.overlap, gradient, here.precondition(gradient)
 
@@ -80,12 +81,13 @@ def test_known_images_change_nothing_but_a_product():
     gram = Counting(synthetic.euclidean_ball(400, random_state=0))
     x = coordinates(400)
     images = gram.matmat(x)
-    plain = refine(gram, x, SIGNS, max_iter=5)
+    limits = Limits(5, 2e-3)
+    plain = refine(gram, Start(x, SIGNS), limits)
     gram.products, once = 0, gram.products - 1
-    helped = refine(gram, x, SIGNS, max_iter=5, images=images)
+    helped = refine(gram, Start(x, SIGNS, images), limits)
     assert gram.products == once - 1
     np.testing.assert_allclose(helped.history, plain.history, rtol=1e-10)
-    np.testing.assert_allclose(np.abs(helped.weights), np.abs(plain.weights), rtol=1e-8)
+    np.testing.assert_allclose(helped.coordinates, plain.coordinates, atol=1e-8)
 
 
 @pytest.mark.parametrize("n", [700, 1000])
@@ -114,10 +116,10 @@ def test_a_line_in_a_pool_is_the_same_line():
     x, way = coordinates(n), coordinates(n, 1)
 
     def everything():
-        here = _FreeCoordinates.at(gram, x, 2.0 * x, SIGNS, lambda block: 2.0 * block)
-        moved = here.minimize_along(np.sign(_dot(way, here.gradient())) * -way)
+        here = FreeCoordinates.at(gram, x, 2.0 * x, SIGNS, lambda block: 2.0 * block)
+        moved = here.minimize_along(np.sign(dot(way, here.gradient())) * -way)
         turned = _turned(way.copy(), 0.3, x)
-        return moved.x, moved.bx, moved.value, _dot(x, way), turned
+        return moved.x, moved.bx, moved.value, dot(x, way), turned
 
     whole = everything()
     with worker_pool():

@@ -1,4 +1,4 @@
-"""Coordinates set free: the true STRESS minimised over X by preconditioned conjugate gradients.
+"""Products with B: the true STRESS of all pairs, minimised over coordinates of a fixed signature.
 
     f(X) = 4‖B − XAXᵀ‖² + 2n‖e‖² + 2(Σe)²,   e = diag(B) − (X∘X)a,   A = Diag(a) the signature
 
@@ -17,17 +17,19 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, eps, namespace, to_numpy
 from neucmds._backend.threads import over_rows
-from neucmds._methods.geometry import canonical
 from neucmds._methods.refined.descent import (
-    Callback,
+    EXACT,
     Descent,
-    Keep,
+    Limits,
+    Refined,
+    Start,
     centered,
     descend,
     lowest_point,
-    point_blocks,
 )
-from neucmds._methods.refined.weighted import WeightedStress
+from neucmds._methods.refined.losses import PairLoss
+from neucmds._methods.refined.pair_objective import minimize
+from neucmds._methods.refined.tiles import Tiles
 from neucmds._methods.stress import StressTerms, stress_from_errors, stress_rounding
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.single_precision import Multiply
@@ -42,88 +44,27 @@ UNRESOLVED = 1e-3
 MAX_GATHERED = 5000
 
 
-@dataclass(frozen=True)
-class Refined:
-    """Free coordinates and how they were reached.
-
-    Parameters
-    ----------
-    coordinates : array of shape (n, k), float64
-        Centered; columns are orthogonal and ordered by the size of their weight.
-    weights : ndarray of shape (k,)
-        Signed squared length of each column.
-    stress_terms : tuple of three floats
-        C1, C2, C3 of G = XAXᵀ.
-    stress_error : float
-        Bound on the error of their sum.
-    history : tuple of floats
-        STRESS at the start and after every iteration; it never rises.
-    converged : bool
-        Whether a stationary point was reached before `max_iter`.
-    relative_gradient : float
-        How steep it is there, see `neucmds._methods.refined.descent.Descent`.
-    """
-
-    coordinates: Array
-    weights: Floats
-    stress_terms: StressTerms
-    stress_error: float
-    history: tuple[float, ...]
-    converged: bool
-    relative_gradient: float
-
-    @property
-    def stress(self) -> float:
-        """The STRESS reached."""
-        return sum(self.stress_terms)
-
-
-def refine(
-    gram: Gram,
-    coordinates: Array,
-    signs: Floats,
-    *,
-    images: Array | None = None,
-    max_iter: int = 100,
-    tol: float = 2e-3,
-    callback: Callback | None = None,
-    keep: Keep | None = None,
-) -> Refined:
+def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
     """Lower the STRESS of coordinates with a fixed signature until it hardly moves.
 
     Parameters
     ----------
     gram : Gram
-    coordinates : array of shape (n, k)
-        Where to start; centered eigenvector coordinates are best.
-    signs : ndarray of shape (k,)
-        ±1.0 each; the number of each sign does not change.
-    images : array of shape (n, k), optional
-        B @ coordinates where that is known, as exactly as `gram` multiplies: it saves a product.
-    max_iter : int, default=100
-    tol : float, default=2e-3
-        Stop when three iterations together gain less than this share of the STRESS.
-    callback : callable, optional
-        Called with the iteration and the STRESS after every step.
-    keep : callable, optional
-        Called with the coordinates and their signs after every step.
+    start : Start
+        Centered eigenvector coordinates are best. Its images, B @ coordinates, must be as exact as
+        `gram` multiplies: they save a product.
+    limits : Limits
     """
-    x = gram.center(asarray_like(coordinates, gram.diagonal()))
+    signs, images, keep = start.signs, start.images, limits.keep
+    x = gram.center(asarray_like(start.coordinates, gram.diagonal()))
 
-    def descent(multiply: Multiply) -> Descent[_FreeCoordinates] | None:
+    def descent(multiply: Multiply) -> Descent[FreeCoordinates] | None:
         bx = multiply(x) if images is None else images
-        start = _FreeCoordinates.at(gram, x, bx, signs, multiply)
+        here = FreeCoordinates.at(gram, x, bx, signs, multiply)
         # STRESS is ‖B‖² less what fits: at a share of 1e-5 single precision has two digits left.
-        if multiply != gram.matmat and start.value <= 4e-5 * gram.frobenius_sq:
+        if multiply != gram.matmat and here.value <= 4e-5 * gram.frobenius_sq:
             return None
-        return descend(
-            start,
-            max_iter=max_iter,
-            tol=tol,
-            callback=callback,
-            rounding=1e-14 * gram.moments.sq_norm,
-            on_turn=None if keep is None else lambda state, _: keep(state.x, signs),
-        )
+        return descend(here, limits, None if keep is None else lambda end: keep(end.x, signs))
 
     with _cheapest_product(gram) as multiply:
         found = descent(multiply)
@@ -133,68 +74,43 @@ def refine(
     assert found is not None
     end = found.state.exact()
     if end.gram_rounding > UNRESOLVED * end.value and (d := _in_memory(gram)) is not None:
-        return _refine_by_residuals(gram, d, (x, end.x), signs, max_iter, tol, callback)
-    x, weights = canonical(end.x, signs)
+        return _refine_by_residuals(gram, d, (x, end.x), signs, limits)
     terms = end.stress_terms()
-    error = stress_rounding(gram, x, terms, end.gram_rounding)
     return Refined(
-        x,
-        weights,
-        terms,
-        error,
+        end.x,
+        signs,
+        PairLoss("squared", 0.0),
+        sum(terms),
         found.history,
-        # Where the STRESS is less than its rounding error, no gradient says anything.
-        found.converged or sum(terms) <= error,
+        found.converged,
         found.relative_gradient,
+        terms,
+        end.gram_rounding,
     )
 
 
 def _refine_by_residuals(
-    gram: Gram,
-    sq_dissimilarity: Array,
-    starts: tuple[Array, ...],
-    signs: Floats,
-    max_iter: int,
-    tol: float,
-    callback: Callback | None,
+    gram: Gram, sq_dissimilarity: Array, places: tuple[Array, ...], signs: Floats, limits: Limits
 ) -> Refined:
     """Descend on Σ(D̂ − D)² itself, entry by entry: some four times the work of an iteration.
 
     Where ‖B‖² holds more than 1e12 times what is not explained, 4‖B − XAXᵀ‖² from BX has no digits.
     """
-    here = [_residuals(gram, sq_dissimilarity, x, signs) for x in starts]
-    state = min(here, key=lambda start: start.value)
-    found = Descent(state, (state.value,), converged=True)
+    tiles = Tiles.of(sq_dissimilarity, "squared", exact=True)
+    x = min(places, key=lambda place: tiles.value_of(place, signs))
     # A perfect fit has nothing to gain.
-    if state.value > stress_rounding(gram, state.x, (0.0, 0.0, 0.0), 0.0):
-        found = descend(state, max_iter=max_iter, tol=tol, callback=callback)
-    x, weights = canonical(found.state.x, signs)
-    terms, error = _split_terms(gram, x, np.sign(weights), found.state.value)
-    return Refined(
-        x,
-        weights,
-        terms,
-        error,
-        found.history,
-        # Where the STRESS is less than its rounding error, no gradient says anything.
-        found.converged or sum(terms) <= error,
-        found.relative_gradient,
-    )
+    perfect = tiles.value_of(x, signs) <= stress_rounding(gram, x, (0.0, 0.0, 0.0), 0.0)
+    found = minimize(tiles, Start(x, signs), limits.at_most(0) if perfect else limits)
+    terms = _split_terms(gram, found.coordinates, signs, found.value)
+    return replace(found, stress_terms=terms, converged=perfect or found.converged)
 
 
-def _residuals(gram: Gram, sq_dissimilarity: Array, x: Array, signs: Floats) -> WeightedStress:
-    """Return the STRESS as a sum over pairs; a single column of weights counts all alike."""
-    alike = gram.xp.ones((gram.n, 1), dtype=gram.xp.float64, device=gram.device)
-    return WeightedStress(sq_dissimilarity, alike, x, asarray_like(signs, gram.diagonal()))
-
-
-def _split_terms(gram: Gram, x: Array, signs: Floats, value: float) -> tuple[StressTerms, float]:
-    """Split a STRESS from residuals into C1, C2 and C3, and bound its error."""
+def _split_terms(gram: Gram, x: Array, signs: Floats, value: float) -> StressTerms:
+    """Split a STRESS from residuals into C1, C2 and C3."""
     e = gram.diagonal() - (x * x) @ asarray_like(signs, x)
     _, c2, c3 = stress_from_errors(0.0, e)
     # Of C1 only what C2 and C3 leave is known, and that only if it is more than rounding.
-    terms = (value - c2 - c3, c2, c3) if c2 + c3 < value else (value, 0.0, 0.0)
-    return terms, stress_rounding(gram, x, terms, 0.0)
+    return (value - c2 - c3, c2, c3) if c2 + c3 < value else (value, 0.0, 0.0)
 
 
 def _in_memory(gram: Gram) -> Array | None:
@@ -212,9 +128,11 @@ def stress_terms_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[Stre
     One product; a pass over the pairs where that leaves no digits.
     """
     x = asarray_like(coordinates, gram.diagonal())
-    here = _FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
+    here = FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
     if here.gram_rounding > UNRESOLVED * here.value and (d := _in_memory(gram)) is not None:
-        return _split_terms(gram, x, signs, _residuals(gram, d, x, signs).value)
+        value = Tiles.of(d, "squared", exact=True).value_of(x, signs)
+        terms = _split_terms(gram, x, signs, value)
+        return terms, stress_rounding(gram, x, terms, 0.0)
     terms = here.stress_terms()
     return terms, stress_rounding(gram, x, terms, here.gram_rounding)
 
@@ -226,8 +144,8 @@ def _cheapest_product(gram: Gram) -> AbstractContextManager[Multiply]:
 
 
 @dataclass(frozen=True)
-class _FreeCoordinates:
-    """X, BX and all that f and its gradient are made of.
+class FreeCoordinates:
+    """X, BX and all that f and its gradient are made of: an objective for `descend`.
 
     S = XᵀX, e = diag(B) − (X∘X)a and ⟨B, XAXᵀ⟩ follow X along a line without a pass over it.
     """
@@ -244,7 +162,7 @@ class _FreeCoordinates:
     @classmethod
     def at(
         cls, gram: Gram, x: Array, bx: Array, signs: Floats, multiply: Multiply
-    ) -> _FreeCoordinates:
+    ) -> FreeCoordinates:
         xp, a = gram.xp, asarray_like(signs, gram.diagonal())
 
         def look(rows: slice) -> tuple[Array, Array, Array]:
@@ -260,7 +178,7 @@ class _FreeCoordinates:
         overlap = float(xp.vecdot(sum(overlaps), a))
         return cls(gram, x, bx, a, multiply, sum(inner), error, overlap)
 
-    def exact(self) -> _FreeCoordinates:
+    def exact(self) -> FreeCoordinates:
         """Return the same with all in float64: what is reported owes nothing to float32."""
         here = self.at(self.gram, self.x, self.bx, to_numpy(self.signs), self.multiply)
         return replace(here, overlap=self.gram.quadratic(self.x, self.signs))
@@ -268,6 +186,16 @@ class _FreeCoordinates:
     @cached_property
     def value(self) -> float:
         return sum(self.stress_terms())
+
+    @property
+    def rounding(self) -> float:
+        return EXACT * self.gram.moments.sq_norm
+
+    def sharper(self) -> FreeCoordinates | None:
+        return None
+
+    def measured(self) -> FreeCoordinates:
+        return self
 
     def stress_terms(self) -> StressTerms:
         xp, a, s = namespace(self.x), self.signs, self.inner
@@ -301,9 +229,9 @@ class _FreeCoordinates:
         return centered(gradient)
 
     def precondition(self, gradient: Array) -> Array:
-        return centered(point_blocks(self.x, self.inner, self.signs, gradient))
+        return centered(_point_blocks(self.x, self.inner, self.signs, gradient))
 
-    def minimize_along(self, direction: Array) -> _FreeCoordinates | None:
+    def minimize_along(self, direction: Array) -> FreeCoordinates | None:
         """Go to the lowest point of the quartic f(X + tP); None if rounding leaves no way down."""
         b_direction = self.multiply(direction)
         line = _Line.of(self, direction, b_direction)
@@ -337,7 +265,7 @@ class _Line:
     of k×k products of S = XᵀX, R = XᵀP and Q = PᵀP; e(t) = e0 + t·e1 + t²·e2.
     """
 
-    start: _FreeCoordinates
+    start: FreeCoordinates
     r: Array
     q: Array
     e1: Array
@@ -346,7 +274,7 @@ class _Line:
     b_p_p: float
 
     @classmethod
-    def of(cls, start: _FreeCoordinates, p: Array, bp: Array) -> _Line:
+    def of(cls, start: FreeCoordinates, p: Array, bp: Array) -> _Line:
         xp, x, bx, a = namespace(p), start.x, start.bx, start.signs
 
         def look(rows: slice) -> tuple[Array, ...]:
@@ -397,3 +325,28 @@ class _Line:
             for j, right in enumerate(errors):
                 e_part[i + j] += 2 * gram.n * (left @ right) + 2 * left.sum() * right.sum()
         return np.asarray(4 * gram_part + e_part)
+
+
+def _point_blocks(x: Array, inner: Array, signs: Array, right_side: Array) -> Array:
+    """Solve with every object's Gauss–Newton block 16·ASA + 16n(Ax_i)(Ax_i)ᵀ, by Sherman–Morrison.
+
+    S = XᵀX is `inner`. The blocks follow the isometries of the form, which L-BFGS does not.
+    """
+    xp, n = namespace(x), int(x.shape[0])
+    s = to_numpy(inner)
+    # A column that has all but vanished must not blow up its own step.
+    s = s + np.eye(s.shape[0]) * 1e-12 * (np.trace(s) or 1.0)
+    a = to_numpy(signs)
+    inverse = asarray_like(np.linalg.inv(s) * np.outer(a, a) / 16, x)
+    solved = xp.empty_like(x)
+
+    def solve(rows: slice) -> None:
+        ax = x[rows, :] * signs[None, :]
+        z, u = right_side[rows, :] @ inverse, ax @ inverse
+        share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
+        u *= share[:, None]
+        z -= u
+        solved[rows, :] = z
+
+    over_rows(solve, *x.shape)
+    return solved

@@ -1,4 +1,4 @@
-"""All pairs of a loss, walked in tiles that stay in the cache: its sums, gradient and blocks.
+"""Tiles of D: any loss of all pairs, walked in tiles that stay in the cache.
 
 D̂ and D are symmetric, so only tiles on and above the diagonal are visited; what a tile adds to the
 gradient of its columns goes into the accumulator of its share. Shares are cut without regard to the
@@ -8,19 +8,37 @@ number of threads, so no digit depends on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, empty_like, is_numpy, namespace, on_cpu
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    empty_like,
+    is_numpy,
+    namespace,
+    on_cpu,
+    row_blocks,
+)
 from neucmds._backend.threads import parallel_map
-from neucmds._methods.refined.losses import PairLoss
+from neucmds._methods.refined.descent import EXACT, Start, dot
+from neucmds._methods.refined.losses import (
+    PairLoss,
+    check_defined,
+    check_loss,
+    floor_of,
+    power_of_four,
+)
 
 Floats = npt.NDArray[np.float64]
 
+# Up to so many objects float64 costs next to nothing.
+SMALL = 600
 # A tile of float32 takes 256 KB: four of them stay in the L2 cache.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 512
@@ -49,33 +67,32 @@ class _Tile:
 
 
 @dataclass(frozen=True)
-class Slopes:
-    """Value and gradient of a loss at some coordinates.
-
-    Parameters
-    ----------
-    value : float
-        Σ u q² over all n² pairs.
-    gradient : array of shape (n, k), float64
-        Centered.
-    """
+class TileSlopes:
+    """Value and gradient of a loss at some coordinates, as `PairObjective` takes them."""
 
     value: float
     gradient: Array
 
 
-@dataclass(frozen=True)
-class Pairs:
+@dataclass(frozen=True, eq=False)
+class Tiles:
     """A loss of all pairs, as a function of the coordinates.
 
     Parameters
     ----------
     d : array of shape (n, n), float32 or float64
-        D on the squared scale.
+        D on the squared scale, divided by `scale`.
     loss : PairLoss
+        With the floor f² / scale.
     signs : array of shape (k,), float64
     weights : array of shape (n, n), optional
         How much each pair counts on top of the loss; symmetric, zero: not observed.
+    scale : float, default=1
+        A power of four: rounding is the same whatever the unit of D.
+    unit : float, default=1
+        What a loss of one here is in the units of D.
+    resolution : float
+        Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
     dtype : dtype, optional
         Precision of the tiles; that of `d` by default.
     """
@@ -84,7 +101,59 @@ class Pairs:
     loss: PairLoss
     signs: Array
     weights: Array | None = None
+    scale: float = 1.0
+    unit: float = 1.0
+    resolution: float = EXACT
     dtype: Any = None
+
+    @classmethod
+    def of(
+        cls,
+        sq_dissimilarity: Array,
+        loss: str,
+        *,
+        weights: Array | None = None,
+        floor: float | None = None,
+        exact: bool = False,
+    ) -> Tiles:
+        """Scale D and weights, and round them to the precision of the tiles.
+
+        Parameters
+        ----------
+        sq_dissimilarity : array of shape (n, n), float32 or float64
+            D, squared scale; finite where `weights` is zero, too.
+        loss : {"squared", "distance", "relative"}
+        weights : array of shape (n, n), optional
+            Symmetric, not negative; multiplies the loss of each pair. Zero: not observed.
+        floor : float, optional
+            The least d that is told apart by "relative", and by the rounded corner of "distance";
+            half of the 1 % quantile of the positive d by default.
+        exact : bool, default=False
+            Whether float64 is used of any number of objects, and no fit is exact enough to stop.
+
+        Raises
+        ------
+        InputError
+            When the loss is unknown, or D is negative somewhere and the loss needs its root or its
+            inverse.
+        """
+        check_loss(loss)
+        check_defined(sq_dissimilarity, weights, loss)
+        xp = namespace(sq_dissimilarity)
+        narrow = sq_dissimilarity.shape[0] > SMALL and not exact
+        dtype = xp.float32 if narrow else xp.float64
+        scale, weight_scale = power_of_four(sq_dissimilarity), 1.0
+        if weights is not None:
+            weight_scale = power_of_four(weights)
+            weights = _scaled(weights, weight_scale, dtype)
+        d = _scaled(sq_dissimilarity, scale, dtype, weights)
+        least = 0.0 if floor is None else floor**2 / scale
+        if floor is None and loss != "squared":
+            least = floor_of(d, weights)
+        made = PairLoss(loss, least)
+        unit = scale**made.degree * weight_scale
+        no_signs = xp.zeros_like(sq_dissimilarity[0, :0], dtype=xp.float64)
+        return cls(d, made, no_signs, weights, scale, unit, 0.0 if exact else EXACT)
 
     @property
     def n(self) -> int:
@@ -96,9 +165,38 @@ class Pairs:
         """The dtype of the tiles."""
         return self.d.dtype if self.dtype is None else self.dtype
 
-    def exact(self) -> Pairs:
+    @property
+    def is_exact(self) -> bool:
+        """Whether all is in float64."""
+        return bool(self.precision == namespace(self.d).float64)
+
+    @property
+    def rounding(self) -> float:
+        """The loss at which a fit is exact for all purposes."""
+        return self.resolution * self.size
+
+    def exact(self) -> Tiles:
         """Return the same loss with tiles in float64; D itself stays as it is."""
         return replace(self, dtype=namespace(self.d).float64)
+
+    def signed(self, signs: Floats) -> Tiles:
+        """Return the same pairs for coordinates of other signs."""
+        xp = namespace(self.d)
+        return replace(self, signs=asarray_like(signs, self.d, dtype=xp.float64))
+
+    def value_of(self, coordinates: Array, signs: Floats) -> float:
+        """Return the loss of coordinates, both in the units of D, computed in float64."""
+        x = asarray_like(coordinates, self.d, dtype=namespace(self.d).float64)
+        return self.signed(signs).true_value(x / sqrt(self.scale)) * self.unit
+
+    def with_loss(self, loss: PairLoss) -> Tiles:
+        """Return the same pairs with another floor, or smoothed."""
+        return replace(self, loss=loss)
+
+    def rounded_value_of(self, start: Start) -> float:
+        """Return the loss of a start as a descent sees it, with D near one."""
+        x = asarray_like(start.coordinates, self.d, dtype=namespace(self.d).float64)
+        return self.signed(start.signs).at(x / sqrt(self.scale)).value
 
     @cached_property
     def size(self) -> float:
@@ -116,7 +214,7 @@ class Pairs:
 
         return float(sum(self._spread(walk)))
 
-    def at(self, x: Array) -> Slopes:
+    def at(self, x: Array) -> TileSlopes:
         """Return the value and the gradient, in one pass over the pairs."""
         xp, k = namespace(x), int(x.shape[1])
         left, right = self._factors(x)
@@ -143,9 +241,13 @@ class Pairs:
         gradient = pulled[:, k:] * x - pulled[:, :k]
         gradient *= 8.0 * self.signs[None, :]
         gradient -= xp.mean(gradient, axis=0, keepdims=True)
-        return Slopes(float(sum(values)) - self._own_cost, gradient)
+        return TileSlopes(float(sum(values)) - self._own_cost, gradient)
 
-    def along(self, x: Array, p: Array, here: Slopes) -> Floats:
+    def line(self, x: Array, direction: Array, here: TileSlopes) -> TileLine:
+        """Return the loss along a direction."""
+        return TileLine(self, x, direction, self.quartic(x, direction, here))
+
+    def quartic(self, x: Array, p: Array, here: TileSlopes) -> Floats:
         """Coefficients of the loss at x + tp, constant first: a quartic in t.
 
         Exact where q is linear in D̂; else to second order, the rest as if it were.
@@ -186,7 +288,7 @@ class Pairs:
         slope = float(xp.sum(here.gradient * p))
         return np.array([here.value, slope, *curved])
 
-    def blocks(self, x: Array) -> tuple[Array, Array]:
+    def blocks(self, x: Array, here: TileSlopes) -> tuple[Array, Array]:
         """Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ for every object i, and Σ_j u |q| q′; float64.
 
         The expanded formula cancels: in float32 nothing would be left of it.
@@ -305,6 +407,40 @@ class Pairs:
             share.append(_Tile(rows, rows))
             share.extend(_Tile(rows, columns) for columns in self._column_slices(rows.stop))
         return shares
+
+
+@dataclass(frozen=True, eq=False)
+class TileLine:
+    """The loss of all pairs along a direction, and what was seen there."""
+
+    tiles: Tiles
+    x: Array
+    direction: Array
+    quartic: Floats
+    seen: dict[float, TileSlopes] = field(default_factory=dict)
+
+    def at(self, t: float) -> tuple[float, float]:
+        """Return loss and slope at t."""
+        there = self.end(t)
+        return there.value, dot(there.gradient, self.direction)
+
+    def end(self, t: float, anew: bool = False) -> TileSlopes:
+        """Return value and gradient at t."""
+        if t not in self.seen:
+            self.seen[t] = self.tiles.at(self.x + t * self.direction)
+        return self.seen[t]
+
+
+def _scaled(array: Array, scale: float, dtype: object, weights: Array | None = None) -> Array:
+    """``array / scale``, rounded, with no temporary of its size; zero where there is no weight."""
+    xp, n = namespace(array), int(array.shape[0])
+    scaled = xp.empty_like(array, dtype=dtype)
+    for rows in row_blocks(n, n):
+        some = array[rows, :] * (1 / scale)
+        if weights is not None:
+            some = xp.where(weights[rows, :] > 0, some, xp.zeros_like(some))
+        scaled[rows, :] = xp.astype(some, dtype)
+    return scaled
 
 
 def moments(x: Array) -> Array:
