@@ -111,7 +111,7 @@ def with_gaps(x):
     ("change", "options", "message"),
     [
         (with_gaps, {}, "NaN or infinity in 2 of 700 rows, the first is row 17"),
-        (lambda x: da.from_array(x[:1]), {}, "X has 1 rows"),
+        (lambda x: da.from_array(x[:1]), {}, "3 coordinates of 1 objects"),
         (da.from_array, {"metric": "nonsense"}, "metric='nonsense' has no nearest neighbours"),
         (da.from_array, {"n_components": "auto"}, "needs every pair"),
     ],
@@ -124,6 +124,7 @@ def test_rows_that_cannot_be_fitted_are_refused(features, change, options, messa
 
 def test_pairs_beyond_the_limit_of_memory_are_refused(features, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 1_000_000)
+    monkeypatch.setattr(memory, "_ALWAYS_THERE", 0)
     for rows in (features, da.from_array(features)):
         with pytest.raises(InputError, match=r"14000 pairs of 700 objects .* lower n_pairs=40"):
             NeucMDS(3, metric="cityblock", n_pairs=40).fit(rows)
