@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +31,6 @@ class Outcome:
         return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
 
 
-# What is said every few seconds off a terminal: it depends on how busy the machine is.
-_PROGRESS = re.compile(r"^neucmds: .* … \d+ s so far\n", re.MULTILINE)
-
 Run = Callable[..., Outcome]
 
 
@@ -51,7 +47,7 @@ def run(here: Path) -> Run:
 
     def invoke(*args: object, stdin: bytes | None = None) -> Outcome:
         result = CliRunner().invoke(app, [str(a) for a in args], input=stdin)
-        return Outcome(result.exit_code, result.stdout, _PROGRESS.sub("", result.stderr))
+        return Outcome(result.exit_code, result.stdout, result.stderr)
 
     return invoke
 

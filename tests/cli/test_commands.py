@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
-import time
 import warnings
 
 import numpy as np
@@ -223,14 +221,18 @@ class TestInspect:
         assert "among the first" in outcome.out or "at least" in outcome.out
 
 
-def test_progress_is_a_line_every_few_seconds_where_there_is_no_terminal(capsys):
-    with console.steps(every=0.05) as progress:
-        progress.begin("working", 3)
-        progress.advance("working hard")
-        time.sleep(0.4)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) >= 2
-    assert all(re.match(r"neucmds: working hard \(1 of 3\) … \d+ s so far", line) for line in lines)
+def test_progress_is_for_terminals(monkeypatch, capsys):
+    with console.steps() as progress:
+        progress.now("reading")
+        progress.hear(1, 10, 3.5)
+        progress.hear(5, 10, "pass 2 over D")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with console.steps() as progress:
+        progress.now("working", 3)
+        progress.hear(0, None, "working \x1b hard")
+        assert progress.progress.tasks[0].completed == 1
+    assert "working \\x1b hard" in capsys.readouterr().err
 
 
 class TestCompare:

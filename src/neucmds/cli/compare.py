@@ -64,7 +64,7 @@ def compare(
     if as_csv is not None:
         check_file(as_csv, force=force)
     with steps() as progress:
-        progress.begin(f"reading {file}", len(names) + 1)
+        progress.now(f"reading {file}", len(names) + 1)
         found = api.compare(
             file,
             wanted,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-import threading
-import time
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
@@ -29,9 +27,6 @@ from neucmds.report.words import clean
 
 # A table is for reading, and is the same in a pipe as on a narrow screen.
 PIPE_WIDTH = 120
-
-# Seconds between two lines of progress where nobody sees a bar: a log stays short.
-LINE_EVERY = 5.0
 
 # What this program prints beyond ASCII, for terminals that cannot show it.
 _ASCII = {
@@ -149,67 +144,32 @@ class Steps:
     """
 
     def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.task = progress.add_task("", total=None)
-        self.start = time.perf_counter()
-        self.description, self.done, self.total = "", 0, 0
+        self.progress, self.task = progress, progress.add_task("", total=None)
+        self.counted = False
 
-    @property
-    def line(self) -> str:
-        """The account in one line: what is being done, how much of it, and for how long."""
-        part = f" ({self.done} of {self.total})" if self.total else ""
-        return f"{self.description}{part} … {time.perf_counter() - self.start:.0f} s so far"
-
-    def _say(self, description: str) -> None:
-        self.description, self.done, self.total = visible(description), 0, 0
-
-    def now(self, description: str) -> None:
-        """Say what is being done from here on; its length is not known."""
-        self._say(description)
-        self.progress.reset(self.task, total=None, description=self.description)
-
-    def begin(self, description: str, total: int) -> None:
-        """Say what is being done from here on, in how many parts."""
-        self._say(description)
-        self.done, self.total = 0, total
-        self.progress.reset(self.task, total=total, description=self.description)
-
-    def describe(self, description: str) -> None:
-        """Say more of what goes on, without counting."""
-        self.description = visible(description)
-        self.progress.update(self.task, description=self.description)
+    def now(self, description: str, total: int | None = None) -> None:
+        """Say what is being done from here on, and in how many parts if that is known."""
+        self.counted = total is not None
+        self.progress.reset(self.task, total=total, description=visible(description))
 
     def hear(self, step: int, total: int | None, what: float | str) -> None:
         """Show what a function of `neucmds.api` tells its callback."""
+        counted = self.counted
         if not isinstance(what, str):
             if step <= 1:
-                self.begin("refining", total or 0)
-            self.advance(f"refining: STRESS {what:.4g}")
+                self.now("refining", total)
+            what, counted = f"refining: STRESS {what:.4g}", True
         elif total is not None:
-            self.describe(f"{what}: {100 * step // total} %")
-        elif self.total:
-            self.advance(what)
-        else:
+            what, counted = f"{what}: {100 * step // total} %", False
+        elif not counted:
             self.now(what)
-
-    def advance(self, description: str | None = None) -> None:
-        """Count one part, and say what comes now."""
-        self.done += 1
-        self.progress.advance(self.task)
-        if description is not None:
-            self.describe(description)
+            return
+        self.progress.update(self.task, advance=int(counted), description=visible(what))
 
 
 @contextmanager
-def steps(every: float = LINE_EVERY) -> Iterator[Steps]:
-    """Show progress on standard error while the block runs.
-
-    Parameters
-    ----------
-    every : float
-        Seconds between two lines where standard error is no terminal; the first comes after twice
-        that, and what takes less is silent.
-    """
+def steps() -> Iterator[Steps]:
+    """Show progress on standard error while the block runs, if that is a terminal."""
     console = error_console()
     bar = Progress(
         SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
@@ -222,25 +182,6 @@ def steps(every: float = LINE_EVERY) -> Iterator[Steps]:
         disable=not console.is_terminal,
     )
     account = Steps(bar)
-    if console.is_terminal:
-        with bar:
-            yield account
-        return
-    # The bar is not even entered: rich up to 13 prints an empty line when it ends.
-    finished = threading.Event()
-    lines = threading.Thread(target=_lines, args=(account, console, finished, every))
-    lines.daemon = True
-    lines.start()
-    try:
+    # Off a terminal it is not even entered: rich up to 13 prints an empty line when it ends.
+    with bar if console.is_terminal else nullcontext():
         yield account
-    finally:
-        finished.set()
-        lines.join()
-
-
-def _lines(account: Steps, console: Console, finished: threading.Event, every: float) -> None:
-    """Print the account every few seconds until the work is finished."""
-    if finished.wait(every):
-        return
-    while not finished.wait(every):
-        console.print(f"neucmds: {account.line}")

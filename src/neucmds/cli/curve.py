@@ -59,7 +59,7 @@ def curve(
         progress.now(f"reading {file}")
         prepared = api.prepare(file, squared=squared, symmetrize=symmetrize)
         ks = spaced_ks(_largest_k(k_max, prepared.n))
-        progress.begin("embedding", len(ks) + 1)
+        progress.now("embedding", len(ks) + 1)
         curves = api.curve(prepared, ks, methods, callback=progress.hear)
         add_curve(outputs, curves, plots)
         files = outputs.commit()

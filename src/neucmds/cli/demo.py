@@ -41,10 +41,10 @@ def demo(
         hops, digits = _digits()
         objects = [f"image{i}:{digit}" for i, digit in enumerate(digits)]
         prepared = api.prepare(hops, K, labels=objects, keep_copy=True)
-        progress.begin("comparing", len(ALL_METHODS) + 1)
+        progress.now("comparing", len(ALL_METHODS) + 1)
         found = api.compare(prepared, K, callback=progress.hear)
         ks = spaced_ks(CURVE_TO, points=10)
-        progress.begin("embedding", len(ks) + 1)
+        progress.now("embedding", len(ks) + 1)
         curves = api.curve(prepared, ks, callback=progress.hear)
         progress.now("writing the result")
         chosen = found[DEFAULT_METHOD]
