@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, api, neuc_mds
 from neucmds._input.chunks import lazy_dissimilarity
 from neucmds._operator import DenseGram, chunked_rows
 from neucmds._operator.cluster import DaskGram
@@ -75,8 +75,10 @@ def test_squared_input_labels_and_symmetrize_mean_what_they_mean_in_memory(dissi
     skewed = dissimilarity**2 + np.triu(np.ones_like(dissimilarity), 1)
     names = [f"object {i}" for i in range(900)]
     settings = {"squared": True, "symmetrize": True, "labels": names}
-    lazy = neuc_mds(da.from_array(skewed, chunks=300), 3, "neuc+", **settings)
-    memory = neuc_mds(skewed, 3, "neuc+", **settings)
+    lazy, memory = (
+        api.fit(api.prepare(D, **settings), api.Options(3, "neuc+")).embedding
+        for D in (da.from_array(skewed, chunks=300), skewed)
+    )
     np.testing.assert_allclose(lazy.eigenvalues, memory.eigenvalues, rtol=1e-8)
     assert lazy.labels == memory.labels
 
