@@ -33,7 +33,6 @@ def test_every_container_gives_the_same_pairs(tmp_path):
         assert listed(pairs) == expected
         assert pairs.labels == ("a", "b", "c")
     assert listed(as_pairs(stored)) == expected
-    assert listed(as_pairs(stored, labels=["x", "y", "z"])) == expected
     assert listed(as_pairs(np.array([[0, 1, 1.0], [2, 1, 2.0], [0, 2, 2.5]]))) == expected
 
 
@@ -105,16 +104,6 @@ def test_numbers_in_files_are_ordered_as_numbers(tmp_path):
         as_pairs(file)
     file.write_text("9\t10\t1.0\n10\t11\t2\n")
     assert as_pairs(file).labels == ("9", "10", "11")
-
-
-def test_labels_give_the_order_and_may_name_more_objects():
-    data = (["b"], ["a"], [1.0])
-    pairs = as_pairs(data, labels=["c", "b", "a"])
-    assert (pairs.n, listed(pairs)) == (3, [(1, 2, 1.0)])
-    with pytest.raises(InputError, match="1 name is not among the labels, first 'a'"):
-        as_pairs(data, labels=["b", "c"])
-    with pytest.raises(InputError, match="object 5, but there are 2 labels"):
-        as_pairs((np.array([0]), np.array([5]), np.array([1.0])), labels=["a", "b"])
 
 
 @pytest.mark.parametrize(

@@ -158,8 +158,7 @@ def _new_target(source: Array, dtype: Any) -> Array:
         require_memory(
             n * n * int(xp.finfo(dtype).bits) // 8,
             f"a squared copy of D of {n} objects",
-            f"pass {option('copy', False)} to square D in place, D as float32, an npy file, which "
-            "is read in blocks, or use LandmarkNeucMDS",
+            "pass D as float32, or an npy file, which is read in blocks, or use LandmarkNeucMDS",
         )
     target = arrays.empty_like(source, source.shape, dtype)
     if not arrays.is_writable(target):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 
 # Names that a message gives before it only counts.
 _EXAMPLES = 3
@@ -22,10 +22,15 @@ def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None
     for i, name in enumerate(names):
         if first.setdefault(name, i) != i:
             raise InputError(
-                f"labels are not unique: {name!r} names objects {first[name]} and {i}; "
-                f"rename one, or pass {option('labels')}."
+                f"labels are not unique: {name!r} names objects {first[name]} and {i}; rename one."
             )
     return names
+
+
+def entry_name(i: int, j: int, labels: Sequence[str] | None) -> str:
+    """Name an entry of D by its indices, and by its labels where there are any."""
+    place = f"({int(i)}, {int(j)})"
+    return place if labels is None else f"{place}, {labels[i]!r} and {labels[j]!r}"
 
 
 def order_of(

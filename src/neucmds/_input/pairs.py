@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from math import sqrt
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from neucmds._input.names import as_labels
+from neucmds._input.names import entry_name
 from neucmds._input.readers.text import Lines, one_line, read_text
 from neucmds._input.validation import refuse_range, refuse_weight_range
 from neucmds.errors import FileFormatError, InputError, option
@@ -82,17 +82,12 @@ class Pairs:
         ends = np.concatenate([self.i, self.j]), np.concatenate([self.j, self.i])
         return sparse.csr_array((np.concatenate([d, d]), ends), shape=(self.n, self.n))
 
-    def place(self, at: int) -> str:
-        """Name a pair by its numbers, and by its labels where there are any."""
-        return _place(int(self.i[at]), int(self.j[at]), self.labels)
-
 
 def as_pairs(
     data: Any,
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    labels: Sequence[object] | None = None,
     allow_missing: bool = False,
 ) -> Pairs:
     """Read and check dissimilarities of pairs, and put them on the squared scale.
@@ -108,9 +103,6 @@ def as_pairs(
         Whether the dissimilarities are squared already, and may be negative.
     symmetrize : bool, default=False
         Average entries for the same pair that differ instead of refusing them.
-    labels : sequence, optional
-        Names of the objects. With columns of names: their order, and objects may be named that no
-        pair has. Whole numbers in columns then count the labels from 0.
     allow_missing : bool, default=False
         Whether NaN says that a pair was not observed, instead of being refused.
 
@@ -139,7 +131,7 @@ def as_pairs(
         "allow_missing": allow_missing,
     }
     if hasattr(data, "tocoo"):
-        return _from_sparse(data, labels, settings)
+        return _from_sparse(data, settings)
     if isinstance(data, (str, os.PathLike)):
         columns = read_pairs(data)
     elif hasattr(data, "columns") and hasattr(data, "to_numpy"):
@@ -156,7 +148,7 @@ def as_pairs(
     if len({column.size for column in columns}) > 1:
         sizes = ", ".join(str(column.size) for column in columns)
         raise InputError(f"the columns of a list of pairs must be equally long, not {sizes}.")
-    numbers, names = _numbered(columns[0], columns[1], labels)
+    numbers, names = _numbered(columns[0], columns[1])
     values = [_as_floats(column) for column in columns[2:]]
     n = len(names) if names is not None else int(numbers.max(initial=-1)) + 1
     return make_pairs(n, numbers[0], numbers[1], *values, labels=names, **settings)
@@ -187,8 +179,10 @@ def make_pairs(
         Dissimilarities.
     weight : array of shape (m,), optional
         Of entries merged into one, the largest weight counts. Pairs of weight 0 are left out.
-    squared, symmetrize, labels, allow_missing
+    squared, symmetrize, allow_missing
         As for `as_pairs`.
+    labels : tuple of str, optional
+        Names of the objects.
     sampled : bool, default=False
         Whether the pairs are a sample of all, weighted by inverse shares.
     """
@@ -347,7 +341,7 @@ def _as_floats(column: npt.NDArray[Any]) -> Floats:
         ) from error
 
 
-def _from_sparse(data: Any, labels: Sequence[object] | None, settings: dict[str, Any]) -> Pairs:
+def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
     if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
         size = " × ".join(map(str, data.shape))
         raise InputError(f"D is not square: {size}; pass n × n.")
@@ -358,13 +352,12 @@ def _from_sparse(data: Any, labels: Sequence[object] | None, settings: dict[str,
     if stored.size and data.format == "coo":
         # csr would add up entries given twice; they are the same observation here.
         stored = data
-    names = as_labels(labels, n)
     i, j = (np.asarray(index) for index in stored.coords)
-    return make_pairs(n, i, j, stored.data, labels=names, **settings)
+    return make_pairs(n, i, j, stored.data, **settings)
 
 
 def _numbered(
-    left: npt.NDArray[Any], right: npt.NDArray[Any], labels: Sequence[object] | None
+    left: npt.NDArray[Any], right: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], tuple[str, ...] | None]:
     """Give every object of two columns a number; return numbers (2, m) and names."""
     both = np.stack([left, right]) if left.size else np.zeros((2, 0), dtype=np.int64)
@@ -372,35 +365,11 @@ def _numbered(
         both = both.astype(np.int64)
     if both.dtype.kind == "O":
         both = both.astype(str)
-    if labels is not None:
-        return _by_labels(both, as_labels(labels, len(labels)) or ())
     names, numbers = np.unique(both, return_inverse=True)
     numbers = numbers.reshape(both.shape).astype(np.int64)
     counted = both.dtype.kind in "iu" and np.array_equal(names, np.arange(names.size))
     # Labels that only count the objects say nothing.
     return numbers, None if counted else tuple(str(name) for name in names.tolist())
-
-
-def _by_labels(
-    both: npt.NDArray[Any], labels: tuple[str, ...]
-) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-    if both.dtype.kind in "iu":
-        outside = both[(both < 0) | (both >= len(labels))]
-        if outside.size:
-            raise InputError(
-                f"a pair has object {outside.flat[0]}, but there are {len(labels)} labels."
-            )
-        return both.astype(np.int64), labels
-    at = {name: number for number, name in enumerate(labels)}
-    names, inverse = np.unique(both, return_inverse=True)
-    unknown = [name for name in names.tolist() if str(name) not in at]
-    if unknown:
-        raise InputError(
-            f"{_counted(len(unknown), 'name')} not among the labels, first {unknown[0]!r}; add it, "
-            "or leave its pairs out."
-        )
-    numbers = np.array([at[str(name)] for name in names.tolist()], dtype=np.int64)
-    return numbers[inverse].reshape(both.shape), labels
 
 
 def _refuse_values(
@@ -418,13 +387,13 @@ def _refuse_values(
         at = int(np.argmax(bad))
         raise InputError(
             f"{int(bad.sum())} of {values.size} values are not finite, the first {values[at]} at "
-            f"{_place(int(i[at]), int(j[at]), labels)}; leave out pairs that were not observed."
+            f"{entry_name(i[at], j[at], labels)}; leave out pairs that were not observed."
         )
     at = int(np.argmin(values))
     if not squared and values[at] < 0:
         raise InputError(
             f"negative dissimilarities: the lowest is {values[at]:.4g} at "
-            f"{_place(int(i[at]), int(j[at]), labels)}; pass {option('squared', True)} if they are "
+            f"{entry_name(i[at], j[at], labels)}; pass {option('squared', True)} if they are "
             "squared already."
         )
     size = float(np.abs(values).max())
@@ -433,7 +402,7 @@ def _refuse_values(
         at = int(np.argmax(~np.isfinite(weight) | (weight < 0)))
         raise InputError(
             f"weights must be finite and not negative: {weight[at]} at "
-            f"{_place(int(i[at]), int(j[at]), labels)}."
+            f"{entry_name(i[at], j[at], labels)}."
         )
     if weight is not None:
         refuse_weight_range(float(weight.max()), size if squared else size * size)
@@ -446,7 +415,7 @@ def _refuse_self(
     if abs(values[at]) > tolerance:
         raise InputError(
             f"an object is not at 0 from itself: {values[at]:.4g} at "
-            f"{_place(int(own[at]), int(own[at]), labels)}; set it to 0, or convert similarities."
+            f"{entry_name(own[at], own[at], labels)}; set it to 0, or convert similarities."
         )
 
 
@@ -468,18 +437,12 @@ def _merged(
         i, j = divmod(int(key[first[at]]), n)
         raise InputError(
             f"{int(np.sum(gap > TOLERANCE * size))} pairs have entries that differ, the most by "
-            f"{gap[at]:.4g} at {_place(i, j, labels)}; pass {option('symmetrize', True)} to "
+            f"{gap[at]:.4g} at {entry_name(i, j, labels)}; pass {option('symmetrize', True)} to "
             "average."
         )
     counts = np.diff(first, append=key.size)
     mean = np.add.reduceat(values, first) / counts
     return mean, None if weight is None else np.maximum.reduceat(weight, first)
-
-
-def _place(i: int, j: int, labels: tuple[str, ...] | None) -> str:
-    if labels is None:
-        return f"({i}, {j})"
-    return f"({i}, {j}), {labels[i]!r} and {labels[j]!r}"
 
 
 def _counted(count: int, noun: str) -> str:

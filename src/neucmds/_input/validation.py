@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
+from neucmds._input.names import entry_name
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[Any]
@@ -53,9 +54,7 @@ class Rules:
 
     def place(self, i: int, j: int) -> str:
         """Name an entry by its indices, and by its labels where there are any."""
-        if self.labels is None:
-            return f"({i}, {j})"
-        return f"({i}, {j}), {self.labels[i]!r} and {self.labels[j]!r}"
+        return entry_name(i, j, self.labels)
 
 
 @dataclass(frozen=True)

@@ -234,8 +234,8 @@ def match_rows(
     elif from_file and not (by_order or counts(table.index) or counts(table.index, 1)):
         raise InputError(
             f"{_source(table)} names its rows ({examples([str(i) for i in table.index])}), but the "
-            f"objects have no names to match them with; name the objects by {option('labels')}, or "
-            f"pass {option('by_order', True)} if the rows are in the order of the objects."
+            f"objects have no names to match them with; give D names, or pass "
+            f"{option('by_order', True)} if the rows are in the order of the objects."
         )
     elif from_file:
         message = f"rows of {_source(table)} were matched by their order."
