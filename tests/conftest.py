@@ -22,7 +22,6 @@ SLOW_FILES = (
     "_spectrum/test_krylov.py",
     "cli/test_processes.py",
     "reproduction/test_perturb.py",
-    "fuzz/test_matrices.py",
     "reproduction/test_experiments.py",
     "report/test_browser.py",
     "tests/test_scale.py",
