@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from itertools import combinations
 
 import numpy as np
@@ -160,13 +159,6 @@ def test_a_curve_without_numbers_is_refused():
         curve(random_matrix(8), [])
     with pytest.raises(InputError, match="whole numbers"):
         curve(random_matrix(8), [0.5])
-
-
-def test_the_time_of_a_long_spectrum_is_said_before(monkeypatch):
-    monkeypatch.setattr("neucmds.api.eigenpairs.TIMED_FROM", 100)
-    said = []
-    curve(random_matrix(150), [2], ["neuc"], callback=lambda *heard: said.append(heard[2]))
-    assert re.fullmatch(r"computing the spectrum of 150 objects, about \d+ (s|minutes)", said[0])
 
 
 def test_turning_point_agrees_with_the_embeddings():

@@ -95,22 +95,11 @@ class TestSpectrum:
         for a, b in zip(of_d.collections, of_values.collections, strict=True):
             np.testing.assert_allclose(a.get_offsets(), b.get_offsets())
 
-    def test_the_right_scale_is_in_percent_of_the_trace(self, data):
-        lam = full_spectrum(DenseGram(data**2)).values
-        ax = plots.plot_spectrum(data)
-        right = next(other for other in ax.figure.axes if other is not ax)
-        share = np.array(right.get_ylim()) / np.array(ax.get_ylim())
-        np.testing.assert_allclose(share, 100 / lam.sum())
-
     def test_of_many_objects_only_the_ends_are_computed(self, monkeypatch, data):
         monkeypatch.setattr("neucmds.plots.spectra.MOST_COMPLETE", 20)
         x = np.random.default_rng(2).normal(size=(700, 4))
         ax = plots.plot_spectrum(np.abs(x[:, None] - x[None, :]).sum(-1))
         assert "the largest of all" in ax.get_title(loc="left")
-
-    def test_a_condensed_vector_is_not_drawn_as_eigenvalues(self, data):
-        with pytest.raises(InputError, match=r"780 numbers look like .* 40 objects.*squareform"):
-            plots.plot_spectrum(data[np.triu_indices(40, 1)])
 
     def test_scree_bars_are_shares_of_the_trace_and_carry_their_percentages(self, data, tmp_path):
         lam = full_spectrum(DenseGram(data**2)).values
@@ -386,14 +375,6 @@ class TestPairs:
     def test_another_d_is_refused(self, data, embedding):
         with pytest.raises(InputError, match="39 objects, but the embedding 40"):
             plots.plot_shepard(data[:39, :39], embedding)
-
-    def test_errors_are_relative_to_the_dissimilarity(self, data, embedding, tmp_path):
-        ax = drawn(plots.plot_error_against_distance(data, embedding), tmp_path)
-        points = np.vstack([c.get_offsets() for c in ax.collections[:2]])
-        i, j = np.triu_indices(40, 1)
-        fitted = embedding.dissimilarities()[i, j]
-        error = np.sign(fitted) * np.sqrt(np.abs(fitted)) / data[i, j] - 1
-        np.testing.assert_allclose(np.sort(points[:780, 1]), np.sort(100 * error), atol=1e-9)
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ BAD_MATRICES = {
 COMMANDS = ("embed", "inspect", "compare", "curve")
 
 
-@pytest.mark.parametrize(("at", "what"), enumerate(BAD_MATRICES))
+@pytest.mark.parametrize(("at", "what"), list(enumerate(BAD_MATRICES)))
 def test_bad_matrix_ends_in_one_line(run, here, at, what):
     command, (make, expected) = COMMANDS[at % 4], BAD_MATRICES[what]
     file = make(here)

@@ -256,21 +256,6 @@ class TestCompare:
             assert row["stress"] == pytest.approx(stress, rel=1e-6, abs=1e-12)
         assert list(here.iterdir()) == [matrix]
 
-    def test_csv_holds_every_measure_of_the_methods_asked_for(self, run, matrix, here):
-        names = "classical,refined,smacof"
-        words = ("compare", matrix, "-k", 3, "--methods", names, "--csv", "table.csv")
-        document = run(*words, "--json").document
-        header, *rows = _read_csv(here / "table.csv")
-        assert [row[0] for row in rows] == names.split(",")
-        for row, one in zip(rows, document["methods"], strict=True):
-            found = dict(zip(header, row, strict=True))
-            for name in ("stress", "r2", "relative_error_mean", "neighbors_kept"):
-                assert float(found[name]) == one[name]
-            assert [int(found["p"]), int(found["q"])] == one["signature"]
-        again = run(*words)
-        assert again.code == 2
-        assert "table.csv" in again.err
-
     def test_unknown_methods_are_one_line(self, run, matrix):
         outcome = run("compare", matrix, "--methods", "classical,magic")
         assert outcome.code == 2

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from neucmds._backend.arrays import asarray_like
 from neucmds._input.components import Components
 from neucmds._methods.exact import MAX_DENSE, exact_selection
 from neucmds._methods.refined.descent import Limits
@@ -18,7 +16,7 @@ from neucmds._methods.solution import from_refinement, from_selection
 from neucmds._operator import Gram
 from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
 from neucmds._spectrum.solve import check_tolerance
-from neucmds.api.options import EIGENPAIR_TOL, Callback, check_methods
+from neucmds.api.options import EIGENPAIR_TOL, check_methods
 from neucmds.embedding import Embedding, build_embedding
 
 # Up to here `inspect` and `curve` compute all eigenvalues (2 s); of more objects the largest ones,
@@ -26,9 +24,6 @@ from neucmds.embedding import Embedding, build_embedding
 FULL_UP_TO = 2000
 INSPECTED_PAIRS = 100
 INSPECTED_TOL = 1e-5
-# From here on the time that a spectrum will take is said before.
-TIMED_FROM = 1000
-PRODUCTS_PER_PAIR = 4
 
 
 def solve_for(
@@ -130,27 +125,3 @@ def embed_spectrum(
 def takes_all(n: int, n_wanted: int) -> bool:
     """Tell whether all eigenvalues are computed: the fastest way, or cheap and exact in all."""
     return n <= FULL_UP_TO or 8 * n_wanted >= n
-
-
-def announce_spectrum(gram: Gram, n_wanted: int, callback: Callback | None) -> str:
-    """Say what is computed, and of many objects about how long it will take."""
-    text = f"computing the spectrum of {gram.n:,} objects"
-    if callback is None or gram.n <= TIMED_FROM:
-        return text
-    _ = gram.moments  # a pass of its own, which is needed anyway
-    full = takes_all(gram.n, n_wanted)
-    width = 400 if full else 16
-    block = np.random.default_rng(0).normal(size=(width if full else gram.n, width))
-    start = time.perf_counter()
-    if full:
-        np.linalg.eigh(block + block.T)
-        share = (gram.n / width) ** 3
-    else:
-        gram.matmat(asarray_like(block, gram.diagonal()))
-        share = (PRODUCTS_PER_PAIR * n_wanted + 200) / width
-    seconds = (time.perf_counter() - start) * share
-    return f"{text}, {_about(seconds)}"
-
-
-def _about(seconds: float) -> str:
-    return f"about {seconds:.0f} s" if seconds < 120 else f"about {seconds / 60:.0f} minutes"

@@ -13,8 +13,6 @@ from neucmds._input import ordered_by_name
 from neucmds._input.components import Components
 from neucmds._placement import LEAST_OBJECTS
 from neucmds.api.eigenpairs import (
-    INSPECTED_PAIRS,
-    announce_spectrum,
     embed_spectrum,
     outer_spectrum,
     solve_for,
@@ -131,7 +129,7 @@ def curve(
         )
     check_methods(methods)
     largest = max(size.total for size in sizes)
-    tell(callback, announce_spectrum(gram, largest, callback))
+    tell(callback, f"computing the spectrum of {gram.n:,} objects")
     if takes_all(gram.n, largest):
         spectrum = whole_spectrum(gram)
     else:
@@ -191,7 +189,7 @@ def inspect(
     prepared = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
     refuse_weights(prepared, "inspect")
     gram = prepared.gram
-    tell(callback, announce_spectrum(gram, INSPECTED_PAIRS, callback))
+    tell(callback, f"computing the spectrum of {gram.n:,} objects")
     spectrum = outer_spectrum(gram)
     scan = None
     if gram.n >= LEAST_OBJECTS:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from neucmds import api
-from neucmds.api import Comparison
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.options import (
     File,
-    Force,
     Json,
     Number,
     Seed,
@@ -20,7 +17,6 @@ from neucmds.cli.options import (
     Symmetrize,
     parse_components,
 )
-from neucmds.cli.outputs import check_file, write_csv, write_file
 from neucmds.cli.tables import comparison_table
 from neucmds.errors import InputError
 
@@ -48,21 +44,12 @@ def compare(
     symmetrize: Symmetrize = False,
     seed: Seed = 0,
     as_json: Json = False,
-    as_csv: Annotated[
-        Path | None,
-        typer.Option(
-            "--csv", metavar="FILE", help="Also write every measure there.", show_default=False
-        ),
-    ] = None,
-    force: Force = False,
 ) -> None:
     """Put every method side by side."""
     wanted = parse_components(components)
     if isinstance(wanted, tuple):
         raise InputError("compare takes a number for -k: classical has no negative coordinates.")
     names = api.COMPARED if methods is None else tuple(methods.split(","))
-    if as_csv is not None:
-        check_file(as_csv, force=force)
     with steps() as progress:
         progress.now(f"reading {file}", len(names) + 1)
         found = api.compare(
@@ -74,8 +61,6 @@ def compare(
             random_state=seed,
             callback=progress.hear,
         )
-    if as_csv is not None:
-        _write(found, as_csv, force)
     if as_json:
         print_json({"command": "compare", "input": file, **found.as_dict()})
         return
@@ -84,15 +69,3 @@ def compare(
     say(f"{LEGEND} ({found.spectrum_seconds:.2f} s).")
     for method, reason in found.left_out.items():
         say(f"Left out: {method}. {reason}")
-    if as_csv is not None:
-        say(f"Written to {as_csv}")
-
-
-def _write(found: Comparison, path: Path, force: bool) -> None:
-    """Write one row for each method; p and q are its numbers of positive and negative signs."""
-    rows = [one.as_dict() for one in found.methods]
-    for row in rows:
-        row["p"], row["q"] = row.pop("signature")
-    header = list(rows[0]) if rows else ["method"]
-    table = [[row[name] for name in header] for row in rows]
-    write_file(path, lambda file: write_csv(file, header, table), force=force)

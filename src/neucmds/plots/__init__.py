@@ -17,7 +17,6 @@ from neucmds.plots.coordinates import (
 )
 from neucmds.plots.shepard import (
     SampledPairs,
-    plot_error_against_distance,
     plot_shepard,
     sampled_pairs,
     signed_root,
@@ -30,7 +29,6 @@ __all__ = [
     "normal_ellipse",
     "plot_coordinates",
     "plot_curve",
-    "plot_error_against_distance",
     "plot_scree",
     "plot_shepard",
     "plot_spectrum",

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 MAX_PAIRS = 20_000
 # Rows of a D outside memory that pairs are drawn from: 200 reads of 160 kB at n = 20,000.
 MAX_ROWS_READ = 200
-# Errors beyond this, in percent, are drawn on a log scale.
-FAR_OFF = 250
 
 
 def plot_shepard(
@@ -85,69 +83,12 @@ def plot_shepard(
     ends = [min(float(pairs.given.min(initial=0.0)), 0.0), float(pairs.given.max(initial=0.0))]
     ax.plot(ends, ends, color="black", linewidth=1.2, label="agreement")
     ax.axhline(0.0, color=GUIDE, linewidth=0.6, zorder=1)
-    ax.set_ylabel(f"dissimilarity of the embedding{pairs.unit}")
-    _label(ax, "Shepard plot", embedding, pairs)
+    unit = " (squared)" if pairs.squared else ""
+    ax.set_xlabel(f"dissimilarity given{unit}")
+    ax.set_ylabel(f"dissimilarity of the embedding{unit}")
+    set_title(ax, f"Shepard plot, {embedding.method}, k = {embedding.k} ({pairs.drawn})")
     legend_below(ax, 3)
     return ax
-
-
-def plot_error_against_distance(
-    D: Any,
-    embedding: Embedding,
-    *,
-    squared: bool | None = None,
-    symmetrize: bool = False,
-    max_pairs: int = MAX_PAIRS,
-    random_state: Any = 0,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the relative error of the embedding against the dissimilarity: where near pairs fail.
-
-    The error of a pair is fitted / given − 1; pairs with D ≤ 0 have none. A line marks the median,
-    a band the middle 90 % of the pairs around each dissimilarity.
-
-    Parameters
-    ----------
-    D, embedding, squared, symmetrize, max_pairs, random_state, ax
-        As in `plot_shepard`.
-
-    Returns
-    -------
-    Axes
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from neucmds import neuc_mds
-    >>> from neucmds.plots import plot_error_against_distance
-    >>> x = np.random.default_rng(0).uniform(size=(12, 3))
-    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
-    >>> plot_error_against_distance(D, neuc_mds(D, 4)).get_title(loc="left")
-    'Relative error, refined, k = 4 (66 pairs)'
-    """
-    pairs = sampled_pairs(D, embedding, squared, symmetrize, max_pairs, random_state)
-    ax = axes_or_new(ax)
-    from matplotlib.ticker import FuncFormatter
-
-    usable = pairs.given > 0
-    given, negative = pairs.given[usable], pairs.fitted[usable] < 0
-    error = 100 * (pairs.fitted[usable] / given - 1)
-    _scatter_pairs(ax, given, error, negative)
-    _draw_quantiles(ax, given, error)
-    ax.axhline(0.0, color="black", linewidth=1.2)
-    if np.abs(error).max(initial=0.0) > FAR_OFF:
-        # A near pair may be off by a factor of a thousand: it must not flatten all others.
-        ax.set_yscale("symlog", linthresh=100, linscale=2)
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}".replace("-", "−")))
-    ax.set_ylabel("error of the embedding in %")
-    _label(ax, "Relative error", embedding, pairs)
-    legend_below(ax, 4)
-    return ax
-
-
-def _label(ax: Axes, what: str, embedding: Embedding, pairs: SampledPairs) -> None:
-    ax.set_xlabel(f"dissimilarity given{pairs.unit}")
-    set_title(ax, f"{what}, {embedding.method}, k = {embedding.k} ({pairs.drawn})")
 
 
 @dataclass(frozen=True)
@@ -178,11 +119,6 @@ class SampledPairs:
         """How many pairs these are, and of how many."""
         of_all = f" of {self.total:,}" if self.given.size < self.total else ""
         return f"{self.given.size:,}{of_all} pairs"
-
-    @property
-    def unit(self) -> str:
-        """What to add to the name of an axis."""
-        return " (squared)" if self.squared else ""
 
 
 def sampled_pairs(
@@ -271,18 +207,3 @@ def _scatter_pairs(ax: Axes, x: Floats, y: Floats, negative: Marks) -> None:
         label = f"D̂ < 0 ({int(negative.sum()):,})"
         strong = max(alpha, min(0.8, 400 / int(negative.sum())))
         ax.scatter(x[negative], y[negative], color=NEGATIVE, label=label, alpha=strong, **common)
-
-
-def _draw_quantiles(ax: Axes, x: Floats, y: Floats, bins: int = 30) -> None:
-    """Draw the median and the middle 90 % of y along x, where there are enough pairs."""
-    if x.size < 500:
-        return
-    edges = np.linspace(x.min(), x.max(), bins + 1)
-    which = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, bins - 1)
-    parts = [y[which == b] for b in range(bins)]
-    empty = np.full(3, np.nan)
-    quantiles = [np.quantile(p, [0.05, 0.5, 0.95]) if p.size >= 20 else empty for p in parts]
-    low, middle, high = np.array(quantiles).T
-    centres = (edges[1:] + edges[:-1]) / 2
-    ax.fill_between(centres, low, high, color="#808080", alpha=0.3, linewidth=0, label="90 %")
-    ax.plot(centres, middle, color="black", linewidth=1.4, linestyle="--", label="median")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,28 +38,19 @@ def plot_spectrum(
     D: Any,
     kept: Any = (),
     *,
-    complete: bool = True,
-    trace: float | None = None,
     squared: bool = False,
     symmetrize: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw every eigenvalue of B by its rank among those of its sign, negative ones below zero.
 
-    The scale on the right is in percent of the trace of B, the sum of all eigenvalues. Negative
-    eigenvalues count against it, so that the positive ones of a non-Euclidean D exceed 100 %.
-
     Parameters
     ----------
     D : array-like, path, Spectrum, …
-        Whatever `neuc_mds` takes, or a spectrum; but a vector is taken as eigenvalues in any order.
-        Of more than 2,000 objects only the largest eigenvalues are computed.
+        Whatever `neuc_mds` takes, or a spectrum; but a vector is taken as all eigenvalues, in any
+        order. Of more than 2,000 objects only the largest eigenvalues are computed.
     kept : Embedding or array-like of shape (k,)
         Eigenvalues that an embedding keeps; they are drawn larger and filled.
-    complete : bool, default=True
-        Whether a vector holds all eigenvalues, or only the largest of either sign.
-    trace : float, optional
-        Of B; the sum of a vector that is complete.
     squared, symmetrize
         As in `neuc_mds`.
     ax : Axes, optional
@@ -75,7 +65,7 @@ def plot_spectrum(
     >>> plot_spectrum([3.0, 1.0, -2.0], kept=[3.0, -2.0]).get_title(loc="left")
     'Spectrum: 2 positive, 1 negative eigenvalues'
     """
-    lam, trace, complete = _eigenvalues(D, complete, trace, squared, symmetrize)
+    lam, _, complete = _eigenvalues(D, squared, symmetrize)
     ax = axes_or_new(ax)
     is_kept = mark_kept(lam, _kept_values(kept))
     seen = np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)
@@ -96,7 +86,7 @@ def plot_spectrum(
                 rasterized=int(some.sum()) > 2000,
                 label=f"{name}, {what} ({int(some.sum()):,})",
             )
-    threshold = _signed_log_scale(ax, lam[seen])
+    _signed_log_scale(ax, lam[seen])
     if lam.size > 60:
         ax.set_xscale("log")
         _plain_ticks(ax, range(1, lam.size))
@@ -105,8 +95,6 @@ def plot_spectrum(
     positive, negative = int((lam[seen] > 0).sum()), int((lam[seen] < 0).sum())
     which = "" if complete else ", the largest of all"
     set_title(ax, f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues{which}")
-    if trace is not None and trace > 0 and lam.size:
-        _percent_scale(ax, trace, threshold)
     legend_below(ax, 2)
     return ax
 
@@ -116,8 +104,6 @@ def plot_scree(
     kept: Any = (),
     *,
     first: int = 12,
-    complete: bool = True,
-    trace: float | None = None,
     squared: bool = False,
     symmetrize: bool = False,
     ax: Axes | None = None,
@@ -126,7 +112,7 @@ def plot_scree(
 
     Parameters
     ----------
-    D, kept, complete, trace, squared, symmetrize, ax
+    D, kept, squared, symmetrize, ax
         As in `plot_spectrum`. Bars of eigenvalues that are not kept are pale.
     first : int, default=12
         Number of bars.
@@ -141,8 +127,8 @@ def plot_scree(
     >>> plot_scree([3.0, 1.0, -2.0], kept=[3.0, -2.0]).get_title(loc="left")
     'Scree plot'
     """
-    lam, trace, complete = _eigenvalues(D, complete, trace, squared, symmetrize)
-    if trace is None or trace <= 0:
+    lam, trace, complete = _eigenvalues(D, squared, symmetrize)
+    if trace <= 0:
         raise InputError(
             f"a scree plot needs a positive trace of B, the sum of all eigenvalues; it is {trace}; "
             "use plot_spectrum."
@@ -233,15 +219,11 @@ def _parts(values: Floats, is_kept: Marks) -> Iterator[tuple[Marks, str, str, bo
                 yield some, name, colour, chosen
 
 
-def _eigenvalues(
-    D: Any, complete: bool, trace: float | None, squared: bool, symmetrize: bool
-) -> tuple[Floats, float | None, bool]:
-    """Return eigenvalues of B by magnitude, its trace if known, and whether they are all."""
+def _eigenvalues(D: Any, squared: bool, symmetrize: bool) -> tuple[Floats, float, bool]:
+    """Return eigenvalues of B by magnitude, its trace, and whether they are all."""
     if not isinstance(D, (Spectrum, Ends)) and _is_vector(D):
         lam = np.asarray(to_numpy(D), dtype=np.float64).ravel()
-        _refuse_condensed(lam)
-        lam = lam[np.isfinite(lam)]
-        trace = float(lam.sum()) if trace is None and complete else trace
+        trace, complete = float(lam.sum()), True
     else:
         if not isinstance(D, (Spectrum, Ends)):
             D = _solved(prepare(D, squared=squared, symmetrize=symmetrize).gram)
@@ -263,18 +245,6 @@ def _is_vector(D: Any) -> bool:
     return len(getattr(D, "shape", (0, 0))) == 1
 
 
-def _refuse_condensed(values: Floats) -> None:
-    """Refuse what is more likely n(n-1)/2 dissimilarities than eigenvalues."""
-    n = (1 + math.isqrt(1 + 8 * values.size)) // 2
-    sorted_already = bool((np.diff(values) <= 0).all() or (np.diff(values) >= 0).all())
-    triangular = values.size > 3 and n * (n - 1) // 2 == values.size
-    if triangular and not sorted_already and float(values.min()) >= 0:
-        raise InputError(
-            f"a vector is taken as eigenvalues, but these {values.size} numbers look like the "
-            f"dissimilarities of {n} objects; pass scipy.spatial.distance.squareform(D)."
-        )
-
-
 def _kept_values(kept: Any) -> Floats:
     values = kept.eigenvalues if isinstance(kept, Embedding) else kept
     return np.asarray(to_numpy(values), dtype=np.float64).ravel()
@@ -292,39 +262,19 @@ def mark_kept(values: Floats, kept: Floats) -> Marks:
     return mark
 
 
-def _signed_log_scale(ax: Axes, values: Floats) -> float | None:
+def _signed_log_scale(ax: Axes, values: Floats) -> None:
     """Scale y logarithmically away from zero; in four decades at the most, and evenly nearer."""
     from matplotlib.ticker import SymmetricalLogLocator
 
     size = np.abs(values)
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     if not size.size or size.max() < 100 * size.min():
-        return None
+        return
     threshold = float(10.0 ** np.floor(np.log10(max(size.min(), 1e-4 * size.max()))))
     ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
     ax.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=threshold))
     low, high = float(values.min()), float(values.max())
     ax.set_ylim(min(2 * low, -threshold), max(2 * high, threshold))
-    return threshold
-
-
-def _percent_scale(ax: Axes, trace: float, threshold: float | None) -> None:
-    """Put the same scale on the right, in percent of the trace."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    right = ax.twinx()
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high)
-    if threshold is not None:
-        linear = 100 * threshold / trace
-        right.set_yscale("symlog", linthresh=linear, linscale=0.4)
-        decades = 10.0 ** np.arange(math.ceil(math.log10(3 * linear)), 4)
-        right.yaxis.set_major_locator(FixedLocator([*-decades, 0.0, *decades]))
-        right.yaxis.set_minor_locator(NullLocator())
-    right.set_ylim(100 * low / trace, 100 * high / trace)
-    right.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}".replace("-", "−")))
-    right.set_ylabel("share of the trace of B in %")
-    right.spines[["top", "right"]].set_visible(False)
 
 
 def _plain_ticks(ax: Axes, ks: Sequence[int]) -> None:
