@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,12 +18,9 @@ __all__ = ["PairErrors", "Quality", "measure", "pair_errors"]
 
 Floats = npt.NDArray[np.float64]
 
-# Ratios and relative errors of up to this many pairs are kept between the passes (128 MB in all);
-# beyond, ratios are computed again and quantiles of the errors are read off a histogram.
-REMEMBERED_PAIRS = 2**23
-HISTOGRAM_BINS = 2**16
-# Decades that the histogram of relative errors spans: a bin is 0.06 % wide.
-_LOWEST, _HIGHEST = -12.0, 6.0
+# Medians and quantiles are of all pairs up to this many (4,096 objects), and beyond of about as
+# many drawn at random: 128 MB in all, and the share below a quantile is known to ±0.0004.
+SAMPLED_PAIRS = 2**23
 NEIGHBORS = 10
 # Of more objects than this, so many are drawn for `neighbors_kept`: the share is then known to
 # ±0.01 (two standard errors, for neighbours kept by chance and independently).
@@ -49,14 +46,15 @@ class Quality:
     scaled_additive_error : float
         min over α of ‖D − αD̂‖_F: a norm, as in print.
     distortion : float
-        Average geometric distortion of d against d̂ over the defined pairs; 1 is perfect.
+        Average geometric distortion of d against d̂ over the defined pairs; 1 is perfect. Above
+        4,096 objects, of eight million pairs drawn at random.
     raw_stress : float
         Σ(d̂ − d)² over pairs i < j: what SMACOF minimises.
     stress_1 : float
         Kruskal's stress-1: √(raw stress / Σ d̂²).
     relative_error_mean, relative_error_median, relative_error_p95, relative_error_p99 : float
         Of |d̂/d − 1| over the pairs with d > 0. A quantile q is the least error that the share q of
-        the pairs does not exceed; above 4,096 objects it is read off a histogram, to 0.1 %.
+        the pairs does not exceed; above 4,096 objects, of eight million pairs drawn at random.
     neighbors_kept : float
         Mean share of an object's 10 nearest by D̂ that are no farther by D than its 10th nearest;
         equally near objects count as neighbours.
@@ -124,27 +122,21 @@ def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = No
     Paper: subsec:eva-pert-metric.
     """
     walk = _Walk(gram, coordinates, signs, weights)
-    remember = gram.n * (gram.n - 1) // 2 <= REMEMBERED_PAIRS
-    sums, ratios = _Sums(), _Ratios()
-    errors, nearest = _RelativeErrors(remember), _Neighbors(walk)
+    pairs = gram.n * (gram.n - 1) // 2
+    sums, ratios, errors = _Sums(), _Sample(pairs), _Sample(pairs)
+    nearest = _Neighbors(walk)
     for block in walk.blocks():
         sums.add(block)
-        ratios.add(walk.log_ratios(block), remember)
+        ratios.add(walk.log_ratios(block))
         errors.add(walk.relative_errors(block))
         nearest.add(block)
-
-    def all_ratios() -> Iterator[Floats]:
-        if remember:
-            return iter(ratios.kept)
-        return (walk.log_ratios(block) for block in walk.blocks())
-
     median, p95, p99 = errors.quantiles(0.5, 0.95, 0.99)
     return Quality(
         stress=sums.stress,
         normalized_stress=sums.stress / sums.sq_norm if sums.sq_norm else 0.0,
         r2=sums.r2,
         scaled_additive_error=sums.scaled_additive_error,
-        distortion=math.exp(_mean_absolute_deviation(all_ratios, ratios)),
+        distortion=math.exp(ratios.mean_deviation),
         raw_stress=sums.raw_stress,
         stress_1=sums.stress_1,
         relative_error_mean=errors.mean,
@@ -352,40 +344,37 @@ class _Sums:
         return math.sqrt(self.root_stress / self.root_hat_sq)
 
 
-class _RelativeErrors:
-    """Mean and quantiles of errors that come in chunks: all kept, or counted in a histogram."""
+class _Sample:
+    """Numbers of pairs that come in chunks: all of them, or a random part of many."""
 
-    def __init__(self, remember: bool) -> None:
-        self.remember = remember
+    def __init__(self, pairs: int) -> None:
+        self.share = SAMPLED_PAIRS / max(SAMPLED_PAIRS, pairs)
+        self.rng = np.random.default_rng(0)
         self.kept: list[Floats] = []
-        self.bins = np.zeros(HISTOGRAM_BINS, dtype=np.int64)
         self.count, self.total = 0, 0.0
 
-    def add(self, errors: Floats) -> None:
-        self.count += errors.size
-        self.total += float(errors.sum())
-        if self.remember:
-            self.kept.append(errors)
-            return
-        scale = HISTOGRAM_BINS / (_HIGHEST - _LOWEST)
-        logs = np.log10(np.maximum(errors, 0.1 * 10**_LOWEST))
-        which = np.clip(((logs - _LOWEST) * scale).astype(np.intp), 0, HISTOGRAM_BINS - 1)
-        self.bins += np.bincount(which, minlength=HISTOGRAM_BINS)
+    def add(self, values: Floats) -> None:
+        self.count += values.size
+        self.total += float(values.sum())
+        if self.share < 1:
+            values = values[self.rng.random(values.size, dtype=np.float32) < self.share]
+        self.kept.append(values)
 
     @property
     def mean(self) -> float:
         return self.total / self.count if self.count else math.nan
 
+    @property
+    def mean_deviation(self) -> float:
+        """Mean of |x − median|."""
+        (median,), values = self.quantiles(0.5), np.concatenate(self.kept)
+        return float(np.mean(np.abs(values - median))) if values.size else math.nan
+
     def quantiles(self, *shares: float) -> list[float]:
-        if not self.count:
+        values = np.concatenate(self.kept)
+        if not values.size:
             return [math.nan for _ in shares]
-        if self.remember:
-            found = np.quantile(np.concatenate(self.kept), shares, method="inverted_cdf")
-            return [float(value) for value in found]
-        ranks = [max(1, math.ceil(share * self.count)) for share in shares]
-        at = np.searchsorted(np.cumsum(self.bins), ranks)
-        width = (_HIGHEST - _LOWEST) / HISTOGRAM_BINS
-        return [10 ** (_LOWEST + (b + 0.5) * width) if b else 0.0 for b in at.tolist()]
+        return [float(one) for one in np.quantile(values, shares, method="inverted_cdf")]
 
 
 class _Neighbors:
@@ -430,45 +419,3 @@ class _Neighbors:
     @property
     def share(self) -> float:
         return self.kept / self.possible if self.possible else math.nan
-
-
-class _Ratios:
-    """Log ratios of the first pass: their number and ends, and themselves where they are few."""
-
-    def __init__(self) -> None:
-        self.count, self.low, self.high = 0, math.inf, -math.inf
-        self.kept: list[Floats] = []
-
-    def add(self, ratios: Floats, remember: bool) -> None:
-        if ratios.size:
-            self.count += ratios.size
-            self.low = min(self.low, float(ratios.min()))
-            self.high = max(self.high, float(ratios.max()))
-        if remember:
-            self.kept.append(ratios)
-
-
-def _mean_absolute_deviation(chunks: Callable[[], Iterator[Floats]], ratios: _Ratios) -> float:
-    """Mean |x − median(x)| over chunks, by a histogram and the exact content of its middle bin."""
-    count, low = ratios.count, ratios.low
-    if count == 0:
-        return math.nan
-    width = (ratios.high - low) / HISTOGRAM_BINS
-    if width <= 0 or not math.isfinite(1 / width):
-        return 0.0
-
-    def bins(chunk: Floats) -> npt.NDArray[np.intp]:
-        return np.minimum(((chunk - low) / width).astype(np.intp), HISTOGRAM_BINS - 1)
-
-    counts, sums = np.zeros(HISTOGRAM_BINS, dtype=np.int64), np.zeros(HISTOGRAM_BINS)
-    for chunk in chunks():
-        which = bins(chunk)
-        counts += np.bincount(which, minlength=HISTOGRAM_BINS)
-        sums += np.bincount(which, weights=chunk, minlength=HISTOGRAM_BINS)
-    before = np.cumsum(counts) - counts
-    middle = int(np.searchsorted(np.cumsum(counts), (count + 1) // 2))
-    inside = np.sort(np.concatenate([c[bins(c) == middle] for c in chunks()]))
-    median = inside[(count + 1) // 2 - 1 - before[middle]]
-    below = median * before[middle] - sums[:middle].sum()
-    above = sums[middle + 1 :].sum() - median * counts[middle + 1 :].sum()
-    return float((below + above + np.abs(inside - median).sum()) / count)
