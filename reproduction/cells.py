@@ -11,7 +11,7 @@ from neucmds.api import ALL_METHODS
 from neucmds.metrics import Quality
 from reproduction.bench import Bench
 from reproduction.published import PublishedTable
-from reproduction.records import Cell, Skipped
+from reproduction.records import Cell, Record, Skipped
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,29 @@ NEGATIVE_EIGENVALUES = Measure("negative eigenvalues", lambda quality: quality.n
 
 TWINS_OUT = ", twins left out"
 RANGE_OF_TWINS = "range: without the twins, and with their rounding"
+
+
+def printed_table(
+    bench: Bench,
+    table: PublishedTable,
+    title: str,
+    row_cells: Callable[[Bench, str], list[Cell]],
+    notes: tuple[str, ...],
+    **parameters: object,
+) -> Record:
+    """Make the record of a printed table: a row for each data set that can be had."""
+    found, skipped = bench.split(table.rows)
+    cells = [cell for name in found for cell in row_cells(bench, name)]
+    settings = {"seed": bench.settings.seed, "n": bench.settings.n, "n_seeds": bench.n_seeds}
+    return Record(
+        table.label.replace("tab:", "table:"),
+        (table.label,),
+        title,
+        settings | parameters,
+        cells=(*cells, *not_run(table, skipped)),
+        skipped=tuple(skipped),
+        notes=notes,
+    )
 
 
 def measure_cells(
@@ -121,6 +144,13 @@ def _pair_range(bench: Bench, row: str, method: str) -> tuple[int | None, int | 
     if not counts_here.twins:
         return None, None, ""
     return *counts_here.range_of(method), RANGE_OF_TWINS
+
+
+def negative_cells(bench: Bench, row: str, published: PublishedTable | None) -> list[Cell]:
+    """Negative pairs, and negative eigenvalues kept."""
+    methods = ("neuc", "neuc+", "exact", "refined")
+    eigenvalues = measure_cells(bench, row, published, NEGATIVE_EIGENVALUES, methods)
+    return negative_pair_cells(bench, row, published) + eigenvalues
 
 
 def not_run(published: PublishedTable, skipped: Iterable[Skipped]) -> list[Cell]:

@@ -13,15 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.errors import InputError
-
 
 @dataclass(frozen=True)
 class SimulatedErrors:
     """Errors measured on one random matrix, in units of n²σ²."""
 
-    n: int
-    k: int
     classical: float
     neuc: float
 
@@ -56,8 +52,6 @@ def errors_of_spectrum(lam: npt.NDArray[np.float64], k: int) -> SimulatedErrors:
     into largest and smallest (thm:selection).
     """
     n = lam.size
-    if not 0 <= k <= n:
-        raise InputError(f"k is {k}; a matrix of size {n} has 0 to {n} eigenvalues to keep.")
     positive = min(k, int((lam > 0).sum()))
     dropped = lam[: n - positive]
     classical = float((dropped**2).sum() + dropped.sum() ** 2)
@@ -65,4 +59,4 @@ def errors_of_spectrum(lam: npt.NDArray[np.float64], k: int) -> SimulatedErrors:
     squares = np.concatenate([[0.0], np.cumsum(lam**2)])
     low = np.arange(k + 1)  # smallest kept; dropped are lam[low : low + n - k]
     errors = squares[low + n - k] - squares[low] + (sums[low + n - k] - sums[low]) ** 2
-    return SimulatedErrors(n=n, k=k, classical=classical / n**2, neuc=float(errors.min()) / n**2)
+    return SimulatedErrors(classical=classical / n**2, neuc=float(errors.min()) / n**2)

@@ -26,12 +26,10 @@ class Smacof:
     stress : float
         ‖D̂ − D‖²_F, the measure of all other columns. D̂ is ‖x_i − x_j‖², or ‖x_i − x_j‖ itself if
         D was handed in as if it were unsquared.
-    iterations : int
     """
 
     own_stress: float
     stress: float
-    iterations: int
 
 
 def run_smacof(
@@ -53,15 +51,14 @@ def run_smacof(
     with warnings.catch_warnings():
         # scikit-learn announces new defaults; none of them is used here
         warnings.simplefilter("ignore", FutureWarning)
-        x, own_stress, iterations = smacof(
+        x, own_stress = smacof(
             given,
             n_components=k,
             init=start,
             n_init=1,
             max_iter=MAX_ITER,
             normalized_stress=False,
-            return_n_iter=True,
         )
     distance = cdist(x, x)
     fitted = distance if on_squared else np.square(distance)
-    return Smacof(float(own_stress), float(np.sum((fitted - sq_dissimilarity) ** 2)), iterations)
+    return Smacof(float(own_stress), float(np.sum((fitted - sq_dissimilarity) ** 2)))

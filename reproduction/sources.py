@@ -82,7 +82,7 @@ def _hops(n_neighbors: int) -> Callable[[npt.NDArray[np.uint8], Settings], Float
 
 
 def _noise(images: npt.NDArray[np.uint8], settings: Settings) -> Floats:
-    return add_noise(images, wraparound=True, random_state=settings.seed)
+    return add_noise(images, random_state=settings.seed)
 
 
 def _missing(images: npt.NDArray[np.uint8], settings: Settings) -> Floats:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from reproduction import published
 from reproduction.bench import Bench
-from reproduction.cells import (
-    ADDITIVE_ERROR,
-    NEGATIVE_EIGENVALUES,
-    measure_cells,
-    negative_pair_cells,
-    not_run,
-)
-from reproduction.records import Record
-from reproduction.sources import PAPER_SETS
+from reproduction.cells import ADDITIVE_ERROR, measure_cells, negative_cells, printed_table
+from reproduction.published import EVALUATION_2
+from reproduction.records import Cell, Record
 
 COUNTING_NOTE = (
     "Negative pairs are unordered (i < j). “neuc” and “neuc+” count as print does: every D̂ < 0, "
@@ -23,21 +16,15 @@ COUNTING_NOTE = (
 
 def run(bench: Bench) -> Record:
     """Measure and count on every data set."""
-    found, skipped = bench.split(PAPER_SETS)
-    table = published.EVALUATION_2
-    cells = []
-    for name in found:
-        cells += measure_cells(bench, name, table, ADDITIVE_ERROR)
-        cells += negative_pair_cells(bench, name, table)
-        cells += measure_cells(
-            bench, name, table, NEGATIVE_EIGENVALUES, ("neuc", "neuc+", "exact", "refined")
-        )
-    return Record(
-        "table:evaluation-2-all",
-        ("tab:evaluation-2-all",),
+    return printed_table(
+        bench,
+        EVALUATION_2,
         "Scaled additive error, negative dissimilarities, negative eigenvalues kept",
-        {"seed": bench.settings.seed, "n": bench.settings.n, "n_seeds": bench.n_seeds},
-        cells=(*cells, *not_run(table, skipped)),
-        skipped=tuple(skipped),
+        _row,
         notes=(COUNTING_NOTE,),
     )
+
+
+def _row(bench: Bench, name: str) -> list[Cell]:
+    errors = measure_cells(bench, name, EVALUATION_2, ADDITIVE_ERROR)
+    return errors + negative_cells(bench, name, EVALUATION_2)

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reproduction import published
 from reproduction.bench import Bench
-from reproduction.cells import (
-    ADDITIVE_ERROR,
-    NEGATIVE_EIGENVALUES,
-    NORM,
-    measure_cells,
-    negative_pair_cells,
-    not_run,
-)
+from reproduction.cells import ADDITIVE_ERROR, NORM, measure_cells, negative_cells, printed_table
+from reproduction.published import IMAGE_OTHER_METRIC
 from reproduction.records import Cell, Record
 from reproduction.tab_evaluation_2 import COUNTING_NOTE
 
 
 def run(bench: Bench) -> Record:
     """Measure and count on the image sets under other perturbations."""
-    table = published.IMAGE_OTHER_METRIC
-    found, skipped = bench.split(table.rows)
-    cells = [cell for name in found for cell in _row(bench, name)]
-    return Record(
-        "table:image-other-metric",
-        ("tab:image-other-metric",),
+    return printed_table(
+        bench,
+        IMAGE_OTHER_METRIC,
         "‖D̂ − D‖_F on images with other perturbations",
-        {"seed": bench.settings.seed, "n": bench.settings.n, "n_seeds": bench.n_seeds},
-        cells=(*cells, *not_run(table, skipped)),
-        skipped=tuple(skipped),
+        _row,
         notes=(
             COUNTING_NOTE,
             "Missing rows: the text's “we skip 50 images for each” leaves open what was removed. "
@@ -40,12 +28,11 @@ def run(bench: Bench) -> Record:
 
 
 def _row(bench: Bench, name: str) -> list[Cell]:
-    table = published.IMAGE_OTHER_METRIC
-    cells = [_as_printed(bench, cell) for cell in measure_cells(bench, name, table, NORM)]
-    cells += negative_pair_cells(bench, name, table)
-    return cells + measure_cells(
-        bench, name, table, NEGATIVE_EIGENVALUES, ("neuc", "neuc+", "exact", "refined")
-    )
+    norms = measure_cells(bench, name, IMAGE_OTHER_METRIC, NORM)
+    return [
+        *(_as_printed(bench, cell) for cell in norms),
+        *negative_cells(bench, name, IMAGE_OTHER_METRIC),
+    ]
 
 
 def _as_printed(bench: Bench, cell: Cell) -> Cell:

@@ -6,10 +6,9 @@ from reproduction.bench import Bench
 from reproduction.cells import (
     ADDITIVE_ERROR,
     DISTORTION,
-    NEGATIVE_EIGENVALUES,
     NORM,
     measure_cells,
-    negative_pair_cells,
+    negative_cells,
 )
 from reproduction.records import Record
 from reproduction.sources import PERPLEXITY, STAND_INS
@@ -22,10 +21,7 @@ def run(bench: Bench) -> Record:
     for name in found:
         for measure in (NORM, ADDITIVE_ERROR, DISTORTION):
             cells += measure_cells(bench, name, None, measure)
-        cells += negative_pair_cells(bench, name, None)
-        cells += measure_cells(
-            bench, name, None, NEGATIVE_EIGENVALUES, ("neuc", "neuc+", "exact", "refined")
-        )
+        cells += negative_cells(bench, name, None)
     return Record(
         "table:genomics-stand-ins",
         (),

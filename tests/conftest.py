@@ -21,8 +21,6 @@ SLOW_FILES = (
     "_placement/test_new_rows.py",
     "_spectrum/test_krylov.py",
     "cli/test_processes.py",
-    "reproduction/test_perturb.py",
-    "reproduction/test_experiments.py",
     "report/test_browser.py",
     "tests/test_scale.py",
 )

@@ -21,17 +21,13 @@ RAW_INTENSITY = ("sarcoma_nakayama", "breast_colon_chowdary", "lung_gordon", "to
 
 
 class Expression(NamedTuple):
-    """Expression values (samples × probes, log scale), one label a sample, names where known."""
+    """Expression values (samples × probes, log scale) and one label per sample."""
 
     values: npt.NDArray[np.float32]
     labels: npt.NDArray[np.str_]
-    samples: npt.NDArray[np.str_] | None
-    probes: npt.NDArray[np.str_] | None
 
 
-def load_genomics(
-    name_or_path: PathLike, *, data_home: PathLike | None = None, log: bool | None = None
-) -> Expression:
+def load_genomics(name_or_path: PathLike, *, data_home: PathLike | None = None) -> Expression:
     """Load a gene expression table.
 
     Parameters
@@ -41,20 +37,15 @@ def load_genomics(
         probe), or the name of such a file in `data_home`, with or without its ending.
     data_home : path, optional
         Folder to look in, and in its subfolder ``genomics``; default ``$NEUCMDS_DATA``.
-    log : bool, optional
-        Whether to take log2(1 + max(x, 0)). Default: only for the sets known to hold raw
-        intensities.
 
     Returns
     -------
     Expression
-        Values, labels, and the names of samples and probes where the file has them.
+        Values and labels; log2(1 + max(x, 0)) of the sets known to hold raw intensities.
     """
     path = _locate(name_or_path, data_home)
     table = _read_csv(path) if path.suffix.lower() == ".csv" else _read_archive(path)
-    if log is None:
-        log = path.stem in RAW_INTENSITY
-    if log:
+    if path.stem in RAW_INTENSITY:
         table = table._replace(values=np.log2(1.0 + np.maximum(table.values, 0.0)))
     return table
 
@@ -81,7 +72,7 @@ def _read_archive(path: Path) -> Expression:
         raise FileFormatError(
             f"{path}: X is {values.shape} and y is {labels.shape}; rows must agree."
         )
-    return Expression(values, labels, content.get("samples"), content.get("probes"))
+    return Expression(values, labels)
 
 
 def _read_csv(path: Path) -> Expression:
@@ -96,9 +87,4 @@ def _read_csv(path: Path) -> Expression:
     probes = table.iloc[:, 2:]
     if table.empty or probes.isna().any(axis=None) or not all(map(is_numeric_dtype, probes.dtypes)):
         raise FileFormatError(f"{path} needs samples, and a number for each of their probes.")
-    return Expression(
-        probes.to_numpy(np.float32),
-        table["type"].to_numpy(np.str_),
-        table["samples"].to_numpy(np.str_),
-        probes.columns.to_numpy(np.str_),
-    )
+    return Expression(probes.to_numpy(np.float32), table["type"].to_numpy(np.str_))

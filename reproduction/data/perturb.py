@@ -47,27 +47,16 @@ def wrapped_distances(images: npt.NDArray[np.uint8]) -> Floats:
     return np.sqrt(sq, out=sq)
 
 
-def add_noise(
-    features: npt.ArrayLike,
-    *,
-    scale: float | None = None,
-    wraparound: bool = False,
-    random_state: Any = None,
-) -> Floats:
-    """Euclidean distances with Gaussian noise added to each pair.
+def add_noise(images: npt.NDArray[np.uint8], *, random_state: Any = None) -> Floats:
+    """Distances of wrapped bytes with Gaussian noise added to each pair.
 
-    Paper: subsec:eva-pert-metric and the noise rows of tab:image-other-metric.
+    Paper: subsec:eva-pert-metric and the noise rows of tab:image-other-metric. The standard
+    deviation is the paper's, the largest difference that two images could have over 500.
 
     Parameters
     ----------
-    features : array-like of shape (n, ...)
-        One object per row; trailing axes are flattened.
-    scale : float, optional
-        Standard deviation of the noise. Default: the paper's, the largest difference two objects
-        could have over 500, which for images is 255·√dim / 500 (here: the range of the features in
-        place of 255 unless they are bytes).
-    wraparound : bool
-        Take ‖x_i − x_j‖, i < j, of unsigned bytes modulo 256, as published (errata E12).
+    images : ndarray of shape (n, ...)
+        Unsigned bytes; their differences wrap modulo 256, as published (errata E12).
     random_state : int, RandomState instance or None
         Source of randomness.
 
@@ -77,11 +66,8 @@ def add_noise(
         Symmetric, zero diagonal, on the unsquared scale. Noise larger than a distance makes an
         entry negative; only its square enters D.
     """
-    raw = np.asarray(features)
-    upper = wrapped_distances(raw) if wraparound else _distances(_flat(raw))
-    if scale is None:
-        span = 255.0 if raw.dtype == np.uint8 else float(np.ptp(raw))
-        scale = span * np.sqrt(raw[0].size) / 500.0
+    upper = wrapped_distances(images)
+    scale = 255.0 * np.sqrt(images[0].size) / 500.0
     rng = check_random_state(random_state)
     for i in range(len(upper)):
         upper[i, i + 1 :] += rng.normal(0.0, scale, len(upper) - i - 1)
@@ -90,10 +76,7 @@ def add_noise(
 
 
 def missing_pixels(
-    features: npt.ArrayLike,
-    *,
-    fraction: float = 0.05,
-    random_state: Any = None,
+    features: npt.ArrayLike, *, fraction: float = 0.05, random_state: Any = None
 ) -> Floats:
     """Euclidean distances over the features that both objects still have after random removal.
 
@@ -126,9 +109,7 @@ def missing_pixels(
     return _distances_over_shared(flat, present.reshape(flat.shape))
 
 
-def entropic_affinities(
-    features: npt.ArrayLike, perplexity: float = 30.0, *, tol: float = 1e-10
-) -> Floats:
+def entropic_affinities(features: npt.ArrayLike, perplexity: float = 30.0) -> Floats:
     """Symmetrised entropic affinities, as in t-SNE, zero on the diagonal.
 
     Paper: sec:experiments and subsec:eva-pert-metric; the genomics rows take these affinities for
@@ -145,8 +126,6 @@ def entropic_affinities(
         One object per row; trailing axes are flattened.
     perplexity : float
         Effective number of neighbours, more than 1 and less than n − 1.
-    tol : float
-        Largest error of a row's entropy at which the bisection stops.
 
     Returns
     -------
@@ -161,7 +140,7 @@ def entropic_affinities(
         )
     sq = np.square(_distances(flat))
     np.fill_diagonal(sq, np.inf)
-    affinity = _conditional_affinities(sq, np.log(perplexity), tol)
+    affinity = _conditional_affinities(sq, np.log(perplexity))
     return (affinity + affinity.T) / 2.0
 
 
@@ -185,7 +164,7 @@ def _distances_over_shared(flat: Floats, present: npt.NDArray[np.bool_]) -> Floa
     return np.sqrt(sq, out=sq)
 
 
-def _conditional_affinities(sq: Floats, entropy: float, tol: float) -> Floats:
+def _conditional_affinities(sq: Floats, entropy: float) -> Floats:
     """Rows exp(−β sq) / Σ with the given entropy; β by bisection, all rows at once."""
     n = len(sq)
     shifted = sq - sq.min(axis=1, keepdims=True)
@@ -198,7 +177,7 @@ def _conditional_affinities(sq: Floats, entropy: float, tol: float) -> Floats:
         for rows in row_blocks(n, n):
             affinity[rows], found = _softmax_rows(shifted[rows], beta[rows])
             gap[rows] = found - entropy
-        if np.abs(gap).max() < tol:
+        if np.abs(gap).max() < 1e-10:
             break
         low, high = np.where(gap > 0, beta, low), np.where(gap > 0, high, beta)
         beta = np.where(np.isinf(high), 2.0 * beta, (low + np.minimum(high, 2.0 * beta)) / 2.0)

@@ -1,17 +1,24 @@
+"""Data are found or asked for in one line; perturbations are what the paper says they are."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist, squareform
 
+from neucmds.datasets import hop_distances
 from neucmds.errors import FileFormatError, InputError
 from reproduction.data import (
     IMAGE_SETS,
     DataNotFoundError,
-    images,
+    add_noise,
+    entropic_affinities,
     list_dissimilarities,
     load_dissimilarity,
     load_genomics,
     load_images,
+    missing_pixels,
+    wrapped_hops,
 )
 
 
@@ -33,98 +40,65 @@ def test_npz_is_found_in_the_folder_and_below_it(tmp_path, below, monkeypatch):
 
 
 @pytest.mark.parametrize("name", IMAGE_SETS)
-def test_absent_set_without_network_says_where_to_put_what(tmp_path, monkeypatch, name):
-    def unreachable(*args, **kwargs):
+def test_images_come_from_openml_where_it_can_be_reached(tmp_path, monkeypatch, name):
+    shape = (3, 32, 32) if name == "cifar10" else (28, 28)
+    x = np.random.default_rng(0).integers(0, 256, (4, *shape))
+    answer = x.reshape(4, -1).astype(float), np.array(["1", "2", "3", "4"])
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *_, **__: answer)
+    found = load_images(name, n=4)
+    np.testing.assert_array_equal(found.images[2, 5, 7], x[2, ..., 5, 7])
+    assert found.labels.tolist() == [1, 2, 3, 4]
+
+    def unreachable(*_, **__):
         raise OSError("no network")
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", unreachable)
-    with pytest.raises(DataNotFoundError, match=rf"{name}\.npz.*NEUCMDS_DATA") as caught:
+    with pytest.raises(DataNotFoundError, match=rf"{name}\.npz.*NEUCMDS_DATA"):
         load_images(name, data_home=tmp_path)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", IMAGE_SETS)
-def test_openml_answer_has_the_shape_of_the_files(monkeypatch, name):
-    dim = 3072 if name == "cifar10" else 784
-    x = np.random.default_rng(0).integers(0, 256, (4, dim)).astype(float)
-
-    def answer(dataset, **kwargs):
-        assert dataset == images._OPENML[name]
-        return x, np.array(["1", "2", "3", "4"])
-
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", answer)
-    found = load_images(name, n=4)
-    if name == "cifar10":
-        np.testing.assert_array_equal(found.images[2, 5, 7], x[2].reshape(3, 32, 32)[:, 5, 7])
-    else:
-        np.testing.assert_array_equal(found.images[2, 5, 7], x[2].reshape(28, 28)[5, 7])
-    assert found.labels.tolist() == [1, 2, 3, 4]
 
 
 def test_bad_requests_and_files_are_named(tmp_path):
-    with pytest.raises(InputError, match="mnist, fashion_mnist, cifar10"):
-        load_images("svhn")
     np.savez(tmp_path / "mnist.npz", x=np.zeros((2, 4, 4), np.uint8), y=np.zeros(2, np.uint8))
-    with pytest.raises(InputError, match="holds 2 images"):
-        load_images("mnist", data_home=tmp_path, n=3)
-    np.savez(tmp_path / "mnist.npz", images=np.zeros(3))
-    with pytest.raises(FileFormatError, match="lacks x, y"):
-        load_images("mnist", data_home=tmp_path)
-    (tmp_path / "mnist.npz").write_bytes(b"not an archive")
-    with pytest.raises(FileFormatError, match="cannot be read"):
-        load_images("mnist", data_home=tmp_path)
+    np.savez(tmp_path / "cifar10.npz", images=np.zeros(3))
+    (tmp_path / "fashion_mnist.npz").write_bytes(b"not an archive")
+    np.savez(tmp_path / "here.npz", D=np.zeros((2, 2)))
+    assert list_dissimilarities(tmp_path) == ["here"]
+    assert list_dissimilarities() == []
+    np.savez(tmp_path / "flat.npz", D=np.zeros(3))
+    for load, name, error, message in (
+        (load_images, "svhn", InputError, "mnist, fashion_mnist, cifar10"),
+        (load_images, "mnist", InputError, "holds 2 images"),
+        (load_images, "cifar10", FileFormatError, "lacks x, y"),
+        (load_images, "fashion_mnist", FileFormatError, "cannot be read"),
+        (load_genomics, "brain", DataNotFoundError, r"'brain' not found.*NEUCMDS_DATA"),
+        (load_dissimilarity, "wish", DataNotFoundError, r"not found \(there: flat, here\)"),
+        (load_dissimilarity, "flat", FileFormatError, "must be square"),
+    ):
+        with pytest.raises(error, match=message) as caught:
+            load(name, data_home=tmp_path)
+        assert "\n" not in str(caught.value)
 
 
-def test_cumida_csv_is_read(tmp_path):
+def test_cumida_csv_is_read_and_a_broken_one_refused(tmp_path):
     path = tmp_path / "Renal_GSE53757.csv"
     path.write_text("samples,type,1007_s_at,1053_at\n88,ccRCC,9.5,-1.25\n89,normal,8,7e0\n")
     for request in (path, "Renal_GSE53757"):
         table = load_genomics(request, data_home=tmp_path)
         np.testing.assert_array_equal(table.values, [[9.5, -1.25], [8, 7]])
         assert table.labels.tolist() == ["ccRCC", "normal"]
-        assert table.samples.tolist() == ["88", "89"]
-        assert table.probes.tolist() == ["1007_s_at", "1053_at"]
-    logged = load_genomics(path, log=True)
-    np.testing.assert_allclose(logged.values, [[np.log2(10.5), 0.0], [np.log2(9), 3.0]], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+    for text, message in (
         ("gene,type,a\n1,x,2\n", "starts with 'gene,type'"),
         ("samples,type,a,b\n1,x,2\n", "a number for each"),
         ("samples,type,a\n1,x,high\n", "a number for each"),
         ("samples,type,a\n", "needs samples"),
         ("", "cannot be read"),
-    ],
-)
-def test_a_broken_csv_is_refused(tmp_path, text, message):
-    path = tmp_path / "set.csv"
-    path.write_text(text)
-    with pytest.raises(FileFormatError, match=message):
-        load_genomics(path)
+    ):
+        path.write_text(text)
+        with pytest.raises(FileFormatError, match=message):
+            load_genomics(path)
 
 
-def test_absent_tables_and_matrices_are_named(tmp_path):
-    with pytest.raises(DataNotFoundError, match=r"'brain' not found.*NEUCMDS_DATA"):
-        load_genomics("brain", data_home=tmp_path)
-    np.savez(tmp_path / "here.npz", D=np.zeros((2, 2)))
-    with pytest.raises(DataNotFoundError, match=r"'wish' not found \(there: here\)"):
-        load_dissimilarity("wish", data_home=tmp_path)
-    np.savez(tmp_path / "flat.npz", D=np.zeros(3))
-    with pytest.raises(FileFormatError, match="must be square"):
-        load_dissimilarity("flat", data_home=tmp_path)
-
-
-def test_listing_holds_archives_with_a_matrix_only(tmp_path):
-    np.savez(tmp_path / "matrix.npz", D=np.zeros((2, 2)))
-    np.savez(tmp_path / "other.npz", X=np.zeros((2, 2)))
-    (tmp_path / "broken.npz").write_bytes(b"no")
-    assert list_dissimilarities(tmp_path) == ["matrix"]
-    assert list_dissimilarities() == []
-
-
-def test_every_stored_dissimilarity_loads_on_the_unsquared_scale(data_home):
+def test_stored_data_come_on_the_scale_that_is_said(data_home):
     names = list_dissimilarities(data_home)
     assert "wish12" in names
     for name in names:
@@ -136,11 +110,72 @@ def test_every_stored_dissimilarity_loads_on_the_unsquared_scale(data_home):
         assert stored.names is None or len(stored.names) == len(d)
         if not name.endswith("_asym"):
             np.testing.assert_allclose(d, d.T)
-
-
-def test_stored_expression_tables_come_on_a_log_scale(data_home):
     for path in sorted((data_home / "genomics").glob("*.npz")):
         table = load_genomics(path.stem, data_home=data_home)
         assert len(table.labels) == len(table.values)
-        assert table.values.max() < 25  # raw intensities reach tens of thousands
-        assert table.values.min() >= 0
+        assert 0 <= table.values.min() < table.values.max() < 25  # raw ones reach tens of thousands
+
+
+def wrapped_by_brute_force(x):
+    flat = x.reshape(len(x), -1).astype(int)
+    return np.sqrt((((flat[:, None] - flat[None]) % 256) ** 2).sum(axis=2))
+
+
+def test_wrapped_bytes_rank_each_row_by_its_own_differences():
+    # 600 bytes: more than one exact partial sum
+    x = np.random.default_rng(0).integers(0, 256, (80, 30, 20), dtype=np.uint8)
+    wrapped = wrapped_by_brute_force(x)
+    assert (wrapped != wrapped.T).any()
+    np.testing.assert_array_equal(wrapped_hops(x, 5), hop_distances(wrapped, 5, precomputed=True))
+    with pytest.raises(InputError, match="uint8"):
+        wrapped_hops(np.zeros((10, 2)), 2)
+
+
+def test_noise_has_the_published_scale_and_the_distances_as_mean():
+    x = np.random.default_rng(0).integers(0, 256, (120, 28, 28), dtype=np.uint8)
+    noisy = add_noise(x, random_state=0)
+    np.testing.assert_array_equal(noisy, noisy.T)
+    assert not np.diag(noisy).any()
+    noise = (noisy - wrapped_by_brute_force(x))[np.triu_indices(120, 1)]
+    assert noise.std() == pytest.approx(255 * 28 / 500, rel=0.03)
+    assert abs(noise.mean()) < 4 * noise.std() / np.sqrt(noise.size)
+
+
+def test_missing_pixels_are_left_out_of_both_images():
+    x = np.random.default_rng(0).normal(size=(60, 500))
+    full = pdist(x, "sqeuclidean")
+    kept = squareform(missing_pixels(x, fraction=0.2, random_state=0), checks=False) ** 2
+    assert (kept / full).mean() == pytest.approx(0.8**2, rel=0.01)
+    assert (kept < full).all()
+    np.testing.assert_allclose(squareform(missing_pixels(x, fraction=0.0)) ** 2, full)
+    # One entry of one image is gone: its pairs alone lose, each its own difference there.
+    few = np.array([[0.0, 0, 0], [3, 4, 12], [6, 8, 24]])
+    lost = np.sum((few[:, None] - few) ** 2, axis=2) - missing_pixels(few, fraction=1 / 9) ** 2
+    image = lost.sum(axis=0).argmax()
+    pixels = [np.square(few[image] - few)[:, a] for a in range(3)]
+    assert any(np.allclose(lost[image], gone) for gone in pixels)
+    assert np.allclose(np.delete(np.delete(lost, image, 0), image, 1), 0)
+    with pytest.raises(InputError, match="fraction"):
+        missing_pixels(x, fraction=1.0)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("perplexity", [2.0, 15.0, 50.0])
+def test_affinities_are_those_of_tsne_up_to_its_tolerance(scale, perplexity):
+    from sklearn.manifold._t_sne import _joint_probabilities
+
+    x = np.random.default_rng(0).normal(size=(60, 4))
+    sq = squareform(pdist(x, "sqeuclidean")).astype(np.float32)
+    theirs = squareform(_joint_probabilities(sq, perplexity, 0)) * 60
+    affinity = entropic_affinities(scale * x, perplexity)
+    np.testing.assert_allclose(affinity, theirs, atol=1e-5)
+    assert affinity.sum() == pytest.approx(60)
+
+
+def test_more_twins_than_the_perplexity_share_a_row_equally():
+    x = np.repeat(np.random.default_rng(0).normal(size=(3, 4)), [20, 5, 5], axis=0)
+    affinity = entropic_affinities(x, 4.5)
+    np.testing.assert_allclose(affinity[:20, :20][~np.eye(20, dtype=bool)], 1 / 19)
+    for out_of_reach in (1.0, 9.0):
+        with pytest.raises(InputError, match="perplexity"):
+            entropic_affinities(np.eye(10), out_of_reach)
