@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,9 @@ from neucmds.plots._figures import Floats, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Where a name goes, seen from its point: right, left, above, below, corners.
+_SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
 
 def write_names(
@@ -51,14 +54,17 @@ def write_names(
     figure.draw_without_rendering()
     figure.draw_without_rendering()
     radius = 0.5 * math.sqrt(size) * figure.dpi / 72
-    space = _Space(ax.bbox.extents, ax.transData.transform(points), radius)
+    marks = ax.transData.transform(points)
+    taken = np.hstack([marks - 0.8 * radius, marks + 0.8 * radius])
     for end, name, certain in tips:
-        _name_arrow(ax, space, end, name, {"alpha": 1.0 if certain else 0.5})
+        style = {"fontsize": 9, "fontweight": "bold", "alpha": 1.0 if certain else 0.5}
+        _, taken = _write(ax, name, end, taken, radius, style, of_arrow=True)
     if names is None:
         return []
     texts = []
-    for i in space.lonely_first():
-        text = _name_point(ax, space, points[i], _shortened(names[i]))
+    for i in _lonely_first(marks):
+        name = names[i] if len(names[i]) <= 20 else f"{names[i][:19]}…"
+        text, taken = _write(ax, name, points[i], taken, radius, {"fontsize": 7.5})
         if text is not None:
             texts.append(text)
         elif all_or_none:
@@ -69,117 +75,70 @@ def write_names(
     return [] if fitting == total else [f"{fitting:,} of {total:,} names fit"]
 
 
-def _name_arrow(ax: Axes, space: _Space, end: Floats, name: str, style: Mapping[str, Any]) -> None:
-    text = _text(ax, name, end, {"fontsize": 9, "fontweight": "bold", **style})
-    tip, origin = ax.transData.transform(np.stack([end, np.zeros(2)]))
-    extent = _extent(text)
-    spot = space.around(tip, extent, toward=tip - origin)
-    # An arrow without its name says nothing: then it is written over points.
-    spot = spot or next(_spots(tip, extent, space.radius, tip - origin))
-    _move(text, tip, spot)
-    space.take(spot, extent)
+def _write(
+    ax: Axes,
+    name: str,
+    at: Floats,
+    taken: Floats,
+    radius: float,
+    style: dict[str, Any],
+    *,
+    of_arrow: bool = False,
+) -> tuple[Any, Floats]:
+    """Write a name on the first side of a point that is free; None if there is no space.
 
-
-def _name_point(ax: Axes, space: _Space, point: Floats, name: str) -> Any:
-    """Write a name beside a point; return None if there is no space."""
-    text = _text(ax, name, point, {"fontsize": 7.5})
-    at, extent = ax.transData.transform(point), _extent(text)
-    spot = space.around(at, extent)
-    if spot is None:
-        text.remove()
-        return None
-    _move(text, at, spot)
-    space.take(spot, extent)
-    return text
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= 20 else f"{name[:19]}…"
-
-
-def _text(ax: Axes, name: str, at: Floats, style: Mapping[str, Any]) -> Any:
+    Parameters
+    ----------
+    taken : ndarray of shape (m, 4)
+        Boxes that are taken, in pixels: left, lower, right and upper. They are returned with that
+        of the name.
+    of_arrow : bool
+        Prefer the side that the arrow points to; where none is free, write over points: an arrow
+        without its name says nothing.
+    """
     from matplotlib.patheffects import withStroke
 
-    text = ax.annotate(
+    text: Any = ax.annotate(
         printable(name), (at[0], at[1]), (0, 0), textcoords="offset points",
         ha="center", va="center", zorder=6, parse_math=False, annotation_clip=False, **style,
         path_effects=[withStroke(linewidth=2, foreground="white")],
     )  # fmt: skip
     text.set_in_layout(False)
-    return text
-
-
-def _extent(text: Any) -> tuple[float, float]:
     box = text.get_window_extent()
-    return box.width, box.height
+    half = np.array([box.width, box.height]) / 2
+    point, origin = ax.transData.transform(np.stack([at, np.zeros(2)]))
+    spots = _beside(point, half, radius, point - origin if of_arrow else None)
+    boxes = np.hstack([spots - half, spots + half])
+    (left, low), (right, high) = ax.bbox.min, ax.bbox.max
+    inside = (boxes >= [left, low, left, low]).all(axis=1)
+    inside &= (boxes <= [right, high, right, high]).all(axis=1)
+    apart = (boxes[:, None, :2] >= taken[:, 2:]) | (boxes[:, None, 2:] <= taken[:, :2])
+    free = np.flatnonzero(inside & apart.any(axis=2).all(axis=1))
+    if not free.size and not of_arrow:
+        text.remove()
+        return None, taken
+    chosen = int(free[0]) if free.size else 0
+    text.set_position((spots[chosen] - point) * 72 / text.figure.dpi)
+    return text, np.vstack([taken, boxes[chosen]])
 
 
-def _move(text: Any, point: Floats, spot: tuple[float, float]) -> None:
-    """Move a text from its point to a spot, both in pixels."""
-    scale = text.figure.dpi / 72
-    text.set_position(((spot[0] - point[0]) / scale, (spot[1] - point[1]) / scale))
-
-
-class _Space:
-    """Where in the picture, in pixels, text still finds a free box."""
-
-    def __init__(self, bounds: Sequence[float], marks: Floats, radius: float) -> None:
-        self.bounds, self.marks, self.radius = bounds, marks, radius
-        self.boxes = np.empty((0, 4))
-
-    def lonely_first(self) -> npt.NDArray[np.intp]:
-        """Order points by the distance to their nearest, farthest first."""
-        from scipy.spatial import KDTree
-
-        if len(self.marks) < 2:
-            return np.arange(len(self.marks))
-        nearest = np.asarray(KDTree(self.marks).query(self.marks, k=2)[0])[:, 1]
-        return np.argsort(-nearest, kind="stable")
-
-    def around(
-        self, point: Floats, extent: tuple[float, float], toward: Floats | None = None
-    ) -> tuple[float, float] | None:
-        """Return the centre of a free box of this extent beside a point, the nearest one first."""
-        for x, y in _spots(point, extent, self.radius, toward):
-            if self._is_free(x, y, *extent):
-                return x, y
-        return None
-
-    def take(self, spot: tuple[float, float], extent: tuple[float, float]) -> None:
-        """Mark a box as taken."""
-        (x, y), (w, h) = spot, extent
-        self.boxes = np.vstack([self.boxes, [x - w / 2, y - h / 2, x + w / 2, y + h / 2]])
-
-    def _is_free(self, x: float, y: float, w: float, h: float) -> bool:
-        left, low, right, high = x - w / 2, y - h / 2, x + w / 2, y + h / 2
-        if (
-            left < self.bounds[0]
-            or low < self.bounds[1]
-            or right > self.bounds[2]
-            or high > self.bounds[3]
-        ):
-            return False
-        r, m, b = 0.8 * self.radius, self.marks, self.boxes
-        on_marks = (
-            (m[:, 0] > left - r)
-            & (m[:, 0] < right + r)
-            & (m[:, 1] > low - r)
-            & (m[:, 1] < high + r)
-        )
-        on_boxes = (b[:, 0] < right) & (b[:, 2] > left) & (b[:, 1] < high) & (b[:, 3] > low)
-        return not (on_marks.any() or on_boxes.any())
-
-
-def _spots(
-    point: Floats, extent: tuple[float, float], radius: float, toward: Floats | None
-) -> Iterator[tuple[float, float]]:
-    """Yield centres of boxes that touch a point's circle: right, left, above, below, corners."""
-    directions = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)]
+def _beside(point: Floats, half: Floats, radius: float, toward: Floats | None) -> Floats:
+    """Return centres of boxes that touch a point's circle, nearer ones first."""
+    sides = np.array(_SIDES, dtype=np.float64)
     if toward is not None:
-        directions.sort(key=lambda d: -(d[0] * toward[0] + d[1] * toward[1]) / math.hypot(*d))
-    w, h = extent
-    for gap in (radius + 1.0, radius + 5.0):
-        for dx, dy in directions:
-            # At a corner the box may come nearer on both axes.
-            near = gap if 0 in (dx, dy) else 0.7 * gap
-            yield float(point[0] + dx * (w / 2 + near)), float(point[1] + dy * (h / 2 + near))
+        along = sides @ toward / np.hypot(*sides.T)
+        sides = sides[np.argsort(-along, kind="stable")]
+    # At a corner the box may come nearer on both axes.
+    nearer = np.where(np.all(sides != 0, axis=1, keepdims=True), 0.7, 1.0)
+    gaps = [nearer * (radius + gap) for gap in (1.0, 5.0)]
+    return np.vstack([point + sides * (half + gap) for gap in gaps])
+
+
+def _lonely_first(marks: Floats) -> npt.NDArray[np.intp]:
+    """Order points by the distance to their nearest, farthest first."""
+    from scipy.spatial import KDTree
+
+    if len(marks) < 2:
+        return np.arange(len(marks))
+    nearest = np.asarray(KDTree(marks).query(marks, k=2)[0])[:, 1]
+    return np.argsort(-nearest, kind="stable")
