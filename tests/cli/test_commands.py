@@ -72,14 +72,10 @@ class TestEmbed:
 
     @pytest.mark.parametrize("method", ALL_METHODS)
     def test_every_method(self, run, matrix, method):
-        outcome = run("embed", matrix, "-k", 4, "--method", method, "--plots", "none", "--json")
+        outcome = run("embed", matrix, "--method", method, "--plots", "none", "--json")
         assert outcome.code == 0, outcome.err
         assert outcome.document["method"] == method
-        assert outcome.document["k"] <= 4
-
-    def test_default_k_is_capped_by_the_number_of_objects(self, run, matrix):
-        document = run("embed", matrix, "--plots", "none", "--json").document
-        assert document["requested"] == 13
+        assert outcome.document["requested"] == 13  # 20, or n − 1
 
     def test_fixed_signature(self, run, matrix):
         document = run("embed", matrix, "-k", "2,1", "--plots", "none", "--json").document
@@ -160,10 +156,6 @@ class TestEmbed:
         assert missing.code == 2
         assert "[/]" in missing.err
         assert "\x1b" not in missing.err
-
-    @pytest.mark.slow
-    def test_plots_of_one_coordinate(self, run, matrix):
-        assert run("embed", matrix, "-k", 1).code == 0
 
 
 class TestInspect:
@@ -255,12 +247,6 @@ class TestCompare:
                 stress = neuc_mds(squared_gaps(), 4, row["method"]).stress
             assert row["stress"] == pytest.approx(stress, rel=1e-6, abs=1e-12)
         assert list(here.iterdir()) == [matrix]
-
-    def test_unknown_methods_are_one_line(self, run, matrix):
-        outcome = run("compare", matrix, "--methods", "classical,magic")
-        assert outcome.code == 2
-        assert "magic" in outcome.err
-        assert outcome.err.count("\n") == 1
 
     def test_what_does_not_apply_is_left_out_with_the_reason(self, run, here):
         np.save(here / "minus.npy", squared_gaps() - 0.05 * (1 - np.eye(14)))
@@ -410,10 +396,6 @@ class TestProgram:
         outcome = run()
         assert outcome.code == 0
         assert "neucmds demo" in outcome.out
-
-    @pytest.mark.parametrize("command", ["embed", "inspect", "compare", "curve", "project", "demo"])
-    def test_help(self, run, command):
-        assert run(command, "--help").code == 0
 
     def test_version(self, run):
         import neucmds

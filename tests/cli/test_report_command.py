@@ -39,20 +39,3 @@ def test_a_file_larger_than_the_free_memory_gives_the_page_too(run, here, monkey
     assert outcome.code == 0, outcome.err
     page = (here / "large-report.html").read_text(encoding="utf-8")
     assert "20,000 of 79,800 pairs" in page
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--color-by", "habitat"], "--metadata"),
-        (["-o", "no/such/page.html"], "does not exist"),
-        (["-k", "many"], "-k many"),
-        (["--method", "best"], "best"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_one_line(run, here, matrix, options, said):
-    outcome = run("report", matrix.name, *options)
-    assert outcome.code == 2
-    assert said in outcome.err
-    assert outcome.err.count("\n") == 1
-    assert list(here.glob("*.html")) == []

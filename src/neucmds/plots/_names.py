@@ -113,7 +113,7 @@ def _write(
     inside = (boxes >= [left, low, left, low]).all(axis=1)
     inside &= (boxes <= [right, high, right, high]).all(axis=1)
     apart = (boxes[:, None, :2] >= taken[:, 2:]) | (boxes[:, None, 2:] <= taken[:, :2])
-    free = np.flatnonzero(inside & apart.any(axis=2).all(axis=1))
+    free = np.flatnonzero(inside & np.all(np.any(apart, axis=2), axis=1))
     if not free.size and not of_arrow:
         text.remove()
         return None, taken
