@@ -15,7 +15,6 @@ __all__ = [
     "FileFormatError",
     "FewerComponentsWarning",
     "InputError",
-    "MisfitWarning",
     "NeucmdsError",
     "NeucmdsWarning",
     "NonEuclideanWarning",
@@ -120,7 +119,3 @@ class OverfitWarning(NeucmdsWarning):
 
 class PrecisionWarning(FewerComponentsWarning):
     """Coordinates are missing because a few huge entries of D leave the others below rounding."""
-
-
-class MisfitWarning(NeucmdsWarning):
-    """New objects are nothing like the fitted ones, or their columns are in another order."""

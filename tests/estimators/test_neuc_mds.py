@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 
 
 @pytest.mark.parametrize(("seed", "squared"), [(0, False), (1, True)])
@@ -122,15 +122,14 @@ def test_weights_are_matched_with_the_names_of_the_objects(features, dissimilari
 
 
 def test_the_score_is_on_the_scale_of_the_fit(features):
-    """Lengths of paths are squared by the fit whatever `squared` says."""
+    """Lengths of paths are squared by the fit, and so `squared` is refused."""
     ring = sparse.csr_array(np.roll(np.eye(40), 1, axis=1) + np.roll(np.eye(40), -1, axis=1))
     steps = np.abs(np.subtract.outer(np.arange(40), np.arange(40)))
     paths = np.minimum(steps, 40 - steps).astype(float)
-    plain, squared = (
-        NeucMDS(4, metric="shortest_path", squared=given).fit(ring) for given in (False, True)
-    )
-    assert plain.score(paths) > 0.9
-    assert squared.score(paths) == plain.score(paths)
+    assert NeucMDS(4, metric="shortest_path").fit(ring).score(paths) > 0.9
+    for estimator in (NeucMDS, LandmarkNeucMDS):
+        with pytest.raises(InputError, match="squared=True is for dissimilarities"):
+            estimator(2, metric="shortest_path", squared=True).fit(ring)
 
     def city_blocks(x, y):
         return np.abs(x[:, None] - y).sum(axis=2) if x.ndim == 2 else np.abs(x - y).sum()

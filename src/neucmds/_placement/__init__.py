@@ -10,11 +10,9 @@ from neucmds._placement.least_squares import LeastSquaresPlacement as LeastSquar
 from neucmds._placement.least_squares import LinearPlacement as LinearPlacement
 from neucmds._placement.least_squares import Placement as Placement
 from neucmds._placement.new_rows import check_gaps as check_gaps
-from neucmds._placement.new_rows import check_values as check_values
+from neucmds._placement.new_rows import check_shape as check_shape
 from neucmds._placement.new_rows import checked_weights as checked_weights
-from neucmds._placement.new_rows import in_range as in_range
-from neucmds._placement.new_rows import median_r2 as median_r2
-from neucmds._placement.new_rows import without_negative as without_negative
+from neucmds._placement.new_rows import sq_rows as sq_rows
 from neucmds._placement.newton import LossPlacement as LossPlacement
 from neucmds._placement.recipe import PLACEMENTS as PLACEMENTS
 from neucmds._placement.recipe import Recipe as Recipe

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, min_and_max, namespace, to_numpy
 from neucmds._input import as_real, ordered_by_name
-from neucmds._methods.geometry import sq_dissimilarities
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
@@ -20,22 +20,16 @@ ROUNDING = 16
 FARTHEST = 1e25
 
 
-def check_values(delta: Array, n: int, *, squared: bool) -> None:
-    """Refuse new dissimilarities of another shape, infinite ones, and roots that are negative."""
+def check_shape(delta: Array, n: int) -> None:
+    """Refuse new dissimilarities of another shape, and infinite ones."""
     xp = namespace(delta)
     if delta.ndim != 2 or delta.shape[1] != n:
         raise InputError(
             f"new dissimilarities have shape {tuple(delta.shape)}; expected (m, {n}): "
             "one row for each new object, one column for each fitted one."
         )
-    values = xp.where(xp.isnan(delta), xp.zeros_like(delta), delta)
-    if not bool(xp.all(xp.isfinite(values))):
+    if bool(xp.any(xp.isinf(delta))):
         raise InputError("new dissimilarities contain infinity; every entry must be finite.")
-    if not squared and delta.shape[0] and float(xp.min(values)) < 0:
-        raise InputError(
-            f"new dissimilarities have a negative entry ({float(xp.min(values)):.3g}), but the fit "
-            f"was on unsquared dissimilarities ({option('squared', False)})."
-        )
 
 
 def check_gaps(delta: Array, k: int, missing: str) -> None:
@@ -57,21 +51,47 @@ def check_gaps(delta: Array, k: int, missing: str) -> None:
         )
 
 
-def in_range(delta: Array, fitted: Array, *, squared: bool) -> Array:
-    """Refuse rows beside which the fitted objects vanish; widen what float32 cannot hold.
+def sq_rows(
+    delta: Array,
+    fitted: Array,
+    *,
+    squared: bool,
+    loss: str,
+    weights: Floats | None = None,
+    first: int = 0,
+) -> Array:
+    """Return dissimilarities of new objects on the squared scale, or refuse them.
+
+    They are refused if they are negative where they cannot be, or so large that the fitted objects
+    vanish beside them. What float32 cannot hold is widened.
 
     Parameters
     ----------
     delta : array of shape (m, n)
+        NaN where one is not known.
     fitted : array of shape (n, k)
     squared : bool
         Whether `delta` is on the squared scale.
+    loss : str
+    weights : array of shape (m, n), optional
+        A negative one of weight zero does not matter.
+    first : int, default=0
+        Number of the first object, for messages.
     """
     if 0 in (*delta.shape, *fitted.shape):
         return delta
     xp = namespace(delta)
-    largest = float(xp.max(xp.where(xp.isnan(delta), xp.zeros_like(delta), xp.abs(delta))))
-    length = float(xp.max(xp.abs(fitted)))
+    lowest, highest = min_and_max(delta)
+    if math.isnan(lowest + highest):
+        lowest, highest = min_and_max(xp.where(xp.isnan(delta), xp.zeros_like(delta), delta))
+    if lowest < 0 and not squared:
+        raise InputError(
+            f"new dissimilarities have a negative entry ({lowest:.3g}), but the fit was on "
+            f"unsquared dissimilarities ({option('squared', False)})."
+        )
+    largest, length = max(-lowest, highest), max(map(abs, min_and_max(fitted)))
+    if lowest < 0 and loss != "squared":
+        delta = _without_negative(delta, largest, loss, weights, first)
     distance = largest**0.5 if squared else largest
     if distance > FARTHEST * length > 0:
         raise InputError(
@@ -79,8 +99,27 @@ def in_range(delta: Array, fitted: Array, *, squared: bool) -> Array:
             "must be on the scale of the fit."
         )
     # Fourth powers are taken.
-    fits = all(2.0**-24 < size < 2.0**24 for size in (length, distance) if size > 0)
-    return delta if fits else xp.astype(delta, xp.float64, copy=False)
+    if not all(2.0**-24 < size < 2.0**24 for size in (length, distance) if size > 0):
+        delta = xp.astype(delta, xp.float64, copy=False)
+    return delta if squared else xp.square(delta)
+
+
+def _without_negative(
+    sq_new: Array, largest: float, loss: str, weights: Floats | None, first: int
+) -> Array:
+    """Take negative dissimilarities for zero if they are rounding, or count nothing."""
+    xp = namespace(sq_new)
+    # An object that was fitted is at zero from itself, but for rounding.
+    below = sq_new < -ROUNDING * float(xp.finfo(sq_new.dtype).eps) * largest
+    if weights is not None:
+        below = below & (asarray_like(weights, sq_new) > 0)
+    if bool(xp.any(below)):
+        i, j = (int(at) for at in np.argwhere(to_numpy(below))[0])
+        raise InputError(
+            f"{option('loss', loss)} needs D ≥ 0, and the dissimilarity of new object {first + i} "
+            f"to fitted object {j} is {float(sq_new[i, j]):.4g}; repair it, or give it weight 0."
+        )
+    return xp.where(sq_new < 0, xp.zeros_like(sq_new), sq_new)
 
 
 def checked_weights(
@@ -125,56 +164,3 @@ def checked_weights(
     # Only ratios count.
     shares: Floats = w / w.max(axis=1, keepdims=True, initial=0.0)
     return shares
-
-
-def without_negative(
-    sq_new: Array, loss: str, weights: Floats | None = None, whose: str = ""
-) -> Array:
-    """Return dissimilarities of new objects that a loss has a meaning for, or refuse them.
-
-    Parameters
-    ----------
-    sq_new : array of shape (m, n)
-        Squared scale; NaN where one is not known.
-    loss : str
-    weights : array of shape (m, n), optional
-        Those of weight zero do not matter.
-    whose : str, default=""
-        Which objects these are, for the message.
-    """
-    xp = namespace(sq_new)
-    if loss == "squared" or not bool(xp.any(sq_new < 0)):
-        return sq_new
-    # An object that was fitted is at zero from itself, but for rounding.
-    known = xp.where(xp.isnan(sq_new), xp.zeros_like(sq_new), sq_new)
-    rounding = ROUNDING * float(xp.finfo(sq_new.dtype).eps) * float(xp.max(xp.abs(known)))
-    below = known < -rounding
-    if weights is not None:
-        below = below & (asarray_like(weights, sq_new) > 0)
-    count = int(xp.sum(xp.astype(below, xp.int64)))
-    if count:
-        lowest = float(xp.min(xp.where(below, sq_new, xp.zeros_like(sq_new))))
-        one = count == 1
-        which = f"{count} new {'dissimilarity' if one else 'dissimilarities'}{whose}"
-        raise InputError(
-            f"{option('loss', loss)} needs D ≥ 0, and {which} {'is' if one else 'are'} negative, "
-            f"the lowest {lowest:.4g}; repair them, or give them weight 0."
-        )
-    return xp.where(sq_new < 0, xp.zeros_like(sq_new), sq_new)
-
-
-def median_r2(sq_new: Array, placed: Array, fitted: Array, signs: Array) -> float:
-    """Share of the variance within a row of squared dissimilarities that D̂ explains, the median.
-
-    Parameters
-    ----------
-    sq_new : array of shape (m, n)
-    placed : array of shape (m, k)
-    fitted : array of shape (n, k)
-    signs : array of shape (k,)
-    """
-    d, x, y, a = (to_numpy(one).astype(np.float64) for one in (sq_new, placed, fitted, signs))
-    left = np.sum((d - sq_dissimilarities(x, y, a)) ** 2, axis=1)
-    whole = np.sum((d - d.mean(axis=1, keepdims=True)) ** 2, axis=1)
-    varied = whole > 0
-    return float(np.median(1 - left[varied] / whole[varied])) if varied.any() else 1.0

@@ -17,7 +17,6 @@ from neucmds.api.fitting import fit as fit
 from neucmds.api.fitting import warn_of_surprises as warn_of_surprises
 from neucmds.api.landmarks import LandmarkFit as LandmarkFit
 from neucmds.api.landmarks import fit_landmarks as fit_landmarks
-from neucmds.api.landmarks import graph_block as graph_block
 from neucmds.api.options import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
 from neucmds.api.options import Callback as Callback
 from neucmds.api.options import Options as Options

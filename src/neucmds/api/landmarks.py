@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -21,7 +20,6 @@ from neucmds._backend.arrays import (
     free_memory,
     is_dask,
     is_numpy,
-    min_and_max,
     namespace,
     row_blocks,
     to_numpy,
@@ -39,27 +37,19 @@ from neucmds._placement import (
     PLACEMENTS,
     Recipe,
     cross_validated,
-    in_range,
     least_squares_rule,
     linear_rule,
-    median_r2,
-    without_negative,
+    sq_rows,
 )
 from neucmds._placement import landmarks as selection
 from neucmds.api.fitting import fit
-from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Options, is_metric
+from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Options, is_metric, refuse
 from neucmds.api.prepared import Prepared, prepare
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, MisfitWarning, option
+from neucmds.errors import InputError, option
 
 # Objects that "maxmin" looks at, per landmark: each costs as many dissimilarities as placing it.
 SPREAD_SAMPLE = 10
-# New objects are measured where coordinates explain this much of the variance among landmarks, and
-# are nothing like them below this share of it. Five data sets, k = 5 and 20, L = 4k to 12k: 0.62 of
-# it or more in the right order of columns, 0.19 or less in a random one.
-FITTED, MISFIT = 0.6, 1 / 3
-MEASURED_ROWS = 64
-
 Indices = npt.NDArray[np.intp]
 Progress = Callable[[int, int], None]
 
@@ -82,6 +72,8 @@ class LandmarkFit:
         The metric and the landmarks' features; None where rows hold dissimilarities.
     metric : str or callable
         For messages.
+    paths : ndarray of shape (n, L), optional
+        Lengths of the shortest paths of a graph to the landmarks.
     """
 
     landmarks: Indices
@@ -90,13 +82,14 @@ class LandmarkFit:
     n: int | None = None
     space: FittedMetric | None = None
     metric: Any = PRECOMPUTED
+    paths: npt.NDArray[np.float32] | None = None
 
     @property
     def width(self) -> int:
         """Number of landmarks."""
         return int(self.landmarks.size)
 
-    def squares(self, rows: Array, first: int = 0) -> Array:
+    def squares(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Squared dissimilarities (m, L) of some objects to the landmarks.
 
         Parameters
@@ -104,31 +97,31 @@ class LandmarkFit:
         rows : array of shape (m, n_features), (m, L) or (m, n)
         first : int, default=0
             Number of the first object, for messages.
+        weights : array of shape (m, L), optional
         """
+        squared, xp = self.embedding.squared, namespace(rows)
         if self.space is not None:
-            return self._finite(self.space.squares(widened(rows)), first)
-        whole = rows.shape[1] == self.n
-        block = self._finite(taken(rows, slice(None), self.landmarks) if whole else rows, first)
-        if not block.shape[0]:
-            return block
-        lowest, _ = min_and_max(block)
-        if lowest < 0 and not self.embedding.squared:
-            raise InputError(
-                f"dissimilarities have a negative entry ({lowest:.3g}), but the fit was on "
-                f"unsquared ones ({option('squared', False)})."
-            )
-        fitted = asarray_like(self.embedding.coordinates, block)
-        block = in_range(block, fitted, squared=self.embedding.squared)
-        return block if self.embedding.squared else namespace(block).square(block)
+            block = self.space.squares(xp.astype(rows, xp.float64, copy=False))
+        else:
+            whole = rows.shape[1] == self.n
+            block = _taken(rows, slice(None), self.landmarks) if whole else rows
+        # One sum finds what is not finite; only then is it worth looking for.
+        if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
+            objects = range(first, first + int(block.shape[0]))
+            _refuse_not_finite(to_numpy(block), objects, self.landmarks, self.metric)
+        return sq_rows(
+            block,
+            self.embedding.coordinates,
+            squared=squared or self.space is not None,
+            loss=self.embedding.loss if squared else "squared",
+            weights=weights,
+            first=first,
+        )
 
     def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Coordinates (m, k) of some objects, in the precision of their rows."""
-        sq_new = self.squares(rows, first)
-        if self.embedding.squared and rows.shape[0]:
-            whose = f" of objects {first} to {first + rows.shape[0] - 1}"
-            sq_new = without_negative(sq_new, self.embedding.loss, weights, whose)
         assert self.embedding.placement is not None
-        placed = self.embedding.placement.place(sq_new, weights)
+        placed = self.embedding.placement.place(self.squares(rows, first, weights), weights)
         return namespace(rows).astype(placed, rows.dtype, copy=False)
 
     def place_all(
@@ -152,35 +145,30 @@ class LandmarkFit:
             Told how many of all rows are done.
         """
         shape, width = (int(rows.shape[0]), self.embedding.k), max(rows.shape[1], self.width)
-        if not is_numpy(rows):
-            for name, value in (("weights", weights), ("checkpoint", checkpoint)):
-                if value is not None:
-                    raise InputError(f"{option(name)} is for NumPy arrays.")
-        if is_dask(rows):
-            from neucmds._backend.dask_arrays import map_rows
+        if is_numpy(rows):
+            kept = None
+            if checkpoint is not None:
+                kept = Checkpoint(checkpoint, self.embedding.coordinates, rows, weights)
+            with npy_output(out, shape, rows.dtype, kept) as target:
+                done = shape[0] - target.shape[0]
 
-            if out is not None:
-                raise InputError("out= is for arrays in memory; store the dask array that returns.")
-            return map_rows(rows, self.place, self.embedding.k, width)
-        if not is_numpy(rows):
+                def place(some: slice) -> Array:
+                    some = slice(some.start + done, some.stop + done)
+                    counted = None if weights is None else weights[some]
+                    return self.place(rows[some], some.start, counted)
+
+                fill_rows(target, place, width, thread_count(n_jobs), progress)
+            return target if out is None else np.load(out, mmap_mode="r")
+        for name, value in (("weights", weights), ("checkpoint", checkpoint)):
+            if value is not None:
+                raise InputError(f"{option(name)} is for NumPy arrays.")
+        if not is_dask(rows):
             return self._place_there(rows, out, progress)
-        kept = None
-        if checkpoint is not None:
-            kept = Checkpoint(checkpoint, self.embedding.coordinates, rows, weights)
-        with npy_output(out, shape, rows.dtype, kept) as target:
-            done = shape[0] - target.shape[0]
+        from neucmds._backend.dask_arrays import map_rows
 
-            def place(some: slice) -> Array:
-                some = slice(some.start + done, some.stop + done)
-                return self.place(
-                    rows[some], some.start, None if weights is None else weights[some]
-                )
-
-            fill_rows(target, place, width, thread_count(n_jobs), progress)
-        placed = target if out is None else np.load(out, mmap_mode="r")
-        if weights is None:
-            self._warn_of_misfit(rows, placed)
-        return placed
+        if out is not None:
+            raise InputError("out= is for arrays in memory; store the dask array that returns.")
+        return map_rows(rows, self.place, self.embedding.k, width)
 
     def _place_there(
         self, rows: Array, out: str | PathLike[str] | None, progress: Progress | None
@@ -201,30 +189,6 @@ class LandmarkFit:
             target[slice(0, shape[0])] = values
         return np.load(out, mmap_mode="r")
 
-    def _finite(self, block: Array, first: int) -> Array:
-        # One sum finds what is not finite; only then is it worth looking for.
-        xp = namespace(block)
-        if math.isfinite(float(xp.sum(block, dtype=xp.float64))):
-            return block
-        refuse_not_finite(to_numpy(block), first, self.landmarks, self.metric)
-        return block
-
-    def _warn_of_misfit(self, rows: Array, placed: Array) -> None:
-        """Warn where it looks as if columns were in another order than the landmarks."""
-        fitted = self.embedding
-        if self.space is not None or not rows.shape[0] or not fitted.r2 >= FITTED:
-            return
-        sq_new = self.squares(rows[:MEASURED_ROWS])
-        found = median_r2(sq_new, placed[:MEASURED_ROWS], fitted.coordinates, fitted.signs)
-        if found < MISFIT * fitted.r2:
-            warnings.warn(
-                f"the coordinates explain {max(0.0, found):.0%} of the variance of a new object's "
-                f"dissimilarities to the landmarks (median), and {fitted.r2:.0%} among landmarks: "
-                "are the columns in the order of landmarks_?",
-                MisfitWarning,
-                stacklevel=4,
-            )
-
 
 def fit_landmarks(
     X: Any,
@@ -239,17 +203,18 @@ def fit_landmarks(
     weights: Any = None,
     columns: Sequence[str] | None = None,
     index: Sequence[str] | None = None,
+    n_jobs: int | None = None,
 ) -> LandmarkFit:
     """Choose and embed landmarks, and learn how to place objects among them.
 
     Parameters
     ----------
-    X : array of shape (n, n_features), (n, n) or (n, L)
+    X : array of shape (n, n_features), (n, n) or (n, L), or graph
         Features; or dissimilarities, all or those to the landmarks. Finite, of NumPy, dask or
         another library.
     options : Options
     metric : str, callable or BoundMetric
-    landmarks, n_landmarks, placement, squared, symmetrize, weights
+    landmarks, n_landmarks, placement, squared, symmetrize, weights, n_jobs
         As for `LandmarkNeucMDS`.
     columns, index : sequence of str, optional
         Names of the columns of dissimilarities, and of the rows where these are not all objects.
@@ -258,78 +223,68 @@ def fit_landmarks(
         raise InputError(
             f"{option('placement', placement)} is unknown; choose one of {', '.join(PLACEMENTS)}."
         )
-    rng, n = check_random_state(options.random_state), int(X.shape[0])
+    rng = check_random_state(options.random_state)
+    options, paths = replace(options, random_state=rng), None
+    if is_metric(metric, SHORTEST_PATH):
+        refuse("graph", {"squared": True} if squared else {})
+        landmarks, X = _paths(X, options, landmarks, n_landmarks, n_jobs)
+        # The two ways along a path are added up in another order.
+        paths, metric, symmetrize = X, PRECOMPUTED, True
+    n = int(X.shape[0])
     bound = None if is_metric(metric, PRECOMPUTED) else BoundMetric.of(metric)
     ids = _chosen(X, bound, landmarks, n_landmarks, _least_count(options.n_components), rng)
     whole = bound is None and int(X.shape[1]) == n
-    space, name = None, metric if bound is None else bound.metric
-    if bound is not None:
-        space = _metric_on(bound, X, ids, squared)
+    space = None if bound is None else _metric_on(bound, X, ids, squared)
+    name = metric if bound is None else bound.metric
+    if space is not None:
         among = to_numpy(space.among())
     else:
-        among = to_numpy(taken(X, ids, ids if whole else slice(None)))
-    refuse_not_finite(among, 0, ids, name, ids)
+        among = to_numpy(_taken(X, ids, ids if whole else slice(None)))
+    _refuse_not_finite(among, ids, ids, name)
+    if bound is None and not whole:
+        _refuse_other_order(among, ids)
     # The landmarks are few: double precision costs nothing and saves digits, and the CPU embeds
     # them as fast as any device.
     known = as_dissimilarity(among.astype(np.float64), squared=squared, symmetrize=symmetrize)
     names = columns if columns is None or not whole else [columns[i] for i in ids]
     if weights is not None:
         weights = _weights_among(weights, ids, n, names, columns if whole else index)
-    embedding, recipe = embed_landmarks(
-        known.values,
-        replace(options, init=_start_among(options, ids, n), random_state=rng),
-        placement,
-        rng=rng,
-        weights=weights,
-        squared=squared,
-    )
+    options = replace(options, init=_start_among(options, ids, n))
+    embedding, recipe = embed_landmarks(known.values, options, placement, weights, squared=squared)
     embedding = replace(embedding, labels=None if names is None else tuple(map(str, names)))
-    return LandmarkFit(ids, embedding, recipe, n if whole else None, space, name)
+    return LandmarkFit(ids, embedding, recipe, n if whole else None, space, name, paths)
 
 
 def embed_by_landmarks(
-    data: Any,
-    options: Options,
-    landmarks: Any,
-    *,
-    metric: Any = PRECOMPUTED,
-    squared: bool = False,
-    symmetrize: bool = False,
-    weights: Any = None,
-    labels: Any = None,
+    data: Any, options: Options, landmarks: Any, *, metric: Any, labels: Any = None, **reading: Any
 ) -> Embedding:
     """Embed landmarks and place all other objects: what `neuc_mds` does with `landmarks`."""
-    options = replace(options, random_state=check_random_state(options.random_state))
     count = None
     if isinstance(landmarks, (int, float, np.number)) and not isinstance(landmarks, bool):
         landmarks, count = "random", landmarks
-    if is_metric(metric, SHORTEST_PATH):
-        ids, data = graph_block(data, options, landmarks, count)
-        metric, landmarks, squared, symmetrize = PRECOMPUTED, ids, False, True
-    elif is_metric(metric, PRECOMPUTED):
+    if is_metric(metric, PRECOMPUTED):
         if isinstance(data, (Gram, Prepared)):
             raise InputError(f"{option('landmarks')} takes D itself, not an operator of it.")
         if not is_dask(data):
             table = unwrap(data)
             data, labels = table.array, table.labels if labels is None else labels
             data = to_square(data, working_dtype(data))[0] if data.ndim == 1 else data
-    elif not is_dask(data):
+    of_graph = is_metric(metric, SHORTEST_PATH)
+    if not of_graph and not is_dask(data):
         data = as_real(data, "features")
-    data = data if is_dask(data) else namespace(data).astype(data, working_dtype(data), copy=False)
-    labels = as_labels(labels, int(data.shape[0]))
+        data = namespace(data).astype(data, working_dtype(data), copy=False)
+    labels, square = as_labels(labels, int(data.shape[0])), data.shape[0] == data.shape[1]
     found = fit_landmarks(
         data,
         options,
         metric=metric,
         landmarks=landmarks,
         n_landmarks=count,
-        squared=squared,
-        symmetrize=symmetrize,
-        weights=weights,
-        columns=labels if data.shape[0] == data.shape[1] else None,
+        columns=labels if square and not of_graph else None,
         index=labels,
+        **reading,
     )
-    coordinates = found.place_all(data)
+    coordinates = found.place_all(data if found.paths is None else found.paths)
     coordinates = to_numpy(coordinates) if is_dask(coordinates) else coordinates
     ids = asarray_like(found.landmarks, coordinates, dtype=namespace(coordinates).int64)
     coordinates[ids] = asarray_like(found.embedding.coordinates, coordinates)
@@ -342,36 +297,26 @@ def embed_landmarks(
     sq_dissimilarity: Array,
     options: Options,
     placement: str = "auto",
-    *,
-    rng: np.random.RandomState,
     weights: Array | None = None,
+    *,
     squared: bool = False,
 ) -> tuple[Embedding, Recipe | None]:
-    """Embed landmarks, with the rule that places others among them.
+    """Embed landmarks; return them with the rule that places others, and how it was made.
 
     Parameters
     ----------
     sq_dissimilarity : ndarray of shape (L, L)
         Squared dissimilarities among the landmarks.
     options : Options
-        The callback does not hear of the folds.
+        The callback does not hear of the folds, which `random_state` draws.
     placement : {"auto", "least_squares", "linear"}
         "auto" chooses the ridge, the offsets and, for "neuc", the signature by cross-validation;
         "least_squares" has neither ridge nor offsets; "linear" is plain triangulation.
-    rng : RandomState
-        Draws the folds.
     weights : ndarray of shape (L, L), optional
         How much each pair counts. Nothing is cross-validated then: the offsets and the noise of a
         recipe are means over pairs that count alike.
     squared : bool, default=False
         Whether what is placed later is squared.
-
-    Returns
-    -------
-    embedding : Embedding
-        Of the landmarks; its `placement` is the rule.
-    recipe : Recipe or None
-        How the rule was made; None for "linear".
     """
     method = options.method
     if placement == "linear" and weights is not None:
@@ -398,6 +343,7 @@ def embed_landmarks(
     recipe = Recipe(0.0, False, wanted)
     has_own_rule = weights is not None or options.loss != "squared"
     if placement == "auto" and not has_own_rule:
+        rng = check_random_state(options.random_state)
         recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
     embedding = embed(sq_dissimilarity, recipe.n_components, method, whole=True)
     if has_own_rule:
@@ -406,8 +352,8 @@ def embed_landmarks(
     return replace(embedding, placement=rule), recipe
 
 
-def graph_block(
-    graph: Any, options: Options, landmarks: Any, n_landmarks: Any, n_jobs: int | None = None
+def _paths(
+    graph: Any, options: Options, landmarks: Any, n_landmarks: Any, n_jobs: int | None
 ) -> tuple[Indices, npt.NDArray[np.float32]]:
     """Choose landmarks of a graph; return them and the paths of all nodes to them, (n, L)."""
     graph = as_graph(graph)
@@ -415,27 +361,37 @@ def graph_block(
     named = not isinstance(landmarks, str)
     which = selection.named(landmarks, n, k) if named else landmarks
     count = 0 if named else selection.landmark_count(n_landmarks, n, k)
-    rng = check_random_state(options.random_state)
+    rng = options.random_state
     ids, paths = landmark_paths(graph, count, which, rng, dtype=np.float32, n_jobs=n_jobs)
     return ids.astype(np.intp), np.ascontiguousarray(paths.T)
 
 
-def refuse_not_finite(
-    block: Any, first: int, landmarks: Indices, metric: Any, rows: Indices | None = None
+def _refuse_not_finite(
+    block: Any, objects: Sequence[int] | Indices, landmarks: Indices, metric: Any
 ) -> None:
     """Refuse NaN and infinity, with the first pair that has it."""
-    bad = ~np.isfinite(block)
-    if not bad.any():
+    bad = np.argwhere(~np.isfinite(block))
+    if not len(bad):
         return
-    i, j = (int(at) for at in np.argwhere(bad)[0])
+    i, j = bad[0]
     given = is_metric(metric, PRECOMPUTED)
     what = "the dissimilarities hold" if given else f"{option('metric', metric)} gives"
-    count = int(bad.sum())
-    which = "1 pair," if count == 1 else f"{count} pairs, the first being"
+    which = "1 pair," if len(bad) == 1 else f"{len(bad)} pairs, the first being"
     raise InputError(
-        f"{what} {block[i, j]} for {which} object {first + i if rows is None else int(rows[i])} "
-        f"and landmark {int(landmarks[j])}; drop or repair these objects."
+        f"{what} {block[i, j]} for {which} object {int(objects[i])} and landmark "
+        f"{int(landmarks[j])}; drop or repair these objects."
     )
+
+
+def _refuse_other_order(among: Any, landmarks: Indices) -> None:
+    """Refuse a block in which landmarks are not at zero from themselves."""
+    own = np.abs(np.diagonal(among))
+    at = int(np.argmax(own))
+    if own[at] > 1e-6 * np.max(np.abs(among)):
+        raise InputError(
+            f"landmark {int(landmarks[at])} is at {among[at, at]:.4g} from itself, not at 0; are "
+            "the columns in another order than landmarks_?"
+        )
 
 
 def _least_count(n_components: Any) -> int:
@@ -478,7 +434,7 @@ def _chosen(
         return np.sort(selection.maxmin(n, count, lambda i: to_numpy(X[:, i]), rng))
     ids = selection.random_sample(n, min(n, SPREAD_SAMPLE * count), rng)
     if metric is None:
-        among = taken(X, ids, ids)
+        among = _taken(X, ids, ids)
         return np.sort(ids[selection.maxmin(ids.size, count, lambda i: among[:, i], rng)])
     space = _metric_on(metric, X, ids, False)
 
@@ -491,7 +447,8 @@ def _chosen(
 
 def _metric_on(metric: BoundMetric, X: Any, ids: Indices, squared: bool) -> FittedMetric:
     """Fit a metric to all of X, and keep some rows; in double precision, for they are few."""
-    some = widened(taken(X, ids))
+    some = _taken(X, ids)
+    some = namespace(some).astype(some, namespace(some).float64, copy=False)
     on_blocks, params = on_rows(metric.metric, some, metric.params)
     return FittedMetric.of(on_blocks, some, squared, fitted_params(on_blocks, X, params))
 
@@ -524,7 +481,7 @@ def _start_among(options: Options, ids: Indices, n: int) -> Start | None:
     return Start(to_numpy(start.coordinates)[ids], start.signs)
 
 
-def taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
+def _taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
     """Rows and columns of X, in memory."""
     if is_dask(X):
         return np.asarray(X[rows][:, columns].compute())
@@ -535,9 +492,3 @@ def taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
         if not isinstance(some, slice):
             X = xp.take(X, asarray_like(some, X, dtype=xp.int64), axis=axis)
     return X
-
-
-def widened(X: Array) -> Array:
-    """X in double precision."""
-    xp = namespace(X)
-    return xp.astype(X, xp.float64, copy=False)

@@ -212,7 +212,7 @@ def _placed_among(
     among = (among + among.T) / 2
     wanted = components.signature or components.total
     options = Options(wanted, random_state=rng)
-    embedding, _ = embed_landmarks(among, options, rng=rng, squared=True)
+    embedding, _ = embed_landmarks(among, options, squared=True)
     assert embedding.placement is not None
     if near is not None and not on_cpu(near):
         sq_to_landmarks = asarray_like(sq_to_landmarks, near, namespace(near).float64)

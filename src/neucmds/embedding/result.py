@@ -24,14 +24,18 @@ from neucmds._input import as_real, ordered_by_name, rows_ordered_as
 from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
 from neucmds._methods.neighbors import nearest
 from neucmds._methods.procrustes import Alignment, align
+from neucmds._methods.solution import Solution
 from neucmds._methods.stress import StressTerms
 from neucmds._placement import (
+    SHRINKAGE,
+    LeastSquaresPlacement,
+    LinearPlacement,
+    LossPlacement,
     Placement,
     check_gaps,
-    check_values,
+    check_shape,
     checked_weights,
-    in_range,
-    without_negative,
+    sq_rows,
 )
 from neucmds.embedding import saved
 from neucmds.embedding.inner_product import InnerProduct
@@ -208,11 +212,10 @@ class Embedding:
         rows, cols : slice, int, str, sequence of them, mask of length n, or None
             Which objects, by number or by name; None means all.
         """
-        xp = namespace(self.coordinates)
         row_ids, col_ids = self._indices(rows), self._indices(cols)
-        x, y = (xp.take(self.coordinates, ids, axis=0) for ids in (row_ids, col_ids))
-        same = row_ids[:, None] == col_ids[None, :]
-        d_hat = sq_dissimilarities(x, y, self.signs)
+        d_hat = sq_dissimilarities(self._taken(row_ids), self._taken(col_ids), self.signs)
+        same = asarray_like(row_ids[:, None] == col_ids[None, :], d_hat)
+        xp = namespace(d_hat)
         return xp.where(same, xp.zeros_like(d_hat), d_hat)
 
     def distance(self, i: Any, j: Any, *, squared: bool = False) -> Any:
@@ -253,14 +256,7 @@ class Embedding:
         xp = namespace(self.coordinates)
         parts = []
         for some in row_blocks(left.size, max(1, 2 * self.k), 2**18):
-            x, y = (
-                xp.take(
-                    self.coordinates,
-                    asarray_like(ids.ravel()[some], self.coordinates, dtype=xp.int64),
-                    axis=0,
-                )
-                for ids in (left, right)
-            )
+            x, y = (self._taken(ids.ravel()[some]) for ids in (left, right))
             parts.append(paired_sq_dissimilarities(x, y, self.signs))
         d_hat = xp.concat(parts) if parts else self.signs[:0]
         d_hat = d_hat if squared else xp.sqrt(xp.clip(d_hat, min=0.0))
@@ -440,16 +436,14 @@ class Embedding:
         weights = rows_ordered_as(weights, new, "rows of weights")
         new = ordered_by_name(new, self.labels, "columns of new objects", rows=False)
         delta = asarray_like(as_real(new, "new dissimilarities"), self.coordinates)
-        check_values(delta, self.n, squared=self.squared)
+        check_shape(delta, self.n)
         check_gaps(delta, self.k, self.missing)
         xp, u = namespace(delta), None
         if weights is not None:
             shape, known = (int(delta.shape[0]), self.n), ~np.isnan(to_numpy(delta))
             u = checked_weights(weights, shape, self.k, self.labels, known)
-        if self.squared:
-            delta = without_negative(delta, self.loss, u)
-        delta = in_range(delta, self.coordinates, squared=self.squared)
-        placed = self.placement.place(delta if self.squared else delta * delta, u)
+        sq_new = sq_rows(delta, self.coordinates, squared=self.squared, loss=self.loss, weights=u)
+        placed = self.placement.place(sq_new, u)
         return xp.astype(placed, self.coordinates.dtype, copy=False)
 
     def _of_landmarks(self) -> Embedding:
@@ -457,8 +451,8 @@ class Embedding:
         ids = self._indices(self.landmarks)
         return replace(
             self,
-            coordinates=namespace(self.coordinates).take(self.coordinates, ids, axis=0),
-            labels=None if self.labels is None else tuple(self.labels[i] for i in to_numpy(ids)),
+            coordinates=self._taken(ids),
+            labels=None if self.labels is None else tuple(self.labels[i] for i in ids),
             landmarks=None,
         )
 
@@ -503,8 +497,7 @@ class Embedding:
         Raises
         ------
         FileFormatError
-            If the file is not such an embedding, was written by a newer version, or holds anything
-            that `save` does not write.
+            If the file is not such an embedding, is damaged, or was written by a newer version.
         """
         return cls(**saved.read(Path(path)))
 
@@ -524,7 +517,7 @@ class Embedding:
             return ids.astype(int)
         if ids.dtype.kind not in "iu":
             raise InputError(f"objects are named by whole numbers or by name, not {ids.dtype}.")
-        outside = ids[(ids < -self.n) | (ids >= self.n)] if ids.size else ids
+        outside = ids[(ids < -self.n) | (ids >= self.n)]
         if outside.size:
             raise InputError(f"there is no object {int(outside.flat[0])} among {self.n}.")
         return np.where(ids < 0, ids + self.n, ids)
@@ -538,7 +531,13 @@ class Embedding:
             )
         return array
 
-    def _indices(self, which: Any) -> Array:
+    def _taken(self, ids: npt.NDArray[Any]) -> Array:
+        """Coordinates of some objects."""
+        xp = namespace(self.coordinates)
+        ids = asarray_like(ids, self.coordinates, dtype=xp.int64)
+        return xp.take(self.coordinates, ids, axis=0)
+
+    def _indices(self, which: Any) -> npt.NDArray[Any]:
         if which is None or isinstance(which, slice):
             ids = np.arange(self.n)[which or slice(None)]
         else:
@@ -547,8 +546,67 @@ class Embedding:
             ids = np.flatnonzero(given) if is_mask else np.atleast_1d(self._numbers(given))
         if ids.ndim != 1:
             raise InputError(f"objects are chosen by one list, not by one of shape {ids.shape}.")
-        xp = namespace(self.coordinates)
-        return asarray_like(ids, self.coordinates, dtype=xp.int64)
+        return ids
+
+
+def build_embedding(
+    solution: Solution,
+    *,
+    method: str,
+    requested: int,
+    squared: bool = False,
+    labels: tuple[str, ...] | None = None,
+) -> Embedding:
+    """Wrap what a method found, in the precision of the input and with a rule for new objects.
+
+    Parameters
+    ----------
+    solution : Solution
+    method, squared, labels
+        As in `neuc_mds`.
+    requested : int
+        Number of coordinates asked for.
+    """
+    xp = namespace(solution.coordinates)
+
+    def cast(array: Array) -> Array:
+        return xp.astype(array, solution.dtype, copy=False)
+
+    coordinates = cast(solution.coordinates)
+    signs = asarray_like(np.sign(solution.weights), coordinates)
+    placement: Placement = LeastSquaresPlacement(coordinates, signs, shrinkage=SHRINKAGE)
+    if solution.projector is not None:
+        placement = LinearPlacement(cast(solution.row_means), cast(solution.projector))
+    if solution.loss is not None:
+        placement = LossPlacement(coordinates, signs, solution.loss)
+
+    def double(values: Any) -> Array:
+        return asarray_like(values, coordinates, dtype=xp.float64)
+
+    return Embedding(
+        coordinates=coordinates,
+        signs=signs,
+        eigenvalues=double(solution.eigenvalues),
+        weights=double(solution.weights),
+        stress_terms=solution.stress_terms,
+        sq_norm=solution.sq_norm,
+        method=method,
+        requested=requested,
+        squared=squared,
+        labels=labels,
+        placement=placement,
+        residuals=double(solution.residuals),
+        converged=solution.converged,
+        solver=solution.solver,
+        history=solution.history,
+        total_sum_of_squares=solution.total_sum_of_squares,
+        trace=solution.trace,
+        loss="squared" if solution.loss is None else solution.loss.name,
+        loss_value=sum(solution.stress_terms) if solution.loss is None else solution.loss_value,
+        relative_gradient=solution.relative_gradient,
+        stress_error=solution.stress_error,
+        hidden_below=solution.hidden_below,
+    )
 
 
 def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment:

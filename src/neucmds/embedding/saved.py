@@ -1,14 +1,12 @@
-"""An embedding in a file: one npz, all of it checked when it is read."""
+"""An embedding in a file: one npz of arrays, and a header of everything else in JSON."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, to_numpy
 from neucmds._backend.files import read_npz
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
 # 2: losses; and labels as JSON in bytes, where an array of strings lost NULs at their ends.
 # 3: landmarks.
 FORMAT_VERSION = 3
-_SAVED_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals")
-_SAVED_SCALARS: dict[str, type] = {
+_ALWAYS: dict[str, type] = {
     "sq_norm": float,
     "method": str,
     "requested": int,
@@ -37,49 +34,37 @@ _SAVED_SCALARS: dict[str, type] = {
     "converged": bool,
     "solver": str,
 }
-# Not in files of the first release; NaN, and not saved, where they are not known.
-_OPTIONAL_SCALARS = (
-    "total_sum_of_squares",
-    "trace",
-    "loss_value",
-    "relative_gradient",
-    "stress_error",
-    "hidden_below",
-)
+# Not in files of the first release.
+_LATER: dict[str, type] = {
+    "loss": str,
+    "missing": str,
+    "total_sum_of_squares": float,
+    "trace": float,
+    "loss_value": float,
+    "relative_gradient": float,
+    "stress_error": float,
+    "hidden_below": float,
+}
+_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals", "landmarks")
+_OF_PLACEMENT = ("mean", "projector", "offsets", "ridge", "shrinkage")
 
 
 def write(embedding: Embedding, file: BinaryIO) -> None:
     """Write everything to an open file, without pickle."""
-    header: dict[str, Any] = {
-        name: kind(getattr(embedding, name)) for name, kind in _SAVED_SCALARS.items()
-    }
+    rule = embedding.placement
+    header = {name: kind(getattr(embedding, name)) for name, kind in (_ALWAYS | _LATER).items()}
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
-    header |= {"loss": embedding.loss, "placement": type(embedding.placement).__name__}
-    header["missing"] = embedding.missing
-    if isinstance(embedding.placement, LossPlacement):
-        header["loss_floor"] = float(embedding.placement.loss.floor)
-    for name in _OPTIONAL_SCALARS:
-        if math.isfinite(value := getattr(embedding, name)):
-            header[name] = float(value)
-    arrays: dict[str, Any] = {
-        name: to_numpy(values)
-        for name in _SAVED_ARRAYS
-        if (values := getattr(embedding, name)) is not None
-    }
+    header["placement"] = type(rule).__name__
+    if isinstance(rule, LossPlacement):
+        header["loss_floor"] = float(rule.loss.floor)
+    arrays = {name: getattr(embedding, name) for name in _ARRAYS}
+    arrays |= {f"placement_{name}": getattr(rule, name, None) for name in _OF_PLACEMENT}
+    arrays = {name: np.asarray(to_numpy(a)) for name, a in arrays.items() if a is not None}
     arrays["stress_terms"] = np.asarray(embedding.stress_terms, dtype=np.float64)
     arrays["history"] = np.asarray(embedding.history, dtype=np.float64)
     if embedding.labels is not None:
-        text = json.dumps([str(name) for name in embedding.labels])
+        text = json.dumps(list(embedding.labels))
         arrays["labels"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
-    if embedding.landmarks is not None:
-        arrays["landmarks"] = np.asarray(embedding.landmarks, dtype=np.int64)
-    if isinstance(embedding.placement, LinearPlacement):
-        arrays["placement_mean"] = to_numpy(embedding.placement.mean)
-        arrays["placement_projector"] = to_numpy(embedding.placement.projector)
-    if isinstance(embedding.placement, LeastSquaresPlacement):
-        for name in ("offsets", "ridge", "shrinkage"):
-            if (values := getattr(embedding.placement, name)) is not None:
-                arrays[f"placement_{name}"] = np.asarray(to_numpy(values))
     np.savez(file, header=np.asarray(json.dumps(header)), **arrays)
 
 
@@ -88,11 +73,10 @@ def read(path: Path) -> dict[str, Any]:
     arrays = read_npz(path, "an embedding saved by neucmds")
     try:
         header = json.loads(str(arrays.pop("header")))
-        version = header["version"]
-        known = header["format"] == "neucmds.Embedding" and type(version) is int and version > 0
-    except (KeyError, ValueError, TypeError, RecursionError) as problem:
-        raise FileFormatError(f"{path}: not an embedding saved by neucmds.") from problem
-    if not known:
+        version = int(header["version"]) if header["format"] == "neucmds.Embedding" else 0
+    except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
+        version = 0
+    if version < 1:
         raise FileFormatError(f"{path}: not an embedding saved by neucmds.")
     if version > FORMAT_VERSION:
         raise FileFormatError(
@@ -109,132 +93,87 @@ def read(path: Path) -> dict[str, Any]:
 
 def _fields(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     """Take the fields out of what a file holds; ValueError says what is wrong with it."""
-    coordinates = _floats(arrays, "coordinates", (None, None))
-    n, k = coordinates.shape
-    signs = _floats(arrays, "signs", (k,))
-    if not np.all(np.abs(signs) == 1):
-        raise ValueError("signs are not all 1 or -1")
-    eigenvalues = _floats(arrays, "eigenvalues", (None,))
-    residuals = None
-    if "residuals" in arrays:
-        residuals = _floats(arrays, "residuals", eigenvalues.shape)
-    c1, c2, c3 = (float(term) for term in _floats(arrays, "stress_terms", (3,)))
-    scalars = {name: _scalar(header, name, kind) for name, kind in _SAVED_SCALARS.items()}
-    if scalars["sq_norm"] < 0 or scalars["requested"] < 1:
-        raise ValueError("sq_norm or requested is negative")
-    optional: dict[str, Any] = {
-        name: _scalar(header, name, float) for name in _OPTIONAL_SCALARS if name in header
+    x = arrays["coordinates"]
+    n, k = x.shape
+    landmarks = arrays.pop("landmarks", None)
+    if landmarks is not None and not (
+        landmarks.dtype.kind == "i" and landmarks.ndim == 1 and np.isin(landmarks, range(n)).all()
+    ):
+        raise ValueError(f"landmarks are not numbers of {n} objects")
+    fitted = x if landmarks is None else x[landmarks]
+    labels = _labels(arrays.pop("labels")) if "labels" in arrays else None
+    if labels is not None and len(set(labels)) != n:
+        raise ValueError(f"there are {len(set(labels))} different labels for {n} objects")
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "signs": (k,),
+        "weights": (k,),
+        "stress_terms": (3,),
+        "history": (None,),
     }
-    if "loss" in header:
-        optional["loss"] = _saved_loss(header)
-    if (missing := header.get("missing", "error")) not in ("error", "ignore"):
-        raise ValueError(f"missing is {missing!r}")
-    optional["missing"] = missing
-    fitted = coordinates
-    if "landmarks" in arrays:
-        landmarks = _saved_landmarks(arrays["landmarks"], n)
-        fitted, optional["landmarks"] = coordinates[landmarks], landmarks
-    return {
-        "coordinates": coordinates,
-        "signs": signs,
-        "eigenvalues": eigenvalues,
-        "weights": _floats(arrays, "weights", (k,)),
-        "residuals": residuals,
-        **scalars,
-        "stress_terms": (c1, c2, c3),
-        "labels": _saved_labels(arrays["labels"], n) if "labels" in arrays else None,
-        "placement": _saved_placement(header, arrays, fitted, signs),
-        "history": tuple(float(value) for value in _floats(arrays, "history", (None,))),
-        **optional,
+    shapes |= {"eigenvalues": (None,), "placement_projector": (len(fitted), k)}
+    shapes |= dict.fromkeys(("placement_mean", "placement_offsets"), (len(fitted),))
+    shapes |= {"placement_ridge": (k,), "placement_shrinkage": ()}
+    for name, values in arrays.items():
+        _check_floats(name, values, shapes.get(name, values.shape))
+    found = {name: _scalar(header, name, kind) for name, kind in _ALWAYS.items()}
+    found |= {name: _scalar(header, name, _LATER[name]) for name in _LATER if name in header}
+    if found.get("loss", "squared") not in LOSSES:
+        raise ValueError("its loss is unknown")
+    return found | {
+        "coordinates": x,
+        "signs": arrays["signs"],
+        "eigenvalues": arrays["eigenvalues"],
+        "weights": arrays["weights"],
+        "residuals": arrays.get("residuals"),
+        "stress_terms": tuple(arrays["stress_terms"].tolist()),
+        "labels": labels,
+        "landmarks": landmarks,
+        "placement": _placement(header, arrays, fitted),
+        "history": tuple(arrays["history"].tolist()),
     }
 
 
-def _saved_placement(
-    header: dict[str, Any], arrays: dict[str, Any], coordinates: Array, signs: Array
-) -> Placement | None:
-    kind, (n, k) = header["placement"], coordinates.shape
+def _placement(header: dict[str, Any], arrays: dict[str, Any], x: Array) -> Placement | None:
+    kind, signs = header["placement"], arrays["signs"]
     if kind == "NoneType":
         return None
     if kind == "LinearPlacement":
-        return LinearPlacement(
-            _floats(arrays, "placement_mean", (n,)), _floats(arrays, "placement_projector", (n, k))
-        )
+        return LinearPlacement(arrays["placement_mean"], arrays["placement_projector"])
     if kind == "LossPlacement":
-        floor = _scalar(header, "loss_floor", float)
-        if floor < 0:
-            raise ValueError("loss_floor is negative")
-        return LossPlacement(coordinates, signs, PairLoss(_saved_loss(header), floor))
-    if kind != "LeastSquaresPlacement":
-        raise ValueError("its placement is unknown")
-    shapes = {"offsets": (n,), "ridge": (k,), "shrinkage": ()}
-    given = {
-        name: _floats(arrays, f"placement_{name}", shape)
-        for name, shape in shapes.items()
-        if f"placement_{name}" in arrays
-    }
-    for name in ("ridge", "shrinkage"):
-        if name in given and np.any(given[name] < 0):
-            raise ValueError(f"placement_{name} is negative")
-    return LeastSquaresPlacement(
-        coordinates,
-        signs,
-        given.get("offsets"),
-        given.get("ridge"),
-        float(given.get("shrinkage", SHRINKAGE)),
-    )
+        loss = PairLoss(header["loss"], _scalar(header, "loss_floor", float))
+        return LossPlacement(x, signs, loss)
+    if kind == "LeastSquaresPlacement":
+        offsets, ridge = arrays.get("placement_offsets"), arrays.get("placement_ridge")
+        shrinkage = float(arrays.get("placement_shrinkage", SHRINKAGE))
+        return LeastSquaresPlacement(x, signs, offsets, ridge, shrinkage)
+    raise ValueError("its placement is unknown")
 
 
-def _saved_landmarks(saved: npt.NDArray[Any], n: int) -> npt.NDArray[np.intp]:
-    if saved.dtype.kind != "i" or saved.ndim != 1:
-        raise ValueError(f"landmarks have dtype {saved.dtype} and shape {saved.shape}")
-    inside = saved.size == 0 or (saved.min() >= 0 and saved.max() < n)
-    if not inside or np.unique(saved).size != saved.size:
-        raise ValueError(f"landmarks are not numbers of {n} objects, each once")
-    return saved.astype(np.intp)
-
-
-def _saved_loss(header: dict[str, Any]) -> str:
-    loss = header["loss"]
-    if loss not in LOSSES:
-        raise ValueError("its loss is unknown")
-    return str(loss)
-
-
-def _floats(arrays: dict[str, Any], name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
-    """Take an array of finite floats of this shape, None being any length, in native order."""
-    values = np.asarray(arrays[name])
-    if values.dtype.kind != "f" or values.dtype.itemsize not in (4, 8):
+def _check_floats(name: str, values: Array, shape: tuple[int | None, ...]) -> None:
+    """Refuse what is no array of finite floats of this shape, None being any length."""
+    if values.dtype not in (np.float32, np.float64):
         raise ValueError(f"{name} has dtype {values.dtype}")
-    fits = values.ndim == len(shape)
-    if not fits or any(
+    if len(shape) != values.ndim or any(
         want not in (None, has) for want, has in zip(shape, values.shape, strict=True)
     ):
         raise ValueError(f"{name} has shape {values.shape}")
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} has NaN or infinite entries")
-    return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def _scalar(header: dict[str, Any], name: str, kind: type) -> Any:
     """Take a value of this type; a float may be written like an integer."""
-    value: Any = header[name]
+    value = header[name]
+    if type(value) is kind:
+        return value
     if kind is float and type(value) is int:
-        value = float(value)
-    finite = not isinstance(value, float) or math.isfinite(value)
-    if type(value) is not kind or not finite:
-        raise ValueError(f"{name} is not a valid {kind.__name__}")
-    return value
+        return float(value)
+    raise ValueError(f"{name} is not a {kind.__name__}")
 
 
-def _saved_labels(saved: npt.NDArray[Any], n: int) -> tuple[str, ...]:
-    if saved.dtype.kind == "U" and saved.ndim == 1:  # format 1
-        labels = saved.tolist()
-    elif saved.dtype == np.uint8 and saved.ndim == 1:
-        labels = json.loads(saved.tobytes())
-    else:
-        raise ValueError(f"labels have dtype {saved.dtype}")
+def _labels(saved: Array) -> tuple[str, ...]:
+    # Format 1 has an array of strings.
+    labels = saved.tolist() if saved.dtype.kind == "U" else json.loads(saved.tobytes())
     if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
         raise ValueError("labels are not all strings")
-    if len(labels) != n or len(set(labels)) != n:
-        raise ValueError(f"there are {len(set(labels))} different labels for {n} objects")
     return tuple(labels)

@@ -17,7 +17,6 @@ from neucmds._backend.arrays import (
 from neucmds._input.components import NComponents
 from neucmds._operator.graph import as_graph, neighbor_graph, shortest_path_rows
 from neucmds.api import DEFAULT_METHOD, neuc_mds
-from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
 
@@ -178,20 +177,6 @@ class NeucIsomap(SignedTransformer):
         """
         check_is_fitted(self)
         return self._transform(X)
-
-    def dissimilarities(self) -> Array:
-        """D̂ between the fitted objects, on the squared scale; entries may be negative."""
-        check_is_fitted(self)
-        return self.result_.dissimilarities()
-
-    @property
-    def embedding_(self) -> Array:
-        """Coordinates of the fitted objects."""
-        return self.result_.coordinates
-
-    @property
-    def _searched(self) -> Embedding:
-        return self.result_
 
     def _transform(self, X: Any) -> Array:
         return np.concatenate([self.result_.transform(rows) for rows in self._paths(X)])

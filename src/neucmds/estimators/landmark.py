@@ -8,13 +8,12 @@ from typing import Any
 
 import joblib
 import numpy as np
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
-    is_array,
     is_dask,
     is_numpy,
     namespace,
@@ -39,12 +38,11 @@ from neucmds.api import (
     LandmarkFit,
     Options,
     fit_landmarks,
-    graph_block,
     warn_of_surprises,
 )
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.estimators.transformer import SignedTransformer
+from neucmds.estimators.transformer import SignedTransformer, is_elsewhere
 
 
 class LandmarkNeucMDS(SignedTransformer):
@@ -56,23 +54,17 @@ class LandmarkNeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components : int, (int, int), float or "auto", default=2
-        Number of coordinates, or a pair (p, q) of positive and negative ones; a share between 0 and
-        1, or "auto", as in `neuc_mds`, chosen on the landmarks.
+    n_components, method, loss, squared, tol
+        As for `neuc_mds`, of the landmarks; `loss` is also what places new objects.
     n_landmarks : int, float or None, default=None
         Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
         Drawn; spread out, each the farthest from those before it, among 10 objects drawn for each
         landmark, or all of a D in memory; or named by their rows.
-    method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
-        How the landmarks are embedded.
     placement : {"auto", "least_squares", "linear"}, default="auto"
         "auto": least squares with a ridge and offsets chosen on landmarks held out; with "neuc" the
         signature is chosen so too. "least_squares": without these. "linear": plain triangulation,
         which divides by small eigenvalues.
-    loss : {"squared", "distance", "relative"}, default="squared"
-        What "refined" minimises, and what places new objects; see `neucmds.neuc_mds`. "relative"
-        lets near pairs count like far ones: for neighbours and retrieval.
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, a
@@ -81,12 +73,8 @@ class LandmarkNeucMDS(SignedTransformer):
         two rows.
     metric_params : dict, optional
         Further arguments of the metric.
-    squared : bool, default=False
-        Whether the dissimilarities are squared already (and may then be negative).
     symmetrize : bool, default=False
         Average the dissimilarities among landmarks and their transpose if they differ.
-    tol : float, optional
-        As for `neuc_mds`.
     random_state : int, RandomState or None
         Draws landmarks and folds.
     n_jobs : int or None, default=None
@@ -95,7 +83,7 @@ class LandmarkNeucMDS(SignedTransformer):
         Where "refined" starts: a warm start, which keeps its signature. Of the landmarks, or of all
         objects, from which the landmarks are taken.
     callback : callable, optional
-        ``callback(step, total, what)``, as for `neuc_mds`, of the landmarks' fit.
+        As for `neuc_mds`, of the landmarks' fit.
     verbose : int, default=0
         Show the iterations of "refined", how far `transform` has come and how long it will still
         take, on standard error, and print a line on what was found.
@@ -186,40 +174,34 @@ class LandmarkNeucMDS(SignedTransformer):
         self
         """
         check_flags(squared=self.squared, symmetrize=self.symmetrize)
-        rows, metric, landmarks = X, self.metric, self.landmarks
         index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         self._placed: Embedding | None = None
+        metric, rows = self.metric, self._as_graph(X) if self._of_graph else self._checked(X)
+        if not (self._precomputed or self._of_graph):
+            metric = BoundMetric.of(metric, self.metric_params)
         with self._listener() as callback:
             options = Options(
                 self.n_components,
                 self.method,
                 self.loss,
-                random_state=check_random_state(self.random_state),
+                random_state=self.random_state,
                 tol=self.tol,
                 init=self.init,
                 callback=callback,
             )
-            if self._of_graph:
-                landmarks, rows = self._search_paths(X, options)
-                metric = "precomputed"
-            else:
-                rows = self._checked(X)
-                if not self._precomputed:
-                    metric = BoundMetric.of(metric, self.metric_params)
-            columns = getattr(self, "feature_names_in_", None) if self._precomputed else None
             self._fitted: LandmarkFit = fit_landmarks(
                 rows,
                 options,
                 metric=metric,
-                landmarks=landmarks,
+                landmarks=self.landmarks,
                 n_landmarks=self.n_landmarks,
                 placement=self.placement,
-                squared=self.squared and not self._of_graph,
-                # The two ways along a path are added up in another order.
-                symmetrize=self.symmetrize or self._of_graph,
+                squared=self.squared,
+                symmetrize=self.symmetrize,
                 weights=weights,
-                columns=columns,
+                columns=getattr(self, "feature_names_in_", None) if self._precomputed else None,
                 index=index if index is not None and _all_text(index) else None,
+                n_jobs=self.n_jobs,
             )
             self.landmarks_ = self._fitted.landmarks
             self.result_: Embedding = self._fitted.embedding
@@ -289,8 +271,6 @@ class LandmarkNeucMDS(SignedTransformer):
             A lazy dask array if X is one; of the library and on the device of X otherwise.
         """
         check_is_fitted(self)
-        # Here and not where paths are looked up: `fit_transform` has just found them.
-        self._refuse_other_graph(X)
         return self._transform(X, out, weights, checkpoint)
 
     def _transform(
@@ -316,11 +296,6 @@ class LandmarkNeucMDS(SignedTransformer):
         return asarray_like(placed, X) if out is None and is_elsewhere(X) else placed
 
     @property
-    def embedding_(self) -> Array:
-        """Coordinates of all fitted objects; there only after `fit_transform`."""
-        return self._searched.coordinates
-
-    @property
     def _searched(self) -> Embedding:
         if self._placed is None:
             raise AttributeError(
@@ -328,11 +303,6 @@ class LandmarkNeucMDS(SignedTransformer):
                 "place all objects."
             )
         return self._placed
-
-    def dissimilarities(self) -> Array:
-        """D̂ between the objects of `embedding_`, on the squared scale; it may be negative."""
-        check_is_fitted(self)
-        return self._searched.dissimilarities()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the embedding of the landmarks, which places new objects, to one npz file.
@@ -347,55 +317,32 @@ class LandmarkNeucMDS(SignedTransformer):
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
-        self._refuse_other_graph(X)
         new = self._checked(X, reset=False)
         new = to_numpy(new) if is_dask(new) else new
         return to_numpy(self._fitted.squares(new)).astype(np.float64)
 
-    # Graphs
-
-    @property
-    def _of_graph(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "shortest_path"
-
-    def _search_paths(self, X: Any, options: Options) -> tuple[Any, Any]:
-        """Choose landmarks of a graph; keep and return the paths of all nodes to them, (n, L)."""
+    def _as_graph(self, X: Any) -> Any:
+        """Return a graph to fit, and keep what tells it from others."""
         graph = as_graph(X)
-        self.n_features_in_ = int(graph.shape[0])
-        ids, self._paths = graph_block(
-            graph, options, self.landmarks, self.n_landmarks, self.n_jobs
-        )
-        self._graph = _digest(graph)
-        return ids, self._paths
-
-    def _refuse_other_graph(self, X: Any) -> None:
-        """Refuse a graph whose paths to the landmarks are not those that are kept."""
-        if not self._of_graph or not hasattr(X, "tocoo"):
-            return
-        n = self.n_features_in_
-        if tuple(X.shape) != (n, n):
-            raise InputError(
-                f"the graph has {X.shape[0]} nodes, but {n} were fitted; pass the same graph, "
-                "or numbers of its nodes."
-            )
-        if _digest(as_graph(X)) != self._graph:
-            raise InputError(
-                "the edges or lengths of the graph are not those that were fitted; pass the same "
-                "graph, or numbers of its nodes, or fit this one."
-            )
+        self.n_features_in_, self._graph = int(graph.shape[0]), _digest(graph)
+        return graph
 
     def _paths_of(self, X: Any) -> Any:
         """Paths to the landmarks of all nodes of the fitted graph, or of some by their numbers."""
-        n = self.n_features_in_
+        n, paths = self.n_features_in_, self._fitted.paths
+        assert paths is not None
         if hasattr(X, "tocoo"):
-            return self._paths
+            if tuple(X.shape) != (n, n) or _digest(as_graph(X)) != self._graph:
+                raise InputError(
+                    "the nodes, edges or lengths of the graph are not those that were fitted; pass "
+                    "the same graph, or numbers of its nodes, or fit this one."
+                )
+            return paths
         nodes = np.asarray(X)
         whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
         if not whole or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= n:
             raise InputError(f"pass the graph, or numbers of its nodes from 0 to {n - 1}.")
-        return self._paths[nodes]
-
-    # What X may be
+        return paths[nodes]
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         """Return rows of X as an array of NumPy, dask, or another library on a device."""
@@ -451,11 +398,6 @@ class LandmarkNeucMDS(SignedTransformer):
         if not bool(xp.all(xp.isfinite(X))):
             raise InputError("Input X contains NaN or infinity; drop or repair these rows.")
         return X
-
-
-def is_elsewhere(X: Any) -> bool:
-    """Tell whether an array belongs to another library than NumPy or dask."""
-    return is_array(X) and not is_numpy(X) and not is_dask(X)
 
 
 def _digest(graph: Any) -> str:

@@ -27,7 +27,6 @@ from neucmds._operator.choose import needs_blocks
 from neucmds._operator.chunked_rows import ChunkedRows
 from neucmds._operator.metric_registry import BoundMetric
 from neucmds.api import DEFAULT_METHOD, neuc_mds
-from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
 
@@ -46,21 +45,13 @@ class NeucMDS(SignedTransformer):
     n_components, method, loss
         As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
-        "precomputed": X is the dissimilarity matrix, or a path or store that holds it. Otherwise X
-        holds features, and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or
-        "rbf" (see `neucmds.operators`), or one that `sklearn.metrics.pairwise_distances`
-        knows. A callable takes two rows of NumPy features, as there, but two blocks of rows of any
-        other array library. Dissimilarities that do not fit in memory are never stored.
-        "shortest_path": X is a sparse array of lengths of edges, and the nodes are embedded. An
-        edge counts both ways, also if it is stored once; two lengths for it are refused. Above 3000
-        nodes "refined" samples pairs of nodes and needs no n × n array. `transform` then takes
-        path lengths (m, n) from new nodes to the fitted ones.
+        As for `neuc_mds`: "precomputed", "shortest_path", or a metric of features. `transform` then
+        takes dissimilarities (m, n) of new objects to the fitted ones, lengths of paths (m, n), or
+        features.
     metric_params : dict, optional
         Further arguments of the metric.
-    squared, symmetrize, missing, random_state, tol, max_iter, n_init, init, n_pairs
+    squared, symmetrize, missing, random_state, tol, max_iter, n_init, init, n_pairs, callback
         As for `neuc_mds`.
-    callback : callable, optional
-        ``callback(step, total, what)``, as for `neuc_mds`.
     checkpoint : path, optional
         As for `neuc_mds`; sampled pairs need an integer as `random_state`, so that they are drawn
         again.
@@ -225,16 +216,6 @@ class NeucMDS(SignedTransformer):
         check_is_fitted(self)
         return self._transform(X, weights)
 
-    def dissimilarities(self) -> Array:
-        """D̂ between the fitted objects, on the squared scale; entries may be negative."""
-        check_is_fitted(self)
-        return self.result_.dissimilarities()
-
-    @property
-    def embedding_(self) -> Array:
-        """Coordinates of the fitted objects."""
-        return self.result_.coordinates
-
     @property
     def stress_(self) -> float:
         """‖D̂ − D‖²_F on the squared scale."""
@@ -244,14 +225,6 @@ class NeucMDS(SignedTransformer):
     def stress_terms_(self) -> tuple[float, float, float]:
         """C1, C2 and C3."""
         return self.result_.stress_terms
-
-    @property
-    def _searched(self) -> Embedding:
-        return self.result_
-
-    @property
-    def _of_graph(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "shortest_path"
 
     def _transform(self, X: Any, weights: Any = None) -> Array:
         new = self._checked(X, reset=False)

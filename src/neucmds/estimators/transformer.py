@@ -12,11 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds._backend.arrays import (
-    Array,
-    namespace,
-    to_numpy,
-)
+from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._backend.progress import progress_steps
 from neucmds.api import Callback
 from neucmds.embedding import Embedding
@@ -32,11 +28,6 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     verbose: int
     result_: Embedding
     n_features_in_: int
-
-    @property
-    @abstractmethod
-    def _searched(self) -> Embedding:
-        """The embedding that `kneighbors` searches."""
 
     @abstractmethod
     def _transform(self, X: Any) -> Array:
@@ -185,9 +176,28 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _n_features_out(self) -> int:
         return self.result_.k
 
+    def dissimilarities(self) -> Array:
+        """D̂ between the objects of `embedding_`, on the squared scale; it may be negative."""
+        check_is_fitted(self)
+        return self._searched.dissimilarities()
+
+    @property
+    def embedding_(self) -> Array:
+        """Coordinates of the fitted objects."""
+        return self._searched.coordinates
+
+    @property
+    def _searched(self) -> Embedding:
+        """The embedding that `kneighbors` searches."""
+        return self.result_
+
     @property
     def _precomputed(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    @property
+    def _of_graph(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "shortest_path"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -195,6 +205,11 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.positive_only = self._precomputed and not self.squared
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Tell whether an array belongs to another library than NumPy or dask."""
+    return is_array(X) and not is_numpy(X) and not is_dask(X)
 
 
 def summary(embedding: Embedding) -> str:
