@@ -13,6 +13,7 @@ from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Ends, full_spectrum, krylov_spectrum, solve
 from neucmds.api import Options, fit, prepare
+from neucmds.errors import InputError
 
 N = 480
 
@@ -342,6 +343,19 @@ def test_random_spectra_give_what_lapack_gives(
         return METHODS[method](ends, Components(k))
 
     finds(krylov_spectrum(gram, keep, k), keep, full_spectrum(gram).ends)
+
+
+def test_auto_takes_lapack_for_few_objects_or_many_pairs(rule):
+    keep = rule("neuc", 5)
+    assert solve(DenseGram(noise(300)), keep, 5).solver == "full"
+    assert solve(DenseGram(noise(300)), keep, 5, solver="krylov").solver == "krylov"
+    assert solve(DenseGram(noise(640)), keep, 5).solver == "krylov"
+    assert solve(DenseGram(noise(640)), rule("neuc", 80), 80).solver == "full"
+    with pytest.raises(InputError, match="arpack"):
+        solve(DenseGram(noise(10)), keep, 5, solver="arpack")
+    for tol in (0, 1, -1e-3, float("nan"), "small"):
+        with pytest.raises(InputError, match="between 0 and 1"):
+            solve(DenseGram(noise(10)), keep, 5, tol=tol)
 
 
 @pytest.mark.parametrize("method", METHODS)

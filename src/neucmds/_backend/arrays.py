@@ -212,7 +212,7 @@ def k_smallest(matrix: Array, k: int) -> tuple[Array, Array]:
         values, columns = matrix.topk(k, dim=1, largest=False)
         return values, columns
     xp = namespace(matrix)
-    if compat.is_cupy_array(matrix):
+    if is_numpy(matrix) or compat.is_cupy_array(matrix):
         columns = matrix.argpartition(k - 1, axis=1)[:, :k]
         return xp.take_along_axis(matrix, columns, axis=1), columns
     return xp.sort(matrix, axis=1)[:, :k], xp.argsort(matrix, axis=1)[:, :k]

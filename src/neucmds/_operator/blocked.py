@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, namespace, row_moments
+from neucmds._backend.arrays import Array, namespace
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
 from neucmds._input.validation import Rules
 from neucmds._operator.first_pass import FirstPass, Mirrored
@@ -49,8 +49,6 @@ class BlockedGram(Gram):
     max_memory : int or str, optional
         Bound on the memory for blocks, and for a float32 working copy of B, which is made only if
         it fits too: bytes, or "2GB". The vectors of a solver come on top.
-    read_ahead : bool, default=True
-        Read the next block in a thread while this one is multiplied.
     labels : tuple of str, optional
         Names of the objects, for messages.
     progress : callable, optional
@@ -74,7 +72,6 @@ class BlockedGram(Gram):
         squared: bool = False,
         symmetrize: bool = False,
         max_memory: int | str | None = None,
-        read_ahead: bool = True,
         labels: tuple[str, ...] | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -86,7 +83,6 @@ class BlockedGram(Gram):
         self.dtype = self.source.dtype
         self.squared, self.symmetrize = squared, symmetrize
         self.max_memory = None if max_memory is None else parse_bytes(max_memory)
-        self.read_ahead = read_ahead
         self.labels = labels
         self.progress = progress
         self.n_passes = 0
@@ -138,8 +134,7 @@ class BlockedGram(Gram):
         """
         if not self.symmetrize:
             return self._first.moments
-        parts = [row_moments(part) for _, part in self.walk()]
-        return Moments(np.concatenate([means for means, _ in parts]), sum(sq for _, sq in parts))
+        return super().moments
 
     @cached_property
     def _first(self) -> FirstPass:
@@ -161,30 +156,20 @@ class BlockedGram(Gram):
     def pass_over(
         self, fill: Callable[[Floats, int], Any], dtype: Any
     ) -> Iterator[tuple[slice, Floats]]:
-        """Read all rows once; a block lasts until the next but one comes."""
-        slices, blocks = self.row_slices(), [np.empty((self.block_rows, self.n), dtype=dtype)]
+        """Read all rows once, the next block in a thread; a block lasts until the next but one."""
+        slices = self.row_slices()
+        blocks = [np.empty((self.block_rows, self.n), dtype=dtype) for _ in slices[:2]]
+        parts = [blocks[i % 2][: rows.stop - rows.start] for i, rows in enumerate(slices)]
         self.n_passes += 1
-        if not self.read_ahead or len(slices) == 1:
-            for rows in slices:
-                part = blocks[0][: rows.stop - rows.start]
-                fill(part, rows.start)
-                yield rows, part
-                self._report(rows)
-            return
-        blocks.append(np.empty_like(blocks[0]))
         with ThreadPoolExecutor(1, thread_name_prefix="neucmds-read") as reader:
-            parts = [blocks[i % 2][: rows.stop - rows.start] for i, rows in enumerate(slices)]
             coming = reader.submit(fill, parts[0], 0)
             for i, rows in enumerate(slices):
                 coming.result()
                 if i + 1 < len(slices):
                     coming = reader.submit(fill, parts[i + 1], slices[i + 1].start)
                 yield rows, parts[i]
-                self._report(rows)
-
-    def _report(self, rows: slice) -> None:
-        if self.progress is not None:
-            self.progress(self.n_passes, rows.stop, self.n)
+                if self.progress is not None:
+                    self.progress(self.n_passes, rows.stop, self.n)
 
     def _read(self, out: Floats, start: int) -> Floats:
         if self.symmetrize:

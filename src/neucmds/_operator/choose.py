@@ -74,13 +74,7 @@ def feature_operator(
     squared: bool = False,
     progress: Progress | None = None,
 ) -> Gram:
-    """Return D between features, stored if it fits and else computed in every pass.
-
-    Raises
-    ------
-    InputError
-        If not even the solver's vectors fit in the memory that is free.
-    """
+    """Return D between features, stored if it fits and else computed in every pass."""
     space = FeatureGram(features, metric, params=params, squared=squared, progress=progress)
     limit = _limit(space.points.left)
     vectors = _refuse_vectors(space.n, n_components, limit)
@@ -88,19 +82,8 @@ def feature_operator(
     return DenseGram(space.dense()) if fits else space
 
 
-def vector_bytes(n: int, n_components: int) -> int:
-    """Memory for the solver's basis of 6k vectors or more, and for what it makes of them."""
-    return 8 * n * (8 * max(n_components, 30) + 100)
-
-
 def dense_operator(data: Dissimilarity, n_components: Any, *, keep_copy: bool = False) -> DenseGram:
-    """Return a D that is in memory behind its operator, with a float32 copy if there is room.
-
-    Raises
-    ------
-    InputError
-        If the solver's vectors do not fit in the memory that is free where D lies: before any work.
-    """
+    """Return a D that is in memory behind its operator, with a float32 copy if there is room."""
     limit = _limit(data.values)
     vectors = _refuse_vectors(data.n, n_components, limit)
     fits = limit is None or 4 * data.n**2 + vectors <= limit
@@ -110,7 +93,8 @@ def dense_operator(data: Dissimilarity, n_components: Any, *, keep_copy: bool = 
 def _refuse_vectors(n: int, n_components: Any, free: int | None) -> int:
     """Return the bytes of the solver's vectors, which must fit in what is free."""
     k = Components.parse(n_components, n).total
-    vectors = vector_bytes(n, k)
+    # The basis has 6k vectors or more, and as much again is made of them.
+    vectors = 8 * n * (8 * max(k, 30) + 100)
     if free is not None and vectors > free:
         raise InputError(
             f"{n} objects and {k} coordinates need {format_bytes(vectors)} beyond D, but "

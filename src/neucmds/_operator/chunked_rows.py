@@ -11,7 +11,7 @@ from sklearn import config_context
 
 from neucmds._backend.arrays import Array
 from neucmds._backend.dask_arrays import check_rows, map_rows, require_dask
-from neucmds._operator.metric_registry import FittedMetric, fitted_params, on_rows
+from neucmds._operator.metric_registry import BoundMetric, fitted_params
 from neucmds._operator.neighbor_search import Found, neighbor_index
 from neucmds.errors import InputError
 
@@ -38,19 +38,12 @@ class ChunkedRows:
     """A metric and the objects that others are compared with, where their chunks lie.
 
     What `neucmds._operator.metric_registry.FittedMetric` is for rows in memory.
-
-    Parameters
-    ----------
-    features : dask array of shape (n, d)
-        Each row in one chunk.
-    metric : str or callable
-        One of the registry, or one that `sklearn.neighbors.NearestNeighbors` knows; a callable
-        takes two rows.
-    params : dict
-        Its further arguments, with those that depend on all rows.
     """
 
+    # Each row in one chunk.
     features: Array
+    # One of the registry, or one that scikit-learn's NearestNeighbors knows; a callable takes two
+    # rows. Its further arguments are there with those that depend on all rows.
     metric: Any
     params: dict[str, Any]
 
@@ -85,8 +78,7 @@ class ChunkedRows:
 
     def to(self, some: Floats) -> Floats:
         """Return the dissimilarities of all rows to some, given by their features."""
-        metric, params = on_rows(self.metric, some, self.params)
-        space = FittedMetric.of(metric, some, params=params)
+        space = BoundMetric(self.metric, self.params).fitted_to(some)
         width = int(some.shape[0])
         made = map_rows(self.features, lambda rows, _: space.between(rows), width, width)
         return np.asarray(made.compute())

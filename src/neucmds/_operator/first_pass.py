@@ -30,13 +30,7 @@ _SUSPECTS = 64
 
 
 class FirstPass:
-    """Takes blocks of rows in order, as stored; sums for the moments, notes the worst it meets.
-
-    Parameters
-    ----------
-    source : RowSource
-    rules : Rules
-    """
+    """Takes blocks of rows in order, as stored; sums for the moments, notes the worst it meets."""
 
     def __init__(self, source: RowSource, rules: Rules) -> None:
         n = source.n

@@ -36,23 +36,11 @@ WORTH_PROCESSES = 2**28
 
 
 def as_graph(data: Any) -> Any:
-    """Check a graph, and make it a symmetric CSR array of lengths, connected.
+    """Check a sparse array of lengths, and make it a symmetric CSR array of float64, connected.
 
-    Parameters
-    ----------
-    data : sparse array of shape (n, n)
-        Stored entries are edges and their lengths; explicit zeros are edges of length 0. An edge
-        may be stored in one order or in both; of parallel edges the shortest counts.
-
-    Returns
-    -------
-    csr_array of float64
-
-    Raises
-    ------
-    InputError
-        When a length is negative or not finite, the two orders of an edge differ, or the graph has
-        several parts.
+    Explicit zeros are edges of length 0. An edge may be stored in one order or in both; of parallel
+    edges the shortest counts. Refused are lengths that are negative or not finite, edges whose two
+    orders differ, and graphs in several parts.
 
     Examples
     --------
@@ -76,8 +64,9 @@ def as_graph(data: Any) -> Any:
             f"{int(bad.sum())} edges have lengths that are negative or not finite, the first "
             f"{length[at]:.4g} at ({i[at]}, {j[at]}); drop or repair them."
         )
-    i, j, length = _shortest(n, i, j, length)
-    low, high, length = _undirected(n, i, j, length)
+    between = i != j
+    key, length, _ = _grouped((i * n + j)[between], length[between])
+    low, high, length = _undirected(n, key // n, key % n, length)
     # SciPy 1.13 searches graphs with indices of 32 bits alone.
     index = np.int32 if max(n, 2 * low.size) < 2**31 else np.int64
     ends = np.concatenate([low, high], dtype=index), np.concatenate([high, low], dtype=index)
@@ -93,21 +82,9 @@ def shortest_path_rows(
     dtype: Any = np.float64,
     n_jobs: int | None = None,
 ) -> Floats:
-    """Lengths of the shortest paths from some nodes to all.
+    """Lengths of the shortest paths from some nodes, one row each, to all of a graph of `as_graph`.
 
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        From `as_graph`.
-    nodes : array of int
-    dtype : dtype, default=float64
-        Of the result.
-    n_jobs : int, optional
-        Processes that search, where the work is worth starting them; None: all cores.
-
-    Returns
-    -------
-    ndarray of shape (len(nodes), n)
+    `n_jobs` processes search where the work is worth starting them; None: as many as cores.
     """
     sources, n = np.asarray(nodes, dtype=np.int64), int(graph.shape[0])
     out_bytes = sources.size * n * np.dtype(dtype).itemsize
@@ -133,23 +110,9 @@ def shortest_path_rows(
 def nearest_nodes(
     graph: Any, count: int, nodes: npt.ArrayLike | None = None, *, n_jobs: int | None = None
 ) -> tuple[Ints, Ints, Floats]:
-    """Find the `count` nearest nodes of some nodes, by searches that end where these are found.
+    """Find the `count` nearest nodes of some nodes (None: all): node, neighbour and length.
 
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        From `as_graph`.
-    count : int
-    nodes : array of int, optional
-        All by default.
-    n_jobs : int, optional
-        As for `shortest_path_rows`.
-
-    Returns
-    -------
-    i, j : ndarrays of shape (len(nodes) · count,)
-        Node and neighbour.
-    length : ndarray of shape (len(nodes) · count,)
+    The searches end where the nearest are found.
     """
     n = int(graph.shape[0])
     count = min(count, n - 1)
@@ -190,25 +153,11 @@ def graph_pairs(
 ) -> PairSample:
     """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
 
-    Parameters
-    ----------
-    graph : sparse array of shape (n, n)
-        As for `as_graph`.
-    n_landmarks, n_near, n_ring : int
-        Pairs of each kind, as in `neucmds._operator.sampled_pairs.Sizes`: by default a node is in
-        about 260 pairs.
-    landmarks : {"random", "maxmin"} or array of int, default="random"
-        Drawn; each the farthest from those before it; or given. Far ones cover an even plane better
-        (95th percentile of the error of all pairs 2.6 % against 3.4 %, benchmarks/graph_pairs.py),
-        but lie in dead ends of a street network, and gave a worse fit there (Helsinki:
-        mean error 2.3 % against 1.9 %).
-    random_state : int, RandomState or None
-    n_jobs
-        As for `shortest_path_rows`.
-
-    Returns
-    -------
-    PairSample
+    By default a node is in about 260 pairs; `n_landmarks`, `n_near` and `n_ring` are those of
+    `neucmds._operator.sampled_pairs.Sizes`. Landmarks are drawn ("random"), each the farthest from
+    those before it ("maxmin"), or given. Far ones cover an even plane better (95th percentile of
+    the error of all pairs 2.6 % against 3.4 %, benchmarks/graph_pairs.py), but lie in dead ends of
+    a street network, and gave a worse fit there (Helsinki: mean error 2.3 % against 1.9 %).
     """
     graph = as_graph(graph)
     n, rng = int(graph.shape[0]), check_random_state(random_state)
@@ -231,24 +180,9 @@ def landmark_paths(
     dtype: Any = np.float64,
     n_jobs: int | None = None,
 ) -> tuple[Ints, Floats]:
-    """Choose landmarks, and search the shortest paths from them to all nodes.
+    """Choose `count` landmarks as `graph_pairs` does, or take those given, in ascending order.
 
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        From `as_graph`.
-    count : int
-        How many, where they are not given.
-    landmarks : {"random", "maxmin"} or array of int
-        As for `graph_pairs`.
-    rng : RandomState
-    dtype, n_jobs
-        As for `shortest_path_rows`.
-
-    Returns
-    -------
-    landmarks : ndarray of shape (L,), ascending
-    rows : ndarray of shape (L, n)
+    Also return the shortest paths from them to all nodes, one row per landmark.
     """
     n = int(graph.shape[0])
     if isinstance(landmarks, str) and landmarks not in ("random", "maxmin"):
@@ -318,36 +252,29 @@ def _nearest(
     return (i, j, length), 1.05 * float(np.quantile(np.concatenate(reach), 0.95))
 
 
-def _shortest(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, Floats]:
-    """Leave out loops, and of parallel edges all but the shortest."""
-    key = (i * n + j)[i != j]
-    length = length[i != j]
-    order = np.argsort(key, kind="stable")
-    key, length = key[order], length[order]
-    first = np.flatnonzero(np.diff(key, prepend=-1))
-    if first.size < key.size:
-        key, length = key[first], np.minimum.reduceat(length, first)
-    return key // n, key % n, length
-
-
-def _undirected(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, Floats]:
-    """Return every edge once, i < j; where it is stored in both orders, these must agree."""
-    key = np.minimum(i, j) * n + np.maximum(i, j)
+def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return each key once, with the shortest and the longest length of it."""
     order = np.argsort(key, kind="stable")
     key, length = key[order], length[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size == 0:
         raise InputError("the graph has no edges.")
-    gap = np.maximum.reduceat(length, first) - np.minimum.reduceat(length, first)
+    return key[first], np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
+
+
+def _undirected(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, Floats]:
+    """Return every edge once, i < j; where it is stored in both orders, these must agree."""
+    key, shortest, longest = _grouped(np.minimum(i, j) * n + np.maximum(i, j), length)
+    gap = longest - shortest
     at = int(np.argmax(gap))
     if gap[at] > TOLERANCE * float(length.max()):
-        low, high = divmod(int(key[first[at]]), n)
+        low, high = divmod(int(key[at]), n)
         raise InputError(
             f"the graph is directed: {int(np.sum(gap > TOLERANCE * length.max()))} edges have two "
             f"lengths, the most different by {gap[at]:.4g} at ({low}, {high}); pass "
             "graph.minimum(graph.T), or the mean of both."
         )
-    return key[first] // n, key[first] % n, np.minimum.reduceat(length, first)
+    return key // n, key % n, shortest
 
 
 def _refuse_parts(graph: Any) -> None:
@@ -380,19 +307,9 @@ def _mapped(
 def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
     """Join every object to its nearest, and the parts that remain at their closest pairs.
 
-    Parameters
-    ----------
-    neighbors : NearestNeighbors
-        Fitted to X.
-    X : ndarray of shape (n, n_features) or (n, n)
-        Features, or dissimilarities if the metric is "precomputed".
-
-    Returns
-    -------
-    graph : coo_array of shape (n, n)
-        Lengths of edges, each stored at least once.
-    n_parts : int
-        Parts before the smallest was joined to the rest, again and again.
+    `neighbors` is fitted to X: features, or dissimilarities if its metric is "precomputed". Return
+    the lengths of the edges, each stored at least once, and the number of parts before the smallest
+    was joined to the rest, again and again.
 
     Examples
     --------

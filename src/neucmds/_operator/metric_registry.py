@@ -40,30 +40,16 @@ BlockFunction = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True)
 class Prepared:
-    """Feature rows made ready for a metric.
-
-    Parameters
-    ----------
-    left, right : array of shape (n, d')
-        Their inner products are what the metric is a function of.
-    vector : array of shape (n,), optional
-        One more number for each object.
-    """
+    """Feature rows made ready for a metric, a function of inner products of `left` and `right`."""
 
     left: Array
     right: Array
+    # One more number for each object.
     vector: Array | None = None
 
     def __getitem__(self, rows: slice) -> Prepared:
         vector = None if self.vector is None else self.vector[rows]
         return Prepared(self.left[rows, :], self.right[rows, :], vector)
-
-    def take(self, rows: Any) -> Prepared:
-        """Return some rows, by their numbers."""
-        xp = namespace(self.left)
-        some = asarray_like(rows, self.left, dtype=xp.int64)
-        vector = None if self.vector is None else xp.take(self.vector, some, axis=0)
-        return Prepared(xp.take(self.left, some, axis=0), xp.take(self.right, some, axis=0), vector)
 
     def astype(self, dtype: Any) -> Prepared:
         """Round all of it."""
@@ -90,14 +76,7 @@ class PairMetric(ABC):
 
 @dataclass(frozen=True)
 class FittedMetric:
-    """A metric and the objects that others are compared with.
-
-    Parameters
-    ----------
-    metric : PairMetric
-    points : Prepared
-        The fitted objects.
-    """
+    """A metric and the fitted objects, which others are compared with."""
 
     metric: PairMetric
     points: Prepared
@@ -150,7 +129,14 @@ class _OfDirections(InnerMetric):
 
     def prepare(self, features: Array) -> Prepared:
         """Scale every row to unit length."""
-        unit = _unit_rows(features)
+        xp = namespace(features)
+        # Twice: the squares of very long or short rows leave the range of floats.
+        largest = xp.max(xp.abs(features), axis=1, keepdims=True)
+        if float(xp.min(largest)) == 0:
+            empty = int(xp.argmin(largest))
+            raise InputError(f"row {empty} of the features is zero: it has no direction; drop it.")
+        scaled = features / largest
+        unit = scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
         return Prepared(unit, unit)
 
 
@@ -176,7 +162,9 @@ class SquaredNorm(InnerMetric):
 
     def __init__(self, features: Array) -> None:
         # The origin drops out of x − y; at the mean, the norms that cancel are smallest.
-        self.origin = _column_means(features)
+        xp = namespace(features)
+        means = xp.mean(xp.astype(features, xp.float64), axis=0)
+        self.origin = xp.astype(means, features.dtype)
 
     def prepare(self, features: Array) -> Prepared:
         """Let norms ride along as columns: (−2x, ‖x‖², 1) · (y, 1, ‖y‖²) = ‖x − y‖²."""
@@ -189,13 +177,7 @@ class SquaredNorm(InnerMetric):
 
 
 class EuclideanPower(SquaredNorm):
-    """‖x − y‖ to a power.
-
-    Parameters
-    ----------
-    power : float, default=1
-        Positive; up to 1 the squared dissimilarity is conditionally negative definite.
-    """
+    """‖x − y‖ to a power; up to 1 its square is conditionally negative definite."""
 
     def __init__(self, features: Array, power: float = 1.0) -> None:
         super().__init__(features)
@@ -212,10 +194,7 @@ class EuclideanPower(SquaredNorm):
 class RBF(SquaredNorm):
     """Distance in the feature space of the Gaussian kernel: √(2 − 2 exp(−gamma ‖x − y‖²)).
 
-    Parameters
-    ----------
-    gamma : float, optional
-        Width; 1 / (number of features) if not given, as in scikit-learn's `rbf_kernel`.
+    `gamma` is 1 / (number of features) if not given, as in scikit-learn's `rbf_kernel`.
     """
 
     def __init__(self, features: Array, gamma: float | None = None) -> None:
@@ -269,11 +248,8 @@ class Balls(SquaredNorm):
 class Hyperbolic(InnerMetric):
     """Distance in hyperbolic space of curvature −1.
 
-    Parameters
-    ----------
-    model : {"poincare", "hyperboloid"}, default="poincare"
-        What the features are: points of the open unit ball, or points (x₀, x) of the hyperboloid
-        x₀² − ‖x‖² = 1, of which only x, all columns but the first, is read.
+    Features are points of the open unit ball with ``model="poincare"``, and with "hyperboloid"
+    points (x₀, x) of x₀² − ‖x‖² = 1, of which only x, all columns but the first, is read.
     """
 
     def __init__(self, features: Array, model: str = "poincare") -> None:
@@ -347,25 +323,19 @@ INNER_METRICS: dict[str, Callable[..., InnerMetric]] = {
 }
 
 
-def _city_block(x: Array, y: Array) -> Array:
-    made = between("cityblock", x, y)
-    return minkowski(x, y, 1.0) if made is None else made
-
-
-def _chebyshev(x: Array, y: Array) -> Array:
-    made = between("chebyshev", x, y)
-    return minkowski(x, y, math.inf) if made is None else made
+def _summed(metric: str, by_library: BlockFunction, x: Array, y: Array) -> Array:
+    """Sum over features in one kernel on a GPU, else by what the library has."""
+    made = between(metric, x, y)
+    return by_library(x, y) if made is None else made
 
 
 def _bray_curtis(x: Array, y: Array) -> Array:
-    made = between("braycurtis", x, y)
     # |x + y| is the city-block distance to −y.
-    return _city_block(x, y) / _city_block(x, -y) if made is None else made
+    return minkowski(x, y, 1.0) / minkowski(x, -y, 1.0)
 
 
 def _hamming(x: Array, y: Array) -> Array:
-    made = between("hamming", x, y)
-    return minkowski(x, y, 0.0) / int(x.shape[1]) if made is None else made
+    return minkowski(x, y, 0.0) / int(x.shape[1])
 
 
 def _jaccard(x: Array, y: Array) -> Array:
@@ -378,11 +348,12 @@ def _jaccard(x: Array, y: Array) -> Array:
 
 
 # For arrays of any library; NumPy's go to SciPy, which is faster and has more of them.
+_city_block = partial(_summed, "cityblock", partial(minkowski, p=1.0))
 SUM_METRICS: dict[str, BlockFunction] = {
-    "braycurtis": _bray_curtis,
-    "chebyshev": _chebyshev,
+    "braycurtis": partial(_summed, "braycurtis", _bray_curtis),
+    "chebyshev": partial(_summed, "chebyshev", partial(minkowski, p=math.inf)),
     "cityblock": _city_block,
-    "hamming": _hamming,
+    "hamming": partial(_summed, "hamming", _hamming),
     "jaccard": _jaccard,
     "l1": _city_block,
     "manhattan": _city_block,
@@ -395,18 +366,7 @@ def known_everywhere(metric: Any) -> bool:
 
 
 def fit_metric(metric: Any, features: Array, squared: bool, params: dict[str, Any]) -> PairMetric:
-    """Find a metric by its name, or take a function of two blocks of rows, and fit it.
-
-    Parameters
-    ----------
-    metric : str or callable
-    features : array of shape (n, d)
-        What the metric is fitted to.
-    squared : bool
-        Whether the metric returns squared dissimilarities.
-    params : dict
-        Further arguments of the metric.
-    """
+    """Find a metric by its name, or take a function of two blocks of rows, and fit it."""
     if callable(metric):
         name = getattr(metric, "__name__", "the metric")
         return BlockMetric(partial(metric, **params) if params else metric, name, squared)
@@ -437,15 +397,9 @@ def fit_metric(metric: Any, features: Array, squared: bool, params: dict[str, An
 
 
 def fitted_params(metric: Any, features: Array, params: dict[str, Any]) -> dict[str, Any]:
-    """Add what a metric takes from all the features, which no block of rows knows.
+    """Add to `params` what a metric takes from all the features, which no block of rows knows.
 
-    Parameters
-    ----------
-    metric : str or callable
-    features : array of shape (n, d)
-        Of NumPy or dask: for other libraries there is no such metric.
-    params : dict
-        What is given there stays.
+    Only metrics on NumPy's and dask's arrays take something.
     """
     if not (is_numpy(features) or is_dask(features)):
         return params
@@ -466,22 +420,8 @@ def fitted_params(metric: Any, features: Array, params: dict[str, Any]) -> dict[
 
 # SciPy's cdist releases the GIL and takes half the time of scikit-learn's manhattan: 23 against
 # 43 ns a pair of 50 features.
-_BY_CDIST = {"manhattan": "cityblock", "l1": "cityblock"}
-_BY_CDIST |= {
-    name: name
-    for name in (
-        "braycurtis",
-        "canberra",
-        "chebyshev",
-        "cityblock",
-        "correlation",
-        "hamming",
-        "jensenshannon",
-        "mahalanobis",
-        "minkowski",
-        "seuclidean",
-    )
-}
+_BY_CDIST = {"braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "hamming"}
+_BY_CDIST |= {"jensenshannon", "mahalanobis", "minkowski", "seuclidean"}
 
 
 @dataclass(frozen=True)
@@ -492,11 +432,11 @@ class _Pairwise:
     params: dict[str, Any]
 
     def __call__(self, x: Array, y: Array) -> Array:
-        by_cdist: Any = _BY_CDIST.get(self.metric) if isinstance(self.metric, str) else None
+        metric: Any = "cityblock" if self.metric in ("manhattan", "l1") else self.metric
         try:
-            if by_cdist is not None:
-                return cdist(x, y, by_cdist, **self.params)
-            return pairwise_distances(x, y, metric=self.metric, **self.params)
+            if metric in _BY_CDIST:
+                return cdist(x, y, metric, **self.params)
+            return pairwise_distances(x, y, metric=metric, **self.params)
         except (ValueError, TypeError) as problem:
             if callable(self.metric):
                 raise
@@ -505,26 +445,12 @@ class _Pairwise:
             raise InputError(f"{named} cannot be used here: {reason}") from problem
 
 
-def on_rows(metric: Any, features: Array, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the metric as a function of two blocks, and what is left of its parameters.
-
-    scikit-learn's callables take two rows of NumPy arrays; those on other libraries take blocks.
-    """
-    if callable(metric) and is_numpy(features):
-        return _Pairwise(metric, params), {}
-    return metric, params
-
-
 @dataclass(frozen=True)
 class BoundMetric:
     """A metric on features together with its further arguments.
 
-    Parameters
-    ----------
-    metric : str or callable
-        One of the registry, or one that `sklearn.metrics.pairwise_distances` knows; a callable
-        takes two rows of NumPy features, and two blocks of rows of any other library.
-    params : dict
+    It is one of the registry, one that `sklearn.metrics.pairwise_distances` knows, or a callable,
+    which takes two rows of NumPy features, and two blocks of rows of any other library.
     """
 
     metric: Any
@@ -535,11 +461,20 @@ class BoundMetric:
         """Bind further arguments to a metric; one that is bound already stays as it is."""
         return metric if isinstance(metric, BoundMetric) else cls(metric, dict(params or {}))
 
-    def fitted_to(self, features: Array, squared: bool = False) -> FittedMetric:
-        """Fit the metric to features, and keep these to compare others with."""
-        features = namespace(features).astype(features, working_dtype(features), copy=False)
-        metric, params = on_rows(self.metric, features, self.params)
-        return FittedMetric.of(metric, features, squared, params)
+    def on_blocks(self, features: Array) -> tuple[Any, dict[str, Any]]:
+        """Return the metric as a function of two blocks, and what is left of its parameters."""
+        if callable(self.metric) and is_numpy(features):
+            return _Pairwise(self.metric, self.params), {}
+        return self.metric, self.params
+
+    def fitted_to(
+        self, features: Array, squared: bool = False, *, some: Array | None = None
+    ) -> FittedMetric:
+        """Fit the metric to features, and keep these, or `some` of them, to compare others with."""
+        kept = features if some is None else some
+        kept = namespace(kept).astype(kept, working_dtype(kept), copy=False)
+        metric, params = self.on_blocks(kept)
+        return FittedMetric.of(metric, kept, squared, fitted_params(metric, features, params))
 
 
 def _named_elsewhere() -> set[str]:
@@ -557,19 +492,3 @@ def _strange(error: TypeError) -> str:
 def _square(array: Array) -> Array:
     array *= array
     return array
-
-
-def _unit_rows(features: Array) -> Array:
-    xp = namespace(features)
-    # Twice: the squares of very long or short rows leave the range of floats.
-    largest = xp.max(xp.abs(features), axis=1, keepdims=True)
-    if float(xp.min(largest)) == 0:
-        empty = int(xp.argmin(largest))
-        raise InputError(f"row {empty} of the features is zero: it has no direction; drop it.")
-    scaled = features / largest
-    return scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
-
-
-def _column_means(features: Array) -> Array:
-    xp = namespace(features)
-    return xp.astype(xp.mean(xp.astype(features, xp.float64), axis=0), features.dtype)

@@ -12,11 +12,13 @@ from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import (
+    BLOCK_ELEMENTS,
     Array,
     asarray_like,
     is_numpy,
     k_smallest,
     namespace,
+    on_cpu,
     row_blocks,
 )
 from neucmds._operator.metric_registry import INNER_METRICS, FittedMetric
@@ -50,63 +52,50 @@ def nearest_rows(
 ) -> Search:
     """Return the function of a count and objects (None: all) that finds their nearest rows.
 
-    The parameters are those of `neucmds._operator.sampled_pairs.feature_pairs`.
+    It searches all of many rows of NumPy by pynndescent where that knows the metric. The parameters
+    are those of `neucmds._operator.sampled_pairs.feature_pairs`.
     """
-    params = metric_params or {}
-    if not is_numpy(features):
-        return _by_blocks(FittedMetric.of(metric, features, params=params))
-    return _on_cpu(features, metric, params, check_random_state(random_state))
-
-
-def _on_cpu(
-    features: Floats,
-    metric: Any,
-    params: dict[str, Any],
-    rng: np.random.RandomState,
-) -> Search:
-    """Return what searches nearest rows: by pynndescent for all of many, else scikit-learn."""
-    n = int(features.shape[0])
+    params, rng = metric_params or {}, check_random_state(random_state)
+    n, xp = int(features.shape[0]), namespace(features)
     index = neighbor_index(features, metric, params, n_jobs=-1)
-    graph = _descent(metric) if n > ALL_COMPARED else None
+    graph = _descent(metric) if is_numpy(features) and n > ALL_COMPARED else None
 
     def nearest(count: int, objects: Ints | None) -> Found:
         if objects is None and graph is not None and count < MOST_DESCENDED:
-            seed = int(rng.randint(2**31))
             made = graph(
                 features,
                 metric=DESCENDED_AS.get(metric, metric),
                 metric_kwds=params or None,
                 n_neighbors=count + 1,
-                random_state=seed,
+                random_state=int(rng.randint(2**31)),
                 n_jobs=-1,
             )
             ids, found = made.neighbor_graph
             known = ids.ravel() >= 0
             rows = np.repeat(np.arange(n), count + 1)
             return rows[known], ids.ravel()[known], found.ravel()[known]
-        objects = np.arange(n) if objects is None else objects
-        count = min(count + 1, n)
-        found, ids = index.kneighbors(features[objects], count)
-        return np.repeat(objects, count), ids.ravel(), found.ravel()
+        own = asarray_like(np.arange(n) if objects is None else objects, features, dtype=xp.int64)
+        found, ids = index.kneighbors(xp.take(features, own, axis=0), min(count + 1, n))
+        rows = xp.reshape(xp.broadcast_to(own[:, None], ids.shape), (-1,))
+        lengths = xp.astype(xp.reshape(found, (-1,)), xp.float64, copy=False)
+        return rows, xp.astype(xp.reshape(ids, (-1,)), xp.int64, copy=False), lengths
 
     return nearest
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedRows:
-    """All rows compared with all, for metrics of the registry that scikit-learn does not know."""
+    """All rows compared with all where they lie, for metrics that scikit-learn does not know."""
 
     space: FittedMetric
 
-    def kneighbors(self, some: Floats, count: int) -> tuple[Floats, Ints]:
+    def kneighbors(self, some: Array, count: int) -> tuple[Array, Array]:
         """Return the dissimilarities of the nearest, and which they are, in no order."""
-        lengths, ids = [], []
-        for part in row_blocks(some.shape[0], self.space.points.left.shape[0]):
-            squares = self.space.squares(some[part])
-            kept = np.argpartition(squares, count - 1, axis=1)[:, :count]
-            lengths.append(np.sqrt(np.take_along_axis(squares, kept, axis=1)))
-            ids.append(kept)
-        return np.concatenate(lengths), np.concatenate(ids)
+        xp, n = namespace(some), self.space.points.left.shape[0]
+        parts = row_blocks(some.shape[0], n, BLOCK_ELEMENTS if on_cpu(some) else DEVICE_BLOCK)
+        found = [k_smallest(self.space.squares(some[part, :]), count) for part in parts]
+        squares, ids = (xp.concat(list(column)) for column in zip(*found, strict=True))
+        return xp.sqrt(squares), ids
 
 
 def neighbor_index(features: Floats, metric: Any, params: dict[str, Any], n_jobs: int = 1) -> Any:
@@ -114,7 +103,8 @@ def neighbor_index(features: Floats, metric: Any, params: dict[str, Any], n_jobs
 
     It is scikit-learn's for metrics that it knows, by a tree where that is the quicker.
     """
-    if isinstance(metric, str) and metric in set(INNER_METRICS) - set(VALID_METRICS["brute"]):
+    ours = isinstance(metric, str) and metric in set(INNER_METRICS) - set(VALID_METRICS["brute"])
+    if ours or not is_numpy(features):
         return ComparedRows(FittedMetric.of(metric, features, params=params))
     try:
         return NearestNeighbors(
@@ -140,23 +130,3 @@ def _descent(metric: Any) -> Any:
         return None
     known = isinstance(metric, str) and DESCENDED_AS.get(metric, metric) in named_distances
     return NNDescent if known else None
-
-
-def _by_blocks(space: FittedMetric) -> Search:
-    """Return what compares rows with all others on their device, block by block."""
-    points = space.points
-    n, xp = int(points.left.shape[0]), namespace(points.left)
-
-    def nearest(count: int, objects: Ints | None) -> Found:
-        objects = np.arange(n) if objects is None else np.asarray(objects)
-        count, found = min(count + 1, n), []
-        for part in row_blocks(objects.size, n, DEVICE_BLOCK):
-            some = points.take(objects[part])
-            squares, ids = k_smallest(space.metric.squares(some, points), count)
-            rows = asarray_like(objects[part], points.left, dtype=xp.int64)
-            block = xp.broadcast_to(rows[:, None], ids.shape), ids, xp.sqrt(squares)
-            found.append([xp.reshape(one, (-1,)) for one in block])
-        rows, ids, lengths = (xp.concat(column) for column in zip(*found, strict=True))
-        return rows, xp.astype(ids, xp.int64, copy=False), xp.astype(lengths, xp.float64)
-
-    return nearest

@@ -33,20 +33,8 @@ def outlying_entries(gram: Gram, *, factor: float = 1e4, limit: int = 10) -> Out
     """Find pairs whose dissimilarity is many times that of a typical object.
 
     One pass over D. Of each object only the largest entry is considered, so of several outlying
-    entries of one object the others are found once that one is corrected.
-
-    Parameters
-    ----------
-    gram : Gram
-    factor : float, default=1e4
-        An entry is named if it exceeds this multiple of the typical one: 100 times on the scale of
-        unsquared dissimilarities.
-    limit : int, default=10
-        Most entries to return.
-
-    Returns
-    -------
-    Outliers
+    entries of one object the others are found once that one is corrected. An entry is named if it
+    exceeds `factor` times the typical one: 100 times on the scale of unsquared dissimilarities.
 
     Examples
     --------

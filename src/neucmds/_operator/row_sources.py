@@ -26,14 +26,7 @@ _STAGE = 2**22
 class RowSource(ABC):
     """Rows of a square matrix, on the scale they were stored in.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows and columns.
-    stored : numpy dtype
-        What the rows are stored as.
-    chunk_rows : int
-        Rows that are read together at the least; blocks are best multiples of it.
+    At least `chunk_rows` rows are read together; blocks are best multiples of it.
     """
 
     def __init__(self, n: int, stored: Any, chunk_rows: int = 1) -> None:

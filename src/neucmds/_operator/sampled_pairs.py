@@ -28,7 +28,7 @@ from neucmds._backend.arrays import (
 )
 from neucmds._input.pairs import Pairs, make_pairs
 from neucmds._operator.chunked_rows import ChunkedRows
-from neucmds._operator.metric_registry import FittedMetric, fitted_params, on_rows
+from neucmds._operator.metric_registry import BoundMetric, fitted_params
 from neucmds._operator.neighbor_search import Search, nearest_rows
 from neucmds.errors import InputError, option
 
@@ -41,41 +41,25 @@ WIDER = 4
 
 @dataclass(frozen=True, eq=False)
 class PairSample:
-    """Pairs that stand for all, and the landmarks among them.
+    """Pairs that stand for all, and the landmarks among them."""
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Weighted by the inverse of the share that was drawn.
-    landmarks : ndarray of shape (L,), integer
-        Ascending.
-    to_landmarks : ndarray of shape (n, L)
-        Dissimilarities of every object to every landmark, unsquared.
-    """
-
+    # Weighted by the inverse of the share that was drawn.
     pairs: Pairs
+    # Ascending; and the dissimilarities of every object (row) to every one of them, unsquared.
     landmarks: Ints
     to_landmarks: Floats
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many pairs of each kind an object is in.
+    """How many pairs of each kind an object is in."""
 
-    Parameters
-    ----------
-    n_landmarks : int
-        Every object is paired with all of them: 2L pairs an object, counted over both orders.
-    n_near : int
-        Nearest objects.
-    n_ring : int
-        Pairs in every ring, from some number of nearest objects to four times as many. Without
-        rings, pairs next beyond the nearest are left to chance: of 18,000 nodes of a graph with 80
-        nearest, 8 % took nodes of rank 80 to 1000 for their nearest; with rings, 1 %.
-    """
-
+    # Every object is paired with all of them: 2L pairs per object, counted over both orders.
     n_landmarks: int
     n_near: int
+    # Pairs in every ring, from some number of nearest objects to four times as many. Without rings,
+    # pairs next beyond the nearest are left to chance: of 18,000 nodes of a graph with 80 nearest,
+    # 8 % took nodes of rank 80 to 1000 for their nearest; with rings, 1 %.
     n_ring: int
 
     @classmethod
@@ -114,19 +98,9 @@ def drawn_pairs(
     nearest: Search,
     rng: np.random.RandomState,
 ) -> Pairs:
-    """Put near pairs, rings and landmarks together.
+    """Put near pairs, rings and landmarks together, in the library of `rows`.
 
-    Parameters
-    ----------
-    n : int
-    sizes : Sizes
-    landmarks : ndarray of shape (L,)
-    rows : array of shape (L, n), float64
-        Dissimilarities of the landmarks to all objects.
-    nearest : callable
-        ``nearest(count, objects)`` finds the nearest of some objects, or of all if None; in arrays
-        of the library of `rows`.
-    rng : RandomState
+    `rows` holds the dissimilarities of the landmarks to all objects in float64.
     """
     parts = [(*nearest(min(sizes.n_near, n - 1), None), 1.0)]
     # Landmarks first: a pair that the smaller of two sets has, the larger one has as well.
@@ -195,7 +169,9 @@ def feature_pairs(
     else:
         params = fitted_params(metric, features, metric_params or {})
         nearest = nearest_rows(features, metric, params, random_state=rng)
-        between = _to_rows(features, landmarks, metric, params)
+        xp = namespace(features)
+        some = xp.take(features, asarray_like(landmarks, features, dtype=xp.int64), axis=0)
+        between = BoundMetric(metric, params).fitted_to(some).between(features)
     xp = namespace(between)
     between = xp.astype(between, xp.float64, copy=False)
     _refuse_undefined(between, landmarks, metric)
@@ -203,14 +179,6 @@ def feature_pairs(
     if weight_power != 1 and pairs.weight is not None:
         pairs = replace(pairs, weight=pairs.weight**weight_power)
     return PairSample(pairs, landmarks, to_numpy(between))
-
-
-def _to_rows(features: Array, rows: Ints, metric: Any, params: dict[str, Any]) -> Array:
-    """Return the dissimilarities of all feature rows to some of them."""
-    xp = namespace(features)
-    some = xp.take(features, asarray_like(rows, features, dtype=xp.int64), axis=0)
-    metric, params = on_rows(metric, some, params)
-    return FittedMetric.of(metric, some, params=params).between(features)
 
 
 def _refuse_undefined(to_landmarks: Array, landmarks: Ints, metric: Any) -> None:
@@ -232,10 +200,10 @@ def _share(size: int, n: int) -> float:
 
 def _first_of(n: int, parts: list[tuple[Array, Array, Array, float]]) -> Pairs:
     """Put pairs of several kinds together; of those listed twice the first counts."""
-    i, j, length = (_joined([part[at] for part in parts]) for at in range(3))
-    xp = namespace(length)
-    weight = _joined(
-        [xp.full(part[2].shape, part[3], dtype=xp.float64, device=device(length)) for part in parts]
+    xp, where = namespace(parts[0][2]), device(parts[0][2])
+    i, j, length = (xp.concat([part[at] for part in parts]) for at in range(3))
+    weight = xp.concat(
+        [xp.full(part[2].shape, part[3], dtype=xp.float64, device=where) for part in parts]
     )
     low, high = (xp.astype(ends, xp.int64) for ends in (xp.minimum(i, j), xp.maximum(i, j)))
     key = low * n + high
@@ -251,7 +219,3 @@ def _first_of(n: int, parts: list[tuple[Array, Array, Array, float]]) -> Pairs:
         return make_pairs(n, *columns, sampled=True)  # it says what is wrong
     low, high, length, weight = columns
     return Pairs(n, low, high, np.square(length, dtype=np.float64), weight, sampled=True)
-
-
-def _joined(parts: list[Array]) -> Array:
-    return namespace(*parts).concat(parts)

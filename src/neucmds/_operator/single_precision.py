@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from neucmds._backend.arrays import Array, empty_like, is_numpy, on_cpu, row_blocks
+from neucmds._backend.arrays import Array, centered, empty_like, is_numpy, on_cpu, row_blocks
 from neucmds._backend.blas import single_products
 from neucmds._backend.cuda_kernels import centered_single
 
@@ -48,15 +48,7 @@ class Rounded(Protocol):
 
 @dataclass(frozen=True)
 class RoundedGram:
-    """B/σ in float32, σ a power of two.
-
-    Parameters
-    ----------
-    matrix : array of shape (n, n), float32
-        The entries of B/σ.
-    scale : float
-        σ.
-    """
+    """The entries of B/σ in float32; σ, the scale, is a power of two."""
 
     matrix: Array
     scale: float
@@ -115,5 +107,5 @@ class SingleGram:
 
     def _multiply(self, block: Array) -> Array:
         xp, gram = self.gram.xp, self.gram
-        image = gram.product(xp.astype(gram.center(block), xp.float32))
-        return -0.5 * gram.center(xp.astype(image, xp.float64))
+        image = gram.product(xp.astype(centered(block), xp.float32))
+        return -0.5 * centered(xp.astype(image, xp.float64))

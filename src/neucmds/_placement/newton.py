@@ -11,7 +11,6 @@ from neucmds._backend.arrays import (
     Array,
     asarray_like,
     device,
-    is_numpy,
     k_smallest,
     namespace,
     solve_definite,
@@ -127,11 +126,7 @@ def _mean_of_nearest(problem: _Problem) -> Array:
     if problem.counts is not None:
         measured = xp.where(problem.counts > 0, measured, xp.full_like(measured, np.inf))
     count = min(NEAREST, int(measured.shape[1]))
-    if is_numpy(measured):
-        ids = np.argpartition(measured, count - 1, axis=1)[:, :count]
-    else:
-        ids = k_smallest(measured, count)[1]
-    return xp.mean(x[ids], axis=1)
+    return xp.mean(x[k_smallest(measured, count)[1]], axis=1)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Both ends of the spectrum by mixed-precision block Lanczos, until what is kept is known."""
+"""Both ends of the spectrum: by mixed-precision block Lanczos, or all of it where that is less."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ from neucmds._spectrum.search import (
     split_of,
 )
 from neucmds._spectrum.spectrum import Spectrum
+from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
+SOLVERS = ("auto", "full", "krylov")
 # A pair that was not kept is handed on if its residual is below this, relative to the kept scale.
 EXTRA_TOL = 3e-4
 # Up to this size a float64 eigh is affordable, and better than no answer.
@@ -45,6 +47,42 @@ DOUBLE_ERROR = 1e-15
 # The same of single precision, relative to the error of a product: noise of the entries averages
 # out in uᵀBu.
 SINGLE_ERROR = 0.1
+
+
+def check_solver(solver: str, tol: float) -> None:
+    """Refuse a solver that does not exist, or a tolerance that none can use."""
+    if solver not in SOLVERS:
+        raise InputError(
+            f"{option('solver', solver)} is not known; choose one of {', '.join(SOLVERS)}."
+        )
+    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
+        raise InputError(f"{option('tol', tol)} must be a number between 0 and 1.")
+
+
+def solve(
+    gram: Gram,
+    rule: Rule,
+    n_wanted: int,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-7,
+    random_state: Any = None,
+    spare: bool = True,
+) -> Spectrum:
+    """Compute as much of the spectrum of B as a selection rule needs.
+
+    "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted; the other
+    parameters are those of `krylov_spectrum`, and LAPACK has no use for them.
+    """
+    check_solver(solver, tol)
+    # Time of LAPACK over Krylov on one core, for Euclidean-ball / hops / Bray–Curtis:
+    #   n = 450: k = 10 1.3 0.9 0.9, k = n/8 0.9 0.4 0.6 (21 ms in all)
+    #   n = 800: k = 10 3.1 2.2 2.0, k = n/12 1.8 1.0 1.4, k = n/8 1.0 0.7 0.9
+    #   n = 2000: k = 10 16 12 8, k = n/12 3.7 2.5 1.0, k = n/8 2.0 1.5 0.7
+    prefers_full = gram.n <= 600 or 8 * n_wanted >= gram.n
+    if solver == "full" or (solver == "auto" and prefers_full):
+        return full_spectrum(gram)
+    return krylov_spectrum(gram, rule, n_wanted, tol=tol, random_state=random_state, spare=spare)
 
 
 def krylov_spectrum(
@@ -80,19 +118,23 @@ def krylov_spectrum(
         The kept pairs with residuals in float64, of all rows of B or of a sample, then more pairs
         from both ends with the recurrence's estimate. ``rule(spectrum.ends)`` keeps the same pairs.
     """
-    if gram.frobenius_sq == 0.0:
-        return _empty(gram)
+    if gram.frobenius_sq == 0.0:  # there is nothing to embed
+        none = gram.xp.zeros((0, gram.n), dtype=gram.xp.float64, device=gram.device)
+        return Spectrum(none[:, 0], none.T, none[:, 0], 0.0, 0.0, 0, 0, solver="krylov")
     sizes = Sizes.of(gram, n_wanted)
     if sizes.capacity < 2 * n_wanted + 5 * sizes.block:
         return full_spectrum(gram)
     spent, search = 0, Search(gram, rule, n_wanted, tol, sizes, spare)
+    if not isinstance(random_state, np.random.Generator):  # which draws faster
+        seed = check_random_state(0 if random_state is None else random_state)
+        random_state = np.random.default_rng(seed.randint(2**31))
     for products, precision in _operators(gram, tol):
         with products as multiply:
             rows = gram.xp.empty(
                 (sizes.capacity, gram.n), dtype=gram.xp.float64, device=gram.device
             )
             kind = KrylovBasis if on_cpu(rows) else QueuedBasis
-            basis = kind(rows, multiply, _generator(random_state), precision)
+            basis = kind(rows, multiply, random_state, precision)
             basis.inject(sizes.block)
             check, converged = search.run(basis)
         # The float32 copy goes before the finish: the peak fell from 0.70 to 0.61 of D.
@@ -105,7 +147,11 @@ def krylov_spectrum(
             break
     if not spectrum.converged and gram.n <= FULL_FALLBACK:
         return replace(full_spectrum(gram), n_products=spent)
-    return replace(_measured(gram, spectrum, rule), n_products=spent)
+    ends = spectrum.ends
+    if ends.dropped_sq(rule(ends).kept) < MEASURED_SHARE * gram.frobenius_sq:
+        left = unexplained_sq(gram, ends.values, spectrum.vectors.T)
+        spectrum = replace(spectrum, unknown_sq=left)
+    return replace(spectrum, n_products=spent)
 
 
 def _operators(gram: Gram, tol: float) -> Iterator[tuple[AbstractContextManager[Multiply], float]]:
@@ -119,14 +165,6 @@ def _operators(gram: Gram, tol: float) -> Iterator[tuple[AbstractContextManager[
             precision = cheaper[0].precision
             yield cheaper.pop().products(), precision
     yield nullcontext(gram.matmat), 1e-14
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """Make a Generator of whatever scikit-learn takes for a seed; it draws faster."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    seed = check_random_state(0 if random_state is None else random_state)
-    return np.random.default_rng(seed.randint(2**31))
 
 
 def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | None:
@@ -283,14 +321,6 @@ def _value_error(basis: KrylovBasis, values: Floats) -> float:
     return share * basis.precision * float(np.max(np.abs(values), initial=0.0))
 
 
-def _measured(gram: Gram, spectrum: Spectrum, rule: Rule) -> Spectrum:
-    """Measure what the known pairs leave of B, where ‖B‖² less their squares cannot tell it."""
-    ends = spectrum.ends
-    if ends.dropped_sq(rule(ends).kept) >= MEASURED_SHARE * gram.frobenius_sq:
-        return spectrum
-    return replace(spectrum, unknown_sq=unexplained_sq(gram, ends.values, spectrum.vectors.T))
-
-
 def _apart(kept: Array, rows: Array) -> Array:
     """Take out of further rows what the kept ones moved into when they were improved."""
     rows, moved = project_out(kept, rows)
@@ -321,11 +351,3 @@ def _further(
 def _run(flags: npt.NDArray[np.bool_]) -> int:
     """Count the leading True values."""
     return int(np.argmin(flags)) if not np.all(flags) else int(flags.size)
-
-
-def _empty(gram: Gram) -> Spectrum:
-    """B = 0: there is nothing to embed."""
-    xp = gram.xp
-    none = xp.zeros((0,), dtype=xp.float64, device=gram.device)
-    vectors = xp.zeros((gram.n, 0), dtype=xp.float64, device=gram.device)
-    return Spectrum(none, vectors, none, 0.0, 0.0, 0, 0, solver="krylov")

@@ -39,22 +39,13 @@ WEAK = 1e-4
 
 @dataclass(frozen=True)
 class Ritz:
-    """Eigenpairs of the projected matrix, largest first.
-
-    Parameters
-    ----------
-    values : ndarray of shape (m,)
-    coefficients : array of shape (m, m)
-        Column i holds the i-th Ritz vector in the basis; it lies where the projected matrix does.
-    remainder : ndarray of shape (m, b)
-        Row i holds B u − θ u of the i-th pair in the next block, by the recurrence; rounding in the
-        products comes on top.
-    residuals : ndarray of shape (m,)
-        The length of that.
-    """
+    """Eigenpairs of the projected matrix, largest first."""
 
     values: Floats
+    # Column i holds the i-th Ritz vector in the basis; it lies where the projected matrix does.
     coefficients: Array
+    # Row i holds B u − θ u of the i-th pair in the next block, by the recurrence; rounding in the
+    # products comes on top. Then the lengths of these rows.
     remainder: Floats
     residuals: Floats
 
@@ -104,22 +95,20 @@ class KrylovBasis:
 
     def expand(self) -> None:
         """Multiply the next block, project it, and make what is left the block after it."""
-        image = self._image()
-        largest = _longest(image)
-        image, coefficients = self._project(image)
-        # Fetched last, for a GPU has to be waited for.
-        self._store(coefficients)
-        width = self._advance()
-        self._follow(image, float(largest), width)
+        width = self.width
+        image, inside = self._project()
+        xp = namespace(image)
+        longest = xp.max(xp.vecdot(image, image) + xp.vecdot(inside, inside))
+        self._follow(image, float(xp.sqrt(longest)), width)
 
-    def _image(self) -> Array:
-        """Multiply the next block."""
+    def _project(self) -> tuple[Array, Array]:
+        """Multiply the next block and count it to the basis; split its image by that basis.
+
+        Return what is left of the image outside the basis, and the coefficients of the part inside.
+        """
+        old, new = self.size, self.size + self.width
         self.n_products += self.width
-        return contiguous(self.multiply(self.rows[self.size : self.size + self.width, :].T).T)
-
-    def _project(self, image: Array) -> tuple[Array, Array]:
-        """Return what is left of the image outside the basis and the block, and its part inside."""
-        new = self.size + self.width
+        image = contiguous(self.multiply(self.rows[old:new, :].T).T)
         # First the rows with couplings (the last two blocks; after a restart, all), then all. With
         # a huge trace a single pass estimated a residual of 1e-11 where the true one was 7e-3; with
         # the block alone in the first, a hypercube's basis lost a digit of orthogonality per block.
@@ -127,6 +116,8 @@ class KrylovBasis:
         image, coefficients = project_out(self.rows[:new, :], image)
         again = coefficients[:, self.local :]
         again += coupled
+        self._store(coefficients)
+        self.local, self.size, self.width = old, new, 0
         return image, coefficients
 
     def _store(self, coefficients: Array) -> None:
@@ -135,12 +126,6 @@ class KrylovBasis:
         taken = to_numpy(coefficients)
         self.projected[old:new, :new] = taken
         self.projected[:new, old:new] = taken.T
-
-    def _advance(self) -> int:
-        """Count the block that was multiplied to the basis; return its width."""
-        width = self.width
-        self.local, self.size, self.width = self.size, self.size + width, 0
-        return width
 
     def _follow(self, image: Array, largest: float, width: int) -> None:
         """Make the orthonormalised image the next block, refilled where it has broken down."""
@@ -221,9 +206,7 @@ class QueuedBasis(KrylovBasis):
             super().expand()
             return
         before = (self.local, self.size, self.width)
-        image, coefficients = self._project(self._image())
-        self._store(coefficients)
-        self._advance()
+        image, _ = self._project()
         center_rows(image)
         block = orthonormal_ahead(image)
         self._append(block.rows)
@@ -289,8 +272,3 @@ class _Queued:
 
 def _weakest(factor: Floats) -> float:
     return float(np.linalg.svd(factor, compute_uv=False).min(initial=np.inf))
-
-
-def _longest(block: Array) -> Array:
-    xp = namespace(block)
-    return xp.sqrt(xp.max(xp.vecdot(block, block)))

@@ -34,13 +34,9 @@ _NEARLY_ORTHONORMAL = 1e-8
 def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
     """Take the span of the orthonormal rows of `basis` out of `block`, in place.
 
-    Returns
-    -------
-    remainder : array of the shape of `block`
-        `block` itself: new memory for every block costs more than the subtraction.
-    coefficients : array of shape (len(block), len(basis))
-        What was taken out: ``block = coefficients @ basis + remainder``. It stays where the block
-        is: to fetch it would be to wait for it.
+    Return `block` itself, since new memory costs more than the subtraction, and the coefficients of
+    what was taken out: ``coefficients @ basis``. They stay where the block is: to fetch them would
+    be to wait for them.
     """
     coefficients = inner_products(block, basis)
     subtract_combined_rows(block, coefficients, basis)
@@ -58,52 +54,36 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
         found = Fetched.of([ahead])[0]
         if found.are_orthonormal(negligible):
             return ahead.rows, found.factor
-    inner = _inner(block)
+    inner = to_numpy(inner_products(block, block))
     lengths = np.sqrt(np.diag(inner))
     safe = np.where(lengths > negligible, lengths, np.inf)
     # Scaling the small matrix instead of the rows saves a walk over them, and on a GPU a wait.
     mix, factor = _whitening(inner / np.outer(safe, safe))
-    rows, factor = _mixed(mix / safe, block), lengths[:, None] * factor
+    rows = combine_rows(block, asarray_like(mix / safe, block))
+    factor = lengths[:, None] * factor
     if not factor.shape[1]:
         return rows, factor
     # CholeskyQR2: the second pass makes the rows orthonormal to the last digit.
-    mix, again = _whitening(_inner(rows))
-    return _mixed(mix, rows), factor @ again
+    mix, again = _whitening(to_numpy(inner_products(rows, rows)))
+    return combine_rows(rows, asarray_like(mix, rows)), factor @ again
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """Rows that are orthonormal unless `Fetched` say otherwise; nothing of it was waited for.
-
-    Parameters
-    ----------
-    rows : array of shape (b, n)
-    factor : array of shape (b, b)
-        ``block = factor @`` the rows before the second pass.
-    inner : array of shape (b, b)
-        Inner products of the rows before the second pass, which corrects them by these.
-    health : array of shape (2,)
-        ‖·‖² of the inverse of the factor with rows scaled to unit length, and the length of the
-        shortest vector; NaN where the Gram matrix is not positive definite.
-    """
+    """Rows that are orthonormal unless `Fetched` say otherwise; nothing of it was waited for."""
 
     rows: Array
+    # ``block = factor @`` the rows before the second pass; and the inner products of these.
     factor: Array
     inner: Array
+    # ‖·‖² of the inverse of the factor with rows scaled to unit length, and the length of the
+    # shortest vector; NaN where the Gram matrix is not positive definite.
     health: Array
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What tells whether rows are orthonormal, fetched.
-
-    Parameters
-    ----------
-    factor : ndarray of shape (b, b)
-        ``block = factor @ rows``.
-    inner, health
-        As of `Ahead`.
-    """
+    """What tells whether the rows of `Ahead` are orthonormal; here ``block = factor @ rows``."""
 
     factor: Floats
     inner: Floats
@@ -173,12 +153,7 @@ def random_rows(count: int, basis: Array, rng: np.random.Generator) -> Array:
 def _whitening(inner: Floats) -> tuple[Floats, Floats]:
     """From the inner products of rows of about unit length: what makes them orthonormal, and back.
 
-    Returns
-    -------
-    mix : ndarray of shape (r, b)
-        ``mix @ rows`` are orthonormal; r < b where rows are linearly dependent.
-    factor : ndarray of shape (b, r)
-        ``rows = factor @ mix @ rows``.
+    ``mix @ rows`` are orthonormal, fewer where rows are dependent; ``rows = factor @ mix @ rows``.
     """
     try:
         lower = np.asarray(np.linalg.cholesky(inner))
@@ -192,11 +167,3 @@ def _whitening(inner: Floats) -> tuple[Floats, Floats]:
     strong = lam > _INDEPENDENT
     root, vectors = np.sqrt(lam[strong]), vectors[:, strong]
     return (vectors / root).T, vectors * root
-
-
-def _inner(block: Array) -> Floats:
-    return to_numpy(inner_products(block, block))
-
-
-def _mixed(coefficients: Floats, block: Array) -> Array:
-    return combine_rows(block, asarray_like(coefficients, block))

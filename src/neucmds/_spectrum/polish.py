@@ -76,28 +76,18 @@ def polish(
 ) -> tuple[Pairs, int, float]:
     """Improve Ritz vectors in float64 until their residuals are as allowed, in at most three steps.
 
-    Parameters
-    ----------
-    gram : Gram
-    rows : array of shape (m, n)
-        Orthonormal Ritz vectors, those of the largest values first.
-    n_top : int
-        How many of them are of the largest values; the others are of the smallest.
-    allowed : callable
-        Largest residual of each pair, given their values.
-
-    Returns
-    -------
-    pairs : Pairs
-    n_products : int
-    noise : float
-        The largest residual that the first float64 product found.
+    The first `n_top` rows belong to the largest values, the others to the smallest; `allowed` gives
+    the largest residual of each pair from their values. Return the pairs, the number of products,
+    and the largest residual that the first float64 product found.
     """
     xp, n_bottom = gram.xp, int(rows.shape[0]) - n_top
     pairs = Pairs.of(rows, gram.matmat(rows.T).T, n_top, n_bottom)
     n_products, noise = int(rows.shape[0]), float(np.max(pairs.residuals, initial=0.0))
     for _ in range(_STEPS):
-        bad = np.flatnonzero((pairs.residuals > allowed(pairs.values)) | _undecided(pairs, gram))
+        size = np.abs(pairs.values)
+        # Neither clearly zero nor known to have the sign they show.
+        undecided = (size > null_level(gram, size)) & (size < pairs.residuals)
+        bad = np.flatnonzero((pairs.residuals > allowed(pairs.values)) | undecided)
         if not bad.size:
             break
         # The residual of a pair points along its error wherever B is small, which is where noise
@@ -118,12 +108,7 @@ def polish(
 def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
     """Estimate ‖Bu − λu‖ in float64 from a few rows of B: 256 tell it to 5 % where it is noise.
 
-    None where a few rows of D cannot be had cheaply.
-
-    Parameters
-    ----------
-    values, rows
-        Pairs, their vectors centered and one a row.
+    The vectors are centered, one per row. None where a few rows of D cannot be had cheaply.
     """
     xp, columns = gram.xp, rows.T
     largest, others = _largest_and_others(np.abs(to_numpy(gram.diagonal())))
@@ -162,18 +147,7 @@ def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:
     """‖B − UΛUᵀ‖²_F from its entries, in one pass over D.
 
     What ‖B‖² less the squared values leaves has an error of some ε‖B‖²; this one has an error of
-    some ε‖B‖ times its root.
-
-    Parameters
-    ----------
-    gram : Gram
-    values, rows
-        Pairs, their vectors one a row.
-
-    Returns
-    -------
-    float or None
-        None where D cannot be read row by row.
+    some ε‖B‖ times its root. None where D cannot be read row by row.
     """
     xp, means = gram.xp, gram.moments.row_means
     offsets, weighted = means - gram.moments.mean, rows * asarray_like(values[:, None], rows)
@@ -191,9 +165,3 @@ def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:
         return sum(gram.on_each(part_sq))
     except InputError:  # chunks on the workers of a cluster, too many to be gathered
         return None
-
-
-def _undecided(pairs: Pairs, gram: Gram) -> npt.NDArray[np.bool_]:
-    """Tell which pairs are neither clearly zero nor known to have the sign they show."""
-    size = np.abs(pairs.values)
-    return (size > null_level(gram, size)) & (size < pairs.residuals)

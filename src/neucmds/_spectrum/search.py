@@ -32,45 +32,22 @@ PRODUCTS = 40
 
 @dataclass(frozen=True)
 class Check:
-    """The Ritz pairs at one check, and which of them the selection rule keeps.
-
-    Parameters
-    ----------
-    ritz : Ritz
-    kept : ndarray of int
-        Pairs that the rule keeps.
-    clear : ndarray of int
-        Those of them that are larger than the rounding of the products.
-    settled : bool
-        Whether the rule would keep as many from either end if the other values were as far out as
-        their residuals allow.
-    step : int
-        Number of expansions so far.
-    scale : float
-        The largest kept magnitude.
-    allowed : ndarray
-        Largest residual of every Ritz pair, relative to `scale` and the tolerance: 1 but for small
-        pairs beside huge ones.
-    """
+    """The Ritz pairs at one check, and which of them the selection rule keeps."""
 
     ritz: Ritz
     kept: Indices
-    clear: Indices
+    # How many of the kept pairs that are no noise are from the top, and from the bottom; and
+    # whether it would be as many if the other values were as far out as their residuals allow.
+    split: tuple[int, int]
     settled: bool
+    # Number of expansions so far.
     step: int
+    # The largest kept magnitude; the largest residual of every Ritz pair relative to it and to the
+    # tolerance, 1 but for small pairs beside huge ones; and the largest residual of a kept pair
+    # relative to both.
     scale: float
     allowed: Floats
-
-    @property
-    def split(self) -> tuple[int, int]:
-        """How many of the kept pairs that are no noise are from the top, and from the bottom."""
-        return split_of(self.clear)
-
-    @property
-    def worst(self) -> float:
-        """The largest residual of a kept pair, relative to the scale and to what is allowed."""
-        left = self.ritz.residuals[self.clear] / self.allowed[self.clear]
-        return float(np.max(left, initial=0.0)) / self.scale
+    worst: float
 
     def moved_since(self, earlier: Check) -> bool:
         """Tell whether a kept value moved further than its residual allowed: a copy was missing."""
@@ -85,10 +62,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Vectors of a block, random ones added to it later, and how many the basis may hold.
-
-    Random vectors are injected once the kept pairs are known to `INJECTION_TOL`.
-    """
+    """Vectors of a block, random ones added to it later, and how many the basis may hold."""
 
     block: int
     injected: int
@@ -113,11 +87,7 @@ class Sizes:
 class Search:
     """The question put to a Krylov basis: the pairs that a rule keeps, and whether they are known.
 
-    Parameters
-    ----------
-    gram, rule, n_wanted, tol, spare
-        As in `krylov_spectrum`.
-    sizes : Sizes
+    `gram`, `rule`, `n_wanted`, `tol` and `spare` are those of `krylov_spectrum`.
     """
 
     gram: Gram
@@ -129,12 +99,13 @@ class Search:
 
     def run(self, basis: KrylovBasis) -> tuple[Check, bool]:
         """Grow the basis until the kept pairs have converged, or the products are used up."""
-        capacity = int(basis.rows.shape[0])
-        due, step, last, injected = self._first_check(), 0, None, None
+        capacity, step = int(basis.rows.shape[0]), 0
+        due, last, injected = self.n_wanted + max(self.n_wanted, 6 * self.sizes.block), None, None
         while True:
             basis.expand()
             step += 1
-            if not self._full(basis) and (basis.size < due if last is None else step < due):
+            full = basis.size + 2 * basis.width > capacity
+            if not full and (basis.size < due if last is None else step < due):
                 continue
             check = self._check(basis, step)
             if check.worst < INJECTION_TOL and (injected is None or check.moved_since(injected)):
@@ -145,15 +116,11 @@ class Search:
                 return check, True
             if basis.n_products >= PRODUCTS * (self.n_wanted + 50):
                 return check, False
-            if self._full(basis):
+            if basis.size + 2 * basis.width > capacity:
                 basis.restart(check.ritz, self._worth_keeping(check, capacity - 2 * basis.width))
             wait = self._blocks_to_wait(basis, check, last)
             floor = 0 if injected is None else injected.step + BLOCKS_AFTER_INJECTION
             due, last = max(step + wait, floor), check
-
-    @staticmethod
-    def _full(basis: KrylovBasis) -> bool:
-        return basis.size + 2 * basis.width > int(basis.rows.shape[0])
 
     def _done(self, check: Check, last: Check | None, injected: Check | None) -> bool:
         if last is None or injected is None or check.step < injected.step + BLOCKS_AFTER_INJECTION:
@@ -161,38 +128,45 @@ class Search:
         return check.settled and check.split == last.split and check.worst < 0.7 * self.tol
 
     def _blocks_to_wait(self, basis: KrylovBasis, check: Check, last: Check | None) -> int:
+        """Predict from the last two checks how many blocks are missing."""
         if not on_cpu(self.gram.moments.row_means):
             return _blocks_by_mean_rate(check, last, self.tol)
-        # Whether a check costs more than an expansion or two.
+        if last is None or check.worst >= last.worst or check.split != last.split:
+            return 3
+        rate = math.log(last.worst / max(check.worst, 1e-300)) / (check.step - last.step)
+        missing = math.log(max(check.worst, 1e-300) / (0.7 * self.tol)) / rate
         n, m, b = self.gram.n, basis.size, basis.width
-        return _blocks_to_wait(check, last, self.tol, 5 * m**3 > b * n * (n + 4 * m))
-
-    def _first_check(self) -> int:
-        return max(2 * self.n_wanted, self.n_wanted + 6 * self.sizes.block)
+        if 5 * m**3 > b * n * (n + 4 * m):  # a check costs more than an expansion or two
+            return max(1, min(12, math.ceil(missing)))
+        # Convergence gathers speed: trusting the last rate, ball and hops (n = 8000, k = 100) went
+        # two and five blocks too far.
+        return max(1, min(4, round(0.6 * missing)))
 
     def _check(self, basis: KrylovBasis, step: int) -> Check:
-        ritz = basis.ritz()
-        kept = np.sort(self.rule(self._ends(ritz.values)).kept)
+        ritz, gram = basis.ritz(), self.gram
+        precision, m = eps(gram.dtype, gram.xp), ritz.values.size
+
+        def keep(values: Floats) -> Indices:
+            ends = Ends(values, gram.trace, gram.frobenius_sq, m, m, precision)
+            return np.sort(self.rule(ends).kept)
+
+        kept = keep(ritz.values)
         # Values within the rounding of the products are not waited for: where the rule keeps noise
         # (no positive pair exists, say), only the float64 finish can show it.
         noise = basis.precision * float(np.max(np.abs(ritz.values)))
         clear = kept[np.abs(ritz.values[kept]) > noise]
         pushed = np.sort(_pushed(ritz, kept))[::-1]
-        again = np.sort(self.rule(self._ends(pushed)).kept)
-        again = again[np.abs(pushed[again]) > noise]
-        settled = split_of(again) == split_of(clear)
+        again = keep(pushed)
+        again, split = again[np.abs(pushed[again]) > noise], split_of(clear)
         scale = float(np.max(np.abs(ritz.values[clear if clear.size else slice(None)])))
         dropped = np.delete(ritz.values, kept)
         limit = allowed_residuals(
-            self.gram, ritz.values, tol=self.tol, scale=scale, dropped_sq=float(dropped @ dropped)
+            gram, ritz.values, tol=self.tol, scale=scale, dropped_sq=float(dropped @ dropped)
         )
-        return Check(ritz, kept, clear, settled, step, scale, limit / (self.tol * scale))
-
-    def _ends(self, values: Floats) -> Ends:
-        moments = self.gram.moments
-        precision = eps(self.gram.dtype, self.gram.xp)
-        m = values.size
-        return Ends(values, moments.trace, moments.frobenius_sq, m, m, precision)
+        allowed = limit / (self.tol * scale)
+        worst = float(np.max(ritz.residuals[clear] / allowed[clear], initial=0.0)) / scale
+        settled = split_of(again) == split
+        return Check(ritz, kept, split, settled, step, scale, allowed, worst)
 
     def _worth_keeping(self, check: Check, capacity: int) -> Indices:
         """Choose for a restart: what is kept, neighbours in proportion, a few at each end."""
@@ -221,19 +195,8 @@ def allowed_residuals(
 
     That is ``tol * scale``, but neither more than a share of the pair's own size nor, if that is
     more, of what is dropped: next to an eigenvalue of 5e9 (one entry of D of 1e10 among entries
-    below 1) a residual of 500 says nothing about pairs of size 1.
-
-    Parameters
-    ----------
-    gram : Gram
-    values : ndarray
-        Values of the pairs.
-    tol : float
-        The tolerance asked for.
-    scale : float
-        The largest kept magnitude.
-    dropped_sq : float
-        Sum of squares of the values that are not kept, as far as they are known.
+    below 1) a residual of 500 says nothing about pairs of size 1. `scale` is the largest kept
+    magnitude, `dropped_sq` the sum of squares of the known values that are not kept.
     """
     # Residuals enter STRESS by their squares. The share grows with the tolerance so that it decides
     # only where a pair and all that is dropped are below 1e-5 of the scale (1e-3 for tol=1e-3).
@@ -258,18 +221,6 @@ def split_of(kept: Indices) -> tuple[int, int]:
     """Count sorted kept indices from the top and from the bottom; they are contiguous in both."""
     top = int(np.sum(kept == np.arange(kept.size)))
     return top, int(kept.size) - top
-
-
-def _blocks_to_wait(check: Check, last: Check | None, tol: float, expensive: bool) -> int:
-    """Predict from the last two checks how many blocks are missing."""
-    if last is None or check.worst >= last.worst or check.split != last.split:
-        return 3
-    rate = math.log(last.worst / max(check.worst, 1e-300)) / (check.step - last.step)
-    missing = math.log(max(check.worst, 1e-300) / (0.7 * tol)) / rate
-    # Convergence gathers speed: trusting the last rate, ball and hops (n = 8000, k = 100) went two
-    # and five blocks too far.
-    wait, longest = (math.ceil(missing), 12) if expensive else (round(0.6 * missing), 4)
-    return max(1, min(longest, wait))
 
 
 def _blocks_by_mean_rate(check: Check, last: Check | None, tol: float) -> int:

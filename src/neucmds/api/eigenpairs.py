@@ -14,8 +14,7 @@ from neucmds._methods.refined.starts import best_refined
 from neucmds._methods.selection import METHODS, Selection, neuc_plus, union
 from neucmds._methods.solution import from_refinement, from_selection
 from neucmds._operator import Gram
-from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
-from neucmds._spectrum.solve import check_tolerance
+from neucmds._spectrum import Ends, Spectrum, check_solver, full_spectrum, solve
 from neucmds.api.options import EIGENPAIR_TOL, check_methods
 from neucmds.embedding import Embedding, build_embedding
 
@@ -42,7 +41,7 @@ def solve_for(
     sizes = [components] if isinstance(components, Components) else list(components)
     names = (methods,) if isinstance(methods, str) else tuple(methods)
     check_methods(names)
-    check_tolerance(tol)
+    check_solver(solver, tol)
     if names == ("refined",):
         # It sets out from eigenvectors and leaves them: starts from residuals of 1e-3 end where
         # exact ones do.

@@ -32,7 +32,7 @@ from neucmds._input.validation import working_dtype
 from neucmds._methods.refined.descent import Start
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.graph import as_graph, landmark_paths
-from neucmds._operator.metric_registry import BoundMetric, FittedMetric, fitted_params, on_rows
+from neucmds._operator.metric_registry import BoundMetric, FittedMetric
 from neucmds._placement import (
     PLACEMENTS,
     Recipe,
@@ -449,8 +449,7 @@ def _metric_on(metric: BoundMetric, X: Any, ids: Indices, squared: bool) -> Fitt
     """Fit a metric to all of X, and keep some rows; in double precision, for they are few."""
     some = _taken(X, ids)
     some = namespace(some).astype(some, namespace(some).float64, copy=False)
-    on_blocks, params = on_rows(metric.metric, some, metric.params)
-    return FittedMetric.of(on_blocks, some, squared, fitted_params(on_blocks, X, params))
+    return metric.fitted_to(X, squared, some=some)
 
 
 def _weights_among(

@@ -21,7 +21,7 @@ from neucmds._methods.refined.starts import as_start
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.choose import needs_blocks
-from neucmds._spectrum.solve import check_solver, check_tolerance
+from neucmds._spectrum import check_solver
 from neucmds.errors import InputError, option
 
 ALL_METHODS = (*METHODS, "exact", "refined")
@@ -279,9 +279,8 @@ class Options:
 
     def __post_init__(self) -> None:
         check_methods((self.method,))
-        check_solver(self.solver)
+        check_solver(self.solver, self.eigenpair_tol)
         check_seed(self.random_state)
-        check_tolerance(self.eigenpair_tol)
         check_loss(self.loss)
         self.limits(2)
         if self.checkpoint is not None:

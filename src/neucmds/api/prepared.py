@@ -21,7 +21,7 @@ from neucmds._operator.choose import (
     needs_blocks,
 )
 from neucmds._operator.graph import as_graph, shortest_path_rows
-from neucmds._operator.metric_registry import BoundMetric, on_rows
+from neucmds._operator.metric_registry import BoundMetric
 from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Callback, is_metric, on_pass, refuse
 from neucmds.errors import InputError, option
 
@@ -176,7 +176,7 @@ def _between_rows(
     features = to_numpy(features) if is_dask(features) else features
     if stored:
         return bound.fitted_to(features, squared).among()
-    on_blocks, params = on_rows(bound.metric, features, bound.params)
+    on_blocks, params = bound.on_blocks(features)
     return feature_operator(
         features,
         n_components,
