@@ -125,7 +125,7 @@ def test_bad_files_are_refused_by_line(tmp_path, text, message):
 
 
 def test_columns_must_be_three_or_four_and_equally_long():
-    with pytest.raises(InputError, match="this one has 2"):
+    with pytest.raises(InputError, match="list has 2 columns"):
         as_pairs(([0], [1]))
     with pytest.raises(InputError, match="equally long, not 1, 1, 2"):
         as_pairs(([0], [1], [1.0, 2.0]))

@@ -74,7 +74,7 @@ TABLE = (
 MAPPED = (*TABLE, read_square)
 METADATA = (
     lambda path: match_rows(read_metadata(path), NAMES, 4),
-    lambda path: match_rows(read_metadata(path), None, 4, by_order=True),
+    lambda path: match_rows(read_metadata(path), None, 4),
 )
 LISTED = (lambda path: as_pairs(str(path)),)
 PACKED = {"D": D, "names": np.array(NAMES)}

@@ -1,7 +1,4 @@
-"""What comes wrapped: lists, tables and matrices of other libraries become an array and labels.
-
-Tables are told by what they offer, so that neither pandas nor scikit-bio is ever imported here.
-"""
+"""What comes wrapped: lists, tables and matrices of other libraries become an array and labels."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from scipy.spatial.distance import squareform
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._backend.memory import require_memory
-from neucmds._input.names import as_labels, counts, is_frame
+from neucmds._input.names import agreed, as_labels, is_frame
 from neucmds._input.readers.files import read_table
 from neucmds._input.readers.text import one_line
 from neucmds._input.validation import working_dtype
@@ -63,19 +60,9 @@ def unwrap(data: Any) -> Table:
 
 
 def as_real(data: Any, what: str) -> Array:
-    """Return numbers that go along with D as an array: of the library they are in, else NumPy's.
+    """Return real numbers that go along with D as an array, of the library they are in or NumPy's.
 
-    Parameters
-    ----------
-    data : array, DataFrame or nested sequence
-        Masked entries become NaN.
-    what : str
-        What they are, in the plural, for messages.
-
-    Raises
-    ------
-    InputError
-        If they are no real numbers, or a file or a sparse array holds them.
+    Masked entries become NaN. `what` says in the plural what they are, for messages.
     """
     if isinstance(data, (str, os.PathLike)):
         raise InputError(f"{what} are given as a path ({os.fspath(data)!r}); read the file first.")
@@ -168,21 +155,7 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
 
 def _frame_labels(frame: Any) -> Sequence[object] | None:
     rows, cols = ([str(label) for label in axis] for axis in (frame.index, frame.columns))
-    if rows == cols:
-        # Labels that only count the rows say nothing; messages already give the index.
-        return None if counts(rows) else rows
-    if len(rows) != len(cols):
-        return None
-    if sorted(rows) == sorted(cols):
-        raise InputError(
-            "D has the same labels in another order in its index and its columns; "
-            "pass D.loc[:, D.index] if they are to be matched."
-        )
-    at = next(i for i, (row, col) in enumerate(zip(rows, cols, strict=True)) if row != col)
-    raise InputError(
-        f"D has an index that differs from its columns, first at {at}: {rows[at]!r} and "
-        f"{cols[at]!r}; set D.index = D.columns, or pass D.to_numpy()."
-    )
+    return agreed(rows, cols, "D") if len(rows) == len(cols) else None
 
 
 def _spread(condensed: Array, dtype: Any) -> Array:
@@ -200,13 +173,5 @@ def _spread(condensed: Array, dtype: Any) -> Array:
             f"D of {n} objects, spread from its condensed triangle,",
             "pass it as float32, or a square npy file, which is read in blocks",
         )
-        return squareform(np.asarray(condensed, dtype=dtype), checks=False)
-    square = arrays.empty_like(condensed, (n, n), dtype)
-    start = 0
-    for i in range(n):
-        row = xp.astype(condensed[start : start + n - i - 1], dtype)
-        square[i, i] = 0.0
-        square[i, i + 1 :] = row
-        square[i + 1 :, i] = row
-        start += n - i - 1
-    return square
+    square = squareform(arrays.to_numpy(xp.astype(condensed, dtype)), checks=False)
+    return arrays.asarray_like(square, condensed, dtype=dtype)

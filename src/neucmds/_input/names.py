@@ -8,7 +8,7 @@ from typing import Any
 from neucmds.errors import InputError
 
 # Names that a message gives before it only counts.
-_EXAMPLES = 3
+_EXAMPLES = 4
 
 
 def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
@@ -33,6 +33,18 @@ def entry_name(i: int, j: int, labels: Sequence[str] | None) -> str:
     return place if labels is None else f"{place}, {labels[i]!r} and {labels[j]!r}"
 
 
+def agreed(
+    rows: Sequence[str], cols: Sequence[str], what: str, error: type[InputError] = InputError
+) -> tuple[str, ...] | None:
+    """Return the names of both sides of D; None if they only count the objects."""
+    if sorted(rows) == sorted(cols) and list(rows) != list(cols):
+        raise error(f"{what} names its rows and its columns in another order; reorder one side.")
+    for i, (row, col) in enumerate(zip(rows, cols, strict=True), 1):
+        if row != col:
+            raise error(f"{what} names column {i} {col!r} and row {i} {row!r}; make them agree.")
+    return None if counts(rows) else tuple(rows)
+
+
 def order_of(
     names: Sequence[object],
     labels: Sequence[str],
@@ -43,22 +55,8 @@ def order_of(
 ) -> list[int]:
     """Return where the label of each object is among the names of what goes along with them.
 
-    Parameters
-    ----------
-    names : sequence
-    labels : sequence of str
-        Of the objects.
-    what : str
-        What has these names, in the plural, for messages.
-    others : bool, default=False
-        Whether names of other objects are left out instead of refused.
-    advice : str
-        What to do about names that differ.
-
-    Raises
-    ------
-    InputError
-        If an object has no name among them, or two; or a name has no object.
+    An object without a name among them, or with two, is refused, and so is a name without an
+    object, unless `others` are left out. `what` says in the plural what has these names.
     """
     at: dict[str, int] = {}
     wanted, texts = set(labels), [str(name) for name in names]
@@ -74,24 +72,15 @@ def order_of(
     strange = [name for name in at if name not in wanted]
     if not lost and (others or not strange):
         return [at[label] for label in labels]
-    raise InputError(f"{what} {_difference(labels, lost, strange)}; {_remedy(lost, at, advice)}.")
-
-
-def _difference(labels: Sequence[str], lost: Sequence[str], strange: Sequence[str]) -> str:
-    said = "and the objects have different names:"
+    said = []
     if lost:
-        said += f" {len(lost)} of {len(labels)} objects are not among them ({examples(lost)})"
+        said.append(f"{len(lost)} of {len(labels)} objects are not among them ({examples(lost)})")
     if strange:
-        joint = ", and" if lost else ""
-        said += f"{joint} {len(strange)} of them name no object ({examples(strange)})"
-    return said
-
-
-def _remedy(lost: Sequence[str], at: Iterable[str], advice: str) -> str:
-    alike = {_simplified(name) for name in at}
-    if lost and all(_simplified(label) in alike for label in lost):
-        return "they agree but for case, blanks and punctuation: make them the same"
-    return advice
+        said.append(f"{len(strange)} of them name no object ({examples(strange)})")
+    if lost and {_simplified(label) for label in lost} <= {_simplified(name) for name in at}:
+        advice = "they agree but for case, blanks and punctuation: make them the same"
+    difference = ", and ".join(said)
+    raise InputError(f"{what} and the objects have different names: {difference}; {advice}.")
 
 
 def _simplified(name: str) -> str:
@@ -101,8 +90,12 @@ def _simplified(name: str) -> str:
 
 def examples(names: Sequence[str]) -> str:
     """Return the first of some names."""
-    shown = ", ".join(repr(name[:40]) for name in names[:_EXAMPLES])
-    return shown + (", …" if len(names) > _EXAMPLES else "")
+    return listed([repr(name[:40]) for name in names])
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Return the first of some texts, and say whether there are more."""
+    return ", ".join([*texts[:_EXAMPLES], *(["…"] if len(texts) > _EXAMPLES else [])])
 
 
 def is_frame(data: Any) -> bool:
@@ -119,19 +112,9 @@ def counts(names: Iterable[object], start: int = 0) -> bool:
 def ordered_by_name(
     data: Any, labels: Sequence[object] | None, what: str, *, rows: bool = False, cols: bool = True
 ) -> Any:
-    """Return a DataFrame with its rows and columns in the order of the objects.
+    """Return a DataFrame with the sides that are objects in the order of their labels.
 
     All else comes back as it is, and so does a side whose names only count.
-
-    Parameters
-    ----------
-    data : anything
-    labels : sequence, or None
-        Names of the objects.
-    what : str
-        What `data` are, in the plural, for messages.
-    rows, cols : bool
-        Which sides are objects.
     """
     if labels is None or not is_frame(data):
         return data
@@ -161,18 +144,7 @@ def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
 def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
     """Return an n × n DataFrame in the order of the objects of another; all else as it is.
 
-    Parameters
-    ----------
-    data, other : anything
-    what : str
-        What `data` are, for messages.
-    square : bool
-        Whether the columns of `other` are its objects as well: then one side may have the names.
-
-    Raises
-    ------
-    InputError
-        If they have different names, or the two sides of `other` have.
+    In a square one the columns are objects as well, and one side may have the names.
     """
     if not (is_frame(data) and is_frame(other)):
         return data

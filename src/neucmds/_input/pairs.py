@@ -1,15 +1,9 @@
-"""Dissimilarities of listed pairs: what is stored was observed, the rest was not.
-
-Sparse matrices, edge lists, tables and files of pairs become `Pairs`: every pair once, on the
-squared scale. Two entries for the same pair must agree, an entry for an object and itself must be
-zero, and explicit zeros are zeros.
-"""
+"""Dissimilarities of listed pairs: what is stored was observed, the rest was not."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from math import sqrt
@@ -20,8 +14,8 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from neucmds._input.names import entry_name
-from neucmds._input.readers.text import Lines, one_line, read_text
+from neucmds._input.names import entry_name, is_frame, listed
+from neucmds._input.readers.text import Labels, Lines, one_line, read_text
 from neucmds._input.validation import refuse_range, refuse_weight_range
 from neucmds.errors import FileFormatError, InputError, option
 
@@ -30,8 +24,7 @@ Ints = npt.NDArray[Any]
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
 TOLERANCE = sqrt(np.finfo(np.float64).eps)
-# Objects that a message names before it only counts.
-MOST_NAMED = 5
+_COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th for the weight"
 
 
 class FewPairsWarning(UserWarning):
@@ -63,7 +56,7 @@ class Pairs:
     j: Ints
     sq_dissimilarity: Floats
     weight: Floats | None = None
-    labels: tuple[str, ...] | None = None
+    labels: Labels = None
     sampled: bool = False
 
     @property
@@ -134,22 +127,25 @@ def as_pairs(
         return _from_sparse(data, settings)
     if isinstance(data, (str, os.PathLike)):
         columns = read_pairs(data)
-    elif hasattr(data, "columns") and hasattr(data, "to_numpy"):
+    elif is_frame(data):
         columns = [data[name].to_numpy() for name in data.columns]
-    elif isinstance(data, tuple):
-        columns = [np.asarray(column) for column in data]
     else:
-        columns = list(np.asarray(data).T)
+        rows = data if isinstance(data, tuple) else np.asarray(data).T
+        columns = [np.asarray(column) for column in rows]
     if len(columns) not in (3, 4) or any(column.ndim != 1 for column in columns):
+        raise InputError(f"the list has {len(columns)} columns; {_COLUMNS}.")
+    sizes = [column.size for column in columns]
+    if len(set(sizes)) > 1:
         raise InputError(
-            f"a list of pairs has 3 columns, two objects and their dissimilarity, or a 4th for the "
-            f"weight; this one has {len(columns)}."
+            f"columns of a list of pairs must be equally long, not {', '.join(map(str, sizes))}."
         )
-    if len({column.size for column in columns}) > 1:
-        sizes = ", ".join(str(column.size) for column in columns)
-        raise InputError(f"the columns of a list of pairs must be equally long, not {sizes}.")
     numbers, names = _numbered(columns[0], columns[1])
-    values = [_as_floats(column) for column in columns[2:]]
+    try:
+        values = [np.asarray(column, dtype=np.float64) for column in columns[2:]]
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"the third column of pairs must hold numbers ({one_line(error)})."
+        ) from error
     n = len(names) if names is not None else int(numbers.max(initial=-1)) + 1
     return make_pairs(n, numbers[0], numbers[1], *values, labels=names, **settings)
 
@@ -163,28 +159,15 @@ def make_pairs(
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    labels: tuple[str, ...] | None = None,
+    labels: Labels = None,
     sampled: bool = False,
     allow_missing: bool = False,
 ) -> Pairs:
-    """Check numbered pairs, put each in order, merge the two orders, and square.
+    """Check pairs of n numbered objects, put each in order, merge the two orders, and square.
 
-    Parameters
-    ----------
-    n : int
-        Number of objects.
-    i, j : array of shape (m,), integer
-        In any order; the same pair may come several times.
-    values : array of shape (m,)
-        Dissimilarities.
-    weight : array of shape (m,), optional
-        Of entries merged into one, the largest weight counts. Pairs of weight 0 are left out.
-    squared, symmetrize, allow_missing
-        As for `as_pairs`.
-    labels : tuple of str, optional
-        Names of the objects.
-    sampled : bool, default=False
-        Whether the pairs are a sample of all, weighted by inverse shares.
+    Pairs come in any order, also several times; of entries merged into one, the largest weight
+    counts, and pairs of weight 0 are left out. `sampled` pairs were drawn from all, and weights are
+    inverse shares. All else is as for `as_pairs`.
     """
     i, j = np.asarray(i), np.asarray(j)
     d: Floats = np.asarray(values, dtype=np.float64)
@@ -196,8 +179,12 @@ def make_pairs(
     low, high = np.minimum(i, j), np.maximum(i, j)
     size = float(np.max(np.abs(d)))
     own = low == high
-    if own.any():
-        _refuse_self(low[own], d[own], TOLERANCE * size, labels)
+    at = int(np.argmax(np.where(own, np.abs(d), -1.0)))
+    if own[at] and abs(d[at]) > TOLERANCE * size:
+        raise InputError(
+            f"an object is not at 0 from itself: {d[at]:.4g} at "
+            f"{entry_name(low[at], low[at], labels)}; set it to 0, or convert similarities."
+        )
     kept = np.flatnonzero(~own if w is None else ~own & (w > 0))
     key = low.astype(np.int64)[kept] * n + high[kept]
     order = np.argsort(key, kind="stable")
@@ -220,25 +207,7 @@ def make_pairs(
 
 
 def check_pairs(pairs: Pairs, k: int) -> None:
-    """Refuse pairs that cannot determine k coordinates of every object, and warn when few do.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    k : int
-        Number of coordinates.
-
-    Raises
-    ------
-    InputError
-        When an object is in no pair, the pairs fall into parts that no pair connects, or there are
-        fewer pairs than coordinates to determine.
-
-    Warns
-    -----
-    FewPairsWarning
-        Below 2k pairs for an object on average, or k for a single one.
-    """
+    """Refuse pairs that cannot determine k coordinates of every object, and warn when few do."""
     degrees = pairs.degrees
     alone = np.flatnonzero(degrees == 0)
     if alone.size:
@@ -274,15 +243,8 @@ def check_pairs(pairs: Pairs, k: int) -> None:
         )
 
 
-def refuse_parts(graph: Any, labels: tuple[str, ...] | None) -> None:
-    """Refuse pairs that fall into parts, between which nothing is known.
-
-    Parameters
-    ----------
-    graph : sparse array of shape (n, n)
-        An entry, of one triangle or both, for every pair.
-    labels : tuple of str, or None
-    """
+def refuse_parts(graph: Any, labels: Labels) -> None:
+    """Refuse pairs, the entries of a sparse array, that fall into parts with none between them."""
     count, part = csgraph.connected_components(graph, directed=False)
     if count == 1:
         return
@@ -290,34 +252,21 @@ def refuse_parts(graph: Any, labels: tuple[str, ...] | None) -> None:
     others = np.flatnonzero(part != np.argmax(sizes))
     raise InputError(
         f"the pairs fall into {count} parts that no pair connects, of "
-        f"{_listed(np.sort(sizes)[::-1])} objects; outside the largest: {_named(others, labels)}; "
-        "keep one part, or add pairs."
+        f"{listed([str(size) for size in np.sort(sizes)[::-1]])} objects; outside the largest: "
+        f"{_named(others, labels)}; keep one part, or add pairs."
     )
 
 
 def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:
-    """Read the columns of a CSV or TSV file of pairs, with or without a header.
+    """Read the columns of a file of pairs: objects as integers or text, then numbers.
 
-    Parameters
-    ----------
-    path : str or Path
-        Three columns, two objects and their dissimilarity; a fourth is the weight. Cut at tabs,
-        semicolons (with decimal commas), commas or blanks, whichever the last line has. Lines at
-        the top that begin with ``#`` are left out.
-
-    Returns
-    -------
-    list of ndarray
-        Objects as integers where all of them are, else as text; then numbers.
+    There may be a header. Tabs, semicolons (with decimal commas), commas or blanks are between.
     """
     name, text = read_text(path)
     lines = Lines.of(text, name)
     first, width = lines.cells(0), lines.widths[0]
     if width not in (3, 4):
-        raise FileFormatError(
-            f"{name} has {width} columns; a list of pairs has 3, two objects and their "
-            "dissimilarity, or a 4th for the weight."
-        )
+        raise FileFormatError(f"{name} has {width} columns; {_COLUMNS}.")
     header = int(lines.is_text(first[2]))
     if header == len(lines):
         raise FileFormatError(f"{name} has one line, of names, and no pairs below it.")
@@ -332,33 +281,20 @@ def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:
     return [*objects, *values.T]
 
 
-def _as_floats(column: npt.NDArray[Any]) -> Floats:
-    try:
-        return np.asarray(column, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"the third column of pairs must hold numbers ({one_line(error)})."
-        ) from error
-
-
 def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
     if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
         size = " × ".join(map(str, data.shape))
         raise InputError(f"D is not square: {size}; pass n × n.")
-    n = int(data.shape[0])
     stored = data.tocoo()
     if stored.dtype.kind not in "fiub":
         raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
-    if stored.size and data.format == "coo":
-        # csr would add up entries given twice; they are the same observation here.
-        stored = data
-    i, j = (np.asarray(index) for index in stored.coords)
-    return make_pairs(n, i, j, stored.data, **settings)
+    i, j = stored.coords
+    return make_pairs(int(data.shape[0]), i, j, stored.data, **settings)
 
 
 def _numbered(
     left: npt.NDArray[Any], right: npt.NDArray[Any]
-) -> tuple[npt.NDArray[np.int64], tuple[str, ...] | None]:
+) -> tuple[npt.NDArray[np.int64], Labels]:
     """Give every object of two columns a number; return numbers (2, m) and names."""
     both = np.stack([left, right]) if left.size else np.zeros((2, 0), dtype=np.int64)
     if both.dtype.kind == "f" and np.array_equal(both, both.astype(np.int64)):
@@ -373,50 +309,36 @@ def _numbered(
 
 
 def _refuse_values(
-    i: Ints,
-    j: Ints,
-    values: Floats,
-    weight: Floats | None,
-    squared: bool,
-    labels: tuple[str, ...] | None,
+    i: Ints, j: Ints, values: Floats, weight: Floats | None, squared: bool, labels: Labels
 ) -> None:
+    def place(bad: npt.NDArray[Any]) -> tuple[int, str]:
+        at = int(np.argmax(bad))
+        return at, entry_name(i[at], j[at], labels)
+
     if values.size == 0:
         raise InputError("there are no pairs.")
     bad = ~np.isfinite(values)
     if bad.any():
-        at = int(np.argmax(bad))
+        at, where = place(bad)
         raise InputError(
             f"{int(bad.sum())} of {values.size} values are not finite, the first {values[at]} at "
-            f"{entry_name(i[at], j[at], labels)}; leave out pairs that were not observed."
+            f"{where}; leave out pairs that were not observed."
         )
-    at = int(np.argmin(values))
+    at, where = place(-values)
     if not squared and values[at] < 0:
         raise InputError(
-            f"negative dissimilarities: the lowest is {values[at]:.4g} at "
-            f"{entry_name(i[at], j[at], labels)}; pass {option('squared', True)} if they are "
-            "squared already."
+            f"negative dissimilarities: the lowest is {values[at]:.4g} at {where}; pass "
+            f"{option('squared', True)} if they are squared already."
         )
     size = float(np.abs(values).max())
     refuse_range(size, squared)
-    if weight is not None and not (np.all(np.isfinite(weight)) and float(weight.min()) >= 0):
-        at = int(np.argmax(~np.isfinite(weight) | (weight < 0)))
-        raise InputError(
-            f"weights must be finite and not negative: {weight[at]} at "
-            f"{entry_name(i[at], j[at], labels)}."
-        )
-    if weight is not None:
-        refuse_weight_range(float(weight.max()), size if squared else size * size)
-
-
-def _refuse_self(
-    own: Ints, values: Floats, tolerance: float, labels: tuple[str, ...] | None
-) -> None:
-    at = int(np.argmax(np.abs(values)))
-    if abs(values[at]) > tolerance:
-        raise InputError(
-            f"an object is not at 0 from itself: {values[at]:.4g} at "
-            f"{entry_name(own[at], own[at], labels)}; set it to 0, or convert similarities."
-        )
+    if weight is None:
+        return
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        at, where = place(bad)
+        raise InputError(f"weights must be finite and not negative: {weight[at]} at {where}.")
+    refuse_weight_range(float(weight.max()), size if squared else size * size)
 
 
 def _merged(
@@ -426,7 +348,7 @@ def _merged(
     weight: Floats | None,
     n: int,
     symmetrize: bool,
-    labels: tuple[str, ...] | None,
+    labels: Labels,
     size: float,
 ) -> tuple[Floats, Floats | None]:
     """One value for each pair; entries for the same one must agree unless they are averaged."""
@@ -449,12 +371,5 @@ def _counted(count: int, noun: str) -> str:
     return f"1 {noun} is" if count == 1 else f"{count} {noun}s are"
 
 
-def _named(ids: Ints, labels: tuple[str, ...] | None) -> str:
-    names = [str(i) if labels is None else f"{labels[i]!r}" for i in ids[:MOST_NAMED].tolist()]
-    return ", ".join(names) + (" …" if ids.size > MOST_NAMED else "")
-
-
-def _listed(sizes: Iterable[Any]) -> str:
-    sizes = [str(int(size)) for size in sizes]
-    shown = sizes[:3]
-    return ", ".join(shown) + (" …" if len(sizes) > len(shown) else "")
+def _named(ids: Ints, labels: Labels) -> str:
+    return listed([str(i) if labels is None else repr(labels[i]) for i in ids.tolist()])

@@ -1,16 +1,15 @@
 """Is it a dissimilarity matrix? One judgement of every D, and every message about it.
 
-A walk over D takes its `Extent`, a few numbers that tell whether all is well: in memory by pairs of
-mirrored tiles (`neucmds._input.tiles`), on dask workers by pairs of mirrored chunks
-(`neucmds._input.chunks`), and in blocks of rows (`neucmds._operator.first_pass`). Where all is not
+A walk over D takes its `Extent`, a few numbers that tell whether all is well. Where all is not
 well, `validate` reads D once more, row by row, to say what is wrong and where.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -30,20 +29,9 @@ Strips = Iterator[tuple[int, Floats, Floats]]
 
 @dataclass(frozen=True)
 class Rules:
-    """What is asked of the matrix.
+    """What is asked of the matrix; labels are for messages.
 
-    Parameters
-    ----------
-    squared : bool
-        Whether D is on the squared scale, where entries may be negative.
-    symmetrize : bool
-        Whether D is averaged with its transpose, so that it need not be symmetric.
-    allow_missing : bool
-        Whether pairs may be missing.
-    labels : tuple of str or None
-        Names of the objects, for messages.
-    in_memory : bool, default True
-        Whether D is an array in memory, which can be converted to float64 and have missing pairs.
+    A D in memory can be converted to float64 and may have missing pairs, another one not.
     """
 
     squared: bool
@@ -210,209 +198,153 @@ def validate(
         That D was walked in, which says what is rounding.
     gap_at : (int, int), optional
         Where the gap of `extent` is, if strips do not show it.
-
-    Raises
-    ------
-    InputError
     """
     eps, bits = arrays.eps(dtype, xp), 64 if rules.in_memory else int(xp.finfo(dtype).bits)
     fine = extent.is_fine(rules, n, eps, bits)
     if fine and (rules.symmetrize or extent.triangle is None):
         return extent.size, extent.triangle
-    found = Findings(n)
+    found = Findings()
     with np.errstate(invalid="ignore"):
         for start, rows, columns in strips:
             found.take(start, rows, columns)
     if gap_at is not None:
-        found.gap.take(extent.gap, gap_at)
+        found["gap"] = Found(1, extent.gap, gap_at)
     _refuse(found, rules, eps, bits)
-    return found.size.value, found.triangle
+    return found["size"].value, found.triangle
 
 
 @dataclass
-class Worst:
-    """The largest value met so far, and the first entry that has it."""
+class Found:
+    """How many entries of D are of a kind, and the first of those for which it is worst."""
 
+    count: int = 0
     value: float = 0.0
     place: Place = (0, 0)
 
     def note(self, start: int, values: Floats) -> None:
-        """Look through some rows; NaN is never the largest."""
-        values = np.where(np.isnan(values), -np.inf, values)
+        """Look for values above zero, or True, in some rows."""
+        values = np.where(values > 0, values, 0.0)
+        self.count += int(np.count_nonzero(values))
         i, j = np.unravel_index(int(values.argmax()), values.shape)
-        self.take(float(values[i, j]), (start + int(i), int(j)))
-
-    def take(self, value: float, place: Place) -> None:
-        """Keep a value if it is larger."""
-        if value > self.value:
-            self.value, self.place = value, place
+        if values[i, j] > self.value:
+            self.value, self.place = float(values[i, j]), (start + int(i), int(j))
 
 
-@dataclass
-class Entries:
-    """How many entries of a kind were met, and the first of them."""
+class Findings(defaultdict[str, Found]):
+    """All that can be wrong with D, met in a walk over its rows; the diagonal is kept apart."""
 
-    count: int = 0
-    first: Place = (0, 0)
-
-    def note(self, start: int, mask: npt.NDArray[np.bool_]) -> None:
-        """Count the marked entries of some rows."""
-        count = int(np.count_nonzero(mask))
-        if count and not self.count:
-            i, j = np.unravel_index(int(mask.argmax()), mask.shape)
-            self.first = (start + int(i), int(j))
-        self.count += count
-
-
-@dataclass
-class Findings:
-    """All that can be wrong with D, met in a walk over its rows."""
-
-    n: int
-    size: Worst = field(default_factory=Worst)
-    gap: Worst = field(default_factory=Worst)
-    depth: Worst = field(default_factory=Worst)
-    above: Worst = field(default_factory=Worst)
-    below: Worst = field(default_factory=Worst)
-    infinite: Entries = field(default_factory=Entries)
-    missing: Entries = field(default_factory=Entries)
-    missing_above: Entries = field(default_factory=Entries)
-    missing_below: Entries = field(default_factory=Entries)
-    missing_both: Entries = field(default_factory=Entries)
-    one_sided: Entries = field(default_factory=Entries)
-    unseen: list[int] = field(default_factory=list)
-    diagonal: list[float] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__(Found)
+        self.diagonal: list[float] = []
 
     def take(self, start: int, rows: Floats, columns: Floats) -> None:
         """Note what some rows hold, beside the columns of the same objects."""
         here, own = np.arange(len(rows)), start + np.arange(len(rows))
         self.diagonal += rows[here, own].tolist()
-        self.infinite.note(start, np.isinf(rows))
+        self["infinite"].note(start, np.isinf(rows))
         rows, columns = rows.copy(), columns.copy()
         rows[here, own] = columns[here, own] = 0.0
-        lost, mirrored = np.isnan(rows), np.isnan(columns)
-        for entries, mask in (
-            (self.missing, lost),
-            (self.missing_above, np.triu(lost, start)),
-            (self.missing_below, np.tril(lost, start)),
-            (self.missing_both, lost & mirrored),
-            (self.one_sided, lost & ~mirrored),
-        ):
-            entries.note(start, mask)
-        self.unseen += own[(lost & mirrored).sum(axis=1) == self.n - 1].tolist()
-        sizes = np.abs(rows)
-        for worst, values in (
-            (self.size, sizes),
-            (self.depth, -rows),
-            (self.gap, np.abs(rows - columns)),
-            (self.above, np.triu(sizes, start)),
-            (self.below, np.tril(sizes, start)),
-        ):
-            worst.note(start, values)
+        sizes, lost, mirrored = np.abs(rows), np.isnan(rows), np.isnan(columns)
+        for kind, values in {
+            "size": sizes,
+            "above": np.triu(sizes, start),
+            "below": np.tril(sizes, start),
+            "negative": -rows,
+            "gap": np.abs(rows - columns),
+            "missing": lost,
+            "missing above": np.triu(lost, start),
+            "missing below": np.tril(lost, start),
+            "missing on both sides": lost & mirrored,
+            "missing on one side": lost & ~mirrored,
+        }.items():
+            self[kind].note(start, values)
 
     @property
     def triangle(self) -> Half | None:
         """The half of D that holds everything, if the other holds zeros or NaN alone."""
-        return Extent(above=self.above.value, below=self.below.value).triangle
+        return Extent(above=self["above"].value, below=self["below"].value).triangle
 
 
 def _refuse(found: Findings, rules: Rules, eps: float, bits: int) -> None:
     """Raise for the first finding that is too much."""
-    own = np.array(found.diagonal)
-    rounding = tolerance(np.fmax.reduce(np.abs(own), initial=found.size.value), eps)
-    _refuse_infinite(found, rules)
-    _refuse_triangle(found, rules, rounding)
+    own, size = np.array(found.diagonal), found["size"]
+    rounding = tolerance(np.fmax.reduce(np.abs(own), initial=size.value), eps)
+    if found["infinite"].count:
+        advice = f", or by NaN with {option('missing', 'ignore')}" if rules.in_memory else ""
+        _refuse_entries(found["infinite"], "infinite", f"replace by a finite value{advice}", rules)
+    if found.triangle is not None and not rules.symmetrize and size.value > rounding:
+        _refuse_triangle(found, found.triangle)
     _refuse_missing(found, rules)
-    _refuse_similarity(own, found, rules, rounding)
-    if not rules.squared and found.depth.value > 0:
+    _refuse_diagonal(own, size.value, rules, rounding)
+    low, gap = found["negative"], found["gap"]
+    if not rules.squared and low.value > 0:
         raise InputError(
-            f"Negative values in data: the lowest is {-found.depth.value:.4g} at "
-            f"{rules.place(*found.depth.place)}; pass {option('squared', True)} if D already holds "
+            f"Negative values in data: the lowest is {-low.value:.4g} at "
+            f"{rules.place(*low.place)}; pass {option('squared', True)} if D already holds "
             "squared dissimilarities."
         )
-    if not rules.symmetrize and found.gap.value > rounding:
+    if not rules.symmetrize and gap.value > rounding:
         raise InputError(
-            f"D is not symmetric: largest gap {found.gap.value:.2g} at "
-            f"{rules.place(*found.gap.place)}; pass {option('symmetrize', True)} to average."
+            f"D is not symmetric: largest gap {gap.value:.2g} at {rules.place(*gap.place)}; pass "
+            f"{option('symmetrize', True)} to average."
         )
-    at = int(np.abs(own).argmax())
-    if abs(own[at]) > rounding:
-        raise InputError(
-            f"D has a diagonal that is not zero: {own[at]:.4g} at {rules.place(at, at)}; set it to "
-            "0, or convert D if it holds similarities."
-        )
-    where = f" at {rules.place(*found.size.place)}"
-    refuse_range(found.size.value, rules.squared, where, bits, found.n)
+    where = f" at {rules.place(*size.place)}"
+    refuse_range(size.value, rules.squared, where, bits, len(own))
 
 
-def _refuse_infinite(found: Findings, rules: Rules) -> None:
-    if found.infinite.count:
-        advice = "replace by a finite value"
-        if rules.in_memory:
-            advice += f", or by NaN with {option('missing', 'ignore')}"
-        _refuse_entries(found.infinite, "infinite", advice, rules)
-
-
-def _refuse_entries(found: Entries, what: str, advice: str, rules: Rules) -> NoReturn:
+def _refuse_entries(found: Found, what: str, advice: str, rules: Rules) -> NoReturn:
     noun, where = ("entry", "") if found.count == 1 else ("entries", "the first ")
     raise InputError(
-        f"D holds {found.count} {what} {noun}, {where}at {rules.place(*found.first)}; {advice}."
+        f"D holds {found.count} {what} {noun}, {where}at {rules.place(*found.place)}; {advice}."
     )
 
 
-def _refuse_triangle(found: Findings, rules: Rules, rounding: float) -> None:
+def _refuse_triangle(found: Findings, half: Half) -> NoReturn:
     """Name a triangle whose other half was filled with zeros or NaN."""
-    if rules.symmetrize or found.triangle is None or found.size.value <= rounding:
-        return
-    lower = found.triangle == "lower"
-    filled = found.missing_above if lower else found.missing_below
-    content = "missing (NaN)" if filled.count else "zero"
+    other = "above" if half == "lower" else "below"
+    content = "missing (NaN)" if found[f"missing {other}"].count else "zero"
     raise InputError(
-        f"D is a {found.triangle} triangle: all entries {'above' if lower else 'below'} the "
-        f"diagonal are {content}; pass {option('symmetrize', True)} to mirror it."
+        f"D is a {half} triangle: all entries {other} the diagonal are {content}; pass "
+        f"{option('symmetrize', True)} to mirror it."
     )
 
 
 def _refuse_missing(found: Findings, rules: Rules) -> None:
-    missing = found.missing
+    kind = "missing"
     if rules.symmetrize:  # NaN that no mirrored entry will replace
-        missing = found.missing_both
-        if found.triangle is not None:
-            missing = found.missing_below if found.triangle == "lower" else found.missing_above
-    if missing.count and not rules.allow_missing:
+        kinds = {"lower": "missing below", "upper": "missing above"}
+        kind = kinds.get(found.triangle or "", "missing on both sides")
+    if found[kind].count and not rules.allow_missing:
         advice = f"pass {option('missing', 'ignore')} to leave such pairs out"
         if not rules.in_memory:
             advice = "fill them in, or drop these objects: a D outside memory must be complete"
-        _refuse_entries(missing, "missing (NaN)", advice, rules)
+        _refuse_entries(found[kind], "missing (NaN)", advice, rules)
     lost = np.flatnonzero(np.isnan(found.diagonal))
     if lost.size:
         place = rules.place(int(lost[0]), int(lost[0]))
         raise InputError(f"D is missing (NaN) on its diagonal, first at {place}; set it to 0.")
-    if found.one_sided.count and not rules.symmetrize:
-        i, j = found.one_sided.first
+    one_sided = found["missing on one side"]
+    if one_sided.count and not rules.symmetrize:
+        i, j = one_sided.place
         raise InputError(
             f"D is missing (NaN) at {rules.place(i, j)} but not at ({j}, {i}); pass "
             f"{option('symmetrize', True)} to take one for the other."
         )
-    if found.unseen and rules.allow_missing:
-        i = found.unseen[0]
-        name = str(i) if rules.labels is None else f"{i}, {rules.labels[i]!r},"
-        raise InputError(
-            f"D has {len(found.unseen)} of {found.n} objects without any observed entry: object "
-            f"{name} is the first; drop it."
-        )
 
 
-def _refuse_similarity(own: Floats, found: Findings, rules: Rules, rounding: float) -> None:
-    """Name the conversion where the diagonal is positive and nothing is larger than it."""
-    low, high = float(own.min()), float(own.max())
-    if not low > rounding or high < found.size.value - rounding:
+def _refuse_diagonal(own: Floats, size: float, rules: Rules, rounding: float) -> None:
+    """Refuse objects that are not at 0 from themselves, and tell similarities by their diagonal."""
+    at = int(np.abs(own).argmax())
+    if abs(own[at]) <= rounding:
         return
+    said = f"D has a diagonal that is not zero: {own[at]:.4g} at {rules.place(at, at)}"
+    low, high = float(own.min()), float(own.max())
+    if low <= rounding or high < size - rounding:
+        raise InputError(f"{said}; set it to 0, or convert D if it holds similarities.")
     conversion = "sqrt(s_ii + s_jj - 2 s_ij)"
     if high - low <= rounding:
         conversion = f"{high:.4g} - S or {conversion}"
-    at = int(own.argmax())
     raise InputError(
-        f"D has a diagonal that is not zero: {high:.4g} at {rules.place(at, at)}, and no larger "
-        f"entry, as in a matrix S of similarities; convert it: pass {conversion}."
+        f"{said}, and no larger entry, as in a matrix S of similarities; convert it: pass "
+        f"{conversion}."
     )

@@ -23,18 +23,9 @@ _MATRICES_WITH_GAPS = 14
 
 
 def as_weighted(data: Dissimilarity, weights: Any = None) -> tuple[Array, Array] | None:
-    """Return D with finite entries everywhere and the weight of every pair.
+    """Return D with finite entries everywhere and weights, or None when every pair counts alike.
 
-    Parameters
-    ----------
-    data : Dissimilarity
-        May hold NaN where nothing was observed.
-    weights : array of shape (n, n), optional
-        Symmetric and not negative; zero means the entry does not count.
-
-    Returns
-    -------
-    (values, weights), or None when every pair counts alike.
+    Weights are n × n, symmetric and not negative; entries of weight 0 and NaN do not count.
     """
     weights = ordered_by_name(weights, data.labels, "weights", rows=True)
     d, xp = data.values, namespace(data.values)
@@ -86,20 +77,12 @@ def _refuse_lost_objects(w: Array, data: Dissimilarity) -> None:
 
 def refuse_parts_of(weights: Array, labels: tuple[str, ...] | None) -> None:
     """Refuse weights that leave parts of the objects with no pair between them."""
-    if not _connected(weights):
-        refuse_parts(sparse.csr_array(to_numpy(weights) > 0), labels)
-
-
-def _connected(w: Array) -> bool:
-    """Tell whether pairs of positive weight lead from object 0 to all others.
-
-    Every row is read at most once and no sparse copy is made, which takes six times as long.
-    """
-    xp, n = namespace(w), int(w.shape[0])
-    reached = np.zeros(n, dtype=bool)
-    front = np.arange(n) == 0
+    xp, n = namespace(weights), int(weights.shape[0])
+    reached, front = np.zeros(n, dtype=bool), np.arange(n) == 0
+    # Every row is read at most once; a sparse copy takes six times as long.
     while front.any():
         reached |= front
-        rows = xp.take(w, asarray_like(np.flatnonzero(front), w, dtype=xp.int64), axis=0)
+        rows = xp.take(weights, asarray_like(np.flatnonzero(front), weights, xp.int64), axis=0)
         front = to_numpy(xp.any(rows > 0, axis=0)) & ~reached
-    return bool(reached.all())
+    if not reached.all():
+        refuse_parts(sparse.csr_array(to_numpy(weights) > 0), labels)

@@ -214,7 +214,7 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index)
         (
             "d.txt",
             "Dear reader, this is\nno matrix, it is\na letter, you see\nand more, yes\n",
-            "'Dear reader'",
+            "4 lines of 2 cells",
         ),
         ("d.csv", ",a,b\nb,0,1\na,1,0\n", "another order"),
         ("d.csv", ",a,b\na,0,1\nc,1,0\n", "column 2 'b' and row 2 'c'"),

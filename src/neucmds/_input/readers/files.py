@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.files import refused_as
+from neucmds._input.names import counts
 from neucmds._input.readers.phylip import looks_like_phylip, parse_phylip
 from neucmds._input.readers.text import (
     Labels,
@@ -169,8 +170,7 @@ def _read_parquet(stream: BinaryIO, name: str) -> Table:
     if rows != frame.shape[1]:
         return values, None
     above, beside = (tuple(map(str, axis)) for axis in (frame.columns, frame.index))
-    counted = beside == tuple(str(i) for i in range(rows))
-    return as_matrix(values, above, None if counted else beside, name)
+    return as_matrix(values, above, None if counts(beside) else beside, name)
 
 
 def read_frame(stream: BinaryIO, name: str) -> Any:

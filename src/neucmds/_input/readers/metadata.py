@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._input.names import counts, examples, is_frame, order_of
-from neucmds._input.readers.text import MISSING, parse_number, read_text, require_pandas
+from neucmds._input.readers.text import MISSING, one_line, parse_number, read_text, require_pandas
 from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, option
 
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
@@ -57,48 +56,57 @@ def read_metadata(
         If the file cannot be read as a table.
     """
     name, text = read_text(path)
-    frame = _read_cells(text, name)
+    cells, decimal = _read_cells(text, name)
     for column in (*categories, *(() if name_column is None else (name_column,))):
-        check_column(frame, column)
+        check_column(cells, column)
     index = name_column
-    if index is None and _names_objects(frame.iloc[:, 0]):
-        index = frame.columns[0]
-    comma = frame.attrs["decimal"] == ","
-    typed = {
-        title: frame[title]
-        if title == index
-        else _typed(frame[title], title in categories, "," if comma else ".")
-        for title in frame.columns
-    }
-    frame = require_pandas(name).DataFrame(typed)
+    if index is None and _names_objects(cells.iloc[:, 0]):
+        index = cells.columns[0]
+    frame = cells.copy()
+    for title in cells.columns:
+        if title != index:
+            frame[title] = _typed(cells[title], title in categories, decimal)
     frame = frame if index is None else frame.set_index(index)
     frame.attrs = {_SOURCE: name, _NAMED: name_column is not None}
     return frame
 
 
-def _read_cells(text: str, name: str) -> Any:
-    """Return a table with a header as cells of text."""
-    delimiter = _delimiter(text)
-    (_, header), *body = _rows(text, delimiter, name)
-    body = [row for row in body if not row[1][0].startswith("#q2:")]
-    if not body:
-        raise FileFormatError(f"{name} has one line; a line of column names and rows are needed.")
-    header = [header[0].removeprefix("#"), *header[1:]]  # as in QIIME's mapping files
-    if len(header) == len(body[0][1]) - 1:
-        header = ["", *header]  # R leaves out the cell above the row names
-    for number, cells in body:
-        if len(cells) != len(header):
-            raise FileFormatError(
-                f"{name}, line {number}: {len(cells)} cells where the header has {len(header)}; "
-                "quote cells that hold the delimiter."
-            )
-    titles = [title or ("name" if i == 0 else f"column {i + 1}") for i, title in enumerate(header)]
-    twice = next((title for title in titles if titles.count(title) > 1), None)
-    if twice is not None:
+def _read_cells(text: str, name: str) -> tuple[Any, str]:
+    """Return a table with a header as cells of text, and the decimal mark."""
+    delimiter, pandas = _delimiter(text), require_pandas(name)
+    try:
+        frame = pandas.read_csv(
+            io.StringIO(text),
+            sep=delimiter or r"\s+",
+            dtype=str,
+            keep_default_na=False,
+            skipinitialspace=True,
+        )
+    except ValueError as error:
+        raise FileFormatError(f"{name} is not a table: {one_line(error)}.") from error
+    if frame.index.nlevels > 1:
+        raise FileFormatError(f"{name} has fewer names of columns than columns; add those missing.")
+    if not isinstance(frame.index, pandas.RangeIndex):
+        frame = frame.reset_index(names="")  # R leaves out the cell above the row names
+    frame = frame.fillna("").astype(str).apply(lambda column: column.str.strip())
+    frame.columns = [_title(str(title), i) for i, title in enumerate(frame.columns)]
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
         raise FileFormatError(f"{name} has two columns {twice!r}; rename one.")
-    frame = require_pandas(name).DataFrame([cells for _, cells in body], columns=titles, dtype=str)
-    frame.attrs = {_SOURCE: name, "decimal": "," if delimiter == ";" else "."}
-    return frame
+    frame.attrs = {_SOURCE: name}
+    # The second line of QIIME's mapping files says what the columns hold.
+    rows = frame[frame.ne("").any(axis=1) & ~frame.iloc[:, 0].str.startswith("#q2:")]
+    if rows.empty:
+        raise FileFormatError(f"{name} has one line; a line of column names and rows are needed.")
+    return rows.reset_index(drop=True), "," if delimiter == ";" else "."
+
+
+def _title(title: str, at: int) -> str:
+    """Return the name of a column, of which the first may be a remark in QIIME's files."""
+    title = "" if title.startswith("Unnamed: ") else title.strip()
+    if at == 0:
+        return title.removeprefix("#") or "name"
+    return title or f"column {at + 1}"
 
 
 def _delimiter(text: str) -> str | None:
@@ -109,23 +117,6 @@ def _delimiter(text: str) -> str | None:
         if mark in bare:
             return mark
     return None
-
-
-def _rows(text: str, delimiter: str | None, name: str) -> list[tuple[int, list[str]]]:
-    """Cut text into the cells of each line that holds some, with the number of the line."""
-    source = io.StringIO(text, newline="")
-    cut = csv.reader(source, delimiter=delimiter or " ", skipinitialspace=True)
-    rows = []
-    try:
-        for row in cut:
-            cells = [cell.strip() for cell in row if cell.strip() or delimiter is not None]
-            if any(cells):
-                rows.append((cut.line_num, cells))
-    except csv.Error as error:
-        raise FileFormatError(f"{name}, line {cut.line_num}: {error}.") from error
-    if not rows:
-        raise FileFormatError(f"{name} is empty.")
-    return rows
 
 
 def _typed(column: Any, category: bool, decimal: str) -> Any:
@@ -190,52 +181,27 @@ def as_metadata(table: Any) -> Any:
     return require_pandas("a mapping of columns").DataFrame(columns)
 
 
-def match_rows(
-    table: Any,
-    labels: Sequence[str] | None,
-    n: int,
-    *,
-    by_order: bool = False,
-) -> Any:
-    """Put the rows of metadata in the order of the objects, and leave out those of other objects.
+def match_rows(table: Any, labels: Sequence[str] | None, n: int) -> Any:
+    """Put the rows of metadata in the order of n objects, and leave out those of other objects.
 
-    Parameters
-    ----------
-    table : DataFrame
-        From `as_metadata`: an index that only counts says that rows are in the order of the
-        objects. Or from `read_metadata`: then any column may hold the names.
-    labels : sequence of str or None
-        Names of the objects.
-    n : int
-        Number of objects.
-    by_order : bool, default=False
-        Take the rows in their order although there are names, on one side or on both.
-
-    Returns
-    -------
-    DataFrame
-        Its index are the labels.
-
-    Raises
-    ------
-    InputError
-        If an object has no row or two of them; if only one side has names, or neither has and
-        the counts differ.
+    Rows of a DataFrame, or of a mapping, go by its index, unless that only counts; rows of a file
+    by any column that agrees with the labels. Without names on both sides they are taken in their
+    order; a file whose rows have names that the objects lack is refused.
     """
     if table.attrs.get(_MATCHED) and len(table) == n:
         return table
     from_file = _SOURCE in table.attrs
     order = list(range(len(table)))
-    if labels is not None and not by_order and (from_file or not counts(table.index)):
+    if labels is not None and (from_file or not counts(table.index)):
         table, names = _with_names(table, labels)
         order = _rows_of(table, names, labels)
-    elif from_file and not by_order and _is_numbered(table.index):
+    elif from_file and _is_numbered(table.index):
         order = order_of(list(table.index), [str(i) for i in range(n)], _source(table))
-    elif from_file and not (by_order or counts(table.index) or counts(table.index, 1)):
+    elif from_file and not (counts(table.index) or counts(table.index, 1)):
         raise InputError(
             f"{_source(table)} names its rows ({examples([str(i) for i in table.index])}), but the "
-            f"objects have no names to match them with; give D names, or pass "
-            f"{option('by_order', True)} if the rows are in the order of the objects."
+            "objects have no names to match them with; give D names, or leave those of the rows "
+            "out if they are in the order of the objects."
         )
     elif from_file:
         message = f"rows of {_source(table)} were matched by their order."

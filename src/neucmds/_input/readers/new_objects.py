@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.names import order_of
+from neucmds._input.names import counts, order_of
 from neucmds._input.readers.files import READERS, frame_numbers, opened, read_frame
 from neucmds._input.readers.text import Labels, Lines, decoded
 from neucmds.errors import FileFormatError
@@ -17,17 +17,7 @@ from neucmds.errors import FileFormatError
 
 @dataclass(frozen=True)
 class NewObjects:
-    """Dissimilarities of m new objects to n fitted ones.
-
-    Parameters
-    ----------
-    values : ndarray of shape (m, n)
-        As they stand in the file; nothing is squared.
-    names : tuple of str, or None
-        Of the new objects.
-    columns : tuple of str, or None
-        What the file calls the fitted ones.
-    """
+    """Dissimilarities (m, n) of m new objects to n fitted ones, as in the file, and their names."""
 
     values: npt.NDArray[Any]
     names: Labels = None
@@ -42,14 +32,9 @@ class NewObjects:
 
 
 def read_new_objects(path: str | PathLike[str], n: int) -> NewObjects:
-    """Read a table of m rows and n columns, with or without a header and row names.
+    """Read a table with a column for each of n fitted objects, with or without names of either.
 
-    Parameters
-    ----------
-    path : str or Path
-        npy or npz (a vector is one object), csv, tsv, txt, parquet, or `-` for standard input.
-    n : int
-        Number of fitted objects.
+    It is npy or npz (a vector is one object), csv, tsv, txt, parquet, or `-` for standard input.
     """
     with opened(path) as (kind, stream, name):
         if kind == "phylip":
@@ -93,5 +78,4 @@ def _from_frame(frame: Any, name: str, n: int) -> NewObjects:
     if frame.shape[1] == n + 1:
         frame = frame.set_index(frame.columns[0])
     names, columns = (tuple(map(str, axis)) for axis in (frame.index, frame.columns))
-    counted = columns == tuple(str(i) for i in range(len(columns)))
-    return NewObjects(frame_numbers(frame, name), names, None if counted else columns)
+    return NewObjects(frame_numbers(frame, name), names, None if counts(columns) else columns)

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from neucmds._input.names import agreed
 from neucmds.errors import FileFormatError
 
 Floats = npt.NDArray[np.float64]
@@ -85,17 +86,9 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a table that hold something, and what stands between their cells.
+    """The lines of a file that hold something, their numbers in it, and what is between cells.
 
-    Parameters
-    ----------
-    name : str
-        Of the file, for messages.
-    texts : sequence of str
-    places : sequence of int
-        The number of each line in the file.
-    delimiter : str or None
-        None: blanks.
+    The delimiter None stands for blanks.
     """
 
     name: str
@@ -199,17 +192,12 @@ class Lines:
         bit (and is off by up to 1e-12 by default).
         """
         texts = self.texts[start:]
-        if self.delimiter == ";" or min(self.widths[start:]) < width:
+        if self.delimiter == ";" or min(self.widths[start:]) < width or '"' in "".join(texts):
             return None
-        if any('"' in line for line in texts):
-            return None
+        numbers = range(n_names, width)
         try:
             values = np.loadtxt(
-                texts,
-                delimiter=self.delimiter,
-                comments=None,
-                ndmin=2,
-                usecols=range(n_names, width),
+                texts, delimiter=self.delimiter, comments=None, ndmin=2, usecols=numbers
             )
         except ValueError:
             return None
@@ -316,8 +304,7 @@ def _square(lines: Lines) -> Table:
     n = width - labelled
     if height - header != n:
         raise FileFormatError(
-            f"{lines.name} is not a square matrix: {height} lines of {width} cells"
-            f"{_first_text(lines)}."
+            f"{lines.name} is not a square matrix: {height} lines of {width} cells."
         )
     # R leaves out the cell above the names.
     if widths[0] != width and not (header and labelled and widths[0] == n):
@@ -327,45 +314,19 @@ def _square(lines: Lines) -> Table:
     return as_matrix(values, above, tuple(names[0]) if labelled else None, lines.name)
 
 
-def _first_text(lines: Lines) -> str:
-    for i in range(len(lines)):
-        for cell in lines.cells(i):
-            if lines.is_text(cell):
-                return f" (line {lines.places[i]} holds {cell[:40]!r}, which is not a number)"
-    return ""
-
-
 def as_matrix(
     values: Floats, above: Labels, beside: Labels, name: str, *, lower: bool = False
 ) -> Table:
     """Say what a square table means: all of D or one half of it, and the names of its objects.
 
-    Parameters
-    ----------
-    values : array of shape (n, n)
-    above, beside : tuple of str, or None
-        Names of the columns and of the rows.
-    name : str
-        Of the file, for messages.
-    lower : bool, default=False
-        Whether it is known that nothing stands above the diagonal.
+    `lower` says that nothing stands above the diagonal, `name` what the file is called.
     """
     if above and beside and _is_shifted(above, beside) and _is_lower(values):
         return _strict(values), (above[0], *beside)
     labels = beside if above is None else above
-    if above is not None and beside is not None and above != beside:
-        if sorted(above) == sorted(beside):
-            raise FileFormatError(
-                f"{name} has the same labels in another order above and beside; reorder one."
-            )
-        at = next(i for i, (a, b) in enumerate(zip(above, beside, strict=True)) if a != b)
-        raise FileFormatError(
-            f"{name} labels column {at + 1} {above[at]!r} and row {at + 1} {beside[at]!r}; "
-            "make them agree."
-        )
-    # Names that only count the objects say nothing.
-    counted = labels == tuple(str(i) for i in range(len(values)))
-    return _mirrored(values, lower), None if counted else labels
+    if labels is not None:
+        labels = agreed(beside or labels, above or labels, name, FileFormatError)
+    return _mirrored(values, lower), labels
 
 
 def _is_shifted(above: Labels, beside: Labels) -> bool:
