@@ -9,6 +9,7 @@ import numpy as np
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import order_of
+from neucmds._operator.graph import as_graph, shortest_path_rows
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 
@@ -34,7 +35,7 @@ def to_frame(embedding: Embedding) -> Any:
     >>> list(emb.to_frame().columns)
     ['axis1', 'axis2_neg']
     """
-    pandas = _require("pandas", "pandas")
+    pandas = _require("pandas", "cli")
     return pandas.DataFrame(
         to_numpy(embedding.coordinates),
         index=None if embedding.labels is None else list(embedding.labels),
@@ -68,7 +69,7 @@ def to_skbio(embedding: Embedding) -> Any:
     (3, 2)
     """
     skbio = _require("skbio", "skbio")
-    pandas = _require("pandas", "pandas")
+    pandas = _require("pandas", "cli")
     names = list(embedding.axis_names)
     negative = embedding.signature[1]
     if negative:
@@ -121,7 +122,7 @@ def from_anndata(adata: Any, key: str = "distances") -> Any:
     matrix = adata.obsp[key]
     if hasattr(matrix, "tocsr"):
         return matrix
-    pandas = _require("pandas", "pandas")
+    pandas = _require("pandas", "cli")
     names = list(adata.obs_names)
     return pandas.DataFrame(np.asarray(matrix), index=names, columns=names)
 
@@ -183,31 +184,20 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Any:
     >>> float(from_networkx(networkx.path_graph(4)).loc["0", "3"])
     3.0
     """
-    from scipy.sparse.csgraph import connected_components, dijkstra
-
     networkx = _require("networkx", "networkx")
-    pandas = _require("pandas", "pandas")
+    pandas = _require("pandas", "cli")
     if graph.is_directed():
         raise InputError("the graph is directed, so its distances are not symmetric.")
-    nodes = list(graph.nodes)
-    lengths = networkx.to_scipy_sparse_array(graph, nodelist=nodes, weight=weight, format="csr")
-    # SciPy 1.13 searches graphs with indices of 32 bits alone.
-    lengths.indices, lengths.indptr = (a.astype("int32") for a in (lengths.indices, lengths.indptr))
-    parts, _ = connected_components(lengths, directed=False)
-    if parts > 1:
-        raise InputError(
-            f"the graph falls into {parts} parts, between which no distance is defined; embed its "
-            "largest part."
-        )
-    names = [str(node) for node in nodes]
-    return pandas.DataFrame(dijkstra(lengths, directed=False), index=names, columns=names)
+    lengths = networkx.to_scipy_sparse_array(graph, weight=weight, format="coo", dtype=float)
+    paths = shortest_path_rows(as_graph(lengths), np.arange(lengths.shape[0]))
+    names = [str(node) for node in graph.nodes]
+    return pandas.DataFrame(paths, index=names, columns=names)
 
 
-def _require(module: str, package: str) -> Any:
+def _require(module: str, extra: str) -> Any:
     from importlib import import_module
 
     try:
         return import_module(module)
     except ImportError as problem:
-        extra = {"pandas": "cli", "skbio": "skbio", "networkx": "networkx"}[package]
-        raise ImportError(f"this needs {package}: pip install 'neucmds[{extra}]'.") from problem
+        raise ImportError(f"this needs {module}: pip install 'neucmds[{extra}]'.") from problem

@@ -24,20 +24,22 @@ def planted(n, signature, noise, kind, seed):
     return d
 
 
+def scanned(gram, seed):
+    return scan_dimensions(gram, lambda g, k: full_spectrum(g), check_random_state(seed))
+
+
 @pytest.mark.parametrize("kind", ["additive", "multiplicative"])
 @pytest.mark.parametrize(("n", "signature"), [(60, (3, 2)), (120, (6, 2)), (200, (10, 3))])
 def test_a_planted_signature_is_found_within_one(n, signature, kind):
     for seed in range(3):
         gram = DenseGram(planted(n, signature, 0.1, kind, seed))
-        scan = scan_dimensions(
-            gram, lambda g, k: full_spectrum(g), random_state=check_random_state(seed)
-        )
+        scan = scanned(gram, seed)
         assert abs(scan.k - sum(signature)) <= 1
 
 
 def test_the_choice_is_the_fewest_within_one_standard_error():
     gram = DenseGram(planted(80, (3, 1), 0.2, "additive", 0))
-    scan = scan_dimensions(gram, lambda g, k: full_spectrum(g), random_state=check_random_state(0))
+    scan = scanned(gram, 0)
     at = scan.ks.index(scan.best)
     limit = scan.errors[at] + scan.standard_errors[at]
     assert scan.errors[scan.ks.index(scan.k)] <= limit
@@ -53,9 +55,7 @@ CITIES = """587 1212 701 1936 604 748 2139 2182 543 920 940 1745 1188 713 1858 1
 def test_ten_cities_on_a_globe_deserve_more_than_a_map():
     # The globe bends the map: five coordinates have a thirtieth of the error of two.
     d = squareform([float(miles) for miles in CITIES.split()]) ** 2
-    scan = scan_dimensions(
-        DenseGram(d), lambda g, k: full_spectrum(g), random_state=check_random_state(0)
-    )
+    scan = scanned(DenseGram(d), 0)
     errors = dict(zip(scan.ks, scan.errors, strict=True))
     assert scan.k in (4, 5, 6)
     assert errors[scan.k] < 0.05 * errors[2]

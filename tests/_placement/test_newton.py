@@ -57,10 +57,9 @@ def test_objects_next_to_a_fitted_one_are_placed_there(off):
     np.testing.assert_allclose(rule.place(np.abs(d), np.where(d > 0, 1.0, 0.0)), x, atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_an_object_takes_few_steps(loss, monkeypatch):
-    """Gauss–Newton took 46 on average with "distance", 11 with "relative", and 60 at most."""
-    rule, delta = case(loss, n=300, m=50, least=0.5)
+def test_an_object_takes_few_steps(monkeypatch):
+    """Gauss–Newton took 46 on average, and 60 at most."""
+    rule, delta = case("distance", n=300, m=50, least=0.5)
     steps = []
     model = newton._Problem.model
 
@@ -70,5 +69,6 @@ def test_an_object_takes_few_steps(loss, monkeypatch):
 
     monkeypatch.setattr(newton._Problem, "model", counted)
     rule.place(delta)
+    assert steps
     assert sum(steps) <= 16 * 50
     assert len(steps) <= 50

@@ -9,7 +9,7 @@ fit noise make that error grow.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,26 +45,34 @@ LEAST_OBJECTS = 6
 EVERY_UP_TO = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DimensionScan:
     """Error on pairs of held-out objects against the number of coordinates.
 
     Parameters
     ----------
     ks : tuple of int
-    errors : tuple of floats
-        Mean over the splits of the mean of (D̂ − D)² among held-out objects, in units of the
-        variance of D over all pairs; squared scale.
-    standard_errors : tuple of floats
-        Of these means.
+    table : ndarray of shape (number of ks, splits)
+        Mean of (D̂ − D)² among the objects that a split holds out, in units of the variance of D
+        over all pairs; squared scale.
     n_objects : int
         Objects that took part; a random sample if fewer than there are.
     """
 
     ks: tuple[int, ...]
-    errors: tuple[float, ...]
-    standard_errors: tuple[float, ...]
+    table: Floats
     n_objects: int
+
+    @property
+    def errors(self) -> tuple[float, ...]:
+        """Mean error over the splits for each k."""
+        return tuple(self.table.mean(axis=1).tolist())
+
+    @property
+    def standard_errors(self) -> tuple[float, ...]:
+        """Standard errors of these means."""
+        splits = self.table.shape[1]
+        return tuple((self.table.std(axis=1, ddof=1) / np.sqrt(splits)).tolist())
 
     @property
     def best(self) -> int:
@@ -89,9 +97,7 @@ class DimensionScan:
         return self.errors[self.ks.index(self.k)]
 
 
-def scan_dimensions(
-    gram: Gram, solve: Solve, *, k_max: int | None = None, random_state: np.random.RandomState
-) -> DimensionScan:
+def scan_dimensions(gram: Gram, solve: Solve, rng: np.random.RandomState) -> DimensionScan:
     """Measure the error on held-out objects for a grid of k, then for every k around the choice.
 
     Parameters
@@ -101,38 +107,40 @@ def scan_dimensions(
     solve : callable
         ``solve(gram, k)`` returns the pairs that "neuc+" selects from, for every number of
         coordinates up to k.
-    k_max : int, optional
-        Largest k, at most two fewer than objects are fitted; 100 by default.
-    random_state : RandomState
+    rng : RandomState
         Draws the sample and the splits.
     """
-    d = _sampled(gram, random_state)
-    n = int(d.shape[0])
-    held = max(2, round(HELD_OUT * n))
-    wanted = math.ceil(2 * HELD_OUT_PAIRS / (held * (held - 1)))
-    n_splits = min(max(wanted, FEWEST_SPLITS), MOST_SPLITS)
-    most = max(1, min(k_max or MOST_CHOSEN, n - held - 2))
-    variance = float(d[np.triu_indices(n, 1)].var())
-    orders = [random_state.permutation(n) for _ in range(n_splits)]
-    splits = [_Split.of(d, order[:held], order[held:], most, solve) for order in orders]
-    errors: dict[int, list[float]] = {}
-    for grid in (_grid(most), None):
-        # At first the grid, then every k around the choice.
-        for k in _around(_scanned(errors, n)) if grid is None else grid:
-            if k not in errors:
-                errors[k] = [split.error(k) / variance if variance else 0.0 for split in splits]
-    return _scanned(errors, n)
-
-
-def _sampled(gram: Gram, rng: np.random.RandomState) -> Floats:
     if gram.n < LEAST_OBJECTS:
         raise InputError(
             f"{option('n_components', 'auto')} needs {LEAST_OBJECTS} objects, some of which are "
             f"held out, but D has {gram.n}; pass a number."
         )
-    if gram.n <= MOST_OBJECTS:
-        return among(gram, np.arange(gram.n))
-    return among(gram, np.sort(rng.permutation(gram.n)[:MOST_OBJECTS]))
+    ids = np.arange(gram.n)
+    if gram.n > MOST_OBJECTS:
+        ids = np.sort(rng.permutation(gram.n)[:MOST_OBJECTS])
+    d, n = among(gram, ids), ids.size
+    held = max(2, round(HELD_OUT * n))
+    wanted = math.ceil(2 * HELD_OUT_PAIRS / (held * (held - 1)))
+    n_splits = min(max(wanted, FEWEST_SPLITS), MOST_SPLITS)
+    most = max(1, min(MOST_CHOSEN, n - held - 2))
+    variance = float(d[np.triu_indices(n, 1)].var())
+    orders = [rng.permutation(n) for _ in range(n_splits)]
+    splits = [_Split.of(d, order[:held], order[held:], most, solve) for order in orders]
+
+    def scanned(ks: Iterable[int], known: DimensionScan | None = None) -> DimensionScan:
+        done = {} if known is None else dict(zip(known.ks, known.table, strict=True))
+        for k in ks:
+            if k not in done:
+                done[k] = [split.error(k) / variance if variance else 0.0 for split in splits]
+        return DimensionScan(tuple(sorted(done)), np.array([done[k] for k in sorted(done)]), n)
+
+    far = np.rint(np.geomspace(EVERY_UP_TO, max(most, EVERY_UP_TO), 12)).astype(int)
+    coarse = scanned(k for k in (*range(1, EVERY_UP_TO), *far.tolist()) if k <= most)
+    if coarse.open_ended:
+        return coarse
+    at = coarse.ks.index(coarse.k)
+    last = coarse.ks[min(len(coarse.ks) - 1, at + 1)]
+    return scanned(range(coarse.ks[max(0, at - 1)], last + 1), coarse)
 
 
 def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
@@ -146,22 +154,7 @@ def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
 
 
 def fewest(reaches: Callable[[int], bool], start: int, most: int) -> int | None:
-    """Find the fewest coordinates that reach a goal which more of them reach more easily.
-
-    Parameters
-    ----------
-    reaches : callable
-        Whether k coordinates do; costly.
-    start : int
-        Where to begin: about the right number.
-    most : int
-        Largest k.
-
-    Returns
-    -------
-    int or None
-        None if not even `most` do.
-    """
+    """Find the fewest coordinates that reach a goal, from a guess; None if not even `most` do."""
     low, high = 0, max(1, min(start, most))
     while not reaches(high):
         if high == most:
@@ -171,29 +164,6 @@ def fewest(reaches: Callable[[int], bool], start: int, most: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(middle) else (middle, high)
     return high
-
-
-def _grid(most: int) -> list[int]:
-    near = set(range(1, min(most, EVERY_UP_TO) + 1))
-    far = np.rint(np.geomspace(EVERY_UP_TO, max(most, EVERY_UP_TO), 12)).astype(int)
-    return sorted(near | {int(k) for k in far if k <= most})
-
-
-def _around(scan: DimensionScan) -> list[int]:
-    """Every k between the neighbours of the choice in the grid; none if it has no edge there."""
-    if scan.open_ended:
-        return []
-    at = scan.ks.index(scan.k)
-    return list(range(scan.ks[max(0, at - 1)], scan.ks[min(len(scan.ks) - 1, at + 1)] + 1))
-
-
-def _scanned(errors: dict[int, list[float]], n_objects: int) -> DimensionScan:
-    ks = sorted(errors)
-    table = np.array([errors[k] for k in ks])
-    spread = table.std(axis=1, ddof=1) / np.sqrt(table.shape[1])
-    return DimensionScan(
-        tuple(ks), tuple(table.mean(axis=1).tolist()), tuple(spread.tolist()), n_objects
-    )
 
 
 @dataclass(frozen=True)

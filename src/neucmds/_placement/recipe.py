@@ -42,14 +42,8 @@ MOST_VALIDATED = 1500
 class Recipe:
     """What a least-squares placement is made by.
 
-    Parameters
-    ----------
-    ridge : float
-        g, in units of what noise and variance call for.
-    take_off : bool
-        Whether the landmarks' own misfit b is taken off.
-    n_components : int or (int, int)
-        Signature of the landmark embedding.
+    `ridge` is g, `take_off` whether the landmarks' own misfit b is taken off, and `n_components`
+    the signature of the landmark embedding.
     """
 
     ridge: float
@@ -101,19 +95,7 @@ def cross_validated(
     rng: np.random.RandomState,
     fit: Fit,
 ) -> Recipe:
-    """Choose the recipe of least STRESS among landmarks held out, pairs of one fold together.
-
-    Parameters
-    ----------
-    sq_dissimilarity : ndarray of shape (L, L)
-        Squared dissimilarities among the landmarks.
-    n_components, method
-        As for `neuc_mds`.
-    rng : RandomState
-        Draws the folds.
-    fit : callable
-        ``fit(sq_dissimilarity, n_components, method)`` embeds some of the landmarks.
-    """
+    """Choose the recipe of least STRESS among landmarks held out, pairs of one fold together."""
     order = rng.permutation(sq_dissimilarity.shape[0])[:MOST_VALIDATED]
     d = sq_dissimilarity[np.ix_(order, order)]
     candidates = list(_candidates(d, n_components, method, fit))

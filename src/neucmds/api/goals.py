@@ -130,4 +130,4 @@ def held_out_scan(gram: Gram, random_state: Any) -> DimensionScan:
         random_state = int(random_state.integers(2**31))
     # The same D deserves the same k: None is a fixed seed here.
     rng = check_random_state(0 if random_state is None else random_state)
-    return scan_dimensions(gram, spectrum, random_state=rng)
+    return scan_dimensions(gram, spectrum, rng)

@@ -456,20 +456,16 @@ def _weights_among(
     weights: Any, ids: Indices, n: int, of_landmarks: Any, of_all: Any
 ) -> npt.NDArray[np.float64]:
     """Weights of the pairs of landmarks, from theirs or from those of all pairs."""
-    count = ids.size
-    shape = getattr(weights, "shape", None)
-    if shape in ((count, count), (n, n)):
-        names = of_landmarks if shape == (count, count) else of_all
-        weights = ordered_by_name(weights, names, "weights", rows=True)
+    count, shape = ids.size, np.shape(weights)
+    if shape not in ((count, count), (n, n)):
+        raise InputError(
+            f"{option('weights')} has shape {shape}; pass ({count}, {count}), one for each "
+            f"pair of landmarks, or ({n}, {n}), one for each pair of objects."
+        )
+    own = shape == (count, count)
+    weights = ordered_by_name(weights, of_landmarks if own else of_all, "weights", rows=True)
     given: npt.NDArray[np.float64] = to_numpy(as_real(weights, "weights")).astype(np.float64)
-    if given.shape == (count, count):
-        return given
-    if given.shape == (n, n):
-        return given[np.ix_(ids, ids)]
-    raise InputError(
-        f"{option('weights')} has shape {given.shape}; pass ({count}, {count}), one for each "
-        f"pair of landmarks, or ({n}, {n}), one for each pair of objects."
-    )
+    return given if own else given[np.ix_(ids, ids)]
 
 
 def _start_among(options: Options, ids: Indices, n: int) -> Start | None:
@@ -485,7 +481,7 @@ def _taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
     if is_dask(X):
         return np.asarray(X[rows][:, columns].compute())
     if is_numpy(X) and not isinstance(rows, slice) and not isinstance(columns, slice):
-        return X[np.ix_(rows, columns)]
+        return X[np.ix_(rows, columns)]  # a memory map gives no more than these entries
     xp = namespace(X)
     for axis, some in enumerate((rows, columns)):
         if not isinstance(some, slice):

@@ -39,20 +39,8 @@ from neucmds.errors import InputError, option
 RELATIVE_POWER = 0.5
 
 
-def require_memory_for_pairs(size: int, n: int, k: int, advice: str = "pass fewer pairs") -> None:
-    """Refuse pairs whose descent takes more memory than is free.
-
-    Parameters
-    ----------
-    size : int
-        Number of pairs.
-    n : int
-        Number of objects.
-    k : int
-        Number of coordinates.
-    advice : str
-        What to do besides asking for fewer coordinates.
-    """
+def _require_memory(size: int, n: int, k: int, advice: str = "pass fewer pairs") -> None:
+    """Refuse pairs of n objects with k coordinates whose descent takes more memory than is free."""
     # Peaks of 200 to 230 bytes a pair were measured for 0.5 to 7 million of them, listed or sampled
     # with k = 4 and 20; with k = 60 each object's block of k × k added 9 to 13 bytes an entry.
     needed = 230 * size + 12 * n * k * k + 16 * n * _start_size(n, k)
@@ -82,7 +70,7 @@ def embed_pairs(
         pairs as weights of a whole D end.
     """
     components = options.components(pairs.n)
-    require_memory_for_pairs(pairs.size, pairs.n, components.total)
+    _require_memory(pairs.size, pairs.n, components.total)
     check_pairs(pairs, components.total)
     start = options.start if start is None else start
     if start is None and options.loss == "squared" and pairs.n <= FEW_LISTED:
@@ -128,7 +116,7 @@ def embed_features(
     _sizes(n_pairs, n, components)  # refuses what cannot be obeyed before memory is asked for
     if on_cpu(features):
         size, advice = n * min(n_pairs, n - 1) // 2, f"lower {option('n_pairs', n_pairs)}"
-        require_memory_for_pairs(size, n, components.total, advice)
+        _require_memory(size, n, components.total, advice)
     sample = feature_pairs(
         features,
         metric.metric,
@@ -155,16 +143,7 @@ def _sizes(n_pairs: int, n: int, components: Components) -> Sizes:
 
 
 def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Embedding:
-    """Embed the nodes of a graph from shortest paths between about `n_pairs` pairs a node.
-
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        Lengths of edges, from `as_graph`.
-    options : Options
-    n_pairs : int, optional
-        Pairs a node takes part in; 16 for each coordinate by default.
-    """
+    """Embed the nodes of a graph of `as_graph` from paths between about `n_pairs` pairs a node."""
     n = int(graph.shape[0])
     components = options.components(n)
     n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
