@@ -49,7 +49,7 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
     There are fewer rows than in `block` when some of these are shorter than `negligible` or
     linearly dependent. They may lie where `block` did, which is written over.
     """
-    if not on_cpu(block):
+    if not on_cpu(block) and block.shape[0]:
         ahead = orthonormal_ahead(block)
         found = Fetched.of([ahead])[0]
         if found.are_orthonormal(negligible):
