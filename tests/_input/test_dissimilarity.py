@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from contextlib import contextmanager
 from pathlib import Path
 
 import array_api_strict
@@ -36,12 +37,24 @@ def signed(n: int, seed: int = 0) -> np.ndarray:
     return np.triu(half, 1) + np.triu(half, 1).T
 
 
-@pytest.fixture(params=[2, 3, 256], ids="tile{}".format)
-def tile(request, monkeypatch):
-    """Small tiles, so that small matrices have edges, corners and mirrored tiles."""
-    monkeypatch.setattr(tiles, "NUMPY_TILE", request.param)
-    monkeypatch.setattr(tiles, "DEVICE_TILE", request.param)
-    return request.param
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """Small matrices have edges, corners and mirrored tiles."""
+    monkeypatch.setattr(tiles, "NUMPY_TILE", 2)
+    monkeypatch.setattr(tiles, "DEVICE_TILE", 3)
+
+
+LIBRARIES = st.sampled_from([np, array_api_strict])
+
+
+@contextmanager
+def drawn_tiles(data):
+    """Tiles of any side, in every library."""
+    side = data.draw(st.sampled_from([1, 2, 3, 5, 256]), label="side of a tile")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles, "NUMPY_TILE", side)
+        patch.setattr(tiles, "DEVICE_TILE", side)
+        yield
 
 
 def refusal(data, **options) -> str:
@@ -63,6 +76,7 @@ DTYPES = {
     "float16": "float32",
     "int64": "float64",
     "uint8": "float64",
+    "bool": "float64",
 }
 
 
@@ -72,18 +86,14 @@ def test_every_dtype_is_squared_in_a_float_of_its_own(dtype, order, writeable, s
     D = SMALL.astype(dtype, order=order)
     D.flags.writeable = writeable
     before = D.copy()
+    expected = before.astype(np.float64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "NUMPY_TILE", side)
         found = {squared: as_dissimilarity(D, squared=squared).values for squared in (True, False)}
     assert all(values.dtype == np.dtype(DTYPES[dtype]) for values in found.values())
-    np.testing.assert_array_equal(found[False], SMALL**2)
-    np.testing.assert_array_equal(found[True], SMALL)
+    np.testing.assert_array_equal(found[False], expected**2)
+    np.testing.assert_array_equal(found[True], expected)
     np.testing.assert_array_equal(D, before)
-
-
-def test_booleans_count_as_zero_and_one():
-    D = ~np.eye(3, dtype=bool)
-    np.testing.assert_array_equal(as_dissimilarity(D).values, D.astype(float))
 
 
 CONTAINERS = {
@@ -97,38 +107,31 @@ CONTAINERS = {
     "frame": lambda: (pd.DataFrame(SMALL, NAMES, NAMES), NAMES),
     "frame of ints": lambda: (pd.DataFrame(SMALL.astype(int), NAMES, NAMES), NAMES),
     "nullable frame": lambda: (pd.DataFrame(SMALL, NAMES, NAMES).convert_dtypes(), NAMES),
+    "numbered frame": lambda: (pd.DataFrame(SMALL, [7, 8, 9, 10], [*"789", "10"]),
+                               ("7", "8", "9", "10")),
     "unlabelled frame": lambda: (pd.DataFrame(SMALL), None),
     "skbio": lambda: (skbio.DistanceMatrix(SMALL, NAMES), NAMES),
     "masked, nothing masked": lambda: (np.ma.masked_array(SMALL.copy()), None),
     "strict": lambda: (array_api_strict.asarray(SMALL.copy()), None),
     "strict condensed": lambda: (array_api_strict.asarray(squareform(SMALL)), None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_every_container_gives_the_same_matrix(name, copy, tile):
+def test_every_container_gives_the_same_matrix_in_its_library(name, copy, small_tiles):
     data, labels = CONTAINERS[name]()
+    again = as_dissimilarity(data, squared=True)
+    np.testing.assert_array_equal(arrays.to_numpy(again.values), SMALL)
     result = as_dissimilarity(data, copy=copy)
     np.testing.assert_array_equal(arrays.to_numpy(result.values), SMALL**2)
-    assert result.labels == labels
-    assert result.n == 4
-    if copy or name not in ("strict", "masked, nothing masked", "matrix"):  # whole arrays
-        again = as_dissimilarity(data, squared=True)
-        np.testing.assert_array_equal(arrays.to_numpy(again.values), SMALL)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_other_libraries_keep_their_arrays(dtype, tile):
-    D = array_api_strict.asarray(SMALL, dtype=getattr(array_api_strict, dtype))
-    values = as_dissimilarity(D).values
-    assert arrays.namespace(values) is array_api_strict
-    assert str(values.dtype).endswith("float32" if dtype == "float32" else "float64")
-    np.testing.assert_array_equal(np.asarray(D), SMALL)
+    assert (result.labels, result.n) == (labels, 4)
+    assert arrays.namespace(result.values) is arrays.namespace(again.values)
+    assert (arrays.namespace(result.values) is array_api_strict) == name.startswith("strict")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64"])
-def test_torch_tensors_stay_tensors(dtype, tile):
+def test_torch_tensors_stay_tensors(dtype, small_tiles):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     D = torch.tensor(SMALL.tolist(), dtype=getattr(torch, dtype))
     values = as_dissimilarity(D).values
@@ -163,27 +166,25 @@ def test_condensed_and_square_agree_with_scipy(condensed):
 # Memory
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_squares_are_written_in_place_only_when_allowed(dtype, order, tile):
-    D = SMALL.astype(dtype, order=order)
-    assert not np.shares_memory(as_dissimilarity(D).values, D)
-    D.flags.writeable = False
-    assert not np.shares_memory(as_dissimilarity(D, copy=False).values, D)
-    np.testing.assert_array_equal(D, SMALL)
-    D.flags.writeable = True
-    assert as_dissimilarity(D, copy=False).values is D
-    np.testing.assert_array_equal(D, SMALL**2)
-
-
-@pytest.mark.parametrize("copy", [True, False])
-def test_squared_floats_are_neither_copied_nor_changed(copy, tile):
-    D = signed(7)
-    D[1, 1] = 1e-12
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.sampled_from(["float32", "float64"]), st.sampled_from("CF"), st.booleans())
+def test_squares_are_written_in_place_only_when_allowed(data, dtype, order, copy):
+    D = signed(7).astype(dtype, order=order)
+    D[1, 1] = 1e-9
     before = D.copy()
-    result = as_dissimilarity(D, squared=True, copy=copy)
-    assert np.shares_memory(result.values, D)
-    np.testing.assert_array_equal(D, before)
+    with drawn_tiles(data):
+        kept = as_dissimilarity(D, squared=True, copy=copy).values
+        assert np.shares_memory(kept, D)
+        D = np.abs(D)
+        assert not np.shares_memory(as_dissimilarity(D).values, D)
+        D.flags.writeable = False
+        squares = as_dissimilarity(D, copy=False).values
+        assert not np.shares_memory(squares, D)
+        assert squares[1, 1] == 0
+        D.flags.writeable = True
+        assert as_dissimilarity(D, copy=False).values is D
+    np.testing.assert_array_equal(kept, before)
+    np.testing.assert_array_equal(D, squares)
 
 
 def peak_memory(**options):
@@ -257,117 +258,84 @@ REFUSED = {
 }  # fmt: skip
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.integers(2, 12), st.sampled_from([np.float32, np.float64]))
+def test_the_worst_gap_is_found_and_rounding_is_none(data, n, dtype):
+    D = signed(n, seed=n)
+    rounding = 0.01 * np.sqrt(np.finfo(dtype).eps) * np.abs(D).max()
+    i, j = data.draw(st.permutations(range(n)).map(lambda p: p[:2]))
+    with drawn_tiles(data):
+        D[i, j] += rounding
+        as_dissimilarity(D.astype(dtype), squared=True)
+        D[i, j] += 10
+        message = refusal(D.astype(dtype), squared=True)
+    assert f"largest gap 10 at ({min(i, j)}, {max(i, j)});" in message
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), LIBRARIES, st.booleans(), st.booleans())
+def test_symmetrize_averages_and_fills_on_the_scale_given(data, xp, squared, copy):
+    D = np.abs(np.random.default_rng(0).normal(size=(7, 7)))
+    np.fill_diagonal(D, 0)
+    expected = (D + D.T) / 2
+    if data.draw(st.booleans(), label="gaps"):
+        D[5, 2] = D[1, 3] = D[3, 1] = np.nan
+        expected[1, 3] = expected[3, 1] = np.nan
+        expected[5, 2] = expected[2, 5] = D[2, 5]
+    array, options = xp.asarray(D.copy()), {"symmetrize": True, "missing": "ignore"}
+    with drawn_tiles(data):
+        result = as_dissimilarity(array, squared=squared, copy=copy, **options)
+    expected = expected if squared else expected**2
+    np.testing.assert_allclose(np.asarray(result.values), expected, rtol=1e-15)
+    if copy:
+        np.testing.assert_array_equal(np.asarray(array), D)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.data(),
+    LIBRARIES,
+    st.sampled_from([0.0, np.nan]),
+    st.sampled_from([("lower", "above"), ("upper", "below")]),
+)
+def test_a_triangle_is_named_or_mirrored_but_never_halved(data, xp, empty, sides):
+    (half, other), D = sides, distances(7)
+    content = "zero" if empty == 0 else "missing (NaN)"
+    dead = np.triu(np.ones((7, 7), bool), 1)
+    given_array = np.where(dead if half == "lower" else dead.T, empty, D)
+    if data.draw(st.booleans(), label="a gap in the half that counts"):
+        D[5, 2] = D[2, 5] = np.nan
+        given_array[(5, 2) if half == "lower" else (2, 5)] = np.nan
+    with drawn_tiles(data):
+        message = refusal(xp.asarray(given_array))
+        copy = data.draw(st.booleans(), label="copy")
+        options = {"symmetrize": True, "missing": "ignore", "copy": copy}
+        mirrored = as_dissimilarity(xp.asarray(given_array), **options).values
+    assert f"D is a {half} triangle: all entries {other} the diagonal are {content};" in message
+    assert "symmetrize=True" in message
+    np.testing.assert_array_equal(np.asarray(mirrored), D**2)
+
+
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("xp", [np, array_api_strict])
-def test_a_bad_entry_is_counted_placed_and_left_as_it_was(case, xp, tile):
+def test_a_bad_entry_is_counted_placed_and_left_as_it_was(case, xp, small_tiles):
     D, options, said = REFUSED[case]
     given_array = xp.asarray(D.copy())
     assert said in refusal(given_array, copy=False, **options)
     np.testing.assert_array_equal(np.asarray(given_array), D)
 
 
-@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 1e-5), ("float64", 1e-10)])
-def test_rounding_is_no_asymmetry_but_more_is(dtype, rounding, tile):
-    D = 1000 * distances(9)
-    for factor, fine in ((1, True), (1000, False)):
-        E = D.copy()
-        E[7, 1] += factor * rounding * D.max()
-        if fine:
-            as_dissimilarity(E.astype(dtype))
-        else:
-            assert "not symmetric" in refusal(E.astype(dtype))
+# Missing pairs, similarities, range
 
 
-@pytest.mark.parametrize("xp", [np, array_api_strict])
-@pytest.mark.parametrize("copy", [True, False])
-@pytest.mark.parametrize("squared", [True, False])
-def test_symmetrize_averages_on_the_scale_given(squared, copy, xp, tile):
-    D = np.abs(np.random.default_rng(0).normal(size=(7, 7)))
-    np.fill_diagonal(D, 0)
-    mean = (D + D.T) / 2
-    given_array = xp.asarray(D.copy())
-    result = as_dissimilarity(given_array, symmetrize=True, squared=squared, copy=copy)
-    np.testing.assert_allclose(np.asarray(result.values), mean if squared else mean**2, rtol=1e-15)
-    if copy:
-        np.testing.assert_array_equal(np.asarray(given_array), D)
-
-
-def test_a_tiny_diagonal_becomes_zero_in_copies_only(tile):
-    D = distances(5)
-    D[3, 3] = 1e-10
-    assert as_dissimilarity(D).values[3, 3] == 0
-    assert D[3, 3] == 1e-10
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.data(), st.integers(2, 12))
-def test_the_worst_gap_is_always_found(data, n):
-    D = signed(n, seed=n)
-    i, j = data.draw(st.permutations(range(n)).map(lambda p: p[:2]))
-    D[i, j] += 10
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "NUMPY_TILE", data.draw(st.integers(1, 13)))
-        message = refusal(D, squared=True)
-    assert f"largest gap 10 at ({min(i, j)}, {max(i, j)});" in message
-
-
-# Negative, infinite, missing
-
-
-@pytest.mark.parametrize("xp", [np, array_api_strict])
-def test_missing_pairs_are_kept_when_ignored(xp, tile):
-    D = distances(6)
-    D[2, 5] = D[5, 2] = np.nan
-    values = np.asarray(as_dissimilarity(xp.asarray(D), missing="ignore").values)
-    np.testing.assert_array_equal(values, D**2)
-
-
-def test_masked_entries_are_missing_pairs():
+def test_missing_and_masked_pairs_are_kept_when_ignored(small_tiles):
     mask = np.zeros((4, 4), bool)
     mask[0, 1] = mask[1, 0] = True
-    D = np.ma.masked_array(SMALL.astype(int), mask)
-    assert "2 missing" in refusal(D)
-    np.testing.assert_array_equal(
-        as_dissimilarity(D, missing="ignore").values, np.where(mask, np.nan, SMALL**2)
-    )
-
-
-def test_a_pair_missing_on_one_side_is_filled(tile):
-    D = distances(6)
-    full = D.copy()
-    D[5, 2] = np.nan
-    D[1, 3] = D[3, 1] = np.nan
-    full[1, 3] = full[3, 1] = np.nan
-    for copy in (True, False):
-        filled = as_dissimilarity(D.copy(), missing="ignore", symmetrize=True, copy=copy)
-        np.testing.assert_allclose(filled.values, full**2)
-
-
-@pytest.mark.parametrize("empty", [0.0, np.nan])
-@pytest.mark.parametrize("copy", [True, False])
-@pytest.mark.parametrize("xp", [np, array_api_strict])
-@pytest.mark.parametrize("half", ["lower", "upper"])
-def test_a_triangle_is_named_or_mirrored_but_never_halved(half, xp, copy, empty, tile):
-    D = distances(7)
-    dead = np.triu(np.ones((7, 7), bool), 1)
-    dead = dead if half == "lower" else dead.T
-    message = refusal(np.where(dead, empty, D))
-    other = "above" if half == "lower" else "below"
-    content = "zero" if empty == 0 else "missing (NaN)"
-    assert f"D is a {half} triangle: all entries {other} the diagonal are {content};" in message
-    assert "symmetrize=True" in message
-    given_array = xp.asarray(np.where(dead, empty, D))
-    mirrored = as_dissimilarity(given_array, symmetrize=True, copy=copy)
-    np.testing.assert_array_equal(np.asarray(mirrored.values), D**2)
-
-
-def test_a_gap_in_the_half_that_counts_is_missing(tile):
-    D = np.tril(distances(7))
-    D[5, 2] = np.nan
-    filled = as_dissimilarity(D, symmetrize=True, missing="ignore").values
-    expected = distances(7)
-    expected[5, 2] = expected[2, 5] = np.nan
-    np.testing.assert_array_equal(filled, expected**2)
+    gaps = np.where(mask, np.nan, SMALL)
+    for D in (np.ma.masked_array(SMALL.astype(int), mask), gaps, array_api_strict.asarray(gaps)):
+        assert "2 missing" in refusal(D)
+        found = np.asarray(as_dissimilarity(D, missing="ignore").values)
+        np.testing.assert_array_equal(found, gaps**2)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +348,7 @@ def test_a_gap_in_the_half_that_counts_is_missing(tile):
     ],
     ids=["kernel", "percent", "correlation", "covariance"],
 )
-def test_similarities_are_recognised_and_the_conversion_named(similarity, conversion, tile):
+def test_similarities_are_recognised_and_the_conversion_named(similarity, conversion, small_tiles):
     message = refusal(similarity)
     assert conversion in message
     squared = np.add.outer(np.diag(similarity), np.diag(similarity)) - 2 * similarity
@@ -404,19 +372,13 @@ def test_what_leaves_the_range_of_stress_is_refused(size, squared, said):
     as_dissimilarity(D / size, squared=squared)
 
 
-@pytest.mark.parametrize("size", [1e-25, 1e-22, 1e19, 1e30])
-@pytest.mark.parametrize("symmetrize", [True, False])
-@pytest.mark.parametrize("xp", [np, array_api_strict])
+@settings(max_examples=30, deadline=None)
+@given(LIBRARIES, st.booleans(), st.sampled_from([1e-25, 1e-22, 1e-15, 1, 1e15, 1e19, 1e30]))
 def test_float32_is_squared_in_float64_where_its_own_squares_would_be_lost(xp, symmetrize, size):
     D = (distances(6) * size).astype(np.float32)
     values = as_dissimilarity(xp.asarray(D), symmetrize=symmetrize, copy=False).values
-    assert values.dtype == xp.float64
+    assert values.dtype == (xp.float32 if 1e-15 <= size <= 1e15 else xp.float64)
     np.testing.assert_allclose(np.asarray(values), distances(6) ** 2 * size**2, rtol=1e-5)
-
-
-def test_float32_stays_float32_over_thirty_powers_of_ten():
-    for size in (1e-15, 1, 1e15):
-        assert as_dissimilarity((distances(6) * size).astype(np.float32)).values.dtype == np.float32
 
 
 # Shapes, dtypes, labels
@@ -454,36 +416,11 @@ def test_labels_go_with_the_objects():
     assert "4 objects but 3 labels" in refusal(SMALL, labels="abc")
     assert "'b' names objects 1 and 3" in refusal(SMALL, labels="abcb")
     assert "'a' names objects 0 and 1" in refusal(pd.DataFrame(SMALL, list("aacd"), list("aacd")))
-
-
-def test_a_frame_is_not_reordered_silently():
-    frame = pd.DataFrame(SMALL, NAMES, NAMES)
     assert "another order" in refusal(frame[list(reversed(NAMES))])
     assert "column 1 'ant' and row 1 '0'" in refusal(frame.reset_index(drop=True))
 
 
-def test_integer_index_and_text_columns_agree_as_text():
-    numbers = [7, 8, 9, 10]
-    frame = pd.DataFrame(SMALL, numbers, [str(i) for i in numbers])
-    assert as_dissimilarity(frame).labels == ("7", "8", "9", "10")
-
-
-def test_unknown_options_are_refused():
-    assert "missing='drop'" in refusal(SMALL, missing="drop")
-
-
 # Files
-
-
-def test_a_path_is_read(tmp_path):
-    np.savez(tmp_path / "D.npz", D=SMALL, names=np.array(NAMES))
-    np.save(tmp_path / "D.npy", SMALL)
-    for path in (tmp_path / "D.npz", str(tmp_path / "D.npz")):
-        result = as_dissimilarity(path)
-        np.testing.assert_array_equal(result.values, SMALL**2)
-        assert result.labels == NAMES
-    np.testing.assert_array_equal(as_dissimilarity(tmp_path / "D.npy", copy=False).values, SMALL**2)
-    np.testing.assert_array_equal(np.load(tmp_path / "D.npy"), SMALL)
 
 
 def test_real_files_are_read_or_refused_for_a_reason():

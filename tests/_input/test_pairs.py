@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -9,8 +10,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from neucmds._input.pairs import FewPairsWarning, as_pairs, check_pairs, make_pairs, read_pairs
-from neucmds.errors import FileFormatError, InputError
+from neucmds._input.pairs import FewPairsWarning, as_pairs, check_pairs, make_pairs
+from neucmds.errors import InputError
 
 
 def listed(pairs):
@@ -47,46 +48,12 @@ def test_both_orders_of_a_pair_are_one_pair(kind):
     assert listed(as_pairs(full)) == [(0, 1, 4.0), (1, 2, 1.0)]
 
 
-def test_entries_that_differ_are_refused_with_pair_and_gap_or_averaged():
-    data = (["a", "b", "a"], ["b", "a", "c"], [1.0, 1.5, 3.0])
-    with pytest.raises(
-        InputError, match=r"1 pairs have entries that differ, the most by 0\.5 at \(0, 1\), 'a'"
-    ):
-        as_pairs(data)
-    assert listed(as_pairs(data, symmetrize=True)) == [(0, 1, 1.25**2), (0, 2, 9.0)]
-
-
-def test_entries_that_differ_by_rounding_agree():
-    pairs = make_pairs(2, [0, 1], [1, 0], [1.0, 1.0 + 1e-12])
-    assert pairs.size == 1
-
-
-def test_an_object_is_at_zero_from_itself():
-    assert make_pairs(2, [0, 0], [0, 1], [0.0, 1.0]).size == 1
-    with pytest.raises(InputError, match=r"not at 0 from itself: 1 at \(1, 1\)"):
-        make_pairs(2, [1, 0], [1, 1], [1.0, 2.0])
-
-
-def test_squared_pairs_may_be_negative_others_not():
-    assert listed(make_pairs(2, [0], [1], [-2.0], squared=True)) == [(0, 1, -2.0)]
-    with pytest.raises(InputError, match=r"lowest is -2 at \(0, 1\); pass squared=True"):
-        make_pairs(2, [0], [1], [-2.0])
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_not_finite_is_refused(value):
-    with pytest.raises(InputError, match=r"1 of 2 values are not finite, the first .* at \(1, 2\)"):
-        make_pairs(3, [0, 1], [1, 2], [1.0, value])
-
-
 def test_a_fourth_column_is_the_weight_and_zero_leaves_the_pair_out(tmp_path):
     file = tmp_path / "p.csv"
     file.write_text("i,j,d,w\n0,1,1,2\n1,2,1,0\n0,2,1,5\n")
     pairs = as_pairs(file)
     assert listed(pairs) == [(0, 1, 1.0), (0, 2, 1.0)]
     assert pairs.weight.tolist() == [2.0, 5.0]
-    with pytest.raises(InputError, match=r"not negative: -1.0 at \(0, 1\)"):
-        make_pairs(2, [0], [1], [1.0], [-1.0])
 
 
 def test_numbers_name_objects_and_only_those_that_occur():
@@ -99,57 +66,73 @@ def test_numbers_name_objects_and_only_those_that_occur():
 
 def test_numbers_in_files_are_ordered_as_numbers(tmp_path):
     file = tmp_path / "p.tsv"
-    file.write_text("9\t10\t1.0\n10\t11\tNA\n")
-    with pytest.raises(InputError, match="not finite"):
-        as_pairs(file)
     file.write_text("9\t10\t1.0\n10\t11\t2\n")
     assert as_pairs(file).labels == ("9", "10", "11")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        ("a,b\n", "has 2 columns"),
-        ("a,b,1\na,c\n", "line 2: 2 cells where others have 3"),
-        ("a,b,1\na,c,far\n", "line 2, cell 3: 'far' is not a number"),
-    ],
-)
-def test_bad_files_are_refused_by_line(tmp_path, text, message):
-    file = tmp_path / "p.csv"
-    file.write_text(text)
-    with pytest.raises(FileFormatError, match=message):
-        read_pairs(file)
-    with pytest.raises(FileFormatError, match="does not exist"):
-        read_pairs(tmp_path / "none.csv")
+def test_entries_for_a_pair_agree_to_rounding_or_are_averaged():
+    data = (["a", "b", "a"], ["b", "a", "c"], [1.0, 1.5, 3.0])
+    assert listed(as_pairs(data, symmetrize=True)) == [(0, 1, 1.25**2), (0, 2, 9.0)]
+    assert make_pairs(2, [0, 1, 1], [1, 0, 1], [1.0, 1.0 + 1e-12, 0.0]).size == 1
 
 
-def test_columns_must_be_three_or_four_and_equally_long():
-    with pytest.raises(InputError, match="list has 2 columns"):
-        as_pairs(([0], [1]))
-    with pytest.raises(InputError, match="equally long, not 1, 1, 2"):
-        as_pairs(([0], [1], [1.0, 2.0]))
-    with pytest.raises(InputError, match="not square: 2 × 3"):
-        as_pairs(sparse.csr_array((2, 3)))
-    with pytest.raises(InputError, match="no pairs"):
-        as_pairs(sparse.csr_array((3, 3)))
+def test_squared_pairs_may_be_negative_and_their_graph_has_the_lengths():
+    assert listed(make_pairs(2, [0], [1], [-2.0], squared=True)) == [(0, 1, -2.0)]
+    graph = make_pairs(3, [0, 1], [1, 2], [2.0, 0.0]).graph()
+    assert (graph[0, 1], graph[1, 0], graph.nnz) == (2.0, 2.0, 4)
 
 
-def complete(n, labels=None):
+REFUSED = {
+    "two columns": (([0], [1]), "list has 2 columns"),
+    "lengths": (([0], [1], [1.0, 2.0]), "equally long, not 1, 1, 2"),
+    "text": (([0], [1], ["far"]), "third column of pairs must hold numbers"),
+    "not square": (sparse.csr_array((2, 3)), "not square: 2 × 3"),
+    "complex": (sparse.csr_array(1j * np.eye(2)), "complex128 entries"),
+    "none": (sparse.csr_array((3, 3)), "no pairs"),
+    "infinite": (([0, 1], [1, 2], [1.0, np.inf]), "1 of 2 values are not finite, the first inf at"),
+    "missing": (([0, 1], [1, 2], [1.0, np.nan]), "nan at (1, 2)"),
+    "negative": (([0], [1], [-2.0]), "lowest is -2 at (0, 1); pass squared=True"),
+    "to itself": (([1, 0], [1, 1], [1.0, 2.0]), "not at 0 from itself: 1 at (1, 1)"),
+    "weight": (([0], [1], [1.0], [-1.0]), "not negative: -1.0 at (0, 1)"),
+    "differing": (
+        (["a", "b", "a"], ["b", "a", "c"], [1.0, 1.5, 3.0]),
+        "1 pairs have entries that differ, the most by 0.5 at (0, 1), 'a'",
+    ),
+    "empty file": ("", "is empty"),
+    "columns in a file": ("a,b\n", "has 2 columns"),
+    "names alone": ("a,b,d\n", "no pairs below it"),
+    "ragged file": ("a,b,1\na,c\n", "line 2: 2 cells where others have 3"),
+    "text in a file": ("a,b,1\na,c,far\n", "line 2, cell 3: 'far' is not a number"),
+    "gap in a file": ("9,10,1.0\n10,11,NA\n", "not finite"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_list_of_pairs_is_refused(case, tmp_path):
+    data, said = REFUSED[case]
+    if isinstance(data, str):
+        (tmp_path / "p.csv").write_text(data)
+        data = tmp_path / "p.csv"
+    with pytest.raises(InputError, match=re.escape(said)):
+        as_pairs(data)
+
+
+def complete(n):
     i, j = np.triu_indices(n, 1)
     return i, j, np.ones(i.size)
 
 
-def test_objects_without_pairs_are_named():
-    with pytest.raises(InputError, match=r"1 object is in no pair: 'd' \(of 4\)"):
-        check_pairs(make_pairs(4, *complete(3), labels=("a", "b", "c", "d")), 1)
-
-
-def test_parts_are_counted_and_named():
+def test_objects_without_pairs_or_with_few_and_parts_are_named():
     i, j, d = complete(4)
+    with pytest.raises(InputError, match=r"1 object is in no pair: 'e' \(of 5\)"):
+        check_pairs(make_pairs(5, i, j, d, labels=tuple("abcde")), 1)
     pairs = make_pairs(8, np.r_[i, i + 4], np.r_[j, j + 4], np.r_[d, d])
     with pytest.raises(InputError, match=r"2 parts that no pair connects, of 4, 4.*: 4, 5, 6, 7"):
         check_pairs(pairs, 1)
+    i, j, d = complete(30)
+    pairs = make_pairs(31, np.r_[i, 0], np.r_[j, 30], np.r_[d, 1.0])
+    with pytest.warns(FewPairsWarning, match=r"1 object is in fewer than k = 3 pairs.*: 30;"):
+        check_pairs(pairs, 3)
 
 
 def test_fewer_pairs_than_unknowns_are_refused_and_few_are_warned_about():
@@ -170,16 +153,3 @@ def test_fewer_pairs_than_unknowns_are_refused_and_few_are_warned_about():
         warnings.simplefilter("error")
         check_pairs(per_object(50), k)
         check_pairs(make_pairs(6, *complete(6)), 5)
-
-
-def test_a_single_object_with_few_pairs_is_named():
-    i, j, d = complete(30)
-    pairs = make_pairs(31, np.r_[i, 0], np.r_[j, 30], np.r_[d, 1.0])
-    with pytest.warns(FewPairsWarning, match=r"1 object is in fewer than k = 3 pairs.*: 30;"):
-        check_pairs(pairs, 3)
-
-
-def test_the_graph_of_pairs_has_the_unsquared_lengths():
-    graph = make_pairs(3, [0, 1], [1, 2], [2.0, 0.0]).graph()
-    assert graph[0, 1] == graph[1, 0] == 2.0
-    assert graph.nnz == 4

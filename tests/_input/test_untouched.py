@@ -6,23 +6,15 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds import InputError, neuc_mds
 
 N = 12
 DISTANCES = squareform(pdist(np.random.default_rng(0).normal(size=(N, 3))))
 
 
-def weights(**changes: float) -> np.ndarray:
+def weights(i: int, j: int | slice, value: float) -> np.ndarray:
     W = np.ones((N, N))
-    for place, value in changes.items():
-        i, j = (int(index) for index in place[1:].split("_"))
-        W[i, j] = value
-    return W
-
-
-def without_object(i: int) -> np.ndarray:
-    W = np.ones((N, N))
-    W[i], W[:, i] = 0, 0
+    W[i, j] = W[j, i] = value
     return W
 
 
@@ -36,31 +28,23 @@ BAD = {
     "max_iter": {"max_iter": 0},
     "missing": {"missing": "drop"},
     "weights, shape": {"weights": np.ones((3, 3))},
-    "weights, negative": {"weights": weights(w1_2=-1.0, w2_1=-1.0)},
-    "weights, asymmetric": {"weights": weights(w1_2=2.0)},
-    "weights, infinite": {"weights": weights(w1_2=np.inf, w2_1=np.inf)},
+    "weights, negative": {"weights": weights(1, 2, -1.0)},
+    "weights, asymmetric": {"weights": np.triu(np.ones((N, N)))},
+    "weights, infinite": {"weights": weights(1, 2, np.inf)},
     "weights, too large": {"weights": 1e305 * np.ones((N, N))},
     "weights, too small": {"weights": 1e-315 * np.ones((N, N))},
-    "weights, lost object": {"weights": without_object(3)},
+    "weights, lost object": {"weights": weights(3, slice(None), 0.0)},
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("case", BAD)
-def test_a_refused_argument_leaves_D_as_it_was(case, dtype):
-    given = DISTANCES.astype(dtype)
-    D = given.copy()
-    with pytest.raises(InputError):
-        neuc_mds(D, **{"n_components": 2, **BAD[case]})
-    np.testing.assert_array_equal(D, given)
-
-
-def test_the_estimator_leaves_D_as_it_was():
-    D = DISTANCES.copy()
-    for settings in ({"method": "nuec"}, {"n_components": 50}, {"tol": 2.0}):
+def test_a_refused_argument_leaves_D_as_it_was(case):
+    options = {"n_components": 2, **BAD[case]}
+    for dtype in (np.float64, np.float32):
+        D = DISTANCES.astype(dtype)
         with pytest.raises(InputError):
-            NeucMDS(**settings).fit(D)
-    np.testing.assert_array_equal(D, DISTANCES)
+            neuc_mds(D, **options)
+        np.testing.assert_array_equal(D, DISTANCES.astype(dtype))
 
 
 def test_too_little_memory_is_told_before_D_is_squared(monkeypatch):
