@@ -11,68 +11,35 @@ from neucmds.cli.app import app
 from .conftest import squared_gaps
 
 
-def _npy(here, d):
-    np.save(here / "bad.npy", d)
-    return "bad.npy"
-
-
-def _changed(here, i, j, value, both=True):
+def _changed(i, j, value, *, symmetric=True):
     d = squared_gaps()
     d[i, j] = value
-    if both:
+    if symmetric:
         d[j, i] = value
-    return _npy(here, d)
+    return d
 
 
-def _text(here, text, name="bad.csv"):
-    (here / name).write_text(text)
-    return name
+# tests/_input refuses the same and more in Python: here a few of each kind meet a command.
+BAD_MATRICES = [
+    ("embed", np.ones((4, 5)), "not square: 4 × 5"),
+    ("inspect", _changed(2, 3, 9.0, symmetric=False), "pass --symmetrize"),
+    ("compare", _changed(2, 3, np.nan), "missing (NaN)"),
+    ("curve", _changed(2, 3, -1.0), "--squared"),
+    ("embed", np.array([[0, "a"], [None, 0]], dtype=object), "Python objects"),
+    ("inspect", "\n\n", "is empty"),
+    ("compare", "It was a dark night.\nNo matrix here.\n", "bad.csv"),
+    ("curve", ",a,b,a\na,0,1,2\nb,1,0,3\na,2,3,0\n", "labels are not unique: 'a'"),
+    ("embed", None, "does not exist"),
+]
 
 
-def _truncated(here):
-    np.save(here / "whole.npy", squared_gaps())
-    content = (here / "whole.npy").read_bytes()
-    (here / "whole.npy").unlink()
-    (here / "bad.npy").write_bytes(content[: len(content) // 2])
-    return "bad.npy"
-
-
-def _objects(here):
-    np.save(here / "bad.npy", np.array([[0, "a"], [None, 0]], dtype=object), allow_pickle=True)
-    return "bad.npy"
-
-
-BAD_MATRICES = {
-    "not square": (lambda here: _npy(here, np.ones((4, 5))), "not square: 4 × 5"),
-    "not symmetric": (lambda here: _changed(here, 2, 3, 9.0, both=False), "pass --symmetrize"),
-    "nan": (lambda here: _changed(here, 2, 3, np.nan), "missing (NaN)"),
-    "inf": (lambda here: _changed(here, 2, 3, np.inf), "infinite"),
-    "complex": (lambda here: _npy(here, squared_gaps() + 0j), "complex"),
-    "diagonal": (lambda here: _changed(here, 2, 2, 3.0), "diagonal that is not zero: 3"),
-    "negative": (lambda here: _changed(here, 2, 3, -1.0), "--squared"),
-    "empty file": (lambda here: _text(here, ""), "is empty"),
-    "blank file": (lambda here: _text(here, "\n\n"), "is empty"),
-    "prose": (lambda here: _text(here, "It was a dark night.\nNo matrix here.\n"), "bad.csv"),
-    "truncated npy": (_truncated, "damaged"),
-    "duplicate labels": (
-        lambda here: _text(here, ",a,b,a\na,0,1,2\nb,1,0,3\na,2,3,0\n"),
-        "labels are not unique: 'a'",
-    ),
-    "object array": (_objects, "Python objects"),
-    "no such file": (lambda here: "absent.npy", "does not exist"),
-    "unknown suffix": (lambda here: _text(here, "0 1\n1 0\n", "bad.xyz"), "'.xyz'"),
-    "one object": (lambda here: _npy(here, np.zeros((1, 1))), "at least 2"),
-}
-
-
-# All commands read in one way: each matrix meets one of them.
-COMMANDS = ("embed", "inspect", "compare", "curve")
-
-
-@pytest.mark.parametrize(("at", "what"), list(enumerate(BAD_MATRICES)))
-def test_bad_matrix_ends_in_one_line(run, here, at, what):
-    command, (make, expected) = COMMANDS[at % 4], BAD_MATRICES[what]
-    file = make(here)
+@pytest.mark.parametrize(("command", "content", "expected"), BAD_MATRICES)
+def test_bad_matrix_ends_in_one_line(run, here, command, content, expected):
+    file = "bad.csv" if isinstance(content, str) else "bad.npy"
+    if isinstance(content, str):
+        (here / file).write_text(content)
+    elif content is not None:
+        np.save(here / file, content, allow_pickle=True)
     before = sorted(here.iterdir())
     outcome = run(command, file)
     assert outcome.code == 2

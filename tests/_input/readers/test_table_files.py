@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -58,24 +56,6 @@ def npz_bytes(**arrays) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
-
-
-def flagged(content: bytes, bit: int) -> bytes:
-    """Set a bit of the flags of all members of an archive, here and in its directory."""
-    spoiled = bytearray(content)
-    for magic, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        at = spoiled.find(magic)
-        while at >= 0:
-            spoiled[at + offset + bit // 8] |= 1 << bit % 8
-            at = spoiled.find(magic, at + 4)
-    return bytes(spoiled)
-
-
-HUGE = b"(1000000000000, 1000000000000), }"
-HUGE += (11 + 24 - len(HUGE)) * b" "
-ENCRYPTED = flagged(npz_bytes(D=D), 0)
-# The flag says that names are in UTF-8, and this one is in Latin-1.
-LATIN = flagged(npz_bytes(De=D).replace(b"De.npy", b"D\xe9.npy"), 11)
 
 
 # Text
@@ -144,6 +124,7 @@ TEXTS = {
         ";ant;bee;cat;\nant;0;1,5;2;\nbee;1,5;0;3;\ncat;2;3;0;\n",
         NAMES,
     ),
+    "lower, diagonal NA": ("d.csv", "ant,NA\nbee,1.5,NA\ncat,2,3,NA\n", NAMES),
     "phylip in txt": ("d.txt", "3\nant 0 1.5 2\nbee 1.5 0 3\ncat 2 3 0\n", NAMES),
     "phylip": ("d.phy", "  3\nant  0 1.5 2\nbee  1.5 0 3\ncat  2 3 0\n", NAMES),
     "phylip lower": ("d.phy", "3\nant\nbee 1.5\ncat 2 3\n", NAMES),
@@ -172,33 +153,33 @@ def test_lsmat_of_scikit_bio_is_read(tmp_path):
 @pytest.mark.parametrize(
     "content", ["1.5\n2\n3\n", "1.5,2,3\n", "distance\n1.5\n2\n3\n", "1.5 2 3"]
 )
-def test_a_single_row_or_column_is_condensed(content, write):
+def test_a_single_row_or_column_is_condensed_and_no_phylip(content, write):
     path = write("d.csv", content)
     expect(read_table(path), None, squareform(D))
     np.testing.assert_array_equal(as_dissimilarity(path).values, D**2)
-
-
-def test_whole_numbers_in_a_column_are_no_phylip(write):
+    # Whole numbers, of which the first could announce as many objects.
     expect(read_table(write("d.txt", "3\n4\n5\n")), None, np.array([3.0, 4, 5]))
-
-
-@pytest.mark.parametrize("word", ["NA", "nan", "", "N/A", "NaN"])
-def test_missing_numbers_become_nan(word, write):
-    content = FRAME.to_csv().replace("1.5", word)
-    expect(read_table(write("d.csv", content)), NAMES, np.where(D == 1.5, np.nan, D))
 
 
 @settings(max_examples=50, deadline=None)
 @given(
-    st.data(), st.integers(2, 6), st.sampled_from([",", "\t", ";"]), st.booleans(), st.booleans()
+    st.data(),
+    st.integers(3, 6),
+    st.sampled_from([",", "\t", ";"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["NA", "nan", "", "N/A", "NaN"]),
 )
-def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index):
+def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index, gap):
     numbers = st.floats(0, 1e300, exclude_min=True)
     values = squareform(
         data.draw(st.lists(numbers, min_size=n * (n - 1) // 2, max_size=n * (n - 1) // 2))
     )
+    if header and index:  # then a blank cell is no end of a line
+        values[0, 1] = values[1, 0] = np.nan
     labels = [f"object {i}" for i in range(n)]
-    text = pd.DataFrame(values, labels, labels).to_csv(sep=sep, header=header, index=index)
+    frame = pd.DataFrame(values, labels, labels)
+    text = frame.to_csv(sep=sep, header=header, index=index, na_rep=gap)
     expect(parse_matrix(Lines.of(text, "d")), tuple(labels) if header or index else None, values)
 
 
@@ -232,18 +213,10 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index)
         ("d.phy", "3\nant 0 1 2\nbee 1 0\ncat 2 3 0\n", "line 3: 'bee' has 2 numbers where 3"),
         ("d.npy", "no array", "not an npy file"),
         ("d.npy", npy_bytes(D)[:-8], "damaged"),
-        ("d.npy", npy_bytes(D)[:20], "damaged"),
-        (
-            "d.npy",
-            npy_bytes(np.array([None, {}]), allow_pickle=True),
-            "not an npy file",
-        ),
+        ("d.npy", npy_bytes(np.array([None, {}]), allow_pickle=True), "not an npy file"),
         ("d.npz", "no archive", "not an npz file"),
-        ("d.npz", npz_bytes(D=D)[:100], "not an npz file"),
-        ("d.npz", npy_bytes(D), "not an npz file"),
         ("d.npz", npz_bytes(A=D, B=D), "2 others that could be it (it has: A, B)"),
         ("d.npz", npz_bytes(D=D.astype(object)), "Object arrays cannot be loaded"),
-        ("d.npz", npz_bytes(D=D, names=np.array(NAMES, object)), "Object arrays cannot be loaded"),
         ("d.parquet", "no table", "not a parquet file"),
         ("d.csv", ",ant,bee,cat\n", "one line of 4 names and no numbers below it"),
         ("d.csv", "ant,bee,cat\n", "one line of 3 names"),
@@ -255,17 +228,6 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index)
         ("d.csv", "0,1_0\n1_0,0\n", "'1_0' is not a number"),
         ("d.phy", "2\na 0 1_0\nb 1_0 0\n", "'1_0' is not a number"),
         ("d.csv", '0,"' + "1" * 200_000 + '"\n1,0\n', "line 1: field larger than field limit"),
-        ("d.phy", "9" * 5000 + "\nant 0\n", "not begin with a whole number"),
-        ("d.npy", b"\x93NUMPY\x07\x00" + npy_bytes(D)[8:], "only support format version"),
-        ("d.npy", npy_bytes(D).replace(b"(3, 3)", b"(3, 3("), "not an npy file, or damaged"),
-        ("d.npy", npy_bytes(D).replace(b"'shape'", b"'shape "), "not an npy file, or damaged"),
-        (
-            "d.npy",
-            npy_bytes(np.zeros((10, 10))).replace(b"(10, 10), }" + 24 * b" ", HUGE),
-            "damaged",
-        ),
-        ("d.npz", ENCRYPTED, "is encrypted, password required"),
-        ("d.npz", LATIN, "not an npz file, or damaged"),
         ("d.xlsx", "x", "known are .csv, .tsv"),
         ("d", "x", "no suffix"),
     ],
@@ -274,12 +236,6 @@ def test_what_cannot_be_read_is_named(name, content, said, write):
     path = write(name, content)
     for mmap in (True, False):
         assert said in refusal(path, mmap=mmap)
-
-
-def test_a_missing_file_and_a_directory_are_named(tmp_path):
-    assert "does not exist" in refusal(tmp_path / "gone.npy")
-    (tmp_path / "folder.npy").mkdir()
-    assert "directory" in refusal(tmp_path / "folder.npy")
 
 
 # Arrays
@@ -309,16 +265,13 @@ def test_npy_is_read_or_mapped(values, mmap, tmp_path):
         ({"D": D, "labels": np.array(["x", "x", "y"])}, None),
         ({"D": D, "labels": np.array(["x", "y"])}, None),
         ({"D": D, "names": np.array([4, 5, 6])}, ("4", "5", "6")),
+        ({"D": squareform(D), "names": np.array(NAMES)}, NAMES),
     ],
     ids=lambda value: "+".join(value) if value else "none",
 )
 def test_npz_labels_are_names_and_not_classes(held, labels, write):
-    expect(read_table(write("d.npz", npz_bytes(**held))), labels)
-
-
-def test_npz_may_be_condensed(write):
-    content = npz_bytes(D=squareform(D), names=np.array(NAMES))
-    expect(read_table(write("d.npz", content)), NAMES, squareform(D))
+    values = held.get("D", D)
+    expect(read_table(write("d.npz", npz_bytes(**held))), labels, values)
 
 
 @pytest.mark.parametrize(
@@ -361,56 +314,11 @@ def test_standard_input_is_told_by_its_first_bytes(content, labels, monkeypatch)
     expect(read_table("-"), labels)
 
 
-def test_empty_standard_input_is_named(monkeypatch):
+def test_what_is_not_there_is_named(tmp_path, monkeypatch):
+    assert "does not exist" in refusal(tmp_path / "gone.npy")
+    (tmp_path / "folder.npy").mkdir()
+    assert "directory" in refusal(tmp_path / "folder.npy")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
     assert refusal("-") == "standard input is empty."
-
-
-def test_closed_standard_input_is_named(monkeypatch):
-    for closed in (None, io.TextIOWrapper(io.BytesIO(b"0"))):
-        if closed is not None:
-            closed.close()
-        monkeypatch.setattr(sys, "stdin", closed)
-        assert refusal("-") == "standard input is closed; pass the name of a file."
-
-
-def test_a_triangle_with_a_diagonal_of_gaps_has_one_object_a_line(write):
-    path = write("d.csv", b"ant,NA\nbee,1.5,NA\ncat,2,3,NA\n")
-    values, labels = read_table(path)
-    assert labels == ("ant", "bee", "cat")
-    np.testing.assert_array_equal(values, D)
-
-
-# Nothing stays open
-
-
-@pytest.mark.slow
-def test_no_file_stays_open(write, tmp_path):
-    good = {
-        "d.csv": FRAME.to_csv().encode(),
-        "d.npy": npy_bytes(D),
-        "d.npz": npz_bytes(D=D),
-        "d.phy": b"3\nant\nbee 1.5\ncat 2 3\n",
-    }
-    if find_spec("pyarrow"):
-        FRAME.to_parquet(tmp_path / "d.parquet")
-        good["d.parquet"] = (tmp_path / "d.parquet").read_bytes()
-    paths = [write(name, content) for name, content in good.items()]
-    paths += [write(f"bad_{name}", text[:-4] + b"\xff\xff") for name, text in good.items()]
-    code = (
-        "import gc, os, sys; from neucmds import neuc_mds, InputError\n"
-        "for path in sys.argv[1:]:\n"
-        "    try: neuc_mds(path, 1)\n"
-        "    except InputError: pass\n"
-        "    gc.collect()\n"
-        "    if os.path.exists('/proc/self/maps'):\n"
-        "        with open('/proc/self/maps') as maps: assert path not in maps.read(), path\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "always::ResourceWarning", "-c", code, *map(str, paths)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "ResourceWarning" not in done.stderr
+    monkeypatch.setattr(sys, "stdin", None)
+    assert refusal("-") == "standard input is closed; pass the name of a file."
