@@ -64,7 +64,8 @@ def timed(work: Any) -> tuple[float, Any]:
 def fit(D: torch.Tensor, k: int, method: str, **settings: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return neuc_mds(D, k, method, squared=True, tol=1e-6, random_state=0, **settings)
+        settings = {"tol": 1e-6, **settings}
+        return neuc_mds(D, k, method, squared=True, random_state=0, **settings)
 
 
 def measure_fit(n: int, dtype: torch.dtype, k: int = 100, method: str = "neuc+") -> dict[str, Any]:
