@@ -14,15 +14,7 @@ from neucmds._backend.arrays import Array
 from neucmds._input.dissimilarity import Dissimilarity
 from neucmds._input.names import as_labels
 from neucmds._input.tiles import averaged, finished, pair_extent
-from neucmds._input.validation import (
-    Extent,
-    Floats,
-    Half,
-    Rules,
-    Strips,
-    validate,
-    working_dtype,
-)
+from neucmds._input.validation import Extent, Floats, Half, Rules, Strips, validate, working_dtype
 from neucmds.errors import InputError
 
 
@@ -33,11 +25,7 @@ def lazy_dissimilarity(
     symmetrize: bool = False,
     labels: Sequence[object] | None = None,
 ) -> Dissimilarity:
-    """Check a dask array, put it on the squared scale and keep its chunks on the workers.
-
-    Nothing but a few numbers of each chunk comes to the client. Parameters are those of
-    `as_dissimilarity`; there is no copy to be made or saved, and no entry may be missing.
-    """
+    """Check a dask array, put it on the squared scale and keep its chunks on the workers."""
     data = _square_chunks(data)
     n = int(data.shape[0])
     names = as_labels(labels, n)

@@ -56,36 +56,21 @@ def as_dissimilarity(
     data : array, nested list, DataFrame, DistanceMatrix, str or Path
         A square matrix; or its condensed upper triangle in the order of
         `scipy.spatial.distance.squareform`; or the file that holds either (`-`: standard input).
-        Arrays of other libraries stay in their library and on their device. Masked entries of a
-        NumPy masked array count as missing; booleans count as 0 and 1.
+        Arrays stay in their library and on their device. Masked entries count as missing.
     squared : bool, default False
         Whether `data` already holds squared dissimilarities, which may be negative.
     symmetrize : bool, default False
         Average D and Dᵀ, on the scale given, instead of refusing an asymmetric matrix. Where only
         one of the two is missing, the other stands for both.
     copy : bool, default True
-        Keep the caller's array as it is. With False a writable floating array is overwritten with
-        its squares where that saves an n×n copy. A floating array with `squared=True` is
-        only read and never copied, whatever `copy` says, unless `symmetrize` is asked for.
+        Keep the caller's array as it is; else a writable floating array may be overwritten with its
+        squares. Squared floats are never copied, unless they are symmetrized.
     missing : {"error", "ignore"}, default "error"
         What to do about NaN off the diagonal: refuse, or keep as missing pairs.
     labels : sequence, optional
         Names of the objects; they go before those found in `data`.
     double : bool, default False
-        Work in float64 whatever the precision of D is.
-
-    Returns
-    -------
-    Dissimilarity
-        The values on the squared scale, in float32 for input of at most that precision and in
-        float64 for everything else.
-
-    Raises
-    ------
-    InputError
-        If the matrix is not square, finite, real, symmetric and zero on the diagonal to rounding,
-        not named once an object, or so large or small that its powers leave the range of floats:
-        beyond 1e±45, on the squared scale beyond 1e±90.
+        Work in float64; else float32 stays float32, unless its squares would be lost.
 
     Examples
     --------

@@ -99,16 +99,6 @@ def as_pairs(
     allow_missing : bool, default=False
         Whether NaN says that a pair was not observed, instead of being refused.
 
-    Returns
-    -------
-    Pairs
-
-    Raises
-    ------
-    InputError
-        Where a value is missing, infinite or negative, two entries for a pair differ, or an object
-        is not at 0 from itself.
-
     Examples
     --------
     >>> from neucmds._input.pairs import as_pairs

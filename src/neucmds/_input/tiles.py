@@ -1,8 +1,4 @@
-"""The walk over a D in memory: pairs of mirrored tiles, checked and written in one go.
-
-The matrix is read once, each tile with the tile across the diagonal, so that no n×n temporary
-arises and the transposed reads stay in cache.
-"""
+"""The walk over a D in memory: pairs of mirrored tiles, checked and written in one go."""
 
 from __future__ import annotations
 

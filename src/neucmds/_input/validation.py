@@ -49,16 +49,8 @@ class Rules:
 class Extent:
     """How far the entries of a part of D reach; NaN where an entry is NaN.
 
-    Parameters
-    ----------
-    depth, height : float
-        The lowest entry, times −1, and the highest.
-    gap : float
-        The largest difference to the mirrored entry.
-    above, below : float
-        Largest size of an entry above and below the diagonal.
-    own : float
-        Largest size of an entry on the diagonal.
+    `depth` is the lowest entry times −1, `height` the highest, `gap` the largest difference to a
+    mirrored entry; the largest size is `above` or `below` the diagonal, or `own` on it.
     """
 
     depth: float = 0.0

@@ -55,20 +55,10 @@ def read_table(path: str | os.PathLike[str], *, mmap: bool = False) -> tuple[Any
     -------
     values : array of shape (n, n) or (n(n-1)/2,)
         The numbers as they stand in the file; nothing is squared, averaged or checked. A triangle
-        comes as a square matrix, also one whose other half holds zeros, NA or blanks in a table.
+        comes as a square matrix, also one whose other half holds zeros, NA or blanks in a table. In
+        an npz file it is the array `D`, or else the only one of numbers with one or two dimensions.
     labels : tuple of str, or None
-        One name for each object.
-
-    Raises
-    ------
-    FileFormatError
-        If the file is missing, empty, or not what its suffix says.
-
-    Notes
-    -----
-    In an npz file the matrix is the array `D`, or else the only one of numbers with one or two
-    dimensions; labels come from `names`, or else `labels`, if they name each object once. Pickled
-    objects are never loaded.
+        One name for each object; in an npz file `names`, or else `labels` if they are unique.
     """
     with opened(path) as (kind, stream, name):
         if mmap and kind == "npy" and str(path) != "-":
