@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
 import pytest
 
-from neucmds import LandmarkNeucMDS, NeucMDS, compare, neuc_mds
+from neucmds import LandmarkNeucMDS, NeucMDS, compare, inspect, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._placement.dimension import fewest
 from neucmds.errors import InputError
@@ -79,6 +80,13 @@ def test_both_estimators_choose_as_the_function_does(estimator, wanted):
     d = planted()
     found = estimator(wanted, metric="precomputed", squared=True, random_state=0).fit(d).result_
     assert found.requested == neuc_mds(d, wanted, squared=True).requested
+
+
+def test_what_was_tried_is_written_as_json():
+    found = inspect(planted(), squared=True)
+    scan = json.loads(json.dumps(found.as_dict()))["scan"]
+    assert scan["errors"] == list(found.scan.errors)
+    assert len(scan["standard_errors"]) == len(scan["ks"])
 
 
 def test_compare_takes_one_number_for_all_methods():

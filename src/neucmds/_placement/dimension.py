@@ -45,34 +45,26 @@ LEAST_OBJECTS = 6
 EVERY_UP_TO = 20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class DimensionScan:
     """Error on pairs of held-out objects against the number of coordinates.
 
     Parameters
     ----------
     ks : tuple of int
-    table : ndarray of shape (number of ks, splits)
-        Mean of (D̂ − D)² among the objects that a split holds out, in units of the variance of D
-        over all pairs; squared scale.
+    errors : tuple of floats
+        Mean over the splits of the mean of (D̂ − D)² among held-out objects, in units of the
+        variance of D over all pairs; squared scale.
+    standard_errors : tuple of floats
+        Of these means.
     n_objects : int
         Objects that took part; a random sample if fewer than there are.
     """
 
     ks: tuple[int, ...]
-    table: Floats
+    errors: tuple[float, ...]
+    standard_errors: tuple[float, ...]
     n_objects: int
-
-    @property
-    def errors(self) -> tuple[float, ...]:
-        """Mean error over the splits for each k."""
-        return tuple(self.table.mean(axis=1).tolist())
-
-    @property
-    def standard_errors(self) -> tuple[float, ...]:
-        """Standard errors of these means."""
-        splits = self.table.shape[1]
-        return tuple((self.table.std(axis=1, ddof=1) / np.sqrt(splits)).tolist())
 
     @property
     def best(self) -> int:
@@ -127,12 +119,16 @@ def scan_dimensions(gram: Gram, solve: Solve, rng: np.random.RandomState) -> Dim
     orders = [rng.permutation(n) for _ in range(n_splits)]
     splits = [_Split.of(d, order[:held], order[held:], most, solve) for order in orders]
 
-    def scanned(ks: Iterable[int], known: DimensionScan | None = None) -> DimensionScan:
-        done = {} if known is None else dict(zip(known.ks, known.table, strict=True))
+    done: dict[int, list[float]] = {}
+
+    def scanned(ks: Iterable[int]) -> DimensionScan:
         for k in ks:
             if k not in done:
                 done[k] = [split.error(k) / variance if variance else 0.0 for split in splits]
-        return DimensionScan(tuple(sorted(done)), np.array([done[k] for k in sorted(done)]), n)
+        tried = sorted(done)
+        table = np.array([done[k] for k in tried])
+        means, spread = table.mean(axis=1), table.std(axis=1, ddof=1) / np.sqrt(n_splits)
+        return DimensionScan(tuple(tried), tuple(means.tolist()), tuple(spread.tolist()), n)
 
     far = np.rint(np.geomspace(EVERY_UP_TO, max(most, EVERY_UP_TO), 12)).astype(int)
     coarse = scanned(k for k in (*range(1, EVERY_UP_TO), *far.tolist()) if k <= most)
@@ -140,7 +136,7 @@ def scan_dimensions(gram: Gram, solve: Solve, rng: np.random.RandomState) -> Dim
         return coarse
     at = coarse.ks.index(coarse.k)
     last = coarse.ks[min(len(coarse.ks) - 1, at + 1)]
-    return scanned(range(coarse.ks[max(0, at - 1)], last + 1), coarse)
+    return scanned(range(coarse.ks[max(0, at - 1)], last + 1))
 
 
 def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
