@@ -14,7 +14,7 @@ import pytest
 
 from neucmds import InputError
 from neucmds._backend import memory
-from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
+from neucmds._backend.memory import available_memory, parse_bytes
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
@@ -34,10 +34,6 @@ def test_amounts_are_read(amount, expected):
 def test_what_is_no_amount_is_refused(amount):
     with pytest.raises(InputError, match="max_memory="):
         parse_bytes(amount)
-
-
-def test_amounts_are_written_with_three_digits():
-    assert [format_bytes(x) for x in (12, 1200, 7.25e9)] == ["12 bytes", "1.2 kB", "7.25 GB"]
 
 
 def test_no_more_is_available_than_there_is():

@@ -73,15 +73,6 @@ def test_metrics_that_need_all_rows_are_fitted_to_all(features, metric, fitted, 
     np.testing.assert_allclose(est._to_fitted(features[:4]), d[:4], rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.filterwarnings("ignore:refinement was still gaining")
-@pytest.mark.parametrize("in_chunks", [False, True])
-def test_a_function_of_two_rows_is_a_metric(features, in_chunks):
-    some = features[:120]
-    x = da.from_array(some, chunks=(50, -1)) if in_chunks else some
-    est = NeucMDS(3, metric=largest_gap, n_pairs=40, loss="relative", max_iter=3).fit(x)
-    np.testing.assert_allclose(est._to_fitted(some[:2]), cdist(some[:2], some, "chebyshev"))
-
-
 @pytest.mark.usefixtures("small_chunks")
 def test_of_equally_near_rows_some_are_found():
     x = np.repeat(np.eye(4), 60, axis=0)

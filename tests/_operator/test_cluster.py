@@ -11,7 +11,6 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, api, neuc_mds
-from neucmds._input.chunks import lazy_dissimilarity
 from neucmds._operator import DenseGram, chunked_rows
 from neucmds._operator.cluster import DaskGram
 
@@ -83,13 +82,6 @@ def test_squared_input_labels_and_symmetrize_mean_what_they_mean_in_memory(dissi
     assert lazy.labels == memory.labels
 
 
-def test_a_chunk_that_needs_no_change_is_not_copied(dissimilarity):
-    lazy = lazy_dissimilarity(da.from_array(dissimilarity**2, chunks=300), squared=True)
-    again = lazy_dissimilarity(lazy.values, squared=True)
-    first, second = (d.values.to_delayed()[0, 1].compute() for d in (lazy, again))
-    assert np.shares_memory(first, second)
-
-
 def set_entry(matrix, i, j, value):
     changed = matrix.copy()
     changed[i, j] = value
@@ -121,12 +113,6 @@ def test_unknown_chunk_sizes_are_refused(dissimilarity):
     unknown = lazy[lazy[:, 0] >= 0]
     with pytest.raises(InputError, match=r"unknown chunk sizes; call D\.compute_chunk_sizes"):
         neuc_mds(unknown, 2)
-
-
-def test_missing_entries_and_weights_are_refused(dissimilarity):
-    lazy = da.from_array(dissimilarity, chunks=300)
-    with pytest.raises(InputError, match="needs D in memory"):
-        neuc_mds(lazy, 2, missing="ignore")
 
 
 def test_a_large_matrix_is_never_gathered():

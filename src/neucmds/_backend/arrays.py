@@ -164,15 +164,7 @@ def row_moments(block: Array) -> tuple[Array, float]:
 
 
 def sparse_times(starts: Array, columns: Array, values: Array, block: Array) -> Array:
-    """Multiply a sparse matrix, given by its rows, with a block of columns.
-
-    Parameters
-    ----------
-    starts : array of shape (n + 1,), integer
-        Where each row begins.
-    columns, values : arrays of shape (m,)
-    block : array of shape (n, w)
-    """
+    """Multiply a sparse matrix, given as CSR holds it, with a block of columns."""
     shape = (int(starts.shape[0]) - 1, int(block.shape[0]))
     if compat.is_torch_array(values):
         import torch

@@ -24,21 +24,9 @@ Writer = Callable[[BinaryIO], object]
 def atomic_file(path: str | PathLike[str], *, overwrite: bool = True) -> Iterator[BinaryIO]:
     """Open a binary file that takes its place once it is complete and on disk.
 
-    Parameters
-    ----------
-    path : path
-        Its folder must exist. A symbolic link is replaced, not followed.
-    overwrite : bool, default=True
-        Whether a file of that name is replaced.
-
-    Raises
-    ------
-    InputError
-        If there can be no file of that name.
-    FileExistsError
-        If there is one, and `overwrite` is False.
-    OSError
-        If the disk is full, for one; it names the file.
+    Its folder must exist. A symbolic link is replaced, not followed. `InputError` says that there
+    can be no file of that name, `FileExistsError` that there is one which is not to be replaced,
+    and `OSError`, of a full disk say, names the file.
     """
     target = Path(path)
     check_target(target)
@@ -64,27 +52,10 @@ def atomic_folder(
 ) -> list[Path]:
     """Write several files into one folder, which is exchanged for the old one when all are there.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it does not exist, with its parents. Files of others in it stay.
-    files : mapping of str to callable
-        Names, and functions that write to the binary file they are given.
-    overwrite : bool
-        Whether files of these names are replaced.
-    owned : collection of str
-        Further names that such a result may have: files of these names count as taken too, and are
-        removed where `overwrite` allows it.
-
-    Returns
-    -------
-    list of Path
-        The files, in the order they were given.
-
-    Raises
-    ------
-    FileExistsError
-        If there are such files, and `overwrite` is False.
+    The folder is made if it does not exist, with its parents; files of others in it stay. `files`
+    maps names to functions that write to the binary file they are given. Files of these names, and
+    of those `owned`, which such a result may have too, are replaced or removed with `overwrite`;
+    without it `FileExistsError` names the first.
     """
     place = folder.resolve()
     names = {*files, *owned}
@@ -163,19 +134,7 @@ def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
 
 
 def read_npz(source: Path | BinaryIO, what: str = "a npz file") -> dict[str, npt.NDArray[Any]]:
-    """Read all arrays of a npz file, without pickle.
-
-    Parameters
-    ----------
-    source : Path or binary file
-    what : str
-        What the file should be, for messages.
-
-    Raises
-    ------
-    FileFormatError
-        If it is no regular file, no npz, or damaged.
-    """
+    """Read all arrays of a npz file, without pickle; `what` it should be is for messages."""
     name = str(getattr(source, "name", source)) if not isinstance(source, Path) else str(source)
     if isinstance(source, Path) and not source.is_file():
         raise FileFormatError(f"{name}: {'not a regular' if source.exists() else 'no such'} file.")
@@ -189,13 +148,6 @@ def refused_as(name: str, what: str) -> Iterator[None]:
 
     NumPy, zipfile and pyarrow raise a dozen classes without a common base on damaged bytes, such as
     SyntaxError, TokenError, RuntimeError and struct.error.
-
-    Parameters
-    ----------
-    name : str
-        Of the file.
-    what : str
-        What the file should be.
     """
     try:
         yield

@@ -67,22 +67,8 @@ def available_memory() -> int | None:
 
 
 def require_memory(needed: int, what: str, advice: str) -> None:
-    """Refuse work for which there is not enough memory, before it starts.
-
-    Parameters
-    ----------
-    needed : int
-        Bytes; up to 64 MB nothing is looked up, which would take longer than the work.
-    what : str
-        What they are for.
-    advice : str
-        What to do instead.
-
-    Raises
-    ------
-    InputError
-        With both figures.
-    """
+    """Refuse work for which there is not enough memory, before it starts; `advice` what to do."""
+    # Up to 64 MB nothing is looked up, which would take longer than the work.
     free = None if needed <= _ALWAYS_THERE else available_memory()
     if free is not None and needed > free:
         raise InputError(

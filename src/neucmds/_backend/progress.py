@@ -12,20 +12,8 @@ def progress_bar(
 ) -> Callable[[int, int], None]:
     """Make a function that is told ``(done, total)`` and shows it as a bar of tqdm.
 
-    Parameters
-    ----------
-    what : str
-        What is being done.
-    stream : file, optional
-        Where to; standard error by default.
-    every : float, default=0.5
-        Seconds between two updates.
-
-    Returns
-    -------
-    callable
-        ``report(done, total)``. The bar appears with the first call, and ends its line when all is
-        done.
+    The bar appears with the first call, on standard error by default, and ends its line when all is
+    done.
     """
     from tqdm import tqdm
 
@@ -47,17 +35,9 @@ def progress_bar(
 def progress_steps(
     what: str, stream: TextIO | None = None, every: float = 0.5
 ) -> Iterator[Callable[[int, float], None]]:
-    """Show the number of a step and a value, for work of which nobody knows how long it takes.
+    """Yield what shows the number of a step and a value, for work of unknown length.
 
-    Parameters
-    ----------
-    what, stream, every
-        As for `progress_bar`.
-
-    Yields
-    ------
-    callable
-        ``report(step, value)``. The line appears with the first call, and ends with the context.
+    The line appears with the first call of ``report(step, value)``, and ends with the context.
     """
     from tqdm import tqdm
 
