@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from neucmds import api
-from neucmds._input.components import Components, NComponents
+from neucmds._input import Components, NComponents, read_square
 from neucmds.api import DEFAULT_METHOD
 from neucmds.cli.annotations import Drawing, read_annotations
 from neucmds.cli.console import Steps, print_json, print_table, say, steps
-from neucmds.cli.inputs import from_weighted, read_features, read_graph, read_square
+from neucmds.cli.inputs import from_weighted, read_features, read_graph
 from neucmds.cli.options import (
     Categories,
     ColorBy,
@@ -236,8 +236,8 @@ class Job:
             data, names = read_graph(self.file) if graph else read_features(self.file, self.metric)
             return Source(data, int(data.shape[0]), names, self.metric)
         if self.landmarks is not None:
-            square = read_square(self.file)
-            return Source(square.values, square.n, square.labels)
+            values, names = read_square(self.file)
+            return Source(values, len(values), names)
         settings: dict[str, Any] = {
             "squared": self.squared,
             "symmetrize": self.symmetrize,

@@ -2,56 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neucmds import _input, api
-from neucmds._input import as_labels, as_pairs, column_values, order_of, read_metadata, read_table
-from neucmds._input.components import NComponents
+from neucmds import api
+from neucmds._input import (
+    NComponents,
+    as_labels,
+    as_pairs,
+    column_values,
+    order_of,
+    read_metadata,
+    read_square,
+    read_table,
+)
 from neucmds.api import Prepared
 from neucmds.errors import InputError
 
 
-@dataclass(frozen=True)
-class Square:
-    """A square matrix as it stands in a file, and the names of its objects."""
-
-    values: Any
-    labels: tuple[str, ...] | None
-
-    @property
-    def n(self) -> int:
-        """Number of objects."""
-        return len(self.values)
-
-
-def read_square(file: str) -> Square:
-    """Read a square or condensed matrix without checking what it holds."""
-    return Square(*_input.read_square(file))
-
-
 def from_weighted(file: str, weights: Path, n_components: NComponents, **settings: Any) -> Prepared:
     """Read dissimilarities and how much each pair counts, matched by name if both have names."""
-    given, table = read_square(file), read_square(str(weights))
-    if given.labels is not None and table.labels is not None:
-        order = order_of(table.labels, given.labels, f"weights of {weights.name}")
-        table = Square(table.values[np.ix_(order, order)], given.labels)
-    if table.n != given.n:
+    (values, labels), (table, names) = read_square(file), read_square(weights)
+    if labels is not None and names is not None:
+        order = order_of(names, labels, f"weights of {weights.name}")
+        table = table[np.ix_(order, order)]
+    if len(table) != len(values):
         raise InputError(
-            f"{weights.name} weights {table.n} objects, but {file} has {given.n}; give a row and "
-            "a column for each."
+            f"{weights.name} weights {len(table)} objects, but {file} has {len(values)}; give a "
+            "row and a column for each."
         )
-    return api.prepare(
-        given.values, n_components, labels=given.labels, weights=table.values, **settings
-    )
+    return api.prepare(values, n_components, labels=labels, weights=table, **settings)
 
 
 def read_features(file: str, metric: str) -> tuple[Any, tuple[str, ...] | None]:
     """Read a table of features for a metric, and the names of its rows."""
-    values, names = _read_features(file)
+    if Path(file).suffix.lower() in (".npy", ".npz"):
+        values, names = read_table(file)
+        values = np.asarray(values, dtype=np.float64)
+    else:
+        table = read_metadata(file)
+        if not len(table.columns):
+            raise InputError(f"{Path(file).name} has no columns of numbers.")
+        columns = [_feature(table, title, Path(file).name) for title in table.columns]
+        values = np.stack(columns, axis=1)
+        names = as_labels(None if table.index.name is None else table.index, len(table))
     if metric == "braycurtis":
         _refuse_negative_or_empty(values, names, file)
     return values, names
@@ -61,19 +57,6 @@ def read_graph(file: str) -> tuple[Any, tuple[str, ...] | None]:
     """Read edges, two nodes and a length a line, and the names of the nodes."""
     edges = as_pairs(file)
     return edges.graph(), edges.labels
-
-
-def _read_features(file: str) -> tuple[Any, tuple[str, ...] | None]:
-    if Path(file).suffix.lower() in (".npy", ".npz"):
-        values, names = read_table(file)
-        return np.asarray(values, dtype=np.float64), names
-    table = read_metadata(file)
-    source = Path(file).name
-    if not len(table.columns):
-        raise InputError(f"{source} has no columns of numbers.")
-    columns = [_feature(table, title, source) for title in table.columns]
-    labels = None if table.index.name is None else table.index
-    return np.stack(columns, axis=1), as_labels(labels, len(table))
 
 
 def _feature(table: Any, title: str, source: str) -> Any:
