@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -17,9 +19,11 @@ if not (ROOT / "docs" / "conf.py").exists():
     pytest.skip("the documentation is not part of this installation", allow_module_level=True)
 
 
-def load(name):
-    """Import a script of docs."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+def load(path):
+    """Import a script of docs or benchmarks."""
+    if not (ROOT / path).exists():
+        pytest.skip(f"{path} is not part of this installation")
+    spec = importlib.util.spec_from_file_location((ROOT / path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -35,7 +39,7 @@ def pages():
 
 
 def test_every_public_name_is_in_the_reference():
-    listed = load("public_names").exported()
+    listed = load("docs/public_names.py").exported()
     named = {name for names in listed.values() for name in names}
     assert set(neucmds.__all__) - {"__version__"} == set(listed["neucmds"])
     packages = {p.stem for p in Path(neucmds.__file__).parent.glob("[!_]*") if p.name != "py.typed"}
@@ -45,13 +49,46 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_tables_of_the_guide_are_those_of_the_records():
-    tables = load("tables")
+    tables = load("docs/tables.py")
     if not tables.RECORDS.exists():
         pytest.skip("benchmarks are not part of this installation")
     for page in tables.PAGES:
         text = page.read_text(encoding="utf-8")
         assert "<!-- table: " in text
         assert tables.filled(text) == text, f"run python docs/tables.py for {page.name}"
+
+
+@pytest.fixture
+def losses(monkeypatch):
+    """The benchmark of the losses, and its record."""
+    kept = set(sys.modules)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setitem(sys.modules, "losses", sys)  # dataclasses look their module up
+    module = load("benchmarks/losses.py")
+    yield module, json.loads(module.RECORD.read_text(encoding="utf-8"))
+    for name in set(sys.modules) - kept:
+        if str(ROOT / "benchmarks") in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def test_tables_of_losses_are_those_of_the_record(losses):
+    module, record = losses
+    for page in module.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert "<!-- losses: " in text
+        assert module.filled(text, module.page_tables(record)) == text
+
+
+def test_each_loss_is_best_at_what_the_guide_recommends_it_for(losses):
+    cells = {}
+    for row in losses[1]["rows"]:
+        cells.setdefault((row["data"], row["k"]), {})[row["method"]] = row
+    for (data, k), rows in cells.items():
+        for loss, measure in (("squared", "stress"), ("distance", "raw_stress")):
+            least = min(rows[other][measure] for other in ("squared", "distance"))
+            assert rows[loss][measure] == least, (data, k)
+        if data in ("digits 5-NN hops", "Helsinki streets"):
+            assert max(rows, key=lambda name: rows[name]["recall_10"]) == "relative"
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
@@ -91,7 +128,7 @@ def test_workflows_run_targets_that_make_has():
 
 def test_every_story_names_its_licence():
     stories = sorted((ROOT / "docs" / "gallery").glob("story_*.py"))
-    assert len(stories) == 5
+    assert stories
     for story in stories:
         head = story.read_text(encoding="utf-8").split('"""')[1]
         assert re.search(r"ODbL|CC BY|GPL", head), story.name

@@ -49,12 +49,3 @@ def test_all_eigenvalues_equal_those_of_vegan(table):
     ours = neuc_mds(np.asarray(VEGAN[table]["condensed"]), theirs.size, "neuc")
     assert np.sum(theirs < 0) > 0
     np.testing.assert_allclose(np.sort(ours.eigenvalues)[::-1], np.sort(theirs)[::-1], atol=1e-13)
-
-
-@pytest.mark.parametrize("table", ["dune", "varespec"])
-@pytest.mark.parametrize("method", ["neuc", "neuc+"])
-def test_keeping_every_eigenvalue_rebuilds_the_dissimilarities(table, method):
-    dissimilarity = squareform(VEGAN[table]["condensed"])
-    embedding = neuc_mds(dissimilarity, dissimilarity.shape[0] - 1, method)
-    np.testing.assert_allclose(embedding.dissimilarities(), dissimilarity**2, atol=1e-10)
-    assert embedding.stress == pytest.approx(0, abs=1e-20)

@@ -73,16 +73,6 @@ def test_the_shift_of_neuc_plus_flips_no_sign(case):
     assert np.all(selection.core * ends.values[selection.kept] > 0)
 
 
-@given(cases())
-@settings(max_examples=200, deadline=None)
-def test_the_neuc_plus_bound_never_exceeds_the_neuc_bound(case):
-    values, k = case
-    ends = Ends.of(values)
-    plain = bound(ends.values, neuc(ends, Components(k)).kept, 1.0)
-    plus = bound(ends.values, neuc_plus(ends, Components(k)).kept, 1.0 + k)
-    assert plus <= plain * (1 + 1e-12) + 1e-10 * ends.frobenius_sq
-
-
 @given(spectra)
 @settings(max_examples=200, deadline=None)
 def test_the_neuc_bound_never_rises_with_k(values):

@@ -38,8 +38,8 @@ def fit(D, k, method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", PAPER_METHODS)
-@given(dissimilarity_matrices(), st.integers(1, 8))
+@pytest.mark.parametrize("method", [*PAPER_METHODS, "exact", "refined"])
+@given(dissimilarity_matrices(max_n=14), st.integers(1, 8))
 @settings(max_examples=100, deadline=None)
 def test_the_three_terms_sum_to_brute_force_stress(method, D, k):
     embedding = fit(D, min(k, D.shape[0] - 1), method)

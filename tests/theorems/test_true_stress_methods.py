@@ -54,17 +54,6 @@ def test_refined_is_never_worse_than_exact(D, k):
     assert all(np.diff(refined.history) <= 0)
 
 
-@pytest.mark.parametrize("method", ["exact", "refined"])
-@given(matrices, st.integers(1, 10))
-@settings(max_examples=40, deadline=None)
-def test_reported_stress_is_brute_force_stress(method, D, k):
-    embedding = fit(D, min(k, D.shape[0] - 1), method)
-    x = embedding.coordinates
-    brute = np.sum(embedding.signs * (x[:, None] - x[None]) ** 2, axis=-1)
-    expected = np.sum((brute - D) ** 2)
-    assert embedding.stress == pytest.approx(expected, rel=1e-9, abs=1e-11 * np.sum(D**2))
-
-
 @given(matrices, st.integers(1, 6), st.integers(0, 10**6))
 @settings(max_examples=40, deadline=None)
 def test_no_other_core_on_the_support_has_less_stress(D, k, seed):
