@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -214,14 +216,18 @@ def test_the_order_of_objects_does_not_matter(loss):
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_single_precision_ends_where_double_does(loss, monkeypatch):
-    pairs, x = some_pairs(n=120)
+    pairs, x = planted(n=120)
+    rng = np.random.default_rng(1)
+    noisy = pairs.sq_dissimilarity * np.exp(0.1 * rng.standard_normal(pairs.size))
+    pairs = replace(pairs, sq_dissimilarity=noisy)
+    x = x + 0.1 * rng.standard_normal(x.shape)
     double = refine_pairs(pairs, x, SIGNS, loss, max_iter=200, tol=1e-4)
     monkeypatch.setattr(listed_pairs, "SMALL", 0)
     # Several blocks and shares, as large inputs have.
     monkeypatch.setattr(listed_pairs, "BLOCK", 2**10)
     single = refine_pairs(pairs, x, SIGNS, loss, max_iter=200, tol=1e-4)
     assert single.converged
-    assert single.value == pytest.approx(double.value, rel=2e-2)
+    assert single.value == pytest.approx(double.value, rel=1e-3)
 
 
 def test_an_exact_fit_is_left_alone():
@@ -283,8 +289,6 @@ def test_bad_arguments_are_refused_by_name():
         refine_pairs(pairs, x, SIGNS, "huber")
     with pytest.raises(InputError, match=r"start has shape \(40, 3\); expected \(40, 4\)"):
         refine_pairs(pairs, x[:, :3], SIGNS)
-    with pytest.raises(InputError, match="signs must be"):
-        refine_pairs(pairs, x, [1.0, 2.0, 1.0, -1.0])
     negative = make_pairs(3, [0, 0, 1], [1, 2, 2], [-1.0, 2.0, 2.0], squared=True)
     with pytest.raises(InputError, match="1 pairs have D < 0, the lowest -1"):
         refine_pairs(negative, np.zeros((3, 1)), [1.0], "relative")

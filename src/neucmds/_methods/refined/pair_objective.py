@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace
 from neucmds._backend.threads import over_rows, worker_pool
 from neucmds._methods.refined.descent import (
     Limits,
-    Line,
     Refined,
     Start,
     centered,
@@ -30,7 +29,10 @@ from neucmds._methods.refined.descent import (
     lowest_point,
     search_by_slopes,
 )
-from neucmds._methods.refined.losses import PairLoss
+
+if TYPE_CHECKING:
+    from neucmds._methods.refined.listed_pairs import ListedPairs
+    from neucmds._methods.refined.tiles import Tiles
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,76 +48,7 @@ DROPPED_CURVATURE = 0.25
 RIDGE = 1e-7
 
 
-class Slopes(Protocol):
-    """Value and gradient of a loss at some coordinates."""
-
-    @property
-    def value(self) -> float:
-        """Σ u q² over both orders of every pair."""
-
-    @property
-    def gradient(self) -> Array:
-        """An array of shape (n, k), float64, centered."""
-
-
-class PairLine(Line, Protocol):
-    """The loss of pairs along a direction."""
-
-    def end(self, t: float, anew: bool) -> Any:
-        """Return the `Slopes` at t, computed anew or from what was carried along."""
-
-
-class PairSums(Protocol):
-    """Sums over pairs, D near one: what tiles of D and listed pairs have in common."""
-
-    @property
-    def d(self) -> Array:
-        """D / scale."""
-
-    @property
-    def loss(self) -> PairLoss:
-        """The loss, with the floor f² / scale."""
-
-    @property
-    def signs(self) -> Array:
-        """An array of shape (k,), float64."""
-
-    @property
-    def scale(self) -> float:
-        """A power of four: rounding is the same whatever the unit of D."""
-
-    @property
-    def unit(self) -> float:
-        """What a loss of one here is in the units of D."""
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all is in float64."""
-
-    @property
-    def rounding(self) -> float:
-        """The loss at which a fit is exact for all purposes."""
-
-    def exact(self) -> Self:
-        """Return the same sums in float64; D itself stays as it was rounded."""
-
-    def signed(self, signs: Floats) -> Self:
-        """Return the same pairs for coordinates of other signs."""
-
-    def at(self, x: Array) -> Any:
-        """Return the `Slopes` at some coordinates."""
-
-    def line(self, x: Array, direction: Array, here: Any) -> PairLine:
-        """Return the loss along a direction."""
-
-    def blocks(self, x: Array, here: Any) -> tuple[Array, Array]:
-        """Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ of every object i, and Σ_j u |q| q′."""
-
-    def true_value(self, x: Array) -> float:
-        """Σ u q² in float64, no corner rounded."""
-
-
-def minimize(pairs: PairSums, start: Start | Refined, limits: Limits) -> Refined:
+def minimize(pairs: Tiles | ListedPairs, start: Start | Refined, limits: Limits) -> Refined:
     """Lower a loss of pairs of coordinates with a fixed signature until they are at rest.
 
     Parameters
@@ -161,27 +94,28 @@ class PairObjective:
     ----------
     pairs : Tiles or ListedPairs
     x : array of shape (n, k), float64
-    here : Slopes
+    here : TileSlopes or ListedSlopes
+        Value and gradient at x.
     carried : array of shape (n, k, k) or None
         Inverse blocks of an earlier point, `age` iterations ago, good until age `renewal`.
     """
 
-    pairs: PairSums
+    pairs: Tiles | ListedPairs
     x: Array
-    here: Slopes
+    here: Any
     carried: Array | None = None
     age: int = 0
     renewal: int = FIRST_RENEWAL
 
     @classmethod
-    def at(cls, pairs: PairSums, x: Array) -> PairObjective:
+    def at(cls, pairs: Tiles | ListedPairs, x: Array) -> PairObjective:
         """Return the objective at some coordinates."""
         return cls(pairs, x, pairs.at(x))
 
     @property
     def value(self) -> float:
         """The loss here."""
-        return self.here.value
+        return float(self.here.value)
 
     @property
     def rounding(self) -> float:
