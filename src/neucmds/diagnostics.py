@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import asarray_like, eps, is_numpy, to_numpy
-from neucmds._methods.stress import stress_from_errors
+from neucmds._methods import stress_from_errors
 from neucmds._operator import DenseGram, Gram, Outliers, outlying_entries
 from neucmds._placement import DimensionScan, among
 from neucmds._spectrum import Ends, Spectrum

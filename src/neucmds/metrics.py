@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
-from neucmds._methods.geometry import rounding_level, sq_dissimilarities
+from neucmds._methods import rounding_level, sq_dissimilarities
 from neucmds._operator import Gram
 
 __all__ = ["PairErrors", "Quality", "measure", "pair_errors"]

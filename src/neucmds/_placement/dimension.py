@@ -17,9 +17,7 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input.components import MOST_CHOSEN, Components
-from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.selection import neuc_plus
-from neucmds._methods.solution import from_selection
+from neucmds._methods import from_selection, neuc_plus, sq_dissimilarities
 from neucmds._operator import DenseGram, Gram
 from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement
 from neucmds._spectrum import Spectrum

@@ -17,8 +17,7 @@ from neucmds._backend.arrays import (
     stacked_cholesky,
     stacked_eigh,
 )
-from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined.losses import PairLoss
+from neucmds._methods import PairLoss, sq_dissimilarities
 from neucmds._placement.least_squares import (
     Fitted,
     LeastSquaresPlacement,

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods import sq_dissimilarities
 from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement
 
 Floats = npt.NDArray[Any]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from neucmds._input.components import Components, NComponents
-from neucmds._methods.peer_smacof import smacof_solution
+from neucmds._methods import smacof_solution
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Spectrum
 from neucmds.api.eigenpairs import embed_spectrum, solve_for

@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 
 from neucmds._input.components import Components
-from neucmds._methods.exact import MAX_DENSE, exact_selection
-from neucmds._methods.refined.descent import Limits
-from neucmds._methods.refined.starts import best_refined
-from neucmds._methods.selection import METHODS, Selection, neuc_plus, union
-from neucmds._methods.solution import from_refinement, from_selection
+from neucmds._methods import (
+    MAX_DENSE,
+    METHODS,
+    Limits,
+    Selection,
+    best_refined,
+    exact_selection,
+    from_refinement,
+    from_selection,
+    neuc_plus,
+    union,
+)
 from neucmds._operator import Gram
 from neucmds._spectrum import Ends, Spectrum, check_solver, full_spectrum, solve
 from neucmds.api.options import EIGENPAIR_TOL, check_methods

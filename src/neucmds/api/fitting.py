@@ -11,13 +11,17 @@ from neucmds._backend.arrays import is_numpy
 from neucmds._backend.memory import require_memory
 from neucmds._input.components import Components
 from neucmds._input.weights import refuse_parts_of
-from neucmds._methods.refined.completion import complete_and_refine
-from neucmds._methods.refined.descent import Keep, Limits
-from neucmds._methods.refined.loss_starts import refine_for_loss
-from neucmds._methods.refined.pair_objective import minimize
-from neucmds._methods.refined.products import refine
-from neucmds._methods.refined.tiles import Tiles
-from neucmds._methods.solution import Solution, from_refinement
+from neucmds._methods import (
+    Keep,
+    Limits,
+    Solution,
+    Tiles,
+    complete_and_refine,
+    from_refinement,
+    minimize,
+    refine,
+    refine_for_loss,
+)
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.api.eigenpairs import embed_spectrum, solve_for

@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds._input.components import AUTO, Components
-from neucmds._methods.selection import METHODS
-from neucmds._methods.stress import stress_terms
+from neucmds._methods import METHODS, stress_terms
 from neucmds._operator import Gram
 from neucmds._placement import DimensionScan, fewest, scan_dimensions
 from neucmds._spectrum import Spectrum

@@ -29,7 +29,7 @@ from neucmds._input import as_dissimilarity, as_labels, as_real, ordered_by_name
 from neucmds._input.components import Components, NComponents
 from neucmds._input.containers import to_square, unwrap
 from neucmds._input.validation import working_dtype
-from neucmds._methods.refined.descent import Start
+from neucmds._methods import Start
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.graph import as_graph, landmark_paths
 from neucmds._operator.metric_registry import BoundMetric, FittedMetric

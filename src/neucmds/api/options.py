@@ -15,10 +15,7 @@ from neucmds._backend import checkpoint_path
 from neucmds._backend.arrays import is_dask
 from neucmds._input.components import Components, NComponents
 from neucmds._input.pairs import Pairs
-from neucmds._methods.refined.descent import Limits, Start, check_count
-from neucmds._methods.refined.losses import check_loss
-from neucmds._methods.refined.starts import as_start
-from neucmds._methods.selection import METHODS
+from neucmds._methods import METHODS, Limits, Start, as_start, check_count, check_loss
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.choose import needs_blocks
 from neucmds._spectrum import check_solver

@@ -20,10 +20,7 @@ from neucmds._backend.arrays import (
 from neucmds._backend.memory import require_memory
 from neucmds._input.components import Components
 from neucmds._input.pairs import Pairs, check_pairs
-from neucmds._methods.refined.completion import FEW_LISTED, from_all_pairs
-from neucmds._methods.refined.descent import Start
-from neucmds._methods.refined.listed_pairs import refine_pairs
-from neucmds._methods.solution import from_pairs
+from neucmds._methods import FEW_LISTED, Start, from_all_pairs, from_pairs, refine_pairs
 from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric
 from neucmds._operator.sampled_pairs import Sizes, feature_pairs

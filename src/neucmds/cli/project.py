@@ -12,7 +12,7 @@ import typer
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import read_new_objects
-from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods import sq_dissimilarities
 from neucmds.cli.console import print_json, say, steps
 from neucmds.cli.options import Force, Json
 from neucmds.cli.outputs import check_file, coordinate_rows, write_csv, write_file

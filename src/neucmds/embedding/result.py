@@ -21,11 +21,15 @@ from neucmds._backend.arrays import (
 )
 from neucmds._backend.files import atomic_file
 from neucmds._input import as_real, ordered_by_name, rows_ordered_as
-from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
-from neucmds._methods.neighbors import nearest
-from neucmds._methods.procrustes import Alignment, align
-from neucmds._methods.solution import Solution
-from neucmds._methods.stress import StressTerms
+from neucmds._methods import (
+    Alignment,
+    Solution,
+    StressTerms,
+    align,
+    nearest,
+    paired_sq_dissimilarities,
+    sq_dissimilarities,
+)
 from neucmds._placement import (
     SHRINKAGE,
     LeastSquaresPlacement,

@@ -10,7 +10,7 @@ import numpy as np
 
 from neucmds._backend.arrays import Array, to_numpy
 from neucmds._backend.files import read_npz
-from neucmds._methods.refined.losses import LOSSES, PairLoss
+from neucmds._methods import LOSSES, PairLoss
 from neucmds._placement import (
     SHRINKAGE,
     LeastSquaresPlacement,
