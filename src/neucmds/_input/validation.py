@@ -267,7 +267,8 @@ def _refuse(found: Findings, rules: Rules, eps: float, bits: int) -> None:
     if found.triangle is not None and not rules.symmetrize and size.value > rounding:
         _refuse_triangle(found, found.triangle)
     _refuse_missing(found, rules)
-    _refuse_diagonal(own, size.value, rules, rounding)
+    if own.size and own.min() > rounding:  # similarities, some of which may be negative
+        _refuse_diagonal(own, size.value, rules, rounding)
     low, gap = found["negative"], found["gap"]
     if not rules.squared and low.value > 0:
         raise InputError(
@@ -275,6 +276,7 @@ def _refuse(found: Findings, rules: Rules, eps: float, bits: int) -> None:
             f"{rules.place(*low.place)}; pass {option('squared', True)} if D already holds "
             "squared dissimilarities."
         )
+    _refuse_diagonal(own, size.value, rules, rounding)
     if not rules.symmetrize and gap.value > rounding:
         raise InputError(
             f"D is not symmetric: largest gap {gap.value:.2g} at {rules.place(*gap.place)}; pass "

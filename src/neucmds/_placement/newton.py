@@ -35,7 +35,9 @@ RIDGE = 1e-6
 # Share of what a step promises below which the next is damped more, and above which less.
 TOO_LITTLE, ENOUGH = 0.5, 0.8
 TINY = float(np.finfo(np.float64).tiny)
-# Nearest fitted objects whose mean is one of two starts.
+# Times the weights of all others from which on one rules: what they say is below rounding then.
+ALL_BUT_ONE = 1e12
+# Nearest fitted objects whose mean is a start: one start of several.
 NEAREST = 5
 
 
@@ -71,21 +73,50 @@ class LossPlacement:
             problem = _Problem(fitted, self.loss, delta, counts)
             if not self.loss.is_quadratic:
                 return _descended(problem, squared)
-            slope = self.loss.terms(delta, xp.asarray(delta, copy=True)).slope
-            assert slope is not None
-            return weighted_system(fitted, delta, problem.counted(slope * slope)).positions()
+            x, left = _least(problem)
+            if int(left.shape[0]):
+                x[left] = _descended(problem.some(left), squared, x[left])
+            return x
 
         return in_blocks(place, sq_dissimilarity, weights, int(self.coordinates.shape[1]))
 
 
-def _descended(problem: _Problem, squared: LeastSquaresPlacement) -> Array:
-    """Descend from the better of two starts: the nearest, and the minimum of the squared loss."""
+def _least(problem: _Problem) -> tuple[Array, Array]:
+    """Return the minima of a loss quadratic in D̂, and of which objects rounding hides them."""
+    fitted, d = problem.fitted, problem.delta
+    xp = namespace(d)
+    slope = problem.loss.terms(d, xp.asarray(d, copy=True)).slope
+    w = problem.counted(xp.ones_like(d) if slope is None else slope * slope)
+    x = weighted_system(fitted, d, w).positions()
+    residual = problem.d_hat(x) - d
+    pull = w * residual
+    value = xp.vecdot(pull, residual)
+    gradient = 4 * (xp.sum(pull, axis=1, keepdims=True) * x - pull @ fitted.x)
+    # A step of g/h gains g²/2h, and h is about 8 Σ w |x − y|² at most.
+    curvature = 8 * (w @ xp.sum(fitted.x**2, axis=1))
+    away = xp.vecdot(gradient, gradient) > TOL * value * curvature
+    largest = xp.max(w, axis=1)
+    ruled = largest > ALL_BUT_ONE * (xp.sum(w, axis=1) - largest)
+    return x, xp.nonzero(away | ruled)[0]
+
+
+def _descended(
+    problem: _Problem, squared: LeastSquaresPlacement, start: Array | None = None
+) -> Array:
+    """Descend from the best of several starts."""
     xp = namespace(problem.delta)
-    x, other = _mean_of_nearest(problem), squared.place(problem.delta, problem.counts)
-    value, lower = problem.value(x), problem.value(other)
-    better = lower < value
-    x = xp.where(better[:, None], other, x)
-    return _descend(problem, x, xp.where(better, lower, value))
+    # The rule of the squared loss has one minimum.
+    starts = [_mean_of_nearest(problem), squared.place(problem.delta, problem.counts)]
+    if start is not None:
+        starts.append(start)
+    values = xp.stack([problem.value(x) for x in starts])
+    best = xp.argmin(values, axis=0)
+    x, value = starts[0], values[0, :]
+    for i in range(1, len(starts)):
+        here = best == i
+        x = xp.where(here[:, None], starts[i], x)
+        value = xp.where(here, values[i, :], value)
+    return _descend(problem, x, value)
 
 
 def _mean_of_nearest(problem: _Problem) -> Array:
@@ -133,9 +164,12 @@ class _Problem:
         """
         xp, y, a = namespace(x), self.fitted.x, self.fitted.signs
         terms = self.loss.terms(self.delta, self.d_hat(x), bend=True)
-        slope = self.counted(terms.slope)
+        one = xp.ones_like(terms.residual) if terms.slope is None else terms.slope
+        slope = self.counted(one)
         c = slope * terms.residual
-        w = slope * terms.slope * terms.curvature
+        w = slope if terms.slope is None else slope * terms.slope
+        if terms.curvature is not None:
+            w = w * terms.curvature
         pull = xp.sum(c, axis=1)[:, None]
         hessian = 8 * self._second_moments(x, w) * (a[:, None] * a[None, :])
         form = xp.eye(int(a.shape[0]), dtype=xp.float64, device=device(x)) * a
@@ -154,7 +188,14 @@ class _Problem:
 
 @dataclass(frozen=True)
 class _Model:
-    """Gradients (m, k), and Hessians (m, k, k) as if the loss curved upwards everywhere."""
+    """What the loss of some objects looks like from where they are.
+
+    Parameters
+    ----------
+    gradient : array of shape (m, k)
+    hessian : array of shape (m, k, k)
+        Positive definite: where the loss curves downwards, as if it did upwards.
+    """
 
     gradient: Array
     hessian: Array

@@ -456,7 +456,10 @@ def _weights_among(
     weights: Any, ids: Indices, n: int, of_landmarks: Any, of_all: Any
 ) -> npt.NDArray[np.float64]:
     """Weights of the pairs of landmarks, from theirs or from those of all pairs."""
-    count, shape = ids.size, np.shape(weights)
+    count = ids.size
+    if not hasattr(weights, "shape"):
+        weights = as_real(weights, "weights")
+    shape = tuple(weights.shape)
     if shape not in ((count, count), (n, n)):
         raise InputError(
             f"{option('weights')} has shape {shape}; pass ({count}, {count}), one for each "

@@ -218,8 +218,8 @@ class Embedding:
         """
         row_ids, col_ids = self._indices(rows), self._indices(cols)
         d_hat = sq_dissimilarities(self._taken(row_ids), self._taken(col_ids), self.signs)
-        same = asarray_like(row_ids[:, None] == col_ids[None, :], d_hat)
         xp = namespace(d_hat)
+        same = asarray_like(row_ids[:, None] == col_ids[None, :], d_hat, dtype=xp.bool)
         return xp.where(same, xp.zeros_like(d_hat), d_hat)
 
     def distance(self, i: Any, j: Any, *, squared: bool = False) -> Any:

@@ -1,0 +1,227 @@
+"""Measure how many random faults in the numerical packages the tests notice.
+
+A mutant changes one operator, comparison, number or truth value of one function. It is killed when
+a test in the folder that mirrors its package fails; those that reach its line run, the fastest
+first. Constants of a module (block sizes, tolerances), messages and annotations stay as they are.
+
+    pip install coverage
+    python tests/mutants.py --count 300 --record benchmarks/records/mutants.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("_methods", "_spectrum", "_placement", "_input")
+FLAGS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+SECONDS = 120  # a mutant that loops for ever is killed as well
+
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
+    **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
+    **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And},
+    **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult},
+    **{ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult, ast.MatMult: ast.Mult, ast.BitAnd: ast.BitOr},
+    **{ast.BitOr: ast.BitAnd, ast.Mod: ast.Mult},
+}
+
+
+def sites(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield expressions of functions that can be changed; no messages, annotations, decorators."""
+    todo: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while todo:
+        node, inside = todo.pop()
+        if inside and isinstance(node, ast.expr) and changed(node) is not None:
+            yield node
+        skipped: list[object] = []
+        if isinstance(node, ast.FunctionDef):
+            inside = True
+            skipped += [node.args, node.returns, *node.decorator_list]
+        if isinstance(node, ast.JoinedStr | ast.Raise | ast.Assert):
+            continue
+        if isinstance(node, ast.AnnAssign):
+            skipped.append(node.annotation)
+        todo += [(child, inside) for child in ast.iter_child_nodes(node) if child not in skipped]
+
+
+def changed(node: ast.expr) -> ast.expr | None:
+    """Return the expression with one fault, or None where none is known."""
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in SWAPS:
+            return ast.Compare(node.left, [SWAPS[type(op)]()], node.comparators)  # type: ignore[list-item]
+        case ast.BoolOp(op=op):
+            return ast.BoolOp(SWAPS[type(op)](), node.values)  # type: ignore[arg-type]
+        case ast.BinOp(op=op) if type(op) in SWAPS:
+            return ast.BinOp(node.left, SWAPS[type(op)](), node.right)  # type: ignore[arg-type]
+        case ast.UnaryOp(op=ast.Not() | ast.USub()):
+            return node.operand
+        case ast.Constant(value=bool()):
+            return ast.Constant(not node.value)
+        case ast.Constant(value=int() | float()):
+            return ast.Constant(node.value + 1)
+    return None
+
+
+def mutate(source: str, node: ast.expr) -> str:
+    """Replace one expression in the text of its module."""
+    lines = source.encode().splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    fault = changed(node)
+    assert fault is not None
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    first = starts[node.lineno - 1] + node.col_offset
+    last = starts[node.end_lineno - 1] + node.end_col_offset
+    text = b"".join(lines)
+    return (text[:first] + f"({ast.unparse(fault)})".encode() + text[last:]).decode()
+
+
+class Reached:
+    """A plugin of pytest that notes which test reaches which line, and how long the test takes."""
+
+    def __init__(self, home: Path) -> None:
+        from coverage import Coverage
+
+        self.coverage = Coverage(data_file=None, source=[str(home)])
+        self.seconds: dict[str, float] = {}
+        self.failed: set[str] = set()
+
+    def pytest_sessionstart(self) -> None:
+        self.coverage.start()
+
+    def pytest_runtest_setup(self, item: Any) -> None:
+        self.coverage.switch_context(item.nodeid)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    def tests_of(self, path: Path) -> dict[int, list[str]]:
+        """Return the passing tests that reach each line of a file, the fastest first."""
+        lines = self.coverage.get_data().contexts_by_lineno(str(path))
+        good = {
+            line: [test for test in tests if test in self.seconds and test not in self.failed]
+            for line, tests in lines.items()
+        }
+        return {line: sorted(tests, key=self.seconds.__getitem__) for line, tests in good.items()}
+
+
+def in_fork(root: Path, work: Callable[[], int], seconds: float) -> int:
+    """Do work in a process of its own, with what is imported here; a late one counts as failed."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.chdir(root)
+        os.environ["PYTHONPATH"] = str(root / "src")
+        sys.path.insert(0, str(root / "src"))
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
+        os._exit(work())
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -1
+
+
+def reached(root: Path, package: str) -> dict[str, dict[int, list[str]]]:
+    """Run the tests that mirror a package once, and return who reaches each line of its modules."""
+    home, found = root / "src" / "neucmds", root / f"{package}.json"
+
+    def work() -> int:
+        import pytest
+
+        notes = Reached(home)
+        pytest.main([*FLAGS, f"tests/{package}"], plugins=[notes])
+        notes.coverage.stop()
+        modules = sorted((home / package).rglob("*.py"))
+        tests = {str(path.relative_to(home)): notes.tests_of(path) for path in modules}
+        found.write_text(json.dumps(tests))
+        return 0
+
+    in_fork(root, work, 3600)
+    tests = json.loads(found.read_text())
+    return {name: {int(line): ids for line, ids in of.items()} for name, of in tests.items()}
+
+
+def killed(root: Path, tests: list[str]) -> bool:
+    """Tell whether one of the tests fails."""
+
+    def work() -> int:
+        import pytest
+
+        return int(pytest.main(["-x", *FLAGS, *tests]))
+
+    return bool(tests) and in_fork(root, work, SECONDS) != 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--part", default="1/1", help="the i-th of j parts, for several processes")
+    parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
+    parser.add_argument("--record", type=Path)
+    given = parser.parse_args()
+    # Imported once, and shared by all forks; the package itself is not.
+    import hypothesis, numpy, pandas, pytest, scipy.spatial, sklearn.manifold  # noqa: E401, F401, I001
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name in ("src", "tests", "benchmarks", "docs"):
+            if (given.root / name).is_dir():
+                shutil.copytree(given.root / name, root / name)
+        shutil.copy(given.root / "pyproject.toml", root)
+        home = root / "src" / "neucmds"
+        every = [
+            (path, node)
+            for package in PACKAGES
+            for path in sorted((home / package).rglob("*.py"))
+            for node in sites(ast.parse(path.read_text()))
+        ]
+        chosen = random.Random(given.seed).sample(every, min(given.count, len(every)))
+        part, parts = map(int, given.part.split("/"))
+        tests = {name: of for each in PACKAGES for name, of in reached(root, each).items()}
+        rows = []
+        for path, node in chosen[part - 1 :: parts]:
+            source = path.read_text()
+            path.write_text(mutate(source, node))
+            module = str(path.relative_to(home))
+            rows.append({"module": module, "line": node.lineno, "was": ast.unparse(node)})
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            near = [test for line in lines for test in tests[module].get(line, ())]
+            rows[-1]["killed"] = killed(root, list(dict.fromkeys(near)))
+            path.write_text(source)
+            print(json.dumps(rows[-1]), flush=True)
+        dead = sum(row["killed"] for row in rows)
+        print(f"{dead} of {len(rows)} mutants killed: {dead / len(rows):.1%}")
+        if given.record:
+            survivors = [row for row in rows if not row["killed"]]
+            share = {"mutants": len(rows), "killed": dead, "sites": len(every)}
+            given.record.write_text(json.dumps({**share, "survivors": survivors}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
