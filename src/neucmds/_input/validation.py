@@ -276,12 +276,12 @@ def _refuse(found: Findings, rules: Rules, eps: float, bits: int) -> None:
             f"{rules.place(*low.place)}; pass {option('squared', True)} if D already holds "
             "squared dissimilarities."
         )
-    _refuse_diagonal(own, size.value, rules, rounding)
     if not rules.symmetrize and gap.value > rounding:
         raise InputError(
             f"D is not symmetric: largest gap {gap.value:.2g} at {rules.place(*gap.place)}; pass "
             f"{option('symmetrize', True)} to average."
         )
+    _refuse_diagonal(own, size.value, rules, rounding)
     where = f" at {rules.place(*size.place)}"
     refuse_range(size.value, rules.squared, where, bits, len(own))
 
