@@ -267,7 +267,8 @@ def _refuse(found: Findings, rules: Rules, eps: float, bits: int) -> None:
     if found.triangle is not None and not rules.symmetrize and size.value > rounding:
         _refuse_triangle(found, found.triangle)
     _refuse_missing(found, rules)
-    if own.size and own.min() > rounding:  # similarities, some of which may be negative
+    # Similarities, some of which may be negative: nothing is larger than the diagonal.
+    if own.size and own.min() > rounding and own.max() >= size.value - rounding:
         _refuse_diagonal(own, size.value, rules, rounding)
     low, gap = found["negative"], found["gap"]
     if not rules.squared and low.value > 0:
