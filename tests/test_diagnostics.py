@@ -112,7 +112,7 @@ def hops(n=900):
 def test_many_objects_are_described_by_the_largest_eigenvalues(monkeypatch):
     d = hops()
     exact = inspect(d, squared=True)
-    monkeypatch.setattr("neucmds.api.eigenpairs.FULL_UP_TO", 500)
+    monkeypatch.setattr("neucmds.api.exploration.FULL_UP_TO", 500)
     found = inspect(d, squared=True)
     assert exact.complete
     assert not found.complete
@@ -133,7 +133,7 @@ def test_many_objects_are_described_by_the_largest_eigenvalues(monkeypatch):
 def test_many_euclidean_objects_are_found_to_be(monkeypatch, rank):
     x = np.random.default_rng(0).normal(size=(900, rank))
     d = sq_dissimilarities(x, x, np.ones(rank))
-    monkeypatch.setattr("neucmds.api.eigenpairs.FULL_UP_TO", 500)
+    monkeypatch.setattr("neucmds.api.exploration.FULL_UP_TO", 500)
     found = inspect(d, squared=True)
     assert found.euclidean
     assert found.negative_share_bounds[0] == 0
@@ -145,7 +145,7 @@ def test_many_euclidean_objects_are_found_to_be(monkeypatch, rank):
 def test_the_curve_of_many_objects_is_that_of_all_eigenvalues(monkeypatch):
     d, ks = hops(), [1, 5, 20, 40]
     exact = curve(d, ks, squared=True)
-    monkeypatch.setattr("neucmds.api.eigenpairs.FULL_UP_TO", 500)
+    monkeypatch.setattr("neucmds.api.exploration.FULL_UP_TO", 500)
     found = curve(d, ks, squared=True)
     assert found.eigenvalues.size < 300
     for method in ("classical", "lower", "neuc", "neuc+"):

@@ -95,7 +95,7 @@ def test_empty_standard_input_is_named(run):
 
 
 def test_bug_exits_1_and_asks_for_a_report(run, matrix, monkeypatch):
-    monkeypatch.setattr("neucmds.api.eigenpairs.full_spectrum", lambda gram: 1 / 0)
+    monkeypatch.setattr("neucmds.api.exploration.full_spectrum", lambda gram: 1 / 0)
     outcome = run("inspect", matrix)
     assert outcome.code == 1
     assert "please report" in outcome.err

@@ -203,7 +203,7 @@ class TestInspect:
 
     @pytest.mark.slow
     def test_says_what_is_estimated(self, run, here, monkeypatch):
-        monkeypatch.setattr("neucmds.api.eigenpairs.FULL_UP_TO", 100)
+        monkeypatch.setattr("neucmds.api.exploration.FULL_UP_TO", 100)
         np.save(here / "many.npy", squared_gaps(820))
         out = " ".join(run("inspect", "many.npy").out.split())
         for words in ("at least", "about", "at most", "Next: neucmds"):

@@ -6,21 +6,20 @@ takes; estimators and commands call these or their parts (`embed`, `prepare`, `f
 """
 
 from neucmds.api.comparison import COMPARED, ComparedMethod, Comparison, compare
-from neucmds.api.eigenpairs import embed_spectrum as embed_spectrum
-from neucmds.api.eigenpairs import solve_for as solve_for
-from neucmds.api.eigenpairs import whole_spectrum as whole_spectrum
 from neucmds.api.entry import embed as embed
 from neucmds.api.entry import neuc_mds
 from neucmds.api.exploration import CURVE_TO, StressCurves, curve, evaluate, inspect
 from neucmds.api.fitting import Fit as Fit
+from neucmds.api.fitting import embed_spectrum as embed_spectrum
 from neucmds.api.fitting import fit as fit
+from neucmds.api.fitting import solve_for as solve_for
 from neucmds.api.fitting import warn_of_surprises as warn_of_surprises
+from neucmds.api.fitting import whole_spectrum as whole_spectrum
 from neucmds.api.landmarks import LandmarkFit as LandmarkFit
 from neucmds.api.landmarks import fit_landmarks as fit_landmarks
 from neucmds.api.options import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
 from neucmds.api.options import Callback as Callback
 from neucmds.api.options import Options as Options
-from neucmds.api.options import on_pass as on_pass
 from neucmds.api.options import tell as tell
 from neucmds.api.prepared import Prepared, prepare
 from neucmds.api.prepared import prepare_some as prepare_some

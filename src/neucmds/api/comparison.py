@@ -11,8 +11,8 @@ from neucmds._input.components import Components, NComponents
 from neucmds._methods import smacof_solution
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Spectrum
-from neucmds.api.eigenpairs import embed_spectrum, solve_for
-from neucmds.api.fitting import fit
+from neucmds.api.fitting import embed_spectrum, fit, solve_for
+from neucmds.api.goals import fit_chosen
 from neucmds.api.options import ALL_METHODS, Callback, Options, tell
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
 from neucmds.corrections import cailliez, lingoes
@@ -231,4 +231,4 @@ def _beside(
 def _chosen_for_all(prepared: Prepared, goal: float | str, random_state: Any) -> Components:
     """Choose one number of coordinates for several methods: as "neuc+" would."""
     options = Options(goal, "neuc+", random_state=random_state)
-    return Components(fit(prepared, options).embedding.requested)
+    return Components(fit_chosen(prepared, options).embedding.requested)

@@ -19,14 +19,15 @@ from neucmds._operator import DenseGram
 from neucmds._operator.graph import as_graph
 from neucmds._operator.metric_registry import BoundMetric
 from neucmds.api.fitting import Fit, fit, warn_of_surprises
+from neucmds.api.goals import fit_chosen
 from neucmds.api.landmarks import embed_by_landmarks
 from neucmds.api.options import (
     DEFAULT_METHOD,
+    GOALS,
     PRECOMPUTED,
     SHORTEST_PATH,
     Callback,
     Options,
-    is_metric,
     kind_of,
     refuse,
 )
@@ -198,7 +199,7 @@ def embed(
     """
     check_flags(squared=squared, symmetrize=symmetrize)
     check_missing(missing)
-    data = as_graph(data) if is_metric(metric, SHORTEST_PATH) else data
+    data = as_graph(data) if metric == SHORTEST_PATH else data
     known = data.gram if isinstance(data, Prepared) else data
     kind = kind_of(known, metric, n_pairs, options.method)
     kind = kind if landmarks is None else "landmarks"
@@ -229,7 +230,7 @@ def embed(
         return _of_some_pairs(replace(found, missing=missing), labels)
     prepared = prepare(
         data,
-        options.wanted,
+        options.n_components,
         metric=metric,
         squared=squared,
         symmetrize=symmetrize,
@@ -239,16 +240,16 @@ def embed(
         keep_copy=options.method == "refined",
         callback=options.callback,
     )
-    if options.checkpoint is None:
-        return fit(prepared, options)
-    return _kept(prepared, options, options.checkpoint)
+    if options.checkpoint is not None:
+        return _kept(prepared, options, options.checkpoint)
+    return (fit_chosen if isinstance(options.n_components, GOALS) else fit)(prepared, options)
 
 
 def _kept(prepared: Prepared, options: Options, checkpoint: str | PathLike[str]) -> Fit:
     """Fit from where the last call was interrupted, and keep the coordinates of every step."""
     if isinstance(prepared.gram, DenseGram):
         refuse("matrix", {"checkpoint": checkpoint})
-    if isinstance(options.n_components, (str, float, tuple, list)):
+    if options.init is None and isinstance(options.n_components, (*GOALS, tuple, list)):
         refuse("checkpoint", {"n_components": options.n_components})
     # In single precision: the number of threads decides the last digits.
     means = to_numpy(prepared.gram.moments.row_means).astype(np.float32)

@@ -11,14 +11,11 @@ import numpy.typing as npt
 
 from neucmds._input import ordered_by_name
 from neucmds._input.components import Components
+from neucmds._methods import Selection
+from neucmds._operator import Gram
 from neucmds._placement import LEAST_OBJECTS
-from neucmds.api.eigenpairs import (
-    embed_spectrum,
-    outer_spectrum,
-    solve_for,
-    takes_all,
-    whole_spectrum,
-)
+from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
+from neucmds.api.fitting import embed_spectrum, solve_for
 from neucmds.api.goals import held_out_scan
 from neucmds.api.options import CLOSED_FORMS, Callback, check_methods, tell
 from neucmds.api.prepared import prepare, refuse_weights
@@ -35,6 +32,11 @@ from neucmds.metrics import Quality, measure
 
 # Largest k of a curve unless the caller says otherwise.
 CURVE_TO = 100
+# Up to here `inspect` and `curve` compute all eigenvalues (2 s); of more objects the largest ones,
+# to a tolerance for which products in single precision suffice: errors of λ are its square.
+FULL_UP_TO = 2000
+INSPECTED_PAIRS = 100
+INSPECTED_TOL = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +132,8 @@ def curve(
     check_methods(methods)
     largest = max(size.total for size in sizes)
     tell(callback, f"computing the spectrum of {gram.n:,} objects")
-    if takes_all(gram.n, largest):
-        spectrum = whole_spectrum(gram)
+    if _takes_all(gram.n, largest):
+        spectrum = full_spectrum(gram)
     else:
         spectrum = solve_for(gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0)
     stress: dict[str, list[float]] = {method: [] for method in methods}
@@ -190,7 +192,7 @@ def inspect(
     refuse_weights(prepared, "inspect")
     gram = prepared.gram
     tell(callback, f"computing the spectrum of {gram.n:,} objects")
-    spectrum = outer_spectrum(gram)
+    spectrum = _outer_spectrum(gram)
     scan = None
     if gram.n >= LEAST_OBJECTS:
         tell(callback, "predicting objects held out, to suggest k")
@@ -267,3 +269,23 @@ def evaluate(
             "D in the order of its labels."
         )
     return measure(prepared.gram, embedding.coordinates, embedding.signs, weights=prepared.weights)
+
+
+def _outer_spectrum(gram: Gram) -> Spectrum:
+    """Compute all eigenpairs, or of many objects the hundred of largest magnitude."""
+    if _takes_all(gram.n, INSPECTED_PAIRS):
+        return full_spectrum(gram)
+
+    def rule(ends: Ends) -> Selection:
+        by_size = np.argsort(-np.abs(ends.values), kind="stable")[:INSPECTED_PAIRS]
+        # The lowest one decides whether D is Euclidean.
+        kept = np.unique(np.r_[by_size, ends.size - 1] if ends.values[-1] < 0 else by_size)
+        kept = kept[np.abs(ends.values[kept]) > ends.null_level]
+        return Selection(kept, ends.values[kept])
+
+    return solve(gram, rule, INSPECTED_PAIRS, tol=INSPECTED_TOL, random_state=0)
+
+
+def _takes_all(n: int, n_wanted: int) -> bool:
+    """Tell whether all eigenvalues are computed: the fastest way, or cheap and exact in all."""
+    return n <= FULL_UP_TO or 8 * n_wanted >= n

@@ -1,32 +1,44 @@
-"""From what is prepared to an `Embedding`: by eigenpairs, or by descent where they do not help."""
+"""From what is prepared to an `Embedding`: by eigenpairs, or by descent where they do not help.
+
+Nothing but this module and `inspect` calls a solver.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from neucmds._backend.arrays import is_numpy
 from neucmds._backend.memory import require_memory
 from neucmds._input.components import Components
 from neucmds._input.weights import refuse_parts_of
 from neucmds._methods import (
+    MAX_DENSE,
+    METHODS,
     Keep,
     Limits,
+    Selection,
     Solution,
     Tiles,
+    best_refined,
     complete_and_refine,
+    exact_selection,
     from_refinement,
+    from_selection,
     minimize,
+    neuc_plus,
     refine,
     refine_for_loss,
+    union,
 )
 from neucmds._operator import DenseGram, Gram
-from neucmds._spectrum import Spectrum
-from neucmds.api.eigenpairs import embed_spectrum, solve_for
-from neucmds.api.goals import fit_chosen
-from neucmds.api.options import Options, refuse, tell
+from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
+from neucmds.api.options import EIGENPAIR_TOL, Options, refuse, tell
 from neucmds.api.prepared import Prepared, dense_gram
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import (
@@ -58,7 +70,7 @@ class Fit:
 
 
 def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
-    """Embed what is prepared: spectrum, method, `Embedding`.
+    """Embed what is prepared in a given number of coordinates: spectrum, method, `Embedding`.
 
     Parameters
     ----------
@@ -71,74 +83,128 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
     -------
     Fit
     """
-    components, start = options.components(prepared.n), options.start
-    limits, method = replace(options.limits(prepared.n), keep=keep), options.method
+    gram, method, start = prepared.gram, options.method, options.init
+    components = Components.parse(options.n_components, gram.n)
+    limits = replace(options.limits(gram.n), keep=keep)
     if prepared.weights is not None and method != "refined":
         refuse("closed form", {"weights": prepared.weights})
-    if not isinstance(prepared.gram, DenseGram):
+    if not isinstance(gram, DenseGram):
         refuse("blocks", options.asked)
-    if start is not None and int(start.coordinates.shape[0]) != prepared.n:
+    if start is not None and int(start.coordinates.shape[0]) != gram.n:
         raise InputError(
             f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
-            f"has {prepared.n}."
+            f"has {gram.n}."
         )
-    if components.goal is not None:
-
-        def fit_k(k: int) -> Fit:
-            return fit(prepared, replace(options, n_components=k))
-
-        return fit_chosen(prepared, components.goal, options, fit_k)
-    free = prepared.weights is not None or start is not None
+    facts: dict[str, Any] = {"squared": prepared.squared, "labels": prepared.labels}
+    free, spectrum = prepared.weights is not None or start is not None, None
     # Where D is zero, so is every loss, without any coordinate.
-    if free or (options.loss != "squared" and prepared.gram.moments.sq_norm > 0):
+    if free or (options.loss != "squared" and gram.moments.sq_norm > 0):
         tell(options.callback, f"embedding by {method}")
-        solve = partial(solve_roughly, solver=options.solver)
-        solution = free_coordinates(prepared, components, solve, options, limits)
-        embedding = build_embedding(
-            solution,
-            method=method,
-            requested=components.total,
-            squared=prepared.squared,
-            labels=prepared.labels,
-        )
-        return Fit(replace(embedding, missing=prepared.missing), None, prepared)
-    tell(options.callback, f"computing the spectrum of {prepared.n:,} objects")
-    spectrum = solve_for(
-        prepared.gram,
-        components,
-        method,
-        solver=options.solver,
-        tol=options.eigenpair_tol,
-        random_state=options.random_state,
-    )
-    tell(options.callback, f"embedding by {method}")
-    embedding = embed_spectrum(
-        prepared.gram,
-        spectrum,
-        components,
-        method,
-        squared=prepared.squared,
-        labels=prepared.labels,
-        limits=limits,
-    )
+        solution = _free_coordinates(prepared, components, options, limits)
+        embedding = build_embedding(solution, method=method, requested=components.total, **facts)
+    else:
+        tell(options.callback, f"computing the spectrum of {gram.n:,} objects")
+        solver, seed = options.solver, options.random_state
+        tol = EIGENPAIR_TOL if options.tol is None or method == "refined" else options.tol
+        spectrum = solve_for(gram, components, method, solver=solver, tol=tol, random_state=seed)
+        tell(options.callback, f"embedding by {method}")
+        embedding = embed_spectrum(gram, spectrum, components, method, limits=limits, **facts)
     return Fit(replace(embedding, missing=prepared.missing), spectrum, prepared)
 
 
-def free_coordinates(
-    prepared: Prepared,
+def solve_for(
+    gram: Gram,
+    components: Components | Sequence[Components],
+    methods: str | Sequence[str],
+    *,
+    solver: str = "auto",
+    tol: float = EIGENPAIR_TOL,
+    random_state: Any = None,
+) -> Spectrum:
+    """Compute the eigenpairs that a method selects from, or each of several, for one or several k.
+
+    Parameters are those of `neuc_mds`.
+    """
+    sizes = [components] if isinstance(components, Components) else list(components)
+    names = (methods,) if isinstance(methods, str) else tuple(methods)
+    if names == ("refined",):
+        # It sets out from eigenvectors and leaves them: starts from residuals of 1e-3 end where
+        # exact ones do.
+        tol = max(tol, 1e-3)
+    wanted = [METHODS.get(name, union) for name in names]
+    if names == ("refined",) and gram.n > MAX_DENSE:
+        wanted = [neuc_plus]
+
+    def rule(ends: Ends) -> Selection:
+        chosen = [select(ends, size) for select in wanted for size in sizes]
+        if len(chosen) == 1:
+            return chosen[0]
+        kept = np.unique(np.concatenate([selection.kept for selection in chosen]))
+        return Selection(kept, ends.values[kept])
+
+    return solve(
+        gram,
+        rule,
+        max(size.total for size in sizes),
+        solver=solver,
+        tol=tol,
+        random_state=random_state,
+        spare=any(name not in METHODS for name in names),
+    )
+
+
+def whole_spectrum(gram: Gram) -> Spectrum:
+    """Compute all eigenpairs: they serve every method and every k."""
+    return full_spectrum(gram)
+
+
+# Eigenpairs to start from: the descent that follows mends far more than 1e-3.
+solve_roughly = partial(solve_for, tol=1e-3, random_state=0)
+
+
+def embed_spectrum(
+    gram: Gram,
+    spectrum: Spectrum,
     components: Components,
-    solve: Callable[[Gram, Components, str], Spectrum],
-    options: Options,
-    limits: Limits,
+    method: str,
+    *,
+    squared: bool = False,
+    labels: tuple[str, ...] | None = None,
+    limits: Limits | None = None,
+) -> Embedding:
+    """Embed from a spectrum that is already there: one solve serves every method and every k.
+
+    Parameters are those of `neuc_mds`; `limits` are for "refined".
+    """
+    facts: dict[str, Any] = {
+        "method": method,
+        "requested": components.total,
+        "squared": squared,
+        "labels": labels,
+    }
+    asked_for = components.signature is not None
+    if method == "refined" and (asked_for or neuc_plus(spectrum.ends, components).k):
+        refined = best_refined(gram, spectrum, components, limits or Limits.of("squared", gram.n))
+        solution = from_refinement(gram, refined, spectrum=spectrum, requested=components.total)
+        return build_embedding(solution, **facts)
+    if method in ("exact", "refined"):
+        selection = exact_selection(spectrum, gram.diagonal(), components)
+    else:
+        selection = METHODS[method](spectrum.ends, components)
+    solution = from_selection(gram, spectrum, selection, components.total)
+    return build_embedding(solution, **facts)
+
+
+def _free_coordinates(
+    prepared: Prepared, components: Components, options: Options, limits: Limits
 ) -> Solution:
     """Refine where there is no closed form to begin with: weights, gaps, other losses, a start."""
-    start, weights = options.start, prepared.weights
+    start, weights = options.init, prepared.weights
     if weights is not None and start is None:
         refuse_parts_of(weights, prepared.labels)
     if options.loss != "squared":
-        return _least_loss(prepared, components, solve, options, limits)
+        return _least_loss(prepared, components, options, limits)
     if weights is None:
-        assert start is not None
         return from_refinement(prepared.gram, refine(prepared.gram, start, limits))
     gram = dense_gram(prepared, "weights")
     if start is not None:
@@ -150,18 +216,14 @@ def free_coordinates(
             weights,
             components,
             limits,
-            solve=lambda gram, wanted: solve(gram, wanted, "neuc+"),
+            solve=partial(solve_roughly, methods="neuc+", solver=options.solver),
             random_state=options.random_state,
         )
     return from_refinement(gram, found, weights=weights, solver="weighted")
 
 
 def _least_loss(
-    prepared: Prepared,
-    components: Components,
-    solve: Callable[[Gram, Components, str], Spectrum],
-    options: Options,
-    limits: Limits,
+    prepared: Prepared, components: Components, options: Options, limits: Limits
 ) -> Solution:
     gram = dense_gram(prepared, option("loss", options.loss))
     if is_numpy(gram.sq_dissimilarity):
@@ -176,20 +238,13 @@ def _least_loss(
         components,
         options.loss,
         limits,
-        solve=solve,
-        start=options.start,
+        solve=partial(solve_roughly, solver=options.solver),
+        start=options.init,
         weights=prepared.weights,
         n_init=options.n_init,
         random_state=options.random_state,
     )
     return from_refinement(gram, found, weights=prepared.weights, solver="loss")
-
-
-def solve_roughly(
-    gram: Gram, components: Components, method: str, *, solver: str = "auto"
-) -> Spectrum:
-    """Compute eigenpairs to start from: the descent that follows mends far more than 1e-3."""
-    return solve_for(gram, components, method, solver=solver, tol=1e-3, random_state=0)
 
 
 def warn_of_surprises(embedding: Embedding) -> None:

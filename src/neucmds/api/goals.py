@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -14,14 +14,11 @@ from neucmds._methods import METHODS, stress_terms
 from neucmds._operator import Gram
 from neucmds._placement import DimensionScan, fewest, scan_dimensions
 from neucmds._spectrum import Spectrum
-from neucmds.api.eigenpairs import solve_for
-from neucmds.api.options import Options, tell
+from neucmds.api.fitting import Fit, fit, solve_for
+from neucmds.api.options import Options, refuse, tell
 from neucmds.api.prepared import Prepared, refuse_weights
 from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError, NeucmdsWarning, option
-
-if TYPE_CHECKING:
-    from neucmds.api.fitting import Fit
 
 # Of more than 5000 objects no more than this many coordinates are tried to reach a share of R²: all
 # of the spectrum would take hours.
@@ -29,14 +26,11 @@ MOST_FOR_SHARE = 1000
 ALL_TRIED_UP_TO = 5000
 
 
-def fit_chosen(
-    prepared: Prepared,
-    goal: float | str,
-    options: Options,
-    fit_k: Callable[[int], Fit],
-) -> Fit:
-    """Choose the number of coordinates by a goal, and embed with it."""
+def fit_chosen(prepared: Prepared, options: Options) -> Fit:
+    """Choose the number of coordinates by the goal in `options`, and embed with it."""
     gram, method = prepared.gram, options.method
+    goal = Components.parse(options.n_components, gram.n).goal
+    assert goal is not None
     if goal == AUTO:
         refuse_weights(prepared, option("n_components", AUTO), "pass a number")
         tell(options.callback, "predicting objects held out, to choose k")
@@ -49,7 +43,7 @@ def fit_chosen(
                 NeucmdsWarning,
                 stacklevel=4,
             )
-        return fit_k(scan.k)
+        return fit(prepared, replace(options, n_components=scan.k))
     share = float(goal)
     if not gram.moments.total_sum_of_squares:
         raise InputError(
@@ -58,10 +52,13 @@ def fit_chosen(
         )
     tell(options.callback, f"looking for the fewest coordinates with an R² of {share:g}")
     complete = prepared.weights is None
+    if not complete and method != "refined":
+        refuse("closed form", {"weights": prepared.weights})
     closed = method if method in METHODS else "neuc+"
     start, best = _fewest_closed(gram, closed, share) if complete else (None, -np.inf)
     if method in METHODS:
-        return fit_k(_reached(start, share, method, best))
+        found_k = _reached(start, share, method, best)
+        return fit(prepared, replace(options, n_components=found_k))
     found: dict[int, Fit] = {}
     warned: dict[int, list[warnings.WarningMessage]] = {}
 
@@ -69,10 +66,10 @@ def fit_chosen(
         # What is wrong with a number that is not returned is nothing to warn of.
         with warnings.catch_warnings(record=True) as warned[k]:
             warnings.simplefilter("always")
-            found[k] = fit_k(k)
+            found[k] = fit(prepared, replace(options, n_components=k))
         return bool(found[k].embedding.r2 >= share)
 
-    k = fewest(reaches, start or 8, _most_for_share(prepared.n))
+    k = fewest(reaches, start or 8, _most_for_share(gram.n))
     best = max((one.embedding.r2 for one in found.values()), default=best)
     chosen = _reached(k, share, method, best)
     for one in warned[chosen]:

@@ -43,7 +43,8 @@ from neucmds._placement import (
 )
 from neucmds._placement import landmarks as selection
 from neucmds.api.fitting import fit
-from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Options, is_metric, refuse
+from neucmds.api.goals import fit_chosen
+from neucmds.api.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, refuse
 from neucmds.api.prepared import Prepared, prepare
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
@@ -225,13 +226,13 @@ def fit_landmarks(
         )
     rng = check_random_state(options.random_state)
     options, paths = replace(options, random_state=rng), None
-    if is_metric(metric, SHORTEST_PATH):
+    if metric == SHORTEST_PATH:
         refuse("graph", {"squared": True} if squared else {})
         landmarks, X = _paths(X, options, landmarks, n_landmarks, n_jobs)
         # The two ways along a path are added up in another order.
         paths, metric, symmetrize = X, PRECOMPUTED, True
     n = int(X.shape[0])
-    bound = None if is_metric(metric, PRECOMPUTED) else BoundMetric.of(metric)
+    bound = None if metric == PRECOMPUTED else BoundMetric.of(metric)
     ids = _chosen(X, bound, landmarks, n_landmarks, _least_count(options.n_components), rng)
     whole = bound is None and int(X.shape[1]) == n
     space = None if bound is None else _metric_on(bound, X, ids, squared)
@@ -262,14 +263,14 @@ def embed_by_landmarks(
     count = None
     if isinstance(landmarks, (int, float, np.number)) and not isinstance(landmarks, bool):
         landmarks, count = "random", landmarks
-    if is_metric(metric, PRECOMPUTED):
+    if metric == PRECOMPUTED:
         if isinstance(data, (Gram, Prepared)):
             raise InputError(f"{option('landmarks')} takes D itself, not an operator of it.")
         if not is_dask(data):
             table = unwrap(data)
             data, labels = table.array, table.labels if labels is None else labels
             data = to_square(data, working_dtype(data))[0] if data.ndim == 1 else data
-    of_graph = is_metric(metric, SHORTEST_PATH)
+    of_graph = metric == SHORTEST_PATH
     if not of_graph and not is_dask(data):
         data = as_real(data, "features")
         data = namespace(data).astype(data, working_dtype(data), copy=False)
@@ -329,10 +330,11 @@ def embed_landmarks(
         known = weights if whole else None
         D = part if known is not None else DenseGram(np.ascontiguousarray(part))
         prepared = replace(prepare(D, wanted, squared=True, weights=known), squared=squared)
-        how = replace(options, n_components=wanted, method=method)
-        return fit(prepared, how if whole else replace(how, init=None, callback=None)).embedding
+        own: dict[str, Any] = {} if whole else {"init": None, "callback": None}
+        how = replace(options, n_components=wanted, method=method, **own)
+        return (fit_chosen if isinstance(wanted, GOALS) else fit)(prepared, how).embedding
 
-    components = options.components(sq_dissimilarity.shape[0])
+    components = Components.parse(options.n_components, sq_dissimilarity.shape[0])
     if components.goal is not None:
         # The landmarks are few, and chosen for all: what they need is what all need.
         components = Components(embed(sq_dissimilarity, components.goal, method).requested)
@@ -374,7 +376,7 @@ def _refuse_not_finite(
     if not len(bad):
         return
     i, j = bad[0]
-    given = is_metric(metric, PRECOMPUTED)
+    given = metric == PRECOMPUTED
     what = "the dissimilarities hold" if given else f"{option('metric', metric)} gives"
     which = "1 pair," if len(bad) == 1 else f"{len(bad)} pairs, the first being"
     raise InputError(
@@ -473,7 +475,7 @@ def _weights_among(
 
 def _start_among(options: Options, ids: Indices, n: int) -> Start | None:
     """Where the landmarks start, from their coordinates or from those of all objects."""
-    start = options.start
+    start: Start | None = options.init
     if start is None or int(start.coordinates.shape[0]) != n:
         return start
     return Start(to_numpy(start.coordinates)[ids], start.signs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from os import PathLike
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend import checkpoint_path
 from neucmds._backend.arrays import is_dask
-from neucmds._input.components import Components, NComponents
+from neucmds._input.components import NComponents
 from neucmds._input.pairs import Pairs
 from neucmds._methods import METHODS, Limits, Start, as_start, check_count, check_loss
 from neucmds._operator import DenseGram, Gram
@@ -216,23 +215,19 @@ def refuse(kind: str, asked: Mapping[str, Any]) -> None:
         Options that differ from their defaults, by name: their values.
     """
     for name, value in asked.items():
-        if (found := cell(kind, name)).verdict == "refused":
+        found = TABLE[kind].get(name)
+        if found is not None and found.verdict == "refused":
             plain = isinstance(value, (str, int, float, tuple))
             marked = option(name, value) if plain and name != "checkpoint" else option(name)
             raise InputError(found.why.format(asked=marked))
 
 
-def is_metric(metric: Any, name: str) -> bool:
-    """Tell whether a metric has this name; it may be anything."""
-    return isinstance(metric, str) and metric == name
-
-
 def kind_of(data: Any, metric: Any, n_pairs: int | None, method: str) -> str:
     """Return which kind of input this is: a key of `INPUTS`."""
-    if is_metric(metric, SHORTEST_PATH):
+    if metric == SHORTEST_PATH:
         large = method == "refined" and data.shape[0] > MOST_PATHS
         return "large graph" if large else "graph"
-    if not is_metric(metric, PRECOMPUTED):
+    if metric != PRECOMPUTED:
         return "features" if n_pairs is None else "sampled"
     if isinstance(data, Pairs) or hasattr(data, "tocoo"):
         return "pairs"
@@ -247,7 +242,7 @@ def kind_of(data: Any, metric: Any, n_pairs: int | None, method: str) -> str:
 Callback = Callable[[int, int | None, float | str], Any]
 
 # Types of `n_components` that are a goal and no number: a share of R², "auto".
-GOALS = (float, str)
+GOALS = (float, np.floating, str)
 
 
 @dataclass(frozen=True)
@@ -257,7 +252,8 @@ class Options:
     Parameters
     ----------
     n_components, method, loss, random_state, tol, max_iter, n_init, init, callback, checkpoint
-        As for `neuc_mds`.
+        As for `neuc_mds`; a start of "refined", once checked, is a `Start`, and its signature the
+        number of coordinates.
     solver : {"auto", "full", "krylov"}
         How the eigenpairs are computed.
     """
@@ -276,8 +272,9 @@ class Options:
 
     def __post_init__(self) -> None:
         check_methods((self.method,))
-        check_solver(self.solver, self.eigenpair_tol)
-        check_seed(self.random_state)
+        if self.tol is not None and self.method != "refined":
+            check_solver(self.solver, self.tol)
+        _check_seed(self.random_state)
         check_loss(self.loss)
         self.limits(2)
         if self.checkpoint is not None:
@@ -288,6 +285,10 @@ class Options:
             refuse("closed form", self.asked)
         elif self.loss == "squared":
             refuse("squared loss", self.asked)
+        if self.init is not None:
+            start = as_start(self.init)
+            object.__setattr__(self, "n_components", _signature(start, self.n_components))
+            object.__setattr__(self, "init", start)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -301,35 +302,6 @@ class Options:
             "checkpoint": self.checkpoint,
         }
         return {name: value for name, value in asked.items() if value is not None}
-
-    @property
-    def eigenpair_tol(self) -> float:
-        """Largest relative residual of eigenpairs; "refined" only starts from them."""
-        return EIGENPAIR_TOL if self.tol is None or self.method == "refined" else self.tol
-
-    @cached_property
-    def start(self) -> Start | None:
-        """Where "refined" is to start."""
-        return as_start(self.init)
-
-    @property
-    def wanted(self) -> NComponents:
-        """What n_components says, or the signature of `init`, which must not contradict it."""
-        if self.start is None:
-            return self.n_components
-        signature = self.start.signature
-        # 2 is the default, and says nothing.
-        if self.n_components not in (None, 2, signature, sum(signature)):
-            raise InputError(
-                f"{option('init')} has {signature[0]} positive and {signature[1]} negative "
-                f"coordinates, not {option('n_components', self.n_components)}; leave the latter "
-                "out."
-            )
-        return signature
-
-    def components(self, n: int) -> Components:
-        """How many coordinates are wanted of n objects."""
-        return Components.parse(self.wanted, n)
 
     def limits(self, n: int) -> Limits:
         """How far "refined" goes for n objects: the defaults of every kind of input."""
@@ -347,14 +319,19 @@ def tell(callback: Callback | None, words: str) -> None:
         callback(0, None, words)
 
 
-def on_pass(callback: Callback | None) -> Callable[[int, int, int], Any] | None:
-    """Let a callback hear how far a pass over D has come."""
-    if callback is None:
-        return None
-    return lambda number, rows, n: callback(rows, n, f"pass {number} over D")
+def _signature(start: Start, n_components: NComponents) -> tuple[int, int]:
+    """Return the signature of a start, which the number of coordinates must not contradict."""
+    signature = start.signature
+    # 2 is the default, and says nothing.
+    if n_components not in (None, 2, signature, sum(signature)):
+        raise InputError(
+            f"{option('init')} has {signature[0]} positive and {signature[1]} negative "
+            f"coordinates, not {option('n_components', n_components)}; leave the latter out."
+        )
+    return signature
 
 
-def check_seed(random_state: Any) -> None:
+def _check_seed(random_state: Any) -> None:
     """Refuse what cannot seed a generator."""
     if isinstance(random_state, np.random.Generator):
         return

@@ -66,12 +66,12 @@ def embed_pairs(
         and all objects placed among them. By the squared loss few objects start where the same
         pairs as weights of a whole D end.
     """
-    components = options.components(pairs.n)
+    components = Components.parse(options.n_components, pairs.n)
     _require_memory(pairs.size, pairs.n, components.total)
     check_pairs(pairs, components.total)
-    start = options.start if start is None else start
+    start = options.init if start is None else start
     if start is None and options.loss == "squared" and pairs.n <= FEW_LISTED:
-        start = from_all_pairs(pairs, components, partial(solve_roughly, method="neuc+"))
+        start = from_all_pairs(pairs, components, partial(solve_roughly, methods="neuc+"))
     if start is None:
         rng = check_random_state(options.random_state)
         wanted = _start_size(pairs.n, components.total)
@@ -108,7 +108,7 @@ def embed_features(
         Pairs a row takes part in; 16 for each coordinate by default.
     """
     n = int(features.shape[0])
-    components = options.components(n)
+    components = Components.parse(options.n_components, n)
     n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
     _sizes(n_pairs, n, components)  # refuses what cannot be obeyed before memory is asked for
     if on_cpu(features):
@@ -142,7 +142,7 @@ def _sizes(n_pairs: int, n: int, components: Components) -> Sizes:
 def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Embedding:
     """Embed the nodes of a graph of `as_graph` from paths between about `n_pairs` pairs a node."""
     n = int(graph.shape[0])
-    components = options.components(n)
+    components = Components.parse(options.n_components, n)
     n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
     sizes = _sizes(n_pairs, n, components)
     sample = graph_pairs(

@@ -13,6 +13,7 @@ from neucmds._input import as_dissimilarity, as_labels, as_weighted
 from neucmds._input.components import NComponents
 from neucmds._input.validation import check_flags
 from neucmds._operator import DenseGram, Gram
+from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import (
     dense_operator,
     feature_operator,
@@ -22,7 +23,7 @@ from neucmds._operator.choose import (
 )
 from neucmds._operator.graph import as_graph, shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric
-from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Callback, is_metric, on_pass, refuse
+from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Callback, refuse
 from neucmds.errors import InputError, option
 
 
@@ -68,7 +69,6 @@ def prepare(
     weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
     labels: Any = None,
-    copy: bool = True,
     keep_copy: bool = False,
     callback: Callback | None = None,
 ) -> Prepared:
@@ -84,8 +84,6 @@ def prepare(
         As for `neuc_mds`; all shortest paths of a graph are computed.
     labels : sequence of str, optional
         Names of the objects, for input that has none of its own.
-    copy : bool, default=True
-        False allows D to be squared in place.
     keep_copy : bool, default=False
         Whether a float32 working copy of D is kept after the spectrum: for "refined".
 
@@ -104,17 +102,18 @@ def prepare(
     """
     if isinstance(D, Prepared):
         return D
-    check_flags(squared=squared, symmetrize=symmetrize, copy=copy)
-    squared = bool(squared)
+    check_flags(squared=squared, symmetrize=symmetrize)
+    squared, copy = bool(squared), True
     complete = weights is None and missing == "error"
-    if is_metric(metric, SHORTEST_PATH):
+    progress = None if callback is None else _on_pass(callback)
+    if metric == SHORTEST_PATH:
         graph = as_graph(D)
         D = shortest_path_rows(graph, np.arange(graph.shape[0]))
         # The two ways along a path are added up in another order.
         squared, symmetrize, copy = False, True, False
-    elif not is_metric(metric, PRECOMPUTED):
+    elif metric != PRECOMPUTED:
         stored = not complete or symmetrize
-        D = _between_rows(D, n_components, metric, squared, stored, callback)
+        D = _between_rows(D, n_components, metric, squared, stored, progress)
     elif not complete and (is_dask(D) or needs_blocks(D)):
         refuse("blocks", {"missing": missing} if weights is None else {"weights": weights})
     gram = lazy_operator(
@@ -124,7 +123,7 @@ def prepare(
         squared=squared,
         symmetrize=symmetrize,
         labels=labels,
-        progress=on_pass(callback),
+        progress=progress,
     )
     if gram is not None:
         return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
@@ -155,10 +154,10 @@ def prepare_some(
 
     Parameters are those of `prepare`.
     """
-    if is_metric(metric, SHORTEST_PATH):
+    if metric == SHORTEST_PATH:
         paths = shortest_path_rows(as_graph(data), rows)[:, rows]
         return prepare(paths, 1, symmetrize=True)
-    if not is_metric(metric, PRECOMPUTED):
+    if metric != PRECOMPUTED:
         return prepare(data[rows], 1, metric=metric)
     return prepare(data[np.ix_(rows, rows)], 1, **reading)
 
@@ -169,7 +168,7 @@ def _between_rows(
     metric: Any,
     squared: bool,
     stored: bool,
-    callback: Callback | None,
+    progress: Progress | None,
 ) -> Any:
     """D between feature rows: behind its operator, or stored where pairs may differ or be gaps."""
     bound = BoundMetric.of(metric)
@@ -183,8 +182,13 @@ def _between_rows(
         on_blocks,
         params=params,
         squared=squared,
-        progress=on_pass(callback),
+        progress=progress,
     )
+
+
+def _on_pass(callback: Callback) -> Progress:
+    """Let a callback hear how far a pass over D has come."""
+    return lambda number, rows, n: callback(rows, n, f"pass {number} over D")
 
 
 def dense_gram(prepared: Prepared, what: str) -> DenseGram:

@@ -90,7 +90,7 @@ def report(
             table = match_rows(table, prepared.labels, prepared.n)
             if color_by is not None:
                 check_column(table, color_by)
-        found = api.fit(
+        found = api.embed(
             prepared,
             api.Options(wanted, method, loss, random_state=seed, callback=progress.hear),
         )

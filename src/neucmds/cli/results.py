@@ -10,6 +10,7 @@ import numpy as np
 import neucmds
 from neucmds import api
 from neucmds._backend.arrays import to_numpy
+from neucmds._input import Components
 from neucmds._spectrum import Spectrum
 from neucmds.api import Prepared
 from neucmds.cli.annotations import ENVFIT_HEADER, Annotations, Drawing, envfit_rows
@@ -104,7 +105,7 @@ def measured(
     spectrum = found.spectrum
     if pictures and spectrum is None and found.prepared is not None and prepared.weights is None:
         # Of other losses B has eigenvalues too: to the four digits that a picture shows.
-        wanted = options.components(prepared.n)
+        wanted = Components.parse(options.n_components, prepared.n)
         spectrum = api.solve_for(prepared.gram, wanted, "exact", tol=1e-4, random_state=0)
     return Result(
         file,

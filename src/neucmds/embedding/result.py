@@ -571,27 +571,24 @@ def build_embedding(
     requested : int
         Number of coordinates asked for.
     """
-    xp = namespace(solution.coordinates)
-
-    def cast(array: Array) -> Array:
-        return xp.astype(array, solution.dtype, copy=False)
-
-    coordinates = cast(solution.coordinates)
+    xp, dtype = namespace(solution.coordinates), solution.dtype
+    coordinates = xp.astype(solution.coordinates, dtype, copy=False)
     signs = asarray_like(np.sign(solution.weights), coordinates)
     placement: Placement = LeastSquaresPlacement(coordinates, signs, shrinkage=SHRINKAGE)
     if solution.projector is not None:
-        placement = LinearPlacement(cast(solution.row_means), cast(solution.projector))
+        of_rows = (solution.row_means, solution.projector)
+        placement = LinearPlacement(*(xp.astype(part, dtype, copy=False) for part in of_rows))
     if solution.loss is not None:
         placement = LossPlacement(coordinates, signs, solution.loss)
-
-    def double(values: Any) -> Array:
-        return asarray_like(values, coordinates, dtype=xp.float64)
-
+    spectral = (solution.eigenvalues, solution.weights, solution.residuals)
+    eigenvalues, weights, residuals = (
+        asarray_like(values, coordinates, dtype=xp.float64) for values in spectral
+    )
     return Embedding(
         coordinates=coordinates,
         signs=signs,
-        eigenvalues=double(solution.eigenvalues),
-        weights=double(solution.weights),
+        eigenvalues=eigenvalues,
+        weights=weights,
         stress_terms=solution.stress_terms,
         sq_norm=solution.sq_norm,
         method=method,
@@ -599,7 +596,7 @@ def build_embedding(
         squared=squared,
         labels=labels,
         placement=placement,
-        residuals=double(solution.residuals),
+        residuals=residuals,
         converged=solution.converged,
         solver=solution.solver,
         history=solution.history,

@@ -21,10 +21,8 @@ from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError, option
 
 
-def as_start(init: Any) -> Start | None:
-    """Take a warm start: an embedding, or coordinates and signs; None stays None."""
-    if init is None:
-        return None
+def as_start(init: Any) -> Start:
+    """Take a warm start: an embedding, or coordinates and signs."""
     if hasattr(init, "coordinates") and hasattr(init, "signs"):
         coordinates, signs = init.coordinates, init.signs
     elif isinstance(init, (tuple, list)) and len(init) == 2:
