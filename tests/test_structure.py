@@ -12,7 +12,7 @@ import pytest
 import neucmds.api
 
 ROOT = Path(neucmds.__file__).parent
-SOLVERS = {"solve", "full_spectrum", "krylov_spectrum"}
+SOLVERS = {"solve", "full_spectrum"}
 
 
 def imported_names(path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import array_api_strict
 import numpy as np
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 from neucmds._input.components import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
-from neucmds._spectrum import Ends, full_spectrum, krylov_spectrum, solve
+from neucmds._spectrum import Ends, full_spectrum, solve
 from neucmds.api import Options, fit, prepare
 from neucmds.errors import InputError
 
 N = 480
+krylov = partial(solve, solver="krylov")
 
 
 def decaying(n_pairs: int = 60) -> np.ndarray:
@@ -45,7 +47,7 @@ def test_kept_pairs_are_those_of_the_prescribed_spectrum(
 ):
     lam = decaying()
     gram = DenseGram(library.asarray(with_spectrum(lam, N)), working_copy=single)
-    spectrum = krylov_spectrum(gram, rule(method, 12), 12)
+    spectrum = krylov(gram, rule(method, 12), 12)
     assert spectrum.solver == "krylov"
     finds(spectrum, rule(method, 12), Ends.of(np.r_[lam, np.zeros(N - 1 - lam.size)]))
 
@@ -53,7 +55,7 @@ def test_kept_pairs_are_those_of_the_prescribed_spectrum(
 @pytest.mark.parametrize("single", [True, False])
 def test_residuals_of_kept_pairs_are_true(with_spectrum, rule, single):
     gram, keep = DenseGram(with_spectrum(decaying(), N), working_copy=single), rule("neuc", 12)
-    spectrum = krylov_spectrum(gram, keep, 12)
+    spectrum = krylov(gram, keep, 12)
     left = np.linalg.norm(
         gram.matmat(spectrum.vectors) - spectrum.vectors * spectrum.values, axis=0
     )
@@ -70,7 +72,7 @@ def test_residuals_of_kept_pairs_are_true(with_spectrum, rule, single):
 def test_pairs_taken_as_found_meet_a_looser_tolerance(rule, library, spare):
     D = noise(1500)
     gram, keep = DenseGram(library.asarray(D)), rule("neuc", 20)
-    spectrum = krylov_spectrum(gram, keep, 20, tol=1e-5, spare=spare)
+    spectrum = krylov(gram, keep, 20, tol=1e-5, spare=spare)
     u, lam = np.asarray(spectrum.vectors), np.asarray(spectrum.values)
     left = np.linalg.norm(DenseGram(D).matmat(u) - u * lam, axis=0)
     kept = keep(spectrum.ends).kept
@@ -126,7 +128,7 @@ def sentinel(n: int, entry: float = 1e10) -> np.ndarray:
 def test_one_huge_entry_does_not_drown_the_other_pairs(rule, n, k, method, tol):
     # Relative to the pair of size 5e9 a residual of 500 was small enough: 5 of 58 were kept.
     gram, keep = DenseGram(sentinel(n)), rule(method, k)
-    found, full = krylov_spectrum(gram, keep, k, tol=tol), full_spectrum(gram)
+    found, full = krylov(gram, keep, k, tol=tol), full_spectrum(gram)
     kept, wanted = keep(found.ends).kept, keep(full.ends).kept
     assert found.converged
     assert kept.size == k
@@ -137,7 +139,7 @@ def test_one_huge_entry_does_not_drown_the_other_pairs(rule, n, k, method, tol):
 
 def test_what_is_dropped_beside_a_huge_pair_is_measured(rule):
     D, keep = sentinel(900), rule("neuc", 20)
-    found = krylov_spectrum(DenseGram(D), keep, 20)
+    found = krylov(DenseGram(D), keep, 20)
     u, lam = found.vectors, found.values
     center = np.eye(900) - 1 / 900
     # In extended precision B is exact to 1e-9 next to 5e9.
@@ -150,7 +152,7 @@ def test_what_is_dropped_beside_a_huge_pair_is_measured(rule):
 
 def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(with_spectrum, rule):
     # Three pairs where five are asked for: float32 noise must not stand in for the others.
-    spectrum = krylov_spectrum(
+    spectrum = krylov(
         DenseGram(with_spectrum([9.0, -5.0, 2.0], 1500)), rule("neuc", 5), 5, tol=1e-5
     )
     np.testing.assert_allclose(np.sort(spectrum.values)[[0, -2, -1]], [-5.0, 2.0, 9.0], atol=1e-6)
@@ -159,7 +161,7 @@ def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(with_spect
 
 def test_ends_are_contiguous_and_honest(with_spectrum, rule):
     lam = decaying()
-    spectrum = krylov_spectrum(DenseGram(with_spectrum(lam, N)), rule("neuc", 12), 12)
+    spectrum = krylov(DenseGram(with_spectrum(lam, N)), rule("neuc", 12), 12)
     lam, ends = np.sort(lam)[::-1], spectrum.ends
     assert ends.n_top + ends.n_bottom == ends.size
     assert max(ends.n_top, ends.n_bottom) <= 24
@@ -171,7 +173,7 @@ def test_ends_are_contiguous_and_honest(with_spectrum, rule):
 
 def test_a_fixed_signature_is_met(with_spectrum, finds, rule):
     lam, keep = decaying(), rule("neuc", (3, 7))
-    spectrum = krylov_spectrum(DenseGram(with_spectrum(lam, N)), keep, 10)
+    spectrum = krylov(DenseGram(with_spectrum(lam, N)), keep, 10)
     finds(spectrum, keep, Ends.of(lam))
 
 
@@ -190,7 +192,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_degenerate_matrices_end_well(rule, finds, name, k, method):
     gram = DenseGram(DEGENERATE[name])
-    spectrum = krylov_spectrum(gram, rule(method, k), k)
+    spectrum = krylov(gram, rule(method, k), k)
     finds(spectrum, rule(method, k), full_spectrum(gram).ends)
 
 
@@ -200,7 +202,7 @@ def test_degenerate_matrices_end_well(rule, finds, name, k, method):
 def test_rank_below_k_gives_fewer_pairs(with_spectrum, rule, finds, rank, signs, method):
     lam = np.resize(signs, rank) * np.linspace(2, 1, rank)
     gram = DenseGram(with_spectrum(lam, N))
-    spectrum = krylov_spectrum(gram, rule(method, 40), 40)
+    spectrum = krylov(gram, rule(method, 40), 40)
     assert spectrum.values.size <= rank
     finds(spectrum, rule(method, 40), full_spectrum(gram).ends)
 
@@ -208,12 +210,12 @@ def test_rank_below_k_gives_fewer_pairs(with_spectrum, rule, finds, rank, signs,
 @pytest.mark.parametrize("copies", [2, 30, 64])
 def test_copies_of_an_eigenvalue_are_all_found(with_spectrum, rule, finds, copies):
     lam = np.r_[np.full(copies, 5.0), np.linspace(4, 1, 100), np.linspace(-1, -3, 30)]
-    spectrum = krylov_spectrum(DenseGram(with_spectrum(lam, 700)), rule("neuc", 40), 40)
+    spectrum = krylov(DenseGram(with_spectrum(lam, 700)), rule("neuc", 40), 40)
     finds(spectrum, rule("neuc", 40), Ends.of(lam))
 
 
 def test_zero_dissimilarities_have_an_empty_spectrum(rule):
-    spectrum = krylov_spectrum(DenseGram(np.zeros((N, N))), rule("neuc", 5), 5)
+    spectrum = krylov(DenseGram(np.zeros((N, N))), rule("neuc", 5), 5)
     assert spectrum.values.shape == (0,)
     assert spectrum.vectors.shape == (N, 0)
     assert spectrum.converged
@@ -222,20 +224,20 @@ def test_zero_dissimilarities_have_an_empty_spectrum(rule):
 @pytest.mark.parametrize("scale", [1e-75, 1e75])
 def test_scale_does_not_matter(with_spectrum, rule, finds, scale):
     lam = decaying()
-    spectrum = krylov_spectrum(DenseGram(with_spectrum(lam, N) * scale), rule("neuc+", 12), 12)
+    spectrum = krylov(DenseGram(with_spectrum(lam, N) * scale), rule("neuc+", 12), 12)
     finds(spectrum, rule("neuc+", 12), Ends.of(lam * scale))
 
 
 def test_a_huge_trace_does_not_hide_the_rest(with_spectrum, rule, finds):
     d = with_spectrum(decaying(), N) + 1e6 * (1.0 - np.eye(N))
     for method in METHODS:
-        spectrum = krylov_spectrum(DenseGram(d), rule(method, 12), 12)
+        spectrum = krylov(DenseGram(d), rule(method, 12), 12)
         finds(spectrum, rule(method, 12), full_spectrum(DenseGram(d)).ends)
 
 
 def test_a_large_unwanted_eigenvalue_does_not_set_the_floor(with_spectrum, rule, finds):
     lam = np.r_[-1e4, np.linspace(1, 0.5, 60)]
-    spectrum = krylov_spectrum(DenseGram(with_spectrum(lam, N)), rule("classical", 12), 12)
+    spectrum = krylov(DenseGram(with_spectrum(lam, N)), rule("classical", 12), 12)
     finds(spectrum, rule("classical", 12), Ends.of(lam))
 
 
@@ -243,7 +245,7 @@ def test_a_large_unwanted_eigenvalue_does_not_set_the_floor(with_spectrum, rule,
 @pytest.mark.parametrize("method", ["neuc", "neuc+"])
 def test_float32_input_is_solved_to_its_own_accuracy(with_spectrum, rule, library, method):
     d = with_spectrum(decaying(), N).astype(np.float32)
-    spectrum = krylov_spectrum(DenseGram(library.asarray(d)), rule(method, 12), 12)
+    spectrum = krylov(DenseGram(library.asarray(d)), rule(method, 12), 12)
     wanted = full_spectrum(DenseGram(d.astype(np.float64))).ends
     kept, reference = rule(method, 12)(spectrum.ends).kept, rule(method, 12)(wanted).kept
     assert spectrum.converged
@@ -257,13 +259,13 @@ def test_float32_input_is_solved_to_its_own_accuracy(with_spectrum, rule, librar
 def test_few_objects_and_k_near_n(rule, finds, n, method):
     d = noise(n, seed=n)
     for k in {1, max(1, n // 2), n - 1}:
-        spectrum = krylov_spectrum(DenseGram(d), rule(method, k), k)
+        spectrum = krylov(DenseGram(d), rule(method, k), k)
         finds(spectrum, rule(method, k), full_spectrum(DenseGram(d)).ends)
 
 
 def test_same_seed_same_result(with_spectrum, rule):
     gram = DenseGram(with_spectrum(decaying(), N))
-    first, second = (krylov_spectrum(gram, rule("neuc", 12), 12, random_state=3) for _ in range(2))
+    first, second = (krylov(gram, rule("neuc", 12), 12, random_state=3) for _ in range(2))
     np.testing.assert_array_equal(first.values, second.values)
     np.testing.assert_array_equal(first.vectors, second.vectors)
 
@@ -271,7 +273,7 @@ def test_same_seed_same_result(with_spectrum, rule):
 def test_tight_tolerance_is_met_in_float64(with_spectrum, rule, finds):
     lam = decaying()
     gram, keep = DenseGram(with_spectrum(lam, N)), rule("neuc", 12)
-    spectrum = krylov_spectrum(gram, keep, 12, tol=1e-11)
+    spectrum = krylov(gram, keep, 12, tol=1e-11)
     finds(spectrum, keep, Ends.of(lam), tol=1e-11)
     kept = keep(spectrum.ends).kept
     u, values = spectrum.vectors[:, kept], spectrum.values[kept]
@@ -283,7 +285,7 @@ def test_tight_tolerance_is_met_in_float64(with_spectrum, rule, finds):
 def test_giving_up_is_said_or_lapack_takes_over(monkeypatch, rule, fallback):
     monkeypatch.setattr("neucmds._spectrum.krylov.FULL_FALLBACK", fallback)
     monkeypatch.setattr("neucmds._spectrum.search.PRODUCTS", 1)
-    spectrum = krylov_spectrum(DenseGram(noise(400)), rule("neuc", 12), 12)
+    spectrum = krylov(DenseGram(noise(400)), rule("neuc", 12), 12)
     assert spectrum.converged == (fallback > 0)
     assert spectrum.solver == ("full" if fallback else "krylov")
     # What is handed over says how far it is from the tolerance of 1e-7.
@@ -311,7 +313,7 @@ def test_random_spectra_give_what_lapack_gives(
     def keep(ends):
         return METHODS[method](ends, Components(k))
 
-    finds(krylov_spectrum(gram, keep, k), keep, full_spectrum(gram).ends)
+    finds(krylov(gram, keep, k), keep, full_spectrum(gram).ends)
 
 
 def test_auto_takes_lapack_for_few_objects_or_many_pairs(rule):
@@ -335,5 +337,5 @@ def test_real_data_keep_what_lapack_keeps(data_home, rule, finds, method):
         np.fill_diagonal(d, 0.0)
         full = full_spectrum(DenseGram(d)).ends
         for k in (2, min(20, len(d) - 1)):
-            spectrum = krylov_spectrum(DenseGram(d), rule(method, k), k)
+            spectrum = krylov(DenseGram(d), rule(method, k), k)
             finds(spectrum, rule(method, k), full)

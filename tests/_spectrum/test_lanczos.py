@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import array_api_strict
 import numpy as np
 import pytest
 
 from neucmds._operator import DenseGram
-from neucmds._spectrum.lanczos import KrylovBasis, QueuedBasis
+from neucmds._spectrum.lanczos import (
+    Fetched,
+    KrylovBasis,
+    QueuedBasis,
+    orthonormal_ahead,
+    orthonormal_rows,
+    project_out,
+)
 
 
 @pytest.fixture(params=[KrylovBasis, QueuedBasis])
@@ -44,31 +52,74 @@ def test_a_restart_forgets_no_residual(grown):
         check_pairs(gram, basis)
 
 
-def test_what_the_remainder_leaves_is_the_product(grown):
-    gram, basis = grown
-    ritz, some = basis.ritz(), np.array([0, 7, 19])
-    coefficients, block = basis.remainder(ritz, some)
-    u = basis.vectors(ritz, some)
-    images = ritz.values[some, None] * u + coefficients @ block
-    np.testing.assert_allclose(images, gram.matmat(u.T).T, atol=1e-12)
-
-
-def test_a_queue_is_repeated_with_care_from_where_a_block_breaks_down(with_spectrum, monkeypatch):
+def test_a_queue_is_repeated_with_care_from_where_a_block_breaks_down(with_spectrum):
     """Three blocks of 4 hold all of ten eigenvectors: the third image has two directions left."""
     lam = np.linspace(3, -2, 10)
     gram = DenseGram(with_spectrum(lam, 90))
     basis = QueuedBasis(np.empty((50, 90)), gram.matmat, np.random.default_rng(0), 1e-14)
-    careful = []
-    follow = KrylovBasis._follow
-    monkeypatch.setattr(
-        KrylovBasis, "_follow", lambda self, *some: (careful.append(self.size), follow(self, *some))
-    )
     basis.inject(4)
     with np.errstate(all="ignore"):  # what comes after the block is not a number
         for _ in range(5):
             basis.expand()
-        assert careful == [4]  # the first block always is
+        assert basis.n_products == 20
         check_pairs(gram, basis)
-    assert careful == [4, 12, 16, 20]
+    assert basis.n_products == 20 + 3 * 4
     ends = basis.ritz().values
     np.testing.assert_allclose(np.r_[ends[:6], ends[-4:]], lam, atol=1e-12)
+
+
+def test_injected_rows_are_orthonormal_centered_and_as_many_as_exist():
+    basis = KrylovBasis(np.empty((20, 10)), None, np.random.default_rng(3), 1e-14)
+    for count, width in ((4, 4), (20, 9), (1, 9)):  # the constant vector is not among them
+        basis.inject(count)
+        assert basis.width == width
+    rows = basis.rows[:9]
+    np.testing.assert_allclose(rows @ rows.T, np.eye(9), atol=1e-13)
+    np.testing.assert_allclose(rows.sum(axis=1), 0, atol=1e-13)
+    narrow = KrylovBasis(np.empty((5, 10)), None, np.random.default_rng(3), 1e-14)
+    narrow.inject(6)
+    assert narrow.width == 5
+
+
+@pytest.mark.parametrize("library", [np, array_api_strict])
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e6])
+def test_rows_become_orthonormal_and_the_factor_gives_them_back(library, condition):
+    rng = np.random.default_rng(0)
+    block = rng.standard_normal((6, 80)) + condition * np.ones((6, 1)) * rng.standard_normal(80)
+    rows, factor = orthonormal_rows(library.asarray(block), 0.0)
+    rows = np.asarray(rows)
+    np.testing.assert_allclose(rows @ rows.T, np.eye(6), atol=1e-13)
+    np.testing.assert_allclose(factor @ rows, block, atol=1e-12 * condition)
+
+
+def test_what_was_not_waited_for_is_orthonormal_or_says_so():
+    rng = np.random.default_rng(4)
+    block = rng.standard_normal((5, 60)) * np.logspace(0, 3, 5)[:, None]
+    short = np.concatenate([block, 1e-9 * rng.standard_normal((1, 60))])
+    ahead = [orthonormal_ahead(one) for one in (block, short, np.concatenate([block, block[:1]]))]
+    well, weak, dependent = Fetched.of(ahead)
+    assert well.are_orthonormal(1e-3)
+    rows = ahead[0].rows
+    np.testing.assert_allclose(rows @ rows.T, np.eye(5), atol=1e-14)
+    np.testing.assert_allclose(well.factor @ rows, block, atol=1e-11)
+    assert well.weakest <= np.linalg.svd(well.factor, compute_uv=False).min()
+    assert weak.are_orthonormal(1e-12)
+    assert not weak.are_orthonormal(1e-6)
+    assert not dependent.are_orthonormal(0.0)
+
+
+def test_dependent_and_negligible_rows_are_left_out():
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((2, 50))
+    rows, factor = orthonormal_rows(np.stack([a, b, a - b, 1e-9 * rng.standard_normal(50)]), 1e-7)
+    assert rows.shape == (2, 50)
+    assert factor.shape == (4, 2)
+
+
+def test_projecting_out_leaves_nothing_of_the_basis():
+    rng = np.random.default_rng(2)
+    basis = np.linalg.qr(rng.standard_normal((40, 5)))[0].T
+    block = rng.standard_normal((3, 40))
+    left, coefficients = project_out(basis, block.copy())
+    np.testing.assert_allclose(left @ basis.T, 0, atol=1e-14)
+    np.testing.assert_allclose(coefficients @ basis + left, block, atol=1e-14)

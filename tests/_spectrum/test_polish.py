@@ -5,7 +5,8 @@ import pytest
 
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
-from neucmds._spectrum.polish import polish, sampled_residuals, unexplained_sq
+from neucmds._spectrum.krylov import sampled_residuals
+from neucmds._spectrum.polish import polish, unexplained_sq
 
 
 def test_a_residual_in_one_row_is_seen_by_the_sample(noise):

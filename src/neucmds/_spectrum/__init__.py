@@ -2,7 +2,6 @@
 
 from neucmds._spectrum.full import full_spectrum as full_spectrum
 from neucmds._spectrum.krylov import check_solver as check_solver
-from neucmds._spectrum.krylov import krylov_spectrum as krylov_spectrum
 from neucmds._spectrum.krylov import solve as solve
 from neucmds._spectrum.spectrum import Ends as Ends
 from neucmds._spectrum.spectrum import Spectrum as Spectrum

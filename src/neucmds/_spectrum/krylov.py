@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,23 +10,22 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, eps, namespace, on_cpu, to_numpy
+from neucmds._backend.arrays import (
+    BLOCK_ELEMENTS,
+    Array,
+    asarray_like,
+    eps,
+    namespace,
+    on_cpu,
+    row_blocks,
+    to_numpy,
+)
 from neucmds._operator import Gram
 from neucmds._operator.single_precision import Multiply
 from neucmds._spectrum.full import full_spectrum
-from neucmds._spectrum.lanczos import KrylovBasis, QueuedBasis
-from neucmds._spectrum.orthogonal import orthonormal_rows, project_out
-from neucmds._spectrum.polish import polish, sampled_residuals, unexplained_sq
-from neucmds._spectrum.search import (
-    Check,
-    Rule,
-    Search,
-    Sizes,
-    allowed_residuals,
-    null_level,
-    outermost,
-    split_of,
-)
+from neucmds._spectrum.lanczos import KrylovBasis, QueuedBasis, orthonormal_rows, project_out
+from neucmds._spectrum.polish import polish, unexplained_sq
+from neucmds._spectrum.search import Check, Rule, Search, allowed_residuals, null_level, split_of
 from neucmds._spectrum.spectrum import Spectrum
 from neucmds.errors import InputError, option
 
@@ -47,6 +45,11 @@ DOUBLE_ERROR = 1e-15
 # The same of single precision, relative to the error of a product: noise of the entries averages
 # out in uᵀBu.
 SINGLE_ERROR = 0.1
+# Rows that stand for all when residuals are sampled, and how many of the largest stand for
+# themselves: rounding is where the entries are.
+_SAMPLE, _LARGEST = 256, 32
+# Entries of D that are sampled at a time on a GPU: 0.5 GB in float64.
+_DEVICE_ELEMENTS = 2**26
 
 
 def check_solver(solver: str, tol: float) -> None:
@@ -69,31 +72,6 @@ def solve(
     random_state: Any = None,
     spare: bool = True,
 ) -> Spectrum:
-    """Compute as much of the spectrum of B as a selection rule needs.
-
-    "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted; the other
-    parameters are those of `krylov_spectrum`, and LAPACK has no use for them.
-    """
-    check_solver(solver, tol)
-    # Time of LAPACK over Krylov on one core, for Euclidean-ball / hops / Bray–Curtis:
-    #   n = 450: k = 10 1.3 0.9 0.9, k = n/8 0.9 0.4 0.6 (21 ms in all)
-    #   n = 800: k = 10 3.1 2.2 2.0, k = n/12 1.8 1.0 1.4, k = n/8 1.0 0.7 0.9
-    #   n = 2000: k = 10 16 12 8, k = n/12 3.7 2.5 1.0, k = n/8 2.0 1.5 0.7
-    prefers_full = gram.n <= 600 or 8 * n_wanted >= gram.n
-    if solver == "full" or (solver == "auto" and prefers_full):
-        return full_spectrum(gram)
-    return krylov_spectrum(gram, rule, n_wanted, tol=tol, random_state=random_state, spare=spare)
-
-
-def krylov_spectrum(
-    gram: Gram,
-    rule: Rule,
-    n_wanted: int,
-    *,
-    tol: float = 1e-7,
-    random_state: Any = None,
-    spare: bool = True,
-) -> Spectrum:
     """Compute the eigenpairs that a selection rule keeps, and what else has converged by then.
 
     Parameters
@@ -104,6 +82,9 @@ def krylov_spectrum(
         the exact trace and Frobenius norm.
     n_wanted : int
         Number of pairs that the rule will keep at the most.
+    solver : {"auto", "full", "krylov"}
+        "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted; the
+        other parameters are of no use to LAPACK.
     tol : float
         Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|; pairs that are tiny
         beside that are known to a share of their own size (`search.allowed_residuals`).
@@ -118,33 +99,23 @@ def krylov_spectrum(
         The kept pairs with residuals in float64, of all rows of B or of a sample, then more pairs
         from both ends with the recurrence's estimate. ``rule(spectrum.ends)`` keeps the same pairs.
     """
+    check_solver(solver, tol)
+    # Time of LAPACK over Krylov on one core, for Euclidean-ball / hops / Bray–Curtis:
+    #   n = 450: k = 10 1.3 0.9 0.9, k = n/8 0.9 0.4 0.6 (21 ms in all)
+    #   n = 800: k = 10 3.1 2.2 2.0, k = n/12 1.8 1.0 1.4, k = n/8 1.0 0.7 0.9
+    #   n = 2000: k = 10 16 12 8, k = n/12 3.7 2.5 1.0, k = n/8 2.0 1.5 0.7
+    if solver == "full" or (solver == "auto" and (gram.n <= 600 or 8 * n_wanted >= gram.n)):
+        return full_spectrum(gram)
     if gram.frobenius_sq == 0.0:  # there is nothing to embed
         none = gram.xp.zeros((0, gram.n), dtype=gram.xp.float64, device=gram.device)
         return Spectrum(none[:, 0], none.T, none[:, 0], 0.0, 0.0, 0, 0, solver="krylov")
-    sizes = Sizes.of(gram, n_wanted)
-    if sizes.capacity < 2 * n_wanted + 5 * sizes.block:
+    search = Search.of(gram, rule, n_wanted, tol, spare)
+    if search.capacity < 2 * n_wanted + 5 * search.block:
         return full_spectrum(gram)
-    spent, search = 0, Search(gram, rule, n_wanted, tol, sizes, spare)
     if not isinstance(random_state, np.random.Generator):  # which draws faster
         seed = check_random_state(0 if random_state is None else random_state)
         random_state = np.random.default_rng(seed.randint(2**31))
-    for products, precision in _operators(gram, tol):
-        with products as multiply:
-            rows = gram.xp.empty(
-                (sizes.capacity, gram.n), dtype=gram.xp.float64, device=gram.device
-            )
-            kind = KrylovBasis if on_cpu(rows) else QueuedBasis
-            basis = kind(rows, multiply, random_state, precision)
-            basis.inject(sizes.block)
-            check, converged = search.run(basis)
-        # The float32 copy goes before the finish: the peak fell from 0.70 to 0.61 of D.
-        del multiply
-        basis.multiply = gram.matmat
-        found = _as_found(search, basis, check) if converged else None
-        spectrum = found or _finished(search, basis, check, converged)
-        spent += spectrum.n_products
-        if spectrum.converged:
-            break
+    spectrum, spent = _searched(search, random_state)
     if not spectrum.converged and gram.n <= FULL_FALLBACK:
         return replace(full_spectrum(gram), n_products=spent)
     ends = spectrum.ends
@@ -154,17 +125,34 @@ def krylov_spectrum(
     return replace(spectrum, n_products=spent)
 
 
-def _operators(gram: Gram, tol: float) -> Iterator[tuple[AbstractContextManager[Multiply], float]]:
-    """Go through the products to try, cheapest first, each with its relative error."""
+def _searched(search: Search, rng: np.random.Generator) -> tuple[Spectrum, int]:
+    """Search with the cheapest products first; return what was found, and how many it took."""
+    gram, spent = search.gram, 0
     # At n = 3000 the float64 steps brought float32 pairs to 1e-8 on all of four families, but to
     # 1e-9 on one only.
-    if tol >= 1e-8:
-        # Popped, so that nothing here keeps a copy alive after its last product.
-        cheaper = [rounded for rounded in (gram.rounded(),) if rounded is not None]
-        if cheaper:
-            precision = cheaper[0].precision
-            yield cheaper.pop().products(), precision
-    yield nullcontext(gram.matmat), 1e-14
+    rounded = gram.rounded() if search.tol >= 1e-8 else None
+    left: list[tuple[AbstractContextManager[Multiply], float]]
+    left = [] if rounded is None else [(rounded.products(), rounded.precision)]
+    left.append((nullcontext(gram.matmat), 1e-14))
+    del rounded
+    while left:
+        products, precision = left.pop(0)
+        with products as multiply:
+            shape, float64 = (search.capacity, gram.n), gram.xp.float64
+            rows = gram.xp.empty(shape, dtype=float64, device=gram.device)
+            kind = KrylovBasis if on_cpu(rows) else QueuedBasis
+            basis = kind(rows, multiply, rng, precision)
+            basis.inject(search.block)
+            check, converged = search.run(basis)
+        # The float32 copy goes before the finish: the peak fell from 0.70 to 0.61 of D.
+        del products, multiply
+        basis.multiply = gram.matmat
+        found = _as_found(search, basis, check) if converged else None
+        spectrum = found or _finished(search, basis, check, converged)
+        spent += spectrum.n_products
+        if spectrum.converged:
+            break
+    return spectrum, spent
 
 
 def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | None:
@@ -175,10 +163,9 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
     # Errors that are no noise (of features in float32, say) move values by as much as residuals.
     if search.tol < 10 * basis.precision:
         return None
-    gram, ritz, (top, bottom) = search.gram, check.ritz, split_of(check.kept)
-    # Ritz values lie within the spectrum, so a sign is in doubt only within the noise of zero.
-    noise = basis.precision * float(np.max(np.abs(ritz.values)))
-    kept = outermost(ritz.values.size, top, bottom)
+    gram, ritz, m = search.gram, check.ritz, check.ritz.values.size
+    top, bottom = split_of(check.kept)
+    kept = np.r_[:top, m - bottom : m]
     values, rows = ritz.values[kept], basis.vectors(ritz, kept)
     # What is dropped is ‖B‖² less the kept squares: of little, single precision leaves no digit.
     dropped = gram.frobenius_sq - float(values @ values)
@@ -188,17 +175,22 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
     if sampled is None:
         return None
     residuals = np.maximum(ritz.residuals[kept], sampled)
-    doubtful = np.abs(values) <= max(10 * noise, null_level(gram, values))
+    # Ritz values lie within the spectrum, so a sign is in doubt only within the noise of zero.
+    doubtful = np.abs(values) <= max(10 * check.noise, null_level(gram, values))
     limit = check.allowed[kept] * search.tol * check.scale
     if np.any(doubtful) or np.any(residuals > limit):
         return None
-    found = _Found(values, rows, residuals, _value_error(basis, ritz.values), top, True)
-    above, below = _further(search, check, (top, bottom), noise)
+    above, below = _further(search, check, (top, bottom), check.noise)
     if not search.spare:
         above, below = above[:0], below[:0]
-    spectrum = _assembled(search, basis, check, found, (above, below), noise)
+    found = _Found(values, rows, residuals, top, as_found=True)
+    spectrum = _assembled(search, basis, check, found, (above, below), check.noise)
     which = np.r_[kept[:top], above, below, kept[top:]]
-    return replace(spectrum, n_products=basis.n_products, remainder=basis.remainder(ritz, which))
+    # B u − θ u lies in the next block.
+    block = basis.rows[basis.size : basis.size + ritz.remainder.shape[1], :]
+    block = gram.xp.asarray(block, copy=True)
+    remainder = asarray_like(np.ascontiguousarray(ritz.remainder[which]), rows), block
+    return replace(spectrum, n_products=basis.n_products, remainder=remainder)
 
 
 def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool) -> Spectrum:
@@ -213,27 +205,26 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
         )
 
     for _ in range(4):
-        which = outermost(check.ritz.values.size, top, bottom)
-        rows = basis.vectors(check.ritz, which)
+        m = check.ritz.values.size
+        rows = basis.vectors(check.ritz, np.r_[:top, m - bottom : m])
         pairs, spent, noise = polish(gram, rows, top, allowed)
         n_products += spent
         # What was not improved is known to the rounding of the products at best.
-        rounding = basis.precision * float(np.max(np.abs(check.ritz.values)))
-        noise = max(noise, rounding)
+        noise = max(noise, check.noise)
         real = pairs.real(gram)
         found = _Found(
             pairs.values[real],
             _some(pairs.rows, real),
             pairs.residuals[real],
-            DOUBLE_ERROR * float(np.max(np.abs(pairs.values), initial=0.0)),
             int(np.sum(real[:top])),
             as_found=False,
         )
         above, below = _further(search, check, (top, bottom), noise)
         # Where a kept value is zero, all further in are too.
+        n_top, n_bottom = found.top, found.values.size - found.top
         further = (
-            above[: above.size * (found.top == top)],
-            below[: below.size * (found.bottom == bottom)],
+            above[: above.size * (n_top == top)],
+            below[: below.size * (n_bottom == bottom)],
         )
         spectrum = _assembled(search, basis, check, found, further, noise)
         kept = np.sort(search.rule(spectrum.ends).kept)
@@ -245,7 +236,7 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
     good = bool(np.all(pairs.known(gram, allowed(pairs.values, scale))))
     # Pairs that exist but drown in the rounding of the search were met by chance: others of their
     # size were not (7 of 58 were kept beside one entry of 1e10).
-    good = good and bool(np.all(np.abs(found.values) > rounding))
+    good = good and bool(np.all(np.abs(found.values) > check.noise))
     return replace(spectrum, converged=converged and good, n_products=n_products)
 
 
@@ -259,13 +250,8 @@ class _Found:
     values: Floats
     rows: Array
     residuals: Floats
-    value_error: float
     top: int
     as_found: bool
-
-    @property
-    def bottom(self) -> int:
-        return int(self.values.size) - self.top
 
 
 def _assembled(
@@ -279,6 +265,7 @@ def _assembled(
     """Put the kept pairs around the further Ritz pairs: from the top down to the bottom."""
     gram, ritz, xp = search.gram, check.ritz, search.gram.xp
     top, lam, left, rows = found.top, found.values, found.residuals, found.rows
+    bottom = int(lam.size) - top
     more = np.r_[further]
     if more.size:
         inner = basis.vectors(ritz, more)
@@ -287,12 +274,14 @@ def _assembled(
     # Of equal values the kept one stays outside, where the rule finds it.
     values = np.clip(
         ritz.values[more],
-        lam[top] if found.bottom else -np.inf,
+        lam[top] if bottom else -np.inf,
         lam[top - 1] if top else np.inf,
     )
     estimates = np.hypot(ritz.residuals[more], noise)
-    errors = np.full(lam.size, found.value_error)
-    further_errors = np.full(more.size, _value_error(basis, ritz.values))
+    of_search = check.noise * (SINGLE_ERROR if basis.precision > 1e-12 else 1.0)
+    of_finish = DOUBLE_ERROR * float(np.max(np.abs(lam), initial=0.0))
+    errors = np.full(lam.size, of_search if found.as_found else of_finish)
+    further_errors = np.full(more.size, of_search)
     return Spectrum(
         values=asarray_like(np.r_[lam[:top], values, lam[top:]], rows),
         vectors=rows.T,
@@ -300,7 +289,7 @@ def _assembled(
         trace=gram.trace,
         frobenius_sq=gram.frobenius_sq,
         n_top=top + int(further[0].size),
-        n_bottom=found.bottom + int(further[1].size),
+        n_bottom=bottom + int(further[1].size),
         solver="krylov",
         precision=eps(gram.dtype, xp),
         value_errors=np.r_[errors[:top], further_errors, errors[top:]],
@@ -313,12 +302,6 @@ def _some(rows: Array, which: npt.NDArray[np.bool_]) -> Array:
         return rows
     xp = namespace(rows)
     return xp.take(rows, asarray_like(np.flatnonzero(which), rows, dtype=xp.int64), axis=0)
-
-
-def _value_error(basis: KrylovBasis, values: Floats) -> float:
-    """Bound the error of a Ritz value as the search has it."""
-    share = SINGLE_ERROR if basis.precision > 1e-12 else 1.0
-    return share * basis.precision * float(np.max(np.abs(values), initial=0.0))
 
 
 def _apart(kept: Array, rows: Array) -> Array:
@@ -340,14 +323,40 @@ def _further(
     clear = np.abs(ritz.values) > np.maximum(10 * left, null_level(search.gram, ritz.values))
     known = clear & (left <= EXTRA_TOL * check.scale)
     limit = min(2 * search.n_wanted, m // 2)
-    above = _run(known[split[0] : limit] & (ritz.values[split[0] : limit] > 0))
-    below = _run(known[::-1][split[1] : limit] & (ritz.values[::-1][split[1] : limit] < 0))
-    return (
-        np.arange(split[0], split[0] + above, dtype=np.intp),
-        np.arange(m - split[1] - below, m - split[1], dtype=np.intp),
+    top, bottom = split
+    # The first that is not known ends a run.
+    above = np.argmin(np.append(known[top:limit] & (ritz.values[top:limit] > 0), False))
+    below = np.argmin(
+        np.append(known[::-1][bottom:limit] & (ritz.values[::-1][bottom:limit] < 0), False)
     )
+    return np.r_[top : top + above], np.r_[m - bottom - below : m - bottom]
 
 
-def _run(flags: npt.NDArray[np.bool_]) -> int:
-    """Count the leading True values."""
-    return int(np.argmin(flags)) if not np.all(flags) else int(flags.size)
+def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
+    """Estimate ‖Bu − λu‖ in float64 from a few rows of B: 256 tell it to 5 % where it is noise.
+
+    The vectors are centered, one per row. None where a few rows of D cannot be had cheaply.
+    """
+    xp, columns = gram.xp, rows.T
+    sizes = np.abs(to_numpy(gram.diagonal()))
+    largest = np.argpartition(sizes, max(0, gram.n - _LARGEST))[-_LARGEST:]
+    largest = largest[np.argsort(sizes[largest])]
+    others = np.delete(np.arange(gram.n), largest)
+    spaced = np.linspace(0, max(0, others.size - 1), min(_SAMPLE, others.size)).astype(np.intp)
+    # D is symmetric: the mean of D u is that of its row means with u, and B = −½CDC.
+    means = gram.moments.row_means @ columns
+    lam = asarray_like(values, rows)
+    total = np.zeros(values.size)
+    # On a GPU every block is waited for.
+    elements = BLOCK_ELEMENTS if on_cpu(rows) else _DEVICE_ELEMENTS
+    for chosen, stand_for in ((largest, largest.size), (others[spaced], others.size)):
+        for part in row_blocks(chosen.size, gram.n, elements):
+            some = chosen[part]
+            picked = gram.pick(some)
+            if picked is None:
+                return None
+            own = xp.take(columns, asarray_like(some, columns, dtype=xp.int64), axis=0)
+            left = -0.5 * (xp.astype(picked, xp.float64, copy=False) @ columns - means) - own * lam
+            squares = to_numpy(xp.sum(left * left, axis=0))
+            total += squares * (stand_for / chosen.size)
+    return np.asarray(np.sqrt(total))

@@ -1,7 +1,8 @@
 """Block Lanczos with full reorthogonalisation: a basis that grows and is restarted.
 
 The projected matrix is kept whole, as Rayleigh–Ritz on the basis: thick restarts and vectors
-injected from outside need no bookkeeping, their couplings come out of the next projection.
+injected from outside need no bookkeeping, their couplings come out of the next projection. Vectors
+are rows here: a growing basis is then one contiguous array.
 """
 
 from __future__ import annotations
@@ -13,28 +14,32 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import (
     Array,
+    add_product,
     asarray_like,
     center_rows,
+    cholesky_and_inverse,
     contiguous,
     device,
     namespace,
+    on_cpu,
     to_numpy,
+    uniform_rows,
 )
+from neucmds._backend.blas import combine_rows, inner_products, subtract_combined_rows
 from neucmds._operator.single_precision import Multiply
-from neucmds._spectrum.orthogonal import (
-    Ahead,
-    Fetched,
-    orthonormal_ahead,
-    orthonormal_rows,
-    project_out,
-    random_rows,
-)
 
 Floats = npt.NDArray[np.float64]
 
 # Size of the weakest direction of a block, relative to the longest image, below which what it still
 # has of the basis is taken out once more.
 WEAK = 1e-4
+# Smallest eigenvalue of a Gram matrix with unit diagonal at which CholeskyQR, whose error grows
+# with its inverse, still leaves two passes enough; below it the eigenvectors take over.
+_WELL_CONDITIONED = 1e-5
+# Directions weaker than 3e-7 of the block are rounding in its Gram matrix (eps·b = 3.6e-15).
+_INDEPENDENT = 1e-13
+# Largest deviation from orthonormality that one step of Newton–Schulz takes away to the last digit.
+_NEARLY_ORTHONORMAL = 1e-8
 
 
 @dataclass(frozen=True)
@@ -87,11 +92,18 @@ class KrylovBasis:
         A block of b rows finds at most b copies of a repeated eigenvalue, whatever the number of
         products; a vector independent of the first block finds another.
         """
-        used = self.size + self.width
-        fresh = random_rows(
-            min(count, int(self.rows.shape[0]) - used), self.rows[:used, :], self.rng
-        )
-        self._append(fresh)
+        used, (capacity, n) = self.size + self.width, self.rows.shape
+        basis = self.rows[:used, :]
+        # Beside the basis, only n − 1 − used directions are centered.
+        count = max(0, min(count, capacity - used, n - 1 - used))
+        rows = uniform_rows(count, basis, self.rng)
+        for _ in range(2):
+            center_rows(rows)
+            rows, _ = project_out(basis, rows)
+            rows, _ = orthonormal_rows(rows, 1e-8)
+        found = int(rows.shape[0])
+        self.rows[used : used + found, :] = rows
+        self.width += found
 
     def expand(self) -> None:
         """Multiply the next block, project it, and make what is left the block after it."""
@@ -99,7 +111,22 @@ class KrylovBasis:
         image, inside = self._project()
         xp = namespace(image)
         longest = xp.max(xp.vecdot(image, image) + xp.vecdot(inside, inside))
-        self._follow(image, float(xp.sqrt(longest)), width)
+        largest = float(xp.sqrt(longest))
+        # Without this the basis drifts into the constant vector, an eigenvector that is not ours.
+        center_rows(image)
+        rows, self.coupling = orthonormal_rows(image, self.precision * largest)
+        turn = self.coupling / largest
+        while np.linalg.svd(turn, compute_uv=False).min(initial=np.inf) < WEAK:
+            # Scaling a weak direction up scales up what it still has of the basis, and of the
+            # constant vector: without another pass a hypercube's rows were centered to 1e-10 only.
+            center_rows(rows)
+            rows, _ = project_out(self.rows[: self.size, :], rows)
+            rows, turn = orthonormal_rows(rows, 0.1)
+            self.coupling = self.coupling @ turn
+        self.width = int(rows.shape[0])
+        self.rows[self.size : self.size + self.width, :] = rows
+        if self.width < width:
+            self.inject(width - self.width)
 
     def _project(self) -> tuple[Array, Array]:
         """Multiply the next block and count it to the basis; split its image by that basis.
@@ -116,39 +143,17 @@ class KrylovBasis:
         image, coefficients = project_out(self.rows[:new, :], image)
         again = coefficients[:, self.local :]
         again += coupled
-        self._store(coefficients)
+        # The lower triangle alone: no more is read.
+        self.projected[old:new, :new] = asarray_like(coefficients, self.projected)
+        own = self.projected[old:new, old:new]
+        self.projected[old:new, old:new] = 0.5 * (own + own.T)
         self.local, self.size, self.width = old, new, 0
         return image, coefficients
-
-    def _store(self, coefficients: Array) -> None:
-        """Write what is projected on the block that was multiplied."""
-        old, new = self.size, self.size + self.width
-        taken = to_numpy(coefficients)
-        self.projected[old:new, :new] = taken
-        self.projected[:new, old:new] = taken.T
-
-    def _follow(self, image: Array, largest: float, width: int) -> None:
-        """Make the orthonormalised image the next block, refilled where it has broken down."""
-        # Without this the basis drifts into the constant vector, an eigenvector that is not ours.
-        center_rows(image)
-        rows, self.coupling = orthonormal_rows(image, self.precision * largest)
-        weakest = _weakest(self.coupling) / largest
-        while weakest < WEAK:
-            # Scaling a weak direction up scales up what it still has of the basis, and of the
-            # constant vector: without another pass a hypercube's rows were centered to 1e-10 only.
-            center_rows(rows)
-            rows, _ = project_out(self.rows[: self.size, :], rows)
-            rows, turn = orthonormal_rows(rows, 0.1)
-            self.coupling, weakest = self.coupling @ turn, _weakest(turn)
-        self._append(rows)
-        if self.width < width:
-            self.inject(width - self.width)
 
     def ritz(self) -> Ritz:
         """Solve the projected problem: Rayleigh–Ritz, signs kept."""
         m = self.size
-        projected = 0.5 * (self.projected[:m, :m] + self.projected[:m, :m].T)
-        lam, vectors = np.linalg.eigh(projected)
+        lam, vectors = np.linalg.eigh(self.projected[:m, :m])
         lam, vectors = lam[::-1], vectors[:, ::-1]
         left = vectors[m - self.coupling.shape[0] :, :].T @ self.coupling
         return Ritz(lam, vectors, left, np.linalg.norm(left, axis=1))
@@ -158,12 +163,6 @@ class KrylovBasis:
         coefficients = np.ascontiguousarray(ritz.coefficients[:, which].T)
         return asarray_like(coefficients, self.rows) @ self.rows[: self.size, :]
 
-    def remainder(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> tuple[Array, Array]:
-        """B u − θ u of Ritz pairs: coefficients, and the rows they are for."""
-        xp, b = namespace(self.rows), ritz.remainder.shape[1]
-        block = xp.asarray(self.rows[self.size : self.size + b, :], copy=True)
-        return asarray_like(np.ascontiguousarray(ritz.remainder[which]), self.rows), block
-
     def restart(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> None:
         """Restart with these Ritz vectors and the next block: a thick restart."""
         xp, m, kept = namespace(self.rows), self.size, int(which.size)
@@ -172,13 +171,8 @@ class KrylovBasis:
         # The residual of every Ritz pair lies in the next block, so nothing is forgotten.
         self.projected[:kept, :kept] = asarray_like(np.diag(ritz.values[which]), self.projected)
         self.coupling = ritz.remainder[which]
-        self.local, self.size, self.width = 0, kept, 0
-        self._append(block)
-
-    def _append(self, rows: Array) -> None:
-        used, count = self.size + self.width, int(rows.shape[0])
-        self.rows[used : used + count, :] = rows
-        self.width += count
+        self.local, self.size = 0, kept
+        self.rows[kept : kept + self.width, :] = block
 
 
 @dataclass
@@ -209,12 +203,9 @@ class QueuedBasis(KrylovBasis):
         image, _ = self._project()
         center_rows(image)
         block = orthonormal_ahead(image)
-        self._append(block.rows)
+        self.width = int(block.rows.shape[0])
+        self.rows[self.size : self.size + self.width, :] = block.rows
         self.queued.append(_Queued(before, block))
-
-    def _store(self, coefficients: Array) -> None:
-        # The lower triangle alone, and zeros beside it: no more is read.
-        self.projected[self.size : self.size + self.width, : self.size + self.width] = coefficients
 
     def _settle(self) -> None:
         """Wait for what was queued, and repeat with care what broke down and all that came next."""
@@ -270,5 +261,127 @@ class _Queued:
     block: Ahead
 
 
-def _weakest(factor: Floats) -> float:
-    return float(np.linalg.svd(factor, compute_uv=False).min(initial=np.inf))
+def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
+    """Take the span of the orthonormal rows of `basis` out of `block`, in place.
+
+    Return `block` itself, since new memory costs more than the subtraction, and the coefficients of
+    what was taken out: ``coefficients @ basis``. They stay where the block is: to fetch them would
+    be to wait for them.
+    """
+    coefficients = inner_products(block, basis)
+    subtract_combined_rows(block, coefficients, basis)
+    return block, coefficients
+
+
+def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
+    """Return orthonormal rows and the factor with ``block = factor @ rows``.
+
+    There are fewer rows than in `block` when some of these are shorter than `negligible` or
+    linearly dependent. They may lie where `block` did, which is written over.
+    """
+    if not on_cpu(block) and block.shape[0]:
+        ahead = orthonormal_ahead(block)
+        found = Fetched.of([ahead])[0]
+        if found.are_orthonormal(negligible):
+            return ahead.rows, found.factor
+    inner = to_numpy(inner_products(block, block))
+    lengths = np.sqrt(np.diag(inner))
+    safe = np.where(lengths > negligible, lengths, np.inf)
+    # Scaling the small matrix instead of the rows saves a walk over them, and on a GPU a wait.
+    mix, factor = _whitening(inner / np.outer(safe, safe))
+    rows = combine_rows(block, asarray_like(mix / safe, block))
+    factor = lengths[:, None] * factor
+    if not factor.shape[1]:
+        return rows, factor
+    # CholeskyQR2: the second pass makes the rows orthonormal to the last digit.
+    mix, again = _whitening(to_numpy(inner_products(rows, rows)))
+    return combine_rows(rows, asarray_like(mix, rows)), factor @ again
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Rows that are orthonormal unless `Fetched` say otherwise; nothing of it was waited for."""
+
+    rows: Array
+    # ``block = factor @`` the rows before the second pass; and the inner products of these.
+    factor: Array
+    inner: Array
+    # ‖·‖² of the inverse of the factor with rows scaled to unit length, and the length of the
+    # shortest vector; NaN where the Gram matrix is not positive definite.
+    health: Array
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What tells whether the rows of `Ahead` are orthonormal; here ``block = factor @ rows``."""
+
+    factor: Floats
+    inner: Floats
+    health: Floats
+
+    @classmethod
+    def of(cls, some: list[Ahead]) -> list[Fetched]:
+        """Fetch the numbers of several blocks at once."""
+        xp = namespace(some[0].factor)
+        parts = [xp.reshape(x, (-1,)) for one in some for x in (one.factor, one.inner, one.health)]
+        numbers, at, found = to_numpy(xp.concat(parts)), 0, []
+        for one in some:
+            b = int(one.factor.shape[0])
+            first, inner = numbers[at : at + 2 * b * b].reshape(2, b, b)
+            at += 2 * b * b + 2
+            # What the second pass took off: of I + E the root is I + E/2 to E².
+            factor = 0.5 * (first + first @ inner)
+            found.append(cls(factor, inner, numbers[at - 2 : at]))
+        return found
+
+    def are_orthonormal(self, negligible: float) -> bool:
+        """Tell whether the rows are, and none was shorter than `negligible`; not of NaN."""
+        error = np.max(np.abs(self.inner - np.eye(len(self.inner))), initial=0.0)
+        return bool(error < _NEARLY_ORTHONORMAL and self.health[1] > negligible)
+
+    @property
+    def weakest(self) -> float:
+        """A lower bound on the singular values of the factor."""
+        sq_inverse, shortest = self.health
+        return float(shortest / np.sqrt(sq_inverse))
+
+
+def orthonormal_ahead(block: Array) -> Ahead:
+    """Make rows orthonormal as if they were well-conditioned.
+
+    CholeskyQR2, its second pass by one step of Newton–Schulz: of G = I + E the inverse root is
+    I − E/2 to E².
+    """
+    mix, factor, health = _first_pass(inner_products(block, block))
+    rows = mix @ block
+    inner = inner_products(rows, rows)
+    return Ahead(add_product(rows, inner, rows, 1.5, -0.5), factor, inner, health)
+
+
+def _first_pass(inner: Array) -> tuple[Array, Array, Array]:
+    """From the Gram matrix G = LLᵀ of a block: L⁻¹, L, and the health of `Ahead`."""
+    xp = namespace(inner)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        lengths = xp.sqrt(xp.linalg.diagonal(inner))
+        lower, inverse = cholesky_and_inverse(inner / (lengths[:, None] * lengths[None, :]))
+        health = xp.stack([xp.sum(inverse * inverse), xp.min(lengths)])
+        return inverse / lengths[None, :], lengths[:, None] * lower, health
+
+
+def _whitening(inner: Floats) -> tuple[Floats, Floats]:
+    """From the inner products of rows of about unit length: what makes them orthonormal, and back.
+
+    ``mix @ rows`` are orthonormal, fewer where rows are dependent; ``rows = factor @ mix @ rows``.
+    """
+    try:
+        lower = np.asarray(np.linalg.cholesky(inner))
+        mix = np.asarray(np.linalg.inv(lower))
+        # ‖L⁻¹‖²_F is no less than the inverse of the smallest eigenvalue.
+        if _WELL_CONDITIONED * np.sum(mix**2) < 1:
+            return mix, lower
+    except np.linalg.LinAlgError:
+        pass  # not positive definite to rounding
+    lam, vectors = np.linalg.eigh(inner)
+    strong = lam > _INDEPENDENT
+    root, vectors = np.sqrt(lam[strong]), vectors[:, strong]
+    return (vectors / root).T, vectors * root

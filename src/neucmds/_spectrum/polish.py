@@ -9,31 +9,23 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import (
-    BLOCK_ELEMENTS,
     Array,
     asarray_like,
     center_rows,
     namespace,
-    on_cpu,
     row_blocks,
     to_numpy,
 )
 from neucmds._operator import Gram
-from neucmds._spectrum.orthogonal import orthonormal_rows, project_out
+from neucmds._spectrum.lanczos import orthonormal_rows, project_out
 from neucmds._spectrum.search import null_level
 from neucmds.errors import InputError
 
 Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 # The first step takes most of the float32 noise out of a pair (2e-7 became 1e-8 or less on all of
 # four families, n = 3000), the next ones little; what three do not mend needs float64 products.
 _STEPS = 3
-# Rows that stand for all when residuals are sampled, and how many of the largest stand for
-# themselves: rounding is where the entries are.
-_SAMPLE, _LARGEST = 256, 32
-# Entries of D that are sampled at a time on a GPU: 0.5 GB in float64.
-_DEVICE_ELEMENTS = 2**26
 
 
 @dataclass(frozen=True)
@@ -103,44 +95,6 @@ def polish(
         pairs = Pairs.of(xp.concat([pairs.rows, steps], axis=0), images, n_top, n_bottom)
         n_products += int(steps.shape[0])
     return pairs, n_products, noise
-
-
-def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
-    """Estimate ‖Bu − λu‖ in float64 from a few rows of B: 256 tell it to 5 % where it is noise.
-
-    The vectors are centered, one per row. None where a few rows of D cannot be had cheaply.
-    """
-    xp, columns = gram.xp, rows.T
-    largest, others = _largest_and_others(np.abs(to_numpy(gram.diagonal())))
-    spaced = np.linspace(0, max(0, others.size - 1), min(_SAMPLE, others.size)).astype(np.intp)
-    # D is symmetric: the mean of D u is that of its row means with u, and B = −½CDC.
-    means = gram.moments.row_means @ columns
-    lam = asarray_like(values, rows)
-    total = np.zeros(values.size)
-    # On a GPU every block is waited for.
-    elements = BLOCK_ELEMENTS if on_cpu(rows) else _DEVICE_ELEMENTS
-    for chosen, stand_for in ((largest, largest.size), (others[spaced], others.size)):
-        for part in row_blocks(chosen.size, gram.n, elements):
-            some = chosen[part]
-            picked = gram.pick(some)
-            if picked is None:
-                return None
-            own = xp.take(columns, asarray_like(some, columns, dtype=xp.int64), axis=0)
-            left = -0.5 * (xp.astype(picked, xp.float64, copy=False) @ columns - means) - own * lam
-            squares = to_numpy(xp.sum(left * left, axis=0))
-            total += squares * (stand_for / chosen.size)
-    return np.asarray(np.sqrt(total))
-
-
-def _largest_and_others(sizes: Floats) -> tuple[Indices, Indices]:
-    """Return the places of the largest sizes, ascending by size, and all other places in order."""
-    least = np.partition(sizes, -_LARGEST)[-_LARGEST] if sizes.size > _LARGEST else -np.inf
-    large = np.flatnonzero(sizes >= least)
-    # As a stable sort of all would have them: the last of those that are equal.
-    largest = large[np.argsort(sizes[large], kind="stable")][-_LARGEST:]
-    is_other = np.ones(sizes.size, dtype=bool)
-    is_other[largest] = False
-    return largest, np.flatnonzero(is_other)
 
 
 def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:

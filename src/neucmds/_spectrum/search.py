@@ -44,10 +44,11 @@ class Check:
     step: int
     # The largest kept magnitude; the largest residual of every Ritz pair relative to it and to the
     # tolerance, 1 but for small pairs beside huge ones; and the largest residual of a kept pair
-    # relative to both.
+    # relative to both. Then the rounding of the products.
     scale: float
     allowed: Floats
     worst: float
+    noise: float
 
     def moved_since(self, earlier: Check) -> bool:
         """Tell whether a kept value moved further than its residual allowed: a copy was missing."""
@@ -61,16 +62,25 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Vectors of a block, random ones added to it later, and how many the basis may hold."""
+class Search:
+    """The question put to a Krylov basis: the pairs that a rule keeps, and whether they are known.
 
+    `gram`, `rule`, `n_wanted`, `tol` and `spare` are those of `solve`; `block` is the number of
+    vectors of the first block, `injected` of those added later, `capacity` of all in the basis.
+    """
+
+    gram: Gram
+    rule: Rule
+    n_wanted: int
+    tol: float
+    spare: bool
     block: int
     injected: int
     capacity: int
 
     @classmethod
-    def of(cls, gram: Gram, n_wanted: int) -> Sizes:
-        """Choose by what a product costs where B is multiplied."""
+    def of(cls, gram: Gram, rule: Rule, n_wanted: int, tol: float, spare: bool) -> Search:
+        """Choose the sizes by what a product costs where B is multiplied."""
         # n = 8000, k = 100 on 2 cores, seconds for ball / hops / Bray–Curtis / simplex (best of 2):
         #   24 + 8 vectors, basis 4k: 1.19 1.16 0.89 0.87;  16 + 4, 4k: 1.24 0.93 0.83 0.73
         #   16 + 4, 6k: 1.11 1.18 0.82 0.71;  12 + 4, 6k: 1.09 1.14 0.87 0.78
@@ -80,27 +90,13 @@ class Sizes:
         block, injected, share = (16, 4, 6) if narrow else (28, 4, 7)
         # Below 160 rows restarts cost.
         wanted = max(share * n_wanted, 160) + 2 * (block + injected)
-        return cls(block, injected, min(wanted, int(0.6 * gram.n)))
-
-
-@dataclass(frozen=True)
-class Search:
-    """The question put to a Krylov basis: the pairs that a rule keeps, and whether they are known.
-
-    `gram`, `rule`, `n_wanted`, `tol` and `spare` are those of `krylov_spectrum`.
-    """
-
-    gram: Gram
-    rule: Rule
-    n_wanted: int
-    tol: float
-    sizes: Sizes
-    spare: bool
+        capacity = min(wanted, int(0.6 * gram.n))
+        return cls(gram, rule, n_wanted, tol, spare, block, injected, capacity)
 
     def run(self, basis: KrylovBasis) -> tuple[Check, bool]:
         """Grow the basis until the kept pairs have converged, or the products are used up."""
-        capacity, step = int(basis.rows.shape[0]), 0
-        due, last, injected = self.n_wanted + max(self.n_wanted, 6 * self.sizes.block), None, None
+        capacity, step, ready = self.capacity, 0, 0
+        due, last, injected = self.n_wanted + max(self.n_wanted, 6 * self.block), None, None
         while True:
             basis.expand()
             step += 1
@@ -108,24 +104,19 @@ class Search:
             if not full and (basis.size < due if last is None else step < due):
                 continue
             check = self._check(basis, step)
+            settled = check.settled and last is not None and check.split == last.split
             if check.worst < INJECTION_TOL and (injected is None or check.moved_since(injected)):
-                space = (capacity - self.sizes.block - 2 * self.n_wanted) // 2 - basis.width
-                basis.inject(min(self.sizes.injected, space))
-                injected = check
-            elif self._done(check, last, injected):
+                space = (capacity - self.block - 2 * self.n_wanted) // 2 - basis.width
+                basis.inject(min(self.injected, space))
+                injected, ready = check, step + BLOCKS_AFTER_INJECTION
+            elif injected and step >= ready and settled and check.worst < 0.7 * self.tol:
                 return check, True
             if basis.n_products >= PRODUCTS * (self.n_wanted + 50):
                 return check, False
             if basis.size + 2 * basis.width > capacity:
                 basis.restart(check.ritz, self._worth_keeping(check, capacity - 2 * basis.width))
-            wait = self._blocks_to_wait(basis, check, last)
-            floor = 0 if injected is None else injected.step + BLOCKS_AFTER_INJECTION
-            due, last = max(step + wait, floor), check
-
-    def _done(self, check: Check, last: Check | None, injected: Check | None) -> bool:
-        if last is None or injected is None or check.step < injected.step + BLOCKS_AFTER_INJECTION:
-            return False
-        return check.settled and check.split == last.split and check.worst < 0.7 * self.tol
+            due = max(step + self._blocks_to_wait(basis, check, last), ready)
+            last = check
 
     def _blocks_to_wait(self, basis: KrylovBasis, check: Check, last: Check | None) -> int:
         """Predict from the last two checks how many blocks are missing."""
@@ -143,49 +134,45 @@ class Search:
         return max(1, min(4, round(0.6 * missing)))
 
     def _check(self, basis: KrylovBasis, step: int) -> Check:
+        """Ask the rule what it keeps, and again with the other values pushed outwards."""
         ritz, gram = basis.ritz(), self.gram
-        precision, m = eps(gram.dtype, gram.xp), ritz.values.size
+        lam, left, m = ritz.values, ritz.residuals, ritz.values.size
+        precision = eps(gram.dtype, gram.xp)
 
         def keep(values: Floats) -> Indices:
             ends = Ends(values, gram.trace, gram.frobenius_sq, m, m, precision)
             return np.sort(self.rule(ends).kept)
 
-        kept = keep(ritz.values)
+        kept = keep(lam)
         # Values within the rounding of the products are not waited for: where the rule keeps noise
         # (no positive pair exists, say), only the float64 finish can show it.
-        noise = basis.precision * float(np.max(np.abs(ritz.values)))
-        clear = kept[np.abs(ritz.values[kept]) > noise]
-        pushed = np.sort(_pushed(ritz, kept))[::-1]
+        noise = basis.precision * float(np.max(np.abs(lam)))
+        clear = kept[np.abs(lam[kept]) > noise]
+        # |λ − θ| ≤ ρ always, and about ρ²/gap; a tenth of |θ| stands for the gap.
+        error = np.minimum(left, 10 * left**2 / np.maximum(np.abs(lam), np.finfo(float).tiny))
+        error[m - m // 2 :] *= -1
+        error[kept] = 0.0
+        pushed = np.sort(lam + error)[::-1]
         again = keep(pushed)
         again, split = again[np.abs(pushed[again]) > noise], split_of(clear)
-        scale = float(np.max(np.abs(ritz.values[clear if clear.size else slice(None)])))
-        dropped = np.delete(ritz.values, kept)
+        scale = float(np.max(np.abs(lam[clear if clear.size else slice(None)])))
+        dropped = np.delete(lam, kept)
         limit = allowed_residuals(
-            gram, ritz.values, tol=self.tol, scale=scale, dropped_sq=float(dropped @ dropped)
+            gram, lam, tol=self.tol, scale=scale, dropped_sq=float(dropped @ dropped)
         )
         allowed = limit / (self.tol * scale)
-        worst = float(np.max(ritz.residuals[clear] / allowed[clear], initial=0.0)) / scale
+        worst = float(np.max(left[clear] / allowed[clear], initial=0.0)) / scale
         settled = split_of(again) == split
-        return Check(ritz, kept, split, settled, step, scale, allowed, worst)
+        return Check(ritz, kept, split, settled, step, scale, allowed, worst, noise)
 
     def _worth_keeping(self, check: Check, capacity: int) -> Indices:
         """Choose for a restart: what is kept, neighbours in proportion, a few at each end."""
         m, (top, bottom) = check.ritz.values.size, split_of(check.kept)
-        few = min(self.sizes.block // 2, (capacity - top - bottom) // 2)
+        few = min(self.block // 2, (capacity - top - bottom) // 2)
         space, share = (capacity - top - bottom - 2 * few) // 3, top / max(1, top + bottom)
         top += few + int(space * share)
         bottom += few + int(space * (1 - share))
-        return outermost(m, top, bottom)
-
-
-def _pushed(ritz: Ritz, kept: Indices) -> Floats:
-    """Move every value that is not kept outwards by as much as it may still be wrong."""
-    lam, left = ritz.values, ritz.residuals
-    # |λ − θ| ≤ ρ always, and about ρ²/gap; a tenth of |θ| stands for the gap.
-    error = np.minimum(left, 10 * left**2 / np.maximum(np.abs(lam), np.finfo(float).tiny))
-    outwards = np.where(np.arange(lam.size) < lam.size - lam.size // 2, error, -error)
-    outwards[kept] = 0.0
-    return lam + outwards
+        return np.asarray(np.r_[:top, m - bottom : m], dtype=np.intp)
 
 
 def allowed_residuals(
@@ -210,11 +197,6 @@ def null_level(gram: Gram, values: Floats) -> float:
     # A product with B goes through D, whose norm its mean can make many times that of B.
     by_product = 4 * math.sqrt(gram.n * gram.moments.sq_norm)
     return eps(np.float64) * max(gram.n * float(np.max(np.abs(values), initial=0.0)), by_product)
-
-
-def outermost(size: int, top: int, bottom: int) -> Indices:
-    """Return the indices of so many values from the top and from the bottom."""
-    return np.concatenate([np.arange(top), np.arange(size - bottom, size)]).astype(np.intp)
 
 
 def split_of(kept: Indices) -> tuple[int, int]:
