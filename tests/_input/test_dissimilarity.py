@@ -20,7 +20,7 @@ from scipy.spatial.distance import pdist, squareform
 from threadpoolctl import threadpool_limits
 
 from neucmds._backend import arrays
-from neucmds._input import as_dissimilarity, tiles
+from neucmds._input import as_dissimilarity, dissimilarity
 from neucmds.errors import InputError
 
 NAMES = ("ant", "bee", "cat", "dog")
@@ -40,8 +40,8 @@ def signed(n: int, seed: int = 0) -> np.ndarray:
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Small matrices have edges, corners and mirrored tiles."""
-    monkeypatch.setattr(tiles, "NUMPY_TILE", 2)
-    monkeypatch.setattr(tiles, "DEVICE_TILE", 3)
+    monkeypatch.setattr(dissimilarity, "NUMPY_TILE", 2)
+    monkeypatch.setattr(dissimilarity, "DEVICE_TILE", 3)
 
 
 LIBRARIES = st.sampled_from([np, array_api_strict])
@@ -52,8 +52,8 @@ def drawn_tiles(data):
     """Tiles of any side, in every library."""
     side = data.draw(st.sampled_from([1, 2, 3, 5, 256]), label="side of a tile")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "NUMPY_TILE", side)
-        patch.setattr(tiles, "DEVICE_TILE", side)
+        patch.setattr(dissimilarity, "NUMPY_TILE", side)
+        patch.setattr(dissimilarity, "DEVICE_TILE", side)
         yield
 
 
@@ -88,7 +88,7 @@ def test_every_dtype_is_squared_in_a_float_of_its_own(dtype, order, writeable, s
     before = D.copy()
     expected = before.astype(np.float64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "NUMPY_TILE", side)
+        patch.setattr(dissimilarity, "NUMPY_TILE", side)
         found = {squared: as_dissimilarity(D, squared=squared).values for squared in (True, False)}
     assert all(values.dtype == np.dtype(DTYPES[dtype]) for values in found.values())
     np.testing.assert_array_equal(found[False], expected**2)

@@ -9,8 +9,6 @@ from neucmds._input.containers import read_square as read_square
 from neucmds._input.containers import refuse_sparse_tensor as refuse_sparse_tensor
 from neucmds._input.dissimilarity import Dissimilarity as Dissimilarity
 from neucmds._input.dissimilarity import as_dissimilarity as as_dissimilarity
-from neucmds._input.dissimilarity import check_missing as check_missing
-from neucmds._input.names import as_labels as as_labels
 from neucmds._input.names import order_of as order_of
 from neucmds._input.names import ordered_by_name as ordered_by_name
 from neucmds._input.names import pairs_ordered_as as pairs_ordered_as
@@ -27,6 +25,7 @@ from neucmds._input.readers.metadata import column_values as column_values
 from neucmds._input.readers.metadata import match_rows as match_rows
 from neucmds._input.readers.metadata import read_metadata as read_metadata
 from neucmds._input.readers.new_objects import read_new_objects as read_new_objects
+from neucmds._input.validation import as_labels as as_labels
 from neucmds._input.validation import check_flags as check_flags
 from neucmds._input.validation import out_of_range as out_of_range
 from neucmds._input.validation import working_dtype as working_dtype

@@ -11,10 +11,17 @@ import numpy as np
 
 from neucmds._backend import dask_arrays as lazy
 from neucmds._backend.arrays import Array
-from neucmds._input.dissimilarity import Dissimilarity
-from neucmds._input.names import as_labels
-from neucmds._input.tiles import averaged, finished, pair_extent
-from neucmds._input.validation import Extent, Floats, Half, Rules, Strips, validate, working_dtype
+from neucmds._input.dissimilarity import Dissimilarity, averaged, finished, pair_extent
+from neucmds._input.validation import (
+    Extent,
+    Floats,
+    Half,
+    Rules,
+    Strips,
+    as_labels,
+    validate,
+    working_dtype,
+)
 from neucmds.errors import InputError
 
 

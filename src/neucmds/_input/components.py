@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -40,38 +40,27 @@ class Components:
         """Check a user's `n_components` against the number of objects; None: 20, or n − 1."""
         if n_components is None:
             n_components = min(DEFAULT_TOTAL, n - 1)
-        given = option("n_components", n_components)
-        if _is_goal(n_components):
-            goal = AUTO if isinstance(n_components, str) else float(n_components)  # type: ignore[arg-type]
-            return cls(max(1, min(MOST_CHOSEN, n - 1)), goal=goal)
-        if isinstance(n_components, (tuple, list)):
-            if len(n_components) != 2 or not all(_is_count(c) for c in n_components):
-                raise InputError(
-                    f"{given} must be a whole number k, or a pair (p, q) of "
-                    "whole numbers ≥ 0: p positive and q negative coordinates."
-                )
-            positive, negative = int(n_components[0]), int(n_components[1])
-            total, signature = positive + negative, (positive, negative)
-        elif _is_count(n_components):
-            total, signature = int(n_components), None
-        else:
+        given, signature = option("n_components", n_components), None
+        chosen = max(1, min(MOST_CHOSEN, n - 1))
+        if isinstance(n_components, str) and n_components == AUTO:
+            return cls(chosen, goal=AUTO)
+        if isinstance(n_components, (float, np.floating)) and 0 < n_components < 1:
+            return cls(chosen, goal=float(n_components))
+        pair = isinstance(n_components, (tuple, list))
+        counts: list[Any] = [*n_components] if pair else [n_components]  # type: ignore[misc]
+        whole = all(isinstance(c, (int, np.integer)) and not isinstance(c, bool) for c in counts)
+        if not whole or min(counts, default=-1) < 0 or len(counts) != 1 + pair:
             raise InputError(
-                f"{given} must be a whole number from 1 to n − 1 = {n - 1}, a pair (p, q), a share "
-                "of R² between 0 and 1, or 'auto'."
+                f"{given} must be a whole number k from 1 to n − 1 = {n - 1}, a pair (p, q) of "
+                "numbers ≥ 0 of positive and negative coordinates, a share of R² between 0 and 1, "
+                "or 'auto'."
             )
+        total = sum(map(int, counts))
+        if pair:
+            signature = int(counts[0]), int(counts[1])
         if not 1 <= total < n:
             raise InputError(
                 f"{given} asks for {total} coordinates of {n} objects; "
                 f"it must be between 1 and n − 1 = {n - 1}."
             )
         return cls(total, signature)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 0
-
-
-def _is_goal(value: object) -> bool:
-    if isinstance(value, str):
-        return value == AUTO
-    return isinstance(value, (float, np.floating)) and 0 < float(value) < 1

@@ -15,10 +15,10 @@ from scipy.spatial.distance import squareform
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._backend.memory import require_memory
-from neucmds._input.names import agreed, as_labels, is_frame
+from neucmds._input.names import agreed, is_frame
 from neucmds._input.readers.files import read_table
 from neucmds._input.readers.text import one_line
-from neucmds._input.validation import working_dtype
+from neucmds._input.validation import as_labels, working_dtype
 from neucmds.errors import InputError, option
 
 
@@ -34,12 +34,16 @@ class Table:
 
 def unwrap(data: Any) -> Table:
     """Take the array and the labels out of whatever holds them."""
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        return Table(_unmasked(data), owned=True)
+    if arrays.is_numpy(data):
+        # Subclasses (memory maps, np.matrix) become plain views: a memory map pays for each slice.
+        return Table(np.asarray(data), wrapped=False)
     if isinstance(data, (str, os.PathLike)):
         # Read, not mapped: squared in place it takes the memory of D once, not twice.
         values, labels = read_table(data)
-        return Table(_plain(values), labels, owned=True)
-    # Masked arrays have `data` and `ids` too; there `ids` is a method.
-    if not callable(getattr(data, "ids", callable)) and hasattr(data, "data"):
+        return Table(values, labels, owned=True)
+    if hasattr(data, "ids") and hasattr(data, "data"):  # scikit-bio's DistanceMatrix
         return Table(np.asarray(data.data), tuple(data.ids))
     if is_frame(data):
         return Table(_frame_values(data), _frame_labels(data))
@@ -51,11 +55,9 @@ def unwrap(data: Any) -> Table:
         )
     if arrays.is_dask(data):
         raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
-    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
-        return Table(_unmasked(data), owned=True)
     if arrays.is_array(data):
         refuse_sparse_tensor(data, "D")
-        return Table(_plain(data), wrapped=False)
+        return Table(data, wrapped=False)
     return Table(_from_sequence(data), owned=isinstance(data, (list, tuple)))
 
 
@@ -115,13 +117,8 @@ def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:
 def read_square(path: str | os.PathLike[str]) -> tuple[Array, tuple[str, ...] | None]:
     """Read a square or condensed matrix and its labels without checking what the matrix holds."""
     values, labels = read_table(path, mmap=True)
-    square, _ = to_square(_plain(values), working_dtype(values))
+    square, _ = to_square(np.asarray(values), working_dtype(values))
     return square, as_labels(labels, len(square))
-
-
-def _plain(array: Array) -> Array:
-    # Subclasses (memory maps, np.matrix) become plain views: a memory map pays for each slice.
-    return np.asarray(array) if arrays.is_numpy(array) else array
 
 
 def _from_sequence(data: object) -> np.ndarray[Any, Any]:

@@ -1,20 +1,43 @@
-"""From what a user holds to a checked, named matrix of squared dissimilarities."""
+"""From what a user holds to a checked, named matrix of squared dissimilarities.
+
+A matrix in memory is walked by pairs of mirrored tiles, which are checked and squared in one go.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
+
+import numpy as np
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._backend.memory import require_memory
-from neucmds._input import containers, tiles
-from neucmds._input.names import as_labels
-from neucmds._input.validation import Rules, exceeds_range, validate, working_dtype
-from neucmds.errors import InputError, option
+from neucmds._backend.threads import parallel_map
+from neucmds._input.containers import to_square, unwrap
+from neucmds._input.validation import (
+    Extent,
+    Half,
+    Rules,
+    Strips,
+    as_labels,
+    check_flags,
+    exceeds_range,
+    validate,
+    working_dtype,
+)
+from neucmds.errors import InputError
 
+Tile = tuple[slice, slice]
 Missing = Literal["error", "ignore"]
+
+# At n = 8000 in float64 the walk took 50 ms on two threads with tiles of 384 (128: 124 ms, 256: 61,
+# 1024: 63). The tile for other libraries is larger, for there a launch and a transfer a tile weigh
+# more than the cache.
+NUMPY_TILE = 384
+DEVICE_TILE = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,28 +102,18 @@ def as_dissimilarity(
     array([[0., 9.],
            [9., 0.]])
     """
-    check_missing(missing)
+    check_flags(missing)
     if isinstance(data, Dissimilarity):
-        return (
-            data
-            if labels is None
-            else as_dissimilarity(data.values, squared=True, missing="ignore", labels=labels)
-        )
-    table = containers.unwrap(data)
-    dtype = working_dtype(table.array)
-    if double:
-        dtype = arrays.namespace(table.array).float64
-    source, expanded = containers.to_square(table.array, dtype)
+        if labels is None:
+            return data
+        return as_dissimilarity(data.values, squared=True, missing="ignore", labels=labels)
+    table = unwrap(data)
+    dtype = arrays.namespace(table.array).float64 if double else working_dtype(table.array)
+    source, expanded = to_square(table.array, dtype)
     names = as_labels(table.labels if labels is None else labels, source.shape[0])
     overwrite = expanded or table.owned or (not copy and not table.wrapped)
     rules = Rules(squared, symmetrize, missing == "ignore", names)
     return Dissimilarity(_checked_values(source, dtype, rules, overwrite), names)
-
-
-def check_missing(missing: str) -> None:
-    """Refuse what is neither of the two things to do about missing pairs."""
-    if missing not in ("error", "ignore"):
-        raise InputError(f"{option('missing', missing)} is unknown; pass 'error' or 'ignore'.")
 
 
 def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array:
@@ -112,21 +125,21 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
     n, xp = int(source.shape[0]), arrays.namespace(source)
     target = _target(source, dtype, rules, overwrite)
     at_once = target is not None and target is not source and not rules.symmetrize
-    extent = tiles.survey(source, dtype, rules, target if at_once else None)
-    size, triangle = validate(extent, tiles.strips(source), rules, n, dtype, xp)
+    extent = _walk(source, dtype, rules, target if at_once else None)
+    size, triangle = validate(extent, _strips(source), rules, n, dtype, xp)
     if dtype == xp.float32 and exceeds_range(size, rules.squared, 32, n):
         # float32 squares of 1e-25 are zero, and those of 1e20 infinite.
-        target, at_once = _new_target(source, xp.float64), False
+        target, at_once = _target(source, xp.float64, rules, False), False
     if target is None:
         return source
     if not at_once:
-        tiles.write(source, target, rules, triangle)
+        _walk(source, target.dtype, rules, target, triangle, look=False)
     return target
 
 
 def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array | None:
     """Where the result is written: nowhere (the source will do), over the source, or anew."""
-    same_dtype = bool(source.dtype == dtype)
+    n, xp, same_dtype = int(source.shape[0]), arrays.namespace(source), source.dtype == dtype
     if same_dtype and rules.squared and not rules.symmetrize:
         return None
     # A strided view is squared tile by tile as well, but then belongs to a larger array whose owner
@@ -134,11 +147,6 @@ def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array |
     whole = not arrays.is_numpy(source) or source.flags.c_contiguous or source.flags.f_contiguous
     if overwrite and same_dtype and whole and arrays.is_writable(source):
         return source
-    return _new_target(source, dtype)
-
-
-def _new_target(source: Array, dtype: Any) -> Array:
-    n, xp = int(source.shape[0]), arrays.namespace(source)
     if arrays.is_numpy(source):
         require_memory(
             n * n * int(xp.finfo(dtype).bits) // 8,
@@ -150,3 +158,106 @@ def _new_target(source: Array, dtype: Any) -> Array:
         library = type(source).__module__.split(".")[0]
         raise InputError(f"arrays of {library} cannot be written to; pass numpy.asarray(D).")
     return target
+
+
+def _walk(
+    source: Array,
+    dtype: Any,
+    rules: Rules,
+    target: Array | None,
+    triangle: Half | None = None,
+    *,
+    look: bool = True,
+) -> Extent:
+    """Return how far a matrix reaches, if it is looked at; write its squares to a target, if any.
+
+    The target may be the source itself.
+    """
+    xp, numpy = arrays.namespace(source), arrays.is_numpy(source)
+    side = NUMPY_TILE if numpy else DEVICE_TILE
+    blocks = list(arrays.row_blocks(int(source.shape[0]), side, side * side))
+
+    def walk_strip(i: int) -> Extent:
+        found, rows = Extent(), blocks[i]
+        with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+            for cols in blocks[i:]:
+                upper, lower = source[rows, cols], source[cols, rows]
+                if source.dtype != dtype:
+                    upper, lower = xp.astype(upper, dtype), xp.astype(lower, dtype)
+                if look:
+                    found = found.merged(pair_extent(upper, lower, rows == cols))
+                if target is not None:
+                    _write(target, upper, lower, (rows, cols), rules, triangle)
+        return found
+
+    strips = (parallel_map if numpy else map)(walk_strip, range(len(blocks)))
+    return reduce(Extent.merged, strips, Extent())
+
+
+def _strips(source: Array) -> Strips:
+    """Read a matrix by rows, with the columns of the same objects beside them."""
+    n, xp = int(source.shape[0]), arrays.namespace(source)
+    for rows in arrays.row_blocks(n, n, NUMPY_TILE**2):
+        # Converted before the transfer: NumPy has no bfloat16.
+        both = (xp.astype(part, xp.float64) for part in (source[rows, :], source[:, rows]))
+        own, mirrored = map(arrays.to_numpy, both)
+        yield rows.start, own, mirrored.T
+
+
+def pair_extent(upper: Array, lower: Array, diagonal: bool) -> Extent:
+    """Return how far a tile on or above the diagonal and its mirror image reach."""
+    xp, mirror, own = arrays.namespace(upper), lower.T, 0.0
+    if diagonal:
+        own = float(xp.max(xp.abs(xp.linalg.diagonal(upper))))
+    if bool(xp.all(upper == mirror)):
+        # Most matrices are symmetric to the last bit, and then one tile tells of both.
+        low, high = arrays.min_and_max(upper)
+        size = max(high, -low)
+        return Extent(-low, high, 0.0, size, size, own)
+    ends = [xp.min(upper), xp.max(upper), xp.min(mirror), xp.max(mirror)]
+    ends.append(xp.max(xp.abs(upper - mirror)))
+    # One stack, one transfer: on an accelerator each float() would wait for the device.
+    low, high, mirror_low, mirror_high, gap = map(float, arrays.to_numpy(xp.stack(ends)))
+    above, below = max(high, -low), max(mirror_high, -mirror_low)
+    if diagonal and gap > 1e-3 * above:
+        # Both tiles hold both halves, of which one may be empty; not where all gaps are small.
+        above, below = (float(xp.max(xp.abs(xp.triu(half, k=1)))) for half in (upper, mirror))
+    low, high = float(np.minimum(low, mirror_low)), float(np.maximum(high, mirror_high))
+    return Extent(-low, high, gap, above, below, own)
+
+
+def _write(
+    target: Array, upper: Array, lower: Array, tile: Tile, rules: Rules, triangle: Half | None
+) -> None:
+    rows, cols = tile
+    if rules.symmetrize:
+        upper = averaged(upper, lower.T, rows == cols, triangle)
+    # Made before anything is written: tiles are views of a target that is the source.
+    above = finished(upper, rules, rows == cols)
+    below = above.T if rules.symmetrize or rows == cols else finished(lower, rules, False)
+    target[rows, cols] = above
+    if rows != cols:
+        target[cols, rows] = below
+
+
+def finished(tile: Array, rules: Rules, diagonal: bool) -> Array:
+    """Put a tile on the squared scale, with an exactly zero diagonal; itself if it is so."""
+    if not rules.squared:
+        tile = tile * tile
+    if not diagonal:
+        return tile
+    xp = arrays.namespace(tile)
+    index = arrays.asarray_like(np.arange(tile.shape[0]), tile, dtype=xp.int64)
+    return xp.where(index[:, None] == index[None, :], xp.zeros_like(tile), tile)
+
+
+def averaged(upper: Array, mirror: Array, diagonal: bool, triangle: Half | None) -> Array:
+    """Mean of a tile and its mirror image; the half that holds D, where the other holds nothing."""
+    xp = arrays.namespace(upper)
+    if triangle is not None and diagonal:
+        half = xp.triu(upper if triangle == "upper" else mirror, k=1)
+        return half + half.T
+    if triangle is not None:
+        return upper if triangle == "upper" else mirror
+    mean = 0.5 * upper + 0.5 * mirror
+    return xp.where(xp.isnan(upper), mirror, xp.where(xp.isnan(mirror), upper, mean))

@@ -11,28 +11,6 @@ from neucmds.errors import InputError
 _EXAMPLES = 4
 
 
-def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
-    """Check that there is one unique label per object, and turn them into text."""
-    if labels is None:
-        return None
-    names = tuple(str(label) for label in labels)
-    if len(names) != n:
-        raise InputError(f"D has {n} objects but {len(names)} labels; pass one label per object.")
-    first: dict[str, int] = {}
-    for i, name in enumerate(names):
-        if first.setdefault(name, i) != i:
-            raise InputError(
-                f"labels are not unique: {name!r} names objects {first[name]} and {i}; rename one."
-            )
-    return names
-
-
-def entry_name(i: int, j: int, labels: Sequence[str] | None) -> str:
-    """Name an entry of D by its indices, and by its labels where there are any."""
-    place = f"({int(i)}, {int(j)})"
-    return place if labels is None else f"{place}, {labels[i]!r} and {labels[j]!r}"
-
-
 def agreed(
     rows: Sequence[str], cols: Sequence[str], what: str, error: type[InputError] = InputError
 ) -> tuple[str, ...] | None:

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from neucmds._input.names import entry_name, is_frame, listed
+from neucmds._input.names import is_frame, listed
 from neucmds._input.readers.text import Labels, Lines, one_line, read_text
-from neucmds._input.validation import refuse_range, refuse_weight_range
+from neucmds._input.validation import entry_name, refuse_range, refuse_weight_range
 from neucmds.errors import FileFormatError, InputError, option
 
 Floats = npt.NDArray[np.float64]
@@ -258,7 +258,7 @@ def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:
     if width not in (3, 4):
         raise FileFormatError(f"{name} has {width} columns; {_COLUMNS}.")
     header = int(lines.is_text(first[2]))
-    if header == len(lines):
+    if header == len(lines.texts):
         raise FileFormatError(f"{name} has one line, of names, and no pairs below it.")
     for i, cells in enumerate(lines.widths):
         if cells != width:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Literal, NoReturn
 
@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
-from neucmds._input.names import entry_name
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[Any]
@@ -76,23 +75,36 @@ class Extent:
             return "lower"
         return "upper" if self.below == 0 < self.above else None
 
-    def is_fine(self, rules: Rules, n: int, eps: float, bits: int) -> bool:
-        """Tell whether there is nothing to refuse."""
-        rounding = tolerance(self.size, eps)
-        return (
-            all(map(math.isfinite, astuple(self)))
-            and (rules.squared or self.depth <= 0)
-            and (rules.symmetrize or self.gap <= rounding)
-            and self.own <= rounding
-            and not exceeds_range(self.size, rules.squared, bits, n)
-        )
 
-
-def check_flags(**flags: Any) -> None:
-    """Refuse what is neither True nor False; a text is true, whatever it says."""
+def check_flags(missing: str = "error", **flags: Any) -> None:
+    """Refuse a way to treat missing pairs that is unknown, and flags neither True nor False."""
+    if missing not in ("error", "ignore"):
+        raise InputError(f"{option('missing', missing)} is unknown; pass 'error' or 'ignore'.")
     for name, value in flags.items():
         if not (isinstance(value, (bool, np.bool_, int)) and value in (0, 1)):
             raise InputError(f"{option(name, value)} must be True or False.")
+
+
+def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
+    """Check that there is one unique label per object, and turn them into text."""
+    if labels is None:
+        return None
+    names = tuple(str(label) for label in labels)
+    if len(names) != n:
+        raise InputError(f"D has {n} objects but {len(names)} labels; pass one label per object.")
+    first: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if first.setdefault(name, i) != i:
+            raise InputError(
+                f"labels are not unique: {name!r} names objects {first[name]} and {i}; rename one."
+            )
+    return names
+
+
+def entry_name(i: int, j: int, labels: Sequence[str] | None) -> str:
+    """Name an entry of D by its indices, and by its labels where there are any."""
+    place = f"({int(i)}, {int(j)})"
+    return place if labels is None else f"{place}, {labels[i]!r} and {labels[j]!r}"
 
 
 def working_dtype(array: Array) -> Any:
@@ -192,9 +204,16 @@ def validate(
         Where the gap of `extent` is, if strips do not show it.
     """
     eps, bits = arrays.eps(dtype, xp), 64 if rules.in_memory else int(xp.finfo(dtype).bits)
-    fine = extent.is_fine(rules, n, eps, bits)
+    size, rounding = extent.size, tolerance(extent.size, eps)
+    fine = (
+        all(map(math.isfinite, astuple(extent)))
+        and (rules.squared or extent.depth <= 0)
+        and (rules.symmetrize or extent.gap <= rounding)
+        and extent.own <= rounding
+        and not exceeds_range(size, rules.squared, bits, n)
+    )
     if fine and (rules.symmetrize or extent.triangle is None):
-        return extent.size, extent.triangle
+        return size, extent.triangle
     found = Findings()
     with np.errstate(invalid="ignore"):
         for start, rows, columns in strips:

@@ -10,11 +10,9 @@ import numpy as np
 
 from neucmds._backend import Checkpoint
 from neucmds._backend.arrays import Array, to_numpy
-from neucmds._input import as_labels
+from neucmds._input import as_labels, check_flags
 from neucmds._input.components import NComponents
-from neucmds._input.dissimilarity import check_missing
 from neucmds._input.pairs import as_pairs
-from neucmds._input.validation import check_flags
 from neucmds._operator import DenseGram
 from neucmds._operator.graph import as_graph
 from neucmds._operator.metric_registry import BoundMetric
@@ -197,8 +195,7 @@ def embed(
 
     Parameters are those of `neuc_mds`; `labels` names the objects of input without names.
     """
-    check_flags(squared=squared, symmetrize=symmetrize)
-    check_missing(missing)
+    check_flags(missing, squared=squared, symmetrize=symmetrize)
     data = as_graph(data) if metric == SHORTEST_PATH else data
     known = data.gram if isinstance(data, Prepared) else data
     kind = kind_of(known, metric, n_pairs, options.method)

@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from neucmds._backend.files import refused_as
 from neucmds._input.names import counts
-from neucmds._input.readers.phylip import looks_like_phylip, parse_phylip
+from neucmds._input.readers.phylip import parse_phylip
 from neucmds._input.readers.text import (
     Labels,
     Lines,
     as_matrix,
     decoded,
+    looks_like_phylip,
     one_line,
     parse_matrix,
     require_pandas,

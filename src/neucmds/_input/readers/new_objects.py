@@ -65,8 +65,8 @@ def _from_text(lines: Lines, n: int) -> NewObjects:
     labelled, first = width == n + 1, lines.cells(0)
     # R leaves out the cell above the row names, pandas leaves it empty.
     header = len(first) != width or (labelled and first[0] == "")
-    header = len(lines) > 1 and (header or any(map(lines.is_text, first[labelled:])))
-    for i in range(header, len(lines)):
+    header = len(lines.texts) > 1 and (header or any(map(lines.is_text, first[labelled:])))
+    for i in range(header, len(lines.texts)):
         if lines.widths[i] != width:
             raise lines.ragged(i, width)
     names, values = lines.columns(int(header), int(labelled), width)

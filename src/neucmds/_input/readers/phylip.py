@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import cast
 
 import numpy as np
 
-from neucmds._input.readers.text import Table, as_matrix, parse_number
+from neucmds._input.readers.text import COUNT, Table, as_matrix, parse_number
 from neucmds.errors import FileFormatError
 
 # The original format gives the name ten characters, spaces included; later programs end it at the
 # first blank. The latter is tried first, for it is what nearly all files follow today.
 NAME_WIDTH = 10
-COUNT = re.compile(r"\s*[0-9]{1,9}\s*")
-
-
-def looks_like_phylip(text: str) -> bool:
-    """Tell PHYLIP from a column of numbers: one whole number first, then a line with a name."""
-    filled = [line for line in text[:100_000].splitlines() if line.strip()][:2]
-    if len(filled) < 2 or not COUNT.fullmatch(filled[0]):
-        return False
-    return parse_number(re.split(r"[\s,;]+", filled[1].strip())[0]) is None
 
 
 def parse_phylip(text: str, name: str) -> Table:

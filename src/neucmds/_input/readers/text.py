@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,8 @@ MISSING = (
     *("", "NA", "na", "N/A", "n/a", "NaN", "nan", "-nan", "-NaN"),
     *("NULL", "null", "None", "none", "?"),
 )
+# The first line of a PHYLIP file, the number of objects.
+COUNT = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
 def require_pandas(what: str, extra: str = "cli") -> Any:
@@ -84,6 +87,14 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
         return None
 
 
+def looks_like_phylip(text: str) -> bool:
+    """Tell PHYLIP from a column of numbers: one whole number first, then a line with a name."""
+    filled = [line for line in text[:100_000].splitlines() if line.strip()][:2]
+    if len(filled) < 2 or not COUNT.fullmatch(filled[0]):
+        return False
+    return parse_number(re.split(r"[\s,;]+", filled[1].strip())[0]) is None
+
+
 @dataclass(frozen=True)
 class Lines:
     """The lines of a file that hold something, their numbers in it, and what is between cells.
@@ -107,9 +118,6 @@ class Lines:
         places, texts = zip(*filled, strict=True)
         # The last line is the one that has cells in every layout, the lower triangle included.
         return cls(name, texts, places, next((mark for mark in "\t;," if mark in texts[-1]), None))
-
-    def __len__(self) -> int:
-        return len(self.texts)
 
     def cells(self, i: int) -> list[str]:
         """Cut a line into cells without quotes and blanks around them."""
@@ -135,7 +143,7 @@ class Lines:
         """Number of cells per line."""
         quoted = self.delimiter is None or any('"' in line for line in self.texts)
         if quoted:
-            return [len(self.cells(i)) for i in range(len(self))]
+            return [len(self.cells(i)) for i in range(len(self.texts))]
         return [line.count(str(self.delimiter)) + 1 for line in self.texts]
 
     @cached_property
@@ -178,7 +186,7 @@ class Lines:
                 problem = error
         else:
             raise self._bad_cell(start, n_names, problem) from problem
-        if len(frame) != len(self) - start:
+        if len(frame) != len(self.texts) - start:
             raise FileFormatError(f"{self.name} has a cell with a quote that is not closed.")
         names = [frame[i].fillna("").str.strip().tolist() for i in range(n_names)]
         return names, frame.iloc[:, n_names:].to_numpy(dtype=np.float64)
@@ -206,7 +214,7 @@ class Lines:
 
     def _bad_cell(self, start: int, n_names: int, problem: Exception) -> FileFormatError:
         """Return the error that names the first cell which is not a number."""
-        for i in range(start, len(self)):
+        for i in range(start, len(self.texts)):
             for at, cell in enumerate(self.cells(i)[n_names:], n_names + 1):
                 if self.is_text(cell):
                     said = f"{cell[:40]!r} is not a number"
@@ -226,7 +234,7 @@ class Lines:
 
 def parse_matrix(lines: Lines) -> Table:
     """Read a square matrix, a lower triangle or a condensed list, with or without names."""
-    if len(lines) == 1 or max(lines.widths) == 1:
+    if len(lines.texts) == 1 or max(lines.widths) == 1:
         return _condensed(lines), None
     for header in (0, 1):
         if _grows(lines, header):
@@ -236,7 +244,7 @@ def parse_matrix(lines: Lines) -> Table:
 
 def _condensed(lines: Lines) -> Floats:
     first = lines.cells(0)
-    if len(lines) == 1:
+    if len(lines.texts) == 1:
         if all(cell == "" or lines.is_text(cell) for cell in first):
             raise FileFormatError(
                 f"{lines.name} holds one line of {len(first)} names and no numbers below it."
@@ -254,7 +262,7 @@ def _grows(lines: Lines, header: int) -> bool:
         return False
     if widths[0] != 2:
         return widths[0] == 1
-    beside = tuple(lines.cells(i)[0] for i in range(header, len(lines)))
+    beside = tuple(lines.cells(i)[0] for i in range(header, len(lines.texts)))
     return lines.is_text(beside[0]) or (header == 1 and _is_shifted(_above(lines, False), beside))
 
 
@@ -293,7 +301,7 @@ def _square(lines: Lines) -> Table:
     # A column without a name or a number: something wrote a delimiter after every cell.
     spare = min(width - filled for width, filled in zip(lines.widths, lines.filled, strict=True))
     widths = [width - spare for width in lines.widths]
-    height, width = len(lines), widths[-1]
+    height, width = len(lines.texts), widths[-1]
     for i in range(1, height):
         if widths[i] != width:
             raise lines.ragged(i, lines.widths[-1])
