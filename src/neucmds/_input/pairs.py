@@ -108,11 +108,7 @@ def as_pairs(
     """
     if isinstance(data, Pairs):
         return data
-    settings: dict[str, Any] = {
-        "squared": squared,
-        "symmetrize": symmetrize,
-        "allow_missing": allow_missing,
-    }
+    settings = {"squared": squared, "symmetrize": symmetrize, "allow_missing": allow_missing}
     if hasattr(data, "tocoo"):
         return _from_sparse(data, settings)
     if isinstance(data, (str, os.PathLike)):
@@ -167,22 +163,19 @@ def make_pairs(
         i, j, d, w = i[known], j[known], d[known], None if w is None else w[known]
     _refuse_values(i, j, d, w, squared, labels)
     low, high = np.minimum(i, j), np.maximum(i, j)
-    size = float(np.max(np.abs(d)))
-    own = low == high
-    at = int(np.argmax(np.where(own, np.abs(d), -1.0)))
-    if own[at] and abs(d[at]) > TOLERANCE * size:
-        raise InputError(
-            f"an object is not at 0 from itself: {d[at]:.4g} at "
-            f"{entry_name(low[at], low[at], labels)}; set it to 0, or convert similarities."
-        )
-    kept = np.flatnonzero(~own if w is None else ~own & (w > 0))
+    rounding = TOLERANCE * float(np.max(np.abs(d)))
+    kept = np.flatnonzero(low != high if w is None else (low != high) & (w > 0))
     key = low.astype(np.int64)[kept] * n + high[kept]
     order = np.argsort(key, kind="stable")
     key, kept = key[order], kept[order]
     d, w = d[kept], None if w is None else w[kept]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size < key.size:
-        d, w = _merged(key, first, d, w, n, symmetrize, labels, size)
+        gaps = np.maximum.reduceat(d, first) - np.minimum.reduceat(d, first)
+        if not symmetrize:
+            _refuse_gaps(gaps, key[first], n, labels, rounding)
+        d = np.add.reduceat(d, first) / np.diff(first, append=key.size)
+        w = None if w is None else np.maximum.reduceat(w, first)
         key = key[first]
     index = np.int32 if n < 2**31 else np.int64
     return Pairs(
@@ -320,8 +313,15 @@ def _refuse_values(
             f"negative dissimilarities: the lowest is {values[at]:.4g} at {where}; pass "
             f"{option('squared', True)} if they are squared already."
         )
-    size = float(np.abs(values).max())
+    sizes = np.abs(values)
+    size = float(sizes.max())
     refuse_range(size, squared)
+    at, where = place(np.where(i == j, sizes, -1.0))
+    if i[at] == j[at] and sizes[at] > TOLERANCE * size:
+        raise InputError(
+            f"an object is not at 0 from itself: {values[at]:.4g} at {where}; set it to 0, or "
+            "convert similarities."
+        )
     if weight is None:
         return
     bad = ~(np.isfinite(weight) & (weight >= 0))
@@ -331,30 +331,18 @@ def _refuse_values(
     refuse_weight_range(float(weight.max()), size if squared else size * size)
 
 
-def _merged(
-    key: npt.NDArray[np.int64],
-    first: Ints,
-    values: Floats,
-    weight: Floats | None,
-    n: int,
-    symmetrize: bool,
-    labels: Labels,
-    size: float,
-) -> tuple[Floats, Floats | None]:
-    """One value for each pair; entries for the same one must agree unless they are averaged."""
-    highest, lowest = np.maximum.reduceat(values, first), np.minimum.reduceat(values, first)
-    gap = highest - lowest
-    at = int(np.argmax(gap))
-    if not symmetrize and gap[at] > TOLERANCE * size:
-        i, j = divmod(int(key[first[at]]), n)
+def _refuse_gaps(
+    gaps: Floats, keys: npt.NDArray[np.int64], n: int, labels: Labels, rounding: float
+) -> None:
+    """Refuse entries of the same pair that differ."""
+    at = int(np.argmax(gaps))
+    if gaps[at] > rounding:
+        i, j = divmod(int(keys[at]), n)
         raise InputError(
-            f"{int(np.sum(gap > TOLERANCE * size))} pairs have entries that differ, the most by "
-            f"{gap[at]:.4g} at {entry_name(i, j, labels)}; pass {option('symmetrize', True)} to "
+            f"{int(np.sum(gaps > rounding))} pairs have entries that differ, the most by "
+            f"{gaps[at]:.4g} at {entry_name(i, j, labels)}; pass {option('symmetrize', True)} to "
             "average."
         )
-    counts = np.diff(first, append=key.size)
-    mean = np.add.reduceat(values, first) / counts
-    return mean, None if weight is None else np.maximum.reduceat(weight, first)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -33,11 +33,15 @@ def full_spectrum(gram: Gram) -> Spectrum:
             f"the whole spectrum of {gram.n} objects",
             f"use {option('solver', 'krylov')}, which needs vectors alone",
         )
-    block = _reflected_block(gram)
-    values, small = xp.linalg.eigh(block)
+    # Q = I − βvvᵀ with v = (1, …, 1, 1 + √n) and β = 2/vᵀv.
+    ones = xp.ones((gram.n,), dtype=xp.float64, device=gram.device)
+    v = xp.concat([ones[:-1], ones[-1:] + math.sqrt(gram.n)])
+    beta = 1.0 / (gram.n + math.sqrt(gram.n))
+    values, small = xp.linalg.eigh(_reflected_block(gram, v, beta))
     values, small = xp.flip(values, axis=0), xp.flip(small, axis=1)
     zero_row = xp.zeros((1, gram.n - 1), dtype=small.dtype, device=gram.device)
-    vectors = _reflect(xp.concat([small, zero_row], axis=0), gram)
+    small = xp.concat([small, zero_row], axis=0)
+    vectors = small - beta * v[:, None] * xp.matmul(v[None, :], small)
     # LAPACK's backward error: what ‖Bu − λu‖ is bounded by, at no further product.
     scale = float(xp.max(xp.abs(values))) if gram.n > 1 else 0.0
     bound = scale * gram.n * float(xp.finfo(values.dtype).eps)
@@ -60,29 +64,12 @@ def full_spectrum(gram: Gram) -> Spectrum:
     )
 
 
-def _reflector(gram: Gram) -> tuple[Array, float]:
-    """Return v and 2/vᵀv of Q = I − (2/vᵀv) v vᵀ, with v = (1, …, 1, 1 + √n)."""
-    xp, n = gram.xp, gram.n
-    root = math.sqrt(n)
-    ones = xp.ones((n - 1,), dtype=xp.float64, device=gram.device)
-    last = xp.full((1,), 1.0 + root, dtype=xp.float64, device=gram.device)
-    return xp.concat([ones, last]), 1.0 / (n + root)
-
-
-def _reflect(block: Array, gram: Gram) -> Array:
-    """Q @ block."""
-    xp = gram.xp
-    v, beta = _reflector(gram)
-    return block - beta * v[:, None] * xp.matmul(v[None, :], block)
-
-
-def _reflected_block(gram: Gram) -> Array:
+def _reflected_block(gram: Gram, v: Array, beta: float) -> Array:
     """Φ(B) = −½Φ(D): the leading (n−1)×(n−1) block of −½QDQ, float64."""
     xp, n = gram.xp, gram.n
     d = xp.concat(
         [xp.astype(gram.rows(rows), xp.float64, copy=False) for rows in gram.row_slices()], axis=0
     )
-    v, beta = _reflector(gram)
     dv = d @ v
     # QDQ = D − vwᵀ − wvᵀ with w = β(Dv − ½β(vᵀDv)v)
     w = beta * (dv - (0.5 * beta * float(xp.vecdot(v, dv))) * v)

@@ -15,7 +15,6 @@ from neucmds._backend.arrays import (
     Array,
     asarray_like,
     eps,
-    namespace,
     on_cpu,
     row_blocks,
     to_numpy,
@@ -204,31 +203,23 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
             gram, values, tol=search.tol, scale=scale, dropped_sq=float(inner @ inner)
         )
 
+    m = check.ritz.values.size
     for _ in range(4):
-        m = check.ritz.values.size
         rows = basis.vectors(check.ritz, np.r_[:top, m - bottom : m])
         pairs, spent, noise = polish(gram, rows, top, allowed)
         n_products += spent
         # What was not improved is known to the rounding of the products at best.
         noise = max(noise, check.noise)
-        real = pairs.real(gram)
-        found = _Found(
-            pairs.values[real],
-            _some(pairs.rows, real),
-            pairs.residuals[real],
-            int(np.sum(real[:top])),
-            as_found=False,
-        )
+        real = np.flatnonzero(pairs.real(gram))
+        n_top = int(np.sum(real < top))
+        rows = gram.xp.take(pairs.rows, asarray_like(real, rows, dtype=gram.xp.int64), axis=0)
+        found = _Found(pairs.values[real], rows, pairs.residuals[real], n_top, as_found=False)
         above, below = _further(search, check, (top, bottom), noise)
         # Where a kept value is zero, all further in are too.
-        n_top, n_bottom = found.top, found.values.size - found.top
-        further = (
-            above[: above.size * (n_top == top)],
-            below[: below.size * (n_bottom == bottom)],
-        )
-        spectrum = _assembled(search, basis, check, found, further, noise)
-        kept = np.sort(search.rule(spectrum.ends).kept)
-        r, s = split_of(kept)
+        above = above[: above.size * (n_top == top)]
+        below = below[: below.size * (real.size - n_top == bottom)]
+        spectrum = _assembled(search, basis, check, found, (above, below), noise)
+        r, s = split_of(np.sort(search.rule(spectrum.ends).kept))
         if r <= top and s <= bottom:
             break
         top, bottom = max(r, top), max(s, bottom)
@@ -294,14 +285,6 @@ def _assembled(
         precision=eps(gram.dtype, xp),
         value_errors=np.r_[errors[:top], further_errors, errors[top:]],
     )
-
-
-def _some(rows: Array, which: npt.NDArray[np.bool_]) -> Array:
-    """Return these rows; where that is all of them, no copy."""
-    if np.all(which):
-        return rows
-    xp = namespace(rows)
-    return xp.take(rows, asarray_like(np.flatnonzero(which), rows, dtype=xp.int64), axis=0)
 
 
 def _apart(kept: Array, rows: Array) -> Array:

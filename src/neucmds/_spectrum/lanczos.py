@@ -352,20 +352,14 @@ def orthonormal_ahead(block: Array) -> Ahead:
     CholeskyQR2, its second pass by one step of Newton–Schulz: of G = I + E the inverse root is
     I − E/2 to E².
     """
-    mix, factor, health = _first_pass(inner_products(block, block))
-    rows = mix @ block
-    inner = inner_products(rows, rows)
-    return Ahead(add_product(rows, inner, rows, 1.5, -0.5), factor, inner, health)
-
-
-def _first_pass(inner: Array) -> tuple[Array, Array, Array]:
-    """From the Gram matrix G = LLᵀ of a block: L⁻¹, L, and the health of `Ahead`."""
-    xp = namespace(inner)
+    xp, inner = namespace(block), inner_products(block, block)
     with np.errstate(invalid="ignore", divide="ignore"):
         lengths = xp.sqrt(xp.linalg.diagonal(inner))
         lower, inverse = cholesky_and_inverse(inner / (lengths[:, None] * lengths[None, :]))
         health = xp.stack([xp.sum(inverse * inverse), xp.min(lengths)])
-        return inverse / lengths[None, :], lengths[:, None] * lower, health
+        rows = (inverse / lengths[None, :]) @ block
+    factor, inner = lengths[:, None] * lower, inner_products(rows, rows)
+    return Ahead(add_product(rows, inner, rows, 1.5, -0.5), factor, inner, health)
 
 
 def _whitening(inner: Floats) -> tuple[Floats, Floats]:
