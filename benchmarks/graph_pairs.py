@@ -24,7 +24,7 @@ from measure import RECORDS, forget_peak, machine, peak, versions, write_record
 from neucmds import LandmarkNeucMDS
 from neucmds._input.pairs import Pairs
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined import pair_objective
+from neucmds._methods.refined import tiles
 from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
@@ -91,7 +91,7 @@ def iteration_seconds(pairs: Pairs, start: Start, iterations: int = 40) -> tuple
     """Mean time of ten iterations, a renewal of the blocks among them; the best ten; wall, CPU."""
     seen = [ticks()]
     refine_pairs(pairs, start, Limits(iterations, 0.0, lambda *_: seen.append(ticks())))
-    run = pair_objective.LAST_RENEWAL
+    run = tiles.LAST_RENEWAL
     times = np.array([(seen[at + run] - seen[at]) / run for at in range(1, len(seen) - run)])
     return tuple(times.min(axis=0).tolist())
 

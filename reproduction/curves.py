@@ -47,9 +47,9 @@ def stress_curve(gram: Gram, spectrum: Spectrum, method: str, ks: Iterable[int])
             with_values += sign * (lam[changed] @ squares[changed])
             plain += sign * squares[changed].sum(axis=0)
         kept = now
-        shift = float(np.mean(selection.core - lam[selection.kept])) if selection.k else 0.0
+        shift = float(np.mean(selection.core - lam[selection.kept])) if selection.kept.size else 0.0
         e = diagonal - with_values - shift * plain
-        c1 = 4 * (float(np.sum(lam[~kept] ** 2)) + selection.k * shift**2)
+        c1 = 4 * (float(np.sum(lam[~kept] ** 2)) + selection.kept.size * shift**2)
         c2 = 4 * float(e.sum()) ** 2
         curve.append(c1 + c2 / 2 + 2 * n * float(e @ e))
     return np.array(curve)

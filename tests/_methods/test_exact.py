@@ -5,8 +5,8 @@ import pytest
 
 from neucmds._input.components import Components
 from neucmds._methods.exact import exact_selection, exact_weights
+from neucmds._methods.geometry import stress_terms
 from neucmds._methods.selection import neuc_plus
-from neucmds._methods.stress import stress_terms
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
 

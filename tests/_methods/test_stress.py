@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from neucmds import api, neuc_mds
-from neucmds._methods.stress import stress_from_errors
+from neucmds._methods.geometry import stress_from_errors
 from neucmds.errors import FewerComponentsWarning, PrecisionWarning
 
 METHODS = ["classical", "lower", "neuc", "neuc+", "exact", "refined"]

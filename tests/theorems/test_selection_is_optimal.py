@@ -111,7 +111,7 @@ def test_a_fixed_signature_is_kept_or_fallen_short_of_never_broken(method, value
     positive, negative = np.sum(selection.core > 0), np.sum(selection.core < 0)
     assert positive <= p
     assert negative <= q
-    assert positive + negative == selection.k
+    assert positive + negative == selection.kept.size
     if method is neuc:
         assert positive == min(p, np.sum(ends.values > ends.null_level))
         assert negative == min(q, np.sum(ends.values < -ends.null_level))

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from neucmds import ConvergenceWarning, FewerComponentsWarning, neuc_mds
 from neucmds._input.components import Components
 from neucmds._methods.exact import exact_weights
+from neucmds._methods.geometry import stress_terms
 from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.products import refine
 from neucmds._methods.selection import METHODS, Selection, neuc_plus
-from neucmds._methods.stress import stress_terms
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
 

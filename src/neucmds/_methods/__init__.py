@@ -2,9 +2,12 @@
 
 from neucmds._methods.exact import MAX_DENSE as MAX_DENSE
 from neucmds._methods.exact import exact_selection as exact_selection
+from neucmds._methods.geometry import StressTerms as StressTerms
 from neucmds._methods.geometry import paired_sq_dissimilarities as paired_sq_dissimilarities
 from neucmds._methods.geometry import rounding_level as rounding_level
 from neucmds._methods.geometry import sq_dissimilarities as sq_dissimilarities
+from neucmds._methods.geometry import stress_from_errors as stress_from_errors
+from neucmds._methods.geometry import stress_terms as stress_terms
 from neucmds._methods.neighbors import nearest as nearest
 from neucmds._methods.peer_smacof import smacof_solution as smacof_solution
 from neucmds._methods.procrustes import Alignment as Alignment
@@ -20,12 +23,11 @@ from neucmds._methods.refined.listed_pairs import refine_pairs as refine_pairs
 from neucmds._methods.refined.loss_starts import refine_for_loss as refine_for_loss
 from neucmds._methods.refined.losses import LOSSES as LOSSES
 from neucmds._methods.refined.losses import PairLoss as PairLoss
-from neucmds._methods.refined.losses import check_loss as check_loss
-from neucmds._methods.refined.pair_objective import minimize as minimize
 from neucmds._methods.refined.products import refine as refine
 from neucmds._methods.refined.starts import as_start as as_start
 from neucmds._methods.refined.starts import best_refined as best_refined
 from neucmds._methods.refined.tiles import Tiles as Tiles
+from neucmds._methods.refined.tiles import minimize as minimize
 from neucmds._methods.selection import METHODS as METHODS
 from neucmds._methods.selection import Selection as Selection
 from neucmds._methods.selection import neuc_plus as neuc_plus
@@ -34,6 +36,3 @@ from neucmds._methods.solution import Solution as Solution
 from neucmds._methods.solution import from_pairs as from_pairs
 from neucmds._methods.solution import from_refinement as from_refinement
 from neucmds._methods.solution import from_selection as from_selection
-from neucmds._methods.stress import StressTerms as StressTerms
-from neucmds._methods.stress import stress_from_errors as stress_from_errors
-from neucmds._methods.stress import stress_terms as stress_terms

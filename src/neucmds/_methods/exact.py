@@ -8,8 +8,6 @@ G = U_W M U_Wᵀ with any symmetric M, and the STRESS itself is minimised: still
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
@@ -17,8 +15,8 @@ from scipy.optimize import nnls
 
 from neucmds._backend.arrays import Array, asarray_like, device, namespace, to_numpy
 from neucmds._input.components import Components
+from neucmds._methods.geometry import stress_terms
 from neucmds._methods.selection import Selection, classical, lower, neuc, neuc_plus
-from neucmds._methods.stress import stress_terms
 from neucmds._spectrum import Spectrum
 
 Floats = npt.NDArray[np.float64]
@@ -47,7 +45,11 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
         With a fixed signature, M is used only if it has that signature; otherwise the weights are
         the best ones of the signs asked for.
     """
-    published = _published(spectrum, components)
+    methods = [neuc, neuc_plus]
+    # The k largest are there to be tried unless the solver stopped short of them.
+    if components.signature is None and spectrum.n_top >= components.total:
+        methods += [classical, lower]
+    published = [method(spectrum.ends, components) for method in methods]
     totals = [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in published]
     # The supports of neuc and neuc+, and of the best published weighting should it be another.
     supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
@@ -64,28 +66,15 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
         ]
     ours = [
         _on_support(spectrum, diagonal, kept, components.signature)
-        for kept in _promising(spectrum, diagonal, _distinct(supports))
+        for kept in _promising(spectrum, diagonal, supports)
     ]
     totals += [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in ours]
     return (published + ours)[int(np.argmin(totals))]
 
 
-def _published(spectrum: Spectrum, components: Components) -> list[Selection]:
-    if components.signature is not None:
-        return [method(spectrum.ends, components) for method in (neuc, neuc_plus)]
-    methods = [neuc, neuc_plus]
-    # The k largest are there to be tried unless the solver stopped short of them.
-    if spectrum.n_top >= components.total:
-        methods += [classical, lower]
-    return [method(spectrum.ends, components) for method in methods]
-
-
-def _distinct(supports: list[Indices]) -> list[Indices]:
-    return list({tuple(kept): kept for kept in supports if kept.size}.values())
-
-
 def _promising(spectrum: Spectrum, diagonal: Array, supports: list[Indices]) -> list[Indices]:
     """Of many objects, only the support on which single weights do best is worth a full core."""
+    supports = list({tuple(kept): kept for kept in supports if kept.size}.values())
     if int(diagonal.shape[0]) <= MAX_DENSE or not supports:
         return supports
     best = [exact_weights(spectrum, diagonal, kept) for kept in supports]
@@ -116,42 +105,37 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     ut = xp.matrix_transpose(u)
     lam = spectrum.ends.values[kept]
     e0 = diagonal - (u * u) @ asarray_like(lam, u)
-
-    def system(y: Array) -> Array:
-        inverse_t = (2 / n) * (y - xp.sum(y) / (2 * n))
-        return inverse_t + xp.sum((u @ (ut @ (y[:, None] * u))) * u, axis=1)
-
     if n <= min(20 * kept.size, MAX_DENSE):
         projector = u @ ut
         identity = xp.eye(n, dtype=u.dtype, device=device(u))
         dense = projector * projector + (2 / n) * identity - 1 / n**2
         y = xp.linalg.solve(dense, e0[:, None])[:, 0]
     else:
-        leverage = xp.sum(u * u, axis=1)
-        y = _conjugate_gradients(system, e0, preconditioner=2 / n + leverage * leverage)
+        y = _conjugate_gradients(u, e0)
     core = np.diag(lam) + to_numpy(ut @ (y[:, None] * u))
     return np.asarray((core + core.T) / 2)
 
 
-def _conjugate_gradients(
-    system: Callable[[Array], Array], right_side: Array, preconditioner: Array
-) -> Array:
-    """Solve a positive definite system to 1e-6, Jacobi-preconditioned: 1e-12 in the STRESS."""
-    xp = namespace(right_side)
-    x, residual = xp.zeros_like(right_side), right_side
+def _conjugate_gradients(u: Array, e0: Array) -> Array:
+    """Solve (T⁻¹ + P∘P) y = e₀ to 1e-6, Jacobi-preconditioned: 1e-12 in the STRESS."""
+    xp, n = namespace(u), int(u.shape[0])
+    ut, leverage = xp.matrix_transpose(u), xp.sum(u * u, axis=1)
+    preconditioner = 2 / n + leverage * leverage
+    y, residual = xp.zeros_like(e0), e0
     z = residual / preconditioner
     direction, rho = z, float(xp.vecdot(residual, z))
     target = 1e-12 * rho
     for _ in range(200):
-        if rho <= target or rho == 0:
+        if rho <= target:
             break
-        image = system(direction)
+        image = xp.sum((u @ (ut @ (direction[:, None] * u))) * u, axis=1)
+        image += (2 / n) * (direction - xp.sum(direction) / (2 * n))
         step = rho / float(xp.vecdot(direction, image))
-        x, residual = x + step * direction, residual - step * image
+        y, residual = y + step * direction, residual - step * image
         z = residual / preconditioner
         rho, previous = float(xp.vecdot(residual, z)), rho
         direction = z + (rho / previous) * direction
-    return x
+    return y
 
 
 def exact_weights(

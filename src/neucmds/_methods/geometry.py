@@ -1,17 +1,29 @@
-"""The bilinear form that a signature defines: dissimilarities between coordinates."""
+"""The form that a signature defines: D̂ between coordinates, and its STRESS, which is C1 + C2 + C3.
+
+The STRESS is exact, from the kept pairs and the diagonal of B alone.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, eps, namespace, to_numpy
+from neucmds._methods.selection import Selection
+from neucmds._operator import Gram
+from neucmds._spectrum import Spectrum
 
 Floats = npt.NDArray[np.float64]
+StressTerms = tuple[float, float, float]
 
 # Smallest eigenvalue of XᵀX, relative to the largest, at which columns made orthogonal by it are
 # orthogonal to ten digits.
 _WELL_CONDITIONED = 1e-6
+# Sums of n² terms in blocks, products of n terms: their error was below 16 ε of the sum of the
+# absolute values in every comparison with extended precision (n up to 2000).
+_ROUNDING = 16 * eps(np.float64)
 
 
 def sq_dissimilarities(rows: Array, cols: Array, signs: Array) -> Array:
@@ -62,9 +74,7 @@ def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
     return basis @ asarray_like(back @ (v * np.sqrt(np.abs(mu))), x), mu
 
 
-def diagonalize(
-    core: npt.NDArray[np.float64],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def diagonalize(core: Floats) -> tuple[Floats, Floats]:
     """Eigenvalues μ of M, largest magnitude first and zeros left out, and their vectors V."""
     if core.ndim == 1:
         mu, vectors = core, np.eye(core.size)
@@ -92,3 +102,100 @@ def column_signs(columns: Array) -> Array:
     each = asarray_like(np.arange(columns.shape[1]), columns, dtype=first.dtype)
     leading = columns[first, each]
     return xp.where(leading < 0, -xp.ones_like(leading), xp.ones_like(leading))
+
+
+def stress_from_errors(gram_error_sq: float, diagonal_error: Array) -> StressTerms:
+    """C1, C2 and C3 from the error E = B − G of the Gram matrix and its diagonal e.
+
+    C1 = 4‖E‖², C2 = 4(Σe)², C3 = 2n‖e‖² − C2/2 (docs/facts.md, 2).
+
+    Parameters
+    ----------
+    gram_error_sq : float
+        ‖E‖²_F.
+    diagonal_error : array of shape (n,)
+        e.
+
+    Paper: thm:stress-decomp, thm:general_lower_error.
+    """
+    xp, e = namespace(diagonal_error), diagonal_error
+    c2 = 4 * float(xp.sum(e)) ** 2
+    c3 = 2 * int(e.shape[0]) * float(xp.vecdot(e, e)) - c2 / 2
+    return 4 * gram_error_sq, c2, max(c3, 0.0)
+
+
+def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> StressTerms:
+    """C1, C2 and C3 of G = U_W M U_Wᵀ in O(nk²), or O(nk) when M is diagonal.
+
+    Neither D̂ nor the dropped eigenpairs are needed (docs/facts.md, 2).
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    diagonal : array of shape (n,)
+        The diagonal of B.
+    selection : Selection
+
+    Paper: thm:stress-decomp, thm:general_lower_error.
+    """
+    xp = namespace(spectrum.vectors)
+    u = spectrum.take(selection.kept)
+    core = asarray_like(selection.core, u)
+    gram_rows = u * core[None, :] if selection.core.ndim == 1 else u @ core
+    gram_rows *= u
+    e = diagonal - xp.astype(xp.sum(gram_rows, axis=1), diagonal.dtype, copy=False)
+    return stress_from_errors(_gram_error_sq(spectrum, selection), e)
+
+
+def _gram_error_sq(spectrum: Spectrum, selection: Selection) -> float:
+    """‖B − U_W M U_Wᵀ‖²_F = Σ of squares dropped + ‖Λ_W − M‖²_F."""
+    kept = spectrum.ends.values[selection.kept]
+    change = kept - selection.core if selection.core.ndim == 1 else np.diag(kept) - selection.core
+    return spectrum.ends.dropped_sq(selection.kept) + float(np.sum(change**2))
+
+
+def gram_rounding(spectrum: Spectrum, selection: Selection) -> float:
+    """Bound the error of ‖B − U_W M U_Wᵀ‖²_F as `stress_terms` computes it."""
+    ends, kept, core = spectrum.ends, selection.kept, float(np.linalg.norm(selection.core))
+    errors = np.zeros(ends.size) if spectrum.value_errors is None else spectrum.value_errors
+    if ends.unknown_sq is None:
+        # ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from the values.
+        rounding = _ROUNDING * (ends.frobenius_sq + core**2)
+        return rounding + 2 * core * float(np.linalg.norm(errors[kept]))
+    # ‖B − UΛUᵀ‖² is measured, or zero but for rounding: the values enter by what M changes in them.
+    largest = float(np.max(np.abs(ends.values), initial=0.0))
+    error = float(np.linalg.norm(errors)) + _ROUNDING * largest
+    return _of_a_square(_gram_error_sq(spectrum, selection), error)
+
+
+def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_error: float) -> float:
+    """Bound how far a reported STRESS may be from that of the coordinates as they are returned.
+
+    Parameters
+    ----------
+    gram : Gram
+    coordinates : array of shape (n, k), float64
+    terms : tuple of three floats
+        C1, C2 and C3 as computed.
+    gram_error : float
+        Bound on the error of ‖B − G‖²_F in C1.
+    """
+    xp, n = gram.xp, gram.n
+    size = xp.vecdot(coordinates, coordinates)
+    # C2 + C3 = 2n‖e‖² + 2(Σe)² with e known to some ε of its two parts.
+    level = _ROUNDING * (size + xp.abs(gram.diagonal()))
+    c2, c3 = terms[1:]
+    of_e = _of_a_square((c3 + c2 / 2) / (2 * n), float(xp.linalg.vector_norm(level)))
+    of_sum = _of_a_square(c2 / 4, float(xp.sum(level)))
+    # Coordinates are returned in the precision of D, which moves D̂_ij by some ε(‖x_i‖² + ‖x_j‖²).
+    returned = max(_ROUNDING, 4 * eps(gram.dtype, xp))
+    spread = 2 * n * float(xp.vecdot(size, size)) + 2 * float(xp.sum(size)) ** 2
+    # D itself was rounded when it was squared.
+    moved = returned * math.sqrt(spread) + eps(gram.dtype, xp) * math.sqrt(gram.moments.sq_norm)
+    of_coordinates = _of_a_square(sum(terms), moved)
+    return 4 * gram_error + 2 * n * of_e + 2 * of_sum + of_coordinates
+
+
+def _of_a_square(square: float, error: float) -> float:
+    """Bound the error of a square whose root has this error."""
+    return error * (2 * math.sqrt(max(0.0, square)) + error)

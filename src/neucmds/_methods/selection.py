@@ -33,11 +33,6 @@ class Selection:
     kept: npt.NDArray[np.intp]
     core: Floats
 
-    @property
-    def k(self) -> int:
-        """Number of kept pairs."""
-        return int(self.kept.size)
-
 
 def shrink(kept: Floats, dropped_sum: float) -> Floats:
     """Spread what was dropped evenly over what is kept. Paper: thm:general_lower_error."""
@@ -69,18 +64,16 @@ def split_bounds(
     unknown_sq = max(0.0, ends.frobenius_sq - float(lam @ lam))
     if ends.unknown_sq is not None:
         unknown_sq = ends.unknown_sq
-    dropped, dropped_sq = (_window_sums(part, lam.size - k)[from_top] for part in (lam, lam**2))
+    # Row r is what stays when r are taken from the top and the others from the bottom.
+    windows = sliding_window_view(np.r_[lam, 0.0], lam.size - k + 1)[from_top, :-1]
+    dropped, dropped_sq = windows.sum(axis=1), (windows**2).sum(axis=1)
     return from_top, unknown_sq + dropped_sq + (unknown + dropped) ** 2 / second_term_divisor
-
-
-def _window_sums(values: Floats, width: int) -> Floats:
-    """Return the sum of every `width` consecutive values."""
-    return np.asarray(sliding_window_view(np.r_[values, 0.0], width + 1)[:, :width].sum(axis=1))
 
 
 def classical(ends: Ends, components: Components) -> Selection:
     """Keep the k largest positive eigenvalues: classical MDS, PCoA. Paper: sec:main_results."""
-    return _with_weights(ends, _largest_positive(ends, components, "classical"))
+    kept = _largest_positive(ends, components, "classical")
+    return Selection(kept, ends.values[kept])
 
 
 def lower(ends: Ends, components: Components) -> Selection:
@@ -93,7 +86,8 @@ def lower(ends: Ends, components: Components) -> Selection:
 
 def neuc(ends: Ends, components: Components) -> Selection:
     """Keep the k eigenvalues that minimise C1 + C2. Paper: alg:ev-selection, thm:selection."""
-    return _with_weights(ends, _kept_pairs(ends, components, second_term_divisor=1.0))
+    kept = _kept_pairs(ends, components, second_term_divisor=1.0)
+    return Selection(kept, ends.values[kept])
 
 
 def neuc_plus(ends: Ends, components: Components) -> Selection:
@@ -108,43 +102,35 @@ def neuc_plus(ends: Ends, components: Components) -> Selection:
 def union(ends: Ends, components: Components) -> Selection:
     """Keep every pair that `neuc` or `neuc+` keeps: what the true-STRESS methods start from."""
     kept = np.union1d(neuc(ends, components).kept, neuc_plus(ends, components).kept)
-    return _with_weights(ends, kept)
+    return Selection(kept, ends.values[kept])
 
 
 def _kept_pairs(
     ends: Ends, components: Components, second_term_divisor: float
 ) -> npt.NDArray[np.intp]:
+    """Return how many from either end the signature says, or else the least bound."""
     if components.signature is not None:
         positive, negative = components.signature
         top = min(positive, int(np.sum(ends.values[: ends.n_top] > ends.null_level)))
         tail = ends.values[ends.size - ends.n_bottom :]
         bottom = min(negative, int(np.sum(tail < -ends.null_level)))
-        return _from_both_ends(ends, top, bottom)
-    k = min(components.total, ends.size)
-    from_top, bounds = split_bounds(ends, k, second_term_divisor)
-    # Among splits that rounding cannot tell apart, the one with most positive pairs: a Euclidean D
-    # of rank below k then keeps no spurious negative.
-    r = int(from_top[np.flatnonzero(bounds <= bounds.min() + _rounding(ends, bounds.min()))[-1]])
-    return _not_null(ends, _from_both_ends(ends, r, k - r))
-
-
-def _rounding(ends: Ends, bound: float) -> float:
-    """How far apart two bounds near this one may be by rounding alone."""
-    of_totals = 8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
-    # Every eigenvalue is known to the null level; a single huge one adds no more than that.
-    of_values = ends.null_level * (4 * math.sqrt(bound) + 4 * ends.size * ends.null_level)
-    return min(of_totals, of_values)
-
-
-def _from_both_ends(ends: Ends, top: int, bottom: int) -> npt.NDArray[np.intp]:
-    return np.concatenate([np.arange(top), np.arange(ends.size - bottom, ends.size)]).astype(
-        np.intp
-    )
-
-
-def _not_null(ends: Ends, kept: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    else:
+        k = min(components.total, ends.size)
+        from_top, bounds = split_bounds(ends, k, second_term_divisor)
+        least = float(bounds.min())
+        # How far apart two bounds may be by rounding alone. Every eigenvalue is known to the null
+        # level; a single huge one adds no more than that.
+        of_totals = 8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
+        of_values = ends.null_level * (4 * math.sqrt(least) + 4 * ends.size * ends.null_level)
+        # Among splits that rounding cannot tell apart, the one with most positive pairs: a
+        # Euclidean D of rank below k then keeps no spurious negative.
+        alike = bounds <= least + min(of_totals, of_values)
+        top = int(from_top[alike][-1])
+        bottom = k - top
+    ids, lam = np.arange(ends.size), ends.values
+    kept = ids[(ids < top) | (ids >= ends.size - bottom)]
     # A kept zero changes nothing (proof of thm:selection), and its vector is arbitrary.
-    return kept[np.abs(ends.values[kept]) > ends.null_level]
+    return kept[np.abs(lam[kept]) > ends.null_level]
 
 
 def _largest_positive(ends: Ends, components: Components, method: str) -> npt.NDArray[np.intp]:
@@ -158,23 +144,15 @@ def _largest_positive(ends: Ends, components: Components, method: str) -> npt.ND
     return np.arange(min(components.total, positive), dtype=np.intp)
 
 
-def _with_weights(ends: Ends, kept: npt.NDArray[np.intp]) -> Selection:
-    return Selection(kept, ends.values[kept].copy())
-
-
 def _shrunk(ends: Ends, kept: npt.NDArray[np.intp]) -> Selection:
     """Shift the kept eigenvalues, giving up the smallest while the shift would flip its sign."""
-    lam = ends.values
-    by_size = kept[np.argsort(-np.abs(lam[kept]), kind="stable")]
-    while by_size.size:
-        dropped_sum = _dropped_sum(ends, by_size)
-        weights = shrink(lam[by_size], dropped_sum)
-        flipped = np.flatnonzero(weights * lam[by_size] <= 0)
+    while True:
+        lam = ends.values[kept]
+        weights = shrink(lam, ends.trace - float(lam.sum()))
+        flipped = np.flatnonzero(weights * lam <= 0)[::-1]
         if flipped.size == 0:
-            break
-        by_size = np.delete(by_size, flipped[-1])
-    still_kept = np.sort(by_size)
-    return Selection(still_kept, shrink(lam[still_kept], _dropped_sum(ends, still_kept)))
+            return Selection(kept, weights)
+        kept = np.delete(kept, flipped[np.argmin(np.abs(lam[flipped]))])
 
 
 METHODS: dict[str, Callable[[Ends, Components], Selection]] = {
@@ -183,7 +161,3 @@ METHODS: dict[str, Callable[[Ends, Components], Selection]] = {
     "neuc": neuc,
     "neuc+": neuc_plus,
 }
-
-
-def _dropped_sum(ends: Ends, kept: npt.NDArray[np.intp]) -> float:
-    return ends.trace - float(ends.values[kept].sum())

@@ -13,6 +13,7 @@ from neucmds._backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
     asarray_like,
+    centered,
     eps,
     namespace,
     on_cpu,
@@ -22,17 +23,20 @@ from neucmds._backend.arrays import (
 from neucmds._input.components import Components
 from neucmds._input.pairs import Pairs
 from neucmds._methods.geometry import (
+    StressTerms,
     canonical,
     column_signs,
     diagonalize,
+    gram_rounding,
     paired_sq_dissimilarities,
     sq_dissimilarities,
+    stress_rounding,
+    stress_terms,
 )
-from neucmds._methods.refined.descent import Refined, centered
+from neucmds._methods.refined.descent import Refined
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.products import stress_terms_at
 from neucmds._methods.selection import Selection, neuc
-from neucmds._methods.stress import StressTerms, gram_rounding, stress_rounding, stress_terms
 from neucmds._operator import DenseGram, Gram, outlying_entries
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError
@@ -140,7 +144,7 @@ def from_selection(
         dtype=gram.dtype,
         stress_terms=terms,
         stress_error=error,
-        hidden_below=_hidden_below(gram, spectrum, selection.k, requested),
+        hidden_below=_hidden_below(gram, spectrum, int(selection.kept.size), requested),
         sq_norm=gram.moments.sq_norm,
         total_sum_of_squares=gram.moments.total_sum_of_squares,
         trace=gram.trace,
@@ -178,7 +182,7 @@ def from_refinement(
         What found them, if not the spectrum.
     """
     # Centered by the descent to 1e-12, and once more: the terms of the STRESS take it for granted.
-    x = centered(1.0 * asarray_like(found.coordinates, gram.diagonal()))
+    x = centered(asarray_like(found.coordinates, gram.diagonal()))
     x, lengths = canonical(x, found.signs)
     signs = np.sign(lengths)
     sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)

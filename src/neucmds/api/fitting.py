@@ -183,7 +183,7 @@ def embed_spectrum(
         "labels": labels,
     }
     asked_for = components.signature is not None
-    if method == "refined" and (asked_for or neuc_plus(spectrum.ends, components).k):
+    if method == "refined" and (asked_for or neuc_plus(spectrum.ends, components).kept.size):
         refined = best_refined(gram, spectrum, components, limits or Limits.of("squared", gram.n))
         solution = from_refinement(gram, refined, spectrum=spectrum, requested=components.total)
         return build_embedding(solution, **facts)

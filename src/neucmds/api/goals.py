@@ -108,7 +108,7 @@ def _fewest_closed(gram: Gram, method: str, share: float) -> tuple[int | None, f
             best = max(best, r2)
             if r2 >= share:
                 return k, best
-            if method in ("classical", "lower") and selection.k < k:
+            if method in ("classical", "lower") and selection.kept.size < k:
                 return None, best  # there are no more to be had
         if known == most:
             return None, best

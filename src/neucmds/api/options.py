@@ -14,7 +14,7 @@ from neucmds._backend import checkpoint_path
 from neucmds._backend.arrays import is_dask
 from neucmds._input.components import NComponents
 from neucmds._input.pairs import Pairs
-from neucmds._methods import METHODS, Limits, Start, as_start, check_count, check_loss
+from neucmds._methods import METHODS, Limits, Start, as_start, check_count
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.choose import needs_blocks
 from neucmds._spectrum import check_solver
@@ -275,7 +275,6 @@ class Options:
         if self.tol is not None and self.method != "refined":
             check_solver(self.solver, self.tol)
         _check_seed(self.random_state)
-        check_loss(self.loss)
         self.limits(2)
         if self.checkpoint is not None:
             checkpoint_path(self.checkpoint)

@@ -285,8 +285,6 @@ def test_an_interrupted_descent_goes_on(loss, tmp_path, monkeypatch):
 
 def test_bad_arguments_are_refused_by_name():
     pairs, x = some_pairs()
-    with pytest.raises(InputError, match="loss='huber' is unknown"):
-        refine_pairs(pairs, x, SIGNS, "huber")
     with pytest.raises(InputError, match=r"start has shape \(40, 3\); expected \(40, 4\)"):
         refine_pairs(pairs, x[:, :3], SIGNS)
     negative = make_pairs(3, [0, 0, 1], [1, 2, 2], [-1.0, 2.0, 2.0], squared=True)

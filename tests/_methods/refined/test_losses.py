@@ -13,8 +13,7 @@ from neucmds._input.components import Components
 from neucmds._methods.refined import loss_starts, tiles
 from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.losses import LOSSES, PairLoss, floor_of
-from neucmds._methods.refined.pair_objective import minimize
-from neucmds._methods.refined.tiles import Tiles
+from neucmds._methods.refined.tiles import Tiles, minimize
 from neucmds.api import solve_for
 from reproduction.data import entropic_affinities
 
@@ -111,7 +110,7 @@ def test_quartic_has_the_slope_and_the_curvature_of_the_line(loss, weighted):
     problem = Tiles(d, PairLoss(loss, floor_of(d)), signs, w)
     p = np.random.RandomState(2).standard_normal(x.shape)
     here = problem.at(x)
-    c = problem.quartic(x, p - p.mean(axis=0), here)
+    c = problem.line(x, p - p.mean(axis=0), here).quartic
     p -= p.mean(axis=0)
     h = 1e-4
     up, down = problem.at(x + h * p).value, problem.at(x - h * p).value
@@ -134,7 +133,7 @@ def test_a_smoothed_loss_has_its_own_gradient_and_goes_over_into_the_squared_one
     up, down = smooth.at(x + h * p).value, smooth.at(x - h * p).value
     assert np.sum(here.gradient * p) == pytest.approx((up - down) / (2 * h), rel=1e-6)
     bend = (up - 2 * here.value + down) / h**2
-    assert 2 * smooth.quartic(x, p, here)[2] == pytest.approx(bend, rel=1e-3)
+    assert 2 * smooth.line(x, p, here).quartic[2] == pytest.approx(bend, rel=1e-3)
     least = 1e6 * float(d.max())
     far = Tiles(d, PairLoss(loss, floor_of(d)).smoothed(least), signs).at(x).value
     squared = Tiles(d, PairLoss("squared", 0.0), signs).at(x).value
@@ -302,9 +301,8 @@ def test_negative_d_is_refused_with_its_count_and_lowest_value(loss):
 
 
 def test_an_unknown_loss_is_refused():
-    d = bumpy()
-    with pytest.raises(InputError, match="unknown"):
-        minimize_loss(d, *start_of(d), "quartic")
+    with pytest.raises(InputError, match="loss='quartic' is unknown; choose one of squared, dist"):
+        Limits.of("quartic", 10)
 
 
 def test_floor_is_half_of_the_lowest_percent_on_the_unsquared_scale():

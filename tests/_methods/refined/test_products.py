@@ -9,7 +9,7 @@ import pytest
 from neucmds import api, neuc_mds
 from neucmds._backend.threads import worker_pool
 from neucmds._methods.geometry import canonical
-from neucmds._methods.refined.descent import Limits, Start, _turned, dot
+from neucmds._methods.refined.descent import Limits, Start, dot
 from neucmds._methods.refined.products import FreeCoordinates, refine
 from neucmds._operator import DenseGram
 from neucmds._operator.gram import Gram
@@ -38,7 +38,7 @@ def test_what_follows_a_line_is_what_would_be_computed_there(n):
     gram = DenseGram(synthetic.euclidean_ball(n, random_state=0))
     x = coordinates(n)
     start = FreeCoordinates.at(gram, x, gram.matmat(x), SIGNS, gram.matmat)
-    moved = start.minimize_along(-start.precondition(start.gradient()))
+    moved = start.minimize_along(-start.step)
     anew = FreeCoordinates.at(gram, moved.x, gram.matmat(moved.x), SIGNS, gram.matmat)
     for name in ("bx", "inner", "diagonal_error"):
         carried, computed = getattr(moved, name), getattr(anew, name)
@@ -56,8 +56,7 @@ def test_slices_of_a_pool_add_up_to_the_whole():
 
     def everything():
         here = FreeCoordinates.at(gram, x, bx, SIGNS, lambda block: block)
-        gradient = here.gradient()
-        return here.inner, here.diagonal_error, here.overlap, gradient, here.precondition(gradient)
+        return here.inner, here.diagonal_error, here.overlap, here.gradient, here.step
 
     whole = everything()
     with worker_pool():
@@ -117,9 +116,8 @@ def test_a_line_in_a_pool_is_the_same_line():
 
     def everything():
         here = FreeCoordinates.at(gram, x, 2.0 * x, SIGNS, lambda block: 2.0 * block)
-        moved = here.minimize_along(np.sign(dot(way, here.gradient())) * -way)
-        turned = _turned(way.copy(), 0.3, x)
-        return moved.x, moved.bx, moved.value, dot(x, way), turned
+        moved = here.minimize_along(np.sign(dot(way, here.gradient)) * -way)
+        return moved.x, moved.bx, moved.value, dot(x, way)
 
     whole = everything()
     with worker_pool():

@@ -11,14 +11,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, centered, namespace, to_numpy
 from neucmds._backend.threads import single_blas_thread
 from neucmds._input.components import Components
 from neucmds._input.pairs import Pairs
@@ -30,12 +30,10 @@ from neucmds._methods.refined.descent import (
     Limits,
     Refined,
     Start,
-    centered,
 )
-from neucmds._methods.refined.pair_objective import minimize
 from neucmds._methods.refined.signatures import lowest_end, steepest_column
 from neucmds._methods.refined.starts import eigenvector_start
-from neucmds._methods.refined.tiles import Tiles
+from neucmds._methods.refined.tiles import Tiles, minimize
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import OverfitWarning
@@ -327,18 +325,13 @@ def _fit(problem: _Problem, components: Components, settings: _Settings) -> Refi
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(problem.sq_dissimilarity)
     spectrum = settings.solve(gram, components)
-
-    def start_of(wanted: Components) -> Start:
-        return eigenvector_start(spectrum, gram.diagonal(), wanted)
-
-    def descend(start: Start) -> Refined:
-        return minimize(problem.tiles, start, settings.limits)
-
+    start_of = partial(eigenvector_start, spectrum, gram.diagonal())
+    descend = partial(minimize, problem.tiles, limits=settings.limits)
     if components.signature is not None and problem.n <= MAX_DENSE:
         return lowest_end(
             components.signature,
             start_of,
-            lambda end, sign: _with_steepest_column(problem, end, sign),
+            partial(_with_steepest_column, problem),
             descend,
         )
     return descend(start_of(components))

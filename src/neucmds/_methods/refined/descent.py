@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, namespace
 from neucmds._backend.threads import over_rows
-from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.stress import StressTerms
+from neucmds._methods.geometry import StressTerms
+from neucmds._methods.refined.losses import LOSSES, PairLoss
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ class Limits:
     max_iter : int
     tol : float
         Stop when three iterations together gain less than this share of the loss, and the square of
-        the relative gradient, which is the share that one more step promises, is at most `flat`.
+        the relative gradient, which is the share that one more step promises, is no more either.
     callback : callable, optional
         Called with the iteration and the loss after every step.
     keep : callable, optional
@@ -75,6 +75,9 @@ class Limits:
         callback: Callback | None = None,
     ) -> Limits:
         """Return the limits of a loss of n objects: defaults wherever None is passed."""
+        if loss not in LOSSES:
+            known = ", ".join(LOSSES)
+            raise InputError(f"{option('loss', loss)} is unknown; choose one of {known}.")
         if max_iter is not None:
             check_count(max_iter=max_iter)
         if tol is not None and (not isinstance(tol, (int, float)) or not 0 <= tol < 1):
@@ -82,11 +85,6 @@ class Limits:
         if tol is None:
             tol = TOL_OF_FEW if loss != "squared" and n <= FEW_OBJECTS else TOL[loss]
         return cls(MAX_ITER[loss] if max_iter is None else max_iter, tol, callback)
-
-    @property
-    def flat(self) -> float:
-        """Largest square of the relative gradient of a stationary point."""
-        return min(FLAT, max(self.tol, FLATTEST))
 
     def at_most(self, max_iter: int) -> Limits:
         """Return the limits of a means to an end: so many iterations, and quietly."""
@@ -174,11 +172,13 @@ class Objective(Protocol):
     def rounding(self) -> float:
         """The loss at which a fit is exact for all purposes: no descent can see less."""
 
+    @property
     def gradient(self) -> Array:
-        """Return the gradient, centered."""
+        """The gradient, centered."""
 
-    def precondition(self, gradient: Array) -> Array:
-        """Solve with a positive definite stand-in for the Hessian; the result is centered."""
+    @property
+    def step(self) -> Array:
+        """The gradient, solved with a positive definite stand-in for the Hessian; centered."""
 
     def minimize_along(self, direction: Array) -> Self | None:
         """Return the objective at the lowest point of the line; None when there is no way down.
@@ -232,81 +232,59 @@ def descend(
     on_step : callable, optional
         Called with the state after every step.
     """
-    here, history = _Look.at(state), [state.value]
-    direction, steepest, at_rest = -here.step, True, False
-    while len(history) <= limits.max_iter and here.state.value > state.rounding:
+    here, history = state, [state.value]
+    direction, steepest, at_rest = -state.step, True, False
+    while len(history) <= limits.max_iter and here.value > state.rounding:
         if not dot(here.gradient, direction) < 0:
             direction, steepest = -here.step, True
-        moved = here.state.minimize_along(direction)
+        moved = here.minimize_along(direction)
         if moved is None:
-            sharper = here.state.sharper()
+            sharper = here.sharper()
             if sharper is None and steepest:
-                at_rest = here.is_flat(limits)
+                at_rest = _is_flat(here, limits)
                 break
-            here = here if sharper is None else _Look.at(sharper)
+            here = here if sharper is None else sharper
             direction, steepest = -here.step, True
             continue
-        previous, here = here, _Look.at(moved)
-        history.append(moved.value)
+        previous, here = here, moved
+        history.append(here.value)
         if limits.callback is not None:
-            limits.callback(len(history) - 1, moved.value)
+            limits.callback(len(history) - 1, here.value)
         if on_step is not None:
-            on_step(moved)
-        if _gained_little(history, limits.tol) and here.is_flat(limits):
-            measured = here.measured()
-            at_rest = measured.is_flat(limits)
+            on_step(here)
+        before = history[-1 - WINDOW] if len(history) > WINDOW else None
+        little = before is not None and before - here.value <= limits.tol * before
+        if little and _is_flat(here, limits):
+            here = here.measured()
+            at_rest = _is_flat(here, limits)
             if at_rest:
                 break
-            here, direction, steepest = measured, -measured.step, True
+            direction, steepest = -here.step, True
             continue
-        beta = _hestenes_stiefel(previous, here, direction)
-        direction, steepest = _turned(direction, beta, here.step), beta == 0.0
+        direction, steepest = _turned(direction, previous, here)
     here = here.measured()
-    converged = at_rest or here.state.value <= state.rounding
-    return Descent(here.state, tuple(history), converged, here.relative_gradient)
+    rest = math.sqrt(_promised(here) / max(here.value, here.rounding, _TINY))
+    return Descent(here, tuple(history), at_rest or here.value <= state.rounding, rest)
 
 
-@dataclass(frozen=True)
-class _Look(Generic[State]):
-    """A state, its gradient, and what the preconditioner makes of that."""
-
-    state: State
-    gradient: Array
-    step: Array
-
-    @classmethod
-    def at(cls, state: State) -> _Look[State]:
-        gradient = state.gradient()
-        return cls(state, gradient, state.precondition(gradient))
-
-    @property
-    def promised(self) -> float:
-        """What one more step along −M⁻¹g is to gain."""
-        return max(0.0, dot(self.gradient, self.step)) / 2
-
-    @property
-    def relative_gradient(self) -> float:
-        return math.sqrt(self.promised / max(self.state.value, self.state.rounding, _TINY))
-
-    def is_flat(self, limits: Limits) -> bool:
-        return self.promised <= limits.flat * self.state.value + self.state.rounding
-
-    def measured(self) -> _Look[State]:
-        measured = self.state.measured()
-        return self if measured is self.state else _Look.at(measured)
+def _promised(here: Objective) -> float:
+    """Return what one more step along −M⁻¹g is to gain."""
+    return max(0.0, dot(here.gradient, here.step)) / 2
 
 
-def _gained_little(history: list[float], tol: float) -> bool:
-    if len(history) <= WINDOW:
-        return False
-    before = history[-1 - WINDOW]
-    return before - history[-1] <= tol * before
+def _is_flat(here: Objective, limits: Limits) -> bool:
+    flat = min(FLAT, max(limits.tol, FLATTEST))
+    return _promised(here) <= flat * here.value + here.rounding
 
 
-def _hestenes_stiefel(previous: _Look[Any], here: _Look[Any], direction: Array) -> float:
+def _turned(direction: Array, previous: Objective, here: Objective) -> tuple[Array, bool]:
+    """Return the Hestenes–Stiefel direction, over the last one, and whether it is the steepest."""
     change = here.gradient - previous.gradient
     curvature = dot(direction, change)
-    return max(0.0, dot(here.step, change) / curvature) if curvature > 0 else 0.0
+    beta = max(0.0, dot(here.step, change) / curvature) if curvature > 0 else 0.0
+    direction *= beta
+    direction -= here.step
+    return direction, beta == 0.0
 
 
 def lowest_point(quartic: Floats) -> float | None:
@@ -370,31 +348,8 @@ def _lowest_of_cubic(low: _Seen, high: _Seen) -> float:
     return min(max(t, low.t + 0.1 * width), high.t - 0.1 * width)
 
 
-def centered(block: Array) -> Array:
-    """Subtract the mean of every column, over the block itself."""
-    xp, n = namespace(block), int(block.shape[0])
-    mean = sum(over_rows(lambda rows: xp.sum(block[rows, :], axis=0), *block.shape)) / n
-
-    def subtract(rows: slice) -> None:
-        block[rows, :] -= mean[None, :]
-
-    over_rows(subtract, *block.shape)
-    return block
-
-
 def dot(left: Array, right: Array) -> float:
     """⟨left, right⟩ of two blocks of columns."""
     xp = namespace(left)
     parts = over_rows(lambda rows: xp.sum(left[rows, :] * right[rows, :]), *left.shape)
     return float(sum(parts))
-
-
-def _turned(direction: Array, beta: float, step: Array) -> Array:
-    """``beta * direction - step``, over the direction itself."""
-
-    def turn(rows: slice) -> None:
-        direction[rows, :] *= beta
-        direction[rows, :] -= step[rows, :]
-
-    over_rows(turn, *direction.shape)
-    return direction

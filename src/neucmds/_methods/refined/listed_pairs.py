@@ -23,6 +23,7 @@ from neucmds._backend import Checkpoint
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
+    centered,
     device,
     is_array,
     is_numpy,
@@ -34,16 +35,14 @@ from neucmds._backend.arrays import (
 from neucmds._backend.cuda_kernels import pair_changes, pair_forms
 from neucmds._backend.threads import parallel_map
 from neucmds._input.pairs import Pairs
-from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, centered, dot
+from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, dot
 from neucmds._methods.refined.losses import (
     FLOOR_QUANTILE,
     FLOOR_SHARE,
     PairLoss,
-    check_loss,
     power_of_four,
 )
-from neucmds._methods.refined.pair_objective import minimize
-from neucmds._methods.refined.tiles import moments, second_moments_about
+from neucmds._methods.refined.tiles import minimize, moments, second_moments_about
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[Any]
@@ -100,8 +99,8 @@ def refine_pairs(
     Raises
     ------
     InputError
-        When the loss is unknown, D is negative somewhere and the loss needs its root or inverse,
-        the start does not fit the pairs, or the checkpoint is that of something else.
+        When D is negative somewhere and the loss needs its root or inverse, the start does not fit
+        the pairs, or the checkpoint is that of something else.
 
     Examples
     --------
@@ -151,7 +150,6 @@ def pair_floor(pairs: Pairs) -> float:
 
 
 def _check(pairs: Pairs, start: Start, loss: str) -> None:
-    check_loss(loss)
     shape, expected = tuple(start.coordinates.shape), (pairs.n, start.signs.size)
     if shape != expected:
         raise InputError(f"start has shape {shape}; expected {expected}.")
@@ -348,16 +346,11 @@ class ListedPairs:
             scale**made.degree * weight_scale,
         )
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether all is in float64."""
-        return bool(self.d.dtype == namespace(self.d).float64)
-
     def exact(self) -> ListedPairs:
         """Return the same pairs in float64; D itself stays as it was rounded."""
-        if self.is_exact:
-            return self
         xp = namespace(self.d)
+        if self.d.dtype == xp.float64:
+            return self
         u = None if self.u is None else xp.astype(self.u, xp.float64)
         return replace(self, d=xp.astype(self.d, xp.float64), u=u)
 
@@ -368,7 +361,8 @@ class ListedPairs:
     @cached_property
     def rounding(self) -> float:
         """The loss at which a fit is exact for all purposes."""
-        return EXACT * self.loss.size(self.d, self.u)
+        exact = self.exact()
+        return EXACT * 2 * self.loss.value(exact.d, exact.d * 0.0, exact.u)
 
     def at(self, x: Array) -> ListedSlopes:
         """Return value and gradient at some coordinates."""

@@ -31,10 +31,9 @@ from neucmds._input.components import Components
 from neucmds._methods.geometry import canonical, sq_dissimilarities
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.descent import FEW_OBJECTS, Limits, Refined, Start
-from neucmds._methods.refined.pair_objective import minimize
 from neucmds._methods.refined.products import refine
 from neucmds._methods.refined.starts import best_refined, eigenvector_start
-from neucmds._methods.refined.tiles import Tiles
+from neucmds._methods.refined.tiles import Tiles, minimize
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 
@@ -102,7 +101,8 @@ def refine_for_loss(
     n = int(sq_dissimilarity.shape[0])
     few = n <= FEW_OBJECTS if n_init is None else n_init > 1
     if n_init is None:
-        n_init = _default_starts(n, components.total)
+        usual = MORE_STARTS if n <= FEWER_OBJECTS else STARTS
+        n_init = usual if n <= FEW_OBJECTS and components.total <= FEW_COORDINATES else 1
     rng = check_random_state(random_state)
     tiles = Tiles.of(sq_dissimilarity, loss, weights=weights)
     if start is not None:
@@ -111,7 +111,7 @@ def refine_for_loss(
     if source.spectrum is None:
         return minimize(tiles, source.place, limits)
     search = _Search(tiles, source, limits)
-    place: Start | Refined = search.approached(source.place)
+    place: Start | Refined = approach(tiles, source.place)
     with worker_pool() if is_numpy(tiles.d) else nullcontext():
         if few and components.signature is None:
             place = search.climb(place)
@@ -136,16 +136,16 @@ def approach(tiles: Tiles, start: Start) -> Start:
     start : Start
         Returned as it is, if its loss is below that of all objects in one place.
     """
-    before = tiles.rounded_value_of(start)
+    before = tiles.rounded_value_of(start.coordinates, start.signs)
     if tiles.loss.name == "squared" or before <= tiles.size:
         return start
     place: Start | Refined = start
     floor = min_and_max(tiles.d)[1] / FLOOR_STEP**2
     while floor > tiles.loss.floor:
-        place = minimize(tiles.with_loss(replace(tiles.loss, floor=floor)), place, STAGE)
+        place = minimize(replace(tiles, loss=replace(tiles.loss, floor=floor)), place, STAGE)
         floor /= FLOOR_STEP**2
-    place = Start(place.coordinates, start.signs)
-    return place if tiles.rounded_value_of(place) < before else start
+    after = tiles.rounded_value_of(place.coordinates, start.signs)
+    return Start(place.coordinates, start.signs) if after < before else start
 
 
 @dataclass(frozen=True)
@@ -224,16 +224,13 @@ class _Search:
     def brief(self) -> Limits:
         return Limits(min(self.limits.max_iter, MOST_PROBING), max(self.limits.tol, PROBING_TOL))
 
-    def approached(self, place: Start) -> Start:
-        return approach(self.tiles, place)
-
     def descend(self, place: Start | Refined) -> Refined:
         return minimize(self.tiles, place, self.brief)
 
     def smoothly(self, place: Start, smoothing: float) -> Refined:
         """Descend on a loss with fewer valleys."""
         loss = self.tiles.loss.smoothed(smoothing**2 * self.typical)
-        return minimize(self.tiles.with_loss(loss), place, self.brief)
+        return minimize(replace(self.tiles, loss=loss), place, self.brief)
 
     @cached_property
     def typical(self) -> float:
@@ -254,7 +251,9 @@ class _Search:
         def value(negatives: int) -> float:
             if negatives not in ends:
                 start = self.source.with_negatives(negatives)
-                ends[negatives] = None if start is None else self.descend(self.approached(start))
+                ends[negatives] = (
+                    None if start is None else self.descend(approach(self.tiles, start))
+                )
             end = ends[negatives]
             return np.inf if end is None else end.value
 
@@ -282,12 +281,6 @@ class _Search:
 
 def _value(end: Refined) -> float:
     return end.value
-
-
-def _default_starts(n: int, k: int) -> int:
-    if n > FEW_OBJECTS or k > FEW_COORDINATES:
-        return 1
-    return MORE_STARTS if n <= FEWER_OBJECTS else STARTS
 
 
 def _padded(place: Start, components: Components, rng: Any) -> Start:

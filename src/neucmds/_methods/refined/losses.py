@@ -137,12 +137,6 @@ class PairLoss:
             q = self.terms(d, d_hat).residual
         return float(xp.sum(q * q if u is None else u * q * q))
 
-    def size(self, d: Array, u: Array | None) -> float:
-        """Σ u q² of D̂ = 0 over both orders, without a floor: what makes a loss a share."""
-        xp = namespace(d)
-        one = xp.astype(d, xp.float64, copy=False) ** self.degree
-        return 2 * float(xp.sum(one if u is None else u * one))
-
     @property
     def is_quadratic(self) -> bool:
         """Whether q is linear in D̂, and the loss along a line therefore a quartic."""
@@ -168,12 +162,6 @@ def power_of_four(array: Array) -> float:
     low, high = min_and_max(array)
     largest = max(abs(low), abs(high))
     return 4.0 ** round(log2(largest) / 2) if 0 < largest < inf else 1.0
-
-
-def check_loss(loss: str) -> None:
-    """Refuse a loss that is not known."""
-    if loss not in LOSSES:
-        raise InputError(f"{option('loss', loss)} is unknown; choose one of {', '.join(LOSSES)}.")
 
 
 def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> None:

@@ -8,29 +8,26 @@ instead of computed: one product with B an iteration, on any `Gram`.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, eps, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, centered, eps, namespace, to_numpy
 from neucmds._backend.threads import over_rows
+from neucmds._methods.geometry import StressTerms, stress_from_errors, stress_rounding
 from neucmds._methods.refined.descent import (
     EXACT,
-    Descent,
     Limits,
     Refined,
     Start,
-    centered,
     descend,
     lowest_point,
 )
 from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.refined.pair_objective import minimize
-from neucmds._methods.refined.tiles import Tiles
-from neucmds._methods.stress import StressTerms, stress_from_errors, stress_rounding
+from neucmds._methods.refined.tiles import Tiles, minimize
 from neucmds._operator import DenseGram, Gram
 from neucmds._operator.single_precision import Multiply
 
@@ -55,23 +52,19 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
         `gram` multiplies: they save a product.
     limits : Limits
     """
-    signs, images, keep = start.signs, start.images, limits.keep
+    signs, keep = start.signs, limits.keep
+    on_step = None if keep is None else lambda end: keep(end.x, signs)
     x = gram.center(asarray_like(start.coordinates, gram.diagonal()))
-
-    def descent(multiply: Multiply) -> Descent[FreeCoordinates] | None:
-        bx = multiply(x) if images is None else images
+    rounded, found = gram.rounded() if gram.n > SMALL else None, None
+    with nullcontext(gram.matmat) if rounded is None else rounded.products() as multiply:
+        bx = multiply(x) if start.images is None else start.images
         here = FreeCoordinates.at(gram, x, bx, signs, multiply)
         # STRESS is ‖B‖² less what fits: at a share of 1e-5 single precision has two digits left.
-        if multiply != gram.matmat and here.value <= 4e-5 * gram.frobenius_sq:
-            return None
-        return descend(here, limits, None if keep is None else lambda end: keep(end.x, signs))
-
-    with _cheapest_product(gram) as multiply:
-        found = descent(multiply)
+        if rounded is None or here.value > 4e-5 * gram.frobenius_sq:
+            found = descend(here, limits, on_step)
     if found is None:
-        images = None
-        found = descent(gram.matmat)
-    assert found is not None
+        here = FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
+        found = descend(here, limits, on_step)
     end = found.state.exact()
     if end.gram_rounding > UNRESOLVED * end.value and (d := _in_memory(gram)) is not None:
         return _refine_by_residuals(gram, d, (x, end.x), signs, limits)
@@ -137,12 +130,6 @@ def stress_terms_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[Stre
     return terms, stress_rounding(gram, x, terms, here.gram_rounding)
 
 
-def _cheapest_product(gram: Gram) -> AbstractContextManager[Multiply]:
-    """Choose single precision where it pays."""
-    rounded = gram.rounded() if gram.n > SMALL else None
-    return nullcontext(gram.matmat) if rounded is None else rounded.products()
-
-
 @dataclass(frozen=True)
 class FreeCoordinates:
     """X, BX and all that f and its gradient are made of: an objective for `descend`.
@@ -164,16 +151,15 @@ class FreeCoordinates:
         cls, gram: Gram, x: Array, bx: Array, signs: Floats, multiply: Multiply
     ) -> FreeCoordinates:
         xp, a = gram.xp, asarray_like(signs, gram.diagonal())
-
-        def look(rows: slice) -> tuple[Array, Array, Array]:
-            some = x[rows, :]
-            return (
-                xp.matrix_transpose(some) @ some,
-                (some * some) @ a,
-                xp.sum(some * bx[rows, :], axis=0),
-            )
-
-        inner, fitted, overlaps = zip(*over_rows(look, *x.shape), strict=True)
+        sums = over_rows(
+            lambda rows: (
+                xp.matrix_transpose(x[rows, :]) @ x[rows, :],
+                x[rows, :] ** 2 @ a,
+                xp.sum(x[rows, :] * bx[rows, :], axis=0),
+            ),
+            *x.shape,
+        )
+        inner, fitted, overlaps = zip(*sums, strict=True)
         error = gram.diagonal() - xp.concat(list(fitted))
         overlap = float(xp.vecdot(sum(overlaps), a))
         return cls(gram, x, bx, a, multiply, sum(inner), error, overlap)
@@ -209,47 +195,55 @@ class FreeCoordinates:
         xp = namespace(self.x)
         return 16 * eps(np.float64) * (self.gram.frobenius_sq + float(xp.sum(self.inner**2)))
 
+    @cached_property
     def gradient(self) -> Array:
         """∇f = −2C[8(BX − XAS) + (4n·e + 4Σe)∘X]A, within the centered X that f is written for."""
-        xp, a, e = namespace(self.x), self.signs, self.diagonal_error
+        xp, x, a, e = namespace(self.x), self.x, self.signs, self.diagonal_error
         mix = 16 * a[:, None] * self.inner * a[None, :]
         pull = (8 * (self.gram.n * e + xp.sum(e)))[:, None]
-        gradient = xp.empty_like(self.x)
-
-        def fill(rows: slice) -> None:
-            some = self.bx[rows, :] * -16.0
-            some -= self.x[rows, :] * pull[rows, :]
-            some *= a[None, :]
-            some += self.x[rows, :] @ mix
-            gradient[rows, :] = some
-
-        over_rows(fill, *self.x.shape)
+        parts = over_rows(
+            lambda rows: (
+                (self.bx[rows, :] * -16.0 - x[rows, :] * pull[rows, :]) * a[None, :]
+                + x[rows, :] @ mix
+            ),
+            *x.shape,
+        )
         # Centered here and again after preconditioning: with the second alone, directions that the
         # preconditioner turns into translations stall the descent far from a stationary point.
-        return centered(gradient)
+        return centered(xp.concat(parts))
 
-    def precondition(self, gradient: Array) -> Array:
-        return centered(_point_blocks(self.x, self.inner, self.signs, gradient))
+    @cached_property
+    def step(self) -> Array:
+        """The gradient by the inverse of 16·ASA + 16n(Ax_i)(Ax_i)ᵀ for every object i.
+
+        These Gauss–Newton blocks, inverted by Sherman–Morrison, follow the isometries of the form,
+        which L-BFGS does not.
+        """
+        xp, n = namespace(self.x), self.gram.n
+        s, a = to_numpy(self.inner), to_numpy(self.signs)
+        # A column that has all but vanished must not blow up its own step.
+        s = s + np.eye(a.size) * 1e-12 * (np.trace(s) or 1.0)
+        inverse = asarray_like(np.linalg.inv(s) * np.outer(a, a) / 16, self.x)
+        ax = self.x * self.signs[None, :]
+        z, u = self.gradient @ inverse, ax @ inverse
+        share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
+        u *= share[:, None]
+        z -= u
+        return centered(z)
 
     def minimize_along(self, direction: Array) -> FreeCoordinates | None:
         """Go to the lowest point of the quartic f(X + tP); None if rounding leaves no way down."""
-        b_direction = self.multiply(direction)
-        line = _Line.of(self, direction, b_direction)
+        bx = self.multiply(direction)
+        line = _Line.of(self, direction, bx)
         t = lowest_point(line.quartic)
         if t is None:
             return None
-        x = namespace(self.x).empty_like(self.x)
-
-        def move(rows: slice) -> None:
-            b_direction[rows, :] *= t
-            b_direction[rows, :] += self.bx[rows, :]
-            x[rows, :] = self.x[rows, :] + t * direction[rows, :]
-
-        over_rows(move, *x.shape)
+        bx *= t
+        bx += self.bx
         moved = replace(
             self,
-            x=x,
-            bx=b_direction,
+            x=self.x + t * direction,
+            bx=bx,
             inner=self.inner + t * (line.r + line.r.T) + t**2 * line.q,
             diagonal_error=self.diagonal_error + t * line.e1 + t**2 * line.e2,
             overlap=self.overlap + 2 * t * line.b_x_p + t**2 * line.b_p_p,
@@ -276,19 +270,18 @@ class _Line:
     @classmethod
     def of(cls, start: FreeCoordinates, p: Array, bp: Array) -> _Line:
         xp, x, bx, a = namespace(p), start.x, start.bx, start.signs
-
-        def look(rows: slice) -> tuple[Array, ...]:
-            here, way = x[rows, :], p[rows, :]
-            return (
-                xp.matrix_transpose(here) @ way,
-                xp.matrix_transpose(way) @ way,
-                (here * way) @ a,
-                (way * way) @ a,
-                xp.sum(way * bx[rows, :], axis=0),
-                xp.sum(way * bp[rows, :], axis=0),
-            )
-
-        r, q, e1, e2, b_x_p, b_p_p = zip(*over_rows(look, *p.shape), strict=True)
+        sums = over_rows(
+            lambda rows: (
+                xp.matrix_transpose(x[rows, :]) @ p[rows, :],
+                xp.matrix_transpose(p[rows, :]) @ p[rows, :],
+                (x[rows, :] * p[rows, :]) @ a,
+                p[rows, :] ** 2 @ a,
+                xp.sum(p[rows, :] * bx[rows, :], axis=0),
+                xp.sum(p[rows, :] * bp[rows, :], axis=0),
+            ),
+            *p.shape,
+        )
+        r, q, e1, e2, b_x_p, b_p_p = zip(*sums, strict=True)
         return cls(
             start,
             sum(r),
@@ -325,28 +318,3 @@ class _Line:
             for j, right in enumerate(errors):
                 e_part[i + j] += 2 * gram.n * (left @ right) + 2 * left.sum() * right.sum()
         return np.asarray(4 * gram_part + e_part)
-
-
-def _point_blocks(x: Array, inner: Array, signs: Array, right_side: Array) -> Array:
-    """Solve with every object's Gauss–Newton block 16·ASA + 16n(Ax_i)(Ax_i)ᵀ, by Sherman–Morrison.
-
-    S = XᵀX is `inner`. The blocks follow the isometries of the form, which L-BFGS does not.
-    """
-    xp, n = namespace(x), int(x.shape[0])
-    s = to_numpy(inner)
-    # A column that has all but vanished must not blow up its own step.
-    s = s + np.eye(s.shape[0]) * 1e-12 * (np.trace(s) or 1.0)
-    a = to_numpy(signs)
-    inverse = asarray_like(np.linalg.inv(s) * np.outer(a, a) / 16, x)
-    solved = xp.empty_like(x)
-
-    def solve(rows: slice) -> None:
-        ax = x[rows, :] * signs[None, :]
-        z, u = right_side[rows, :] @ inverse, ax @ inverse
-        share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
-        u *= share[:, None]
-        z -= u
-        solved[rows, :] = z
-
-    over_rows(solve, *x.shape)
-    return solved

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, centered, namespace, to_numpy
 from neucmds._input.components import Components
 from neucmds._methods.geometry import canonical
-from neucmds._methods.refined.descent import EXACT, Refined, Start, centered
+from neucmds._methods.refined.descent import EXACT, Refined, Start
 
 Signature = tuple[int, int]
 

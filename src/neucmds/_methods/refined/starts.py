@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, to_numpy
 from neucmds._input.components import Components
 from neucmds._methods.exact import MAX_DENSE, exact_selection, exact_weights
-from neucmds._methods.geometry import diagonalize
+from neucmds._methods.geometry import diagonalize, stress_terms
 from neucmds._methods.refined.descent import Limits, Refined, Start
 from neucmds._methods.refined.products import SMALL, refine
 from neucmds._methods.refined.signatures import lowest_end, steepest_column
 from neucmds._methods.selection import Selection, neuc, neuc_plus
-from neucmds._methods.stress import stress_terms
 from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError, option
@@ -58,16 +57,13 @@ def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits:
     reaches, refinement goes on from there: up to 2000 objects, and unless the signature is fixed,
     `refined` is never worse than `exact` by construction. Beyond it was not in any measurement.
     """
-
-    def start_of(wanted: Components) -> Start:
-        return eigenvector_start(spectrum, gram.diagonal(), wanted)
-
+    start_of = partial(eigenvector_start, spectrum, gram.diagonal())
     if components.signature is not None and gram.n <= MAX_DENSE:
         return lowest_end(
             components.signature,
             start_of,
-            lambda end, sign: _with_steepest_column(gram, end, sign),
-            lambda start: refine(gram, start, limits),
+            partial(_with_steepest_column, gram),
+            partial(refine, gram, limits=limits),
         )
     result = refine(gram, start_of(components), limits)
     # A closed form of fixed signs may leave some without weight; of many objects it takes longer
@@ -122,19 +118,16 @@ def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Component
     largest = float(np.max(np.abs(spectrum.ends.values), initial=0.0))
     real = lengths**2 > 1e-14 * largest
     kept, signs, lengths = chosen.kept[real], signs[real], lengths[real]
-    u, images = spectrum.take(kept), _images(spectrum, kept)
+    u = spectrum.take(kept)
     scale = asarray_like(lengths, u)[None, :]
+    # B u must be as exact as the descent will multiply: in double precision up to some size.
+    exact = spectrum.complete or int(u.shape[0]) > SMALL
+    images = spectrum.images(kept) if exact else None
     return Start(u * scale, signs, None if images is None else images * scale)
-
-
-def _images(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array | None:
-    """B u as exactly as the descent will multiply: in double precision up to some size."""
-    exact = spectrum.complete or int(spectrum.vectors.shape[0]) > SMALL
-    return spectrum.images(kept) if exact else None
 
 
 def _closed_form_start(spectrum: Spectrum, selection: Selection) -> Start:
     weights, rotation = diagonalize(selection.core)
-    u, images = spectrum.take(selection.kept), _images(spectrum, selection.kept)
+    u = spectrum.take(selection.kept)
     turn = asarray_like(rotation * np.sqrt(np.abs(weights)), u)
-    return Start(u @ turn, np.sign(weights), None if images is None else images @ turn)
+    return Start(u @ turn, np.sign(weights))

@@ -1,4 +1,10 @@
-"""Tiles of D: any loss of all pairs, walked in tiles that stay in the cache.
+"""A loss of pairs as an objective of the descent, and tiles of D: any loss of all pairs.
+
+Every object has its own preconditioner, its Gauss–Newton block
+
+    16 Σ_j u q′² A(x_i − x_j)(x_i − x_j)ᵀA  +  4 Σ_j u |q| q′ · I,
+
+renewed every few iterations. Its second term stands for the curvature that Gauss–Newton drops.
 
 D̂ and D are symmetric, so only tiles on and above the diagonal are visited; what a tile adds to the
 gradient of its columns goes into the accumulator of its share. Shares are cut without regard to the
@@ -7,11 +13,12 @@ number of threads, so no digit depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,24 +26,41 @@ import numpy.typing as npt
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
+    centered,
     empty_like,
     is_numpy,
     namespace,
     on_cpu,
     row_blocks,
 )
-from neucmds._backend.threads import parallel_map
-from neucmds._methods.refined.descent import EXACT, Start, dot
-from neucmds._methods.refined.losses import (
-    PairLoss,
-    check_defined,
-    check_loss,
-    floor_of,
-    power_of_four,
+from neucmds._backend.threads import over_rows, parallel_map, worker_pool
+from neucmds._methods.refined.descent import (
+    EXACT,
+    Limits,
+    Refined,
+    Start,
+    descend,
+    dot,
+    lowest_point,
+    search_by_slopes,
 )
+from neucmds._methods.refined.losses import PairLoss, check_defined, floor_of, power_of_four
+
+if TYPE_CHECKING:
+    from neucmds._methods.refined.listed_pairs import ListedPairs
 
 Floats = npt.NDArray[np.float64]
 
+# Blocks are renewed after so many iterations at first, then less and less often. Streets, k = 16,
+# 100 iterations: 11,830 renewed every 5, 12,960 every 20; a renewal costs about three iterations.
+FIRST_RENEWAL = 3
+LAST_RENEWAL = 8
+# Share of Σ u|q|q′ in a block, in units of 16. Set from trials with a ridge of fixed share τ of
+# Σ u q′²D instead: best were τ = 0.03 (digits, k = 20), 0.01 (streets, k = 16) and 0.001 (k = 32),
+# in the order of their mean |q|. This form was not compared with other shares.
+DROPPED_CURVATURE = 0.25
+# What keeps the block of an object without near partners invertible.
+RIDGE = 1e-7
 # Up to so many objects float64 costs next to nothing.
 SMALL = 600
 # A tile of float32 takes 256 KB: four of them stay in the L2 cache.
@@ -50,20 +74,152 @@ _DEVICE_TILE = 2**26
 _SHARES = 16
 
 
-@dataclass(frozen=True)
-class _Tile:
+def minimize(pairs: Tiles | ListedPairs, start: Start | Refined, limits: Limits) -> Refined:
+    """Lower a loss of pairs of coordinates with a fixed signature until they are at rest.
+
+    Parameters
+    ----------
+    pairs : Tiles or ListedPairs
+    start : Start or Refined
+        Its signs do not change.
+    limits : Limits
+    """
+    xp, root, unit = namespace(pairs.d), sqrt(pairs.scale), pairs.unit
+    x = asarray_like(start.coordinates, pairs.d, dtype=xp.float64) / root
+    x -= xp.mean(x, axis=0, keepdims=True)
+    pairs = pairs.signed(start.signs)
+    tell, keep = limits.callback, limits.keep
+    if tell is not None:
+        limits = replace(limits, callback=lambda step, value: tell(step, value * unit))
+    on_step = None if keep is None else lambda state: keep(state.x * root, start.signs)
+    # One thread each for BLAS also where all pairs are one tile: its threads wait longer for each
+    # other than a product of 100 objects takes.
+    with worker_pool() if is_numpy(pairs.d) else nullcontext():
+        end = descend(PairObjective(pairs, x, pairs.at(x)), limits, on_step)
+        value = pairs.true_value(end.state.x)
+    return Refined(
+        end.state.x * root,
+        start.signs,
+        replace(pairs.loss, floor=pairs.loss.floor * pairs.scale),
+        value * unit,
+        tuple(one * unit for one in end.history),
+        end.converged,
+        end.relative_gradient,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PairObjective:
+    """A loss of pairs at coordinates x: an objective for `descend`.
+
+    Parameters
+    ----------
+    pairs : Tiles or ListedPairs
+    x : array of shape (n, k), float64
+    here : TileSlopes or ListedSlopes
+        Value and gradient at x.
+    carried : array of shape (n, k, k) or None
+        Inverse blocks of an earlier point, `age` iterations ago, good until age `renewal`.
+    """
+
+    pairs: Tiles | ListedPairs
+    x: Array
+    here: Any
+    carried: Array | None = None
+    age: int = 0
+    renewal: int = FIRST_RENEWAL
+
+    @property
+    def value(self) -> float:
+        """The loss here."""
+        return float(self.here.value)
+
+    @property
+    def rounding(self) -> float:
+        """The loss at which a fit is exact for all purposes."""
+        return self.pairs.rounding
+
+    @cached_property
+    def inverses(self) -> Array:
+        """Inverse blocks of this point, or of an earlier one."""
+        if self.carried is not None:
+            return self.carried
+        return _inverted(*self.pairs.blocks(self.x, self.here))
+
+    @property
+    def gradient(self) -> Array:
+        """The gradient, centered."""
+        return self.here.gradient
+
+    @cached_property
+    def step(self) -> Array:
+        """The gradient, solved with every object's block; centered."""
+        gradient, inverses, signs = self.gradient, self.inverses, self.pairs.signs[None, :]
+        xp, (n, k) = namespace(gradient), gradient.shape
+        right = xp.astype(gradient * (signs / 16), inverses.dtype)[:, :, None]
+        parts = over_rows(lambda rows: inverses[rows, :, :] @ right[rows, :, :], n, k * k)
+        return centered(xp.concat(parts)[:, :, 0] * signs)
+
+    def minimize_along(self, direction: Array) -> PairObjective | None:
+        """Go to the lowest point of a line; None where rounding leaves no way down."""
+        line = self.pairs.line(self.x, direction, self.here)
+        quadratic = self.pairs.loss.is_quadratic
+        t = lowest_point(line.quartic) if quadratic else search_by_slopes(line)
+        if t is None:
+            return None
+        renew = self.age + 1 >= self.renewal
+        there = line.end(t, anew=renew)
+        if not there.value < self.value:
+            return None
+        x = self.x + t * direction
+        if renew:
+            # Blocks of k² numbers cost the more the larger k is.
+            last = max(LAST_RENEWAL, int(x.shape[1]) // 4)
+            return PairObjective(self.pairs, x, there, renewal=min(2 * self.renewal, last))
+        return PairObjective(self.pairs, x, there, self.inverses, self.age + 1, self.renewal)
+
+    def sharper(self) -> PairObjective | None:
+        """Return the same place with fresh blocks, or else in float64; None if it is."""
+        if self.age:
+            return replace(self, carried=None, age=0)
+        exact = self.pairs.exact()
+        return None if exact is self.pairs else PairObjective(exact, self.x, exact.at(self.x))
+
+    def measured(self) -> PairObjective:
+        """Return the same place in float64."""
+        exact = self.pairs.exact()
+        if exact is self.pairs:
+            return self
+        return replace(self, pairs=exact, here=exact.at(self.x), carried=self.inverses)
+
+
+def _inverted(blocks: Array, pull: Array) -> Array:
+    """Add to every block what Gauss–Newton drops and a ridge, over itself, and invert it."""
+    xp, (n, k) = namespace(blocks), (int(size) for size in blocks.shape[:2])
+    own = xp.sum(xp.linalg.diagonal(blocks), axis=1) / max(1, k)
+    ridge = DROPPED_CURVATURE * pull + RIDGE * (own + xp.mean(own))
+    ridge = xp.astype(xp.where(ridge > 0, ridge, xp.ones_like(ridge)), blocks.dtype)
+    unit = asarray_like(np.eye(k), blocks)
+
+    def invert(rows: slice) -> None:
+        held = blocks[rows, :, :]
+        held += ridge[rows][:, None, None] * unit[None, :, :]
+        try:
+            blocks[rows, :, :] = xp.linalg.inv(held)
+        except np.linalg.LinAlgError:
+            # Where D spans 24 decades one may be singular but for its last digits.
+            blocks[rows, :, :] = np.linalg.pinv(held, hermitian=True)
+
+    over_rows(invert, n, k * k)
+    return blocks
+
+
+class _Tile(NamedTuple):
     """Rows and columns of a tile, and how often it counts: twice off the diagonal."""
 
     rows: slice
     columns: slice
-
-    @property
-    def on_diagonal(self) -> bool:
-        return self.rows == self.columns
-
-    @property
-    def count(self) -> float:
-        return 1.0 if self.on_diagonal else 2.0
+    times: float
 
 
 @dataclass(frozen=True)
@@ -134,10 +290,8 @@ class Tiles:
         Raises
         ------
         InputError
-            When the loss is unknown, or D is negative somewhere and the loss needs its root or its
-            inverse.
+            When D is negative somewhere and the loss needs its root or its inverse.
         """
-        check_loss(loss)
         check_defined(sq_dissimilarity, weights, loss)
         xp = namespace(sq_dissimilarity)
         narrow = sq_dissimilarity.shape[0] > SMALL and not exact
@@ -156,28 +310,24 @@ class Tiles:
         return cls(d, made, no_signs, weights, scale, unit, 0.0 if exact else EXACT)
 
     @property
-    def n(self) -> int:
-        """Number of objects."""
-        return int(self.d.shape[0])
-
-    @property
     def precision(self) -> Any:
         """The dtype of the tiles."""
         return self.d.dtype if self.dtype is None else self.dtype
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all is in float64."""
-        return bool(self.precision == namespace(self.d).float64)
 
     @property
     def rounding(self) -> float:
         """The loss at which a fit is exact for all purposes."""
         return self.resolution * self.size
 
+    @cached_property
+    def size(self) -> float:
+        """The loss of all objects in one place: what makes a loss a share."""
+        return self.signed(np.zeros(0)).true_value(self.d[:, :0])
+
     def exact(self) -> Tiles:
         """Return the same loss with tiles in float64; D itself stays as it is."""
-        return replace(self, dtype=namespace(self.d).float64)
+        wide = namespace(self.d).float64
+        return self if self.precision == wide else replace(self, dtype=wide)
 
     def signed(self, signs: Floats) -> Tiles:
         """Return the same pairs for coordinates of other signs."""
@@ -189,163 +339,119 @@ class Tiles:
         x = asarray_like(coordinates, self.d, dtype=namespace(self.d).float64)
         return self.signed(signs).true_value(x / sqrt(self.scale)) * self.unit
 
-    def with_loss(self, loss: PairLoss) -> Tiles:
-        """Return the same pairs with another floor, or smoothed."""
-        return replace(self, loss=loss)
-
-    def rounded_value_of(self, start: Start) -> float:
-        """Return the loss of a start as a descent sees it, with D near one."""
-        x = asarray_like(start.coordinates, self.d, dtype=namespace(self.d).float64)
-        return self.signed(start.signs).at(x / sqrt(self.scale)).value
-
-    @cached_property
-    def size(self) -> float:
-        """Σ u q² of D̂ = 0 without a floor: what makes a loss a share."""
-        name = self.loss.name
-
-        def walk(share: list[_Tile]) -> float:
-            total = 0.0
-            for tile in share:
-                xp, d = namespace(self.d), _wide(self._entries(tile))
-                one = d * d if name == "squared" else d if name == "distance" else xp.ones_like(d)
-                u = self._weights(tile)
-                total += tile.count * float(xp.sum(one if u is None else u * one))
-            return total
-
-        return float(sum(self._spread(walk)))
+    def rounded_value_of(self, coordinates: Array, signs: Floats) -> float:
+        """Return the loss of coordinates as a descent sees it, with D near one."""
+        x = asarray_like(coordinates, self.d, dtype=namespace(self.d).float64)
+        return self.signed(signs).at(x / sqrt(self.scale)).value
 
     def at(self, x: Array) -> TileSlopes:
         """Return the value and the gradient, in one pass over the pairs."""
-        xp, k = namespace(x), int(x.shape[1])
-        left, right = self._factors(x)
+        xp, k, factors = namespace(x), int(x.shape[1]), self._factors(x)
         # the last column of ones makes row sums of the pulls in the same product
-        ones = xp.ones_like(right[:, :1])
-        extended = xp.concat([self._narrow(x), ones], axis=1)
+        extended = self._narrow(xp.concat([x, xp.ones_like(x[:, :1])], axis=1))
 
         def walk(share: list[_Tile]) -> tuple[float, Array]:
             value, pulled = 0.0, xp.zeros_like(extended)
             for tile in share:
-                terms = self.loss.terms(self._entries(tile), self._fit(left, right, tile))
-                u, q = self._weights(tile), terms.residual
-                pull = q if u is None else u * q
-                value += tile.count * _dot(pull, q)
+                d, u, d_hat = self._seen(tile, factors)
+                terms = self.loss.terms(d, d_hat)
+                pull = terms.residual if u is None else u * terms.residual
+                value += tile.times * _dot(pull, terms.residual)
                 if terms.slope is not None:
-                    pull = _multiplied(terms.slope, pull)
+                    pull *= terms.slope
                 pulled[tile.rows, :] += pull @ extended[tile.columns, :]
-                if not tile.on_diagonal:
+                if tile.times == 2:
                     pulled[tile.columns, :] += xp.matrix_transpose(pull) @ extended[tile.rows, :]
             return value, pulled
 
-        values, parts = zip(*self._spread(walk), strict=True)
-        pulled = sum(_wide(part) for part in parts)
+        values, parts = zip(*self._spread(walk, self._shares), strict=True)
+        pulled = sum(xp.astype(part, xp.float64, copy=False) for part in parts)
         gradient = pulled[:, k:] * x - pulled[:, :k]
         gradient *= 8.0 * self.signs[None, :]
-        gradient -= xp.mean(gradient, axis=0, keepdims=True)
-        return TileSlopes(float(sum(values)) - self._own_cost, gradient)
+        return TileSlopes(float(sum(values)) - self._own_cost, centered(gradient))
 
-    def line(self, x: Array, direction: Array, here: TileSlopes) -> TileLine:
-        """Return the loss along a direction."""
-        return TileLine(self, x, direction, self.quartic(x, direction, here))
+    def line(self, x: Array, p: Array, here: TileSlopes) -> TileLine:
+        """Return the loss along a direction: a quartic where q is linear in D̂.
 
-    def quartic(self, x: Array, p: Array, here: TileSlopes) -> Floats:
-        """Coefficients of the loss at x + tp, constant first: a quartic in t.
-
-        Exact where q is linear in D̂; else to second order, the rest as if it were.
+        Elsewhere it is exact to second order, the rest as if q were.
         """
-        xp = namespace(x)
-        left, right = self._factors(x)
-        left_2, right_2 = self._factors(p)
-        x_narrow, p_narrow = self._narrow(x), self._narrow(p)
-        minus_2a = -2.0 * self._narrow(self.signs)[None, :]
+        xp, factors, factors_2 = namespace(x), self._factors(x), self._factors(p)
+        minus_2a = -2.0 * self.signs[None, :]
         # D1_ij = 2(x_i − x_j)ᵀA(p_i − p_j), one product of 2k + 2 columns
-        cross = self._narrow(xp.sum(x * p * self.signs[None, :], axis=1) * 2.0)[:, None]
+        cross = xp.sum(x * p * self.signs[None, :], axis=1)[:, None] * 2.0
         ones = xp.ones_like(cross)
-        left_1 = xp.concat([x_narrow * minus_2a, p_narrow * minus_2a, cross, ones], axis=1)
-        right_1 = xp.concat([p_narrow, x_narrow, ones, cross], axis=1)
+        left = self._narrow(xp.concat([x * minus_2a, p * minus_2a, cross, ones], axis=1))
+        right = self._narrow(xp.concat([p, x, ones, cross], axis=1))
 
         def walk(share: list[_Tile]) -> Floats:
             sums = np.zeros(3)
             for tile in share:
-                terms = self.loss.terms(
-                    self._entries(tile), self._fit(left, right, tile), bend=True
-                )
-                first = self._fit(left_1, right_1, tile)
-                second = self._fit(left_2, right_2, tile)
+                d, u, d_hat, first, second = self._seen(tile, factors, (left, right), factors_2)
+                terms = self.loss.terms(d, d_hat, bend=True)
                 if terms.slope is not None:
                     first *= terms.slope
                     second *= terms.slope
-                u, q = self._weights(tile), terms.residual
                 weighted = second if u is None else u * second
                 bent = first if u is None else u * first
                 c3, c4 = 2 * _dot(bent, second), _dot(weighted, second)
-                fall = 2 * _dot(weighted, q)
+                fall = 2 * _dot(weighted, terms.residual)
                 if terms.curvature is not None:
                     bent = bent * terms.curvature
-                sums += tile.count * np.array([fall + _dot(bent, first), c3, c4])
+                sums += tile.times * np.array([fall + _dot(bent, first), c3, c4])
             return sums
 
-        curved = np.sum(self._spread(walk), axis=0)
+        curved = np.sum(self._spread(walk, self._shares), axis=0)
         slope = float(xp.sum(here.gradient * p))
-        return np.array([here.value, slope, *curved])
+        return TileLine(self, x, p, np.array([here.value, slope, *curved]))
 
     def blocks(self, x: Array, here: TileSlopes) -> tuple[Array, Array]:
         """Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ for every object i, and Σ_j u |q| q′; float64.
 
         The expanded formula cancels: in float32 nothing would be left of it.
         """
-        n, features = self.n, moments(x)
-        left, right = self._factors(x)
-        sums = empty_like(x, tuple(features.shape))
-        pulls = empty_like(x, (n,))
+        xp, n, features, factors = namespace(x), int(x.shape[0]), moments(x), self._factors(x)
+        sums, pulls = empty_like(x, tuple(features.shape)), empty_like(x, (n,))
 
         def walk(rows: slice) -> None:
             total: Any = 0.0
             pull: Any = 0.0
-            for columns in self._column_slices():
-                weight, some = self._gauss_newton(left, right, _Tile(rows, columns))
-                total = total + _wide(weight) @ features[columns, :]
-                pull = pull + some
+            for columns in _cuts(0, n, self._steps[1]):
+                d, u, d_hat = self._seen(_Tile(rows, columns, 1.0), factors)
+                terms = self.loss.terms(d, d_hat)
+                slope = xp.ones_like(d_hat) if terms.slope is None else terms.slope
+                weighted = slope if u is None else u * slope
+                some = xp.astype(weighted * slope, xp.float64, copy=False)
+                total = total + some @ features[columns, :]
+                pulled = xp.abs(terms.residual) * weighted
+                pull = pull + xp.sum(pulled, axis=1, dtype=xp.float64)
             sums[rows, :] = total
             pulls[rows] = pull
 
-        self._spread(walk, list(self._row_slices()))
+        self._spread(walk, _cuts(0, n, self._steps[0]))
         return second_moments_about(x, sums), pulls
 
     def true_value(self, x: Array) -> float:
         """Σ u q² in float64, no corner rounded."""
         exact = self.exact()
-        left, right = exact._factors(x)
+        factors = exact._factors(x)
 
         def walk(share: list[_Tile]) -> float:
-            return sum(
-                tile.count
-                * self.loss.value(
-                    exact._entries(tile), exact._fit(left, right, tile), exact._weights(tile)
-                )
-                for tile in share
-            )
+            total = 0.0
+            for tile in share:
+                d, u, d_hat = exact._seen(tile, factors)
+                total += tile.times * self.loss.value(d, d_hat, u)
+            return total
 
-        return float(sum(self._spread(walk)))
+        return float(sum(self._spread(walk, self._shares)))
 
     @cached_property
     def _own_cost(self) -> float:
         """What every object costs with itself where the corner is rounded: not part of the loss."""
-        xp, d = namespace(self.d), self._narrow(self.d[:1, :1]) * 0.0
-        own = float(self.loss.terms(d, d * 0.0).residual[0, 0]) ** 2
+        xp, zero = namespace(self.d), self._narrow(self.d[:1, :1]) * 0.0
+        own = float(self.loss.terms(zero, zero * 0.0).residual[0, 0]) ** 2
         if self.weights is None:
-            return own * self.n
-        return own * float(xp.sum(_wide(xp.linalg.diagonal(self.weights))))
-
-    def _gauss_newton(self, left: Array, right: Array, tile: _Tile) -> tuple[Array, Array]:
-        """Return u q′² of a tile, and the row sums of u |q| q′."""
-        xp = namespace(left)
-        terms = self.loss.terms(self._entries(tile), self._fit(left, right, tile))
-        slope = xp.ones_like(terms.residual) if terms.slope is None else terms.slope
-        weighted, u = slope, self._weights(tile)
-        if u is not None:
-            weighted = u * slope
-        pull = xp.sum(xp.abs(terms.residual) * weighted, axis=1, dtype=xp.float64)
-        return weighted * slope, pull
+            return own * int(self.d.shape[0])
+        return own * float(xp.sum(xp.linalg.diagonal(self.weights), dtype=xp.float64))
 
     def _factors(self, x: Array) -> tuple[Array, Array]:
         """Return L and R with D̂ = L Rᵀ: norms ride along as two more columns."""
@@ -355,57 +461,46 @@ class Tiles:
         left = xp.concat([x * (-2.0 * self.signs[None, :]), norms, ones], axis=1)
         return self._narrow(left), self._narrow(xp.concat([x, ones, norms], axis=1))
 
-    def _fit(self, left: Array, right: Array, tile: _Tile) -> Array:
-        return left[tile.rows, :] @ namespace(left).matrix_transpose(right[tile.columns, :])
-
-    def _entries(self, tile: _Tile) -> Array:
-        return self._narrow(self.d[tile.rows, tile.columns])
-
-    def _weights(self, tile: _Tile) -> Array | None:
-        if self.weights is None:
-            return None
-        return self._narrow(self.weights[tile.rows, tile.columns])
+    def _seen(self, tile: _Tile, *factors: tuple[Array, Array]) -> tuple[Any, ...]:
+        """Return D, the weights and L Rᵀ for every two factors L and R, of a tile."""
+        d, u = self.d[tile.rows, tile.columns], self.weights
+        if u is not None:
+            u = self._narrow(u[tile.rows, tile.columns])
+        transposed = namespace(d).matrix_transpose
+        products = (
+            left[tile.rows, :] @ transposed(right[tile.columns, :]) for left, right in factors
+        )
+        return self._narrow(d), u, *products
 
     def _narrow(self, array: Array) -> Array:
         return namespace(array).astype(array, self.precision, copy=False)
 
-    def _spread(self, walk: Callable[[Any], Any], parts: list[Any] | None = None) -> list[Any]:
-        """Walk over every part, by default the shares of all tiles; NumPy's on all threads."""
-        parts = self._shares if parts is None else parts
+    def _spread(self, walk: Callable[[Any], Any], parts: list[Any]) -> list[Any]:
+        """Walk over every part; NumPy's on all threads."""
         if is_numpy(self.d) and len(parts) > 1:
             return parallel_map(walk, parts)
         return [walk(part) for part in parts]
 
-    def _row_slices(self) -> Iterator[slice]:
-        step = self._steps[0]
-        for start in range(0, self.n, step):
-            yield slice(start, min(start + step, self.n))
-
-    def _column_slices(self, start: int = 0) -> Iterator[slice]:
-        step = self._steps[1]
-        for first in range(start, self.n, step):
-            yield slice(first, min(first + step, self.n))
-
     @cached_property
     def _steps(self) -> tuple[int, int]:
+        """Rows and columns of a tile."""
+        n = int(self.d.shape[0])
         if not on_cpu(self.d):
-            rows = max(1, _DEVICE_TILE // self.n)
-            return rows, self.n
-        if self.n**2 <= _ONE_TILE:
-            return self.n, self.n
-        return _TILE_ROWS, _TILE_COLUMNS
+            return max(1, _DEVICE_TILE // n), n
+        return (n, n) if n**2 <= _ONE_TILE else (_TILE_ROWS, _TILE_COLUMNS)
 
     @cached_property
     def _shares(self) -> list[list[_Tile]]:
         """Tiles on and above the diagonal, dealt out so that shares are about equally long."""
-        row_slices = list(self._row_slices())
+        n, (step, width) = int(self.d.shape[0]), self._steps
+        row_slices = _cuts(0, n, step)
         count = min(_SHARES, len(row_slices)) if is_numpy(self.d) else 1
         shares: list[list[_Tile]] = [[] for _ in range(count)]
         for i, rows in enumerate(row_slices):
             turn = i % (2 * count)
             share = shares[turn if turn < count else 2 * count - 1 - turn]
-            share.append(_Tile(rows, rows))
-            share.extend(_Tile(rows, columns) for columns in self._column_slices(rows.stop))
+            share.append(_Tile(rows, rows, 1.0))
+            share.extend(_Tile(rows, columns, 2.0) for columns in _cuts(rows.stop, n, width))
         return shares
 
 
@@ -429,6 +524,10 @@ class TileLine:
         if t not in self.seen:
             self.seen[t] = self.tiles.at(self.x + t * self.direction)
         return self.seen[t]
+
+
+def _cuts(start: int, stop: int, step: int) -> list[slice]:
+    return [slice(first, min(first + step, stop)) for first in range(start, stop, step)]
 
 
 def _scaled(array: Array, scale: float, dtype: object, weights: Array | None = None) -> Array:
@@ -467,20 +566,9 @@ def second_moments_about(x: Array, sums: Array) -> Array:
     return blocks
 
 
-def _multiplied(product: Array, factor: Array) -> Array:
-    """``product * factor``, over the first."""
-    product *= factor
-    return product
-
-
 def _dot(left: Array, right: Array) -> float:
     """⟨left, right⟩ of two tiles."""
     if is_numpy(left) and left.flags.c_contiguous and right.flags.c_contiguous:
         # BLAS: no temporary for the product
         return float(np.dot(left.ravel(), right.ravel()))
     return float(namespace(left).sum(left * right))
-
-
-def _wide(array: Array) -> Array:
-    xp = namespace(array)
-    return xp.astype(array, xp.float64, copy=False)
