@@ -1,13 +1,17 @@
-"""Pseudo-F on D and on the √D̂ of few coordinates: why tests belong on D.
+"""PERMANOVA and PERMDISP on D and on the √D̂ of few coordinates: why tests belong on D.
 
     NEUCMDS_DATA=… python benchmarks/permanova.py     prints it, writes records/permanova.json
 
 Groups are those of the source: body sites (moving pictures), kinds of sample (Global Patterns),
-protein families, vegan's Moisture (dune). Needs scikit-bio.
+protein families, vegan's Moisture (dune). Needs scikit-bio, and R with vegan: `adonis2` stands
+beside scikit-bio's PERMANOVA, `betadisper` (centroid and spatial median) beside its PERMDISP with
+ten axes, the default, and with all.
 """
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -53,17 +57,50 @@ def _symmetric(d: np.ndarray) -> np.ndarray:
     return d
 
 
-def statistics(d: np.ndarray, groups: list[str]) -> dict[str, float]:
-    f = float(permanova(DistanceMatrix(d), groups, permutations=0)["test statistic"])
+VEGAN = """
+suppressMessages(library(vegan))
+d <- as.dist(as.matrix(read.csv("d.csv", header = FALSE)))
+groups <- factor(readLines("groups.txt"))
+spread <- function(type) anova(betadisper(d, groups, type = type))[["F value"]][1]
+f <- adonis2(d ~ groups, permutations = 0)[["F"]][1]
+cat(as.character(packageVersion("vegan")), "\n")
+cat(format(c(f, spread("centroid"), spread("median")), digits = 15), sep = "\n")
+"""
+
+
+def vegan(d: np.ndarray, groups: list[str]) -> dict[str, Any]:
+    """Return the F of adonis2 and of betadisper about centroids and spatial medians."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.savetxt(f"{folder}/d.csv", d, delimiter=",", fmt="%.17g")
+        Path(f"{folder}/groups.txt").write_text("\n".join(groups) + "\n")
+        call = ["Rscript", "-e", VEGAN]
+        done = subprocess.run(call, cwd=folder, check=True, capture_output=True, text=True)
+    version, f, centroid, median = done.stdout.split()
+    return {
+        "vegan": version,
+        "vegan_pseudo_f": float(f),
+        "betadisper_centroid_f": float(centroid),
+        "betadisper_median_f": float(median),
+    }
+
+
+def statistics(d: np.ndarray, groups: list[str]) -> dict[str, Any]:
+    matrix = DistanceMatrix(d)
+    f = float(permanova(matrix, groups, permutations=0)["test statistic"])
     between, within = len(set(groups)) - 1, len(groups) - len(set(groups))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        spread = permdisp(DistanceMatrix(d), groups, permutations=0)["test statistic"]
+
+    def spread(axes: int) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = permdisp(matrix, groups, permutations=0, dimensions=axes)
+        return float(found["test statistic"])
+
     return {
         "pseudo_f": f,
         "r2": f * between / (f * between + within),
-        "permdisp_f": float(spread),
-    }
+        "permdisp_f_ten_axes": spread(10),
+        "permdisp_f_all_axes": spread(len(d)),
+    } | vegan(d, groups)
 
 
 def main() -> None:

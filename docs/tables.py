@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
-PAGES = [ROOT / "docs" / "guide" / name for name in ("choosing.md", "missing.md")]
+PAGES = [ROOT / "docs" / "guide" / name for name in ("choosing.md", "missing.md", "statistics.md")]
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -101,6 +101,55 @@ def gaps() -> str:
     return table(head, rows)
 
 
+TESTED = {
+    "moving_pictures_unifrac": "moving pictures, UniFrac, body sites",
+    "protein213": "213 proteins, families",
+    "GlobalPatterns26_braycurtis": "Global Patterns, Bray–Curtis, kinds of sample",
+    "dune, Moisture": "dune, Bray–Curtis, Moisture",
+}
+
+
+def of_groups() -> dict[str, dict[str, Any]]:
+    """Return the statistics of groups by data and by the matrix that they are of."""
+    found: dict[str, dict[str, Any]] = {data: {} for data in TESTED}
+    for row in record("permanova")["rows"]:
+        found[row["data"]][row["on"]] = row
+    return found
+
+
+def permanova() -> str:
+    """Return pseudo-F and R² of groups on D and on √D̂."""
+    on = ("D", "√D̂, k = 2", "√D̂, k = 6", "√D̂, k = 12")
+    rows = (
+        [
+            TESTED[data],
+            str(of["D"]["groups"]),
+            *(f"{of[matrix]['pseudo_f']:.3g}" for matrix in on),
+            *(f"{of[matrix]['r2']:.2f}" for matrix in (on[0], on[2])),
+        ]
+        for data, of in of_groups().items()
+    )
+    head = ["data", "groups", "pseudo-F on D", "on √D̂, k = 2", "k = 6", "k = 12"]
+    return table([*head, "R² of groups on D", "on √D̂, k = 6"], rows)
+
+
+def permdisp() -> str:
+    """Return F of PERMDISP on D by every convention, and vegan's on √D̂."""
+    conventions = {
+        "scikit-bio, ten axes": ("D", "permdisp_f_ten_axes"),
+        "scikit-bio, all axes": ("D", "permdisp_f_all_axes"),
+        "vegan, median": ("D", "betadisper_median_f"),
+        "vegan, centroid": ("D", "betadisper_centroid_f"),
+        "vegan, median, on √D̂": ("√D̂, k = 6", "betadisper_median_f"),
+        "vegan, centroid, on √D̂": ("√D̂, k = 6", "betadisper_centroid_f"),
+    }
+    rows = (
+        [TESTED[data], *(f"{of[on][key]:.3g}" for on, key in conventions.values())]
+        for data, of in of_groups().items()
+    )
+    return table(["F", *conventions], rows)
+
+
 def goes_with() -> str:
     """Return which option goes with which kind of input, and the notes below."""
     from neucmds.api.options import FITS, INPUTS, OPTIONS, cell
@@ -145,6 +194,8 @@ TABLES = {
     "new-objects": new_objects,
     "held-out": held_out,
     "gaps": gaps,
+    "permanova": permanova,
+    "permdisp": permdisp,
     "goes-with": goes_with,
     "defaults": defaults,
 }
