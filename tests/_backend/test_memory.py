@@ -55,7 +55,7 @@ def group(folder, limit, used, inactive=None):
 
 def test_a_group_leaves_its_limit_less_what_is_used_and_cannot_be_dropped(tmp_path):
     group(tmp_path, 1000, 700, inactive=200)
-    assert memory._of_groups(tmp_path, tmp_path / "no such file") == 500
+    assert memory._left_in_groups(tmp_path, tmp_path / "no such file") == [500]
 
 
 def test_groups_above_count_too(tmp_path):
@@ -64,11 +64,11 @@ def test_groups_above_count_too(tmp_path):
     group(tmp_path / "slurm" / "job", 1000, 400)
     group(tmp_path, "max", 10**9)
     (tmp_path / "own").write_text("0::/slurm/job/step\n")
-    assert memory._of_groups(tmp_path, tmp_path / "own") == 600
+    assert memory._left_in_groups(tmp_path, tmp_path / "own") == [600]
 
 
 def test_no_group_is_no_limit(tmp_path):
-    assert memory._of_groups(tmp_path, tmp_path / "own") is None
+    assert memory._left_in_groups(tmp_path, tmp_path / "own") == []
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux keeps RLIMIT_AS")

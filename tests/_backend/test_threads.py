@@ -13,7 +13,7 @@ from neucmds import InputError, neuc_mds
 from neucmds._backend import threads
 from neucmds._backend.threads import (
     fill_rows,
-    in_pool,
+    open_pool,
     parallel_map,
     thread_count,
     worker_pool,
@@ -147,10 +147,10 @@ def test_a_process_forked_during_a_fit_has_its_own_threads():
                 with threads.single_blas_thread() as allowed:
                     seen.append(allowed)
                 seen.append(blas_threads())
-                seen.append(in_pool())
+                seen.append(open_pool.get() is None)
                 seen.append(parallel_map(lambda i: i, range(4)))
             finally:
-                os._exit(0 if seen == [2, {2}, False, [0, 1, 2, 3]] else 1)
+                os._exit(0 if seen == [2, {2}, True, [0, 1, 2, 3]] else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert blas_threads() == {1}
 

@@ -134,14 +134,6 @@ def add_product(addend: Array, left: Array, right: Array, share: float, factor: 
     return share * addend + factor * (left @ right)
 
 
-def subtract_product(target: Array, left: Array, right: Array) -> None:
-    """``target -= left @ right``, in place."""
-    if compat.is_torch_array(target):
-        target.addmm_(left, right, alpha=-1)
-    else:
-        target -= left @ right
-
-
 def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
     """Make an unfilled array of any shape in the library and on the device of `like`."""
     xp = namespace(like)
@@ -274,16 +266,6 @@ def min_and_max(array: Array) -> tuple[float, float]:
     both = xp.aminmax(array) if compat.is_torch_array(array) else (xp.min(array), xp.max(array))
     low, high = to_numpy(xp.stack(list(both)))
     return float(low), float(high)
-
-
-def float_bits(array: Array) -> Array:
-    """Return the int32 numbers that have the bits of float32 ones (NumPy's, torch's, CuPy's)."""
-    return array.view(namespace(array).int32)
-
-
-def bin_counts(whole: Array, size: int) -> Array:
-    """Count how often each of 0 … size − 1 occurs (NumPy's, torch's, CuPy's)."""
-    return namespace(whole).bincount(whole, minlength=size)
 
 
 def eps(dtype: Any, xp: Any = np) -> float:

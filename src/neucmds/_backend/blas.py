@@ -17,17 +17,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_info
 
-from neucmds._backend.arrays import (
-    Array,
-    contiguous,
-    is_numpy,
-    namespace,
-    on_cpu,
-    subtract_product,
-)
+from neucmds._backend.arrays import Array, contiguous, is_numpy, namespace, on_cpu
 from neucmds._backend.cuda_kernels import narrow_product
-from neucmds._backend.threads import blas_libraries, in_pool, parallel_map, worker_pool
+from neucmds._backend.threads import open_pool, parallel_map, worker_pool
 
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
@@ -92,7 +86,7 @@ def combine_rows(block: Array, coefficients: Array) -> Array:
 def subtract_combined_rows(block: Array, coefficients: Array, basis: Array) -> None:
     """``block -= coefficients @ basis``: by shares of the entries where a pool is open."""
     if not _worth_sharing(basis, coefficients.shape[0]):
-        subtract_product(block, coefficients, basis)
+        block -= coefficients @ basis
         return
 
     def subtract(some: slice) -> None:
@@ -119,14 +113,19 @@ def _unpacked() -> bool:
     """Tell whether every BLAS here is an OpenBLAS with unpacked kernels."""
     known = [
         library["internal_api"] == "openblas" and library["architecture"] in _UNPACKED_CORES
-        for library in blas_libraries().info()
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
     ]
     return bool(known) and all(known)
 
 
 def _worth_sharing(basis: Array, count: int) -> bool:
     """Tell whether a pool is open and the product with so many vectors large enough for it."""
-    return is_numpy(basis) and in_pool() and basis.shape[0] * count >= _MIN_INNER_PRODUCTS
+    return (
+        is_numpy(basis)
+        and open_pool.get() is not None
+        and basis.shape[0] * count >= _MIN_INNER_PRODUCTS
+    )
 
 
 def _shares(n: int) -> list[slice]:

@@ -58,11 +58,20 @@ def available_memory() -> int | None:
     """Return the bytes that can be taken without swapping, or None where that is not known.
 
     The least of what the system has available, of what the control groups of this process leave of
-    their limits (containers, batch systems), and of its limit on addresses (``ulimit -v``).
+    their limits (containers, batch systems), and of its limit on addresses (``ulimit -v``). Systems
+    other than Linux tell by psutil, or else half of their memory is taken for free.
     """
-    found = [
-        amount for amount in (_of_system(), _of_groups(), _of_addresses()) if amount is not None
-    ]
+    try:
+        told = Path("/proc/meminfo").read_text(encoding="ascii")
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        import resource
+    except (OSError, ImportError):
+        return _elsewhere()
+    found = _left_in_groups()
+    found += [1024 * int(kb) for kb in re.findall(r"^MemAvailable: *(\d+) kB$", told, re.M)]
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        found.append(max(0, limit - pages * resource.getpagesize()))
     return int(_SHARE * min(found)) if found else None
 
 
@@ -76,62 +85,31 @@ def require_memory(needed: int, what: str, advice: str) -> None:
         )
 
 
-def _of_system() -> int | None:
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    # On Linux psutil reads the same line; elsewhere it knows what the standard library does not.
+def _left_in_groups(
+    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> list[int]:
+    """Return what this process's control group and those above it leave of their limits."""
+    path = own.read_text(encoding="utf-8").partition("0::")[2].strip() if own.exists() else ""
+    # Inside a container the path is the host's, and only the tree's root is there.
+    group, left = root / path.lstrip("/"), []
+    for folder in (group, *(above for above in group.parents if above.is_relative_to(root))):
+        with suppress(OSError, ValueError):
+            most, taken, stat = (
+                (folder / name).read_text(encoding="ascii")
+                for name in ("memory.max", "memory.current", "memory.stat")
+            )
+            # Idle caches can be dropped.
+            cached = map(int, re.findall(r"^inactive_file (\d+)$", stat, re.M))
+            left.append(max(0, int(most) - int(taken) + sum(cached)))
+    return left
+
+
+def _elsewhere() -> int | None:
     with suppress(ImportError):
         import psutil
 
-        return int(psutil.virtual_memory().available)
-    try:
-        # Free pages leave the caches out, so where only the total is told, half of it is taken.
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _of_groups(
-    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
-) -> int | None:
-    """Return the least that this process's control group and those above it leave."""
-    try:
-        path = own.read_text(encoding="utf-8").partition("0::")[2].strip()
-    except (OSError, ValueError):
-        path = ""
-    # Inside a container the path is the host's, and only the tree's root is there.
-    group = root / path.lstrip("/")
-    above = (group, *(one for one in group.parents if one.is_relative_to(root)))
-    left = [amount for folder in above if (amount := _left_in(folder)) is not None]
-    return min(left, default=None)
-
-
-def _left_in(group: Path) -> int | None:
-    """Return what a control group leaves of its limit; idle caches can be dropped."""
-    try:
-        most, taken = (
-            int((group / name).read_text(encoding="ascii"))
-            for name in ("memory.max", "memory.current")
-        )
-        stat = (group / "memory.stat").read_text(encoding="ascii")
-    except (OSError, ValueError):
-        return None
-    cached = re.search(r"^inactive_file (\d+)$", stat, re.M)
-    return max(0, most - taken + (int(cached[1]) if cached else 0))
-
-
-def _of_addresses() -> int | None:
-    """Return what a limit on the addresses of this process leaves."""
-    try:
-        import resource
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        taken = pages * os.sysconf("SC_PAGE_SIZE")
-    except (ImportError, AttributeError, OSError, ValueError):
-        return None
-    return None if limit == resource.RLIM_INFINITY else max(0, limit - taken)
+        return int(_SHARE * psutil.virtual_memory().available)
+    with suppress(AttributeError, ValueError, OSError):
+        # Free pages leave the caches out.
+        return int(_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2)
+    return None

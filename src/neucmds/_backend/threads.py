@@ -14,12 +14,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
 from numbers import Integral
 from typing import Any, Protocol, TypeVar
 
 import joblib
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
 
 from neucmds._backend.arrays import row_blocks
 from neucmds.errors import InputError, option
@@ -52,33 +51,56 @@ def thread_count(n_jobs: int | None) -> int:
         return int(joblib.effective_n_jobs(int(n_jobs)))
 
 
+# Threads that help whoever opened a pool, as an executor, and how many there are with that one.
+open_pool = ContextVar[tuple[ThreadPoolExecutor, int] | None]("open_pool", default=None)
+
+
+@contextmanager
+def worker_pool() -> Iterator[None]:
+    """Keep threads ready for `parallel_map`, and BLAS to one thread, until the context ends.
+
+    The idle threads of OpenBLAS spin, and took half of what others gained.
+    """
+    if open_pool.get() is not None:
+        yield
+        return
+    with (
+        single_blas_thread() as allowed,
+        ThreadPoolExecutor(max(1, allowed - 1), thread_name_prefix="neucmds") as helpers,
+    ):
+        token = open_pool.set((helpers, allowed))
+        try:
+            yield
+        finally:
+            open_pool.reset(token)
+
+
 # By hand: a call of joblib.Parallel takes 10 ms, for it waits by polling, one of this 0.07 ms; and
 # a fit makes hundreds of calls of a few milliseconds.
-class _Pool:
-    """The calling thread and its helpers."""
+def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+    """Apply a function to every part, in the open pool or else in one of its own; in order."""
+    todo = deque(enumerate(parts))
+    if len(todo) == 1:
+        return [work(todo[0][1])]
+    results: dict[int, Result] = {}
+    failures: dict[int, BaseException] = {}
 
-    def __init__(self, size: int) -> None:
-        self.size, self.process = size, os.getpid()
-        self.helpers = ThreadPoolExecutor(max(1, size - 1), thread_name_prefix="neucmds")
+    def help_out() -> None:
+        while not failures:
+            try:
+                i, part = todo.popleft()
+            except IndexError:
+                return
+            try:
+                results[i] = work(part)
+            except BaseException as failure:  # raised again below, on the calling thread
+                failures[i] = failure
 
-    def map(self, work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-        todo = deque(enumerate(parts))
-        results: dict[int, Result] = {}
-        failures: dict[int, BaseException] = {}
-
-        def help_out() -> None:
-            while not failures:
-                try:
-                    i, part = todo.popleft()
-                except IndexError:
-                    return
-                try:
-                    results[i] = work(part)
-                except BaseException as failure:  # raised again below, on the calling thread
-                    failures[i] = failure
-
-        others = min(self.size, len(todo)) - 1
-        helping = [self.helpers.submit(help_out) for _ in range(others)]
+    with worker_pool():
+        pool = open_pool.get()
+        assert pool is not None
+        helpers, size = pool
+        helping = [helpers.submit(help_out) for _ in range(min(size, len(todo)) - 1)]
         try:
             help_out()
             for helper in helping:
@@ -89,52 +111,12 @@ class _Pool:
         finally:
             todo.clear()
             failures.clear()
-        return [results[i] for i in range(len(results))]
-
-
-_open_pool: ContextVar[_Pool | None] = ContextVar("_open_pool", default=None)
-
-
-@contextmanager
-def worker_pool() -> Iterator[None]:
-    """Keep threads ready for `parallel_map`, and BLAS to one thread, until the context ends.
-
-    The idle threads of OpenBLAS spin, and took half of what others gained.
-    """
-    if in_pool():
-        yield
-        return
-    with single_blas_thread() as allowed:
-        own = _Pool(allowed)
-        with own.helpers:
-            token = _open_pool.set(own)
-            try:
-                yield
-            finally:
-                _open_pool.reset(token)
-
-
-def in_pool() -> bool:
-    """Tell whether a pool is open here, and BLAS therefore kept to one thread."""
-    pool = _open_pool.get()
-    # A forked process inherits the pool, but not its threads.
-    return pool is not None and pool.process == os.getpid()
-
-
-def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-    """Apply a function to every part, in the open pool or else in one of its own; in order."""
-    parts = list(parts)
-    if len(parts) == 1:
-        return [work(parts[0])]
-    with worker_pool():
-        pool = _open_pool.get()
-        assert pool is not None
-        return pool.map(work, parts)
+    return [results[i] for i in range(len(results))]
 
 
 def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Result]:
     """Apply a function to slices of n rows where a pool is open, else to all rows at once."""
-    if not in_pool():
+    if open_pool.get() is None:
         return [work(slice(0, n))]
     step = max(1, _SLICE // max(1, width))
     return parallel_map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
@@ -191,30 +173,14 @@ def _in_order(
                 future.cancel()
 
 
-@lru_cache(maxsize=1)
-def blas_libraries() -> Any:
-    """Return the handle on all BLAS libraries of this process."""
-    return ThreadpoolController().select(user_api="blas")
-
-
 class _BlasLimit:
     """The limit on the threads of BLAS. It is process-wide, so all who need it share one."""
 
     lock = threading.Lock()
-    process = os.getpid()
+    libraries: Any = None
     users = 0
     allowed = 1
     limiter: Any = None
-
-
-if hasattr(os, "register_at_fork"):
-    # No process is forked while a thread changes the limit: the child would wait for ever for what
-    # OpenBLAS and threadpoolctl had locked at that moment.
-    os.register_at_fork(
-        before=_BlasLimit.lock.acquire,
-        after_in_parent=_BlasLimit.lock.release,
-        after_in_child=_BlasLimit.lock.release,
-    )
 
 
 @contextmanager
@@ -223,43 +189,53 @@ def single_blas_thread() -> Iterator[int]:
 
     The number is restored when the last one leaves, by whichever way and on whichever thread.
     """
-    _forget_after_fork()
+    shared, process = _BlasLimit, os.getpid()
     # Were each to restore what it found, two that overlap would leave BLAS at one thread for good.
-    with _BlasLimit.lock:
-        if _BlasLimit.users == 0:
-            blas = blas_libraries()
-            _BlasLimit.allowed = max((int(one["num_threads"]) for one in blas.info()), default=1)
-            _BlasLimit.limiter = blas.limit(limits=1)
-        _BlasLimit.users += 1
-        allowed, process = _BlasLimit.allowed, _BlasLimit.process
+    with shared.lock:
+        if shared.users == 0:
+            if shared.libraries is None:
+                found = threadpoolctl.ThreadpoolController()
+                shared.libraries = found.select(user_api="blas")
+            threads = [int(library["num_threads"]) for library in shared.libraries.info()]
+            shared.allowed = max(threads, default=1)
+            shared.limiter = shared.libraries.limit(limits=1)
+        shared.users += 1
+        allowed = shared.allowed
     try:
         yield allowed
     finally:
         if process == os.getpid():
-            with _BlasLimit.lock:
-                _BlasLimit.users -= 1
-                if _BlasLimit.users == 0:
-                    _restore_limit()
+            with shared.lock:
+                shared.users -= 1
+                if shared.users == 0:
+                    _let_any_thread_set_it(force=True)
+                    shared.limiter.restore_original_limits()
+                    _let_any_thread_set_it(force=True)
 
 
-def _forget_after_fork() -> None:
-    """Drop what a forked process inherited: users of the limit that are threads of its parent."""
-    if _BlasLimit.process != os.getpid():
-        _BlasLimit.process = os.getpid()
-        if _BlasLimit.users:
-            _BlasLimit.users = 0
-            _restore_limit()
+# threadpoolctl 3.8 lets only the thread that set a limit set another, until that is cleared.
+_let_any_thread_set_it = getattr(
+    getattr(threadpoolctl, "OpenBLASController", None),
+    "clear_controlling_thread",
+    lambda force: None,
+)
 
 
-def _restore_limit() -> None:
-    _free_for_all_threads()
-    _BlasLimit.limiter.restore_original_limits()
-    _free_for_all_threads()
+def _after_fork() -> None:
+    """Drop what a forked process inherits of its parent's threads: a pool, and users of BLAS."""
+    _BlasLimit.lock.release()
+    open_pool.set(None)
+    if _BlasLimit.users:
+        _BlasLimit.users = 0
+        _BlasLimit.limiter.restore_original_limits()
+        _let_any_thread_set_it(force=True)
 
 
-def _free_for_all_threads() -> None:
-    """Let any thread set the limit: threadpoolctl 3.8 heeds only the first that did."""
-    for library in blas_libraries().lib_controllers:
-        clear = getattr(library, "clear_controlling_thread", None)
-        if clear is not None:
-            clear(force=True)
+if hasattr(os, "register_at_fork"):
+    # No process is forked while a thread changes the limit: the child would wait for ever for what
+    # OpenBLAS and threadpoolctl had locked at that moment.
+    os.register_at_fork(
+        before=_BlasLimit.lock.acquire,
+        after_in_parent=_BlasLimit.lock.release,
+        after_in_child=_after_fork,
+    )

@@ -63,6 +63,7 @@ class BlockedGram(Gram):
     """
 
     costly_pass = True
+    device = "cpu"
 
     def __init__(
         self,
@@ -87,11 +88,6 @@ class BlockedGram(Gram):
         self.progress = progress
         self.n_passes = 0
         self.block_rows = self._fitting_rows()
-
-    @property
-    def device(self) -> Any:
-        """The processor: blocks are multiplied where they are read."""
-        return "cpu"
 
     def rows(self, rows: slice) -> Array:
         """Read these rows of D, on the squared scale, the diagonal exactly zero."""

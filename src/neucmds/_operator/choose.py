@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from neucmds._backend.arrays import Array, free_memory, is_array, is_dask, is_numpy
+from neucmds._backend.arrays import Array, free_memory, is_dask
 from neucmds._backend.memory import available_memory, format_bytes
 from neucmds._input import Dissimilarity, as_labels, read_table
 from neucmds._input.components import Components, NComponents
 from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram
 from neucmds._operator.blocked import Progress
-from neucmds._operator.row_sources import is_store
 from neucmds.errors import InputError
 
 
@@ -45,11 +44,11 @@ def lazy_operator(
         return D
     if not complete:
         return None
-    shape = tuple(getattr(D, "shape", ()))
-    if is_array(D) and len(shape) == 2 and shape[0] == shape[1] > 1:
+    shape: tuple[int, ...] = getattr(D, "shape", ())
+    if len(shape) == 2 and shape[0] == shape[1] > 1:
         # Before D is touched: it may be squared in place later.
-        _refuse_vectors(int(shape[0]), n_components, _limit(D))
-    source = _outside(D)
+        _room_beside_vectors(int(shape[0]), n_components, D)
+    source = outside_memory(D)
     if source is None:
         return None
     n = int(source.shape[0])
@@ -76,22 +75,22 @@ def feature_operator(
 ) -> Gram:
     """Return D between features, stored if it fits and else computed in every pass."""
     space = FeatureGram(features, metric, params=params, squared=squared, progress=progress)
-    limit = _limit(space.points.left)
-    vectors = _refuse_vectors(space.n, n_components, limit)
-    fits = limit is None or _dense_bytes(space.n, space.dtype, space.xp) + vectors <= limit
+    room = _room_beside_vectors(space.n, n_components, space.points.left)
+    fits = room is None or _dense_bytes(space.n, space.dtype, space.xp) <= room
     return DenseGram(space.dense()) if fits else space
 
 
 def dense_operator(data: Dissimilarity, n_components: Any, *, keep_copy: bool = False) -> DenseGram:
     """Return a D that is in memory behind its operator, with a float32 copy if there is room."""
-    limit = _limit(data.values)
-    vectors = _refuse_vectors(data.n, n_components, limit)
-    fits = limit is None or 4 * data.n**2 + vectors <= limit
+    room = _room_beside_vectors(data.n, n_components, data.values)
+    fits = room is None or 4 * data.n**2 <= room
     return DenseGram(data.values, working_copy=fits, keep_copy=keep_copy)
 
 
-def _refuse_vectors(n: int, n_components: Any, free: int | None) -> int:
-    """Return the bytes of the solver's vectors, which must fit in what is free."""
+def _room_beside_vectors(n: int, n_components: Any, like: Any) -> int | None:
+    """Return the memory that is left beside the solver's vectors, which must fit; None: unknown."""
+    on_device = free_memory(like)
+    free = available_memory() if on_device is None else on_device
     k = Components.parse(n_components, n).total
     # The basis has 6k vectors or more, and as much again is made of them.
     vectors = 8 * n * (8 * max(k, 30) + 100)
@@ -101,41 +100,34 @@ def _refuse_vectors(n: int, n_components: Any, free: int | None) -> int:
             f"{format_bytes(free)} are free; ask for fewer coordinates, pass D as float32, read "
             "it in blocks from a file, or use LandmarkNeucMDS."
         )
-    return vectors
+    return None if free is None else free - vectors
 
 
-def needs_blocks(D: Any) -> bool:
-    """Tell whether D will be read in blocks."""
-    return _outside(D) is not None
+def is_store(value: Any) -> bool:
+    """Tell whether a value is a matrix outside memory: a map, or sliceable and no known array."""
+    if isinstance(value, np.memmap):
+        return True
+    return (
+        all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
+        # zarr arrays and HDF5 datasets; tables, sparse matrices and arrays have more to them.
+        and not any(hasattr(value, name) for name in ("index", "tocsr", "__array_ufunc__"))
+        and not any(hasattr(value, name) for name in ("__array_namespace__", "__dlpack__", "ids"))
+    )
 
 
-def loaded(D: Any, copy: bool) -> tuple[Any, bool]:
-    """Read a store that fits into memory, where it may then be overwritten; pass on all else."""
-    if is_store(D) and not is_numpy(D):
-        return np.asarray(D[...]), False
-    return D, copy
-
-
-def _outside(D: Any) -> Any:
-    """Return what holds D outside memory, if it does not fit; else None."""
+def outside_memory(D: Any) -> Any:
+    """Return what holds D outside memory, to be read in blocks, if it does not fit; else None."""
     if isinstance(D, (str, os.PathLike)):
         if Path(D).suffix.lower() != ".npy" or not Path(D).is_file():
             return None
         D, _ = read_table(D, mmap=True)
-    if not is_store(D):
+    # What is not square is refused, or spread out, where matrices in memory are checked.
+    if not is_store(D) or len(D.shape) != 2 or D.shape[0] != D.shape[1]:
         return None
-    if len(D.shape) != 2 or D.shape[0] != D.shape[1]:
-        return None  # refused, or spread out if condensed, where matrices in memory are checked
     wide = np.float32 if D.dtype in (np.float16, np.float32) else np.float64
-    limit = _limit()
-    fits = limit is None or _dense_bytes(int(D.shape[0]), wide, np) <= limit
+    free = available_memory()
+    fits = free is None or _dense_bytes(int(D.shape[0]), wide, np) <= free
     return None if fits else D
-
-
-def _limit(like: Array | None = None) -> int | None:
-    """Memory that is free, on the device of an array if that has its own."""
-    on_device = None if like is None else free_memory(like)
-    return available_memory() if on_device is None else on_device
 
 
 def _dense_bytes(n: int, dtype: Any, xp: Any) -> int:

@@ -37,17 +37,14 @@ class DaskGram(Gram):
     """
 
     costly_pass = True
+    # Blocks of columns are NumPy arrays of the client.
+    device = "cpu"
 
     def __init__(self, sq_dissimilarity: Array) -> None:
         self.sq_dissimilarity = sq_dissimilarity
         self.xp = xp
         self.n = int(sq_dissimilarity.shape[0])
         self.dtype = sq_dissimilarity.dtype
-
-    @property
-    def device(self) -> Any:
-        """Blocks of columns are NumPy arrays of the client."""
-        return "cpu"
 
     def rows(self, rows: slice) -> Array:
         """Gather these rows of D."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
-from typing import Any
 
 from neucmds._backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
     asarray_like,
-    device,
     free_memory,
     is_numpy,
     namespace,
@@ -45,20 +42,12 @@ class DenseGram(Gram):
         self.keep_copy = keep_copy
         self.xp = namespace(sq_dissimilarity)
         self.n = int(sq_dissimilarity.shape[0])
-        self.dtype = sq_dissimilarity.dtype
-
-    @property
-    def device(self) -> Any:
-        """The device that D lies on."""
-        return device(self.sq_dissimilarity)
+        self.dtype, self.device = sq_dissimilarity.dtype, sq_dissimilarity.device
+        self._kept: RoundedGram | None = None
 
     def rows(self, rows: slice) -> Array:
         """Return a view of these rows of D."""
         return self.sq_dissimilarity[rows, :]
-
-    def whole(self) -> Array | None:
-        """Return D itself if it is on a GPU."""
-        return None if on_cpu(self.sq_dissimilarity) else self.sq_dissimilarity
 
     def row_slices(self) -> list[slice]:
         """Cut D into at most 64 parts, so that no pass starts thousands of kernels on a GPU."""
@@ -68,8 +57,8 @@ class DenseGram(Gram):
         """Do a piece of work on every row slice, on all threads where the library has none."""
         if not is_numpy(self.sq_dissimilarity):
             return super().on_each(work)
-        slices = list(row_blocks(self.n, self.n))
-        return parallel_map(lambda rows: work(rows, self.rows(rows)), slices)
+        d = self.sq_dissimilarity
+        return parallel_map(lambda rows: work(rows, d[rows, :]), row_blocks(self.n, self.n))
 
     def pick(self, indices: Indices) -> Array:
         """Return some rows of D."""
@@ -99,7 +88,9 @@ class DenseGram(Gram):
         """Return the float32 copy, half the size of a float64 D, if it is needed and allowed."""
         if not self.working_copy or (self.dtype == self.xp.float32 and not self._worth_centering()):
             return super().rounded()
-        return self._kept_copy if self.keep_copy else RoundedGram.of(self)
+        copy = RoundedGram.of(self) if self._kept is None else self._kept
+        self._kept = copy if self.keep_copy else None
+        return copy
 
     def _worth_centering(self) -> bool:
         """Tell whether B of a float32 D is stored beside it: on a GPU with room for it and half.
@@ -109,7 +100,3 @@ class DenseGram(Gram):
         """
         free = free_memory(self.sq_dissimilarity)
         return free is not None and free >= 6 * self.n**2
-
-    @cached_property
-    def _kept_copy(self) -> RoundedGram:
-        return RoundedGram.of(self)

@@ -10,7 +10,6 @@ from typing import Any
 
 from neucmds._backend.arrays import (
     Array,
-    device,
     empty_like,
     is_array,
     namespace,
@@ -83,7 +82,7 @@ class FeatureGram(Gram):
         features = _checked(features)
         self.xp = namespace(features)
         self.n = int(features.shape[0])
-        self.dtype = features.dtype
+        self.dtype, self.device = features.dtype, features.device
         self.squared = squared
         fitted = FittedMetric.of(metric, features, squared, params)
         self.metric: PairMetric = fitted.metric
@@ -100,16 +99,11 @@ class FeatureGram(Gram):
 
     def __getstate__(self) -> dict[str, Any]:
         # A module cannot be pickled, and a callback is of the process that passed it.
-        return {**self.__dict__, "xp": None, "progress": None}
+        return {**self.__dict__, "xp": None, "device": None, "progress": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.xp = namespace(self.points.left)
-
-    @property
-    def device(self) -> Any:
-        """The device that the features lie on."""
-        return device(self.points.left)
+        self.xp, self.device = namespace(self.points.left), self.points.left.device
 
     def rows(self, rows: slice) -> Array:
         """Compute these rows of D, the diagonal exactly zero."""

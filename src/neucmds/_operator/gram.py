@@ -42,11 +42,6 @@ class Moments:
         if not (1e-100 < norm < 1e100 or zero):
             raise out_of_range("D is", f"‖D²‖ is {norm:.2g}", norm, not norm < 1)
 
-    @property
-    def n(self) -> int:
-        """Number of objects."""
-        return int(self.row_means.shape[0])
-
     @cached_property
     def mean(self) -> float:
         """Mean of all entries of D."""
@@ -55,28 +50,10 @@ class Moments:
     @property
     def total_sum_of_squares(self) -> float:
         """Σ(D_ij − mean)² over i ≠ j, the mean being that of these entries."""
+        n = int(self.row_means.shape[0])
         # To 1e-16 of ‖D‖²: what is less than a thousand times that is rounding of a constant D.
-        total = self.sq_norm - (self.n * self.mean) ** 2 * self.n / max(1, self.n - 1)
+        total = self.sq_norm - (n * self.mean) ** 2 * n / max(1, n - 1)
         return total if total > 1e-13 * self.sq_norm else 0.0
-
-    @property
-    def diagonal(self) -> Array:
-        """The diagonal of B: D is hollow, so −½(0 − 2·row mean + mean)."""
-        return self.row_means - 0.5 * self.mean
-
-    @property
-    def trace(self) -> float:
-        """Trace of B, the sum of all its eigenvalues (docs/facts.md, 1)."""
-        return 0.5 * self.n * self.mean
-
-    @cached_property
-    def frobenius_sq(self) -> float:
-        """‖B‖²_F, the sum of all squared eigenvalues (docs/facts.md, 1)."""
-        # D is hollow, so ‖B‖² ≥ ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits
-        # at the most.
-        row_part = float(namespace(self.row_means).vecdot(self.row_means, self.row_means))
-        centered = self.sq_norm - 2 * self.n * row_part + (self.n * self.mean) ** 2
-        return max(0.0, 0.25 * centered)
 
 
 class Gram(ABC):
@@ -89,21 +66,14 @@ class Gram(ABC):
     n: int
     xp: Any
     dtype: Any
+    # The device that products are computed on.
+    device: Any
     # Whether a pass over D costs more than what is multiplied in it: then blocks are wider.
     costly_pass: bool = False
 
     @abstractmethod
     def rows(self, rows: slice) -> Array:
         """Return these rows of D (squared scale), shape (len(rows), n)."""
-
-    @property
-    @abstractmethod
-    def device(self) -> Any:
-        """The device that products are computed on."""
-
-    def whole(self) -> Array | None:
-        """Return D itself where it is one array on a GPU; None elsewhere."""
-        return None
 
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`: an array that may be written over."""
@@ -156,20 +126,21 @@ class Gram(ABC):
         """Return B in single precision where that pays, None where it does not."""
         return SingleGram(self) if self.dtype == self.xp.float32 else None
 
-    def center(self, block: Array) -> Array:
-        """Subtract the mean of every column: the action of C."""
-        return centered(block)
-
     def diagonal(self) -> Array:
-        """Return the diagonal of B, float64."""
-        return self.moments.diagonal
+        """Return the diagonal of B in float64: D is hollow, so −½(0 − 2·row mean + mean)."""
+        return self.moments.row_means - 0.5 * self.moments.mean
 
     @property
     def trace(self) -> float:
-        """The sum of all eigenvalues of B."""
-        return self.moments.trace
+        """Trace of B, the sum of all its eigenvalues (docs/facts.md, 1)."""
+        return 0.5 * self.n * self.moments.mean
 
-    @property
+    @cached_property
     def frobenius_sq(self) -> float:
-        """The sum of all squared eigenvalues of B."""
-        return self.moments.frobenius_sq
+        """‖B‖²_F, the sum of all squared eigenvalues (docs/facts.md, 1)."""
+        # D is hollow, so ‖B‖² ≥ ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits
+        # at the most.
+        means, n = self.moments.row_means, self.n
+        row_part = float(self.xp.vecdot(means, means))
+        centered = self.moments.sq_norm - 2 * n * row_part + (n * self.moments.mean) ** 2
+        return max(0.0, 0.25 * centered)

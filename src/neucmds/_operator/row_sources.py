@@ -128,18 +128,6 @@ class CalledRows(RowSource):
         return made
 
 
-def is_store(value: Any) -> bool:
-    """Tell whether a value is a matrix outside memory: a map, or sliceable and no known array."""
-    if isinstance(value, np.memmap):
-        return True
-    return (
-        all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
-        # zarr arrays and HDF5 datasets; tables, sparse matrices and arrays have more to them.
-        and not any(hasattr(value, name) for name in ("index", "tocsr", "__array_ufunc__"))
-        and not any(hasattr(value, name) for name in ("__array_namespace__", "__dlpack__", "ids"))
-    )
-
-
 def as_row_source(source: Any, n: int | None = None) -> RowSource:
     """Find out how to read rows from a path, a memory map, a store, an array or a function."""
     if isinstance(source, RowSource):

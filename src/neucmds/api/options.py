@@ -16,7 +16,7 @@ from neucmds._input.components import NComponents
 from neucmds._input.pairs import Pairs
 from neucmds._methods import METHODS, Limits, Start, as_start, check_count
 from neucmds._operator import DenseGram, Gram
-from neucmds._operator.choose import needs_blocks
+from neucmds._operator.choose import outside_memory
 from neucmds._spectrum import check_solver
 from neucmds.errors import InputError, option
 
@@ -235,7 +235,7 @@ def kind_of(data: Any, metric: Any, n_pairs: int | None, method: str) -> str:
         return "matrix" if isinstance(data, DenseGram) else "operator"
     if is_dask(data):
         return "dask"
-    return "blocks" if needs_blocks(data) else "matrix"
+    return "matrix" if outside_memory(data) is None else "blocks"
 
 
 # Called with the number of a step, the number of all or None, and the loss or a few words.

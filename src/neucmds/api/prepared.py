@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, is_dask, to_numpy
+from neucmds._backend.arrays import Array, is_dask, is_numpy, to_numpy
 from neucmds._input import as_dissimilarity, as_labels, as_weighted
 from neucmds._input.components import NComponents
 from neucmds._input.validation import check_flags
@@ -17,9 +17,9 @@ from neucmds._operator.blocked import Progress
 from neucmds._operator.choose import (
     dense_operator,
     feature_operator,
+    is_store,
     lazy_operator,
-    loaded,
-    needs_blocks,
+    outside_memory,
 )
 from neucmds._operator.graph import as_graph, shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric
@@ -114,7 +114,7 @@ def prepare(
     elif metric != PRECOMPUTED:
         stored = not complete or symmetrize
         D = _between_rows(D, n_components, metric, squared, stored, progress)
-    elif not complete and (is_dask(D) or needs_blocks(D)):
+    elif not complete and (is_dask(D) or outside_memory(D) is not None):
         refuse("blocks", {"missing": missing} if weights is None else {"weights": weights})
     gram = lazy_operator(
         D,
@@ -127,7 +127,8 @@ def prepare(
     )
     if gram is not None:
         return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
-    D, copy = loaded(D, copy)
+    if is_store(D) and not is_numpy(D):
+        D, copy = np.asarray(D[...]), False
     data = as_dissimilarity(
         D,
         squared=squared,

@@ -23,7 +23,7 @@ from neucmds._input import (
 )
 from neucmds._input.components import NComponents
 from neucmds._operator import Gram
-from neucmds._operator.choose import needs_blocks
+from neucmds._operator.choose import outside_memory
 from neucmds._operator.chunked_rows import ChunkedRows
 from neucmds._operator.metric_registry import BoundMetric
 from neucmds.api import DEFAULT_METHOD, neuc_mds
@@ -291,7 +291,7 @@ class NeucMDS(SignedTransformer):
         """Tell whether D is a file, or does not fit: then it is checked while it is read."""
         if isinstance(X, (str, PathLike, Gram)):
             return True
-        return needs_blocks(X)
+        return outside_memory(X) is not None
 
     def _to_fitted(self, X: Any) -> Any:
         X = to_numpy(X) if is_dask(X) else X

@@ -20,8 +20,6 @@ import numpy.typing as npt
 from neucmds._backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
-    bin_counts,
-    float_bits,
     in_place,
     is_numpy,
     min_and_max,
@@ -200,20 +198,19 @@ def floor_of(sq_dissimilarity: Array, weights: Array | None = None) -> float:
     """
     on_host = on_cpu(sq_dissimilarity)
     fetch = to_numpy if on_host else lambda part: part
+    xp = namespace(fetch(sq_dissimilarity[:1, :]))
 
     def bits(rows: slice) -> Array:
-        block = fetch(sq_dissimilarity[rows, :])
-        xp = namespace(block)
-        block = xp.astype(block, xp.float32, copy=False)
+        block = xp.astype(fetch(sq_dissimilarity[rows, :]), xp.float32, copy=False)
         counted = block > 0
         if weights is not None:
             counted &= fetch(weights[rows, :]) > 0
-        return float_bits(block[counted])
+        return block[counted].view(xp.int32)  # as NumPy's, torch's and CuPy's arrays do
 
     n = int(sq_dissimilarity.shape[0])
     # To the host a GPU's D of 20,000 objects takes 3 s.
     blocks = list(row_blocks(n, n, BLOCK_ELEMENTS if on_host else DEVICE_ELEMENTS))
-    coarse = sum(bin_counts(bits(rows) >> 16, 2**15) for rows in blocks)
+    coarse = sum(xp.bincount(bits(rows) >> 16, minlength=2**15) for rows in blocks)
     counts: npt.NDArray[Any] = to_numpy(coarse)
     if not counts.any():
         return 1.0
@@ -222,7 +219,7 @@ def floor_of(sq_dissimilarity: Array, weights: Array | None = None) -> float:
     fine: npt.NDArray[Any] = np.zeros(2**16, dtype=np.int64)
     for rows in blocks:
         some = bits(rows)
-        fine += to_numpy(bin_counts(some[some >> 16 == high] & 0xFFFF, 2**16))
+        fine += to_numpy(xp.bincount(some[some >> 16 == high] & 0xFFFF, minlength=2**16))
     rank -= int(counts[:high].sum())
     low = int(np.searchsorted(np.cumsum(fine), rank + 1))
     quantile = np.array([(high << 16) | low], dtype=np.int32).view(np.float32)[0]

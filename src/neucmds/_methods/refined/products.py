@@ -54,7 +54,7 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
     """
     signs, keep = start.signs, limits.keep
     on_step = None if keep is None else lambda end: keep(end.x, signs)
-    x = gram.center(asarray_like(start.coordinates, gram.diagonal()))
+    x = centered(1.0 * asarray_like(start.coordinates, gram.diagonal()))
     rounded, found = gram.rounded() if gram.n > SMALL else None, None
     with nullcontext(gram.matmat) if rounded is None else rounded.products() as multiply:
         bx = multiply(x) if start.images is None else start.images

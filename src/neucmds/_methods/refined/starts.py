@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neucmds._backend.arrays import Array, asarray_like, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, centered, to_numpy
 from neucmds._input.components import Components
 from neucmds._methods.exact import MAX_DENSE, exact_selection, exact_weights
 from neucmds._methods.geometry import diagonalize, stress_terms
@@ -91,7 +91,7 @@ def _with_steepest_column(gram: Gram, end: Refined, sign: float) -> Start | None
 
     def rate(v: Array) -> Array:
         rest = gram.matmat(v) - x @ (a[:, None] * (xp.matrix_transpose(x) @ v))
-        return gram.center(sign * (8 * rest + pull * v))
+        return centered(sign * (8 * rest + pull * v))
 
     found = steepest_column(rate, gram.diagonal())
     if found is None:
