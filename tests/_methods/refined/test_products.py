@@ -11,8 +11,7 @@ from neucmds._backend.threads import worker_pool
 from neucmds._methods.geometry import canonical
 from neucmds._methods.refined.descent import Limits, Start, dot
 from neucmds._methods.refined.products import FreeCoordinates, refine
-from neucmds._operator import DenseGram
-from neucmds._operator.gram import Gram
+from neucmds._operator import DenseGram, Gram, Moments
 from neucmds.datasets import synthetic
 
 SIGNS = np.array([1.0, 1.0, -1.0, 1.0, -1.0])
@@ -51,7 +50,7 @@ def test_what_follows_a_line_is_what_would_be_computed_there(n):
 def test_slices_of_a_pool_add_up_to_the_whole():
     n = 40_000
     gram = DenseGram(np.zeros((1, 1)))
-    gram.n, gram.moments = n, type("M", (), {"diagonal": np.ones(n), "frobenius_sq": 1.0})()
+    gram.n, gram.moments = n, Moments(np.ones(n), 1.0 * n**2)
     x, bx = coordinates(n), coordinates(n, 1)
 
     def everything():
