@@ -50,7 +50,7 @@ def test_what_follows_a_line_is_what_would_be_computed_there(n):
 def test_slices_of_a_pool_add_up_to_the_whole():
     n = 40_000
     gram = DenseGram(np.zeros((1, 1)))
-    gram.n, gram.moments = n, Moments(np.ones(n), 1.0 * n**2)
+    gram.n, gram.moments = n, Moments(np.full(n, 2.0), 4 + 4 * n**2)  # ‖B‖² = 1
     x, bx = coordinates(n), coordinates(n, 1)
 
     def everything():
@@ -110,7 +110,7 @@ def test_no_coordinate_is_canonical_too():
 def test_a_line_in_a_pool_is_the_same_line():
     n = 30_000
     gram = DenseGram(np.zeros((1, 1)))
-    gram.n, gram.moments = n, type("M", (), {"diagonal": np.ones(n), "frobenius_sq": 1e12})()
+    gram.n, gram.moments = n, Moments(np.full(n, 2.0), 4e12 + 4 * n**2)  # ‖B‖² = 1e12
     x, way = coordinates(n), coordinates(n, 1)
 
     def everything():
