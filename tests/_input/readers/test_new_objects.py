@@ -1,0 +1,86 @@
+"""Files of new objects: one row each, one column per fitted object."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from neucmds._input import read_new_objects
+from neucmds.errors import FileFormatError, InputError
+
+NEW, OLD = ("x", "y"), ("ant", "bee", "cat")
+VALUES = np.array([[1.5, 2, 3], [4, 5, 6]])
+FRAME = pd.DataFrame(VALUES, NEW, OLD)
+
+
+def npz(**arrays) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(name, content, n=3):
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_new_objects(tmp_path / name, n)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "names", "columns"),
+    [
+        ("n.csv", FRAME.to_csv(), NEW, OLD),
+        ("n.csv", FRAME.to_csv(index=False), None, OLD),
+        ("n.csv", FRAME.to_csv(header=False), NEW, None),
+        ("n.tsv", FRAME.to_csv(header=False, index=False, sep="\t"), None, None),
+        ("n.txt", "ant bee cat\nx 1.5 2 3\ny 4 5 6\n", NEW, OLD),
+        ("n.npz", npz(D=VALUES, names=np.array(NEW)), NEW, None),
+        ("n.npz", npz(D=VALUES), None, None),
+    ],
+)
+def test_names_of_either_side_are_read_where_there_are_any(read, name, content, names, columns):
+    found = read(name, content)
+    np.testing.assert_array_equal(found.values, VALUES)
+    assert (found.names, found.columns) == (names, columns)
+
+
+def test_columns_are_put_in_the_order_of_the_fitted_objects(read):
+    found = read("n.csv", FRAME.to_csv())
+    fitted = ("cat", "ant", "bee")
+    ordered = found.in_order(fitted)
+    np.testing.assert_array_equal(ordered.values, FRAME[list(fitted)])
+    assert (ordered.names, ordered.columns) == (NEW, fitted)
+    assert found.in_order(None) is found.in_order(OLD) is found
+    with pytest.raises(InputError, match="different names"):
+        found.in_order(("cat", "ant", "dog"))
+
+
+def test_parquet_and_a_single_vector_are_read(tmp_path):
+    pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
+    for frame in (FRAME, FRAME.rename_axis("id").reset_index()):
+        frame.to_parquet(tmp_path / "n.parquet")
+        found = read_new_objects(tmp_path / "n.parquet", 3)
+        np.testing.assert_array_equal(found.values, VALUES)
+        assert (found.names, found.columns) == (NEW, OLD)
+    np.save(tmp_path / "n.npy", VALUES[0])
+    np.testing.assert_array_equal(read_new_objects(tmp_path / "n.npy", 3).values, VALUES[:1])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("n.phy", "2\na 0 1\nb 1 0\n", "PHYLIP, which holds no new objects"),
+        ("n.csv", "1,2\n3,4\n", "has 2 columns; one is expected for each of the 3"),
+        ("n.csv", "1,2,3\n4,5\n6,7,8\n", "line 2: 2 cells where others have 3"),
+        ("n.npz", npz(D=VALUES[:, :2]), "is 2 × 2 of float64; one number is expected"),
+        ("n.npz", npz(D=VALUES.astype(str)), "of <U"),
+    ],
+)
+def test_what_is_no_table_of_new_objects_is_refused(read, name, content, said):
+    with pytest.raises(FileFormatError, match=said):
+        read(name, content)
