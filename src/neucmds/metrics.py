@@ -121,30 +121,24 @@ def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = No
 
     Paper: subsec:eva-pert-metric.
     """
-    walk = _Walk(gram, coordinates, signs, weights)
-    pairs = gram.n * (gram.n - 1) // 2
-    sums, ratios, errors = _Sums(), _Sample(pairs), _Sample(pairs)
-    nearest = _Neighbors(walk)
-    for block in walk.blocks():
+    points = _Points.of(gram, coordinates, signs, weights)
+    share = SAMPLED_PAIRS / max(SAMPLED_PAIRS, gram.n * (gram.n - 1) // 2)
+    sums, ratios, errors, nearest = _Sums(), _Sample(share), _Sample(share), _Neighbors(points)
+    for block in points.blocks(gram):
         sums.add(block)
-        ratios.add(walk.log_ratios(block))
-        errors.add(walk.relative_errors(block))
+        ratios.add(block.log_ratios())
+        errors.add(block.relative_errors())
         nearest.add(block)
     median, p95, p99 = errors.quantiles(0.5, 0.95, 0.99)
     return Quality(
-        stress=sums.stress,
-        normalized_stress=sums.stress / sums.sq_norm if sums.sq_norm else 0.0,
-        r2=sums.r2,
-        scaled_additive_error=sums.scaled_additive_error,
-        distortion=math.exp(ratios.mean_deviation),
-        raw_stress=sums.raw_stress,
-        stress_1=sums.stress_1,
-        relative_error_mean=errors.mean,
+        **sums.measures(),
+        distortion=math.exp(ratios.mean_deviation()),
+        relative_error_mean=errors.total / errors.count if errors.count else math.nan,
         relative_error_median=median,
         relative_error_p95=p95,
         relative_error_p99=p99,
-        neighbors_kept=nearest.share,
-        neighbor_objects=nearest.objects,
+        neighbors_kept=nearest.kept / nearest.possible if nearest.possible else math.nan,
+        neighbor_objects=nearest.ids.size,
         undefined_pairs=sums.pairs - ratios.count,
         negative_dissimilarities=sums.negative,
         negative_coordinates=int(np.sum(to_numpy(signs) < 0)),
@@ -206,13 +200,13 @@ def pair_errors(
     >>> found.pairs_off, found.worst(1)
     (2, [2])
     """
-    walk = _Walk(gram, coordinates, signs, weights)
+    points = _Points.of(gram, coordinates, signs, weights)
     totals, counts = np.zeros(gram.n), np.zeros(gram.n, dtype=np.int64)
     pairs_off = 0
-    for block in walk.blocks():
+    for block in points.blocks(gram):
         defined = to_numpy(block.counted & (block.d > 0))
         errors = np.zeros(defined.shape)
-        errors[defined] = walk.relative_errors(block)
+        errors[defined] = block.relative_errors()
         pairs_off += int((errors > limit).sum())
         for part, into in ((errors, totals), (defined, counts)):
             into[block.rows] += part.sum(axis=1)
@@ -233,19 +227,39 @@ class _Block:
     counted: Array
     weights: Array | None
 
+    def log_ratios(self) -> Floats:
+        """log(d / d̂) where both are positive beyond rounding, as one flat NumPy array."""
+        xp = namespace(self.d)
+        defined = self.counted & (self.d > 0) & (self.d_hat > self.level)
+        ratio = xp.log(self.d[defined]) - xp.log(self.d_hat[defined])
+        return 0.5 * to_numpy(ratio)
 
-class _Walk:
-    """Row blocks of D beside D̂, upper triangle only."""
+    def relative_errors(self) -> Floats:
+        """|d̂/d − 1| where d > 0, as one flat NumPy array."""
+        xp = namespace(self.d)
+        defined = self.counted & (self.d > 0)
+        d, d_hat = self.d[defined], self.d_hat[defined]
+        # Roots first: a quotient of squares may overflow.
+        ratio = xp.sqrt(xp.where(d_hat > 0, d_hat, xp.zeros_like(d_hat))) / xp.sqrt(d)
+        return np.asarray(to_numpy(xp.abs(ratio - 1.0)))
 
-    def __init__(self, gram: Gram, coordinates: Array, signs: Array, weights: Array) -> None:
+
+@dataclass(frozen=True)
+class _Points:
+    """Coordinates and signs where D is, and how much each pair counts."""
+
+    x: Array
+    signs: Array
+    weights: Array | None
+
+    @classmethod
+    def of(cls, gram: Gram, coordinates: Array, signs: Array, weights: Array | None) -> _Points:
+        x = asarray_like(coordinates, gram.diagonal(), dtype=gram.xp.float64)
+        return cls(x, asarray_like(signs, x), weights)
+
+    def blocks(self, gram: Gram) -> Iterator[_Block]:
+        """Row blocks of D beside D̂, upper triangle only."""
         xp = gram.xp
-        self.gram = gram
-        self.x = asarray_like(coordinates, gram.diagonal(), dtype=xp.float64)
-        self.signs = asarray_like(signs, self.x)
-        self.weights = weights
-
-    def blocks(self) -> Iterator[_Block]:
-        gram, xp = self.gram, self.gram.xp
         ids = asarray_like(np.arange(gram.n), self.x, dtype=xp.int64)
         for rows, part in gram.walk():
             d = xp.astype(part[:, rows.start :], xp.float64, copy=False)
@@ -258,34 +272,26 @@ class _Walk:
             d_hat = sq_dissimilarities(x, y, self.signs)
             yield _Block(rows, part, d, d_hat, rounding_level(x, y), counted, weights)
 
-    def log_ratios(self, block: _Block) -> Floats:
-        """log(d / d̂) where both are positive beyond rounding, as one flat NumPy array."""
-        xp = self.gram.xp
-        defined = block.counted & (block.d > 0) & (block.d_hat > block.level)
-        ratio = xp.log(block.d[defined]) - xp.log(block.d_hat[defined])
-        return 0.5 * to_numpy(ratio)
 
-    def relative_errors(self, block: _Block) -> Floats:
-        """|d̂/d − 1| where d > 0, as one flat NumPy array."""
-        xp = self.gram.xp
-        defined = block.counted & (block.d > 0)
-        d, d_hat = block.d[defined], block.d_hat[defined]
-        # Roots first: a quotient of squares may overflow.
-        ratio = xp.sqrt(xp.where(d_hat > 0, d_hat, xp.zeros_like(d_hat))) / xp.sqrt(d)
-        return np.asarray(to_numpy(xp.abs(ratio - 1.0)))
-
-
+@dataclass
 class _Sums:
     """Running weighted sums over the pairs i < j; doubled: D and D̂ are symmetric and hollow."""
 
-    def __init__(self) -> None:
-        # The mean of D, nearly: any number among its entries keeps the digits of a variance.
-        self.center = math.nan
-        self.stress = self.sq_norm = self.hat_sq = self.residual_dot_hat = 0.0
-        self.shifted = self.shifted_sq = self.root_stress = self.root_hat_sq = 0.0
-        self.weight = 0.0
-        self.negative = self.pairs = 0
-        self.has_roots = True
+    stress: float = 0.0
+    sq_norm: float = 0.0
+    hat_sq: float = 0.0
+    residual_dot_hat: float = 0.0
+    # Of D less its mean, nearly: any number among its entries keeps the digits of a variance.
+    center: float = math.nan
+    shifted: float = 0.0
+    shifted_sq: float = 0.0
+    # Of roots, if D has them.
+    has_roots: bool = True
+    root_stress: float = 0.0
+    root_hat_sq: float = 0.0
+    weight: float = 0.0
+    negative: int = 0
+    pairs: int = 0
 
     def add(self, block: _Block) -> None:
         xp = namespace(block.d)
@@ -318,38 +324,32 @@ class _Sums:
             self.root_stress += total(gap * gap)
             self.root_hat_sq += total(root_hat * root_hat)
 
-    @property
-    def scaled_additive_error(self) -> float:
-        # The projection is taken off the residual, not off D: no digits are lost on good fits.
-        if self.hat_sq == 0:
-            return math.sqrt(self.sq_norm)
-        # Divided first: at d = 1e45 the square overflows, at 1e-45 it underflows.
-        projection = self.residual_dot_hat / self.hat_sq * self.residual_dot_hat
-        return math.sqrt(max(0.0, self.stress - projection))
-
-    @property
-    def r2(self) -> float:
+    def measures(self) -> dict[str, float]:
+        """Return the fields of `Quality` that are made of sums."""
+        additive = self.sq_norm
+        if self.hat_sq:
+            # The projection is taken off the residual, not off D: no digits are lost on good fits.
+            # Divided first: at d = 1e45 the square overflows, at 1e-45 it underflows.
+            projection = self.residual_dot_hat / self.hat_sq * self.residual_dot_hat
+            additive = max(0.0, self.stress - projection)
         total = self.shifted_sq - self.shifted / (2 * self.weight or 1.0) * self.shifted
-        # Rounding of a constant D leaves 1e-32 of ‖D‖².
-        return 1 - self.stress / total if total > 1e-28 * self.sq_norm else math.nan
-
-    @property
-    def raw_stress(self) -> float:
-        return self.root_stress if self.has_roots else math.nan
-
-    @property
-    def stress_1(self) -> float:
-        if not self.has_roots or self.root_hat_sq == 0:
-            return math.nan
-        return math.sqrt(self.root_stress / self.root_hat_sq)
+        of_roots = self.has_roots and self.root_hat_sq > 0
+        return {
+            "stress": self.stress,
+            "normalized_stress": self.stress / self.sq_norm if self.sq_norm else 0.0,
+            # Rounding of a constant D leaves 1e-32 of ‖D‖².
+            "r2": 1 - self.stress / total if total > 1e-28 * self.sq_norm else math.nan,
+            "scaled_additive_error": math.sqrt(additive),
+            "raw_stress": self.root_stress if self.has_roots else math.nan,
+            "stress_1": math.sqrt(self.root_stress / self.root_hat_sq) if of_roots else math.nan,
+        }
 
 
 class _Sample:
-    """Numbers of pairs that come in chunks: all of them, or a random part of many."""
+    """Numbers of pairs that come in chunks: all of them, or a random share of many."""
 
-    def __init__(self, pairs: int) -> None:
-        self.share = SAMPLED_PAIRS / max(SAMPLED_PAIRS, pairs)
-        self.rng = np.random.default_rng(0)
+    def __init__(self, share: float) -> None:
+        self.share, self.rng = share, np.random.default_rng(0)
         self.kept: list[Floats] = []
         self.count, self.total = 0, 0.0
 
@@ -360,11 +360,6 @@ class _Sample:
             values = values[self.rng.random(values.size, dtype=np.float32) < self.share]
         self.kept.append(values)
 
-    @property
-    def mean(self) -> float:
-        return self.total / self.count if self.count else math.nan
-
-    @property
     def mean_deviation(self) -> float:
         """Mean of |x − median|."""
         (median,), values = self.quantiles(0.5), np.concatenate(self.kept)
@@ -380,30 +375,27 @@ class _Sample:
 class _Neighbors:
     """How many of the nearest by D̂ are near by D, over all objects or a sample of them."""
 
-    def __init__(self, walk: _Walk) -> None:
-        n = walk.gram.n
-        self.walk = walk
+    def __init__(self, points: _Points) -> None:
+        n, self.points = int(points.x.shape[0]), points
         self.ids = np.arange(n)
         if n > NEIGHBOR_OBJECTS:
             drawn = np.random.default_rng(0).choice(n, NEIGHBOR_OBJECTS, replace=False)
             self.ids = np.sort(drawn)
-        self.objects = int(self.ids.size)
         self.kept, self.possible = 0, 0
 
     def add(self, block: _Block) -> None:
-        walk, xp = self.walk, self.walk.gram.xp
+        points, xp = self.points, namespace(self.points.x)
         low, high = np.searchsorted(self.ids, [block.rows.start, block.rows.stop])
         ids = self.ids[low:high]
         if not ids.size:
             return
-        at = asarray_like(ids, walk.x, dtype=xp.int64)
-        # Copies: they are overwritten below.
-        d = np.array(to_numpy(xp.take(block.whole_rows, at - block.rows.start, axis=0)), np.float64)
-        x = xp.take(walk.x, at, axis=0)
-        d_hat = np.array(to_numpy(sq_dissimilarities(x, walk.x, walk.signs)))
+        at = asarray_like(ids, points.x, dtype=xp.int64)
+        d = to_numpy(xp.take(block.whole_rows, at - block.rows.start, axis=0)).astype(np.float64)
+        x = xp.take(points.x, at, axis=0)
+        d_hat = to_numpy(sq_dissimilarities(x, points.x, points.signs))
         others = np.arange(d.shape[1])[None, :] != ids[:, None]
-        if walk.weights is not None:
-            others &= to_numpy(xp.take(walk.weights, at, axis=0)) > 0
+        if points.weights is not None:
+            others &= to_numpy(xp.take(points.weights, at, axis=0)) > 0
         self._count(np.where(others, d, np.inf), np.where(others, d_hat, np.inf))
 
     def _count(self, d: Floats, d_hat: Floats) -> None:
@@ -415,7 +407,3 @@ class _Neighbors:
         near = np.isfinite(found) & (found <= radius + 1e-9 * np.abs(radius))
         self.kept += int(near.sum())
         self.possible += int(np.minimum(m, np.isfinite(d).sum(axis=1)).sum())
-
-    @property
-    def share(self) -> float:
-        return self.kept / self.possible if self.possible else math.nan
