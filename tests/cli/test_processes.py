@@ -33,7 +33,7 @@ def program(*args, cwd, stdin=None, prelude="pass", **variables):
 
 def test_module_runs(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "neucmds.cli", "--version"],
+        [sys.executable, "-m", "neucmds", "--version"],
         cwd=tmp_path,
         capture_output=True,
         env=os.environ | {"PYTHONPATH": str(SRC)},

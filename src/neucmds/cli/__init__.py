@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 
 __all__ = ["main"]
@@ -13,16 +14,6 @@ INTERRUPTION = "interrupted; results are written whole or not at all."
 
 def main() -> int:
     """Run the command and return its exit code: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
-    try:
-        return _run()
-    except KeyboardInterrupt:  # while modules were still being imported
-        print(f"neucmds: error: {INTERRUPTION}", file=sys.stderr)
-        return INTERRUPTED
-
-
-def _run() -> int:
-    import importlib.util
-
     missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
     if missing:
         print(
@@ -31,6 +22,10 @@ def _run() -> int:
             file=sys.stderr,
         )
         return 2
-    from neucmds.cli.app import run
+    try:
+        from neucmds.cli.app import app
 
-    return run()
+        return int(app(standalone_mode=False) or 0)
+    except KeyboardInterrupt:  # while modules were still being imported
+        print(f"neucmds: error: {INTERRUPTION}", file=sys.stderr)
+        return INTERRUPTED

@@ -15,7 +15,7 @@ import neucmds
 from neucmds.cli import INTERRUPTED, INTERRUPTION
 from neucmds.cli.compare import compare
 from neucmds.cli.console import (
-    error_console,
+    PlainConsole,
     one_line_warnings,
     print_error,
     survive_any_encoding,
@@ -127,7 +127,7 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
         return BAD_INPUT
     if debug:
         text = "".join(traceback.format_exception(problem))
-        error_console().print(text, end="")
+        PlainConsole(sys.stderr).print(text, end="")
     print_error(
         f"this is a bug ({type(problem).__name__}: {problem}); please report it, "
         "together with what --debug prints."
@@ -158,34 +158,21 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"neucmds {neucmds.__version__}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Print the traceback of a bug; also NEUCMDS_DEBUG=1.")
     ] = False,
 ) -> None:
     """Print the help if no command is given."""
+    if version:
+        typer.echo(f"neucmds {neucmds.__version__}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 for command in (embed, inspect, compare, curve, project, report, demo):
     app.command()(command)
-
-
-def run() -> int:
-    """Run with the arguments of the process."""
-    return int(app(standalone_mode=False) or DONE)

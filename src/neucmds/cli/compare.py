@@ -8,6 +8,7 @@ import typer
 
 from neucmds import api
 from neucmds.cli.console import print_json, print_table, say, steps
+from neucmds.cli.inputs import parse_components
 from neucmds.cli.options import (
     File,
     Json,
@@ -15,7 +16,6 @@ from neucmds.cli.options import (
     Seed,
     Squared,
     Symmetrize,
-    parse_components,
 )
 from neucmds.cli.tables import comparison_table
 from neucmds.errors import InputError

@@ -9,7 +9,8 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -17,6 +18,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -60,11 +62,23 @@ def visible(text: str) -> str:
     )
 
 
-class _PlainConsole(Console):
-    """A console on which text is only text: no markup, no emoji codes, no control characters."""
+class PlainConsole(Console):
+    """A console on which text is only text: no markup, no emoji codes, no control characters.
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False, **options)
+    Parameters
+    ----------
+    file : TextIO
+        Standard output, wrapped to the screen or the width of a pipe, or standard error, not
+        wrapped: as they are now, for tests and pipes may have moved them.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        to_read = file is sys.stdout
+        super().__init__(
+            file=file, highlight=False, markup=False, emoji=False, soft_wrap=not to_read
+        )
+        if to_read and not self.is_terminal:
+            self.width = PIPE_WIDTH
 
     def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
         """Turn text into what the terminal can show, before it is measured and aligned."""
@@ -77,28 +91,16 @@ class _PlainConsole(Console):
         return super().render_str(text, **options)
 
 
-def _out() -> Console:
-    console = _PlainConsole(file=sys.stdout, soft_wrap=False)
-    if not console.is_terminal:
-        console = _PlainConsole(file=sys.stdout, width=PIPE_WIDTH)
-    return console
-
-
-def error_console() -> Console:
-    """Return the console of standard error as it is now, which tests and pipes may have moved."""
-    return _PlainConsole(file=sys.stderr, soft_wrap=True)
-
-
 def say(text: str = "") -> None:
     """Print a sentence to standard output, wrapped to the screen."""
-    _out().print(text)
+    PlainConsole(sys.stdout).print(text)
 
 
 def print_table(table: Table) -> None:
     """Print a table to standard output, never cut: a narrow screen wraps its lines."""
-    console = _out()
-    wide = _PlainConsole(file=sys.stdout, width=10_000)
-    console.width = max(wide.measure(table).minimum, console.width)
+    console = PlainConsole(sys.stdout)
+    wide = console.measure(table, options=console.options.update(width=10_000))
+    console.width = max(wide.minimum, console.width)
     console.print(table)
 
 
@@ -109,7 +111,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 def print_error(message: str) -> None:
     """Print one line to standard error."""
-    error_console().print(f"neucmds: error: {' '.join(message.split())}")
+    PlainConsole(sys.stderr).print(f"neucmds: error: {' '.join(message.split())}")
 
 
 @contextmanager
@@ -126,7 +128,7 @@ def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
         if issubclass(category, (DeprecationWarning, PendingDeprecationWarning, FutureWarning)):
             return
         text = spelled(getattr(message, "marked", str(message)))
-        error_console().print(f"neucmds: warning: {' '.join(text.split())}")
+        PlainConsole(sys.stderr).print(f"neucmds: warning: {' '.join(text.split())}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
@@ -134,18 +136,22 @@ def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
         yield
 
 
+@dataclass
 class Steps:
     """A running account of what is being done: a description, and a bar once its length is known.
 
     Parameters
     ----------
     progress : Progress
+    task : TaskID
         Where it is shown.
+    counted : bool
+        Whether its length is known.
     """
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress, self.task = progress, progress.add_task("", total=None)
-        self.counted = False
+    progress: Progress
+    task: TaskID
+    counted: bool = False
 
     def now(self, description: str, total: int | None = None) -> None:
         """Say what is being done from here on, and in how many parts if that is known."""
@@ -170,7 +176,7 @@ class Steps:
 @contextmanager
 def steps() -> Iterator[Steps]:
     """Show progress on standard error while the block runs, if that is a terminal."""
-    console = error_console()
+    console = PlainConsole(sys.stderr)
     bar = Progress(
         SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
         TextColumn("{task.description}", markup=False),
@@ -181,7 +187,7 @@ def steps() -> Iterator[Steps]:
         transient=True,
         disable=not console.is_terminal,
     )
-    account = Steps(bar)
+    account = Steps(bar, bar.add_task("", total=None))
     # Off a terminal it is not even entered: rich up to 13 prints an empty line when it ends.
     with bar if console.is_terminal else nullcontext():
         yield account

@@ -10,10 +10,10 @@ import typer
 
 from neucmds import api
 from neucmds.api import ALL_METHODS, DEFAULT_METHOD, Comparison
-from neucmds.cli.annotations import Annotations, Drawing
 from neucmds.cli.compare import LEGEND
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.curve import CURVE_FILES, add_curve
+from neucmds.cli.inputs import Annotations, Drawing
 from neucmds.cli.options import Force, Json, Plots
 from neucmds.cli.outputs import Outputs
 from neucmds.cli.results import RESULT_FILES, Result, add_result, describe
@@ -52,6 +52,7 @@ def demo(
         result = Result(
             MATRIX,
             chosen.embedding,
+            chosen.embedding,
             prepared,
             chosen.quality,
             pair_errors(prepared.gram, x, signs),
@@ -61,7 +62,7 @@ def demo(
         known = Annotations(groups, "digit")
         add_result(outputs, result, describe(result), Plots.png, known, Drawing())
         add_curve(outputs, curves, Plots.png)
-        outputs.add(MATRIX, lambda file: np.save(file, hops.astype(np.uint8)))
+        outputs.files[MATRIX] = lambda file: np.save(file, hops.astype(np.uint8))
         outputs.add_csv(GROUPS, ("image", "digit"), enumerate(groups))
         document = {
             "command": "demo",

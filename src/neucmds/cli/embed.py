@@ -12,9 +12,16 @@ import typer
 from neucmds import api
 from neucmds._input import Components, NComponents, read_square
 from neucmds.api import DEFAULT_METHOD
-from neucmds.cli.annotations import Drawing, read_annotations
 from neucmds.cli.console import Steps, print_json, print_table, say, steps
-from neucmds.cli.inputs import from_weighted, read_features, read_graph
+from neucmds.cli.inputs import (
+    Drawing,
+    from_weighted,
+    parse_axes,
+    parse_components,
+    read_annotations,
+    read_features,
+    read_graph,
+)
 from neucmds.cli.options import (
     Categories,
     ColorBy,
@@ -31,8 +38,6 @@ from neucmds.cli.options import (
     Seed,
     Squared,
     Symmetrize,
-    parse_axes,
-    parse_components,
 )
 from neucmds.cli.outputs import Outputs, default_folder
 from neucmds.cli.results import RESULT_FILES, Result, add_result, describe, measured

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from neucmds._input.components import AUTO, NComponents
 from neucmds.api import ALL_METHODS
-from neucmds.errors import InputError
 
 
 class Plots(StrEnum):
@@ -108,40 +105,3 @@ Folder = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite results that are there already.")]
 PlotsAs = Annotated[Plots, typer.Option("--plots", help="Format of the plots, or none.")]
-
-
-def parse_components(text: str | None) -> NComponents:
-    """Read ``20``, ``12,8`` for 12 positive and 8 negative ones, ``0.95`` or ``auto``."""
-    if text is None or text == AUTO:
-        return text
-    try:
-        parts = [int(part) for part in text.split(",")]
-    except ValueError:
-        parts = []
-    if len(parts) == 1:
-        return parts[0]
-    if len(parts) == 2:
-        return parts[0], parts[1]
-    try:
-        share = float(text)
-    except ValueError:
-        share = math.nan
-    if 0 < share < 1:
-        return share
-    raise InputError(
-        f"-k {text} is not understood; pass a number such as 20, a pair p,q, a share of R² such as "
-        "0.95, or auto."
-    )
-
-
-def parse_axes(text: str | None) -> tuple[int, int] | None:
-    """Read ``1,4``: two different axes, counted from 1; None if not given."""
-    if text is None:
-        return None
-    try:
-        pair = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        pair = ()
-    if len(pair) != 2 or pair[0] == pair[1] or min(pair) < 1:
-        raise InputError(f"--axes {text} is not understood; pass two different axes such as 1,4.")
-    return pair[0], pair[1]

@@ -37,36 +37,40 @@ class Outputs:
         Every file that this kind of result may have; with `force`, older ones are replaced, and
         those that the new result lacks are removed.
     force : bool
+
+    Attributes
+    ----------
+    files : dict
+        Name → what writes the file, given the open binary file.
     """
 
     def __init__(self, folder: Path, names: Iterable[str], *, force: bool) -> None:
         self.folder, self.names = folder, tuple(names)
         self.files: dict[str, Writer] = {}
-        _check_place(folder)
         self.force = force
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file; pass another folder with -o.")
+        nearest = folder.resolve()
+        while not nearest.exists():
+            nearest = nearest.parent
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+            raise InputError(f"{nearest} cannot be written to; pass another folder with -o.")
         there = [name for name in self.names if os.path.lexists(folder / name)]
         if there and not force:
             raise _exists(folder / there[0])
 
-    def add(self, name: str, write: Writer) -> None:
-        """Plan a file; `write` gets the open binary file to write it to."""
-        self.files[name] = write
-
-    def add_text(self, name: str, text: str) -> None:
-        """Plan a file of text."""
-        self.add(name, lambda file: file.write(text.encode()))
-
     def add_plot(self, name: str, ax: Any) -> None:
         """Plan a picture; its suffix is its format."""
-        self.add(name, lambda file: _save_figure(ax, file, name.rpartition(".")[2]))
+        self.files[name] = lambda file: _save_figure(ax, file, name.rpartition(".")[2])
 
     def add_json(self, name: str, document: dict[str, Any]) -> None:
         """Plan a JSON document."""
-        self.add_text(name, json.dumps(clean(document), indent=2, allow_nan=False) + "\n")
+        text = json.dumps(clean(document), indent=2, allow_nan=False) + "\n"
+        self.files[name] = lambda file: file.write(text.encode())
 
     def add_csv(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Plan a table."""
-        self.add(name, lambda file: write_csv(file, header, rows))
+        self.files[name] = lambda file: write_csv(file, header, rows)
 
     def commit(self) -> list[Path]:
         """Write all files, or none: another run may have written the same ones meanwhile."""
@@ -144,16 +148,6 @@ def _exists(path: Path | str) -> InputError:
     return InputError(
         f"{path} exists already; pass --force to overwrite it, or another place with -o."
     )
-
-
-def _check_place(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; pass another folder with -o.")
-    nearest = folder.resolve()
-    while not nearest.exists():
-        nearest = nearest.parent
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise InputError(f"{nearest} cannot be written to; pass another folder with -o.")
 
 
 def _save_figure(ax: Any, file: BinaryIO, kind: str) -> None:

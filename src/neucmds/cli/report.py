@@ -12,6 +12,7 @@ from neucmds import api
 from neucmds._input import check_column, match_rows, read_metadata
 from neucmds.api import DEFAULT_METHOD
 from neucmds.cli.console import say, steps
+from neucmds.cli.inputs import parse_components
 from neucmds.cli.options import (
     Categories,
     ColorBy,
@@ -25,7 +26,6 @@ from neucmds.cli.options import (
     Seed,
     Squared,
     Symmetrize,
-    parse_components,
 )
 from neucmds.cli.outputs import check_file, write_file
 from neucmds.errors import InputError

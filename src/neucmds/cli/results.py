@@ -13,7 +13,7 @@ from neucmds._backend.arrays import to_numpy
 from neucmds._input import Components
 from neucmds._spectrum import Spectrum
 from neucmds.api import Prepared
-from neucmds.cli.annotations import ENVFIT_HEADER, Annotations, Drawing, envfit_rows
+from neucmds.cli.inputs import ENVFIT_HEADER, Annotations, Drawing, envfit_rows
 from neucmds.cli.options import PICTURES, Plots
 from neucmds.cli.outputs import Outputs, axis_rows, coordinate_rows
 from neucmds.embedding import Embedding
@@ -49,28 +49,23 @@ class Result:
         The file.
     embedding : Embedding
         Of all objects.
+    measured : Embedding
+        Of those that were measured: all, or a sample.
     prepared : Prepared
         The D that `measured` is an embedding of.
     quality : Quality
     errors : PairErrors
     spectrum : Spectrum, ndarray or None
         Eigenvalues for the pictures.
-    sample : Embedding, optional
-        The objects that were measured, if not all.
     """
 
     source: str
     embedding: Embedding
+    measured: Embedding
     prepared: Prepared
     quality: Quality
     errors: PairErrors
     spectrum: Any = None
-    sample: Embedding | None = None
-
-    @property
-    def measured(self) -> Embedding:
-        """The embedding of the objects in `prepared`."""
-        return self.embedding if self.sample is None else self.sample
 
 
 def measured(
@@ -85,14 +80,14 @@ def measured(
 ) -> Result:
     """Measure an embedding against all of D, or against D among some objects."""
     embedding, prepared = found.embedding, found.prepared
-    sample = None
+    seen = embedding
     if prepared is None:
         some = np.arange(source.n)
         if source.n > MEASURED_OBJECTS:
             rng = np.random.default_rng(options.random_state)
             some = np.sort(rng.choice(source.n, MEASURED_OBJECTS, replace=False))
             names = source.labels
-            sample = replace(
+            seen = replace(
                 embedding,
                 coordinates=embedding.coordinates[some],
                 landmarks=None,
@@ -101,7 +96,6 @@ def measured(
         prepared = api.prepare_some(
             source.data, some, metric=source.metric, squared=squared, symmetrize=symmetrize
         )
-    seen = embedding if sample is None else sample
     spectrum = found.spectrum
     if pictures and spectrum is None and found.prepared is not None and prepared.weights is None:
         # Of other losses B has eigenvalues too: to the four digits that a picture shows.
@@ -110,11 +104,11 @@ def measured(
     return Result(
         file,
         embedding,
+        seen,
         prepared,
         api.evaluate(seen, prepared),
         pair_errors(prepared.gram, seen.coordinates, seen.signs, weights=prepared.weights),
         spectrum,
-        sample,
     )
 
 
@@ -169,7 +163,7 @@ def add_result(
         "coordinates.csv", *coordinate_rows(embedding, embedding.coordinates, embedding.labels)
     )
     outputs.add_csv("axes.csv", *axis_rows(embedding))
-    outputs.add("embedding.npz", embedding.save)
+    outputs.files["embedding.npz"] = embedding.save
     outputs.add_json("quality.json", record)
     pairs = default_axes(embedding) if drawing.axes is None else (drawing.axes,)
     fits = known.fits(embedding, pairs, seed)

@@ -35,8 +35,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
     embedding, quality, errors = result.embedding, result.quality, result.errors
     positive, negative = embedding.signature
     loss = "" if embedding.loss == "squared" else f", {embedding.loss} loss"
-    pairs = result.measured.n * (result.measured.n - 1) // 2
-    return [
+    known = [
         ("method", f"{embedding.method}{loss}"),
         ("coordinates", f"{embedding.k}: {positive} positive, {negative} negative{_axes(result)}"),
         *_measured(result),
@@ -49,8 +48,12 @@ def facts(result: Result) -> list[tuple[str, str]]:
             f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²; "
             f"distortion {significant(quality.distortion)} (1 is perfect)",
         ),
-        *_below_zero(quality, pairs),
     ]
+    if below := quality.negative_dissimilarities:
+        pairs = count(result.measured.n * (result.measured.n - 1) // 2)
+        text = f"{count(below)} of {pairs} pairs: closer than the coordinates can say"
+        known.append(("D̂ below zero", text))
+    return known
 
 
 def _axes(result: Result) -> str:
@@ -70,8 +73,8 @@ def _measured(result: Result) -> list[tuple[str, str]]:
         placed = result.embedding.n - len(landmarks)
         text = f"{count(len(landmarks))} embedded, {count(placed)} others placed among them"
         facts.append(("landmarks", text))
-    if result.sample is not None:
-        text = f"what follows, on pairs of {count(result.sample.n)} objects drawn at random"
+    if result.measured is not result.embedding:
+        text = f"what follows, on pairs of {count(result.measured.n)} objects drawn at random"
         facts.append(("measured", text))
     return facts
 
@@ -105,14 +108,6 @@ def _worst(result: Result) -> str:
     )
     listed = "), ".join([f"{first} on average over its pairs", *others]) + ")"
     return listed if labels is not None else f"{listed}; {COUNTED}"
-
-
-def _below_zero(quality: Quality, pairs: int) -> list[tuple[str, str]]:
-    negative = quality.negative_dissimilarities
-    if not negative:
-        return []
-    text = f"{count(negative)} of {count(pairs)} pairs: closer than the coordinates can say"
-    return [("D̂ below zero", text)]
 
 
 def suggestion(result: Result) -> str | None:

@@ -96,16 +96,6 @@ def set_title(ax: Axes, title: str) -> None:
     ax.set_title(title, loc="left", fontsize=11).set_parse_math(False)
 
 
-def write_note(ax: Axes, text: str) -> None:
-    """Write a remark into the lower right corner."""
-    if not text:
-        return
-    ax.text(
-        0.995, 0.005, text, transform=ax.transAxes, ha="right", va="bottom",
-        fontsize=8, color=GUIDE, zorder=6,
-    )  # fmt: skip
-
-
 def printable(text: str) -> str:
     """Escape control characters, for which fonts have no glyphs."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

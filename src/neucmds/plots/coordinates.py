@@ -16,6 +16,7 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.ordination import EnvFit, envfit
 from neucmds.plots._figures import (
+    GUIDE,
     NEGATIVE,
     POSITIVE,
     Floats,
@@ -26,7 +27,6 @@ from neucmds.plots._figures import (
     place_legend,
     printable,
     set_title,
-    write_note,
 )
 from neucmds.plots._names import write_names
 
@@ -110,7 +110,9 @@ def plot_coordinates(
     """
     pair = _checked_axes(embedding, axes)
     ax = axes_or_new(ax)
-    points = _columns(embedding, pair)
+    x = to_numpy(embedding.coordinates).astype(np.float64)
+    zeros = np.zeros(embedding.n)  # a second axis, if there is one alone
+    points = np.stack([x[:, a - 1] if a <= embedding.k else zeros for a in pair], axis=1)
     shown: Marks = np.asarray(np.isfinite(points).all(axis=1))
     size = float(np.clip(9_000 / max(embedding.n, 1), 7, 42))
     _label_axes(ax, embedding, pair)
@@ -118,8 +120,12 @@ def plot_coordinates(
     groups = _draw_points(ax, points, shown, colours, size, title)
     if ellipses is not False:
         _draw_ellipses(ax, points[shown], groups, shown, 0.95 if ellipses is True else ellipses)
-    tips = _draw_arrows(ax, embedding, pair, arrows, points[shown])
-    set_title(ax, f"{embedding.method}, k = {embedding.k} ({_signature(embedding)})")
+    tips = []
+    if arrows is not None and shown.any():
+        tips = _draw_arrows(ax, embedding, pair, arrows, points[shown])
+    positive, negative = embedding.signature
+    signs = f"{positive} positive, {negative} negative"
+    set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs})")
     notes = _set_aspect(ax)
     if not shown.all():
         notes.append(f"{int((~shown).sum())} objects without finite coordinates left out")
@@ -129,7 +135,10 @@ def plot_coordinates(
     if wanted is not None:
         wanted = [name for name, here in zip(wanted, shown, strict=True) if here]
     notes += write_names(ax, points[shown], wanted, size, all_or_none=names is None, tips=tips)
-    write_note(ax, "; ".join(notes))
+    if notes:
+        style: dict[str, Any] = {"fontsize": 8, "color": GUIDE, "zorder": 6}
+        place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
+        ax.text(0.995, 0.005, "; ".join(notes), **place, **style)
     return ax
 
 
@@ -202,13 +211,6 @@ def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
     circle = np.stack([np.cos(angle), np.sin(angle)])
     outline: Floats = points.mean(axis=0) + radius * ((vectors * np.sqrt(values)) @ circle).T
     return outline
-
-
-def _signature(embedding: Embedding) -> str:
-    positive, negative = embedding.signature
-    if not negative:
-        return "all positive"
-    return f"{positive} positive, {negative} negative" if positive else "all negative"
 
 
 def _set_aspect(ax: Axes) -> list[str]:
@@ -315,12 +317,6 @@ def _checked_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
     return int(pair[0]), int(pair[1])
 
 
-def _columns(embedding: Embedding, pair: tuple[int, int]) -> Floats:
-    x = to_numpy(embedding.coordinates).astype(np.float64)
-    zeros = np.zeros(embedding.n)
-    return np.stack([x[:, a - 1] if a <= embedding.k else zeros for a in pair], axis=1)
-
-
 def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:
     signs = to_numpy(embedding.signs)
     for axis, drawn in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
@@ -418,8 +414,6 @@ def _draw_arrows(
     ax: Axes, embedding: Embedding, pair: tuple[int, int], arrows: Any, points: Floats
 ) -> list[tuple[Floats, str, bool]]:
     """Draw a variable's arrow from the origin; return tips, names and whether each is certain."""
-    if arrows is None or not len(points):
-        return []
     fit = arrows
     if not isinstance(arrows, EnvFit):
         fit = envfit(embedding, arrows, axes=pair, random_state=0)

@@ -130,7 +130,8 @@ def sampled_pairs(
     random_state: Any = 0,
 ) -> SampledPairs:
     """Return pairs of D and of the embedding; parameters are those of `plot_shepard`."""
-    known = _known(D, embedding.squared if squared is None else squared, symmetrize)
+    squared = embedding.squared if squared is None else squared
+    known = D if isinstance(D, Prepared) else _behind_operator(D, squared, symmetrize)
     n, gram = embedding.n, known.gram
     if gram.n != n:
         raise InputError(
@@ -154,14 +155,14 @@ def sampled_pairs(
     )
 
 
-def _known(D: Any, squared: bool, symmetrize: bool) -> Prepared:
-    """Put D behind an operator that hands out its rows; pairs may be missing from one in memory."""
+def _behind_operator(D: Any, squared: bool, symmetrize: bool) -> Prepared:
+    """Let D hand out its rows; pairs may be missing from one in memory."""
     outside = D
-    if not isinstance(D, (Prepared, Gram)):
+    if not isinstance(D, Gram):
         outside = lazy_operator(D, None, squared=squared, symmetrize=symmetrize)
     if outside is None:
         return prepare(D, squared=squared, symmetrize=symmetrize, missing="ignore")
-    return outside if isinstance(outside, Prepared) else Prepared(outside, squared=squared)
+    return Prepared(outside, squared=squared)
 
 
 def signed_root(values: Floats) -> Floats:

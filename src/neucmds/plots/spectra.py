@@ -67,7 +67,7 @@ def plot_spectrum(
     """
     lam, _, complete = _eigenvalues(D, squared, symmetrize)
     ax = axes_or_new(ax)
-    is_kept = mark_kept(lam, _kept_values(kept))
+    is_kept = mark_kept(lam, kept)
     seen = np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)
     rank = np.where(lam > 0, np.cumsum(seen & (lam > 0)), np.cumsum(seen & (lam < 0)))
     for some, name, colour, chosen in _parts(lam, is_kept):
@@ -134,7 +134,7 @@ def plot_scree(
             "use plot_spectrum."
         )
     ax = axes_or_new(ax)
-    is_kept = mark_kept(lam, _kept_values(kept))
+    is_kept = mark_kept(lam, kept)
     is_kept = is_kept if is_kept.any() else ~is_kept
     share = 100 * lam[:first] / trace
     rank = np.arange(1, share.size + 1)
@@ -245,13 +245,10 @@ def _is_vector(D: Any) -> bool:
     return len(getattr(D, "shape", (0, 0))) == 1
 
 
-def _kept_values(kept: Any) -> Floats:
-    values = kept.eigenvalues if isinstance(kept, Embedding) else kept
-    return np.asarray(to_numpy(values), dtype=np.float64).ravel()
-
-
-def mark_kept(values: Floats, kept: Floats) -> Marks:
-    """Mark the nearest of `values` for each of `kept`; of ties as many as are kept."""
+def mark_kept(values: Floats, kept: Any) -> Marks:
+    """Mark the nearest of `values` for each that is kept; of ties as many as are kept."""
+    kept = kept.eigenvalues if isinstance(kept, Embedding) else kept
+    kept = np.asarray(to_numpy(kept), dtype=np.float64).ravel()
     mark = np.zeros(values.size, dtype=bool)
     # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.
     tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
