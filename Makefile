@@ -53,8 +53,8 @@ test-lowest: $(VENV)-lowest/.test
 # (benchmarks/records/fuzz.json). The recorded run is many of these.
 SECONDS ?= 300
 fuzz: $(VENV)/.test
-	$(BIN)/python -m tests.fuzz.run files --seconds $(SECONDS)
-	$(BIN)/python -m tests.fuzz.run matrices --seconds $(SECONDS)
+	$(BIN)/python -m benchmarks.fuzz files --seconds $(SECONDS)
+	$(BIN)/python -m benchmarks.fuzz matrices --seconds $(SECONDS)
 
 # The versions that development runs with, from a fresh environment.
 lock:

@@ -78,6 +78,16 @@ def test_bad_matrix_ends_in_one_line(run, here, command, content, expected):
         (["nonsense"], "nonsense"),
         (["project", "absent.npz", "gaps.npy"], "no such file"),
         (["project", "gaps.npy", "gaps.npy"], "not an embedding"),
+        (["embed", "gaps.npy", "--landmarks", "15"], "--landmarks 15 of 14 objects"),
+        (["embed", "gaps.npy", "--landmarks", "5", "-k", "5"], "-k 5"),
+        (["embed", "gaps.npy", "--landmarks", "5", "--weights", "w"], "and --weights do not go"),
+        (["embed", "gaps.npy", "--color-by", "habitat"], "--color-by needs a table"),
+        (["embed", "gaps.npy", "--arrows"], "--arrows needs a table"),
+        (["embed", "gaps.npy", "--ellipses"], "--ellipses need groups"),
+        *(
+            (["embed", "gaps.npy", "-k", "3", "--axes", axes], f"--axes {axes}{said}")
+            for axes, said in (("1,9", ": axis 9"), ("2,2", ""), ("1", " is not"), ("0,1", ""))
+        ),
     ],
 )
 def test_bad_arguments_end_in_one_line(run, here, matrix, args, expected):
@@ -86,6 +96,47 @@ def test_bad_arguments_end_in_one_line(run, here, matrix, args, expected):
     assert expected in outcome.err
     _assert_one_line(outcome.err)
     assert sorted(here.iterdir()) == [matrix]
+
+
+def _square(names, value):
+    lines = [f"{name}," + ",".join([value] * len(names)) for name in names]
+    return "\n".join(["," + ",".join(names), *lines]) + "\n"
+
+
+SITES = [f"site{i}" for i in range(14)]
+META = "\n".join(["id,habitat,depth", *(f"{s},bog,{i / 4}" for i, s in enumerate(SITES))])
+# The text of t.csv, options of embed with FILE, and what is said.
+BAD_TABLES = [
+    (META, "sites.csv --metadata t.csv", "'habitat', 'depth'"),
+    (META, "sites.csv --metadata t.csv --color-by soil", "no column 'soil'"),
+    (META, "sites.csv --metadata t.csv --color-by depth --ellipses", "pass them as --color-by"),
+    (_square([f"plot{i}" for i in range(14)], "1"), "sites.csv --weights t.csv", "'site0'"),
+    (_square(SITES[1:], "1"), "sites.csv --weights t.csv", "1 of 14 objects are not among them"),
+    (_square(SITES, "-1"), "sites.csv --weights t.csv", "must not be negative"),
+    (_square(SITES[:9], "1"), "gaps.npy --weights t.csv", "weights 9 objects"),
+    ("s,a,b\nx,1,2\ny,3,4\n", "t.csv --metric magic", "--metric magic is unknown"),
+    ("s,a,b\nx,1,two\ny,3,4\n", "t.csv --metric cosine", "column 'b' holds 'two'"),
+    ("s,a,b\nx,1,NA\ny,3,4\n", "t.csv --metric cosine", "column 'b' is blank in row 1"),
+    ("s,a,b\nx,-1,2\ny,3,4\n", "t.csv --metric braycurtis", "negative abundances"),
+    ("s,a\nx,0\ny,0\nz,1\n", "t.csv --metric braycurtis", "2 objects hold nothing"),
+    ("s,a\nx,0\nx,1\n", "t.csv --metric braycurtis", "'x'"),
+    ("s,a\nx,0\ny,1\n", "t.csv --metric cosine --symmetrize", "do not go together"),
+    ("a,b,1\nc,d,1\n", "t.csv --metric shortest_path", "parts"),
+    ("a,b,-1\nb,c,1\n", "t.csv --metric shortest_path", "negative"),
+    ("a,b\nb,c\n", "t.csv --metric shortest_path", "2 columns"),
+    ("a,b,1\nb,c,1\n", "t.csv --metric shortest_path --squared", "do not go together"),
+]
+
+
+@pytest.mark.parametrize(("text", "words", "expected"), BAD_TABLES)
+def test_bad_tables_end_in_one_line(run, here, matrix, named_csv, text, words, expected):
+    (here / "t.csv").write_text(text)
+    before = sorted(here.iterdir())
+    outcome = run("embed", "-k", 1, *words.split())
+    assert outcome.code == 2
+    assert expected in outcome.err
+    _assert_one_line(outcome.err)
+    assert sorted(here.iterdir()) == before
 
 
 def test_empty_standard_input_is_named(run):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from neucmds import Embedding, neuc_mds
-from neucmds.api import ALL_METHODS, COMPARED
+from neucmds.api import COMPARED
 from neucmds.cli import console
 
 from .conftest import squared_gaps
@@ -70,16 +70,11 @@ class TestEmbed:
         assert (folder / "shepard.png").exists()  # of sampled rows; they used to be left out
         assert (folder / "coordinates.png").exists()
 
-    @pytest.mark.parametrize("method", ALL_METHODS)
-    def test_every_method(self, run, matrix, method):
-        outcome = run("embed", matrix, "--method", method, "--plots", "none", "--json")
-        assert outcome.code == 0, outcome.err
-        assert outcome.document["method"] == method
-        assert outcome.document["requested"] == 13  # 20, or n − 1
-
     def test_fixed_signature(self, run, matrix):
         document = run("embed", matrix, "-k", "2,1", "--plots", "none", "--json").document
         assert document["signature"] == [2, 1]
+        document = run("embed", matrix, "--plots", "none", "--json", "--force").document
+        assert (document["method"], document["requested"]) == ("refined", 13)  # 20, or n − 1
 
     @pytest.mark.slow
     def test_existing_results_need_force(self, run, here, matrix):
@@ -321,53 +316,21 @@ class TestProject:
         assert run("project", model, "new.npy", "-o", "placed.csv").code == 2
         assert run("project", model, "new.npy", "-o", "placed.csv", "--force").code == 0
 
-    @pytest.mark.parametrize("layout", ["bare", "names", "header", "both", "r", "semicolon"])
-    def test_text_layouts(self, run, here, model, layout):
-        d = squared_gaps()[[5, 7]]
-        mark = ";" if layout == "semicolon" else ","
-        header = [f"site{i}" for i in range(14)]
-        rows = [[repr(float(x)) for x in row] for row in d]
-        if layout == "semicolon":
-            rows = [[x.replace(".", ",") for x in row] for row in rows]
-        if layout in ("names", "both", "r"):
-            rows = [[name, *row] for name, row in zip(["u", "v"], rows, strict=True)]
-        if layout in ("header", "both", "r"):
-            rows = [[""] * (layout == "both") + header, *rows]
-        (here / "new.csv").write_text("\n".join(mark.join(row) for row in rows) + "\n")
-        document = run("project", model, "new.csv", "--json").document
-        fitted = Embedding.load(model / "embedding.npz").coordinates
-        np.testing.assert_allclose(document["coordinates"], fitted[[5, 7]], atol=1e-10)
-        assert document["objects"] == (
-            ["u", "v"] if layout in ("names", "both", "r") else ["0", "1"]
-        )
-
     def test_named_columns_are_put_in_order(self, run, here, model):
         order = np.random.default_rng(0).permutation(14)
-        lines = [
-            ",".join(f"site{i}" for i in order),
-            ",".join(str(x) for x in squared_gaps()[3, order]),
-        ]
+        lines = [",".join(["", *(f"site{i}" for i in order)])]
+        lines.append(",".join(["u", *map(str, squared_gaps()[3, order])]))
         (here / "new.csv").write_text("\n".join(lines) + "\n")
         document = run("project", model, "new.csv", "--json").document
         fitted = Embedding.load(model / "embedding.npz").coordinates
         np.testing.assert_allclose(document["coordinates"], fitted[[3]], atol=1e-10)
+        assert document["objects"] == ["u"]
 
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            ("1,2,3\n", "3 columns"),
-            (",".join(["1"] * 13 + ["x"]) + "\n", "'x' is not a number"),
-            (",".join(["1"] * 13 + ["nan"]) + "\n", "NaN"),
-            (",".join(["1"] * 13 + ["-1"]) + "\n", "negative"),
-            (",".join(f"x{i}" for i in range(14)) + "\n" + ",".join(["1"] * 14) + "\n", "'site0'"),
-            ("", "is empty"),
-        ],
-    )
-    def test_bad_new_objects_end_in_one_line(self, run, here, model, text, expected):
-        (here / "new.csv").write_text(text)
+    def test_bad_new_objects_end_in_one_line(self, run, here, model):
+        (here / "new.csv").write_text(",".join(["1"] * 13 + ["-1"]) + "\n")
         outcome = run("project", model, "new.csv", "-o", "placed.csv")
         assert outcome.code == 2
-        assert expected in outcome.err
+        assert "negative" in outcome.err
         assert outcome.err.count("\n") == 1
         assert not (here / "placed.csv").exists()
 

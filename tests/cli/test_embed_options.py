@@ -91,29 +91,6 @@ class TestMetadata:
         kinds = {r["variable"]: r["kind"] for r in _rows(here / "sites-neucmds" / "envfit.csv")}
         assert kinds == {"depth": "vector", "habitat": "factor", "year": "factor"}
 
-    @pytest.mark.parametrize(
-        ("options", "words"),
-        [
-            (["--metadata", "meta.csv"], "'habitat', 'depth', 'year'"),
-            (["--metadata", "meta.csv", "--color-by", "soil"], "no column 'soil'"),
-            (["--metadata", "absent.csv", "--color-by", "soil"], "absent.csv does not exist"),
-            (["--color-by", "habitat"], "--color-by needs a table of the objects"),
-            (["--arrows"], "--arrows needs a table"),
-            (["--ellipses"], "--ellipses need groups"),
-            (
-                ["--metadata", "meta.csv", "--color-by", "depth", "--ellipses"],
-                "need categories; pass them as --color-by",
-            ),
-            (["--axes", "1,9"], "--axes 1,9: axis 9 does not exist; there are 1 to 3"),
-            (["--axes", "2,2"], "--axes 2,2"),
-            (["--axes", "1"], "--axes 1 is not understood"),
-            (["--axes", "0,1"], "--axes 0,1"),
-        ],
-    )
-    def test_bad_options_end_in_one_line(self, run, here, named_csv, sites, options, words):
-        _refused(run("embed", named_csv, "-k", 3, *options), words)
-        assert not (here / "sites-neucmds").exists()
-
 
 class TestPictures:
     @pytest.mark.slow
@@ -197,26 +174,6 @@ class TestWeights:
         saved = Embedding.load(here / "sites-neucmds" / "embedding.npz")
         assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
 
-    @pytest.mark.parametrize(
-        ("names", "weights", "words"),
-        [
-            ([f"plot{i}" for i in range(14)], np.ones((14, 14)), "'site0'"),
-            (
-                [f"site{i}" for i in range(13)],
-                np.ones((13, 13)),
-                "1 of 14 objects are not among them",
-            ),
-            ([f"site{i}" for i in range(14)], -np.ones((14, 14)), "must not be negative"),
-        ],
-    )
-    def test_bad_ones_end_in_one_line(self, run, here, named_csv, names, weights, words):
-        (here / "w.csv").write_text(self._table(weights, names))
-        _refused(run("embed", named_csv, "-k", 2, "--weights", "w.csv"), words)
-
-    def test_of_other_size_are_counted(self, run, here, matrix):
-        np.save(here / "w.npy", np.ones((9, 9)))
-        _refused(run("embed", matrix, "--weights", "w.npy"), "weights 9 objects", "has 14")
-
 
 class TestLandmarks:
     @pytest.mark.slow
@@ -272,17 +229,6 @@ class TestLandmarks:
         row = _rows(here / "model" / "coordinates.csv")[3]
         np.testing.assert_allclose(placed, [float(x) for x in list(row.values())[1:]], atol=1e-9)
 
-    @pytest.mark.parametrize(
-        ("options", "words"),
-        [
-            (["--landmarks", 15], "--landmarks 15 of 14 objects: there are not as many"),
-            (["--landmarks", 5, "-k", 5], "-k 5"),
-            (["--landmarks", 5, "--weights", "w.csv"], "--landmarks and --weights do not go"),
-        ],
-    )
-    def test_bad_options_end_in_one_line(self, run, matrix, options, words):
-        _refused(run("embed", matrix, *options), words)
-
 
 class TestFeatures:
     @pytest.fixture
@@ -313,23 +259,6 @@ class TestFeatures:
             expected = neuc_mds(squareform(pdist(abundances, "cityblock")), 2, random_state=0)
             assert document["stress"] == pytest.approx(expected.stress, rel=1e-6)
 
-    @pytest.mark.parametrize(
-        ("text", "options", "words"),
-        [
-            ("s,a,b\nx,1,2\ny,3,4\n", ["--metric", "magic"], "--metric magic is unknown"),
-            ("s,a,b\nx,1,two\ny,3,4\n", ["--metric", "cosine"], "column 'b' holds 'two'"),
-            ("s,a,b\nx,1,NA\ny,3,4\n", ["--metric", "cosine"], "column 'b' is blank in row 1"),
-            ("s,a,b\nx,-1,2\ny,3,4\n", ["--metric", "braycurtis"], "negative abundances"),
-            ("s,a\nx,0\ny,0\nz,1\n", ["--metric", "braycurtis"], "2 objects hold nothing"),
-            ("s,a\nx,0\nx,1\n", ["--metric", "braycurtis"], "'x'"),
-            ("s,a\nx,0\ny,1\n", ["--metric", "cosine", "--symmetrize"], "do not go together"),
-        ],
-    )
-    def test_bad_tables_end_in_one_line(self, run, here, text, options, words):
-        (here / "x.csv").write_text(text)
-        _refused(run("embed", "x.csv", "-k", 1, *options), words)
-        assert not (here / "x-neucmds").exists()
-
 
 class TestGraph:
     @pytest.mark.slow
@@ -358,19 +287,6 @@ class TestGraph:
         assert found.document["r2"] > 0.9
         rows = _rows(here / "edges-neucmds" / "coordinates.csv")
         assert {row["object"] for row in rows} == {f"n{i}" for i in range(400)}
-
-    @pytest.mark.parametrize(
-        ("text", "options", "words"),
-        [
-            ("a,b,1\nc,d,1\n", [], "parts"),
-            ("a,b,-1\nb,c,1\n", [], "negative"),
-            ("a,b\nb,c\n", [], "2 columns"),
-            ("a,b,1\nb,c,1\n", ["--squared"], "do not go together"),
-        ],
-    )
-    def test_bad_graphs_end_in_one_line(self, run, here, text, options, words):
-        (here / "edges.csv").write_text(text)
-        _refused(run("embed", "edges.csv", "-k", 1, "--metric", "shortest_path", *options), words)
 
 
 class TestWhatIsPrinted:

@@ -5,7 +5,7 @@ a test in the folder that mirrors its package fails; those that reach its line r
 first. Constants of a module (block sizes, tolerances), messages and annotations stay as they are.
 
     pip install coverage
-    python tests/mutants.py --count 300 --record benchmarks/records/mutants.json
+    python benchmarks/mutants.py --count 300 --record benchmarks/records/mutants.json
 """
 
 from __future__ import annotations
@@ -102,12 +102,15 @@ class Reached:
         self.failed: set[str] = set()
 
     def pytest_sessionstart(self) -> None:
+        """Begin to note lines."""
         self.coverage.start()
 
     def pytest_runtest_setup(self, item: Any) -> None:
+        """Note lines under the name of the test."""
         self.coverage.switch_context(item.nodeid)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note how long a test takes, and whether it passes."""
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
         if report.failed:
             self.failed.add(report.nodeid)

@@ -1,4 +1,4 @@
-"""The long run: `python -m tests.fuzz.run files|matrices --seconds 300`, once or many times.
+"""The long run: `python -m benchmarks.fuzz files|matrices --seconds 300`, once or many times.
 
 Each call goes on after the last seed of `benchmarks/records/fuzz.json` and adds to it. A seed
 always gives the same trial, so that `--start SEED` repeats a finding.
@@ -22,7 +22,7 @@ import numpy as np
 import neucmds
 from tests.fuzz import files, matrices
 
-RECORD = Path(__file__).parents[2] / "benchmarks" / "records" / "fuzz.json"
+RECORD = Path(__file__).parent / "records" / "fuzz.json"
 # Whatever a file announces, reading it takes no more addresses than this.
 MOST_MEMORY = 6 * 10**9
 
