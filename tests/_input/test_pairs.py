@@ -89,6 +89,7 @@ REFUSED = {
     "not square": (sparse.csr_array((2, 3)), "not square: 2 × 3"),
     "complex": (sparse.csr_array(1j * np.eye(2)), "complex128 entries"),
     "none": (sparse.csr_array((3, 3)), "no pairs"),
+    "no rows": (([], [], []), "no pairs"),
     "infinite": (([0, 1], [1, 2], [1.0, np.inf]), "1 of 2 values are not finite, the first inf at"),
     "missing": (([0, 1], [1, 2], [1.0, np.nan]), "nan at (1, 2)"),
     "negative": (([0], [1], [-2.0]), "lowest is -2 at (0, 1); pass squared=True"),
@@ -136,20 +137,20 @@ def test_objects_without_pairs_or_with_few_and_parts_are_named():
 
 
 def test_fewer_pairs_than_unknowns_are_refused_and_few_are_warned_about():
-    rng = np.random.default_rng(0)
-    n, k = 100, 5
-    ring = np.arange(n)
+    n, k = 30, 3
+    i, j, d = complete(n)
 
-    def per_object(count):
-        i = np.repeat(ring, count // 2)
-        j = (i + np.tile(np.arange(1, count // 2 + 1), n)) % n
-        return make_pairs(n, i, j, rng.uniform(1, 2, i.size))
+    def some(count):
+        first = np.argsort((j - i) % 15, kind="stable")[:count]  # every object in about as many
+        return make_pairs(n, i[first], j[first], d[first])
 
-    with pytest.raises(InputError, match="8 for an object on average, and more than 10 are needed"):
-        check_pairs(per_object(8), k)
-    with pytest.warns(FewPairsWarning, match="14 pairs for an object on average"):
-        check_pairs(per_object(14), k)
+    unknowns = n * k - k * (k + 1) // 2
+    with pytest.raises(InputError, match=r"5\.53 for an object on average, and more than 6 are"):
+        check_pairs(some(unknowns - 1), k)
+    for count in (unknowns, 2 * k * n - 1):
+        with pytest.warns(FewPairsWarning, match="for an object on average determine k = 3"):
+            check_pairs(some(count), k)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_pairs(per_object(50), k)
+        check_pairs(some(2 * k * n), k)
         check_pairs(make_pairs(6, *complete(6)), 5)

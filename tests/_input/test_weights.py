@@ -65,8 +65,9 @@ def test_what_cannot_weigh_pairs_is_refused(weights, said):
 @pytest.mark.parametrize(
     ("weight", "size", "fits"),
     [
-        *((1e12, 1e84, True), (1e16, 1e84, False), (1e-13, 1e-86, True), (1e-18, 1e-86, False)),
-        *((1e58, 1.0, True), (1e-58, 1.0, True), (1.0, 0.0, True), (0.0, 1.0, True)),
+        *((10**13.5, 1e84, True), (10**14.5, 1e84, False), (1e58, 1.0, True), (1e62, 1.0, False)),
+        *((10**-15.5, 1e-86, True), (10**-16.5, 1e-86, False), (1e-58, 1.0, True)),
+        *((1e-62, 1.0, False), (1.0, 0.0, True), (0.0, 1.0, True)),
     ],
 )
 def test_products_of_weights_and_powers_of_d_stay_within_floats(weight, size, fits):

@@ -34,7 +34,7 @@ def lazy_dissimilarity(
 ) -> Dissimilarity:
     """Check a dask array, put it on the squared scale and keep its chunks on the workers."""
     data = _square_chunks(data)
-    n = int(data.shape[0])
+    n = len(data)
     names = as_labels(labels, n)
     rules = Rules(squared, symmetrize, False, names, in_memory=False)
     dtype = np.dtype(working_dtype(data))
@@ -52,8 +52,8 @@ def _square_chunks(data: Array) -> Array:
     if data.ndim != 2 or data.shape[0] != data.shape[1]:
         size = " × ".join(str(size) for size in data.shape)
         raise InputError(f"D is not square: {size}; a dask array must be n × n.")
-    if data.shape[0] < 2:
-        raise InputError(f"D has {data.shape[0]} objects; at least 2 are needed.")
+    if len(data) < 2:
+        raise InputError(f"D has {len(data)} objects; at least 2 are needed.")
     filled = tuple(tuple(size for size in sizes if size) for sizes in data.chunks)
     if filled != data.chunks:
         data = data.rechunk(filled)

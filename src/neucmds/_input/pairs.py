@@ -228,7 +228,7 @@ def check_pairs(pairs: Pairs, k: int) -> None:
 
 def refuse_parts(graph: Any, labels: Labels) -> None:
     """Refuse pairs, the entries of a sparse array, that fall into parts with none between them."""
-    count, part = csgraph.connected_components(graph, directed=False)
+    count, part = csgraph.connected_components(graph)
     if count == 1:
         return
     sizes = np.bincount(part)
@@ -279,7 +279,7 @@ def _numbered(
     left: npt.NDArray[Any], right: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], Labels]:
     """Give every object of two columns a number; return numbers (2, m) and names."""
-    both = np.stack([left, right]) if left.size else np.zeros((2, 0), dtype=np.int64)
+    both = np.stack([left, right])
     if both.dtype.kind == "f" and np.array_equal(both, both.astype(np.int64)):
         both = both.astype(np.int64)
     if both.dtype.kind == "O":
