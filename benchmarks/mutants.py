@@ -193,7 +193,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for name in ("src", "tests", "benchmarks", "docs"):
+        for name in ("src", "tests", "benchmarks", "docs", "reproduction"):
             if (given.root / name).is_dir():
                 shutil.copytree(given.root / name, root / name)
         shutil.copy(given.root / "pyproject.toml", root)

@@ -41,6 +41,8 @@ def test_canonical_coordinates_have_the_same_dissimilarities(points, scale):
     np.testing.assert_allclose(inner, np.diag(np.abs(weights)), atol=1e-12)
     assert np.all(np.diff(np.abs(weights)) <= 0)
     assert np.sum(weights < 0) == 2
+    turned, weights = canonical(np.zeros((7, 0)), np.zeros(0))
+    assert (turned.shape, weights.shape) == ((7, 0), (0,))
 
 
 def test_a_core_is_diagonalized_without_its_null_space():

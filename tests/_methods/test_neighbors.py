@@ -34,34 +34,26 @@ def test_neighbours_equal_brute_force_with_negative_dissimilarities(n, d, k):
     assert d < 3 or (values < 0).any()
 
 
-def test_ties_are_broken_by_the_lower_index():
-    points, signs = signed_points(400, 6)
-    points[200:260] = points[200]
-    points[17] = points[3]
-    own = np.arange(400)
-    ids, _ = nearest(points, points, signs, 5, own)
-    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 5, own)[0])
+def moved(points):
+    points[200:260], points[17] = points[200], points[3]
+    return points
 
 
-def test_integer_points_have_ties_everywhere():
-    rng = np.random.default_rng(0)
-    points, signs = rng.integers(0, 3, size=(500, 4)).astype(float), np.array([1.0, 1, -1, 1])
-    ids, _ = nearest(points, points, signs, 8, np.arange(500))
-    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 8, np.arange(500))[0])
-
-
-def test_points_far_from_the_origin_lose_no_neighbour():
-    points, signs = signed_points(500, 4)
-    points += 1e6  # the product's rounding is larger than most dissimilarities
-    ids, _ = nearest(points, points, signs, 6, np.arange(500))
-    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 6, np.arange(500))[0])
-
-
-def test_the_result_does_not_depend_on_the_blocks(monkeypatch):
-    points, signs = signed_points(300, 5)
-    whole = nearest(points, points, signs, 4, np.arange(300))
-    monkeypatch.setattr(neighbors, "CPU_BLOCK", 1000)
-    np.testing.assert_array_equal(nearest(points, points, signs, 4, np.arange(300))[0], whole[0])
+@pytest.mark.parametrize(
+    "change",
+    [
+        moved,  # ties are broken by the lower index
+        lambda points: np.rint(points),  # ties everywhere
+        lambda points: points + 1e6,  # the product's rounding is larger than most dissimilarities
+    ],
+)
+@pytest.mark.parametrize("block", [neighbors.CPU_BLOCK, 1000])
+def test_neither_ties_nor_rounding_nor_blocks_lose_a_neighbour(change, block, monkeypatch):
+    monkeypatch.setattr(neighbors, "CPU_BLOCK", block)
+    points, signs = signed_points(400, 4)
+    points = change(points)
+    ids, _ = nearest(points, points, signs, 6, np.arange(400))
+    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 6, np.arange(400))[0])
 
 
 @pytest.mark.parametrize("library", ["array_api_strict", "torch"])

@@ -1,4 +1,4 @@
-"""A loss is said to be at its end at a stationary point only."""
+"""Where descents on a loss begin and end: at low stationary points, of the right signature."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 from sklearn.manifold import smacof
 
 from neucmds import neuc_mds
+from reproduction.data import entropic_affinities
 
 LOSSES = ("distance", "relative")
 
@@ -20,20 +21,15 @@ def city_blocks(n=80, seed=0):
     return cdist(x, x, "cityblock")
 
 
-@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("tol", [1e-1, 1e-4])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_where_it_converged_a_step_promises_less_than_the_tolerance(loss, tol):
     found = neuc_mds(city_blocks(), 3, loss=loss, tol=tol, n_init=1)
     assert found.converged
     assert found.relative_gradient**2 <= min(tol, 0.03**2)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_a_descent_that_was_stopped_has_not_converged(loss):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = neuc_mds(city_blocks(), 3, loss=loss, max_iter=5, n_init=1)
-    assert not found.converged
+        assert not neuc_mds(city_blocks(), 3, loss=loss, max_iter=2, n_init=1).converged
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -61,3 +57,43 @@ def test_distance_ends_no_higher_than_eight_starts_of_smacof(seed):
     settings = {"n_init": 8, "max_iter": 1000, "eps": 1e-8, "normalized_stress": False}
     raw_stress = smacof(D, n_components=3, random_state=0, **settings)[1]
     assert found.loss_value / 2 <= 1.0005 * raw_stress
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_d_of_many_decades_is_fitted_better_than_by_a_single_point(loss):
+    spread = np.random.default_rng(0).normal(size=(60, 10)) * np.linspace(1, 2.5, 60)[:, None]
+    d = entropic_affinities(spread, 10)
+    np.fill_diagonal(d, 0)
+    point = 60 * 59 if loss == "relative" else np.sum(d**2)
+    found = neuc_mds(d, 6, loss=loss, n_init=1)
+    # From the squared solution itself: 3e12 and 1.0 times a single point.
+    assert found.loss_value < 0.85 * point
+    assert found.relative_gradient < 0.03
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    D = cdist(x, x)
+    upper = np.triu(np.random.default_rng(1).random(D.shape) < 0.2, 1)
+    holed = np.where(upper | upper.T, np.nan, D)
+    for d, given in ((D, {}), (holed, {"missing": "ignore"})):
+        found = neuc_mds(d, 2, loss=loss, n_init=2, random_state=0, **given)
+        assert found.converged
+        assert found.loss_value <= 1e-9 * D.size
+        np.testing.assert_allclose(found.dissimilarities(), D**2, atol=1e-3)
+    padded = neuc_mds(D, (3, 2), loss=loss, n_init=1)
+    assert padded.signature == (3, 2)
+    assert padded.loss_value <= 1e-3 * D.size
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_more_starts_and_other_signatures_never_end_higher(loss):
+    """The other signature has the lower loss: that is seen only where others are tried."""
+    x = np.random.default_rng(4).normal(size=(40, 4)) * [1, 0.9, 0.8, 1.2]
+    D = np.sum((x[:, None] - x[None]) ** 2 * [1, 1, 1, -0.4], axis=-1)
+    D = np.sqrt(np.maximum(D, 0.05) * (1 - np.eye(40)))
+    one, more = (neuc_mds(D, 4, loss=loss, n_init=n, random_state=0) for n in (1, 4))
+    assert more.loss_value <= one.loss_value * (1 + 2e-3)
+    each = [neuc_mds(D, (4 - q, q), loss=loss, n_init=1).loss_value for q in range(3)]
+    assert more.loss_value <= 1.05 * min(each)

@@ -12,7 +12,6 @@ from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.products import refine
 from neucmds._methods.refined.signatures import steepest_column
 from neucmds._operator import DenseGram
-from reproduction.data import load_dissimilarity
 
 SIGNATURES = [(p, q) for p in range(5) for q in range(5) if 1 <= p + q <= 4]
 
@@ -164,16 +163,6 @@ def test_the_relative_gradient_is_saved_and_closed_forms_have_none(tmp_path):
     embedding.save(tmp_path / "e.npz")
     assert Embedding.load(tmp_path / "e.npz").relative_gradient == embedding.relative_gradient
     assert math.isnan(neuc_mds(non_euclidean(), 3, "exact", squared=True).relative_gradient)
-
-
-@pytest.mark.slow
-def test_real_data_keep_the_order_of_signatures(data_home):
-    data = load_dissimilarity("dune20_braycurtis", data_home=data_home)
-    D = data.dissimilarity**2
-    reached = {s: fitted(D, s).stress for s in SIGNATURES}
-    for p, q in SIGNATURES:
-        for contained in ((p - 1, q), (p, q - 1)):
-            assert reached[p, q] <= reached.get(contained, np.inf)
 
 
 @pytest.mark.parametrize("signature", [(5, 6), (8, 8), (30, 5)])

@@ -1,0 +1,333 @@
+"""A loss of pairs, as tiles of D and as listed pairs: brute force, differences, where it ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from neucmds import InputError, neuc_mds
+from neucmds._backend import checkpoint
+from neucmds._input.pairs import make_pairs
+from neucmds._methods.refined import listed_pairs, tiles
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.listed_pairs import ListedPairs, pair_floor, refine_pairs
+from neucmds._methods.refined.losses import CORNER, LOSSES, PairLoss, floor_of
+from neucmds._methods.refined.tiles import Tiles, minimize
+
+SIGNS = np.array([1.0, 1.0, 1.0, -1.0])
+FLOOR = 0.9  # of d, some of which are below
+DEGREE = {"squared": 2, "distance": 1, "relative": 0}
+
+
+def d_hat_of(x, signs=SIGNS):
+    return np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
+
+
+def bumpy(n=40, seed=0):
+    """D of points with a signature, disturbed and positive, and coordinates that do not fit it."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 4)) * [3, 2, 1, 0.3]
+    d = np.abs(d_hat_of(x)) * rng.uniform(0.8, 1.25, (n, n)) + 0.1
+    d = np.triu(d, 1) + np.triu(d, 1).T
+    start = rng.standard_normal((n, 4)) * np.sqrt(d.mean() / 4) * [1, 1, 1, 0.3]
+    return d, start - start.mean(axis=0)
+
+
+def random_weights(n, gaps=0.0, seed=3):
+    rng = np.random.default_rng(seed)
+    w = np.triu(rng.uniform(0.2, 2, (n, n)) * (rng.random((n, n)) >= gaps), 1)
+    return w + w.T
+
+
+def listed(d, w):
+    i, j = np.nonzero(np.triu(w, 1))
+    return make_pairs(len(d), i, j, d[i, j], w[i, j], squared=True)
+
+
+def residual(loss, d, d_hat, floor=FLOOR, smoothing=0.0, corner=CORNER):
+    """Return q and its slope, as printed in the docs; no corner: that of the value."""
+    if loss == "squared":
+        return d_hat - d, np.ones_like(d)
+    if loss == "relative":
+        slope = 1 / np.maximum(d, floor**2)
+        return slope * (d_hat - d), slope
+    d, d_hat = d + smoothing, d_hat + smoothing
+    lowest = corner**2 * np.maximum(d, floor**2)
+    root = np.sqrt(np.maximum(np.maximum(d_hat, lowest), 1e-300))
+    tangent = (d_hat - lowest) / (2 * root) if corner else 0.0
+    return np.where(d_hat < lowest, np.sqrt(lowest) + tangent, root) - np.sqrt(d), 1 / (2 * root)
+
+
+def value_of(loss, d, w, x, **settings):
+    off = ~np.eye(len(d), dtype=bool)
+    return float(np.sum((w * residual(loss, d, d_hat_of(x), **settings)[0] ** 2)[off]))
+
+
+KINDS = {
+    "one tile": {"_ONE_TILE": 2**16},
+    "tiles": {"_ONE_TILE": 0, "_TILE_ROWS": 5, "_TILE_COLUMNS": 7},
+    "listed": {"HUB_SHARE": 1.1, "BLOCK": 64},
+    "hubs": {"HUB_SHARE": 0.8, "HUB_BLOCK": 8},
+    "all hubs": {"HUB_SHARE": 0.0, "HUB_BLOCK": 8, "HUB_SHARES": 2},
+}
+
+
+def system_of(kind, d, w, loss):
+    """The loss of D, of weights w, and whether it stands for tiles or for a list of pairs."""
+    if kind in ("one tile", "tiles"):
+        return Tiles.of(d, loss, weights=w, floor=FLOOR).signed(SIGNS)
+    pairs = listed(d, np.ones_like(d) - np.eye(len(d)) if w is None else w)
+    pairs = replace(pairs, weight=None) if w is None else pairs
+    return ListedPairs.of(pairs, loss, like=np.zeros(0), floor=FLOOR).signed(SIGNS)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(list(KINDS)),
+    loss=st.sampled_from(LOSSES),
+    weighted=st.sampled_from([None, 0.0, 0.3]),
+    seed=st.integers(0, 10**6),
+)
+def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted, seed):
+    module, n = tiles if "tile" in kind else listed_pairs, 23
+    d, x = bumpy(n, seed)
+    w = None if weighted is None else random_weights(n, weighted, seed)
+    if w is not None:
+        w[3, :] = w[:, 3] = np.where(np.arange(n) == 3, 0.0, 0.7)  # a hub
+    counted = np.ones((n, n)) if w is None else w
+    p = np.random.default_rng(seed + 1).standard_normal(x.shape)
+    p -= p.mean(axis=0)
+    with patch.multiple(module, **KINDS[kind]):
+        system = system_of(kind, d, w, loss)
+        unit, y, way = system.unit, x / np.sqrt(system.scale), p / np.sqrt(system.scale)
+        here = system.at(y)
+        line, there = system.line(y, way, here), system.at(y + 0.3 * way)
+        value, slope = line.at(0.3)
+        end, anew = line.end(0.3), system.true_value(y)
+        blocks, pulls = system.blocks(y, here)
+    assert anew * unit == pytest.approx(value_of(loss, d, counted, x, corner=0.0), rel=1e-10)
+
+    def f(t):
+        return value_of(loss, d, counted, x + t * p)
+
+    h = 1e-4
+    assert here.value * unit == pytest.approx(f(0), rel=1e-10)
+    size = np.linalg.norm(here.gradient) * np.linalg.norm(way) * unit
+    first = float(np.vdot(here.gradient, way)) * unit
+    assert first == pytest.approx((f(h) - f(-h)) / (2 * h), rel=1e-4, abs=1e-5 * size)
+    np.testing.assert_allclose(here.gradient.mean(axis=0), 0, atol=1e-12 * size)
+    np.testing.assert_allclose(line.quartic[:2] * unit, [f(0), first], rtol=1e-9)
+    if loss != "distance":
+        assert np.polyval(line.quartic[::-1], 0.3) * unit == pytest.approx(f(0.3), rel=1e-9)
+    assert [value, end.value] == pytest.approx([there.value] * 2, rel=1e-9)
+    assert slope == pytest.approx(float(np.vdot(there.gradient, way)), rel=1e-6, abs=1e-9 * size)
+    np.testing.assert_allclose(end.gradient, there.gradient, atol=1e-8 * np.abs(end.gradient).max())
+    q, bend = residual(loss, d, d_hat_of(x))
+    own = counted if kind in ("one tile", "tiles") else counted * (1 - np.eye(n))
+    differences = x[:, None] - x[None]
+    expected = np.einsum("ij,ija,ijb->iab", own * bend**2, differences, differences)
+    # Their unit is that of the loss over that of D².
+    scale = unit / system.scale
+    np.testing.assert_allclose(blocks * scale, expected, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(pulls * scale, np.sum(own * np.abs(q) * bend, axis=1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(loss):
+    d, x = bumpy()
+    w, least = np.ones_like(d), float(d.mean())
+    smooth = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(least), SIGNS)
+    given = {"smoothing": least} if loss == "distance" else {"floor": least**0.5}
+    assert smooth.at(x).value == pytest.approx(value_of(loss, d, w, x, **given), rel=1e-10)
+    far = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(1e6 * d.max()), SIGNS).at(x).value
+    unit = (1e6 * d.max()) ** 2 if loss == "relative" else 4e6 * d.max()
+    assert far * unit == pytest.approx(value_of("squared", d, w, x), rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_curvature_along_a_line_is_that_of_the_line(loss):
+    d, x = bumpy()
+    system = Tiles(d, PairLoss(loss, FLOOR**2), SIGNS)
+    p, h = np.random.default_rng(2).standard_normal(x.shape), 1e-4
+    p -= p.mean(axis=0)
+    up, down = system.at(x + h * p).value, system.at(x - h * p).value
+    bend = (up - 2 * system.at(x).value + down) / h**2
+    assert 2 * system.line(x, p, system.at(x)).quartic[2] == pytest.approx(bend, rel=1e-3)
+    pairs = ListedPairs.of(listed(d, random_weights(40)), loss, like=np.zeros(0)).signed(SIGNS)
+    up, here, down = (pairs.at(x + t * p) for t in (h, 0.0, -h))
+    bend = (up.value - 2 * here.value + down.value) / h**2
+    assert 2 * pairs.line(x, p, here).quartic[2] == pytest.approx(bend, rel=1e-3)
+
+
+# Descents
+
+
+def minimized(kind, d, x, loss, w=None, **given):
+    limits = Limits(given.pop("max_iter", 200), given.pop("tol", 2e-3), given.pop("callback", None))
+    if kind == "tiles":
+        return minimize(Tiles.of(d, loss, weights=w, **given), Start(x, SIGNS), limits)
+    pairs = listed(d, np.ones_like(d) - np.eye(len(d)) if w is None else w)
+    return refine_pairs(pairs, Start(x, SIGNS), limits, loss, **given)
+
+
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("small", [600, 10])  # the second: all in float32
+def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
+    d, x = bumpy(60)
+    w, heard = random_weights(60, 0.2), []
+    with patch.object(tiles, "SMALL", small), patch.object(listed_pairs, "SMALL", 4 * small - 40):
+        end = minimized(
+            kind, d, x, loss, w, max_iter=500, tol=1e-5, callback=lambda *a: heard.append(a)
+        )
+    assert end.converged
+    assert end.relative_gradient**2 <= 1e-5
+    assert np.all(np.diff(end.history) <= 0)
+    assert heard == list(enumerate(end.history))[1:]
+    floor = np.sqrt(end.loss.floor)
+    assert loss == "squared" or floor == pytest.approx(np.sqrt(floor_of(d, w)), rel=1e-6)
+    found = value_of(loss, d, w, end.coordinates, floor=floor, corner=0.0)
+    assert end.value == pytest.approx(found, rel=1e-5 if small < 600 else 1e-10)
+    assert end.value < 0.5 * end.history[0]
+    # Gaps say nothing, whatever stands there.
+    again = minimized(kind, np.where(w > 0, d, 77.0), x, loss, w, max_iter=500, tol=1e-5)
+    assert again.value == pytest.approx(end.value, rel=1e-3)
+    stopped = minimized(kind, d, x, loss, w, max_iter=2)
+    assert not stopped.converged
+    assert len(stopped.history) == 3
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tiles_and_listed_pairs_and_any_library_take_the_same_way(loss):
+    d, x = bumpy()
+    w = 1 - np.eye(40)
+    ends = [minimized(kind, d, x, loss, w, max_iter=8) for kind in ("tiles", "listed")]
+    there = array_api_strict.asarray
+    ends.append(minimized("tiles", there(d), there(x), loss, there(w), max_iter=8))
+    order = np.random.default_rng(5).permutation(40)
+    turned = minimized("tiles", d[np.ix_(order, order)], x[order], loss, w, max_iter=8)
+    ends.append(replace(turned, coordinates=turned.coordinates[np.argsort(order)]))
+    for end in ends[1:]:
+        np.testing.assert_allclose(np.asarray(end.coordinates), ends[0].coordinates, atol=1e-6)
+        assert end.value == pytest.approx(ends[0].value, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_unit_of_d_does_not_matter(loss, kind):
+    d, x = bumpy()
+    here = minimized(kind, d, x, loss, max_iter=5)
+    for power in (-30, 10):
+        there = minimized(kind, d * 4.0**power, x * 2.0**power, loss, max_iter=5)
+        np.testing.assert_array_equal(there.coordinates, here.coordinates * 2.0**power)
+        assert there.loss.floor == here.loss.floor * 4.0**power
+        assert there.value == here.value * 4.0 ** (power * DEGREE[loss])
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_threads_change_no_digit(loss):
+    d, x = bumpy(700)
+    ends = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            ends.append(minimized("tiles", d, x, loss, max_iter=4).coordinates)
+    np.testing.assert_array_equal(*ends)
+
+
+def test_squared_ends_where_refined_does():
+    d, _ = bumpy(60)
+    reference = neuc_mds(d, (3, 1), squared=True, tol=1e-9, max_iter=500)
+    found = minimized("tiles", d, reference.coordinates, "squared", tol=1e-9)
+    assert found.value == pytest.approx(reference.stress, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_planted_coordinates_are_found_and_left_alone(kind, loss):
+    x = bumpy(60)[1] * [1, 1, 1, 0.2]
+    d = d_hat_of(x)
+    w = random_weights(60, 0.4) * (d > 0)
+    d = np.maximum(d, 0.0)
+    noise = 0.1 * np.random.default_rng(1).standard_normal(x.shape)
+    end = minimized(kind, d, x + noise, loss, w, max_iter=300, tol=1e-12)
+    assert np.abs(d_hat_of(end.coordinates) - d_hat_of(x)).max() < 1e-4 * d.max()
+    there = minimized(kind, d, x, loss, w)
+    assert there.converged
+    assert len(there.history) == 1
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_duplicates_weigh_what_the_floor_does(loss):
+    d, x = bumpy()
+    twins = np.r_[np.arange(40), 0, 0]
+    d = d[np.ix_(twins, twins)]
+    found = minimized("tiles", d, np.r_[x, x[1:3]], loss, tol=1e-6, max_iter=500)
+    assert abs(d_hat_of(found.coordinates)[0, 40]) < 0.05 * d[0, 1:40].min()
+
+
+def test_the_floor_is_half_of_the_lowest_percent_on_the_unsquared_scale():
+    d, _ = bumpy(120)
+    for w in (np.ones_like(d), np.where(d > np.median(d), 1.0, 0.0)):
+        counted = np.sort(d[(d > 0) & (w > 0)].astype(np.float32))
+        lowest = counted[int(0.01 * (counted.size - 1))]
+        assert floor_of(d, w) == floor_of(array_api_strict.asarray(d), w) == lowest / 4
+    assert floor_of(0 * d) == 1.0
+    pairs = make_pairs(4, [0, 0, 1, 0], [1, 2, 2, 3], [0.0, 2.0, 2.0, 3.0])
+    assert pair_floor(pairs) == pytest.approx(1.0)
+    assert pair_floor(replace(pairs, sq_dissimilarity=np.zeros(4))) == 1.0
+
+
+def test_the_hubs_are_the_objects_of_most_pairs():
+    d, _ = bumpy()
+    w = random_weights(40, 0.6)
+    w[[3, 30]], w[:, [3, 30]] = 1.0, 1.0
+    np.fill_diagonal(w, 0)
+    for share, most, expected in ((0.8, 1000, [3, 30]), (0.0, 2, [3, 30]), (1.1, 1000, [])):
+        with patch.multiple(listed_pairs, HUB_SHARE=share, MOST_HUBS=most):
+            hubs = ListedPairs.of(listed(d, w), "squared", like=np.zeros(0)).hubs
+        np.testing.assert_array_equal(hubs.ids, expected)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_interrupted_descent_goes_on(loss, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    d, x = bumpy(60)
+    kept, given = tmp_path / "fit.npz", {"max_iter": 500, "tol": 1e-6}
+
+    def stop(iteration, value):
+        seen.append(value)
+        if iteration == 10:
+            raise KeyboardInterrupt
+
+    whole = minimized("listed", d, x, loss, **given)
+    for _ in range(2):
+        seen = []
+        with pytest.raises(KeyboardInterrupt):
+            minimized("listed", d, x, loss, callback=stop, checkpoint=kept, **given)
+    assert seen[0] < whole.history[9]
+    end = minimized("listed", d, x, loss, checkpoint=kept, **given)
+    assert end.history[0] < whole.history[10]
+    assert end.value == pytest.approx(whole.value, rel=0.1)
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+def test_what_a_loss_is_not_defined_for_is_refused(kind):
+    d, x = bumpy()
+    d[3, 5] = d[5, 3] = -0.7
+    d[1, 2] = d[2, 1] = -0.2
+    for loss in ("distance", "relative"):
+        with pytest.raises(InputError, match=r"2 pairs have D < 0, the lowest -0\.7"):
+            minimized(kind, d, x, loss)
+        w = np.where(d > 0, 1.0, 0.0)
+        assert np.isfinite(minimized(kind, d, x, loss, w, max_iter=2).value)
+    assert np.isfinite(minimized(kind, d, x, "squared", max_iter=2).value)
+    with pytest.raises(InputError, match=r"start has shape \(40, 3\); expected \(40, 4\)"):
+        minimized("listed", d, x[:, :3], "squared")
