@@ -7,19 +7,15 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from neucmds import LandmarkNeucMDS, NeucMDS, neuc_mds
+from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._backend import arrays
 from neucmds._backend.arrays import asarray_like, sparse_times, uniform_rows
 from neucmds._input.pairs import make_pairs
-from neucmds._methods.refined import listed_pairs, losses
+from neucmds._methods.refined import losses
 from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.listed_pairs import refine_pairs
-from neucmds._methods.refined.losses import PairLoss
 from neucmds._operator.neighbor_search import nearest_rows
 from neucmds._operator.sampled_pairs import feature_pairs
-from neucmds._placement import newton
-from neucmds._placement.newton import LossPlacement
-from neucmds.errors import InputError
 from neucmds.estimators import landmark
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -63,33 +59,6 @@ def test_pairs_descend_to_the_same_loss_in_any_library(loss):
     assert all(b <= a for a, b in zip(theirs.history, theirs.history[1:], strict=False))
 
 
-def test_pairs_are_sorted_by_row_as_a_sparse_array_has_them():
-    rng = np.random.default_rng(7)
-    i, j = (ends[rng.permutation(45)] for ends in np.triu_indices(10, 1))
-    i, j = np.minimum(i, j).astype(np.int32), np.maximum(i, j).astype(np.int32)
-    i, j = np.unique(np.stack([i, j])[:, i < j], axis=1)
-    number = np.arange(i.size)
-    both = sparse.csr_array((np.r_[number, number], (np.r_[i, j], np.r_[j, i])), shape=(10, 10))
-    both.sort_indices()
-    made = listed_pairs._by_rows(10, torch.as_tensor(i), torch.as_tensor(j))
-    for ours, theirs in zip(made, (both.indptr, both.indices, both.data), strict=True):
-        np.testing.assert_array_equal(ours.numpy(), theirs)
-
-
-def test_weights_move_an_object_placed_by_a_loss():
-    rng = np.random.default_rng(3)
-    x, new = rng.standard_normal((30, 2)), rng.standard_normal((4, 2))
-    delta = cdist(new, x) ** 2
-    delta[:, 0] *= 9  # one measurement is wrong
-    rule = LossPlacement(x, np.ones(2), PairLoss("relative", 1e-3))
-    without = np.ones_like(delta)
-    without[:, 0] = 0
-    np.testing.assert_allclose(rule.place(delta, weights=without), new, atol=1e-6)
-    assert np.abs(rule.place(delta) - new).max() > 1e-3
-    gone = np.where(without > 0, delta, np.nan)
-    np.testing.assert_allclose(rule.place(gone), new, atol=1e-6)
-
-
 def test_sampled_features_find_the_nearest_on_a_device(features):
     ours, theirs = (
         nearest_rows(features, "cityblock"),
@@ -106,23 +75,6 @@ def test_sampled_features_find_the_nearest_on_a_device(features):
     expected = feature_pairs(features, "cityblock", n_pairs=60, random_state=0).pairs
     for name in ("i", "j", "weight"):
         np.testing.assert_array_equal(getattr(sample.pairs, name), getattr(expected, name))
-
-
-def test_a_newton_step_goes_downwards_along_every_axis():
-    rng = np.random.default_rng(5)
-    hessian = rng.standard_normal((6, 4, 4))
-    hessian = hessian + hessian.swapaxes(1, 2)
-    hessian[3:] = hessian[3:] @ hessian[3:]  # some are positive definite
-    gradient, damping = rng.standard_normal((6, 4)), rng.random(6)
-    curvatures, axes = np.linalg.eigh(hessian)
-    damped = np.abs(curvatures) + (damping * np.abs(curvatures).mean(axis=1))[:, None]
-    slopes = np.einsum("mab,ma->mb", axes, gradient)
-    expected = -np.einsum("mab,mb->ma", axes, slopes / damped)
-    for array in (np.array, torch.as_tensor):
-        model = newton._Model(array(gradient), newton._upwards(array(hessian.copy())))
-        step, promised = model.step(array(np.arange(6)), array(damping))
-        np.testing.assert_allclose(np.asarray(step), expected, rtol=1e-9)
-        np.testing.assert_allclose(np.asarray(promised), 0.5 * np.sum(slopes**2 / damped, axis=1))
 
 
 def test_a_floor_is_the_same_wherever_it_is_found(monkeypatch):
@@ -146,22 +98,6 @@ def test_a_sample_of_pairs_fits_features_nearly_as_well_as_all(features):
     error = [np.mean((est.dissimilarities()[pairs] / d[pairs] - 1) ** 2) for est in (every, some)]
     assert error[1] < 2 * error[0]
     assert some.transform(features[:3]).shape == (3, 4)
-
-
-def test_landmarks_of_a_graph_are_those_of_its_paths():
-    grid = sparse.diags_array(np.ones(59), offsets=1, shape=(60, 60)).tocsr()
-    grid[0, 59] = 1.0  # a ring
-    estimator = LandmarkNeucMDS(4, 20, metric="shortest_path", random_state=0)
-    placed = estimator.fit_transform(grid)
-    steps = np.abs(np.arange(60)[:, None] - estimator.landmarks_[None, :])
-    paths = np.minimum(steps, 60 - steps).astype(np.float32)
-    among = neuc_mds(paths[estimator.landmarks_].astype(float), 4)
-    assert estimator.result_.stress == pytest.approx(among.stress, rel=1e-3)
-    np.testing.assert_allclose(estimator.transform(np.array([5, 9])), placed[[5, 9]], atol=1e-5)
-    with pytest.raises(InputError, match="numbers of its nodes from 0 to 59"):
-        estimator.transform(np.array([60]))
-    with pytest.raises(InputError, match="not those that were fitted"):
-        estimator.transform(sparse.csr_array((61, 61)))
 
 
 def test_products_and_draws_are_the_same_call_in_every_library(features):

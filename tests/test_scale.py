@@ -101,7 +101,7 @@ def test_inspect_curve_and_compare_know_the_scale(exponent):
         assert b[method].quality.r2 == pytest.approx(a[method].quality.r2)
 
 
-@pytest.mark.parametrize("factor", [1e-25, 1e-22, 1e-15, 1e15])
+@pytest.mark.parametrize("factor", [1e-25, 1e-15, 1e15])
 def test_single_precision(factor):
     D = np.sqrt(np.abs(sq_dissimilarities()))
     near, far = D.astype(np.float32), (D * factor).astype(np.float32)
@@ -138,6 +138,8 @@ def test_what_leaves_the_range_is_refused_with_the_factor_to_divide_by(look, siz
     said = r"D is too .*; divide by (1e|a constant)|metric gives NaN or infinity"
     with pytest.raises(InputError, match=said):
         LOOKS[look](D)
+    with pytest.raises(InputError, match=r"the largest entry is 3e\+80 .*; divide by 1e80\.$"):
+        neuc_mds(D * (3e80 / D.max()), 3)
 
 
 @pytest.mark.parametrize("size", [1e-44, 1e44])
@@ -145,12 +147,6 @@ def test_what_leaves_the_range_is_refused_with_the_factor_to_divide_by(look, siz
 def test_what_is_within_the_range_is_not_refused(look, size):
     D = np.sqrt(np.abs(sq_dissimilarities()))
     LOOKS[look](D * (size / D.max()))
-
-
-def test_the_factor_brings_D_near_one():
-    D = np.sqrt(np.abs(sq_dissimilarities()))
-    with pytest.raises(InputError, match=r"the largest entry is 3e\+80 .*; divide by 1e80\.$"):
-        neuc_mds(D * (3e80 / D.max()), 3)
 
 
 @pytest.mark.parametrize("factor", [2.0**-120, 2.0**120])

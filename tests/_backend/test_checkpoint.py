@@ -32,25 +32,19 @@ def write(folder, interrupted_at=None):
     return first
 
 
-def test_what_was_saved_comes_back_and_is_removed(tmp_path):
+def test_what_was_saved_comes_back_and_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 1e9)
     x = np.arange(6.0).reshape(3, 2)
     kept = Checkpoint(tmp_path / "a", x, {"loss": "squared"})
     assert kept.held == {}
     kept.save(x=x, iteration=7)
+    assert os.listdir(tmp_path) == []
+    kept.save(x=x, iteration=7, at_once=True)
     again = Checkpoint(tmp_path / "a", x.copy(), {"loss": "squared"})
     np.testing.assert_array_equal(again.held["x"], x)
     assert int(again.held["iteration"]) == 7
     again.remove()
     assert os.listdir(tmp_path) == []
-
-
-def test_nothing_is_written_before_the_interval(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "INTERVAL", 1e9)
-    kept = Checkpoint(tmp_path / "a", 1)
-    kept.save(x=1)
-    assert os.listdir(tmp_path) == []
-    kept.save(x=1, at_once=True)
-    assert os.listdir(tmp_path) == ["a"]
 
 
 def test_what_is_no_checkpoint_of_this_work_is_refused(tmp_path):
@@ -72,21 +66,16 @@ def test_what_is_no_checkpoint_of_this_work_is_refused(tmp_path):
     assert (tmp_path / "text").read_text() == "precious"
 
 
-@pytest.mark.parametrize("at", [0, 2, 8])
-def test_rows_go_on_at_the_first_that_is_missing(tmp_path, at):
+@pytest.mark.parametrize(("at", "lost"), [(0, False), (2, False), (8, False), (4, True)])
+def test_rows_go_on_at_the_first_that_is_missing(tmp_path, at, lost):
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path, at)
     assert not (tmp_path / "a.npy").exists()
-    assert write(tmp_path) == at
+    if lost:
+        (tmp_path / "a.npy.part").unlink()
+    assert write(tmp_path) == (0 if lost else at)
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), VALUES)
     assert os.listdir(tmp_path) == ["a.npy"]
-
-
-def test_rows_begin_anew_without_the_file_they_were_in(tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        write(tmp_path, 4)
-    (tmp_path / "a.npy.part").unlink()
-    assert write(tmp_path) == 0
 
 
 @pytest.mark.parametrize("shape", [(6, 2), (0, 3), (4, 0)])

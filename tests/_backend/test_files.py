@@ -23,12 +23,36 @@ def text(content):
     return lambda file: file.write(content)
 
 
-def test_a_file_appears_when_it_is_complete(tmp_path):
+def test_a_file_appears_when_it_is_complete_in_the_place_of_a_link(tmp_path):
+    (tmp_path / "precious").write_bytes(b"precious")
+    (tmp_path / "a").symlink_to("precious")
+    with (
+        pytest.raises(FileExistsError, match="exists"),
+        atomic_file(tmp_path / "a", overwrite=False),
+    ):
+        pass
     with atomic_file(tmp_path / "a") as file:
         file.write(b"all of it")
-        assert not (tmp_path / "a").exists()
+        assert (tmp_path / "a").read_bytes() == b"precious"
     assert (tmp_path / "a").read_bytes() == b"all of it"
-    assert os.listdir(tmp_path) == ["a"]
+    assert (tmp_path / "precious").read_bytes() == b"precious"
+    assert sorted(os.listdir(tmp_path)) == ["a", "precious"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no modes of files there")
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_a_folder_is_made_with_all_its_files_by_the_umask(tmp_path, umask):
+    folder = tmp_path / "deep" / "f"
+    before = os.umask(umask)
+    try:
+        written = atomic_folder(folder, {"a": text(b"1"), "b": text(b"2")}, overwrite=False)
+    finally:
+        os.umask(before)
+    assert written == [folder / "a", folder / "b"]
+    assert [path.read_bytes() for path in written] == [b"1", b"2"]
+    assert os.listdir(folder.parent) == ["f"]
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, *written)]
+    assert modes == [0o777 & ~umask, 0o666 & ~umask, 0o666 & ~umask]
 
 
 @pytest.mark.parametrize("failure", [OSError("no"), KeyboardInterrupt(), SystemExit(1)])
@@ -40,35 +64,15 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, failure):
             file.write(b"new")
             raise failure
 
+    def fail(file):
+        raise failure
+
     with pytest.raises(type(failure)):
         write_half()
+    with pytest.raises(type(failure)):
+        atomic_folder(tmp_path / "f", {"a": text(b"1"), "b": fail}, overwrite=True)
     assert (tmp_path / "a").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there are no modes of files there")
-@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
-def test_the_mode_follows_the_umask(tmp_path, umask):
-    before = os.umask(umask)
-    try:
-        with atomic_file(tmp_path / "a") as file:
-            file.write(b"x")
-        atomic_folder(tmp_path / "f", {"b": text(b"x")}, overwrite=False)
-        assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o777 & ~umask
-        for path in (tmp_path / "a", tmp_path / "f" / "b"):
-            assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
-    finally:
-        os.umask(before)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
-def test_a_link_is_replaced_and_not_followed(tmp_path):
-    (tmp_path / "precious").write_bytes(b"precious")
-    (tmp_path / "a").symlink_to("precious")
-    with atomic_file(tmp_path / "a") as file:
-        file.write(b"x")
-    assert (tmp_path / "precious").read_bytes() == b"precious"
-    assert not (tmp_path / "a").is_symlink()
 
 
 def test_what_cannot_be_a_file_is_refused(tmp_path):
@@ -81,16 +85,6 @@ def test_what_cannot_be_a_file_is_refused(tmp_path):
     ]:
         with pytest.raises(InputError, match=message), atomic_file(path):
             pytest.fail("it was opened")
-
-
-def test_a_taken_name_is_refused(tmp_path):
-    (tmp_path / "a").write_bytes(b"old")
-    with (
-        pytest.raises(FileExistsError, match="exists"),
-        atomic_file(tmp_path / "a", overwrite=False),
-    ):
-        pass
-    assert (tmp_path / "a").read_bytes() == b"old"
 
 
 # Each call that changes names, killed before and after it, while a file and a folder are replaced.
@@ -177,23 +171,6 @@ except OSError as problem:
     assert not os.listdir(tmp_path)
 
 
-def test_a_folder_is_made_with_all_its_files(tmp_path):
-    folder = tmp_path / "deep" / "f"
-    written = atomic_folder(folder, {"a": text(b"1"), "b": text(b"2")}, overwrite=False)
-    assert written == [folder / "a", folder / "b"]
-    assert [path.read_bytes() for path in written] == [b"1", b"2"]
-    assert os.listdir(folder.parent) == ["f"]
-
-
-def test_if_one_file_fails_none_is_written(tmp_path):
-    def fail(file):
-        raise OSError("no")
-
-    with pytest.raises(OSError, match="no"):
-        atomic_folder(tmp_path / "f", {"a": text(b"1"), "b": fail}, overwrite=True)
-    assert not os.listdir(tmp_path)
-
-
 @pytest.mark.parametrize("here", [False, True])
 def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others(
     tmp_path, monkeypatch, here
@@ -214,17 +191,14 @@ def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others
         atomic_folder(folder, {"of others": text(b"")}, overwrite=True)
 
 
-def test_arrays_come_back(tmp_path):
+def test_arrays_come_back_and_what_is_no_npz_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", x=np.arange(3), name="a name")
     for source in (tmp_path / "a.npz", io.BytesIO((tmp_path / "a.npz").read_bytes())):
         found = read_npz(source)
         np.testing.assert_array_equal(found["x"], np.arange(3))
         assert str(found["name"]) == "a name"
-
-
-def test_what_is_no_npz_is_refused(tmp_path):
-    np.savez(tmp_path / "pickled.npz", x=np.array([{}], dtype=object))
-    whole = (tmp_path / "pickled.npz").read_bytes()
+    np.savez(tmp_path / "a.npz", x=np.array([{}], dtype=object))
+    whole = (tmp_path / "a.npz").read_bytes()
     (tmp_path / "half.npz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "text.npz").write_text("object,x\n")
     for path in (Path(os.devnull), tmp_path, *tmp_path.iterdir(), tmp_path / "nowhere"):

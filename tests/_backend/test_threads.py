@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 import time
@@ -32,6 +31,8 @@ def test_results_come_in_order(n_threads):
     with worker_pool():
         assert parallel_map(lambda i: i * i, range(50)) == [i * i for i in range(50)]
     assert parallel_map(str, []) == []
+    meeting = threading.Barrier(min(2, n_threads), timeout=10)
+    parallel_map(lambda _: meeting.wait(), range(2))
 
 
 def test_the_first_failure_in_order_is_raised(n_threads):
@@ -41,12 +42,6 @@ def test_the_first_failure_in_order_is_raised(n_threads):
 
     with pytest.raises(ValueError, match=r"^part 3$"):
         parallel_map(work, range(100))
-
-
-def test_more_threads_than_one_are_in_pool():
-    meeting = threading.Barrier(2, timeout=10)
-    with threadpool_limits(2):
-        parallel_map(lambda _: meeting.wait(), range(2))
 
 
 def blas_threads():
@@ -133,8 +128,6 @@ def test_numbers_of_jobs():
     for wrong in (0, 1.5, True, "all"):
         with pytest.raises(InputError, match="n_jobs="):
             thread_count(wrong)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(thread_count, (None,)) == every
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -169,25 +162,3 @@ def test_threads_change_results_by_the_rounding_of_single_precision(method, tol)
         assert fit.stress == pytest.approx(fits[0].stress, rel=1e-6)
         size = np.abs(fits[0].coordinates).max()
         np.testing.assert_allclose(fit.coordinates, fits[0].coordinates, rtol=0, atol=1e-5 * size)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_no_process_is_forked_while_a_thread_changes_the_limit():
-    """Else the child would wait for ever for what the libraries had locked at that moment."""
-    lock, begun = threads._BlasLimit.lock, threading.Event()
-
-    def change():
-        with lock:
-            begun.set()
-            time.sleep(0.2)
-
-    changing = threading.Thread(target=change)
-    changing.start()
-    begun.wait()
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if lock.acquire(timeout=5) else 1)
-    changing.join()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert not lock.locked()

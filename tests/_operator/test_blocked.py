@@ -25,24 +25,6 @@ def as_npy(D, folder):
     return folder / "D.npy"
 
 
-def as_map(D, folder):
-    return np.load(as_npy(D, folder), mmap_mode="r")
-
-
-def as_part_of_a_map(D, folder):
-    np.save(folder / "wide.npy", np.vstack([np.full((5, len(D)), 7.0), D, D]))
-    return np.load(folder / "wide.npy", mmap_mode="r")[5 : 5 + len(D)]
-
-
-def as_copy_on_write_map(D, folder):
-    return np.load(as_npy(D, folder), mmap_mode="c")
-
-
-def as_fortran_npy(D, folder):
-    np.save(folder / "F.npy", np.asfortranarray(D))
-    return folder / "F.npy"
-
-
 def as_zarr(D, folder):
     zarr = pytest.importorskip("zarr")
     store = zarr.open(
@@ -59,25 +41,23 @@ def as_hdf5(D, folder):
     return h5py.File(folder / "D.h5", "r")["D"]
 
 
-def as_array(D, folder):
-    return D
+def as_part_of_a_map(D, folder):
+    np.save(folder / "wide.npy", np.vstack([np.full((5, len(D)), 7.0), D, D]))
+    return np.load(folder / "wide.npy", mmap_mode="r")[5 : 5 + len(D)]
 
 
-def as_function(D, folder):
-    return lambda start, stop: D[start:stop]
-
-
-STORES = [
-    as_npy,
-    as_map,
-    as_part_of_a_map,
-    as_copy_on_write_map,
-    as_fortran_npy,
-    as_zarr,
-    as_hdf5,
-    as_array,
-    as_function,
-]
+STORES = {
+    "npy": as_npy,
+    "map": lambda D, folder: np.load(as_npy(D, folder), mmap_mode="r"),
+    "part of a map": as_part_of_a_map,
+    "copy on write": lambda D, folder: np.load(as_npy(D, folder), mmap_mode="c"),
+    "fortran": lambda D, folder: as_npy(np.asfortranarray(D), folder),
+    "zarr": as_zarr,
+    "hdf5": as_hdf5,
+    "array": lambda D, folder: D,
+    "function": lambda D, folder: lambda start, stop: D[start:stop],
+}
+every_store = pytest.mark.parametrize("store", STORES.values(), ids=STORES)
 
 
 def blocked(store, D, folder, **settings):
@@ -86,7 +66,7 @@ def blocked(store, D, folder, **settings):
 
 
 @pytest.mark.parametrize("squared", [True, False])
-@pytest.mark.parametrize("store", STORES)
+@every_store
 def test_every_store_agrees_with_memory(store, squared, distances, tmp_path):
     held = distances**2 if squared else distances
     gram = blocked(store, held, tmp_path, squared=squared)
@@ -171,21 +151,16 @@ def test_a_checkpoint_that_would_keep_nothing_is_refused(distances, tmp_path, mo
     assert not kept.exists()
 
 
-def test_the_memory_that_is_free_decides_between_memory_and_blocks(
+def test_free_memory_decides_on_blocks_and_the_estimator_takes_them(
     distances, tmp_path, monkeypatch
 ):
     path = as_npy(distances, tmp_path)
+    expected = NeucMDS(4, method="neuc+").fit(distances)
     assert lazy_operator(path, 2) is None
     monkeypatch.setattr(choose, "available_memory", lambda: 4_000_000)
     assert isinstance(lazy_operator(path, 2), BlockedGram)
     assert lazy_operator(distances, 2) is None
-
-
-def test_the_estimator_takes_what_the_function_takes(distances, tmp_path, monkeypatch):
-    path = as_npy(distances, tmp_path)
-    expected = NeucMDS(4, method="neuc+").fit(distances)
-    for D in (path, str(path), as_map(distances, tmp_path), as_zarr(distances, tmp_path)):
-        monkeypatch.setattr(choose, "available_memory", lambda: 4_000_000)
+    for D in (path, str(path), np.load(path, mmap_mode="r"), as_zarr(distances, tmp_path)):
         found = NeucMDS(4, method="neuc+").fit(D)
         np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-7)
 
@@ -202,7 +177,7 @@ def test_the_working_copy_is_made_only_if_it_fits(distances, tmp_path):
 
 
 def test_blocks_keep_within_the_bound_and_to_whole_chunks(distances, tmp_path):
-    gram = blocked(as_array, distances, tmp_path, max_memory=100 * 32 * N)
+    gram = blocked(STORES["array"], distances, tmp_path, max_memory=100 * 32 * N)
     assert gram.block_rows == 100
     chunked = BlockedGram(as_hdf5(distances, tmp_path), max_memory=120 * 32 * N)
     assert chunked.block_rows == 100
@@ -228,20 +203,13 @@ def test_progress_is_told_after_every_block(distances, tmp_path):
     assert gram.n_passes == 2
 
 
-@pytest.mark.parametrize("store", [as_npy, as_zarr, as_hdf5, as_function])
+@every_store
 def test_a_bad_entry_is_found_wherever_it_is(store, distances, tmp_path):
     for value, word in ((np.nan, "missing (NaN)"), (np.inf, "infinite"), (-np.inf, "infinite")):
         D = distances.copy()
         D[412, 77] = value
         with pytest.raises(InputError, match=re.escape(f"1 {word} entry, at (412, 77)")):
             _ = blocked(store, D, tmp_path).moments
-
-
-def test_a_bad_entry_in_fortran_order_is_named_by_its_own_place(distances, tmp_path):
-    D = distances.copy()
-    D[412, 77] = np.nan
-    with pytest.raises(InputError, match=re.escape("(412, 77)")):
-        _ = blocked(as_fortran_npy, D, tmp_path).moments
 
 
 def test_negative_entries_and_diagonals_are_refused_exactly(distances, tmp_path):
@@ -274,28 +242,25 @@ def test_gaps_of_rounding_pass(distances, tmp_path):
     assert np.isfinite(gram.moments.sq_norm)
 
 
-def test_what_is_no_square_matrix_is_refused(tmp_path):
-    np.save(tmp_path / "wide.npy", np.zeros((4, 7)))
-    with pytest.raises(InputError, match="not square: 4 × 7"):
-        BlockedGram(tmp_path / "wide.npy")
-    with pytest.raises(InputError, match="not square: 4 × 7"):
-        neuc_mds(tmp_path / "wide.npy", 2)
-    with pytest.raises(InputError, match="not square: 6; in blocks"):
-        BlockedGram(np.zeros(6))
-    with pytest.raises(InputError, match="pass n="):
-        BlockedGram(lambda start, stop: np.zeros((stop - start, 5)))
-    with pytest.raises(InputError, match=re.escape("(1, 7) is due")):
-        BlockedGram(lambda start, stop: np.zeros((stop - start, 5)), n=7)
-    with pytest.raises(InputError, match="complex"):
-        BlockedGram(np.zeros((4, 4), dtype=complex))
-    with pytest.raises(InputError, match="at least 2"):
-        BlockedGram(np.zeros((1, 1)))
+def five(start, stop):
+    return np.zeros((stop - start, 5))
 
 
-def test_too_little_memory_says_how_much_is_needed(distances, tmp_path):
-    path = as_npy(distances, tmp_path)
-    with pytest.raises(InputError, match=r"max_memory is 10 kB.*need 22.4 kB; pass at least that"):
-        BlockedGram(path, max_memory="10kB")
+@pytest.mark.parametrize(
+    ("source", "settings", "message"),
+    [
+        (np.zeros((4, 7)), {}, "not square: 4 × 7"),
+        (np.zeros(6), {}, "not square: 6; in blocks"),
+        (five, {}, "pass n="),
+        (five, {"n": 7}, r"\(1, 7\) is due"),
+        (np.zeros((4, 4), dtype=complex), {}, "complex"),
+        (np.zeros((1, 1)), {}, "at least 2"),
+        (five, {"n": 5, "max_memory": "100"}, r"100 bytes.*need 160 bytes; pass at least that"),
+    ],
+)
+def test_what_cannot_be_read_in_blocks_is_refused(source, settings, message):
+    with pytest.raises(InputError, match=message):
+        BlockedGram(source, **settings)
 
 
 def test_a_file_cut_off_after_it_was_opened_is_refused(distances, tmp_path):
@@ -304,14 +269,3 @@ def test_a_file_cut_off_after_it_was_opened_is_refused(distances, tmp_path):
         file.truncate(N * N * 4)
     with pytest.raises(InputError, match=r"D\.npy ends before its last row"):
         gram.product(np.ones((N, 1)))
-
-
-def test_a_product_with_no_columns_takes_no_pass():
-    D = np.abs(np.random.default_rng(0).normal(size=(20, 20)))
-    D = D + D.T
-    np.fill_diagonal(D, 0.0)
-    gram = BlockedGram(D)
-    _ = gram.moments
-    passes = gram.n_passes
-    assert gram.matmat(np.empty((20, 0))).shape == (20, 0)
-    assert gram.n_passes == passes

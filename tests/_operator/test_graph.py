@@ -8,10 +8,6 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
-from neucmds import LandmarkNeucMDS
-from neucmds._input.pairs import make_pairs
-from neucmds._methods.refined.descent import Limits, Start
-from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._operator import graph as graphs
 from neucmds._operator.graph import (
     as_graph,
@@ -56,31 +52,26 @@ def test_of_parallel_edges_the_shortest_counts_and_loops_do_not():
     np.testing.assert_array_equal(shortest_path_rows(as_graph(stored), [0]), [[0.0, 2.0]])
 
 
-def test_a_graph_in_parts_is_refused_and_the_parts_are_counted():
-    edges = ([0, 1, 3, 5], [1, 2, 4, 6])
-    stored = sparse.csr_array((np.ones(4), edges), shape=(7, 7))
-    with pytest.raises(InputError, match=r"3 parts, of 3, 2, 2 nodes.*node 3 is outside"):
+def listed(lengths, i, j, n):
+    return sparse.csr_array((lengths, (i, j)), shape=(n, n))
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        (listed(np.ones(4), [0, 1, 3, 5], [1, 2, 4, 6], 7), "3 parts .* of 3, 2, 2 objects"),
+        (listed([1.0, 1.5], [0, 1], [1, 0], 2), r"directed: 1 edges .*0\.5 at \(0, 1\)"),
+        (listed([1.0, -1.0], [0, 1], [1, 2], 3), r"1 edges have lengths.*at \(1, 2\)"),
+        (listed([1.0, np.nan], [0, 1], [1, 2], 3), r"1 edges have lengths.*at \(1, 2\)"),
+        (listed([1.0, np.inf], [0, 1], [1, 2], 3), r"1 edges have lengths.*at \(1, 2\)"),
+        (listed([1.0], [0], [0], 2), "no edges"),
+        (np.eye(3), r"scipy\.sparse"),
+        (sparse.csr_array((2, 3)), "not square: 2 × 3"),
+    ],
+)
+def test_what_is_no_connected_undirected_graph_is_refused(stored, message):
+    with pytest.raises(InputError, match=message):
         as_graph(stored)
-
-
-def test_a_directed_graph_is_refused_with_the_gap():
-    stored = sparse.csr_array(([1.0, 1.5], ([0, 1], [1, 0])), shape=(2, 2))
-    with pytest.raises(InputError, match=r"directed: 1 edges have two lengths.*0\.5 at \(0, 1\)"):
-        as_graph(stored)
-
-
-@pytest.mark.parametrize("length", [-1.0, np.nan, np.inf])
-def test_lengths_must_be_finite_and_not_negative(length):
-    stored = sparse.csr_array(([1.0, length], ([0, 1], [1, 2])), shape=(3, 3))
-    with pytest.raises(InputError, match=r"1 edges have lengths.*at \(1, 2\)"):
-        as_graph(stored)
-
-
-def test_what_is_no_sparse_square_is_refused():
-    with pytest.raises(InputError, match=r"scipy\.sparse"):
-        as_graph(np.eye(3))
-    with pytest.raises(InputError, match="not square: 2 × 3"):
-        as_graph(sparse.csr_array((2, 3)))
 
 
 def test_rows_are_those_of_all_shortest_paths(graph, all_paths):
@@ -143,14 +134,8 @@ def test_weights_make_the_sample_stand_for_all_pairs(graph, all_paths):
         truth = measure(all_paths[upper]).sum()
         estimates = []
         for seed in range(20):
-            pairs = graph_pairs(
-                graph,
-                n_landmarks=15,
-                n_near=6,
-                n_ring=5,
-                landmarks="random",
-                random_state=seed,
-            ).pairs
+            sizes = {"n_landmarks": 15, "n_near": 6, "n_ring": 5}
+            pairs = graph_pairs(graph, **sizes, random_state=seed).pairs
             estimates.append(float(pairs.weight @ measure(np.sqrt(pairs.sq_dissimilarity))))
         # ranks differ between the two ends of a pair, which the weights leave out of account
         assert np.mean(estimates) == pytest.approx(truth, rel=0.03)
@@ -172,19 +157,3 @@ def test_landmarks_can_be_given_and_are_checked(graph):
         graph_pairs(graph, landmarks=[400])
     with pytest.raises(InputError, match="n_landmarks=401 of 400 nodes"):
         graph_pairs(graph, n_landmarks=401)
-
-
-def test_pairs_hidden_from_a_list_are_found_from_a_start_at_shortest_paths():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((300, 3))
-    i, j = np.triu_indices(300, 1)
-    d = np.linalg.norm(x[i] - x[j], axis=1)
-    seen = rng.random(i.size) < 0.2
-    pairs = make_pairs(300, i[seen], j[seen], d[seen])
-    marks = np.arange(0, 300, 6)
-    detours = shortest_path_rows(as_graph(pairs.graph()), marks).T
-    placed = LandmarkNeucMDS((3, 0), metric="precomputed", landmarks=marks, random_state=0)
-    start = placed.fit_transform(detours)
-    end = refine_pairs(pairs, Start(start, placed.signature_), Limits(300, 1e-9))
-    found = np.linalg.norm(end.coordinates[i] - end.coordinates[j], axis=1)
-    assert np.max(np.abs(found - d)[~seen]) < 1e-3 * d.max()

@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds._backend.memory import available_memory, format_bytes
-from neucmds._input.pairs import TOLERANCE
+from neucmds._input.pairs import TOLERANCE, refuse_parts
 from neucmds._operator.sampled_pairs import PairSample, Sizes, drawn_pairs
 from neucmds.errors import InputError, option
 
@@ -71,7 +71,7 @@ def as_graph(data: Any) -> Any:
     index = np.int32 if max(n, 2 * low.size) < 2**31 else np.int64
     ends = np.concatenate([low, high], dtype=index), np.concatenate([high, low], dtype=index)
     graph = sparse.csr_array((np.concatenate([length, length]), ends), shape=(n, n))
-    _refuse_parts(graph)
+    refuse_parts(graph, None)
     return graph
 
 
@@ -275,20 +275,6 @@ def _undirected(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, F
             "graph.minimum(graph.T), or the mean of both."
         )
     return key // n, key % n, shortest
-
-
-def _refuse_parts(graph: Any) -> None:
-    count, part = csgraph.connected_components(graph, directed=False)
-    if count == 1:
-        return
-    sizes = np.bincount(part)
-    largest = int(np.argmax(sizes))
-    listed = ", ".join(str(size) for size in np.sort(sizes)[::-1][:3])
-    outside = int(np.argmax(part != largest))
-    raise InputError(
-        f"the graph has {count} parts, of {listed}{' …' if count > 3 else ''} nodes, with no path "
-        f"between them (node {outside} is outside the largest); keep one part, or connect them."
-    )
 
 
 def _mapped(
