@@ -40,7 +40,7 @@ class Components:
         """Check a user's `n_components` against the number of objects; None: 20, or n − 1."""
         if n_components is None:
             n_components = min(DEFAULT_TOTAL, n - 1)
-        given, signature = option("n_components", n_components), None
+        signature = None
         chosen = max(1, min(MOST_CHOSEN, n - 1))
         if isinstance(n_components, str) and n_components == AUTO:
             return cls(chosen, goal=AUTO)
@@ -51,16 +51,16 @@ class Components:
         whole = all(isinstance(c, (int, np.integer)) and not isinstance(c, bool) for c in counts)
         if not whole or min(counts, default=-1) < 0 or len(counts) != 1 + pair:
             raise InputError(
-                f"{given} must be a whole number k from 1 to n − 1 = {n - 1}, a pair (p, q) of "
-                "numbers ≥ 0 of positive and negative coordinates, a share of R² between 0 and 1, "
-                "or 'auto'."
+                f"{option('n_components', n_components)} must be a whole number k from 1 to "
+                f"n − 1 = {n - 1}, a pair (p, q) of numbers ≥ 0 of positive and negative "
+                "coordinates, a share of R² between 0 and 1, or 'auto'."
             )
         total = sum(map(int, counts))
         if pair:
             signature = int(counts[0]), int(counts[1])
         if not 1 <= total < n:
             raise InputError(
-                f"{given} asks for {total} coordinates of {n} objects; "
-                f"it must be between 1 and n − 1 = {n - 1}."
+                f"{option('n_components', n_components)} asks for {total} coordinates of {n} "
+                f"objects; it must be between 1 and n − 1 = {n - 1}."
             )
         return cls(total, signature)

@@ -304,17 +304,6 @@ class LandmarkNeucMDS(SignedTransformer):
             )
         return self._placed
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the embedding of the landmarks, which places new objects, to one npz file.
-
-        Parameters
-        ----------
-        path : str or Path
-            `Embedding.load` reads it; its `transform` takes dissimilarities to the landmarks.
-        """
-        check_is_fitted(self)
-        self.result_.save(path)
-
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
         new = self._checked(X, reset=False)

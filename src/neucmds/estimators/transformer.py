@@ -193,11 +193,11 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _precomputed(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "precomputed"
+        return bool(self.metric == "precomputed")
 
     @property
     def _of_graph(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "shortest_path"
+        return bool(self.metric == "shortest_path")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
