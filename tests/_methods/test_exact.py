@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neucmds._input.components import Components
-from neucmds._methods.exact import exact_selection, exact_weights
+from neucmds._methods.exact import _matching_pursuit, exact_selection, exact_weights
 from neucmds._methods.geometry import stress_terms
 from neucmds._methods.selection import neuc_plus
 from neucmds._operator import DenseGram
@@ -49,3 +49,34 @@ def test_fixed_signs_are_kept_or_become_zero():
     fixed = exact_weights(spectrum, gram.diagonal(), kept, signs)
     totals = [sum(stress_terms(spectrum, gram.diagonal(), s)) for s in (free, fixed)]
     assert totals[0] <= totals[1] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("signature", [(2, 1), (1, 2), (3, 0)])
+def test_with_fixed_signs_no_other_weights_on_the_support_are_better(signature):
+    """Against all weights of these signs; and the result has no other sign."""
+    for seed in range(4):
+        gram = DenseGram(random_hollow(14, seed))
+        spectrum = full_spectrum(gram)
+        found = exact_selection(spectrum, gram.diagonal(), Components(3, signature))
+        reached = sum(stress_terms(spectrum, gram.diagonal(), found))
+        mu = np.linalg.eigvalsh(found.core) if found.core.ndim == 2 else found.core
+        assert np.sum(mu > 1e-9) <= signature[0]
+        assert np.sum(mu < -1e-9) <= signature[1]
+        kept = neuc_plus(spectrum.ends, Components(3, signature)).kept
+        signs = np.sign(spectrum.ends.values[kept])
+        other = exact_weights(spectrum, gram.diagonal(), kept, signs)
+        assert reached <= sum(stress_terms(spectrum, gram.diagonal(), other)) * (1 + 1e-9)
+
+
+def test_the_pursuit_takes_the_vector_that_lowers_the_stress_most_each_time():
+    gram = DenseGram(random_hollow(30, 5))
+    spectrum, diagonal = full_spectrum(gram), gram.diagonal()
+    large, chosen = np.flatnonzero(np.abs(spectrum.ends.values) >= 1.0), []
+    for _ in range(4):
+        left = [i for i in large if i not in chosen]
+        supports = [np.sort([*chosen, i]) for i in left]
+        each = [exact_weights(spectrum, diagonal, kept) for kept in supports]
+        totals = [sum(stress_terms(spectrum, diagonal, one)) for one in each]
+        chosen.append(left[int(np.argmin(totals))])
+    found = _matching_pursuit(spectrum, diagonal, 4, 30, 1.0)
+    np.testing.assert_array_equal(found, np.sort(chosen))

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from neucmds._input.components import Components
 from neucmds._methods.selection import (
     METHODS,
     classical,
+    lower,
     neuc,
     neuc_plus,
     shrink,
@@ -48,15 +53,42 @@ def test_of_equal_splits_the_one_with_most_positive_pairs_is_taken():
     assert neuc(ends, Components(1)).core[0] == 2.0
 
 
-def test_shrinking_spreads_what_was_dropped():
-    np.testing.assert_allclose(shrink(np.array([4.0, -2.0]), 1.5), [4.5, -1.5])
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(-40, 40).map(lambda x: x / 8), min_size=2, max_size=8), st.integers(1, 8)
+)
+def test_no_subset_has_a_lower_bound_and_the_weights_are_the_best_on_it(values, k):
+    ends = Ends.of(values)
+    lam, k = ends.values, min(k, len(values))
+    for method, divisor in ((neuc, 1.0), (neuc_plus, 1.0 + k)):
+        found = method(ends, Components(k))
+        subsets = (np.delete(lam, list(kept)) for kept in combinations(range(lam.size), k))
+        least = min(np.sum(rest**2) + rest.sum() ** 2 / divisor for rest in subsets)
+        if method is neuc:
+            rest = np.delete(lam, found.kept)
+            assert np.sum(rest**2) + rest.sum() ** 2 == pytest.approx(least, abs=1e-9)
+            np.testing.assert_array_equal(found.core, lam[found.kept])
+        error = lam.copy()
+        error[found.kept] -= found.core
+        if method is neuc_plus:
+            assert np.sum(error**2) + error.sum() ** 2 <= least + 1e-9
+            np.testing.assert_allclose(error[found.kept], -error.sum(), atol=1e-12)
+        assert np.all(found.core * lam[found.kept] > 0)
+    assert {*neuc(ends, Components(k)).kept, *found.kept} == set(union(ends, Components(k)).kept)
+    np.testing.assert_allclose(shrink(lam[:2], 1.5), lam[:2] + 0.5)
 
 
-def test_the_union_holds_both():
-    ends = Ends.of(np.random.default_rng(3).standard_cauchy(40))
-    kept = union(ends, Components(8)).kept
-    assert set(neuc(ends, Components(8)).kept) <= set(kept)
-    assert set(neuc_plus(ends, Components(8)).kept) <= set(kept)
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(-4, 4).map(float), min_size=2, max_size=8), st.integers(0, 4))
+def test_a_signature_and_positive_methods_take_the_outermost_of_a_sign(values, p):
+    ends = Ends.of(values)
+    positive, negative = (sorted(x for x in values if s * x > 0) for s in (1, -1))
+    kept = neuc(ends, Components(p + 2, (p, 2))).core
+    np.testing.assert_array_equal(kept, positive[::-1][:p] + negative[:2][::-1])
+    for method in (classical, lower):
+        found = method(ends, Components(p + 1))
+        assert set(ends.values[found.kept]) <= set(positive[::-1][: p + 1])
+        assert method is lower or found.kept.size == min(p + 1, len(positive))
 
 
 def test_classical_refuses_negative_coordinates():

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neucmds import ConvergenceWarning, FewerComponentsWarning, neuc_mds
+from neucmds import FewerComponentsWarning, neuc_mds
 from neucmds._input.components import Components
 from neucmds._methods.exact import exact_weights
 from neucmds._methods.geometry import stress_terms
-from neucmds._methods.refined.descent import Limits, Start
-from neucmds._methods.refined.products import refine
 from neucmds._methods.selection import METHODS, Selection, neuc_plus
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
@@ -52,22 +50,6 @@ def test_refined_is_never_worse_than_exact(D, k):
     exact, refined = fit(D, k, "exact"), fit(D, k, "refined")
     assert refined.stress <= exact.stress * (1 + 1e-9) + 1e-10 * np.sum(D**2)
     assert all(np.diff(refined.history) <= 0)
-
-
-@given(matrices, st.integers(1, 6), st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
-def test_no_other_core_on_the_support_has_less_stress(D, k, seed):
-    gram = DenseGram(D)
-    spectrum = full_spectrum(gram)
-    kept = neuc_plus(spectrum.ends, Components(min(k, D.shape[0] - 1))).kept
-    from neucmds._methods.exact import _best_core
-
-    core = _best_core(spectrum, gram.diagonal(), kept)
-    best = sum(stress_terms(spectrum, gram.diagonal(), Selection(kept, core)))
-    nudge = np.random.default_rng(seed).normal(size=core.shape)
-    for size in (1e-3, 1e-1):
-        other = core + size * np.linalg.norm(core) * (nudge + nudge.T)
-        assert sum(stress_terms(spectrum, gram.diagonal(), Selection(kept, other))) >= best
 
 
 @given(matrices, st.integers(1, 6))
@@ -123,34 +105,6 @@ def test_eigenvalues_and_coordinates_of_published_methods_correspond(D, k):
     for method in PUBLISHED:
         embedding = fit(D, min(k, D.shape[0] - 1), method)
         np.testing.assert_array_equal(np.sign(embedding.eigenvalues), embedding.signs)
-
-
-def test_refinement_reports_every_step_and_stops_when_told():
-    D, seen = random_hollow(1, 30), []
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        embedding = fit(D, 4, "refined", max_iter=3, callback=lambda *heard: seen.append(heard))
-    assert not embedding.converged
-    assert seen[-1][2] == embedding.history[-1]
-    assert len(embedding.history) <= 4
-
-
-def test_refinement_reaches_a_stationary_point():
-    D = random_hollow(2, 30)
-    gram = DenseGram(D)
-    start = fit(D, 4, "neuc")
-    refined = refine(gram, Start(start.coordinates, start.signs), Limits(3000, 0.0))
-    x, signs = refined.coordinates, refined.signs
-
-    def stress(x):
-        d_hat = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
-        return np.sum((d_hat - D) ** 2)
-
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        direction = rng.normal(size=x.shape)
-        h = 1e-5
-        slope = (stress(x + h * direction) - stress(x - h * direction)) / (2 * h)
-        assert abs(slope) < 1e-3 * stress(x)
 
 
 def test_an_exact_embedding_exists_and_is_found():

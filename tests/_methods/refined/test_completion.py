@@ -33,13 +33,6 @@ def weighted_stress(embedding, D, w):
     return np.sum((w * (embedding.dissimilarities() - D) ** 2)[off])
 
 
-def test_equal_weights_change_nothing():
-    D = euclidean_ball(80, random_state=0)
-    plain = neuc_mds(D, 5, squared=True)
-    weighted = neuc_mds(D, 5, squared=True, weights=np.full(D.shape, 3.0))
-    assert weighted.stress / 3 == pytest.approx(plain.stress, rel=0.02)
-
-
 def test_weights_lower_the_error_where_they_are_large():
     D = euclidean_ball(80, random_state=0)
     w = random_weights(80)
@@ -142,13 +135,6 @@ def test_twenty_coordinates_of_a_tenth_of_the_pairs_are_not_worse_than_four():
     least, said = error_on_hidden(D, gaps, 4)
     assert error < 1.5 * least
     assert not said
-
-
-@pytest.mark.slow
-def test_more_numbers_than_pairs_are_said_to_be_undetermined():
-    D, gaps = noisy(12, 0.02), hide(12, 0.6)
-    with pytest.warns(OverfitWarning, match=r"are 38 numbers, but only \d+ pairs were observed"):
-        neuc_mds(np.where(gaps, np.nan, D), (3, 1), squared=True, missing="ignore", random_state=0)
 
 
 def test_too_few_coordinates_are_not_said_to_overfit():

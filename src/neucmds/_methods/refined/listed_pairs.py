@@ -101,19 +101,6 @@ def refine_pairs(
     InputError
         When D is negative somewhere and the loss needs its root or inverse, the start does not fit
         the pairs, or the checkpoint is that of something else.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from neucmds._input.pairs import make_pairs
-    >>> from neucmds._methods.refined.descent import Limits, Start
-    >>> from neucmds._methods.refined.listed_pairs import refine_pairs
-    >>> rng = np.random.default_rng(0)
-    >>> x, (i, j) = rng.standard_normal((50, 2)), np.triu_indices(50, 1)
-    >>> pairs = make_pairs(50, i, j, np.linalg.norm(x[i] - x[j], axis=1))
-    >>> start = Start(x + 0.1 * rng.standard_normal((50, 2)), np.ones(2))
-    >>> refine_pairs(pairs, start, Limits.of("relative", 50)).value < 1e-8
-    True
     """
     _check(pairs, start, loss)
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -274,13 +275,9 @@ class _Search:
             anywhere = x.std() * noise if spread is None else x + spread * x.std(axis=0) * noise
             start = Start(asarray_like(anywhere, best.coordinates), best.signs)
             ends.append(self.descend(self.smoothly(start, smoothing) if smoothing else start))
-            ends = sorted(ends, key=_value)[:FINALISTS]
+            ends = sorted(ends, key=attrgetter("value"))[:FINALISTS]
         quiet = replace(self.limits, callback=None)
-        return min((minimize(self.tiles, end, quiet) for end in ends), key=_value)
-
-
-def _value(end: Refined) -> float:
-    return end.value
+        return min((minimize(self.tiles, end, quiet) for end in ends), key=attrgetter("value"))
 
 
 def _padded(place: Start, components: Components, rng: Any) -> Start:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -69,16 +70,12 @@ def lowest_end(
             starts = [eigenvectors if eigenvectors.signs.size == p + q else None]
             starts += [extended(end, a) for end, a in contained]
             found = [_without_null_columns(descend(one)) for one in starts if one is not None]
-            fewer = min((end for end, _ in contained), key=_value, default=nothing)
-            best = min(found, key=_value, default=fewer)
+            fewer = min((end for end, _ in contained), key=attrgetter("value"), default=nothing)
+            best = min(found, key=attrgetter("value"), default=fewer)
             # What rounding makes of the STRESS is no gain.
             worth = best.value < (1 - WORTH) * fewer.value - EXACT * nothing.value
             ends[p, q] = best if worth else fewer
     return ends[positive, negative]
-
-
-def _value(end: Refined) -> float:
-    return end.value
 
 
 def _contained(signature: Signature) -> int:
