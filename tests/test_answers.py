@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import squareform
 
-from neucmds import InputError, neuc_mds
+from neucmds import neuc_mds
 
 SITES = [f"site {i}" for i in range(60)]
 
@@ -48,22 +48,6 @@ def test_names_numbers_and_shapes_are_understood(emb):
     assert emb.distance([[1], [2]], [3, 4, 5]).shape == (2, 3)
     assert emb.distance("site 0", ["site 1", "site 2"]).shape == (2,)
     assert emb.distance([], []).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda emb: emb.distance("nowhere", 0), "no object is called 'nowhere'"),
-        (lambda emb: emb.distance(60, 0), "no object 60 among 60"),
-        (lambda emb: emb.distance(1.5, 0), "float"),
-        (lambda emb: replace(emb, labels=None).distance("a", "b"), "have no names"),
-        (lambda emb: emb.between(np.zeros((2, 3)), emb.coordinates), r"expected \(m, 8\)"),
-        *[(lambda emb, k=k: emb.neighbors(k), "ask for 1 to 59") for k in (0, 60, 2.0, True)],
-    ],
-)
-def test_what_is_not_there_is_refused(emb, ask, message):
-    with pytest.raises(InputError, match=message):
-        ask(emb)
 
 
 def test_neighbours_of_fitted_objects_leave_out_themselves(emb):

@@ -59,32 +59,6 @@ def test_parts_of_the_dissimilarities_equal_the_whole(D):
     assert embedding.dissimilarities([5], [5])[0, 0] == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda D: neuc_mds(D, 3).transform(np.ones((2, 29))), "expected \\(m, 30\\)"),
-        (lambda D: neuc_mds(D, 3).transform(np.ones(30)), "expected \\(m, 30\\)"),
-        (lambda D: neuc_mds(D, 3).transform(np.full((1, 30), np.nan)), "NaN"),
-        (lambda D: neuc_mds(D, 3).transform(-np.ones((1, 30))), "negative entry"),
-        (lambda D: neuc_mds(D, 2, "nuec"), "refined"),
-        (lambda D: neuc_mds(D * 1e120, 2), "too large"),
-        (lambda D: neuc_mds(D * 1e-120, 2), "too small"),
-        (lambda D: neuc_mds(D, 2, max_iter=0), "max_iter="),
-        (lambda D: neuc_mds(D, 2, max_iter=2.5), "max_iter="),
-        (lambda D: neuc_mds(D, 2, tol=-1), "tol="),
-        (lambda D: neuc_mds(D, 2, tol="x"), "tol="),
-        (lambda D: neuc_mds(D, 2).save("nowhere/at/all/e.npz"), "nowhere"),
-        *[
-            (lambda D, k=k: neuc_mds(D, k), "n_components")
-            for k in (0, 30, 31, -1, 1.5, "3", (1, 2, 3), (0, 0), (15, 15), True)
-        ],
-    ],
-)
-def test_what_cannot_be_had_is_refused(D, call, message):
-    with pytest.raises(InputError, match=message):
-        call(D)
-
-
 @pytest.mark.parametrize("method", ["classical", "lower"])
 def test_more_coordinates_than_positive_eigenvalues_are_fewer_columns_and_a_warning(method):
     x, signs = np.random.default_rng(1).normal(size=(20, 12)), np.where(np.arange(12) < 3, 1, -1)

@@ -141,16 +141,6 @@ class TestCoordinates:
             ([f"g{i}" for i in range(30)] + ["g0"] * 10, 30),
             ([f"g{i}" for i in range(40)], 30),
         ],
-        ids=[
-            "none",
-            "text",
-            "few numbers",
-            "many numbers",
-            "fractions",
-            "few fractions",
-            "30",
-            "40",
-        ],
     )
     def test_numbers_get_a_bar_and_categories_a_legend(self, embedding, tmp_path, color, entries):
         ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,22 +65,53 @@ def test_objects_are_chosen_by_name_number_mask_or_slice(named):
     np.testing.assert_array_equal(named.dissimilarities(mask, np.array([1])), by_number)
 
 
-@pytest.mark.parametrize(
-    ("rows", "match"),
-    [
-        (["a"], "the objects have no names"),
-        ([N], f"there is no object {N} among {N}"),
-        ([0.5], "by whole numbers or by name"),
-        ([True, False], "by whole numbers or by name"),
-        ([[0, 1], [1, 2]], r"one list, not by one of shape \(2, 2\)"),
+REFUSED = [
+    (lambda emb: emb.dissimilarities(["a"], [0]), "the objects have no names"),
+    (lambda emb: emb.dissimilarities([N], [0]), f"there is no object {N} among {N}"),
+    (lambda emb: emb.dissimilarities([0.5], [0]), "by whole numbers or by name"),
+    (lambda emb: emb.dissimilarities([True, False], [0]), "by whole numbers or by name"),
+    (lambda emb: emb.dissimilarities([[0, 1], [1, 2]]), r"one list, not by one of shape \(2, 2\)"),
+    (lambda emb: replace(emb, labels=tuple(NAMES)).distance("z", 0), "no object is called 'z'"),
+    (lambda emb: emb.distance([0, 1, 2], [2, 3]), r"\(3,\) and j has \(2,\)"),
+    (lambda emb: emb.between(np.zeros((2, 3)), emb.coordinates), r"expected \(m, 2\)"),
+    *[(lambda emb, k=k: emb.neighbors(k), "ask for 1 to 11") for k in (0, N, 2.0, True)],
+    (lambda emb: emb.transform(np.ones((2, N - 1))), r"expected \(m, 12\)"),
+    (lambda emb: emb.transform(np.ones(N)), r"expected \(m, 12\)"),
+    (lambda emb: emb.transform(np.full((1, N), np.nan)), "NaN"),
+    (lambda emb: emb.transform(-np.ones((1, N))), "negative entry"),
+    (lambda emb: emb.save("nowhere/at/all/e.npz"), "nowhere"),
+    (lambda _: neuc_mds(D, 2, "nuec"), "refined"),
+    (lambda _: neuc_mds(D * 1e120, 2), "too large"),
+    (lambda _: neuc_mds(D * 1e-120, 2), "too small"),
+    (lambda _: neuc_mds(PAIRS, 2, missing="no"), "missing='no' is unknown"),
+    *[(lambda _, m=m: neuc_mds(D, 2, max_iter=m), "max_iter=") for m in (0, 2.5)],
+    *[(lambda _, t=t: neuc_mds(D, 2, tol=t), "tol=") for t in (-1, "x")],
+    *[
+        (lambda _, k=k: neuc_mds(D, k), "n_components")
+        for k in (0, N, N + 1, -1, 1.5, "3", (1, 2, 3), (0, 0), (6, 6), True)
     ],
-)
-def test_other_objects_are_refused(plain, rows, match):
-    refused(lambda: plain.dissimilarities(rows, [0]), match)
+    *[
+        (lambda _, k=k: NeucIsomap(2, n_neighbors=k).fit(X), "must be a whole number")
+        for k in ("5", 5.0, None, True, [3])
+    ],
+    (lambda _: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)), r"toarray\(\)"),
+    (lambda _: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)"),
+    (lambda _: NeucMDS(2).fit(D).transform(PAIRS), r"toarray\(\)"),
+    *[
+        (lambda emb, look=look: look(emb), "square array, with NaN .* missing='ignore'")
+        for look in (
+            lambda _: inspect(PAIRS),
+            lambda _: compare(PAIRS, 2),
+            lambda _: curve(PAIRS, [1, 2]),
+            lambda emb: evaluate(emb, PAIRS),
+        )
+    ],
+]
 
 
-def test_pairs_that_do_not_match_are_refused(plain):
-    refused(lambda: plain.distance([0, 1, 2], [2, 3]), r"\(3,\) and j has \(2,\)")
+@pytest.mark.parametrize(("call", "match"), REFUSED)
+def test_what_cannot_be_had_is_refused(plain, call, match):
+    refused(lambda: call(plain), match)
 
 
 # Numbers that go along with D
@@ -114,19 +146,6 @@ def test_weights_reach_the_fit_through_fit_transform():
     found = est.fit_transform(D, weights=W)
     np.testing.assert_array_equal(found, est.fit(D, weights=W).transform(D))
     assert np.abs(found - est.fit_transform(D)).max() > 1e-6
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        inspect,
-        lambda pairs: compare(pairs, 2),
-        lambda pairs: curve(pairs, [1, 2]),
-        lambda pairs: evaluate(neuc_mds(D, 2), pairs),
-    ],
-)
-def test_listed_pairs_are_refused_with_what_to_pass(call):
-    refused(lambda: call(PAIRS), "square array, with NaN .* missing='ignore'")
 
 
 def test_masked_new_dissimilarities_are_not_known(plain):
@@ -167,9 +186,7 @@ def test_flags_are_true_or_false(plain, value):
         *(lambda look=look: look(D, squared=value) for look in (inspect, curve, compare)),
     ]
     if value is not None:
-        calls += [
-            lambda: evaluate(plain, D, squared=value),
-        ]
+        calls.append(lambda: evaluate(plain, D, squared=value))
     for call in calls:
         refused(call, "must be True or False")
 
@@ -177,11 +194,6 @@ def test_flags_are_true_or_false(plain, value):
 def test_flags_of_numpy_and_numbers_are_flags():
     for value in (True, 1, np.True_):
         assert neuc_mds(D, 2, squared=value).squared is True
-
-
-@pytest.mark.parametrize("value", ["5", 5.0, 2.5, None, True, [3], float("nan")])
-def test_neighbours_are_counted_by_whole_numbers(value):
-    refused(lambda: NeucIsomap(2, n_neighbors=value).fit(X), "must be a whole number")
 
 
 # A sparse D
@@ -193,16 +205,6 @@ def test_the_estimator_takes_known_pairs(container):
     np.testing.assert_array_equal(est.embedding_, neuc_mds(PAIRS, 2, random_state=0).coordinates)
     assert est.n_features_in_ == N
     assert est.transform(D[:3]).shape == (3, 2)
-
-
-def test_sparse_features_and_landmarks_are_refused(plain):
-    refused(lambda: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)), r"toarray\(\)")
-    refused(lambda: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)")
-    refused(lambda: NeucMDS(2).fit(D).transform(PAIRS), r"toarray\(\)")
-
-
-def test_missing_is_a_word_that_is_known():
-    refused(lambda: neuc_mds(PAIRS, 2, missing="no"), "missing='no' is unknown")
 
 
 def test_pairs_obey_gaps():

@@ -360,11 +360,6 @@ class TestProgram:
         assert outcome.code == 0
         assert "neucmds demo" in outcome.out
 
-    def test_version(self, run):
-        import neucmds
-
-        assert run("--version").out == f"neucmds {neucmds.__version__}\n"
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["embed", "compare"])

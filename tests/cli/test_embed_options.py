@@ -69,10 +69,12 @@ class TestMetadata:
         self, run, named_csv, sites, monkeypatch, column, expected
     ):
         calls = _seen(monkeypatch)
-        outcome = run("embed", named_csv, "-k", 3, "--metadata", sites, "--color-by", column)
+        options = ["--metadata", sites, "--color-by", column]
+        options += ["--ellipses"] if column == "habitat" else []
+        outcome = run("embed", named_csv, "-k", 3, *options)
         assert outcome.code == 0, outcome.err
         assert [call["color"] for call in calls] == [expected] * len(calls)
-        assert calls[0]["title"] == column
+        assert (calls[0]["title"], calls[0]["ellipses"]) == (column, column == "habitat")
 
     def test_rows_without_names_are_in_order(self, run, here, matrix, sites, monkeypatch):
         options = ["embed", matrix, "-k", 3, "--metadata", sites, "--color-by", "habitat"]
@@ -107,13 +109,6 @@ class TestPictures:
         assert run("embed", "d.npy", "-k", "2,1", "--squared", "--axes", "2,3", "--force").code == 0
         assert calls[-1]["axes"] == (2, 3)
         assert not (here / "d-neucmds" / "coordinates_neg.png").exists()
-
-    @pytest.mark.slow
-    def test_ellipses_reach_the_picture(self, run, named_csv, sites, monkeypatch):
-        calls = _seen(monkeypatch)
-        options = ["--metadata", sites, "--color-by", "habitat", "--ellipses"]
-        assert run("embed", named_csv, "-k", 2, *options).code == 0
-        assert calls[0]["ellipses"]
 
     @pytest.mark.slow
     def test_pdf_is_the_same_in_every_run(self, run, here, matrix):

@@ -51,13 +51,6 @@ def test_json_alone_is_on_standard_output(tmp_path):
     assert done.stderr == b""
 
 
-def test_bad_input_exits_2_with_one_line(tmp_path):
-    np.save(tmp_path / "bad.npy", np.ones((3, 4)))
-    done = program("embed", "bad.npy", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.count(b"\n") == 1
-
-
 def test_without_the_extra_it_is_named(tmp_path):
     hide = "import importlib.util as u; f = u.find_spec; "
     hide += "u.find_spec = lambda name, *a: None if name == 'typer' else f(name, *a)"
