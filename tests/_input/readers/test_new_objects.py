@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from neucmds._input import read_new_objects
-from neucmds.errors import FileFormatError, InputError
+from neucmds.errors import FileFormatError
 
 NEW, OLD = ("x", "y"), ("ant", "bee", "cat")
 VALUES = np.array([[1.5, 2, 3], [4, 5, 6]])
@@ -50,25 +50,22 @@ def test_names_of_either_side_are_read_where_there_are_any(read, name, content, 
 
 
 def test_columns_are_put_in_the_order_of_the_fitted_objects(read):
-    found = read("n.csv", FRAME.to_csv())
-    fitted = ("cat", "ant", "bee")
+    found, fitted = read("n.csv", FRAME.to_csv()), ("cat", "ant", "bee")
     ordered = found.in_order(fitted)
     np.testing.assert_array_equal(ordered.values, FRAME[list(fitted)])
     assert (ordered.names, ordered.columns) == (NEW, fitted)
     assert found.in_order(None) is found.in_order(OLD) is found
-    with pytest.raises(InputError, match="different names"):
-        found.in_order(("cat", "ant", "dog"))
 
 
 def test_parquet_and_a_single_vector_are_read(tmp_path):
+    np.save(tmp_path / "n.npy", VALUES[0])
+    np.testing.assert_array_equal(read_new_objects(tmp_path / "n.npy", 3).values, VALUES[:1])
     pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
     for frame in (FRAME, FRAME.rename_axis("id").reset_index()):
         frame.to_parquet(tmp_path / "n.parquet")
         found = read_new_objects(tmp_path / "n.parquet", 3)
         np.testing.assert_array_equal(found.values, VALUES)
         assert (found.names, found.columns) == (NEW, OLD)
-    np.save(tmp_path / "n.npy", VALUES[0])
-    np.testing.assert_array_equal(read_new_objects(tmp_path / "n.npy", 3).values, VALUES[:1])
 
 
 @pytest.mark.parametrize(
