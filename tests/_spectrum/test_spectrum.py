@@ -23,11 +23,12 @@ def test_a_measured_sum_is_used_where_the_difference_has_no_digits():
     assert ends.dropped_sq(np.array([0, 2])) == 2.0
 
 
-def test_null_level_grows_with_the_rounding_of_the_entries():
-    lam = np.linspace(3, -2, 100)
-    double, single = (Ends(lam, 0.0, 1.0, 100, 100, precision) for precision in (2e-16, 1.2e-7))
-    assert 1e-14 < double.null_level < 1e-12
-    assert 1e-6 < single.null_level < 1e-4
+@pytest.mark.parametrize("size", [10, 100])
+def test_null_level_grows_with_the_rounding_of_the_entries(size):
+    lam, eps = np.linspace(2, -3, size), np.finfo(np.float64).eps
+    double, single = (Ends(lam, 0.0, 1.0, size, size, precision) for precision in (eps, 1.2e-7))
+    assert double.null_level == pytest.approx(3 * max(64, size) * eps)
+    assert single.null_level == pytest.approx(3 * 2 * 1.2e-7 * np.sqrt(size))
 
 
 def test_some_vectors_are_taken_in_the_order_asked_for(with_spectrum):
