@@ -42,16 +42,6 @@ class Checkpoint:
     ------
     InputError
         If `path` names no file, or one that is no checkpoint or belongs to another problem.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from neucmds._backend import Checkpoint
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     kept = Checkpoint(f"{folder}/half.npz", {"k": 2})
-    ...     kept.save(at_once=True, rows=7)
-    ...     int(Checkpoint(f"{folder}/half.npz", {"k": 2}).held["rows"])
-    7
     """
 
     def __init__(self, path: str | PathLike[str], *problem: Any) -> None:

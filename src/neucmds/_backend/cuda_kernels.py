@@ -131,6 +131,8 @@ def centered_single(block: Array, left: Array, right: Array, factor: float, out:
 
 def between(metric: str, x: Array, y: Array) -> Array | None:
     """Compute a metric that is a sum over features between all rows of x and all of y."""
+    if metric not in _METRICS:
+        return None
     step, end = _METRICS[metric]
     launch = _kernel(_BETWEEN.replace("STEP", step).replace("END", end), "between", x, y)
     (m, d), n = (int(size) for size in x.shape), int(y.shape[0])

@@ -20,14 +20,7 @@ _ALWAYS_THERE = 2**26
 
 
 def parse_bytes(amount: int | float | str) -> int:
-    """Read an amount of memory: bytes, or text such as "2GB", "500 MB" or "1.5GiB".
-
-    Examples
-    --------
-    >>> from neucmds._backend.memory import parse_bytes
-    >>> parse_bytes("2GB"), parse_bytes("1 KiB")
-    (2000000000, 1024)
-    """
+    """Read an amount of memory: bytes, or text such as "2GB", "500 MB" or "1.5GiB"."""
     if isinstance(amount, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKmMgGtT]?)(i?)[bB]?\s*", amount)
         if match is None or (match[3] and not match[2]):

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from numbers import Integral
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import joblib
 import threadpoolctl
@@ -31,14 +31,7 @@ Result = TypeVar("Result")
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """How many threads `n_jobs` means: None and −1 are all cores that this process may use.
-
-    Examples
-    --------
-    >>> from neucmds._backend.threads import thread_count
-    >>> thread_count(3)
-    3
-    """
+    """How many threads `n_jobs` means: None and −1 are all cores that this process may use."""
     if n_jobs is None:
         n_jobs = -1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
@@ -122,18 +115,8 @@ def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Resul
     return parallel_map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
 
 
-class Rows(Protocol):
-    """What rows can be assigned to, from the first to the last: an array, or a file."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
-
-    def __setitem__(self, rows: slice, values: Any, /) -> None: ...
-
-
 def fill_rows(
-    target: Rows,
+    target: Any,
     work: Callable[[slice], Any],
     width: int,
     n_threads: int,
@@ -141,7 +124,8 @@ def fill_rows(
 ) -> None:
     """Write work(rows) to target[rows] for all rows, in parts of about 2²¹ entries of `width`.
 
-    BLAS keeps to one thread meanwhile: the parts keep all cores busy.
+    The target, an array or a file, gets them in order. BLAS keeps to one thread meanwhile: the
+    parts keep all cores busy.
     """
     n, parts = target.shape[0], list(row_blocks(target.shape[0], width))
     # Closed at once: a traceback that is kept would keep the generator, and its threads.

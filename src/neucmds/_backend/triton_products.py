@@ -20,7 +20,7 @@ except ImportError:  # torch brings it along where it has a GPU to compile for
 
 # Rows and columns of a tile, warps and stages of its pipeline: 11.6 ms at n = 100,000 with 32
 # columns on an H200, 13 to 17 with six other shapes; cuBLAS takes 16.7.
-TILE = (128, 32, 8, 5)
+TILE = {"BLOCK_M": 128, "BLOCK_K": 32, "num_warps": 8, "num_stages": 5}
 # Columns of the matrix whose products are summed in float32, before float64 takes over.
 SHARE = 8192
 # Programs that keep all 132 multiprocessors of an H200 busy to the end.
@@ -39,26 +39,14 @@ def narrow_product(matrix: Array, columns: Array) -> Array:
 
     n, width = columns.shape
     rows = columns.T.contiguous()
-    (block_m, block_k, warps, stages), block_n = TILE, 32 if width <= 32 else 64
+    block_m, block_k, block_n = TILE["BLOCK_M"], TILE["BLOCK_K"], 32 if width <= 32 else 64
     blocks = triton.cdiv(n, block_m)
     splits = max(triton.cdiv(n, SHARE), min(16, triton.cdiv(PROGRAMS, blocks)))
     share = triton.cdiv(triton.cdiv(n, splits), block_k) * block_k
     parts = torch.empty((splits, width, n), dtype=torch.float32, device=matrix.device)
     with torch.cuda.device(matrix.device):
-        _compiled()[(blocks, splits)](
-            matrix,
-            rows,
-            parts,
-            1.0,
-            n,
-            width,
-            share,
-            BLOCK_M=block_m,
-            BLOCK_N=block_n,
-            BLOCK_K=block_k,
-            num_warps=warps,
-            num_stages=stages,
-        )
+        launch = _compiled()[(blocks, splits)]
+        launch(matrix, rows, parts, 1.0, n, width, share, BLOCK_N=block_n, **TILE)
     return parts.sum(dim=0, dtype=torch.float64).T
 
 

@@ -95,7 +95,7 @@ class DaskGram(Gram):
         client = next(iter(self._futures.values())).client
         ends = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
         # The scheduler keeps a task's arguments: unlike scattered data they outlive a worker.
-        pieces = [client.submit(_same, piece, pure=False) for piece in np.split(block, ends)]
+        pieces = [client.submit(np.asarray, piece, pure=False) for piece in np.split(block, ends)]
         places = client.who_has(list(self._futures.values()))
         sums = []
         for row in self.sq_dissimilarity.__dask_keys__():
@@ -110,7 +110,7 @@ class DaskGram(Gram):
                 )
                 for place, columns in _by_place(row, places)
             ]
-            sums.append(client.submit(_add, parts, pure=False))
+            sums.append(client.submit(sum, parts, pure=False))
         return np.concatenate(client.gather(sums), axis=0)
 
     @cached_property
@@ -140,20 +140,12 @@ def _by_place(row: list[Any], places: Any) -> list[tuple[str | None, list[int]]]
     return list(groups.items())
 
 
-def _same(piece: Floats) -> Floats:
-    return piece
-
-
 def _multiply_row(chunks: list[Floats], pieces: list[Floats]) -> Floats:
     """Σ_j D_ij V_j over the chunks at hand, one product at a time."""
     total = np.zeros((chunks[0].shape[0], pieces[0].shape[1]), dtype=pieces[0].dtype)
     for chunk, piece in zip(chunks, pieces, strict=True):
         total += chunk.astype(piece.dtype, copy=False) @ piece
     return total
-
-
-def _add(parts: list[Floats]) -> Floats:
-    return np.asarray(sum(parts[1:], start=parts[0]))
 
 
 def _sums(chunk: Floats) -> Floats:

@@ -20,7 +20,13 @@ from neucmds._backend.arrays import (
 from neucmds._input.validation import working_dtype
 from neucmds._operator.blocked import Progress
 from neucmds._operator.gram import Gram, Indices, Moments
-from neucmds._operator.metric_registry import FittedMetric, InnerMetric, PairMetric, Prepared
+from neucmds._operator.metric_registry import (
+    FittedMetric,
+    InnerMetric,
+    PairMetric,
+    Prepared,
+    refuse_undefined,
+)
 from neucmds._operator.single_precision import Rounded, SingleGram
 from neucmds.errors import InputError
 
@@ -152,9 +158,9 @@ class FeatureGram(Gram):
 
     def dense(self) -> Array:
         """Return D itself, on the squared scale: what is kept when it fits in memory."""
-        out = empty_like(self.points.left, (self.n, self.n))
+        out, everyone = empty_like(self.points.left, (self.n, self.n)), range(self.n)
         for rows, cols, tile in self._tiles():
-            self._refuse_missing(tile, rows.start, cols.start)
+            refuse_undefined(tile, "the metric", everyone[rows], everyone[cols])
             out[rows, cols] = tile
             out[cols, rows] = self.xp.matrix_transpose(tile)
         return out
@@ -183,23 +189,13 @@ class FeatureGram(Gram):
             if self.progress is not None:
                 self.progress(self.n_passes, rows.stop, self.n)
 
-    def _refuse_missing(self, tile: Array, top: int, left: int) -> None:
-        """Raise for an entry that is no number, and name its pair."""
-        if bool(self.xp.all(self.xp.isfinite(tile))):
-            return
-        i, j = (int(at[0]) for at in to_numpy(~self.xp.isfinite(tile)).nonzero())
-        raise InputError(
-            f"the metric gives NaN or infinity, first for objects {top + i} and {left + j}; drop "
-            "those objects, or change the metric."
-        )
-
     def _refuse_asymmetry(self) -> None:
         """Compare a small tile with its mirror image, since half of D is never computed."""
         xp, some = self.xp, min(self.n // 2, 64)
         first, second = self.points[:some], self.points[some : 2 * some]
         there = self.metric.squares(first, second)
         back = xp.matrix_transpose(self.metric.squares(second, first))
-        self._refuse_missing(there, 0, some)
+        refuse_undefined(there, "the metric", range(some), range(some, 2 * some))
         gap, size = float(xp.max(xp.abs(there - back))), float(xp.max(xp.abs(there)))
         if gap > math.sqrt(float(xp.finfo(self.dtype).eps)) * size:
             raise InputError(

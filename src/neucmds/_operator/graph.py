@@ -41,14 +41,6 @@ def as_graph(data: Any) -> Any:
     Explicit zeros are edges of length 0. An edge may be stored in one order or in both; of parallel
     edges the shortest counts. Refused are lengths that are negative or not finite, edges whose two
     orders differ, and graphs in several parts.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from neucmds._operator.graph import as_graph, shortest_path_rows
-    >>> path = as_graph(sparse.csr_array([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.0]]))
-    >>> shortest_path_rows(path, [0])
-    array([[0., 1., 3.]])
     """
     if not hasattr(data, "tocoo"):
         raise InputError("the graph must be a scipy.sparse array of lengths, n × n.")

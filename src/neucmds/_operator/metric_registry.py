@@ -10,6 +10,7 @@ and sums over features for all other libraries.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -323,21 +324,6 @@ INNER_METRICS: dict[str, Callable[..., InnerMetric]] = {
 }
 
 
-def _summed(metric: str, by_library: BlockFunction, x: Array, y: Array) -> Array:
-    """Sum over features in one kernel on a GPU, else by what the library has."""
-    made = between(metric, x, y)
-    return by_library(x, y) if made is None else made
-
-
-def _bray_curtis(x: Array, y: Array) -> Array:
-    # |x + y| is the city-block distance to −y.
-    return minkowski(x, y, 1.0) / minkowski(x, -y, 1.0)
-
-
-def _hamming(x: Array, y: Array) -> Array:
-    return minkowski(x, y, 0.0) / int(x.shape[1])
-
-
 def _jaccard(x: Array, y: Array) -> Array:
     """1 − |x ∧ y| / |x ∨ y| of what is not zero, and 0 where nothing is."""
     xp = namespace(x)
@@ -348,16 +334,35 @@ def _jaccard(x: Array, y: Array) -> Array:
 
 
 # For arrays of any library; NumPy's go to SciPy, which is faster and has more of them.
-_city_block = partial(_summed, "cityblock", partial(minkowski, p=1.0))
+_city_block = partial(minkowski, p=1.0)
 SUM_METRICS: dict[str, BlockFunction] = {
-    "braycurtis": partial(_summed, "braycurtis", _bray_curtis),
-    "chebyshev": partial(_summed, "chebyshev", partial(minkowski, p=math.inf)),
+    # |x + y| is the city-block distance to −y.
+    "braycurtis": lambda x, y: _city_block(x, y) / _city_block(x, -y),
+    "chebyshev": partial(minkowski, p=math.inf),
     "cityblock": _city_block,
-    "hamming": partial(_summed, "hamming", _hamming),
+    "hamming": lambda x, y: minkowski(x, y, 0.0) / int(x.shape[1]),
     "jaccard": _jaccard,
     "l1": _city_block,
     "manhattan": _city_block,
 }
+
+
+def _summed(metric: str, x: Array, y: Array) -> Array:
+    """Sum over features in one kernel on a GPU, else by what the library has."""
+    made = between("cityblock" if metric in ("l1", "manhattan") else metric, x, y)
+    return SUM_METRICS[metric](x, y) if made is None else made
+
+
+def refuse_undefined(made: Array, named: str, rows: Any, cols: Any) -> None:
+    """Raise for a dissimilarity that is NaN or infinite, and name its pair of objects."""
+    xp = namespace(made)
+    if bool(xp.all(xp.isfinite(made))):
+        return
+    i, j = (int(at[0]) for at in np.nonzero(to_numpy(~xp.isfinite(made))))
+    raise InputError(
+        f"{named} gives NaN or infinity, first for objects {rows[i]} and {cols[j]}; drop those "
+        "objects, or change the metric."
+    )
 
 
 def known_everywhere(metric: Any) -> bool:
@@ -380,14 +385,15 @@ def fit_metric(metric: Any, features: Array, squared: bool, params: dict[str, An
         try:
             return INNER_METRICS[metric](features, **params)
         except TypeError as error:
-            raise InputError(f"{named} does not take {_strange(error)}.") from error
+            strange = re.findall(r"unexpected keyword argument ('.*')", str(error))
+            raise InputError(f"{named} does not take {(strange or [error])[0]}.") from error
     if is_numpy(features) and metric in _named_elsewhere():
         function = _Pairwise(metric, fitted_params(metric, features, params))
         return BlockMetric(function, named, squared)
     if not is_numpy(features) and metric in SUM_METRICS:
         if params:
             raise InputError(f"{named} takes no further arguments, but {', '.join(params)}.")
-        return BlockMetric(SUM_METRICS[metric], named, squared)
+        return BlockMetric(partial(_summed, metric), named, squared)
     every = ", ".join(sorted({*INNER_METRICS, *SUM_METRICS}))
     more = ", ".join(sorted(_named_elsewhere() - {*INNER_METRICS, *SUM_METRICS}))
     raise InputError(
@@ -482,11 +488,6 @@ def _named_elsewhere() -> set[str]:
     from sklearn.metrics.pairwise import _VALID_METRICS
 
     return (set(distance_metrics()) | set(_VALID_METRICS)) - {"precomputed", "wminkowski"}
-
-
-def _strange(error: TypeError) -> str:
-    text = str(error)
-    return text[text.rfind("'", 0, -1) :] if "unexpected keyword" in text else f"these: {text}"
 
 
 def _square(array: Array) -> Array:

@@ -33,8 +33,6 @@ Search = Callable[[int, Ints | None], Found]
 
 # Up to here all rows are compared with all: half a minute on one core.
 ALL_COMPARED = 20_000
-# Features up to which scikit-learn's trees are tried.
-MOST_IN_TREE = 15
 # What pynndescent calls metrics that it knows by other names only.
 DESCENDED_AS = {"cityblock": "manhattan"}
 # Neighbours of a row up to which pynndescent is the quicker.
@@ -107,13 +105,8 @@ def neighbor_index(features: Floats, metric: Any, params: dict[str, Any], n_jobs
     if ours or not is_numpy(features):
         return ComparedRows(FittedMetric.of(metric, features, params=params))
     try:
-        return NearestNeighbors(
-            metric=metric,
-            metric_params=params or None,
-            n_jobs=n_jobs,
-            # Trees of many features look at nearly all rows, more slowly.
-            algorithm="auto" if features.shape[1] <= MOST_IN_TREE else "brute",
-        ).fit(features)
+        search = NearestNeighbors(metric=metric, metric_params=params or None, n_jobs=n_jobs)
+        return search.fit(features)
     except (ValueError, TypeError) as problem:
         reason = " ".join(str(problem).split())[:200]
         raise InputError(

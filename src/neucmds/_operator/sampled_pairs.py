@@ -28,7 +28,7 @@ from neucmds._backend.arrays import (
 )
 from neucmds._input.pairs import Pairs, make_pairs
 from neucmds._operator.chunked_rows import ChunkedRows
-from neucmds._operator.metric_registry import BoundMetric, fitted_params
+from neucmds._operator.metric_registry import BoundMetric, fitted_params, refuse_undefined
 from neucmds._operator.neighbor_search import Search, nearest_rows
 from neucmds.errors import InputError, option
 
@@ -150,14 +150,6 @@ def feature_pairs(
     Returns
     -------
     PairSample
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from neucmds._operator.sampled_pairs import feature_pairs
-    >>> sample = feature_pairs(load_digits().data, "cityblock", n_pairs=100, random_state=0)
-    >>> sample.pairs.sampled, sample.to_landmarks.shape
-    (True, (1797, 30))
     """
     n, rng = int(features.shape[0]), check_random_state(random_state)
     sizes = Sizes.of(n_pairs, n)
@@ -174,23 +166,11 @@ def feature_pairs(
         between = BoundMetric(metric, params).fitted_to(some).between(features)
     xp = namespace(between)
     between = xp.astype(between, xp.float64, copy=False)
-    _refuse_undefined(between, landmarks, metric)
+    refuse_undefined(between, option("metric", metric), range(n), landmarks)
     pairs = drawn_pairs(n, sizes, landmarks, between.T, nearest, rng)
     if weight_power != 1 and pairs.weight is not None:
         pairs = replace(pairs, weight=pairs.weight**weight_power)
     return PairSample(pairs, landmarks, to_numpy(between))
-
-
-def _refuse_undefined(to_landmarks: Array, landmarks: Ints, metric: Any) -> None:
-    """Name two rows whose dissimilarity is NaN or infinite, if there are such."""
-    xp = namespace(to_landmarks)
-    if bool(xp.all(xp.isfinite(to_landmarks))):
-        return
-    row, at = (int(one[0]) for one in np.nonzero(~np.isfinite(to_numpy(to_landmarks))))
-    raise InputError(
-        f"{option('metric', metric)} gives NaN or infinity, first for objects {row} and "
-        f"{landmarks[at]}; drop those objects, or change the metric."
-    )
 
 
 def _share(size: int, n: int) -> float:
