@@ -195,51 +195,55 @@ def embed(
 
     Parameters are those of `neuc_mds`; `labels` names the objects of input without names.
     """
-    check_flags(missing, squared=squared, symmetrize=symmetrize)
+    scale: dict[str, Any] = {"squared": squared, "symmetrize": symmetrize}
+    check_flags(missing, **scale)
     data = as_graph(data) if metric == SHORTEST_PATH else data
     known = data.gram if isinstance(data, Prepared) else data
-    kind = kind_of(known, metric, n_pairs, options.method)
-    kind = kind if landmarks is None else "landmarks"
-    reading = {
-        "weights": weights,
-        "missing": None if missing == "error" else missing,
-        "squared": squared or None,
-        "symmetrize": symmetrize or None,
-        "n_pairs": n_pairs,
-    }
+    kind = kind_of(known, metric, n_pairs, options.method) if landmarks is None else "landmarks"
+    reading = {"weights": weights, "missing": None if missing == "error" else missing}
+    reading |= {name: flag or None for name, flag in scale.items()} | {"n_pairs": n_pairs}
     asked = {name: value for name, value in reading.items() if value is not None}
     refuse(kind, options.asked | asked)
     if kind == "landmarks":
-        rules = {"metric": metric, "squared": squared, "symmetrize": symmetrize}
-        return Fit(
-            embed_by_landmarks(data, options, landmarks, weights=weights, labels=labels, **rules)
-        )
-    if kind == "large graph":
-        return _of_some_pairs(embed_graph(data, options, n_pairs), labels)
-    if kind == "sampled":
-        bound = BoundMetric.of(metric)
-        return _of_some_pairs(embed_features(data, bound, options, n_pairs), labels)
-    if kind == "pairs":
-        pairs = as_pairs(
-            data, allow_missing=missing == "ignore", squared=squared, symmetrize=symmetrize
-        )
-        found = embed_pairs(pairs, options, bool(squared))
-        return _of_some_pairs(replace(found, missing=missing), labels)
+        rules = scale | {"metric": metric, "weights": weights, "labels": labels}
+        return Fit(embed_by_landmarks(data, options, landmarks, **rules))
+    if kind in ("large graph", "sampled", "pairs"):
+        found = _from_some_pairs(kind, data, options, metric, n_pairs, missing, scale)
+        if labels is not None:
+            found = replace(found, labels=as_labels(labels, found.n))
+        return Fit(found)
     prepared = prepare(
         data,
         options.n_components,
         metric=metric,
-        squared=squared,
-        symmetrize=symmetrize,
         weights=weights,
         missing=missing,
         labels=labels,
         keep_copy=options.method == "refined",
         callback=options.callback,
+        **scale,
     )
     if options.checkpoint is not None:
         return _kept(prepared, options, options.checkpoint)
     return (fit_chosen if isinstance(options.n_components, GOALS) else fit)(prepared, options)
+
+
+def _from_some_pairs(
+    kind: str,
+    data: Any,
+    options: Options,
+    metric: Any,
+    n_pairs: int | None,
+    missing: str,
+    scale: dict[str, Any],
+) -> Embedding:
+    """Embed a large graph, features or a list of pairs without any n × n array."""
+    if kind == "large graph":
+        return embed_graph(data, options, n_pairs)
+    if kind == "sampled":
+        return embed_features(data, BoundMetric.of(metric), options, n_pairs)
+    pairs = as_pairs(data, allow_missing=missing == "ignore", **scale)
+    return replace(embed_pairs(pairs, options, bool(scale["squared"])), missing=missing)
 
 
 def _kept(prepared: Prepared, options: Options, checkpoint: str | PathLike[str]) -> Fit:
@@ -262,9 +266,3 @@ def _kept(prepared: Prepared, options: Options, checkpoint: str | PathLike[str])
     found = fit(prepared, options, keep)
     kept.remove()
     return found
-
-
-def _of_some_pairs(embedding: Embedding, labels: Any) -> Fit:
-    if labels is not None:
-        embedding = replace(embedding, labels=as_labels(labels, embedding.n))
-    return Fit(embedding)
