@@ -50,12 +50,6 @@ def test_near_pairs_are_kept_better_by_the_relative_loss(fits, D):
     assert kept["relative"] >= kept["squared"]
 
 
-@pytest.mark.parametrize("loss", ["distance", "relative"])
-def test_converged_means_a_small_gradient(fits, loss):
-    assert fits[loss].converged
-    assert fits[loss].relative_gradient < 0.03
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_fitted_objects_are_placed_where_they_are(fits, D, loss):
     emb = fits[loss]
@@ -120,14 +114,6 @@ def test_weights_and_gaps_multiply_with_a_loss(D):
     assert weighted.result_.loss_value < 1.2 * emb.loss_value
 
 
-@pytest.mark.parametrize("loss", ["distance", "relative"])
-def test_negative_dissimilarities_have_no_distance(D, loss):
-    S = D**2
-    S[0, 1] = S[1, 0] = -0.5
-    with pytest.raises(InputError, match=r"1 pairs have D < 0, the lowest -0\.5"):
-        neuc_mds(S, 3, loss=loss, squared=True)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -164,21 +150,13 @@ def test_landmarks_are_fitted_and_others_placed_by_the_loss():
     assert errors["relative"] < errors["squared"]
 
 
-def test_a_callback_hears_of_every_iteration(D):
-    heard = []
-    emb = NeucMDS(3, loss="relative", n_init=1, callback=lambda *a: heard.append(a))
-    emb.fit(D)
-    assert [step for step, _, loss in heard if not isinstance(loss, str)] == list(
-        range(1, emb.n_iter_ + 1)
-    )
-    assert heard[-1][0] == emb.n_iter_
-
-
 def test_verbose_shows_the_iterations_and_leaves_the_callback_alone(D, capsys):
     heard = []
-    est = NeucMDS(3, verbose=1, callback=lambda *a: heard.append(a)).fit(D)
+    est = NeucMDS(3, loss="relative", n_init=1, verbose=1, callback=lambda *a: heard.append(a))
+    est.fit(D)
     out, err = capsys.readouterr()
-    assert heard[-1][0] == est.n_iter_
+    steps = [step for step, _, loss in heard if not isinstance(loss, str)]
+    assert steps == list(range(1, est.n_iter_ + 1))
     assert f"{est.n_iter_} iterations" in err
     assert "loss" in err
     assert out.startswith("120 objects, ")

@@ -64,15 +64,6 @@ def test_no_subset_and_no_weights_beat_neuc_plus(case):
     assert reached <= brute_force(ends.values, k, 1.0 + k) + slack
 
 
-@given(cases())
-@settings(max_examples=200, deadline=None)
-def test_the_shift_of_neuc_plus_flips_no_sign(case):
-    values, k = case
-    ends = Ends.of(values)
-    selection = neuc_plus(ends, Components(k))
-    assert np.all(selection.core * ends.values[selection.kept] > 0)
-
-
 @given(spectra)
 @settings(max_examples=200, deadline=None)
 def test_the_neuc_bound_never_rises_with_k(values):
@@ -100,18 +91,3 @@ def test_lower_is_the_best_nonnegative_weighting_of_the_largest_positives(case):
     scale = 1e-9 * (1 + np.abs(ends.values).sum())
     assert np.all(np.abs(gradient[selection.kept]) <= scale)
     assert np.all(gradient[np.setdiff1d(allowed, selection.kept)] >= -scale)
-
-
-@pytest.mark.parametrize("method", [neuc, neuc_plus])
-@given(spectra, st.integers(0, 4), st.integers(0, 4))
-@settings(max_examples=100, deadline=None)
-def test_a_fixed_signature_is_kept_or_fallen_short_of_never_broken(method, values, p, q):
-    ends = Ends.of(values)
-    selection = method(ends, Components(p + q, (p, q)))
-    positive, negative = np.sum(selection.core > 0), np.sum(selection.core < 0)
-    assert positive <= p
-    assert negative <= q
-    assert positive + negative == selection.kept.size
-    if method is neuc:
-        assert positive == min(p, np.sum(ends.values > ends.null_level))
-        assert negative == min(q, np.sum(ends.values < -ends.null_level))
