@@ -6,7 +6,7 @@ from sklearn.utils import check_random_state
 from neucmds import neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator import DenseGram
-from neucmds._placement.dimension import scan_dimensions
+from neucmds._placement.dimension import fewest, scan_dimensions
 from neucmds._spectrum import full_spectrum
 from neucmds.errors import NeucmdsWarning
 
@@ -67,3 +67,10 @@ def test_objects_that_have_nothing_in_common_are_predicted_by_no_number_of_coord
     np.fill_diagonal(d, 0)
     with pytest.warns(NeucmdsWarning, match="no number of coordinates predicts"):
         neuc_mds(d, "auto", squared=True)
+
+
+def test_the_fewest_that_reach_a_goal_are_found_from_any_guess():
+    for goal in range(1, 20):
+        for start in (0, 1, 5, 30):
+            found = fewest(lambda k, goal=goal: k >= goal, start, 16)
+            assert found == (goal if goal <= 16 else None)

@@ -5,7 +5,7 @@ import pytest
 
 from neucmds import LandmarkNeucMDS, neuc_mds
 from neucmds._placement.least_squares import LinearPlacement
-from neucmds._placement.recipe import misfit
+from neucmds._placement.recipe import Recipe, least_squares_rule, misfit
 from neucmds.datasets import random_simplex
 
 
@@ -41,3 +41,17 @@ def test_linear_placement_of_free_coordinates_is_the_least_squares_triangulation
     centered -= centered.mean(axis=1, keepdims=True)
     expected = np.linalg.lstsq(free.coordinates * free.signs, centered.T, rcond=None)[0].T
     np.testing.assert_allclose(est.transform(D[50:, :50]), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("take_off", [False, True])
+def test_the_ridge_is_the_noise_about_the_offsets_over_the_length_of_a_column(take_off):
+    D = random_simplex(50, random_state=1)
+    fit = neuc_mds(D, 4, "neuc", squared=True)
+    rule = least_squares_rule(D, fit, Recipe(0.5, take_off, 4))
+    errors = D - fit.dissimilarities()
+    offsets = misfit(errors) if take_off else np.zeros(50)
+    noise = np.sum((errors - offsets) ** 2) / (50 * 50 - 2 * 50 * 4)
+    np.testing.assert_allclose(rule.offsets, offsets)
+    np.testing.assert_allclose(
+        rule.ridge, 0.5 * noise / 4 * 50 / np.sum(fit.coordinates**2, axis=0)
+    )

@@ -133,8 +133,8 @@ def scan_dimensions(gram: Gram, solve: Solve, rng: np.random.RandomState) -> Dim
     if coarse.open_ended:
         return coarse
     at = coarse.ks.index(coarse.k)
-    last = coarse.ks[min(len(coarse.ks) - 1, at + 1)]
-    return scanned(range(coarse.ks[max(0, at - 1)], last + 1))
+    around = coarse.ks[max(0, at - 1) : at + 2]
+    return scanned(range(around[0], around[-1] + 1))
 
 
 def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
