@@ -134,6 +134,14 @@ def add_product(addend: Array, left: Array, right: Array, share: float, factor: 
     return share * addend + factor * (left @ right)
 
 
+def subtract_product(target: Array, left: Array, right: Array) -> None:
+    """``target -= left @ right``, in place."""
+    if compat.is_torch_array(target):
+        target.addmm_(left, right, alpha=-1)
+    else:
+        target -= left @ right
+
+
 def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
     """Make an unfilled array of any shape in the library and on the device of `like`."""
     xp = namespace(like)

@@ -19,7 +19,14 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_info
 
-from neucmds._backend.arrays import Array, contiguous, is_numpy, namespace, on_cpu
+from neucmds._backend.arrays import (
+    Array,
+    contiguous,
+    is_numpy,
+    namespace,
+    on_cpu,
+    subtract_product,
+)
 from neucmds._backend.cuda_kernels import narrow_product
 from neucmds._backend.threads import open_pool, parallel_map, worker_pool
 
@@ -86,7 +93,7 @@ def combine_rows(block: Array, coefficients: Array) -> Array:
 def subtract_combined_rows(block: Array, coefficients: Array, basis: Array) -> None:
     """``block -= coefficients @ basis``: by shares of the entries where a pool is open."""
     if not _worth_sharing(basis, coefficients.shape[0]):
-        block -= coefficients @ basis
+        subtract_product(block, coefficients, basis)
         return
 
     def subtract(some: slice) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from neucmds._backend.arrays import Array, empty_like, namespace
+from neucmds._backend.arrays import Array, empty_like, namespace, to_numpy
 from neucmds.errors import NeucmdsWarning
 
 # What fills an H200 several times over.
@@ -24,6 +24,52 @@ _BLOCKS = 132 * 16
 _THREADS = 256
 # Objects from which on a product is worth more than its launch.
 _LARGE = 4096
+
+_MIRRORED = """
+// Compares every entry with its mirror image: the lowest, the highest, the largest gap, any NaN.
+extern "C" __global__ void mirrored(const T* d, int n, T* low, T* high, T* gap, int* missing) {
+  __shared__ T tile[64][65];
+  T lo = d[0], hi = d[0], apart = 0;
+  bool nan = false;
+  const int side = (n + 63) / 64, x = threadIdx.x % 64;
+  for (long long at = blockIdx.x; at < (long long)side * side; at += gridDim.x) {
+    const int top = (int)(at / side) * 64, left = (int)(at % side) * 64;
+    if (left < top) continue;
+    for (int y = threadIdx.x / 64; y < 64; y += 4)
+      if (top + y < n && left + x < n) tile[y][x] = d[(long long)(top + y) * n + left + x];
+    __syncthreads();
+    for (int y = threadIdx.x / 64; y < 64; y += 4)
+      if (left + y < n && top + x < n) {
+        const T v = d[(long long)(left + y) * n + top + x], w = tile[x][y];
+        const T between = v < w ? w - v : v - w;
+        nan = nan || v != v || w != w;
+        apart = between > apart ? between : apart;
+        lo = v < lo ? v : lo;
+        lo = w < lo ? w : lo;
+        hi = v > hi ? v : hi;
+        hi = w > hi ? w : hi;
+      }
+    __syncthreads();
+  }
+  T* ends = &tile[0][0];
+  ends[threadIdx.x] = -lo;
+  ends[256 + threadIdx.x] = hi;
+  ends[512 + threadIdx.x] = apart;
+  __syncthreads();
+  for (int half = 128; half > 0; half /= 2) {
+    if (threadIdx.x < half)
+      for (int at = threadIdx.x; at < 768; at += 256)
+        if (ends[at + half] > ends[at]) ends[at] = ends[at + half];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    low[blockIdx.x] = -ends[0];
+    high[blockIdx.x] = ends[256];
+    gap[blockIdx.x] = ends[512];
+  }
+  if (nan) *missing = 1;
+}
+"""
 
 _BETWEEN = """
 // Sums over the features of all pairs of rows, 64 x 64 pairs a block and 4 x 4 a thread.
@@ -111,6 +157,23 @@ extern "C" __global__ void pair_changes(
   }
 }
 """
+
+
+def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
+    """Lowest and highest entry of a square matrix, and the largest gap to a mirrored entry.
+
+    None also where an entry is NaN.
+    """
+    launch = _kernel(_MIRRORED, "mirrored", matrix)
+    if launch is None:
+        return None
+    xp, n = namespace(matrix), int(matrix.shape[0])
+    low, high, gap = (empty_like(matrix, (_BLOCKS,)) for _ in range(3))
+    missing = xp.zeros((1,), dtype=xp.int32, device=compat.device(matrix))
+    launch((_BLOCKS, 1), matrix, n, low, high, gap, missing)
+    ends = [xp.min(low), xp.max(high), xp.max(gap), xp.astype(missing[0], matrix.dtype)]
+    lowest, highest, apart, nan = map(float, to_numpy(xp.stack(ends)))
+    return None if nan else (lowest, highest, apart)
 
 
 def centered_single(block: Array, left: Array, right: Array, factor: float, out: Array) -> bool:

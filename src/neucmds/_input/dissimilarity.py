@@ -5,6 +5,7 @@ A matrix in memory is walked by pairs of mirrored tiles, which are checked and s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -14,6 +15,7 @@ import numpy as np
 
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
+from neucmds._backend.cuda_kernels import mirrored_extremes
 from neucmds._backend.memory import require_memory
 from neucmds._backend.threads import parallel_map
 from neucmds._input.containers import to_square, unwrap
@@ -25,6 +27,7 @@ from neucmds._input.validation import (
     as_labels,
     check_flags,
     exceeds_range,
+    tolerance,
     validate,
     working_dtype,
 )
@@ -174,6 +177,11 @@ def _walk(
     The target may be the source itself.
     """
     xp, numpy = arrays.namespace(source), arrays.is_numpy(source)
+    clean = None if numpy or not look else _extent_on_gpu(source, dtype, rules)
+    if clean is not None:
+        if target is not None:
+            _walk(source, dtype, rules, target, look=False)
+        return clean
     side = NUMPY_TILE if numpy else DEVICE_TILE
     blocks = list(arrays.row_blocks(int(source.shape[0]), side, side * side))
 
@@ -192,6 +200,20 @@ def _walk(
 
     strips = (parallel_map if numpy else map)(walk_strip, range(len(blocks)))
     return reduce(Extent.merged, strips, Extent())
+
+
+def _extent_on_gpu(source: Array, dtype: Any, rules: Rules) -> Extent | None:
+    """Return the extent of a matrix on a GPU in one pass, if there is nothing to refuse."""
+    ends = mirrored_extremes(source) if source.dtype == dtype else None
+    if ends is None or not all(map(math.isfinite, ends)):
+        return None
+    low, high, gap = ends
+    xp, size = arrays.namespace(source), max(high, -low)
+    # The kernel does not tell a triangle from an asymmetric matrix; the walk by tiles does.
+    if gap > tolerance(size, arrays.eps(dtype, xp)):
+        return None
+    own = float(xp.max(xp.abs(xp.linalg.diagonal(source))))
+    return Extent(-low, high, gap, size, size, own)
 
 
 def _strips(source: Array) -> Strips:
