@@ -9,7 +9,7 @@ import numpy as np
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import order_of
-from neucmds._operator.graph import as_graph, shortest_path_rows
+from neucmds._operator import as_graph, shortest_path_rows
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 

@@ -19,14 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_info
 
-from neucmds._backend.arrays import (
-    Array,
-    contiguous,
-    is_numpy,
-    namespace,
-    on_cpu,
-    subtract_product,
-)
+from neucmds._backend.arrays import Array, contiguous, is_numpy, namespace, on_cpu, subtract_product
 from neucmds._backend.cuda_kernels import narrow_product
 from neucmds._backend.threads import open_pool, parallel_map, worker_pool
 

@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from neucmds._backend.arrays import Array, asarray_like, device, namespace, to_numpy
-from neucmds._input.components import Components
+from neucmds._input import Components
 from neucmds._methods.geometry import stress_terms
 from neucmds._methods.selection import Selection, classical, lower, neuc, neuc_plus
 from neucmds._spectrum import Spectrum

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from neucmds._input.components import Components
-from neucmds._spectrum.spectrum import Ends
+from neucmds._input import Components
+from neucmds._spectrum import Ends
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]

@@ -20,8 +20,7 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds._input.components import Components
-from neucmds._input.pairs import Pairs
+from neucmds._input import Components, Pairs
 from neucmds._methods.geometry import (
     StressTerms,
     canonical,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, namespace
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
-from neucmds._input.validation import Rules
+from neucmds._input import Rules
 from neucmds._operator.first_pass import FirstPass, Mirrored
 from neucmds._operator.gram import Gram, Moments
 from neucmds._operator.row_sources import RowSource, as_row_source

@@ -17,7 +17,7 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds._input.validation import working_dtype
+from neucmds._input import working_dtype
 from neucmds._operator.blocked import Progress
 from neucmds._operator.gram import Gram, Indices, Moments
 from neucmds._operator.metric_registry import (

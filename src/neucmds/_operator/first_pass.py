@@ -8,16 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import eps, row_blocks
-from neucmds._input.validation import (
-    Extent,
-    Floats,
-    Half,
-    Place,
-    Rules,
-    Strips,
-    tolerance,
-    validate,
-)
+from neucmds._input import Extent, Floats, Half, Place, Rules, Strips, tolerance, validate
 from neucmds._operator.gram import Moments
 from neucmds._operator.row_sources import RowSource
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, centered, namespace, row_blocks, row_moments
-from neucmds._input.validation import out_of_range
+from neucmds._input import out_of_range
 from neucmds._operator.single_precision import Rounded, SingleGram
 
 Result = TypeVar("Result")

@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds._backend.memory import available_memory, format_bytes
-from neucmds._input.pairs import TOLERANCE, refuse_parts
+from neucmds._input import TOLERANCE, refuse_parts
 from neucmds._operator.sampled_pairs import PairSample, Sizes, drawn_pairs
 from neucmds.errors import InputError, option
 

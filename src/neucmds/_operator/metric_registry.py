@@ -33,7 +33,7 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.cuda_kernels import between
-from neucmds._input.validation import working_dtype
+from neucmds._input import working_dtype
 from neucmds.errors import InputError, option
 
 BlockFunction = Callable[[Array, Array], Array]

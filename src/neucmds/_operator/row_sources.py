@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input import read_table
-from neucmds._input.validation import working_dtype
+from neucmds._input import read_table, working_dtype
 from neucmds.errors import FileFormatError, InputError, option
 
 Floats = npt.NDArray[Any]

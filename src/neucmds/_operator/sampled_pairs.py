@@ -26,7 +26,7 @@ from neucmds._backend.arrays import (
     namespace,
     to_numpy,
 )
-from neucmds._input.pairs import Pairs, make_pairs
+from neucmds._input import Pairs, make_pairs
 from neucmds._operator.chunked_rows import ChunkedRows
 from neucmds._operator.metric_registry import BoundMetric, fitted_params, refuse_undefined
 from neucmds._operator.neighbor_search import Search, nearest_rows

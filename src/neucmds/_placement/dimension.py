@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
-from neucmds._input.components import MOST_CHOSEN, Components
+from neucmds._input import MOST_CHOSEN, Components
 from neucmds._methods import from_selection, neuc_plus, sq_dissimilarities
 from neucmds._operator import DenseGram, Gram
 from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement

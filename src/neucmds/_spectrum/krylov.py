@@ -19,8 +19,7 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds._operator import Gram
-from neucmds._operator.single_precision import Multiply
+from neucmds._operator import Gram, Multiply
 from neucmds._spectrum.full import full_spectrum
 from neucmds._spectrum.lanczos import KrylovBasis, QueuedBasis, orthonormal_rows, project_out
 from neucmds._spectrum.polish import polish, unexplained_sq

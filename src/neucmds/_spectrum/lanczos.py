@@ -26,7 +26,7 @@ from neucmds._backend.arrays import (
     uniform_rows,
 )
 from neucmds._backend.blas import combine_rows, inner_products, subtract_combined_rows
-from neucmds._operator.single_precision import Multiply
+from neucmds._operator import Multiply
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from neucmds._input.components import Components, NComponents
+from neucmds._input import Components, NComponents
 from neucmds._methods import smacof_solution
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Spectrum

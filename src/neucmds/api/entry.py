@@ -10,12 +10,8 @@ import numpy as np
 
 from neucmds._backend import Checkpoint
 from neucmds._backend.arrays import Array, to_numpy
-from neucmds._input import as_labels, check_flags
-from neucmds._input.components import NComponents
-from neucmds._input.pairs import as_pairs
-from neucmds._operator import DenseGram
-from neucmds._operator.graph import as_graph
-from neucmds._operator.metric_registry import BoundMetric
+from neucmds._input import NComponents, as_labels, as_pairs, check_flags
+from neucmds._operator import BoundMetric, DenseGram, as_graph
 from neucmds.api.fitting import Fit, fit, warn_of_surprises
 from neucmds.api.goals import fit_chosen
 from neucmds.api.landmarks import embed_by_landmarks

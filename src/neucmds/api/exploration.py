@@ -9,8 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input import ordered_by_name
-from neucmds._input.components import Components
+from neucmds._input import Components, ordered_by_name
 from neucmds._methods import Selection
 from neucmds._operator import Gram
 from neucmds._placement import LEAST_OBJECTS

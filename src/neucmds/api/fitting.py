@@ -15,8 +15,7 @@ import numpy as np
 
 from neucmds._backend.arrays import is_numpy
 from neucmds._backend.memory import require_memory
-from neucmds._input.components import Components
-from neucmds._input.weights import refuse_parts_of
+from neucmds._input import Components, refuse_parts_of
 from neucmds._methods import (
     MAX_DENSE,
     METHODS,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds._input.components import AUTO, Components
+from neucmds._input import AUTO, Components
 from neucmds._methods import METHODS, stress_terms
 from neucmds._operator import Gram
 from neucmds._placement import DimensionScan, fewest, scan_dimensions

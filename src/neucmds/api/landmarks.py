@@ -25,14 +25,19 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.threads import fill_rows, thread_count
-from neucmds._input import as_dissimilarity, as_labels, as_real, ordered_by_name
-from neucmds._input.components import Components, NComponents
-from neucmds._input.containers import to_square, unwrap
-from neucmds._input.validation import working_dtype
+from neucmds._input import (
+    Components,
+    NComponents,
+    as_dissimilarity,
+    as_labels,
+    as_real,
+    ordered_by_name,
+    to_square,
+    unwrap,
+    working_dtype,
+)
 from neucmds._methods import Start
-from neucmds._operator import DenseGram, Gram
-from neucmds._operator.graph import as_graph, landmark_paths
-from neucmds._operator.metric_registry import BoundMetric, FittedMetric
+from neucmds._operator import BoundMetric, DenseGram, FittedMetric, Gram, as_graph, landmark_paths
 from neucmds._placement import (
     PLACEMENTS,
     Recipe,

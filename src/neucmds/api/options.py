@@ -12,11 +12,9 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend import checkpoint_path
 from neucmds._backend.arrays import is_dask
-from neucmds._input.components import NComponents
-from neucmds._input.pairs import Pairs
+from neucmds._input import NComponents, Pairs
 from neucmds._methods import METHODS, Limits, Start, as_start, check_count
-from neucmds._operator import DenseGram, Gram
-from neucmds._operator.choose import outside_memory
+from neucmds._operator import DenseGram, Gram, outside_memory
 from neucmds._spectrum import check_solver
 from neucmds.errors import InputError, option
 

@@ -10,20 +10,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import (
-    Array,
-    asarray_like,
-    namespace,
-    on_cpu,
-    to_numpy,
-)
+from neucmds._backend.arrays import Array, asarray_like, namespace, on_cpu, to_numpy
 from neucmds._backend.memory import require_memory
-from neucmds._input.components import Components
-from neucmds._input.pairs import Pairs, check_pairs
+from neucmds._input import Components, Pairs, check_pairs
 from neucmds._methods import FEW_LISTED, Start, from_all_pairs, from_pairs, refine_pairs
-from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
-from neucmds._operator.metric_registry import BoundMetric
-from neucmds._operator.sampled_pairs import Sizes, feature_pairs
+from neucmds._operator import (
+    BoundMetric,
+    Sizes,
+    as_graph,
+    feature_pairs,
+    graph_pairs,
+    shortest_path_rows,
+)
 from neucmds.api.fitting import solve_roughly
 from neucmds.api.landmarks import embed_landmarks
 from neucmds.api.options import Options

@@ -9,20 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, is_dask, is_numpy, to_numpy
-from neucmds._input import as_dissimilarity, as_labels, as_weighted
-from neucmds._input.components import NComponents
-from neucmds._input.validation import check_flags
-from neucmds._operator import DenseGram, Gram
-from neucmds._operator.blocked import Progress
-from neucmds._operator.choose import (
+from neucmds._input import NComponents, as_dissimilarity, as_labels, as_weighted, check_flags
+from neucmds._operator import (
+    BoundMetric,
+    DenseGram,
+    Gram,
+    Progress,
+    as_graph,
     dense_operator,
     feature_operator,
     is_store,
     lazy_operator,
     outside_memory,
+    shortest_path_rows,
 )
-from neucmds._operator.graph import as_graph, shortest_path_rows
-from neucmds._operator.metric_registry import BoundMetric
 from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Callback, refuse
 from neucmds.errors import InputError, option
 

@@ -14,12 +14,7 @@ from typer.core import TyperGroup
 import neucmds
 from neucmds.cli import INTERRUPTED, INTERRUPTION
 from neucmds.cli.compare import compare
-from neucmds.cli.console import (
-    PlainConsole,
-    one_line_warnings,
-    print_error,
-    survive_any_encoding,
-)
+from neucmds.cli.console import PlainConsole, one_line_warnings, print_error, survive_any_encoding
 from neucmds.cli.curve import curve
 from neucmds.cli.demo import demo
 from neucmds.cli.embed import embed

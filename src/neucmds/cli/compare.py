@@ -9,14 +9,7 @@ import typer
 from neucmds import api
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.inputs import parse_components
-from neucmds.cli.options import (
-    File,
-    Json,
-    Number,
-    Seed,
-    Squared,
-    Symmetrize,
-)
+from neucmds.cli.options import File, Json, Number, Seed, Squared, Symmetrize
 from neucmds.cli.tables import comparison_table
 from neucmds.errors import InputError
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from neucmds import api
 from neucmds._input import (
+    AUTO,
     NComponents,
     as_labels,
     as_pairs,
@@ -22,7 +23,6 @@ from neucmds._input import (
     read_square,
     read_table,
 )
-from neucmds._input.components import AUTO
 from neucmds.api import Prepared
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError

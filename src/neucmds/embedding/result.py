@@ -11,14 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import (
-    Array,
-    asarray_like,
-    is_array,
-    namespace,
-    row_blocks,
-    to_numpy,
-)
+from neucmds._backend.arrays import Array, asarray_like, is_array, namespace, row_blocks, to_numpy
 from neucmds._backend.files import atomic_file
 from neucmds._input import as_real, ordered_by_name, rows_ordered_as
 from neucmds._methods import (

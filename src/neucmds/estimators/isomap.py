@@ -11,11 +11,9 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from neucmds._backend.arrays import (
-    Array,
-)
-from neucmds._input.components import NComponents
-from neucmds._operator.graph import as_graph, neighbor_graph, shortest_path_rows
+from neucmds._backend.arrays import Array
+from neucmds._input import NComponents
+from neucmds._operator import as_graph, neighbor_graph, shortest_path_rows
 from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer

@@ -22,24 +22,18 @@ from neucmds._backend.arrays import (
 )
 from neucmds._backend.progress import progress_bar
 from neucmds._input import (
+    NComponents,
+    check_flags,
     ordered_by_name,
     read_new_objects,
     read_square,
     refuse_sparse_tensor,
     rows_ordered_as,
+    working_dtype,
 )
-from neucmds._input.components import NComponents
-from neucmds._input.validation import check_flags, working_dtype
-from neucmds._operator.graph import as_graph
-from neucmds._operator.metric_registry import BoundMetric, known_everywhere
+from neucmds._operator import BoundMetric, as_graph, known_everywhere
 from neucmds._placement import Recipe, checked_weights
-from neucmds.api import (
-    DEFAULT_METHOD,
-    LandmarkFit,
-    Options,
-    fit_landmarks,
-    warn_of_surprises,
-)
+from neucmds.api import DEFAULT_METHOD, LandmarkFit, Options, fit_landmarks, warn_of_surprises
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer, is_elsewhere

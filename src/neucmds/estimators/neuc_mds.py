@@ -8,24 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from neucmds._backend.arrays import (
-    Array,
-    is_array,
-    is_dask,
-    is_numpy,
-    to_numpy,
-)
+from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, to_numpy
 from neucmds._input import (
+    NComponents,
     ordered_by_name,
     pairs_ordered_as,
     refuse_sparse_tensor,
     rows_ordered_as,
 )
-from neucmds._input.components import NComponents
-from neucmds._operator import Gram
-from neucmds._operator.choose import outside_memory
-from neucmds._operator.chunked_rows import ChunkedRows
-from neucmds._operator.metric_registry import BoundMetric
+from neucmds._operator import BoundMetric, ChunkedRows, Gram, outside_memory
 from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer

@@ -15,12 +15,7 @@ from neucmds.plots.coordinates import (
     normal_ellipse,
     plot_coordinates,
 )
-from neucmds.plots.shepard import (
-    SampledPairs,
-    plot_shepard,
-    sampled_pairs,
-    signed_root,
-)
+from neucmds.plots.shepard import SampledPairs, plot_shepard, sampled_pairs, signed_root
 from neucmds.plots.spectra import mark_kept, plot_curve, plot_scree, plot_spectrum
 
 __all__ = [

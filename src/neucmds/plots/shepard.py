@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
-from neucmds._operator import DenseGram, Gram
-from neucmds._operator.choose import lazy_operator
+from neucmds._operator import DenseGram, Gram, lazy_operator
 from neucmds.api import Prepared, prepare
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError

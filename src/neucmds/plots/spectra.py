@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neucmds._backend.arrays import to_numpy
-from neucmds._input.components import Components
+from neucmds._input import Components
 from neucmds._operator import Gram
 from neucmds._spectrum import Ends, Spectrum
 from neucmds.api import StressCurves, prepare, solve_for, whole_spectrum

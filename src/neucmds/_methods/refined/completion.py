@@ -20,17 +20,10 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import Array, asarray_like, centered, namespace, to_numpy
 from neucmds._backend.threads import single_blas_thread
-from neucmds._input.components import Components
-from neucmds._input.pairs import Pairs
+from neucmds._input import Components, Pairs
 from neucmds._methods.exact import MAX_DENSE
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined.descent import (
-    FEW_OBJECTS,
-    MAX_ITER,
-    Limits,
-    Refined,
-    Start,
-)
+from neucmds._methods.refined.descent import FEW_OBJECTS, MAX_ITER, Limits, Refined, Start
 from neucmds._methods.refined.signatures import lowest_end, steepest_column
 from neucmds._methods.refined.starts import eigenvector_start
 from neucmds._methods.refined.tiles import Tiles, minimize

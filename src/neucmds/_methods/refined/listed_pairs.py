@@ -34,14 +34,9 @@ from neucmds._backend.arrays import (
 )
 from neucmds._backend.cuda_kernels import pair_changes, pair_forms
 from neucmds._backend.threads import parallel_map
-from neucmds._input.pairs import Pairs
+from neucmds._input import Pairs
 from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, dot
-from neucmds._methods.refined.losses import (
-    FLOOR_QUANTILE,
-    FLOOR_SHARE,
-    PairLoss,
-    power_of_four,
-)
+from neucmds._methods.refined.losses import FLOOR_QUANTILE, FLOOR_SHARE, PairLoss, power_of_four
 from neucmds._methods.refined.tiles import minimize, moments, second_moments_about
 from neucmds.errors import InputError, option
 

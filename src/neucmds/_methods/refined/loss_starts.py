@@ -19,16 +19,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import (
-    Array,
-    asarray_like,
-    is_numpy,
-    min_and_max,
-    namespace,
-    to_numpy,
-)
+from neucmds._backend.arrays import Array, asarray_like, is_numpy, min_and_max, namespace, to_numpy
 from neucmds._backend.threads import worker_pool
-from neucmds._input.components import Components
+from neucmds._input import Components
 from neucmds._methods.geometry import canonical, sq_dissimilarities
 from neucmds._methods.refined.completion import complete_and_refine
 from neucmds._methods.refined.descent import FEW_OBJECTS, Limits, Refined, Start

@@ -18,18 +18,10 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, centered, eps, namespace, to_numpy
 from neucmds._backend.threads import over_rows
 from neucmds._methods.geometry import StressTerms, stress_from_errors, stress_rounding
-from neucmds._methods.refined.descent import (
-    EXACT,
-    Limits,
-    Refined,
-    Start,
-    descend,
-    lowest_point,
-)
+from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, descend, lowest_point
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.tiles import Tiles, minimize
-from neucmds._operator import DenseGram, Gram
-from neucmds._operator.single_precision import Multiply
+from neucmds._operator import DenseGram, Gram, Multiply
 
 Floats = npt.NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from operator import attrgetter
 import numpy as np
 
 from neucmds._backend.arrays import Array, asarray_like, centered, namespace, to_numpy
-from neucmds._input.components import Components
+from neucmds._input import Components
 from neucmds._methods.geometry import canonical
 from neucmds._methods.refined.descent import EXACT, Refined, Start
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from neucmds._backend.arrays import Array, asarray_like, centered, to_numpy
-from neucmds._input.components import Components
+from neucmds._input import Components
 from neucmds._methods.exact import MAX_DENSE, exact_selection, exact_weights
 from neucmds._methods.geometry import diagonalize, stress_terms
 from neucmds._methods.refined.descent import Limits, Refined, Start
