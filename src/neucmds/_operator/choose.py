@@ -11,8 +11,10 @@ import numpy as np
 from neucmds._backend.arrays import Array, free_memory, is_dask
 from neucmds._backend.memory import available_memory, format_bytes
 from neucmds._input import Components, Dissimilarity, NComponents, as_labels, read_table
-from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram
-from neucmds._operator.blocked import Progress
+from neucmds._operator.blocked import BlockedGram, Progress
+from neucmds._operator.dense import DenseGram
+from neucmds._operator.features import FeatureGram
+from neucmds._operator.gram import Gram
 from neucmds.errors import InputError
 
 
