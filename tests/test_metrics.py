@@ -39,6 +39,7 @@ def brute(D, x, signs):
     return {
         "r2": 1 - np.sum((h - d) ** 2) / np.sum((d - d.mean()) ** 2),
         "raw_stress": raw,
+        "stress1": np.sqrt(1 - (d1 @ h1) ** 2 / (d1 @ d1) / (h1 @ h1)) if metric else np.nan,
         "stress_1": np.sqrt(raw / np.sum(h1**2)),
         "relative_error_mean": error.mean(),
         "relative_error_median": p50,
@@ -159,6 +160,6 @@ def test_a_perfect_embedding_has_no_error():
 def test_nothing_defined_gives_no_distortion():
     D = -(np.ones((4, 4)) - np.eye(4))
     quality = measure(DenseGram(D), np.zeros((4, 1)), np.ones(1))
-    for name in ("distortion", "r2", "raw_stress", "stress_1", "relative_error_mean"):
+    for name in ("distortion", "r2", "raw_stress", "stress1", "stress_1", "relative_error_mean"):
         assert np.isnan(getattr(quality, name)), name
     assert quality.undefined_pairs == 6

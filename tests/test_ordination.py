@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neucmds import neuc_mds
-from neucmds.errors import InputError
+from neucmds.errors import InputError, NeucmdsWarning
 from neucmds.ordination import envfit, read_metadata
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -88,7 +88,8 @@ class TestFits:
         holes = np.where(np.arange(60) < 10, np.nan, variable)
         groups = ["a", "b"] * 30
         gaps = [None, *groups[1:]]
-        fit = envfit(points, {"v": holes, "w": variable, "g": gaps}, permutations=0)
+        with pytest.warns(NeucmdsWarning, match="of 60 objects, .*: 'v' 50, 'g' 59"):
+            fit = envfit(points, {"v": holes, "w": variable, "g": gaps}, permutations=0)
         alone = envfit(points[10:], {"v": variable[10:]}, permutations=0)
         assert fit["v"].r2 == pytest.approx(alone["v"].r2)
         assert (fit["v"].n, fit["w"].n, fit["g"].n) == (50, 60, 59)

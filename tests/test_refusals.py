@@ -63,6 +63,8 @@ def test_objects_are_chosen_by_name_number_mask_or_slice(named):
     np.testing.assert_array_equal(named.dissimilarities(slice(0, 3, 2), [1 - N]), by_number)
     mask = np.isin(np.arange(N), [0, 2])
     np.testing.assert_array_equal(named.dissimilarities(mask, np.array([1])), by_number)
+    objects = np.array([0, np.int32(2)], dtype=object), np.array([1, -2], dtype=object)
+    np.testing.assert_array_equal(named.distance(*objects), named.distance([0, 2], [1, -2]))
 
 
 REFUSED = [
@@ -96,6 +98,10 @@ REFUSED = [
     ],
     (lambda _: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)), r"toarray\(\)"),
     (lambda _: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)"),
+    *[
+        (lambda _, e=e: e.set_params(metric_params={"p": 3}).fit(D), "metric_params are arg")
+        for e in (NeucMDS(2), NeucMDS(2, metric="shortest_path"), LandmarkNeucMDS(2, 6))
+    ],
     (lambda _: NeucMDS(2).fit(D).transform(PAIRS), r"toarray\(\)"),
     *[
         (lambda emb, look=look: look(emb), "square array, with NaN .* missing='ignore'")

@@ -50,8 +50,10 @@ class Quality:
         4,096 objects, of eight million pairs drawn at random.
     raw_stress : float
         Σ(d̂ − d)² over pairs i < j: what SMACOF minimises.
+    stress1 : float
+        Kruskal's stress-1 at the best scale, √(1 − (Σdd̂)² / (Σd²Σd̂²)), as R's smacof reports it.
     stress_1 : float
-        Kruskal's stress-1: √(raw stress / Σ d̂²).
+        √(raw stress / Σ d̂²): the same at the scale of the coordinates as they are.
     relative_error_mean, relative_error_median, relative_error_p95, relative_error_p99 : float
         Of |d̂/d − 1| over the pairs with d > 0. A quantile q is the least error that the share q of
         the pairs does not exceed; above 4,096 objects, of eight million pairs drawn at random.
@@ -75,6 +77,7 @@ class Quality:
     scaled_additive_error: float
     distortion: float
     raw_stress: float
+    stress1: float
     stress_1: float
     relative_error_mean: float
     relative_error_median: float
@@ -104,7 +107,7 @@ def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = No
     signs : array of shape (k,)
     weights : array of shape (n, n), optional
         Sums over pairs are weighted: `stress`, `normalized_stress`, `r2`, `scaled_additive_error`,
-        `raw_stress` and `stress_1`. All else counts pairs of positive weight alike.
+        `raw_stress`, `stress1` and `stress_1`. All else counts pairs of positive weight alike.
 
     Returns
     -------
@@ -288,7 +291,9 @@ class _Sums:
     # Of roots, if D has them.
     has_roots: bool = True
     root_stress: float = 0.0
+    root_sq: float = 0.0
     root_hat_sq: float = 0.0
+    gap_dot_hat: float = 0.0
     weight: float = 0.0
     negative: int = 0
     pairs: int = 0
@@ -322,18 +327,21 @@ class _Sums:
             root_hat = xp.sqrt(xp.where(d_hat > 0, d_hat, zero))
             gap = root_hat - xp.sqrt(d)
             self.root_stress += total(gap * gap)
+            self.root_sq += total(d)
             self.root_hat_sq += total(root_hat * root_hat)
+            self.gap_dot_hat += total(gap * root_hat)
 
     def measures(self) -> dict[str, float]:
         """Return the fields of `Quality` that are made of sums."""
         additive = self.sq_norm
         if self.hat_sq:
-            # The projection is taken off the residual, not off D: no digits are lost on good fits.
-            # Divided first: at d = 1e45 the square overflows, at 1e-45 it underflows.
-            projection = self.residual_dot_hat / self.hat_sq * self.residual_dot_hat
-            additive = max(0.0, self.stress - projection)
+            additive = _at_best_scale(self.stress, self.residual_dot_hat, self.hat_sq)
         total = self.shifted_sq - self.shifted / (2 * self.weight or 1.0) * self.shifted
-        of_roots = self.has_roots and self.root_hat_sq > 0
+        stress1 = stress_1 = math.nan
+        if self.has_roots and self.root_hat_sq > 0:
+            stress_1 = math.sqrt(self.root_stress / self.root_hat_sq)
+            scaled = _at_best_scale(self.root_stress, self.gap_dot_hat, self.root_hat_sq)
+            stress1 = math.sqrt(scaled / self.root_sq) if self.root_sq else math.nan
         return {
             "stress": self.stress,
             "normalized_stress": self.stress / self.sq_norm if self.sq_norm else 0.0,
@@ -341,8 +349,18 @@ class _Sums:
             "r2": 1 - self.stress / total if total > 1e-28 * self.sq_norm else math.nan,
             "scaled_additive_error": math.sqrt(additive),
             "raw_stress": self.root_stress if self.has_roots else math.nan,
-            "stress_1": math.sqrt(self.root_stress / self.root_hat_sq) if of_roots else math.nan,
+            "stress1": stress1,
+            "stress_1": stress_1,
         }
+
+
+def _at_best_scale(stress: float, residual_dot_hat: float, hat_sq: float) -> float:
+    """Return min over α of ‖d − αd̂‖² from ‖d̂ − d‖², ⟨d̂ − d, d̂⟩ and ‖d̂‖².
+
+    The projection is taken off the residual, not off d: no digits are lost on good fits. Divided
+    first: at d = 1e45 the square overflows, at 1e-45 it underflows.
+    """
+    return max(0.0, stress - residual_dot_hat / hat_sq * residual_dot_hat)
 
 
 class _Sample:

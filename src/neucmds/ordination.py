@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,9 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import to_numpy
-from neucmds._input import as_metadata, column_values, match_rows, read_metadata
+from neucmds._input import as_metadata, column_values, listed, match_rows, read_metadata
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError, NeucmdsWarning, option
 
 __all__ = ["EnvFit", "FactorFit", "VectorFit", "envfit", "read_metadata"]
 
@@ -159,8 +160,8 @@ def envfit(
 
     Notes
     -----
-    An object on which a variable is missing is left out of the fit of that variable only; vegan's
-    ``na.rm`` leaves it out of all.
+    An object on which a variable is missing is left out of the fit of that variable only, and a
+    `NeucmdsWarning` says how many are; vegan's ``na.rm`` leaves it out of all.
 
     Examples
     --------
@@ -190,7 +191,12 @@ def envfit(
             vectors.append(_fit_vector(name, x, column, permutations, rng))
         else:
             factors.append(_fit_factor(name, x, column, permutations, rng))
-    return EnvFit(wanted, tuple(vectors), tuple(factors), int(permutations))
+    found = EnvFit(wanted, tuple(vectors), tuple(factors), int(permutations))
+    fewer = [f"{fit.name!r} {fit.n}" for fit in found.fits if fit.n < len(x)]
+    if fewer:
+        message = f"of {len(x)} objects, those with a value are fitted: {listed(fewer)}."
+        warnings.warn(NeucmdsWarning(message), stacklevel=2)
+    return found
 
 
 def _fit_vector(

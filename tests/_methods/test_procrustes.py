@@ -1,5 +1,7 @@
 """Coordinates laid over others: all that the isometries of the form can undo is undone."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -48,6 +50,17 @@ def test_an_isometry_of_the_form_is_undone_and_noise_is_what_is_left(seed):
         assert np.sum((x - turned) ** 2) >= np.sum((x - noisy.coordinates) ** 2)
     pairs = (sq_dissimilarities(y, y, signs) for y in (noisy.coordinates, noisy.coordinates @ t))
     np.testing.assert_allclose(*pairs, atol=1e-6 * np.sum(x**2))
+
+
+@pytest.mark.filterwarnings("ignore:2 of 3 coordinates")
+def test_signatures_that_differ_come_with_a_pair_that_both_can_have():
+    dune = Path(__file__).parents[1] / "fixtures" / "dune_braycurtis.csv"
+    a, b = neuc_mds(dune, (2, 1)), neuc_mds(dune, (2, 1), "neuc")
+    assert (a.signature, b.signature) == ((2, 0), (2, 1))
+    for one, other in ((a, b), (b, a)):
+        with pytest.raises(InputError, match=r"fit both with n_components=\(2, 0\)"):
+            procrustes(one, other)
+    assert procrustes(neuc_mds(dune, (2, 0)), neuc_mds(dune, (2, 0), "neuc")).disparity < 0.5
 
 
 def test_other_signatures_and_sizes_are_refused():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import signal
 import subprocess
@@ -13,12 +15,21 @@ import numpy as np
 import pytest
 
 from neucmds import Embedding, InputError
-from neucmds.cli.outputs import Outputs, check_file, write_file
+from neucmds.cli.outputs import Outputs, check_file, write_csv, write_file
 
 from .conftest import squared_gaps
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
+
+
+def test_a_table_holds_no_cell_that_a_spreadsheet_runs():
+    cells = ["=1+1", "+a", "-2+3", "@x", "\t=1", "a=1", "-0.5", "+1", "-1e-05", "", "-inf"]
+    file = io.BytesIO()
+    write_csv(file, ["=x", "y"], [cells])
+    header, row = csv.reader(io.StringIO(file.getvalue().decode()))
+    assert header == ["'=x", "y"]
+    assert row == [f"'{cell}" for cell in cells[:5]] + cells[5:]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +24,7 @@ INTERVAL = 5.0
 
 
 class Checkpoint:
-    """A few arrays in a npz file, which belong to one D and its parameters.
+    """A few arrays in a npz file, which belong to one D, its parameters and one process at a time.
 
     Parameters
     ----------
@@ -41,12 +41,14 @@ class Checkpoint:
     Raises
     ------
     InputError
-        If `path` names no file, or one that is no checkpoint or belongs to another problem.
+        If `path` names no file, or one that is no checkpoint, belongs to another problem, or is
+        in use; of two jobs that begin at a time, `save` refuses the second.
     """
 
     def __init__(self, path: str | PathLike[str], *problem: Any) -> None:
         self.path, self.problem = checkpoint_path(path), _identity(problem)
         self.saved = time.monotonic()
+        self.locked: BinaryIO | None = None
         check_target(self.path)
         self.held = read_npz(self.path, "a checkpoint") if self.path.exists() else {}
         if self.held and str(self.held.get("problem")) != self.problem:
@@ -54,18 +56,43 @@ class Checkpoint:
                 f"{self.path} is no checkpoint of this fit, but of another D or other parameters; "
                 f"remove it, or pass another {option('checkpoint')}."
             )
+        self._claim()
 
     def save(self, *, at_once: bool = False, **values: Any) -> None:
         """Save arrays by name, unless the last ones are younger than `INTERVAL` seconds."""
         if not at_once and time.monotonic() - self.saved < INTERVAL:
             return
+        self._claim()
         with atomic_file(self.path) as file:
             np.savez(file, problem=self.problem, **_plain(values))
+        self.locked = None  # that was the file before
+        self._claim()
         self.saved = time.monotonic()
 
     def remove(self) -> None:
-        """Remove the file: the work is done."""
-        self.path.unlink(missing_ok=True)
+        """Remove the file, unless it is another job's: the work is done."""
+        with suppress(InputError):
+            self._claim()
+            self.path.unlink(missing_ok=True)
+
+    def _claim(self) -> None:
+        """Lock the file, if there is one, until this is gone or the process ends."""
+        if self.locked is not None or not self.path.exists():
+            return
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such locks
+            return
+        file = self.path.open("r+b")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as taken:
+            file.close()
+            raise InputError(
+                f"{self.path} is in use by another process; wait for its end, or pass another "
+                f"{option('checkpoint')}."
+            ) from taken
+        self.locked = file
 
 
 def checkpoint_path(value: Any) -> Path:
@@ -154,6 +181,7 @@ def npy_output(
         part = Path(f"{os.fspath(out)}.part")
         first = int(checkpoint.held.get("rows", 0)) if part.is_file() else 0
         check_target(Path(out))
+        checkpoint.save(rows=first, at_once=True)  # before ``OUT.part`` of another job is opened
         with part.open("r+b" if first else "w+b") as file:
             yield _NpyRows(file, shape, dtype, first, checkpoint)
             file.flush()

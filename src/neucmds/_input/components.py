@@ -19,14 +19,14 @@ NComponents = int | float | str | tuple[int, int] | None
 
 @dataclass(frozen=True)
 class Components:
-    """How many coordinates are wanted: k of any sign, or p positive and q negative ones.
+    """How many coordinates are wanted: k of any sign, or at most p positive and q negative ones.
 
     Parameters
     ----------
     total : int
         Number of coordinates; while k is still to be chosen, as many as memory is needed for.
     signature : (int, int), optional
-        Numbers of positive and negative ones.
+        The most positive and negative ones.
     goal : float or "auto", optional
         What k is to be chosen by: the R² to reach, or the error on held-out objects.
     """
@@ -52,8 +52,8 @@ class Components:
         if not whole or min(counts, default=-1) < 0 or len(counts) != 1 + pair:
             raise InputError(
                 f"{option('n_components', n_components)} must be a whole number k from 1 to "
-                f"n − 1 = {n - 1}, a pair (p, q) of numbers ≥ 0 of positive and negative "
-                "coordinates, a share of R² between 0 and 1, or 'auto'."
+                f"n − 1 = {n - 1}, a pair (p, q) of numbers ≥ 0, at most so many positive and "
+                "negative coordinates, a share of R² between 0 and 1, or 'auto'."
             )
         total = sum(map(int, counts))
         if pair:

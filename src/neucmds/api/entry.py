@@ -64,9 +64,9 @@ def neuc_mds(
         rest was not: "refined" then takes memory and time for these pairs alone. With a `metric`,
         features or a graph.
     n_components : int, (int, int), float, "auto" or None, default=2
-        Number of coordinates, or a pair (p, q) of positive and negative ones. With "refined" and up
-        to 2000 objects, a pair of at most 25 contained ones never ends above any of them; fewer
-        columns are returned where more do not lower the STRESS. A share between 0 and 1: the fewest
+        Number of coordinates, or a pair (p, q): at most p positive and q negative ones, fewer where
+        more do not lower the STRESS. With "refined" and up to 2000 objects, a pair of at most 25
+        contained ones never ends above any of them. A share between 0 and 1: the fewest
         coordinates whose R² (`Embedding.r2`) reaches it; for "exact" and "refined" found by
         bisection, for which R² is taken to grow with k. "auto": the fewest coordinates whose error
         on pairs of held-out objects, placed by "neuc+", is within one standard error of the least

@@ -224,8 +224,8 @@ def evaluate(
     weights : array of shape (n, n), optional
         As for `neuc_mds`. Pairs of weight zero are left out of every measure. Sums over pairs are
         weighted, so that the STRESS and R² are those of a fit with these weights: `stress`,
-        `normalized_stress`, `r2`, `scaled_additive_error`, `raw_stress` and `stress_1`. Relative
-        errors, distortion and neighbours count all other pairs alike.
+        `normalized_stress`, `r2`, `scaled_additive_error`, `raw_stress`, `stress1` and `stress_1`.
+        Relative errors, distortion and neighbours count all other pairs alike.
     missing : {"error", "ignore"}, default="error"
         "ignore": pairs that are NaN in D are left out of every measure.
 

@@ -44,9 +44,9 @@ Number = Annotated[
         "-k",
         "--components",
         metavar="K",
-        help="Number of coordinates; p,q: p positive and q negative ones; 0.95: the fewest with "
-        "an R² of 0.95; auto: the fewest that predict objects held out; 20 by default, or n − 1 if "
-        "that is less.",
+        help="Number of coordinates; p,q: at most p positive and q negative ones; 0.95: the "
+        "fewest with an R² of 0.95; auto: the fewest that predict objects held out; 20 by default, "
+        "or n − 1 if that is less.",
         show_default=False,
     ),
 ]

@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
@@ -20,6 +22,9 @@ from neucmds._backend.files import Writer, atomic_file, atomic_folder, check_tar
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.report.words import clean
+
+# What a spreadsheet runs: not numbers, which begin with a sign too.
+_FORMULA = re.compile(r"[=+@\t\r-](?!(inf|nan|[\d.]+(e[+-]?\d+)?)$)")
 
 
 def default_folder(source: str) -> Path:
@@ -105,10 +110,15 @@ def axis_rows(embedding: Embedding) -> tuple[list[str], Iterator[list[str]]]:
 def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a table of comma-separated values to a binary file."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(header)
-    table.writerows(rows)
+    write_rows(text, header, rows)
     text.detach()
+
+
+def write_rows(text: TextIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table to a text file; an apostrophe precedes what a spreadsheet would run."""
+    table = csv.writer(text, lineterminator="\n")
+    for row in chain([header], rows):
+        table.writerow([f"'{cell}" if _FORMULA.match(str(cell)) else cell for cell in row])
 
 
 def write_file(path: Path, write: Writer, *, force: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from neucmds._input import read_new_objects
 from neucmds._methods import sq_dissimilarities
 from neucmds.cli.console import print_json, say, steps
 from neucmds.cli.options import Force, Json
-from neucmds.cli.outputs import check_file, coordinate_rows, write_csv, write_file
+from neucmds.cli.outputs import check_file, coordinate_rows, write_csv, write_file, write_rows
 from neucmds.embedding import Embedding
 from neucmds.report.words import percent
 
@@ -79,9 +78,7 @@ def project(
             }
         )
     elif output is None:
-        table = csv.writer(sys.stdout, lineterminator="\n")
-        table.writerow(header)
-        table.writerows(rows)
+        write_rows(sys.stdout, header, rows)
     else:
         say(
             f"{len(coordinates):,} objects placed, {percent(float(np.mean(errors)))} of ‖D‖² "

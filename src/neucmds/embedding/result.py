@@ -501,6 +501,8 @@ class Embedding:
     def _numbers(self, which: Any) -> Any:
         """Turn numbers or names of objects into numbers, and refuse what is neither."""
         ids = np.asarray(which)
+        if ids.dtype == object:  # a column of a table may hold numbers so
+            ids = np.asarray(ids.tolist())
         if ids.dtype.kind in "UST" or ids.dtype == object:
             if self.labels is None:
                 raise InputError("the objects have no names; pass their numbers.")
@@ -635,9 +637,12 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
     if a.n != b.n:
         raise InputError(f"the embeddings hold {a.n} and {b.n} objects; they must hold the same.")
     if a.signature != b.signature:
+        # As a fit may return fewer of a sign than asked for, what both have is what both can have.
+        common = tuple(map(min, a.signature, b.signature))
+        advice = f"fit both with {option('n_components', common)}" if any(common) else "refit one"
         raise InputError(
             f"the signatures {a.signature} and {b.signature} differ, and no isometry leads from "
-            f"one to the other; fit both with {option('n_components', a.signature)}."
+            f"one to the other; {advice}."
         )
     order = np.arange(b.n) if a.labels is None or b.labels is None else b._numbers(list(a.labels))
     x, y = (to_numpy(emb.coordinates).astype(np.float64) for emb in (a, b))

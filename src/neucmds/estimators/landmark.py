@@ -31,7 +31,7 @@ from neucmds._input import (
     rows_ordered_as,
     working_dtype,
 )
-from neucmds._operator import BoundMetric, as_graph, known_everywhere
+from neucmds._operator import as_graph, known_everywhere
 from neucmds._placement import Recipe, checked_weights
 from neucmds.api import DEFAULT_METHOD, LandmarkFit, Options, fit_landmarks, warn_of_surprises
 from neucmds.embedding import Embedding
@@ -170,9 +170,8 @@ class LandmarkNeucMDS(SignedTransformer):
         check_flags(squared=self.squared, symmetrize=self.symmetrize)
         index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         self._placed: Embedding | None = None
-        metric, rows = self.metric, self._as_graph(X) if self._of_graph else self._checked(X)
-        if not (self._precomputed or self._of_graph):
-            metric = BoundMetric.of(metric, self.metric_params)
+        metric = self._bound_metric()
+        rows = self._as_graph(X) if self._of_graph else self._checked(X)
         with self._listener() as callback:
             options = Options(
                 self.n_components,

@@ -16,7 +16,7 @@ from neucmds._input import (
     refuse_sparse_tensor,
     rows_ordered_as,
 )
-from neucmds._operator import BoundMetric, ChunkedRows, Gram, outside_memory
+from neucmds._operator import ChunkedRows, Gram, outside_memory
 from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
@@ -139,9 +139,7 @@ class NeucMDS(SignedTransformer):
         -------
         self
         """
-        metric = self.metric
-        if not (self._precomputed or self._of_graph):
-            metric = BoundMetric.of(metric, self.metric_params)
+        metric = self._bound_metric()
         weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
         data = X if self._of_graph else self._checked(X)
         with self._listener() as callback:
@@ -166,7 +164,7 @@ class NeucMDS(SignedTransformer):
         if is_dask(features) and self.n_pairs is not None:
             return ChunkedRows.of(features, self.metric, self.metric_params)
         features = to_numpy(features) if is_dask(features) else features
-        return BoundMetric.of(self.metric, self.metric_params).fitted_to(features, self.squared)
+        return self._bound_metric().fitted_to(features, self.squared)
 
     def fit_transform(self, X: Any, y: Any = None, *, weights: Any = None) -> Array:
         """Fit, and return the coordinates of the fitted objects.

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._backend.progress import progress_steps
+from neucmds._operator import BoundMetric
 from neucmds.api import Callback
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
@@ -23,6 +24,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A transformer to coordinates with a signature, from features or dissimilarities."""
 
     metric: Any
+    metric_params: dict[str, Any] | None
     squared: bool
     callback: Callback | None
     verbose: int
@@ -190,6 +192,17 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _searched(self) -> Embedding:
         """The embedding that `kneighbors` searches."""
         return self.result_
+
+    def _bound_metric(self) -> Any:
+        """Return the metric with its arguments, which no other input than features can obey."""
+        if not (self._precomputed or self._of_graph):
+            return BoundMetric.of(self.metric, self.metric_params)
+        if self.metric_params:
+            raise InputError(
+                f"{option('metric_params')} are arguments of a metric on features, which "
+                f"{option('metric', self.metric)} is not; leave them out."
+            )
+        return self.metric
 
     @property
     def _precomputed(self) -> bool:

@@ -38,7 +38,7 @@ MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
     ("relative_error_median", "median\nerror", percent, False),
     ("neighbors_kept", "neighbours\nkept", percent, True),
     ("distortion", "distortion", significant, False),
-    ("stress_1", "stress-1", significant, False),
+    ("stress1", "stress-1", significant, False),
     ("negative_dissimilarities", "pairs with\nD̂ < 0", count, False),
 )
 

@@ -66,9 +66,17 @@ class TestColumns:
         table = read_metadata(write('site,note\na,"wet, cold\nwindy"\nb,x\n'))
         assert column_values(table, "note") == ("wet, cold\nwindy", "x")
 
-    def test_a_mapping_file_of_qiime_is_read(self, write):
-        table = read_metadata(write("#SampleID\tph\n#q2:types\tnumeric\ns1\t4.5\ns2\t5\n", "m.tsv"))
-        assert match_rows(table, ["s2", "s1"], 2)["ph"].tolist() == [5.0, 4.5]
+    def test_of_text_only_blank_and_na_are_missing(self, write):
+        cells = ["None", "none", "?", "nan", "Few", "", "NA"]
+        text = "".join(f"s{i},{i},{cell}\n" for i, cell in enumerate(cells))
+        table = read_metadata(write(f"site,depth,Shrub\n{text}"), categories=("depth",))
+        assert column_values(table, "Shrub") == (*cells[:5], None, None)
+
+    def test_a_mapping_file_of_qiime_is_read_by_its_types(self, write):
+        text = "#SampleID\tph\tplot\n#q2:types\tnumeric\tcategorical\ns1\t4.5\t2\ns2\t5\t1\n"
+        table = match_rows(read_metadata(write(text, "m.tsv")), ["s2", "s1"], 2)
+        assert table["ph"].tolist() == [5.0, 4.5]
+        assert column_values(table, "plot") == ("1", "2")
 
     @pytest.mark.parametrize(
         ("text", "message"),

@@ -72,7 +72,11 @@ def test_parquet_and_a_single_vector_are_read(tmp_path):
     ("name", "content", "said"),
     [
         ("n.phy", "2\na 0 1\nb 1 0\n", "PHYLIP, which holds no new objects"),
-        ("n.csv", "1,2\n3,4\n", "has 2 columns; one is expected for each of the 3"),
+        ("n.csv", "1,2\n3,4\n", "2 columns of dissimilarities; one is expected for each"),
+        *(
+            ("n.csv", head + "\n7,1.5,2\n8,4,5\n", "has 2 columns of dissimilarities")
+            for head in ('"",1,2', "1,2")
+        ),
         ("n.csv", "1,2,3\n4,5\n6,7,8\n", "line 2: 2 cells where others have 3"),
         ("n.npz", npz(D=VALUES[:, :2]), "is 2 × 2 of float64; one number is expected"),
         ("n.npz", npz(D=VALUES.astype(str)), "of <U"),

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._input.names import counts, examples, is_frame, order_of
-from neucmds._input.readers.text import MISSING, one_line, parse_number, read_text, require_pandas
+from neucmds._input.readers.text import one_line, parse_number, read_text, require_pandas
 from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, option
 
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
@@ -42,13 +42,14 @@ def read_metadata(
         The column that names the objects; where the table is matched with objects, the column that
         agrees with their names by default.
     categories : sequence of str
-        Columns that are categories although their cells are numbers.
+        Columns that are categories although their cells are numbers, beside those that the line
+        ``#q2:types`` of QIIME's files says are.
 
     Returns
     -------
     pandas.DataFrame
-        Numbers as float64, categories as text with None where they are missing. The index names
-        the objects: `name_column`, else a first column of distinct texts or running numbers.
+        Numbers as float64, categories as text with None where the cell is blank or NA. The index
+        names the objects: `name_column`, else a first column of distinct texts or running numbers.
 
     Raises
     ------
@@ -56,7 +57,8 @@ def read_metadata(
         If the file cannot be read as a table.
     """
     name, text = read_text(path)
-    cells, decimal = _read_cells(text, name)
+    cells, decimal, types = _read_cells(text, name)
+    categories = [*categories, *(title for title in types if types[title] == "categorical")]
     for column in (*categories, *(() if name_column is None else (name_column,))):
         check_column(cells, column)
     index = name_column
@@ -71,8 +73,8 @@ def read_metadata(
     return frame
 
 
-def _read_cells(text: str, name: str) -> tuple[Any, str]:
-    """Return a table with a header as cells of text, and the decimal mark."""
+def _read_cells(text: str, name: str) -> tuple[Any, str, dict[str, str]]:
+    """Return a table with a header as cells of text, the decimal mark, and types of columns."""
     delimiter, pandas = _delimiter(text), require_pandas(name)
     try:
         frame = pandas.read_csv(
@@ -94,11 +96,13 @@ def _read_cells(text: str, name: str) -> tuple[Any, str]:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise FileFormatError(f"{name} has two columns {twice!r}; rename one.")
     frame.attrs = {_SOURCE: name}
-    # The second line of QIIME's mapping files says what the columns hold.
+    # A line of QIIME's files says what the columns hold.
+    typed = frame[frame.iloc[:, 0].str.lower() == "#q2:types"]
+    types = {} if typed.empty else typed.iloc[0, 1:].str.lower().to_dict()
     rows = frame[frame.ne("").any(axis=1) & ~frame.iloc[:, 0].str.startswith("#q2:")]
     if rows.empty:
         raise FileFormatError(f"{name} has one line; a line of column names and rows are needed.")
-    return rows.reset_index(drop=True), "," if delimiter == ";" else "."
+    return rows.reset_index(drop=True), "," if delimiter == ";" else ".", types
 
 
 def _title(title: str, at: int) -> str:
@@ -124,7 +128,8 @@ def _typed(column: Any, category: bool, decimal: str) -> Any:
     numbers = [None] if category else [parse_number(cell, decimal) for cell in column]
     if None not in numbers and not np.isnan(np.array(numbers, dtype=np.float64)).all():
         return np.array(numbers, dtype=np.float64)
-    return np.array([None if cell in MISSING else cell for cell in column], dtype=object)
+    # "None" and "?" may be classes: vegan's mite.env has None, Few and Many.
+    return np.array([None if cell in ("", "NA") else cell for cell in column], dtype=object)
 
 
 def _names_objects(column: Any) -> bool:

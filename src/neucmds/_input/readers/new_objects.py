@@ -57,13 +57,14 @@ def read_new_objects(path: str | PathLike[str], n: int) -> NewObjects:
 
 
 def _from_text(lines: Lines, n: int) -> NewObjects:
-    width = lines.widths[-1]
-    if width not in (n, n + 1):
-        raise FileFormatError(
-            f"{lines.name} has {width} columns; one is expected for each of the {n} fitted objects."
-        )
-    labelled, first = width == n + 1, lines.cells(0)
+    width, first = lines.widths[-1], lines.cells(0)
     # R leaves out the cell above the row names, pandas leaves it empty.
+    labelled = width == n + 1 or len(first) == width - 1 or first[0] == ""
+    if width != n + labelled:
+        raise FileFormatError(
+            f"{lines.name} has {width - labelled} columns of dissimilarities; one is expected for "
+            f"each of the {n} fitted objects."
+        )
     header = len(first) != width or (labelled and first[0] == "")
     header = len(lines.texts) > 1 and (header or any(map(lines.is_text, first[labelled:])))
     for i in range(header, len(lines.texts)):
