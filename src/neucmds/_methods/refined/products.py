@@ -193,16 +193,20 @@ class FreeCoordinates:
         xp, x, a, e = namespace(self.x), self.x, self.signs, self.diagonal_error
         mix = 16 * a[:, None] * self.inner * a[None, :]
         pull = (8 * (self.gram.n * e + xp.sum(e)))[:, None]
-        parts = over_rows(
-            lambda rows: (
-                (self.bx[rows, :] * -16.0 - x[rows, :] * pull[rows, :]) * a[None, :]
-                + x[rows, :] @ mix
-            ),
-            *x.shape,
-        )
+        gradient = xp.empty_like(x)
+
+        def fill(rows: slice) -> None:
+            some = self.bx[rows, :] * -16.0
+            some -= x[rows, :] * pull[rows, :]
+            some *= a[None, :]
+            some += x[rows, :] @ mix
+            gradient[rows, :] = some
+
+        over_rows(fill, *x.shape)
         # Centered here and again after preconditioning: with the second alone, directions that the
         # preconditioner turns into translations stall the descent far from a stationary point.
-        return centered(xp.concat(parts))
+        gradient -= xp.mean(gradient, axis=0, keepdims=True)
+        return gradient
 
     @cached_property
     def step(self) -> Array:
@@ -211,17 +215,23 @@ class FreeCoordinates:
         These Gauss–Newton blocks, inverted by Sherman–Morrison, follow the isometries of the form,
         which L-BFGS does not.
         """
-        xp, n = namespace(self.x), self.gram.n
+        xp, n, gradient = namespace(self.x), self.gram.n, self.gradient
         s, a = to_numpy(self.inner), to_numpy(self.signs)
         # A column that has all but vanished must not blow up its own step.
         s = s + np.eye(a.size) * 1e-12 * (np.trace(s) or 1.0)
         inverse = asarray_like(np.linalg.inv(s) * np.outer(a, a) / 16, self.x)
-        ax = self.x * self.signs[None, :]
-        z, u = self.gradient @ inverse, ax @ inverse
-        share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
-        u *= share[:, None]
-        z -= u
-        return centered(z)
+        step = xp.empty_like(self.x)
+
+        def solve(rows: slice) -> None:
+            ax = self.x[rows, :] * self.signs[None, :]
+            z, u = gradient[rows, :] @ inverse, ax @ inverse
+            share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
+            u *= share[:, None]
+            step[rows, :] = z - u
+
+        over_rows(solve, *step.shape)
+        step -= xp.mean(step, axis=0, keepdims=True)
+        return step
 
     def minimize_along(self, direction: Array) -> FreeCoordinates | None:
         """Go to the lowest point of the quartic f(X + tP); None if rounding leaves no way down."""
