@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import InputError, neuc_mds
+from neucmds import InputError, inspect, neuc_mds
+from neucmds.errors import NeucmdsWarning
 from neucmds.interop import from_anndata, from_networkx, to_anndata
 
 NAMES = [f"site{i}" for i in range(30)]
@@ -83,3 +84,25 @@ def test_networkx_graphs_become_named_distances():
         from_networkx(graph)
     with pytest.raises(InputError, match="directed"):
         from_networkx(networkx.DiGraph([(0, 1)]))
+
+
+def test_a_networkx_graph_is_no_condensed_vector():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.petersen_graph()
+    for taken in (neuc_mds, inspect):
+        with pytest.raises(InputError, match="D is a graph; pass neucmds"):
+            taken(graph)
+    with pytest.raises(InputError, match="D is a dict_keys, which is no array"):
+        neuc_mds(dict.fromkeys(range(10)).keys())
+    paths = neuc_mds(from_networkx(graph), 2)
+    assert neuc_mds(graph, 2, metric="shortest_path").stress == pytest.approx(paths.stress)
+
+
+def test_lengths_of_networkx_edges_are_weights_else_lengths_else_one():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.MultiGraph([(0, 1, {"weight": 5}), (0, 1, {"weight": 7})])
+    assert from_networkx(graph).loc["0", "1"] == 5
+    graph.add_edges_from([(1, 2, {"length": 3.0}), (2, 3, {})])
+    with pytest.warns(NeucmdsWarning, match="2 of 4 edges .* 1 by their 'length', 1 as 1;"):
+        assert from_networkx(graph).loc["0"].tolist() == [0, 5, 8, 9]
+    assert from_networkx(graph, None).loc["0"].tolist() == [0, 1, 2, 3]

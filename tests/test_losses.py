@@ -181,14 +181,19 @@ def test_a_pair_of_landmarks_without_weight_does_not_matter(D, loss):
     others = np.setdiff1d(np.arange(len(D)), clean.landmarks_)
     new = D[np.ix_(others, clean.landmarks_)]
     error = {
-        name: np.abs(one.result_.between(one.transform(new), one.result_.coordinates) - new**2)
+        name: np.abs(
+            one.landmark_result_.between(one.transform(new), one.landmark_result_.coordinates)
+            - new**2
+        )
         for name, one in (("clean", clean), ("weighted", est))
     }
     assert error["weighted"].mean() < 1.3 * error["clean"].mean()
     among = np.ix_(clean.landmarks_, clean.landmarks_)
     again = LandmarkNeucMDS(4, n_landmarks=50, loss=loss, random_state=0)
     again.fit(spoiled, weights=w[among])
-    np.testing.assert_array_equal(again.result_.coordinates, est.result_.coordinates)
+    np.testing.assert_array_equal(
+        again.landmark_result_.coordinates, est.landmark_result_.coordinates
+    )
 
 
 def test_weights_that_fit_neither_landmarks_nor_objects_are_refused(D):
@@ -202,14 +207,14 @@ def test_weights_that_fit_neither_landmarks_nor_objects_are_refused(D):
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_landmarks_start_where_they_are_put(D, loss):
-    first = placed_by(D, loss=loss)
-    again = placed_by(D, loss=loss, init=first.result_)
-    assert again.result_.signature == first.result_.signature
-    assert again.result_.loss_value <= first.result_.loss_value * (1 + 1e-6)
+    first = placed_by(D, loss=loss).landmark_result_
+    again = placed_by(D, loss=loss, init=first).landmark_result_
+    assert again.signature == first.signature
+    assert again.loss_value <= first.loss_value * (1 + 1e-6)
     everything = neuc_mds(D, 4, loss=loss, random_state=0)
-    warm = placed_by(D, loss=loss, init=everything)
-    assert warm.result_.signature == everything.signature
-    assert warm.result_.n == 50
+    warm = placed_by(D, loss=loss, init=everything).landmark_result_
+    assert warm.signature == everything.signature
+    assert warm.n == 50
 
 
 def test_an_init_of_other_landmarks_is_refused(D):

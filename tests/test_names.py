@@ -53,7 +53,8 @@ def test_an_embedding_is_not_measured_against_objects_in_another_order(frame):
     "make", [lambda: NeucMDS(3), lambda: LandmarkNeucMDS(3, landmarks=LANDMARKS)]
 )
 def test_weights_of_new_objects_are_matched(frame, weights, make):
-    est = make().fit(frame)
+    est = make()
+    est.fit_transform(frame)
     columns = getattr(est, "landmarks_", np.arange(15))
     new, w = frame.iloc[:4, columns], weights.iloc[:4, columns]
     expected = est.transform(new, weights=w.to_numpy())
@@ -86,7 +87,11 @@ def test_new_objects_of_one_name_must_be_in_one_order(frame, weights):
 
 def test_weights_among_landmarks_are_matched(frame, weights):
     def fitted(X, w):
-        return LandmarkNeucMDS(3, landmarks=LANDMARKS, random_state=0).fit(X, weights=w).result_
+        return (
+            LandmarkNeucMDS(3, landmarks=LANDMARKS, random_state=0)
+            .fit(X, weights=w)
+            .landmark_result_
+        )
 
     expected = fitted(frame.to_numpy(), weights.to_numpy()).coordinates
     block, among = frame.iloc[:, LANDMARKS], weights.iloc[LANDMARKS, LANDMARKS]

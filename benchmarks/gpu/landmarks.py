@@ -62,7 +62,7 @@ def measure(metric: str, loss: str, arguments: argparse.Namespace) -> dict[str, 
     placed = runs[-1][1]
     to_landmarks = FittedMetric.of(metric, X[estimator.landmarks_].double().cpu().numpy())
     measured = to_landmarks.squares(X[:CHECKED].double().cpu().numpy())
-    expected = torch.as_tensor(estimator.result_.placement.place(measured))
+    expected = torch.as_tensor(estimator.landmark_result_.placement.place(measured))
     gap = (placed[:CHECKED].cpu() - expected).abs().max() / expected.std()
     peak = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else float("nan")
     return {

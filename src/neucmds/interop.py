@@ -9,7 +9,7 @@ import numpy as np
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import order_of
-from neucmds._operator import as_graph, shortest_path_rows
+from neucmds._operator import as_graph, networkx_lengths, shortest_path_rows
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 
@@ -170,7 +170,8 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Any:
     graph : networkx.Graph
         Undirected and connected.
     weight : str or None, default="weight"
-        Edge attribute that holds lengths; edges without it, and None, count one each.
+        Edge attribute that holds lengths; an edge without it has its "length", else 1, which a
+        warning says unless no edge has either. None: 1 each. Of parallel edges the shortest counts.
 
     Returns
     -------
@@ -184,12 +185,9 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Any:
     >>> float(from_networkx(networkx.path_graph(4)).loc["0", "3"])
     3.0
     """
-    networkx = _require("networkx", "networkx")
     pandas = _require("pandas", "cli")
-    if graph.is_directed():
-        raise InputError("the graph is directed, so its distances are not symmetric.")
-    lengths = networkx.to_scipy_sparse_array(graph, weight=weight, format="coo", dtype=float)
-    paths = shortest_path_rows(as_graph(lengths), np.arange(lengths.shape[0]))
+    lengths = as_graph(networkx_lengths(graph, weight))
+    paths = shortest_path_rows(lengths, np.arange(lengths.shape[0]))
     names = [str(node) for node in graph.nodes]
     return pandas.DataFrame(paths, index=names, columns=names)
 

@@ -15,7 +15,7 @@ from neucmds._operator.graph import (
     nearest_nodes,
     shortest_path_rows,
 )
-from neucmds.errors import InputError
+from neucmds.errors import InputError, NeucmdsWarning
 
 
 def geometric(n=400, seed=0, radius=0.12):
@@ -40,6 +40,14 @@ def test_an_edge_may_be_stored_in_one_order_or_in_both():
     one = geometric()
     both = sparse.csr_array(one + one.T)
     np.testing.assert_array_equal(as_graph(one).toarray(), as_graph(both).toarray())
+
+
+def test_one_way_streets_are_counted():
+    one = geometric()
+    some = sparse.csr_array(one + sparse.triu(one.T + one, 30).T)
+    message = f"^{2 * one.nnz - some.nnz} of {one.nnz} edges are stored in one order alone"
+    with pytest.warns(NeucmdsWarning, match=message):
+        as_graph(some)
 
 
 def test_edges_of_length_zero_are_edges():

@@ -83,6 +83,45 @@ def test_symmetrize_and_missing_take_every_metric_too(metric, settings):
     )
 
 
+def uphill(x, y):
+    return np.abs(x - y).sum() + max(0.0, y[0] - x[0])
+
+
+WAYS = {"all": {}, "sampled": {"n_pairs": 60}, "gaps": {"missing": "ignore"}, "landmarks": None}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (uphill, "the metric is not symmetric: .*; pass symmetrize=True to average"),
+        (lambda x, y: -np.abs(x - y).sum(), "negative d.*pass squared=True|Negative values"),
+        (
+            lambda x, y: 2 + np.abs(x - y).sum(),
+            r"and itself 4?2?(\.0)?, not 0|diagonal .* not zero",
+        ),
+    ],
+    ids=["asymmetric", "negative", "not hollow"],
+)
+def test_functions_that_are_no_dissimilarity_are_refused(metric, message, way):
+    est = LandmarkNeucMDS(2, 40) if way is None else NeucMDS(2, **way)
+    with pytest.raises(InputError, match=message):
+        est.set_params(metric=metric, random_state=0).fit(X)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_asymmetric_function_is_averaged_over_both_orders(way):
+    def averaged(x, y):
+        return (uphill(x, y) + uphill(y, x)) / 2
+
+    def fit(metric, **how):
+        est = LandmarkNeucMDS(2, 40) if way is None else NeucMDS(2, **way)
+        est.set_params(metric=metric, random_state=0, **how).fit(X)
+        return est.transform(X[:5])
+
+    np.testing.assert_allclose(fit(uphill, symmetrize=True), fit(averaged), atol=1e-9)
+
+
 def binary(metric: str) -> np.ndarray:
     return (X > 1.5).astype(float) if metric in ("jaccard", "hamming") else X
 

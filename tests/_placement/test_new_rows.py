@@ -20,7 +20,7 @@ def test_columns_of_later_arrivals_are_matched_by_name(features):
     est = LandmarkNeucMDS(3, 60, random_state=0).fit(d)
     to_landmarks = d.iloc[:9, est.landmarks_]
     expected = est.transform(to_landmarks.to_numpy())
-    for place in (est.transform, est.result_.transform):
+    for place in (est.transform, est.landmark_result_.transform):
         np.testing.assert_allclose(place(to_landmarks.iloc[:, ::-1]), expected, atol=1e-10)
         with pytest.raises(InputError, match="different names"):
             place(to_landmarks.rename(columns={to_landmarks.columns[4]: "new"}))
@@ -44,7 +44,9 @@ def test_dissimilarities_of_weight_zero_do_not_count(features, loss):
     spoiled[:, 7], weights[:, 7] = 1e-3, 0.0
     found = est.transform(spoiled, weights=3 * weights)
     np.testing.assert_allclose(found, est.transform(new, weights=weights), atol=1e-5)
-    np.testing.assert_allclose(found, est.result_.transform(spoiled, weights=weights), atol=1e-8)
+    np.testing.assert_allclose(
+        found, est.landmark_result_.transform(spoiled, weights=weights), atol=1e-8
+    )
     assert np.abs(found - est.transform(spoiled)).max() > 0.1
 
 

@@ -25,7 +25,7 @@ def test_the_misfit_is_the_least_squares_fit_of_one_number_an_object():
 def test_linear_placement_is_linear_whatever_the_method(method):
     D = random_simplex(120, random_state=0)
     est = LandmarkNeucMDS(5, 60, method=method, placement="linear", squared=True, random_state=0)
-    rule = est.fit(D).result_.placement
+    rule = est.fit(D).landmark_result_.placement
     assert isinstance(rule, LinearPlacement)
     rows = D[60:63][:, est.landmarks_]
     middle = est.transform(0.25 * rows[:1] + 0.75 * rows[1:2])

@@ -36,7 +36,9 @@ def test_all_objects_are_where_the_estimator_places_them(data, how):
     expected = est.fit_transform(data)
     others = np.setdiff1d(np.arange(N), IDS)
     np.testing.assert_allclose(embedding.coordinates[others], expected[others], atol=1e-9)
-    np.testing.assert_allclose(embedding.coordinates[IDS], est.result_.coordinates, atol=1e-5)
+    np.testing.assert_allclose(
+        embedding.coordinates[IDS], est.landmark_result_.coordinates, atol=1e-5
+    )
     np.testing.assert_array_equal(embedding.landmarks, IDS)
     assert embedding.labels == (tuple(NAMES) if hasattr(data, "index") else None)
 

@@ -75,7 +75,9 @@ def test_features_all_dissimilarities_and_those_to_landmarks_give_the_same(featu
     np.testing.assert_allclose(by_matrix.fit_transform(d), expected, atol=1e-8)
     np.testing.assert_allclose(by_block.fit_transform(d[:, ids]), expected, atol=1e-8)
     np.testing.assert_allclose(by_matrix.transform(d[:7, ids]), expected[:7], atol=1e-8)
-    np.testing.assert_allclose(by_matrix.result_.transform(d[:7, ids]), expected[:7], atol=1e-8)
+    np.testing.assert_allclose(
+        by_matrix.landmark_result_.transform(d[:7, ids]), expected[:7], atol=1e-8
+    )
 
 
 def test_all_objects_as_landmarks_in_any_order_is_still_all_dissimilarities(features):
@@ -154,6 +156,16 @@ def test_neither_the_matrix_nor_the_block_ever_exists():
 def test_verbose_shows_progress(features, capsys):
     LandmarkNeucMDS(2, 50, metric="cityblock", verbose=1).fit_transform(features)
     assert "placed: 100%" in capsys.readouterr().err
+
+
+def test_the_result_is_of_all_fitted_objects(features):
+    est = LandmarkNeucMDS(3, 50, metric="cityblock", random_state=0).fit(features)
+    with pytest.raises(AttributeError, match=r"only 50 landmarks have .* call fit_transform"):
+        _ = est.result_
+    placed = est.fit_transform(features)
+    others = np.setdiff1d(np.arange(300), est.landmarks_)
+    np.testing.assert_array_equal(est.result_.coordinates[others], placed[others])
+    np.testing.assert_array_equal(est.result_.landmarks, est.landmarks_)
 
 
 # Which landmarks

@@ -92,7 +92,7 @@ def test_a_pipeline_classifies_by_the_graph(digits):
 def test_a_saved_landmark_embedding_places_objects(digits, tmp_path):
     X, _ = digits
     est = LandmarkNeucMDS(4, n_landmarks=100, metric="cityblock", random_state=0).fit(X)
-    est.result_.save(tmp_path / "model.npz")
+    est.landmark_result_.save(tmp_path / "model.npz")
     again = Embedding.load(tmp_path / "model.npz")
     d = pairwise_distances(X[:5], X[est.landmarks_], metric="cityblock")
     np.testing.assert_allclose(again.transform(d), est.transform(X[:5]), rtol=1e-9, atol=1e-9)

@@ -122,6 +122,14 @@ def read_square(path: str | os.PathLike[str]) -> tuple[Array, tuple[str, ...] | 
 
 
 def _from_sequence(data: object) -> np.ndarray[Any, Any]:
+    if hasattr(data, "nodes") and hasattr(data, "adj"):
+        raise InputError(
+            "D is a graph; pass neucmds.interop.from_networkx(graph), its lengths of shortest "
+            f"paths, or the graph itself with {option('metric', 'shortest_path')}."
+        )
+    if not (isinstance(data, Sequence) or hasattr(data, "__array__")):
+        # NumPy iterates over whatever has a length.
+        raise InputError(f"D is a {type(data).__name__}, which is no array; pass n × n numbers.")
     try:
         array = np.asarray(data)
     except (ValueError, TypeError) as error:

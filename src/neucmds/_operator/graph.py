@@ -6,6 +6,7 @@ thinner the farther they are apart, stands for all of them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from math import inf, sqrt
 from typing import Any
@@ -20,7 +21,7 @@ from sklearn.utils import check_random_state
 from neucmds._backend.memory import available_memory, format_bytes
 from neucmds._input import TOLERANCE, refuse_parts
 from neucmds._operator.sampled_pairs import PairSample, Sizes, drawn_pairs
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError, NeucmdsWarning, option
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
@@ -38,12 +39,15 @@ WORTH_PROCESSES = 2**28
 def as_graph(data: Any) -> Any:
     """Check a sparse array of lengths, and make it a symmetric CSR array of float64, connected.
 
-    Explicit zeros are edges of length 0. An edge may be stored in one order or in both; of parallel
-    edges the shortest counts. Refused are lengths that are negative or not finite, edges whose two
-    orders differ, and graphs in several parts.
+    Explicit zeros are edges of length 0. An edge may be stored in one order or in both, and a
+    warning says so where some are stored in one and others in both; of parallel edges the shortest
+    counts. Refused are lengths that are negative or not finite, edges whose two orders differ, and
+    graphs in several parts. A networkx graph is taken by its `networkx_lengths`.
     """
+    if hasattr(data, "nodes") and hasattr(data, "adj"):
+        data = networkx_lengths(data)
     if not hasattr(data, "tocoo"):
-        raise InputError("the graph must be a scipy.sparse array of lengths, n × n.")
+        raise InputError("the graph must be a scipy.sparse array of lengths, n × n, or networkx's.")
     if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
         raise InputError(f"the graph is not square: {' × '.join(map(str, data.shape))}.")
     n, stored = int(data.shape[0]), data.tocoo()
@@ -65,6 +69,36 @@ def as_graph(data: Any) -> Any:
     graph = sparse.csr_array((np.concatenate([length, length]), ends), shape=(n, n))
     refuse_parts(graph, None)
     return graph
+
+
+def networkx_lengths(graph: Any, weight: str | None = "weight") -> Any:
+    """Lengths of the edges of an undirected networkx graph, nodes in its order, as a sparse array.
+
+    An edge is as long as its attribute `weight` says, else "length", else 1; None: 1 each. A
+    warning says where not all edges have `weight`, unless none has a length at all.
+    """
+    if graph.is_directed():
+        raise InputError(
+            "the graph is directed, so its distances are not symmetric; pass "
+            "graph.to_undirected(), in which an edge counts both ways."
+        )
+    number = {node: at for at, node in enumerate(graph.nodes)}
+    edges = list(graph.edges(data=True))
+    lengths, instead, none = np.ones(len(edges)), 0, 0
+    for at, (_, _, known) in enumerate(edges):
+        name = next((name for name in (weight, "length") if known.get(name) is not None), None)
+        lengths[at] = 1.0 if weight is None or name is None else known[name]
+        instead, none = instead + (name not in (weight, None)), none + (name is None)
+    if weight is not None and none < len(edges) and instead + none:
+        counted = [f"{instead} by their 'length'"] * bool(instead) + [f"{none} as 1"] * bool(none)
+        warnings.warn(
+            f"{instead + none} of {len(edges)} edges have no {weight!r} and count "
+            f"{', '.join(counted)}; name the attribute of lengths in from_networkx(weight=…).",
+            NeucmdsWarning,
+            stacklevel=3,
+        )
+    ends = np.array([(number[a], number[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
+    return sparse.coo_array((lengths, (ends[:, 0], ends[:, 1])), shape=(len(number),) * 2)
 
 
 def shortest_path_rows(
@@ -257,6 +291,7 @@ def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
 def _undirected(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, Floats]:
     """Return every edge once, i < j; where it is stored in both orders, these must agree."""
     key, shortest, longest = _grouped(np.minimum(i, j) * n + np.maximum(i, j), length)
+    _warn_of_one_way(2 * key.size - i.size, key.size)
     gap = longest - shortest
     at = int(np.argmax(gap))
     if gap[at] > TOLERANCE * float(length.max()):
@@ -267,6 +302,18 @@ def _undirected(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, F
             "graph.minimum(graph.T), or the mean of both."
         )
     return key // n, key % n, shortest
+
+
+def _warn_of_one_way(one_way: int, edges: int) -> None:
+    """Say how many edges are stored in one order, where others are stored in both."""
+    if 0 < one_way < edges:
+        warnings.warn(
+            f"{one_way} of {edges} edges are stored in one order alone, as one-way streets are, "
+            "and count both ways here; pass graph.maximum(graph.T) if they go both ways, or else a "
+            f"matrix of lengths of directed paths with {option('symmetrize', True)}.",
+            NeucmdsWarning,
+            stacklevel=4,
+        )
 
 
 def _mapped(
@@ -286,8 +333,8 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
     """Join every object to its nearest, and the parts that remain at their closest pairs.
 
     `neighbors` is fitted to X: features, or dissimilarities if its metric is "precomputed". Return
-    the lengths of the edges, each stored at least once, and the number of parts before the smallest
-    was joined to the rest, again and again.
+    the lengths of the edges, each in both orders, and the number of parts before the smallest was
+    joined to the rest, again and again.
 
     Examples
     --------
@@ -313,8 +360,8 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
         length.append([gap])
         part[inside] = part[outside[b]]
         part = np.unique(part, return_inverse=True)[1]
-    ends = np.concatenate(i), np.concatenate(j)
-    return sparse.coo_array((np.concatenate(length), ends), shape=(n, n)), int(count)
+    ends = np.concatenate([*i, *j]), np.concatenate([*j, *i])
+    return sparse.coo_array((np.concatenate(2 * length), ends), shape=(n, n)), int(count)
 
 
 def _closest(

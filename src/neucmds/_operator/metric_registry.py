@@ -13,7 +13,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,18 +25,22 @@ from sklearn.metrics.pairwise import distance_metrics
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
+    eps,
     in_place,
     is_dask,
     is_numpy,
+    min_and_max,
     minkowski,
     namespace,
     to_numpy,
 )
 from neucmds._backend.cuda_kernels import between
-from neucmds._input import working_dtype
+from neucmds._input import tolerance, working_dtype
 from neucmds.errors import InputError, option
 
 BlockFunction = Callable[[Array, Array], Array]
+# Rows whose dissimilarities to as many others are computed in both orders.
+CHECKED = 64
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,12 @@ class FittedMetric:
     def among(self) -> Array:
         """Dissimilarities of all fitted objects, on the scale of the metric."""
         made = self.metric.dissimilarities(self.points, self.points)
+        if getattr(self.metric, "checked", False):
+            # scikit-learn calls a function of two rows in one order alone.
+            some = min(int(made.shape[0]) // 2, CHECKED)
+            rest = self.points[some : 2 * some]
+            back = self.metric.dissimilarities(rest, self.points[:some])
+            refuse_asymmetry(made[:some, some : 2 * some], back)
         if not isinstance(self.metric, InnerMetric):
             return made
         # ‖x‖² + ‖x‖² − 2x·x is zero but for rounding, whose root is not small.
@@ -287,8 +297,12 @@ class Hyperbolic(InnerMetric):
 class BlockMetric(PairMetric):
     """Any function of two blocks of rows that returns all dissimilarities between them."""
 
-    def __init__(self, function: BlockFunction, name: str, squared: bool) -> None:
+    def __init__(
+        self, function: BlockFunction, name: str, squared: bool, checked: bool = False
+    ) -> None:
         self.function, self.name, self.squared = function, name, squared
+        # Whether what it returns must be looked at: a user's function.
+        self.checked = checked
 
     def prepare(self, features: Array) -> Prepared:
         """Leave the features as they are."""
@@ -310,6 +324,11 @@ class BlockMetric(PairMetric):
             raise InputError(
                 f"{self.name} returned shape {tuple(made.shape)} for blocks of {due[0]} and "
                 f"{due[1]} rows; {due} is due."
+            )
+        if self.checked and not self.squared and (lowest := min_and_max(made)[0]) < 0:
+            raise InputError(
+                f"{self.name} gives a negative dissimilarity, {lowest:.4g}; pass "
+                f"{option('squared', True)} if it returns squared ones."
             )
         return namespace(rows.left).astype(made, rows.left.dtype, copy=False)
 
@@ -365,6 +384,30 @@ def refuse_undefined(made: Array, named: str, rows: Any, cols: Any) -> None:
     )
 
 
+def refuse_asymmetry(there: Array, back: Array) -> None:
+    """Raise for a metric whose dissimilarities of some pairs depend on the order of the two."""
+    xp = namespace(there)
+    if not there.shape[0]:
+        return
+    gap = float(xp.max(xp.abs(there - xp.matrix_transpose(back))))
+    if gap > tolerance(float(xp.max(xp.abs(there))), eps(there.dtype, xp)):
+        raise InputError(
+            f"the metric is not symmetric: in the two orders it gives a pair dissimilarities that "
+            f"are {gap:.2g} apart; pass {option('symmetrize', True)} to average."
+        )
+
+
+def refuse_own(among: Array) -> None:
+    """Raise for a metric that does not give 0 to an object and itself."""
+    xp = namespace(among)
+    own = float(xp.max(xp.abs(xp.linalg.diagonal(among))))
+    if own > tolerance(float(xp.max(xp.abs(among))), eps(among.dtype, xp)):
+        raise InputError(
+            f"the metric gives an object and itself {own:.4g}, not 0; subtract it, or convert "
+            "similarities."
+        )
+
+
 def known_everywhere(metric: Any) -> bool:
     """Tell whether a metric is computed with any array library, on its device."""
     return isinstance(metric, str) and (metric in INNER_METRICS or metric in SUM_METRICS)
@@ -374,7 +417,8 @@ def fit_metric(metric: Any, features: Array, squared: bool, params: dict[str, An
     """Find a metric by its name, or take a function of two blocks of rows, and fit it."""
     if callable(metric):
         name = getattr(metric, "__name__", "the metric")
-        return BlockMetric(partial(metric, **params) if params else metric, name, squared)
+        function = partial(metric, **params) if params else metric
+        return BlockMetric(function, name, squared, checked=True)
     named = option("metric", metric)
     if metric in INNER_METRICS:
         if squared:
@@ -452,6 +496,17 @@ class _Pairwise:
 
 
 @dataclass(frozen=True)
+class _Averaged:
+    """A function of two rows, or of two blocks of rows, averaged over both orders."""
+
+    metric: Callable[..., Any]
+
+    def __call__(self, x: Array, y: Array, **params: Any) -> Any:
+        there, back = self.metric(x, y, **params), self.metric(y, x, **params)
+        return (there + (back.T if getattr(back, "ndim", 0) == 2 else back)) / 2
+
+
+@dataclass(frozen=True)
 class BoundMetric:
     """A metric on features together with its further arguments.
 
@@ -463,9 +518,17 @@ class BoundMetric:
     params: dict[str, Any]
 
     @classmethod
-    def of(cls, metric: Any, params: dict[str, Any] | None = None) -> BoundMetric:
-        """Bind further arguments to a metric; one that is bound already stays as it is."""
-        return metric if isinstance(metric, BoundMetric) else cls(metric, dict(params or {}))
+    def of(
+        cls, metric: Any, params: dict[str, Any] | None = None, *, symmetrize: bool = False
+    ) -> BoundMetric:
+        """Bind further arguments to a metric, and average a function over both orders if asked to.
+
+        One that is bound already keeps its arguments.
+        """
+        bound = metric if isinstance(metric, BoundMetric) else cls(metric, dict(params or {}))
+        if symmetrize and callable(bound.metric) and not isinstance(bound.metric, _Averaged):
+            return replace(bound, metric=_Averaged(bound.metric))
+        return bound
 
     def on_blocks(self, features: Array) -> tuple[Any, dict[str, Any]]:
         """Return the metric as a function of two blocks, and what is left of its parameters."""

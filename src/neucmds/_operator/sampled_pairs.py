@@ -28,7 +28,13 @@ from neucmds._backend.arrays import (
 )
 from neucmds._input import Pairs, make_pairs
 from neucmds._operator.chunked_rows import ChunkedRows
-from neucmds._operator.metric_registry import BoundMetric, fitted_params, refuse_undefined
+from neucmds._operator.metric_registry import (
+    BoundMetric,
+    fitted_params,
+    refuse_asymmetry,
+    refuse_own,
+    refuse_undefined,
+)
 from neucmds._operator.neighbor_search import Search, nearest_rows
 from neucmds.errors import InputError, option
 
@@ -167,6 +173,10 @@ def feature_pairs(
     xp = namespace(between)
     between = xp.astype(between, xp.float64, copy=False)
     refuse_undefined(between, option("metric", metric), range(n), landmarks)
+    if callable(metric):
+        among = xp.take(between, asarray_like(landmarks, between, dtype=xp.int64), axis=0)
+        refuse_asymmetry(among, among)
+        refuse_own(among)
     pairs = drawn_pairs(n, sizes, landmarks, between.T, nearest, rng)
     if weight_power != 1 and pairs.weight is not None:
         pairs = replace(pairs, weight=pairs.weight**weight_power)

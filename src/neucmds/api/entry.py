@@ -82,13 +82,14 @@ def neuc_mds(
         placed by the same loss.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph, a sparse
-        array of lengths of edges, and the nodes are embedded; an edge counts both ways, also if it
-        is stored once, and two lengths for it are refused; above 3000 nodes "refined" samples pairs
-        of nodes and needs no n × n array. Otherwise `data` holds features, and the metric is
-        "angular", "balls", "cosine", "euclidean", "hyperbolic" or "rbf" (see `neucmds.operators`),
-        or one that `sklearn.metrics.pairwise_distances` knows. A callable (`functools.partial`
-        binds its arguments) takes two rows of NumPy features, as there, but two blocks of rows of
-        any other array library. Dissimilarities that do not fit in memory are never stored.
+        array of lengths of edges or one of networkx, and the nodes are embedded; an edge counts
+        both ways, also if it is stored once, and two lengths for it are refused; above 3000 nodes
+        "refined" samples pairs of nodes and needs no n × n array. Otherwise `data` holds features,
+        and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or "rbf" (see
+        `neucmds.operators`), or one that `sklearn.metrics.pairwise_distances` knows. A callable
+        (`functools.partial` binds its arguments) takes two rows of NumPy features, as there, but
+        two blocks of rows of any other array library. Dissimilarities that do not fit in memory are
+        never stored.
     landmarks : int, float, {"random", "maxmin"} or sequence of int, optional
         Embed some objects and place all others among them by their dissimilarities to these: for
         more objects than all pairs allow. How many, or which share of all, are drawn; how 1000 of
@@ -103,7 +104,8 @@ def neuc_mds(
         False: D holds dissimilarities and is squared inside, as in scikit-learn, scikit-bio and R.
         True: D is taken as it is, and may hold negative entries; this is the paper's D.
     symmetrize : bool, default=False
-        Average D and its transpose instead of refusing an asymmetric D.
+        Average D and its transpose instead of refusing an asymmetric D; with a function as
+        `metric`, over both orders of every pair, which takes twice as many calls.
     weights : array of shape (n, n), optional
         How much each pair counts: the loss of a pair is multiplied by it. "refined" only.
     missing : {"error", "ignore"}, default="error"
@@ -237,7 +239,8 @@ def _from_some_pairs(
     if kind == "large graph":
         return embed_graph(data, options, n_pairs)
     if kind == "sampled":
-        return embed_features(data, BoundMetric.of(metric), options, n_pairs)
+        bound = BoundMetric.of(metric, symmetrize=scale["symmetrize"])
+        return embed_features(data, bound, options, n_pairs)
     pairs = as_pairs(data, allow_missing=missing == "ignore", **scale)
     return replace(embed_pairs(pairs, options, bool(scale["squared"])), missing=missing)
 

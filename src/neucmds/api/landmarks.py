@@ -176,6 +176,17 @@ class LandmarkFit:
             raise InputError("out= is for arrays in memory; store the dask array that returns.")
         return map_rows(rows, self.place, self.embedding.k, width)
 
+    def of_all(self, placed: Array, names: Any = None) -> Embedding:
+        """Embedding of all objects, where they were placed; the landmarks where they were fitted.
+
+        A file stays as it is.
+        """
+        ids = asarray_like(self.landmarks, placed, dtype=namespace(placed).int64)
+        if not isinstance(placed, np.memmap):
+            placed = namespace(placed).asarray(placed, copy=True)
+            placed[ids] = asarray_like(self.embedding.coordinates, placed)
+        return replace(self.embedding, coordinates=placed, labels=names, landmarks=self.landmarks)
+
     def _place_there(
         self, rows: Array, out: str | PathLike[str] | None, progress: Progress | None
     ) -> Array:
@@ -237,7 +248,7 @@ def fit_landmarks(
         # The two ways along a path are added up in another order.
         paths, metric, symmetrize = X, PRECOMPUTED, True
     n = int(X.shape[0])
-    bound = None if metric == PRECOMPUTED else BoundMetric.of(metric)
+    bound = None if metric == PRECOMPUTED else BoundMetric.of(metric, symmetrize=symmetrize)
     ids = _chosen(X, bound, landmarks, n_landmarks, _least_count(options.n_components), rng)
     whole = bound is None and int(X.shape[1]) == n
     space = None if bound is None else _metric_on(bound, X, ids, squared)
@@ -292,11 +303,7 @@ def embed_by_landmarks(
     )
     coordinates = found.place_all(data if found.paths is None else found.paths)
     coordinates = to_numpy(coordinates) if is_dask(coordinates) else coordinates
-    ids = asarray_like(found.landmarks, coordinates, dtype=namespace(coordinates).int64)
-    coordinates[ids] = asarray_like(found.embedding.coordinates, coordinates)
-    return replace(
-        found.embedding, coordinates=coordinates, labels=labels, landmarks=found.landmarks
-    )
+    return found.of_all(coordinates, labels)
 
 
 def embed_landmarks(

@@ -156,7 +156,7 @@ TABLE: dict[str, dict[str, Cell]] = {
         "method": _no(f"needs every pair, and {option('n_pairs')} needs {_REFINED}."),
         "n_components": _EVERY_PAIR,
         "n_init": _ONE_START,
-        **dict.fromkeys(("weights", "missing", "init", "squared", "symmetrize"), _NOT_SAMPLED),
+        **dict.fromkeys(("weights", "missing", "init", "squared"), _NOT_SAMPLED),
     },
     "graph": _PATHS | {"checkpoint": _KEPT, "n_pairs": _ignored("all shortest paths are computed")},
     "large graph": _PATHS

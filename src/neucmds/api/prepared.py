@@ -112,8 +112,9 @@ def prepare(
         # The two ways along a path are added up in another order.
         squared, symmetrize, copy = False, True, False
     elif metric != PRECOMPUTED:
-        stored = not complete or symmetrize
-        D = _between_rows(D, n_components, metric, squared, stored, progress)
+        bound = BoundMetric.of(metric, symmetrize=symmetrize)
+        D = _between_rows(D, n_components, bound, squared, not complete, progress)
+        symmetrize = False
     elif not complete and (is_dask(D) or outside_memory(D) is not None):
         refuse("blocks", {"missing": missing} if weights is None else {"weights": weights})
     gram = lazy_operator(
@@ -166,17 +167,16 @@ def prepare_some(
 def _between_rows(
     features: Array,
     n_components: NComponents,
-    metric: Any,
+    metric: BoundMetric,
     squared: bool,
     stored: bool,
     progress: Progress | None,
 ) -> Any:
-    """D between feature rows: behind its operator, or stored where pairs may differ or be gaps."""
-    bound = BoundMetric.of(metric)
+    """D between feature rows: behind its operator, or stored where pairs may be gaps."""
     features = to_numpy(features) if is_dask(features) else features
     if stored:
-        return bound.fitted_to(features, squared).among()
-    on_blocks, params = bound.on_blocks(features)
+        return metric.fitted_to(features, squared).among()
+    on_blocks, params = metric.on_blocks(features)
     return feature_operator(
         features,
         n_components,

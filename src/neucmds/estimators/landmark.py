@@ -62,13 +62,15 @@ class LandmarkNeucMDS(SignedTransformer):
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, a
-        `scipy.sparse` array of lengths of edges, and `transform` takes it or numbers of its nodes.
+        `scipy.sparse` array of lengths of edges or one of networkx, and `transform` takes it or
+        numbers of its nodes.
         Otherwise X holds features, and the metric is one of those of `NeucMDS`, or a function of
         two rows.
     metric_params : dict, optional
         Further arguments of the metric.
     symmetrize : bool, default=False
-        Average the dissimilarities among landmarks and their transpose if they differ.
+        Average the dissimilarities among landmarks and their transpose if they differ; with a
+        function as `metric`, all dissimilarities over both orders.
     random_state : int, RandomState or None
         Draws landmarks and folds.
     n_jobs : int or None, default=None
@@ -86,8 +88,11 @@ class LandmarkNeucMDS(SignedTransformer):
     ----------
     landmarks_ : ndarray of shape (L,)
         Rows of the landmarks.
-    result_ : Embedding
+    landmark_result_ : Embedding
         Of the landmarks; its `transform` places objects by their (m, L) dissimilarities to them.
+    result_ : Embedding
+        Of all fitted objects, once `fit_transform` has placed them; its `landmarks` are
+        `landmarks_`.
     recipe_ : Recipe or None
         What was chosen on landmarks held out.
     signature_ : ndarray of shape (k,)
@@ -169,7 +174,10 @@ class LandmarkNeucMDS(SignedTransformer):
         """
         check_flags(squared=self.squared, symmetrize=self.symmetrize)
         index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
+        if index is not None and not (_all_text(index) and index.is_unique):
+            index = None
         self._placed: Embedding | None = None
+        self._names = None if index is None else tuple(index)
         metric = self._bound_metric()
         rows = self._as_graph(X) if self._of_graph else self._checked(X)
         with self._listener() as callback:
@@ -193,13 +201,13 @@ class LandmarkNeucMDS(SignedTransformer):
                 symmetrize=self.symmetrize,
                 weights=weights,
                 columns=getattr(self, "feature_names_in_", None) if self._precomputed else None,
-                index=index if index is not None and _all_text(index) else None,
+                index=index,
                 n_jobs=self.n_jobs,
             )
             self.landmarks_ = self._fitted.landmarks
-            self.result_: Embedding = self._fitted.embedding
+            self.landmark_result_: Embedding = self._fitted.embedding
             self.recipe_: Recipe | None = self._fitted.recipe
-        warn_of_surprises(self.result_)
+        warn_of_surprises(self.landmark_result_)
         return self
 
     def fit_transform(
@@ -229,7 +237,8 @@ class LandmarkNeucMDS(SignedTransformer):
         """
         coordinates = self.fit(X, weights=weights)._transform(X, out, checkpoint=checkpoint)
         if not is_dask(coordinates):
-            self._placed = replace(self.result_, coordinates=coordinates, labels=None)
+            self._result = self._fitted.of_all(coordinates, self._names)
+            self._placed = replace(self._result, coordinates=coordinates)
         return coordinates
 
     def transform(
@@ -277,7 +286,9 @@ class LandmarkNeucMDS(SignedTransformer):
         if weights is not None and is_numpy(rows):
             weights = rows_ordered_as(weights, X, "rows of weights")
             shape = (rows.shape[0], self._fitted.width)
-            weights = checked_weights(weights, shape, self.result_.k, self.result_.labels)
+            weights = checked_weights(
+                weights, shape, self.landmark_result_.k, self.landmark_result_.labels
+            )
         placed = self._fitted.place_all(
             rows,
             out,
@@ -289,11 +300,22 @@ class LandmarkNeucMDS(SignedTransformer):
         return asarray_like(placed, X) if out is None and is_elsewhere(X) else placed
 
     @property
+    def result_(self) -> Embedding:  # type: ignore[override]
+        """Embedding of all fitted objects, the landmarks where they were fitted."""
+        _ = self._searched
+        return self._result
+
+    @property
+    def _model(self) -> Embedding:
+        return self.landmark_result_
+
+    @property
     def _searched(self) -> Embedding:
+        check_is_fitted(self)
         if self._placed is None:
             raise AttributeError(
-                "only the landmarks have coordinates (result_.coordinates); call fit_transform to "
-                "place all objects."
+                f"only {self.landmarks_.size} landmarks have coordinates (landmark_result_); call "
+                "fit_transform to place all objects."
             )
         return self._placed
 
@@ -313,8 +335,8 @@ class LandmarkNeucMDS(SignedTransformer):
         """Paths to the landmarks of all nodes of the fitted graph, or of some by their numbers."""
         n, paths = self.n_features_in_, self._fitted.paths
         assert paths is not None
-        if hasattr(X, "tocoo"):
-            if tuple(X.shape) != (n, n) or _digest(as_graph(X)) != self._graph:
+        if hasattr(X, "tocoo") or hasattr(X, "adj"):
+            if _digest(as_graph(X)) != self._graph:
                 raise InputError(
                     "the nodes, edges or lengths of the graph are not those that were fitted; pass "
                     "the same graph, or numbers of its nodes, or fit this one."
@@ -354,7 +376,9 @@ class LandmarkNeucMDS(SignedTransformer):
         to_landmarks = self._precomputed and not reset
         if to_landmarks and getattr(X, "shape", ())[1:] == (self._fitted.width,):
             # Later arrivals need no dissimilarities but those to the landmarks.
-            X = ordered_by_name(X, self.result_.labels, "columns of new objects", rows=False)
+            X = ordered_by_name(
+                X, self.landmark_result_.labels, "columns of new objects", rows=False
+            )
             return check_array(X, dtype=("float64", "float32"))
         return validate_data(
             self,

@@ -37,27 +37,27 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _measured(self, X: Any) -> Any:
-        """Squared dissimilarities of new objects to those of `result_`, as NumPy float64."""
+        """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
 
     @property
     def signature_(self) -> Array:
         """The sign of each coordinate."""
-        return self.result_.signs
+        return self._model.signs
 
     @property
     def eigenvalues_(self) -> Array:
         """Kept eigenvalues of B."""
-        return self.result_.eigenvalues
+        return self._model.eigenvalues
 
     @property
     def weights_(self) -> Array:
         """Signed squared length of each coordinate."""
-        return self.result_.weights
+        return self._model.weights
 
     @property
     def n_iter_(self) -> int:
         """Number of refinement steps; a closed form is one."""
-        return max(1, len(self.result_.history) - 1)
+        return max(1, len(self._model.history) - 1)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the coordinates; those of negative ones end in ``_neg``.
@@ -72,7 +72,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         prefix = type(self).__name__.lower()
-        signs = to_numpy(self.result_.signs)
+        signs = to_numpy(self._model.signs)
         names = [f"{prefix}{a}" + ("_neg" if sign < 0 else "") for a, sign in enumerate(signs)]
         return np.asarray(names, dtype=object)
 
@@ -151,7 +151,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         placed, sq_dissimilarity = self._transform(X), self._measured(X)
-        d_hat = to_numpy(self.result_.between(placed, self.result_.coordinates))
+        d_hat = to_numpy(self._model.between(placed, self._model.coordinates))
         known = ~np.isnan(sq_dissimilarity)
         d, fitted = sq_dissimilarity[known], d_hat[known]
         spread = float(np.sum((d - d.mean()) ** 2))
@@ -172,11 +172,11 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     self.callback(step, total, what)
 
             yield hear
-        print(summary(self.result_))
+        print(summary(self._model))
 
     @property
     def _n_features_out(self) -> int:
-        return self.result_.k
+        return self._model.k
 
     def dissimilarities(self) -> Array:
         """D̂ between the objects of `embedding_`, on the squared scale; it may be negative."""
@@ -189,6 +189,11 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._searched.coordinates
 
     @property
+    def _model(self) -> Embedding:
+        """The embedding that was fitted, and whose objects new ones are compared with."""
+        return self.result_
+
+    @property
     def _searched(self) -> Embedding:
         """The embedding that `kneighbors` searches."""
         return self.result_
@@ -196,7 +201,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _bound_metric(self) -> Any:
         """Return the metric with its arguments, which no other input than features can obey."""
         if not (self._precomputed or self._of_graph):
-            return BoundMetric.of(self.metric, self.metric_params)
+            averaged = getattr(self, "symmetrize", False)
+            return BoundMetric.of(self.metric, self.metric_params, symmetrize=averaged)
         if self.metric_params:
             raise InputError(
                 f"{option('metric_params')} are arguments of a metric on features, which "
