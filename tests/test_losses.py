@@ -39,6 +39,25 @@ def test_each_loss_is_lowest_where_it_was_minimised(fits, D, loss):
     assert fits[loss].loss == loss
 
 
+def test_without_a_random_state_the_seed_is_fixed(D):
+    before = np.random.get_state()[1].copy()
+    first, second = (neuc_mds(D[:40, :40], 3, loss="distance") for _ in range(2))
+    np.testing.assert_array_equal(first.coordinates, second.coordinates)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+    drawn, again = (LandmarkNeucMDS(2, 20).fit(D).landmarks_ for _ in range(2))
+    np.testing.assert_array_equal(drawn, again)
+
+
+def test_the_loss_is_that_of_the_coordinates_as_returned():
+    D = squareform(pdist(np.random.default_rng(0).normal(size=(60, 3)), "cityblock"))
+    D[0, 1] = D[1, 0] = 1e5
+    emb = neuc_mds(D.astype(np.float32), 3, loss="relative", n_init=1)
+    x, off = emb.coordinates.astype(np.float64), ~np.eye(60, dtype=bool)
+    d_hat = ((x[:, None] - x) ** 2) @ emb.signs
+    q = (d_hat - D**2) / np.maximum(D**2, emb.placement.loss.floor)
+    assert emb.loss_value == pytest.approx(np.sum(q[off] ** 2), rel=1e-3)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_stress_is_reported_whatever_the_loss(fits, D, loss):
     assert fits[loss].stress == pytest.approx(loss_of(fits[loss], D, "squared"), rel=1e-9)

@@ -22,6 +22,7 @@ from neucmds import (
     inspect,
     neuc_mds,
 )
+from neucmds.api import prepare
 from neucmds.estimators import NeucIsomap
 
 N = 12
@@ -89,6 +90,34 @@ REFUSED = [
     *[(lambda _, m=m: neuc_mds(D, 2, max_iter=m), "max_iter=") for m in (0, 2.5)],
     *[(lambda _, t=t: neuc_mds(D, 2, tol=t), "tol=") for t in (-1, "x")],
     *[
+        (lambda _, i=i: neuc_mds(D, 2, init=i), match)
+        for i, match in [
+            ([[1, 2], [3]], "shape"),
+            ("pca", "init is str"),
+            ([[["a"] * 2] * N, [1, 1]], "no real number"),
+            ((X[:, :2] * 1j, [1, 1]), "no real number"),
+            ((X[:, :2] * 1e150, [1, 1]), "too large"),
+            ((np.ones((N, N + 1)) * X[:, :1], [1] * (N + 1)), "n_components"),
+        ]
+    ],
+    (lambda _: neuc_mds(D, 2, random_state=-1), "cannot seed a generator"),
+    *[
+        (lambda _, call=call: call(callback=1), "callback=1 must be a function")
+        for call in (
+            lambda **c: neuc_mds(D, 2, **c),
+            lambda **c: neuc_mds(PAIRS, 2, **c),
+            lambda **c: compare(D, 2, **c),
+            lambda **c: inspect(D, **c),
+            lambda **c: NeucMDS(2, verbose=1, **c).fit(D),
+        )
+    ],
+    (lambda _: prepare(D, labels=1), "labels=1 must be a sequence"),
+    (lambda emb: emb.neighbors(3, np.full((2, 2), np.nan)), "hold NaN"),
+    (lambda emb: emb.neighbors(3, [["a", "b"]]), "no real number"),
+    (lambda _: NeucMDS(2, metric="cityblock", metric_params=5).fit(X), "must be a dict"),
+    (lambda _: neuc_mds(X, 2, metric=lambda a, b: "near"), "returns str"),
+    (lambda _: neuc_mds(X, 2, metric=lambda a, b: a - b), "returns ndarray"),
+    *[
         (lambda _, k=k: neuc_mds(D, k), "n_components")
         for k in (0, N, N + 1, -1, 1.5, "3", (1, 2, 3), (0, 0), (6, 6), True)
     ],
@@ -118,6 +147,18 @@ REFUSED = [
 @pytest.mark.parametrize(("call", "match"), REFUSED)
 def test_what_cannot_be_had_is_refused(plain, call, match):
     refused(lambda: call(plain), match)
+
+
+def test_a_generator_seeds_like_a_random_state():
+    generator = np.random.default_rng(5)
+    state = np.random.RandomState(np.random.default_rng(5).bit_generator)
+    found = [neuc_mds(D, 2, landmarks=6, random_state=seed) for seed in (generator, state)]
+    np.testing.assert_array_equal(found[0].landmarks, found[1].landmarks)
+    assert inspect(D, random_state=generator).n == compare(D, 2, random_state=generator).n
+
+
+def test_a_start_of_lists_is_taken_with_all_its_columns():
+    assert neuc_mds(D, 2, init=(X.tolist(), [1, 1, -1])).signature == (2, 1)
 
 
 # Numbers that go along with D

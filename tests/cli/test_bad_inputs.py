@@ -65,6 +65,7 @@ def test_bad_matrix_ends_in_one_line(run, here, command, content, expected):
         (["embed", "gaps.npy", "--metadata", "absent.csv", "--color-by", "a"], "absent.csv"),
         (["embed", "gaps.npy", "-o", "gaps.npy"], "is a file"),
         (["embed", "gaps.npy", "--plots", "gif"], "gif"),
+        (["embed", "gaps.npy", "--seed", "-1"], "--seed"),
         (["compare", "gaps.npy", "-k", "14"], "between 1 and"),
         (["compare", "gaps.npy", "--methods", "classical,magic"], "magic"),
         (["report", "gaps.npy", "--color-by", "habitat"], "--metadata"),

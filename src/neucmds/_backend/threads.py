@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import joblib
 import threadpoolctl
 
-from neucmds._backend.arrays import row_blocks
+from neucmds._backend.arrays import BLOCK_ELEMENTS, row_blocks
 from neucmds.errors import InputError, option
 
 # Entries of a slice of rows: 1 MB in float64.
@@ -121,13 +121,14 @@ def fill_rows(
     width: int,
     n_threads: int,
     progress: Callable[[int, int], None] | None = None,
+    elements: int = BLOCK_ELEMENTS,
 ) -> None:
-    """Write work(rows) to target[rows] for all rows, in parts of about 2²¹ entries of `width`.
+    """Write work(rows) to target[rows] for all rows, in parts of about `elements` entries.
 
     The target, an array or a file, gets them in order. BLAS keeps to one thread meanwhile: the
     parts keep all cores busy.
     """
-    n, parts = target.shape[0], list(row_blocks(target.shape[0], width))
+    n, parts = target.shape[0], list(row_blocks(target.shape[0], width, elements))
     # Closed at once: a traceback that is kept would keep the generator, and its threads.
     with single_blas_thread(), closing(_in_order(work, parts, n_threads)) as results:
         for rows, values in zip(parts, results, strict=True):

@@ -38,6 +38,7 @@ from neucmds._input.validation import Rules as Rules
 from neucmds._input.validation import Strips as Strips
 from neucmds._input.validation import as_labels as as_labels
 from neucmds._input.validation import check_flags as check_flags
+from neucmds._input.validation import exceeds_range as exceeds_range
 from neucmds._input.validation import out_of_range as out_of_range
 from neucmds._input.validation import tolerance as tolerance
 from neucmds._input.validation import validate as validate

@@ -89,6 +89,8 @@ def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None
     """Check that there is one unique label per object, and turn them into text."""
     if labels is None:
         return None
+    if not isinstance(labels, Iterable):
+        raise InputError(f"{option('labels', labels)} must be a sequence, one label per object.")
     names = tuple(str(label) for label in labels)
     if len(names) != n:
         raise InputError(f"D has {n} objects but {len(names)} labels; pass one label per object.")

@@ -214,9 +214,23 @@ def from_refinement(
         solver=solver if spectrum is None else spectrum.solver,
         history=found.history,
         loss=None if squared else found.loss,
-        loss_value=math.nan if squared else found.value,
+        loss_value=math.nan if squared else _loss_as_returned(gram, found, x, signs),
         relative_gradient=found.relative_gradient,
     )
+
+
+def _loss_as_returned(gram: Gram, found: Refined, x: Array, signs: Floats) -> float:
+    """Return the loss of coordinates in the precision of the input, as they are returned."""
+    xp, a = namespace(x), asarray_like(signs, x)
+    if gram.dtype == xp.float64:
+        return found.value
+    x = xp.astype(xp.astype(x, gram.dtype), xp.float64)
+
+    def of_rows(rows: slice, d: Array) -> float:
+        d_hat = sq_dissimilarities(x[rows, :], x, a)
+        return found.loss.value(xp.astype(d, xp.float64), d_hat)
+
+    return sum(gram.on_each(of_rows))
 
 
 def _starting_eigenvalues(

@@ -489,10 +489,19 @@ class _Pairwise:
             return pairwise_distances(x, y, metric=metric, **self.params)
         except (ValueError, TypeError) as problem:
             if callable(self.metric):
+                _refuse_no_number(self.metric, self.metric(x[0], y[0], **self.params))
                 raise
             reason = " ".join(str(problem).split())[:200]
             named = option("metric", self.metric)
             raise InputError(f"{named} cannot be used here: {reason}") from problem
+
+
+def _refuse_no_number(metric: Any, made: Any) -> None:
+    """Refuse a function of two rows that returns no number."""
+    number = np.asarray(made)
+    if number.ndim or number.dtype.kind not in "biuf":
+        name, kind = getattr(metric, "__name__", "the metric"), type(made).__name__
+        raise InputError(f"{name} returns {kind} for two rows; it must return one real number.")
 
 
 @dataclass(frozen=True)
@@ -525,6 +534,8 @@ class BoundMetric:
 
         One that is bound already keeps its arguments.
         """
+        if not (params is None or isinstance(params, dict)):
+            raise InputError(f"{option('metric_params', params)} must be a dict, or None.")
         bound = metric if isinstance(metric, BoundMetric) else cls(metric, dict(params or {}))
         if symmetrize and callable(bound.metric) and not isinstance(bound.metric, _Averaged):
             return replace(bound, metric=_Averaged(bound.metric))

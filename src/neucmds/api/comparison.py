@@ -13,7 +13,7 @@ from neucmds._operator import DenseGram
 from neucmds._spectrum import Spectrum
 from neucmds.api.fitting import embed_spectrum, fit, solve_for
 from neucmds.api.goals import fit_chosen
-from neucmds.api.options import ALL_METHODS, Callback, Options, tell
+from neucmds.api.options import ALL_METHODS, Callback, Options, as_seed, tell
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
 from neucmds.corrections import cailliez, lingoes
 from neucmds.embedding import Embedding, build_embedding
@@ -142,6 +142,7 @@ def compare(
     >>> table.best.method, table["neuc+"].embedding.signature
     ('refined', (3, 2))
     """
+    random_state = as_seed(random_state)
     prepared = prepare(
         D,
         n_components,

@@ -111,8 +111,9 @@ def neuc_mds(
     missing : {"error", "ignore"}, default="error"
         "ignore": NaN in D means that the pair was not observed, and does not count; `transform` of
         the result takes NaN too. "refined" only. What a sparse D does not store is missing anyway.
-    random_state : int, RandomState or None
-        Seed of the iterative solver's start, of further starts and of sampled pairs.
+    random_state : int, RandomState, Generator or None
+        Seed of the iterative solver's start, of further starts, of landmarks and of sampled pairs.
+        None is the seed 0: a second call returns the same, to the last bit.
     tol : float, optional
         For closed forms the largest ‖Bu − λu‖ of the returned eigenpairs, relative to the largest
         kept |λ| (iterative solver): 1e-7 by default; from 1e-6 up no product in double precision is
@@ -126,7 +127,8 @@ def neuc_mds(
         its own signature. By default 32 for up to 100 objects and 12 for up to 600 with up to 10
         coordinates, and other signatures for up to 600 objects; else 1.
     init : Embedding or (coordinates, signs), optional
-        Where "refined" starts: a warm start, which keeps its signature.
+        Where "refined" starts: a warm start, which keeps its signature and with it the number of
+        its coordinates.
     callback : callable, optional
         ``callback(step, total, what)`` hears how far the work has come. After every iteration of
         "refined": its number, the most there can be, and the loss, a float. While a D outside

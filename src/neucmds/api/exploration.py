@@ -16,7 +16,7 @@ from neucmds._placement import LEAST_OBJECTS
 from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
 from neucmds.api.fitting import embed_spectrum, solve_for
 from neucmds.api.goals import held_out_scan
-from neucmds.api.options import CLOSED_FORMS, Callback, check_methods, tell
+from neucmds.api.options import CLOSED_FORMS, Callback, as_seed, check_methods, tell
 from neucmds.api.prepared import prepare, refuse_weights
 from neucmds.diagnostics import (
     Inspection,
@@ -168,9 +168,9 @@ def inspect(
     D : as for `neuc_mds`, or Prepared
     squared, symmetrize
         As for `neuc_mds`.
-    random_state : int, RandomState or None
-        Which objects are held out, and which triples drawn for the triangle inequality when there
-        are too many.
+    random_state : int, RandomState, Generator or None
+        As for `neuc_mds`: which objects are held out, and which triples drawn for the triangle
+        inequality when there are too many.
     callback : callable, optional
         Called before each longer piece of work, with 0, None and a few words.
 
@@ -187,6 +187,7 @@ def inspect(
     >>> found.euclidean, found.triangles.violated
     (False, 1)
     """
+    random_state = as_seed(random_state)
     prepared = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
     refuse_weights(prepared, "inspect")
     gram = prepared.gram

@@ -122,8 +122,4 @@ def held_out_scan(gram: Gram, random_state: Any) -> DimensionScan:
         sizes = [Components(size) for size in spaced_ks(k)]
         return solve_for(part, sizes, "neuc+", tol=1e-5, random_state=0)
 
-    if isinstance(random_state, np.random.Generator):
-        random_state = int(random_state.integers(2**31))
-    # The same D deserves the same k: None is a fixed seed here.
-    rng = check_random_state(0 if random_state is None else random_state)
-    return scan_dimensions(gram, spectrum, rng)
+    return scan_dimensions(gram, spectrum, check_random_state(random_state))

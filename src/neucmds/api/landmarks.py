@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend import Checkpoint, npy_output
 from neucmds._backend.arrays import (
+    BLOCK_ELEMENTS,
     Array,
     asarray_like,
     empty_like,
@@ -54,6 +55,9 @@ from neucmds.api.prepared import Prepared, prepare
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
+# Calls of a user's function whose results an interruption may lose, with each thread: of 0.5 ms a
+# second.
+CALLS_AT_ONCE = 2**11
 # Objects that "maxmin" looks at, per landmark: each costs as many dissimilarities as placing it.
 SPREAD_SAMPLE = 10
 Indices = npt.NDArray[np.intp]
@@ -163,7 +167,9 @@ class LandmarkFit:
                     counted = None if weights is None else weights[some]
                     return self.place(rows[some], some.start, counted)
 
-                fill_rows(target, place, width, thread_count(n_jobs), progress)
+                short = kept is not None and callable(self.metric)
+                elements = CALLS_AT_ONCE if short else BLOCK_ELEMENTS
+                fill_rows(target, place, width, thread_count(n_jobs), progress, elements)
             return target if out is None else np.load(out, mmap_mode="r")
         for name, value in (("weights", weights), ("checkpoint", checkpoint)):
             if value is not None:

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds._backend import checkpoint_path
-from neucmds._backend.arrays import is_dask
-from neucmds._input import NComponents, Pairs
+from neucmds._backend.arrays import is_dask, to_numpy
+from neucmds._input import NComponents, Pairs, as_real, exceeds_range, out_of_range
 from neucmds._methods import METHODS, Limits, Start, as_start, check_count
 from neucmds._operator import DenseGram, Gram, outside_memory
 from neucmds._spectrum import check_solver
@@ -272,7 +272,8 @@ class Options:
         check_methods((self.method,))
         if self.tol is not None and self.method != "refined":
             check_solver(self.solver, self.tol)
-        _check_seed(self.random_state)
+        object.__setattr__(self, "random_state", as_seed(self.random_state))
+        check_callback(self.callback)
         self.limits(2)
         if self.checkpoint is not None:
             checkpoint_path(self.checkpoint)
@@ -283,7 +284,7 @@ class Options:
         elif self.loss == "squared":
             refuse("squared loss", self.asked)
         if self.init is not None:
-            start = as_start(self.init)
+            start = _start(self.init)
             object.__setattr__(self, "n_components", _signature(start, self.n_components))
             object.__setattr__(self, "init", start)
 
@@ -310,6 +311,12 @@ class Options:
         return replace(limits, callback=lambda step, loss: callback(step, most, loss))
 
 
+def check_callback(callback: Any) -> None:
+    """Refuse what cannot be called."""
+    if not (callback is None or callable(callback)):
+        raise InputError(f"{option('callback', callback)} must be a function, or None.")
+
+
 def tell(callback: Callback | None, words: str) -> None:
     """Let a callback hear what is done next."""
     if callback is not None:
@@ -328,10 +335,24 @@ def _signature(start: Start, n_components: NComponents) -> tuple[int, int]:
     return signature
 
 
-def _check_seed(random_state: Any) -> None:
-    """Refuse what cannot seed a generator."""
+def _start(init: Any) -> Start:
+    """Take a warm start, of real numbers whose powers stay in the range of floats."""
+    if isinstance(init, (tuple, list)) and len(init) == 2:
+        init = tuple(as_real(part, f"coordinates or signs of {option('init')}") for part in init)
+    start = as_start(init)
+    size = float(np.max(np.abs(to_numpy(start.coordinates)), initial=0.0))
+    if beyond := exceeds_range(size, squared=False):
+        largest = f"the largest coordinate is {size:.2g}"
+        raise out_of_range(f"{option('init')} is", largest, size, beyond > 0)
+    return start
+
+
+def as_seed(random_state: Any) -> Any:
+    """Return what seeds a generator, or refuse it: None is 0, so that a second call is the same."""
+    if random_state is None:
+        return 0
     if isinstance(random_state, np.random.Generator):
-        return
+        return np.random.RandomState(random_state.bit_generator)
     try:
         check_random_state(random_state)
     except ValueError as problem:
@@ -339,6 +360,7 @@ def _check_seed(random_state: Any) -> None:
             f"{option('random_state', random_state)} cannot seed a generator; pass a whole number, "
             "a RandomState, a Generator or None."
         ) from problem
+    return random_state
 
 
 def check_methods(names: Sequence[str]) -> None:

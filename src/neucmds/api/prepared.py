@@ -23,7 +23,7 @@ from neucmds._operator import (
     outside_memory,
     shortest_path_rows,
 )
-from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Callback, refuse
+from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Callback, check_callback, refuse
 from neucmds.errors import InputError, option
 
 
@@ -103,6 +103,7 @@ def prepare(
     if isinstance(D, Prepared):
         return D
     check_flags(squared=squared, symmetrize=symmetrize)
+    check_callback(callback)
     squared, copy = bool(squared), True
     complete = weights is None and missing == "error"
     progress = None if callback is None else _on_pass(callback)

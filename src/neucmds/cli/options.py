@@ -91,7 +91,9 @@ Categories = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of everything random.")
+]
 Folder = Annotated[
     Path | None,
     typer.Option(

@@ -302,6 +302,9 @@ class Embedding:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= most:
             raise InputError(f"k={k!r} neighbours cannot be had; ask for 1 to {most}.")
         points = self.coordinates if queries is None else self._as_points(queries, "queries")
+        xp = namespace(points)
+        if not bool(xp.all(xp.isfinite(points))):
+            raise InputError("queries hold NaN or infinity; drop these rows.")
         own = np.arange(self.n) if queries is None else None
         return nearest(points, self.coordinates, self.signs, int(k), own)
 
@@ -522,7 +525,7 @@ class Embedding:
         return np.where(ids < 0, ids + self.n, ids)
 
     def _as_points(self, points: Array, name: str) -> Array:
-        array = asarray_like(points, self.coordinates)
+        array = asarray_like(as_real(points, name), self.coordinates)
         if array.ndim != 2 or array.shape[1] != self.k:
             raise InputError(
                 f"{name} has shape {tuple(array.shape)}; expected (m, {self.k}): one row of "

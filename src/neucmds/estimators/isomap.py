@@ -43,7 +43,8 @@ class NeucIsomap(SignedTransformer):
         Of `sklearn.neighbors.NearestNeighbors`; "precomputed": X holds dissimilarities.
     metric_params : dict, optional
         Further arguments of the metric.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
+        As for `neuc_mds`.
     n_jobs : int, optional
         Threads that search for neighbours.
 
@@ -111,7 +112,24 @@ class NeucIsomap(SignedTransformer):
         -------
         self
         """
-        X = validate_data(self, X, dtype=("float64", "float32"), ensure_min_samples=2)
+        with self._fitting():
+            # A copy: X is the user's, who may write to it.
+            kinds = ("float64", "float32")
+            X = validate_data(self, X, dtype=kinds, ensure_min_samples=2, copy=True)
+            self._neighbors, self.graph_ = self._joined(X)
+            self.result_ = neuc_mds(
+                self.graph_,
+                self.n_components,
+                self.method,
+                loss=self.loss,
+                metric="shortest_path",
+                max_iter=self.max_iter,
+                random_state=self.random_state,
+            )
+        return self
+
+    def _joined(self, X: Any) -> tuple[NearestNeighbors, Any]:
+        """Find the neighbours of every object, and join them to a graph."""
         whole = isinstance(self.n_neighbors, Integral) and not isinstance(self.n_neighbors, bool)
         if not whole:
             raise InputError(f"{option('n_neighbors', self.n_neighbors)} must be a whole number.")
@@ -133,20 +151,9 @@ class NeucIsomap(SignedTransformer):
                 f"joined at their closest pairs; raise {option('n_neighbors')} if they belong "
                 "together.",
                 NeucmdsWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        graph = as_graph(edges)
-        result = neuc_mds(
-            graph,
-            self.n_components,
-            self.method,
-            loss=self.loss,
-            metric="shortest_path",
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-        )
-        self._neighbors, self.graph_, self.result_ = neighbors, graph, result
-        return self
+        return neighbors, as_graph(edges)
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Fit, and return the coordinates of the fitted objects.

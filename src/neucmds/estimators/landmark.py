@@ -71,8 +71,8 @@ class LandmarkNeucMDS(SignedTransformer):
     symmetrize : bool, default=False
         Average the dissimilarities among landmarks and their transpose if they differ; with a
         function as `metric`, all dissimilarities over both orders.
-    random_state : int, RandomState or None
-        Draws landmarks and folds.
+    random_state : int, RandomState, Generator or None
+        Draws landmarks and folds; None is the seed 0, as for `neuc_mds`.
     n_jobs : int or None, default=None
         Threads that place objects; None and -1 are all cores.
     init : Embedding or (coordinates, signs), optional
@@ -176,11 +176,9 @@ class LandmarkNeucMDS(SignedTransformer):
         index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         if index is not None and not (_all_text(index) and index.is_unique):
             index = None
-        self._placed: Embedding | None = None
-        self._names = None if index is None else tuple(index)
         metric = self._bound_metric()
-        rows = self._as_graph(X) if self._of_graph else self._checked(X)
-        with self._listener() as callback:
+        with self._fitting() as callback:
+            rows = self._as_graph(X) if self._of_graph else self._checked(X)
             options = Options(
                 self.n_components,
                 self.method,
@@ -207,6 +205,8 @@ class LandmarkNeucMDS(SignedTransformer):
             self.landmarks_ = self._fitted.landmarks
             self.landmark_result_: Embedding = self._fitted.embedding
             self.recipe_: Recipe | None = self._fitted.recipe
+            self._placed: Embedding | None = None
+            self._names = None if index is None else tuple(index)
         warn_of_surprises(self.landmark_result_)
         return self
 
@@ -227,7 +227,8 @@ class LandmarkNeucMDS(SignedTransformer):
             As for `fit`.
         y : ignored
         out, checkpoint : path, optional
-            As for `transform`. The same model is fitted again only with a `random_state`.
+            As for `transform`. `random_state` must be a number or None, so that the same model is
+            fitted again.
         weights : array or DataFrame of shape (L, L) or (n, n), optional
             As for `fit`. When objects are placed, all their dissimilarities count alike.
 
@@ -350,8 +351,10 @@ class LandmarkNeucMDS(SignedTransformer):
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         """Return rows of X as an array of NumPy, dask, or another library on a device."""
-        if self._of_graph:
+        if not reset and self._fitted.paths is not None:
             return self._paths_of(X)
+        metric = self.metric if reset else self._fitted.metric
+        precomputed = metric == "precomputed"
         if isinstance(X, (str, PathLike)):
             n = None if reset else int(self.n_features_in_)
             X = read_square(X)[0] if n is None else read_new_objects(str(X), n).values
@@ -362,7 +365,7 @@ class LandmarkNeucMDS(SignedTransformer):
             )
         if is_elsewhere(X):
             refuse_sparse_tensor(X, "X")
-            if not on_cpu(X) and (self._precomputed or known_everywhere(self.metric)):
+            if not on_cpu(X) and (precomputed or known_everywhere(metric)):
                 return self._checked_elsewhere(X, reset)
             # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
             X = to_numpy(X)
@@ -373,7 +376,7 @@ class LandmarkNeucMDS(SignedTransformer):
             if reset:
                 self.n_features_in_ = int(X.shape[1])
             return X
-        to_landmarks = self._precomputed and not reset
+        to_landmarks = precomputed and not reset
         if to_landmarks and getattr(X, "shape", ())[1:] == (self._fitted.width,):
             # Later arrivals need no dissimilarities but those to the landmarks.
             X = ordered_by_name(
@@ -396,7 +399,7 @@ class LandmarkNeucMDS(SignedTransformer):
         if reset:
             self.n_features_in_ = width
         elif width != self.n_features_in_ and not (
-            self._precomputed and width == self._fitted.width
+            self._fitted.space is None and width == self._fitted.width
         ):
             raise InputError(f"X has {width} columns, but {self.n_features_in_} were fitted.")
         xp = namespace(X)

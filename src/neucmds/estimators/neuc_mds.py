@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, to_numpy
+from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._input import (
     NComponents,
     ordered_by_name,
@@ -44,8 +44,8 @@ class NeucMDS(SignedTransformer):
     squared, symmetrize, missing, random_state, tol, max_iter, n_init, init, n_pairs, callback
         As for `neuc_mds`.
     checkpoint : path, optional
-        As for `neuc_mds`; sampled pairs need an integer as `random_state`, so that they are drawn
-        again.
+        As for `neuc_mds`; with sampled pairs `random_state` must be a number or None, so that they
+        are drawn again.
     verbose : int, default=0
         Show the iterations of "refined" on standard error, and print a line on what was found.
 
@@ -141,8 +141,8 @@ class NeucMDS(SignedTransformer):
         """
         metric = self._bound_metric()
         weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
-        data = X if self._of_graph else self._checked(X)
-        with self._listener() as callback:
+        with self._fitting() as callback:
+            data = X if self._of_graph else self._checked(X)
             found = neuc_mds(
                 X if self._has_names(X) else data,
                 self.n_components,
@@ -163,7 +163,10 @@ class NeucMDS(SignedTransformer):
             return None
         if is_dask(features) and self.n_pairs is not None:
             return ChunkedRows.of(features, self.metric, self.metric_params)
-        features = to_numpy(features) if is_dask(features) else features
+        if is_dask(features):
+            features = to_numpy(features)
+        else:  # a copy: X is the user's, who may write to it
+            features = namespace(features).asarray(features, copy=True)
         return self._bound_metric().fitted_to(features, self.squared)
 
     def fit_transform(self, X: Any, y: Any = None, *, weights: Any = None) -> Array:
@@ -250,15 +253,15 @@ class NeucMDS(SignedTransformer):
             self.n_features_in_ = int(X.shape[-1])
             return X
         if reset and self._precomputed and self._outside(X):
-            self._forget_features()
             return X
+        missing = self.missing if reset else self.result_.missing
         return validate_data(
             self,
             X,
             reset=reset,
             dtype=("float64", "float32"),
             ensure_min_samples=2 if reset else 1,
-            ensure_all_finite="allow-nan" if self.missing == "ignore" else True,
+            ensure_all_finite="allow-nan" if missing == "ignore" else True,
         )
 
     def _has_names(self, X: Any) -> bool:
@@ -269,12 +272,6 @@ class NeucMDS(SignedTransformer):
             return True
         named = hasattr(X, "index") and hasattr(X, "columns") and list(X.index) == list(X.columns)
         return named and all(isinstance(name, str) for name in X.index)
-
-    def _forget_features(self) -> None:
-        """Drop what an earlier fit said of the columns of X; those of a file are known later."""
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                delattr(self, name)
 
     def _outside(self, X: Any) -> bool:
         """Tell whether D is a file, or does not fit: then it is checked while it is read."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._backend.progress import progress_steps
 from neucmds._operator import BoundMetric
-from neucmds.api import Callback
+from neucmds.api import Callback, Options
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
@@ -26,8 +26,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     metric: Any
     metric_params: dict[str, Any] | None
     squared: bool
-    callback: Callback | None
-    verbose: int
+    callback: Callback | None = None
+    verbose: int = 0
     result_: Embedding
     n_features_in_: int
 
@@ -158,8 +158,22 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return 1.0 - float(np.sum((fitted - d) ** 2)) / spread if spread > 0 else 0.0
 
     @contextmanager
+    def _fitting(self) -> Iterator[Callback | None]:
+        """Yield what hears of each step; whatever ends the fit early leaves the last one whole."""
+        before = self.__dict__.copy()
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        try:
+            with self._listener() as callback:
+                yield callback
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    @contextmanager
     def _listener(self) -> Iterator[Callback | None]:
         """Yield what hears of each step: the user's callback, and a bar with `verbose`."""
+        Options(callback=self.callback)  # refuses what cannot be called
         if not self.verbose:
             yield self.callback
             return

@@ -217,6 +217,8 @@ def _best_size(problem: _Problem, components: Components, settings: _Settings) -
         ],
         axis=1,
     )
+    if not errors.size:  # no object has a pair to spare
+        return len(sizes) - 1
     best = int(np.argmin(errors.mean(axis=1)))
     if _clearly_less(errors[best], errors[-1]):
         warnings.warn(_predicts_badly(problem, errors, best, sizes), OverfitWarning, stacklevel=2)
