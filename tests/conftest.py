@@ -1,7 +1,5 @@
 """Fixtures shared by all tests."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -13,15 +11,20 @@ SLOW_FILES = (
     "_backend/test_threads.py",
     "_methods/refined/test_completion.py",
     "_methods/refined/test_loss_starts.py",
+    "_methods/refined/test_signatures.py",
     "_operator/test_blocked.py",
     "_operator/test_chunked_rows.py",
     "_operator/test_cluster.py",
     "_operator/test_features.py",
     "_placement/test_dimension.py",
+    "_placement/test_least_squares.py",
     "_placement/test_new_rows.py",
+    "_placement/test_newton.py",
     "_spectrum/test_krylov.py",
     "cli/test_processes.py",
     "report/test_browser.py",
+    "tests/test_devices.py",
+    "tests/test_losses.py",
     "tests/test_scale.py",
 )
 

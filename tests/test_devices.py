@@ -1,15 +1,11 @@
 """What runs on a GPU, run with torch on the CPU: the same numbers as NumPy gives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from neucmds import LandmarkNeucMDS, NeucMDS
+from neucmds import LandmarkNeucMDS
 from neucmds._backend import arrays
-from neucmds._backend.arrays import asarray_like, sparse_times, uniform_rows
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.refined import losses
 from neucmds._methods.refined.descent import Limits, Start
@@ -86,32 +82,6 @@ def test_a_floor_is_the_same_wherever_it_is_found(monkeypatch):
     monkeypatch.setattr(losses, "DEVICE_ELEMENTS", 1000)
     d, weights = torch.as_tensor(d), torch.as_tensor(weights)
     assert (losses.floor_of(d), losses.floor_of(d, weights)) == expected
-
-
-def test_a_sample_of_pairs_fits_features_nearly_as_well_as_all(features):
-    settings = {"metric": "cityblock", "loss": "relative", "random_state": 0}
-    every = NeucMDS(4, n_init=1, **settings).fit(features)
-    some = NeucMDS(4, n_pairs=120, **settings).fit(features)
-    assert some.result_.solver == "sampled pairs"
-    d = cdist(features, features, "cityblock") ** 2
-    pairs = np.triu_indices(300, 1)
-    error = [np.mean((est.dissimilarities()[pairs] / d[pairs] - 1) ** 2) for est in (every, some)]
-    assert error[1] < 2 * error[0]
-    assert some.transform(features[:3]).shape == (3, 4)
-
-
-def test_products_and_draws_are_the_same_call_in_every_library(features):
-    matrix = sparse.random_array((300, 300), density=0.05, rng=np.random.default_rng(0)).tocsr()
-    expected = matrix @ features
-    for like, whole in ((features, np.int64), (torch.as_tensor(features), torch.int64)):
-        starts, columns = (
-            asarray_like(one, like, dtype=whole) for one in (matrix.indptr, matrix.indices)
-        )
-        made = sparse_times(starts, columns, asarray_like(matrix.data, like), like)
-        np.testing.assert_allclose(np.asarray(made), expected)
-        rows = uniform_rows(3, like, np.random.default_rng(0))
-        assert tuple(rows.shape) == (3, 6)
-        assert rows.dtype == like.dtype
 
 
 def test_a_stack_of_matrices_is_solved_in_parts(monkeypatch):

@@ -10,7 +10,7 @@ from neucmds.api import ALL_METHODS, Options, fit, prepare
 from neucmds.datasets import euclidean_ball
 from neucmds.metrics import measure
 
-D = euclidean_ball(130, random_state=0)
+D = euclidean_ball(90, random_state=0)
 
 
 def read_only(values):
@@ -32,10 +32,9 @@ BACKENDS = [read_only, strict, torch]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("solver", ["full", "krylov"])
 @pytest.mark.parametrize("method", ALL_METHODS)
-def test_every_backend_agrees_with_numpy(backend, solver, method):
-    ours = backend(D)
+def test_every_backend_agrees_with_numpy(backend, method):
+    ours, solver = backend(D), "krylov" if method in ("neuc+", "refined") else "full"
     options = Options(5, method, solver=solver, random_state=0)
     expected, embedding = (fit(prepare(d, squared=True), options).embedding for d in (D, ours))
     for part in (embedding.coordinates, embedding.signs, embedding.weights):
@@ -67,16 +66,12 @@ def test_the_estimator_measures_and_files_stay_with_the_library(backend, tmp_pat
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_landmarks_answer_in_the_library_of_their_input(backend):
+def test_landmarks_weights_and_gaps_work(backend):
     settings = {"n_components": 3, "n_landmarks": 40, "squared": True, "random_state": 0}
     placed = LandmarkNeucMDS(**settings).fit_transform(backend(D))
     assert namespace(placed) is namespace(backend(D))
     expected = LandmarkNeucMDS(**settings).fit_transform(D)
     np.testing.assert_allclose(to_numpy(placed), expected, atol=1e-9)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_weights_and_gaps_work(backend):
     upper = np.triu(np.random.default_rng(0).random(D.shape) < 0.2, 1)
     holed = np.where(upper | upper.T, np.nan, D)
     embedding = neuc_mds(backend(holed), 5, squared=True, missing="ignore", random_state=0)
@@ -86,7 +81,7 @@ def test_weights_and_gaps_work(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("method", ALL_METHODS)
+@pytest.mark.parametrize("method", ["neuc", "exact", "refined"])
 def test_single_precision_stays_single_and_close(backend, method):
     single = backend(D.astype(np.float32))
     embedding = neuc_mds(single, 5, method, squared=True, random_state=0)

@@ -1,20 +1,15 @@
 """Files and folders are there whole or not at all, whatever interrupts the writing."""
 
-from __future__ import annotations
-
-import io
 import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from neucmds import InputError
-from neucmds._backend.files import atomic_file, atomic_folder, read_npz
-from neucmds.errors import FileFormatError
+from neucmds._backend.files import atomic_file, atomic_folder
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
@@ -40,7 +35,7 @@ def test_a_file_appears_when_it_is_complete_in_the_place_of_a_link(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no modes of files there")
-@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+@pytest.mark.parametrize("umask", [0o022, 0o077])
 def test_a_folder_is_made_with_all_its_files_by_the_umask(tmp_path, umask):
     folder = tmp_path / "deep" / "f"
     before = os.umask(umask)
@@ -113,6 +108,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL there")
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_a_killed_process_leaves_the_old_or_the_new_whole(tmp_path, what):
@@ -147,30 +143,6 @@ def test_a_killed_process_leaves_the_old_or_the_new_whole(tmp_path, what):
     assert states == [new] if what == "folder" else (place / "a").read_bytes() == b"new"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="there is no RLIMIT_FSIZE there")
-def test_a_limit_on_file_sizes_is_one_error_that_names_the_file(tmp_path):
-    code = """
-import resource, sys
-from neucmds._backend.files import atomic_file
-resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, 10**5))
-try:
-    with atomic_file(sys.argv[1]) as file:
-        file.write(bytes(10**6))
-except OSError as problem:
-    print(problem.filename)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "a"],
-        env=os.environ | {"PYTHONPATH": str(SRC)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout.strip() == str(tmp_path / "a")
-    assert not os.listdir(tmp_path)
-
-
 @pytest.mark.parametrize("here", [False, True])
 def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others(
     tmp_path, monkeypatch, here
@@ -189,18 +161,3 @@ def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others
     assert os.listdir(tmp_path) == ["f"]
     with pytest.raises(InputError, match="is a directory; remove it"):
         atomic_folder(folder, {"of others": text(b"")}, overwrite=True)
-
-
-def test_arrays_come_back_and_what_is_no_npz_is_refused(tmp_path):
-    np.savez(tmp_path / "a.npz", x=np.arange(3), name="a name")
-    for source in (tmp_path / "a.npz", io.BytesIO((tmp_path / "a.npz").read_bytes())):
-        found = read_npz(source)
-        np.testing.assert_array_equal(found["x"], np.arange(3))
-        assert str(found["name"]) == "a name"
-    np.savez(tmp_path / "a.npz", x=np.array([{}], dtype=object))
-    whole = (tmp_path / "a.npz").read_bytes()
-    (tmp_path / "half.npz").write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "text.npz").write_text("object,x\n")
-    for path in (Path(os.devnull), tmp_path, *tmp_path.iterdir(), tmp_path / "nowhere"):
-        with pytest.raises(FileFormatError, match=str(path)):
-            read_npz(path)

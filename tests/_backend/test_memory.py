@@ -1,7 +1,5 @@
 """How much memory may be used: what people write, and what kernel, containers and limits say."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -19,17 +17,13 @@ from neucmds._backend.memory import available_memory, parse_bytes
 SRC = Path(__file__).resolve().parents[2] / "src"
 
 
-def test_amounts_are_read():
+def test_amounts_are_read_and_others_refused():
     given = ["2GB", "1.5 GiB", "500 mb", np.int64(7)]
     assert [parse_bytes(one) for one in given] == [2 * 10**9, 3 * 2**29, 5 * 10**8, 7]
 
-
-@pytest.mark.parametrize(
-    "amount", [math.inf, math.nan, 0, -1, True, "inf", "2XB", "1iB", "9" * 400, [1], None]
-)
-def test_what_is_no_amount_is_refused(amount):
-    with pytest.raises(InputError, match="max_memory="):
-        parse_bytes(amount)
+    for amount in (math.inf, math.nan, 0, -1, True, "inf", "2XB", "1iB", "9" * 400, [1], None):
+        with pytest.raises(InputError, match="max_memory="):
+            parse_bytes(amount)
 
 
 def test_no_more_is_available_than_there_is():

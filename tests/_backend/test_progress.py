@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 import io
-import subprocess
-import sys
 
 from neucmds._backend.progress import progress_bar
 
@@ -18,8 +14,3 @@ def test_it_tells_the_share_ends_its_line_and_can_be_used_again():
         assert part in stream.getvalue()
     assert stream.getvalue().endswith("\n")
     assert stream.getvalue().count("\n") == 2
-
-
-def test_tqdm_is_imported_when_it_is_needed():
-    code = "import sys, neucmds; sys.exit('tqdm' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,7 +1,5 @@
 """`n_components` as users write it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

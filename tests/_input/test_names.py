@@ -1,7 +1,5 @@
 """Tables that go along with the objects are put in their order by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """What is refused leaves D as it was, also where D may be overwritten."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
@@ -42,30 +40,3 @@ def test_too_little_memory_is_told_before_D_is_squared(monkeypatch):
     with pytest.raises(InputError, match="beyond D, but 1 kB are free"):
         neuc_mds(D, 2)
     np.testing.assert_array_equal(D, DISTANCES)
-
-
-@pytest.mark.parametrize("factor", [1e-50, 1e50])
-def test_weights_count_by_their_ratios(factor):
-    W = np.random.default_rng(0).uniform(1, 2, size=(N, N))
-    W = W + W.T
-    found, known = (neuc_mds(DISTANCES, 2, weights=w, random_state=0) for w in (factor * W, W))
-    np.testing.assert_allclose(found.coordinates, known.coordinates, rtol=1e-6)
-
-
-@pytest.mark.parametrize("method", ["neuc+", "refined"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_new_objects_out_of_range_are_refused_instead_of_placed_at_nan(method, dtype):
-    embedding = neuc_mds(DISTANCES.astype(dtype), 2, method)
-    far = DISTANCES[:2].astype(dtype) * (1e200 if dtype == np.float64 else 1e25)
-    with pytest.raises(InputError, match=r"too large to be placed: the largest is"):
-        embedding.transform(far)
-
-
-@pytest.mark.parametrize("power", [-25, -22, -15, 15, 25])
-def test_float32_dissimilarities_give_the_same_coordinates_at_any_scale(power):
-    D = DISTANCES.astype(np.float32)
-    known = neuc_mds(D, 3, "neuc+")
-    found = neuc_mds((DISTANCES * 10.0**power).astype(np.float32), 3, "neuc+")
-    assert found.k == known.k
-    scaled = np.asarray(found.coordinates, dtype=np.float64) * 10.0**-power
-    np.testing.assert_allclose(scaled, known.coordinates, atol=1e-4)

@@ -1,7 +1,5 @@
 """One policy: a D in memory, in blocks of rows and in dask chunks is refused in the same words."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import InputError, neuc_mds
+from neucmds import InputError
 from neucmds._input import as_dissimilarity
 from neucmds._input.chunks import lazy_dissimilarity
 from neucmds._operator import BlockedGram
@@ -72,8 +70,7 @@ BAD = {
     ),
     "similarity": (np.exp(-distances()), {}, "1 - S or sqrt"),
     "too large": (distances() * 1e75, {}, "too large: .* overflow; divide by 1e76"),
-    "too small": (distances() * 1e-90, {}, "too small: .* underflow; divide by 1e-89"),
-    "too large, squared": (distances() * 1e152, SQUARED, "divide by 1e153"),
+    "too small, squared": (distances() * 1e-152, SQUARED, "too small: .* divide by 1e-151"),
     "missing": (
         spoiled((41, 3, NAN), (3, 41, NAN), (7, 9, NAN)), {}, "3 missing (NaN) entries, the first"
     ),
@@ -119,17 +116,6 @@ def test_symmetrize_averages_and_mirrors_on_the_scale_given(walk, squared):
     for dead, empty in itertools.product((above, above.T), (0.0, np.nan)):
         mirrored = walk(np.where(dead, empty, mean), symmetrize=True, squared=squared)
         np.testing.assert_array_equal(mirrored, mean if squared else mean**2)
-
-
-def test_a_file_that_does_not_fit_is_symmetrized_in_blocks(tmp_path, monkeypatch):
-    D = distances() + np.triu(np.ones((N, N)), 1)
-    np.save(tmp_path / "D.npy", D)
-    monkeypatch.setattr("neucmds._operator.choose.available_memory", lambda: 250_000)
-    found = neuc_mds(tmp_path / "D.npy", 3, "neuc+", symmetrize=True)
-    monkeypatch.undo()
-    known = neuc_mds(D, 3, "neuc+", symmetrize=True)
-    np.testing.assert_allclose(found.eigenvalues, known.eigenvalues, rtol=1e-10)
-    np.testing.assert_allclose(found.stress, known.stress, rtol=1e-10)
 
 
 def test_a_function_of_rows_cannot_be_symmetrized():

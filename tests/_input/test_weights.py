@@ -1,7 +1,5 @@
 """Weights and gaps as one matrix of weights."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import array_api_strict

@@ -23,7 +23,7 @@ def signed_points(n, d, seed=0):
     return points, np.where(np.arange(d) % 3 == 2, -1.0, 1.0)
 
 
-@pytest.mark.parametrize(("n", "d", "k"), [(2000, 20, 10), (300, 5, 1), (50, 3, 49), (7, 1, 3)])
+@pytest.mark.parametrize(("n", "d", "k"), [(600, 20, 10), (300, 5, 1), (50, 3, 49), (7, 1, 3)])
 def test_neighbours_equal_brute_force_with_negative_dissimilarities(n, d, k):
     points, signs = signed_points(n, d)
     own = np.arange(n)
@@ -32,6 +32,8 @@ def test_neighbours_equal_brute_force_with_negative_dissimilarities(n, d, k):
     np.testing.assert_array_equal(ids, expected)
     np.testing.assert_allclose(values, sq, rtol=1e-12, atol=1e-12)
     assert d < 3 or (values < 0).any()
+    ids, values = nearest(points[:0], points, signs, k)
+    assert ids.shape == values.shape == (0, k)
 
 
 def moved(points):
@@ -67,9 +69,3 @@ def test_other_libraries_give_the_same(library):
     expected, sq = brute_force(points, points, signs, 5, np.arange(200))
     np.testing.assert_array_equal(np.asarray(ids), expected)
     np.testing.assert_allclose(np.asarray(values), sq, rtol=1e-12, atol=1e-12)
-
-
-def test_no_queries_have_no_neighbours():
-    points, signs = signed_points(10, 3)
-    ids, values = nearest(points[:0], points, signs, 2)
-    assert ids.shape == values.shape == (0, 2)

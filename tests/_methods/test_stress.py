@@ -1,53 +1,43 @@
 """The reported STRESS is that of the returned coordinates, within the bound that is stated."""
 
-from __future__ import annotations
-
 import warnings
 
-import array_api_strict
 import numpy as np
 import pytest
 
 from neucmds import api, neuc_mds
-from neucmds._methods.geometry import stress_from_errors
 from neucmds.errors import FewerComponentsWarning, PrecisionWarning
 
 METHODS = ["classical", "lower", "neuc", "neuc+", "exact", "refined"]
 
 
-def points(n: int, dim: int = 3, seed: int = 0) -> np.ndarray:
-    x = np.random.default_rng(seed).random((n, dim))
+def points(n):
+    x = np.random.default_rng(0).random((n, 3))
     return np.sqrt(((x[:, None] - x[None]) ** 2).sum(axis=-1)) / 2
 
 
-def noisy(n: int, seed: int = 0) -> np.ndarray:
-    e = np.abs(np.random.default_rng(seed).standard_normal((n, n)))
-    D = points(n, seed=seed) + 0.05 * (e + e.T)
+def noisy(n):
+    e = np.abs(np.random.default_rng(0).standard_normal((n, n)))
+    D = points(n) + 0.05 * (e + e.T)
     np.fill_diagonal(D, 0.0)
     return D
 
 
-def with_sentinel(n: int, value: float = 1e5) -> np.ndarray:
+def with_sentinel(n, value=1e5):
     D = noisy(n)
     D[3, 7] = D[7, 3] = value
     return D
 
 
-def duplicates(n: int) -> np.ndarray:
-    return np.repeat(np.repeat(noisy(n // 4), 4, axis=0), 4, axis=1)
-
-
 HOSTILE = {
-    "sentinel": with_sentinel(200),
-    "two_sentinels": np.maximum(with_sentinel(200), with_sentinel(200, 3e6)[::-1, ::-1]),
-    "duplicates": duplicates(200),
-    "exact": points(200),
-    "offset": noisy(200) + 1e6 * (1 - np.eye(200)),
-    "tiny": 1e-30 * noisy(200),
-    "huge": 1e30 * noisy(200),
-    "far_object": noisy(200) + 1e4 * np.abs(np.eye(200)[0][:, None] - np.eye(200)[0]),
-    "float32": noisy(200).astype(np.float32),
-    "float32_sentinel": with_sentinel(200).astype(np.float32),
+    "ordinary": noisy(80),
+    "two_sentinels": np.maximum(with_sentinel(80), with_sentinel(80, 3e6)[::-1, ::-1]),
+    "duplicates": np.repeat(np.repeat(noisy(20), 4, axis=0), 4, axis=1),
+    "exact": points(80),
+    "offset": noisy(80) + 1e6 * (1 - np.eye(80)),
+    "tiny": 1e-30 * noisy(80),
+    "far_object": noisy(80) + 1e4 * np.abs(np.eye(80)[0][:, None] - np.eye(80)[0]),
+    "float32_sentinel": with_sentinel(80).astype(np.float32),
 }
 
 
@@ -68,7 +58,6 @@ def brute_force(D, embedding) -> float:
     return float(total)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_reported_stress_is_brute_force_within_the_bound(name, method):
@@ -76,25 +65,20 @@ def test_reported_stress_is_brute_force_within_the_bound(name, method):
     for k in (2, 15):
         embedding = fit(D, k, method)
         assert abs(embedding.stress - brute_force(D, embedding)) <= embedding.stress_error
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_on_ordinary_data_the_bound_is_small(method):
-    embedding = fit(noisy(200), 5, method)
-    assert 0 < embedding.stress_error < 1e-9 * embedding.stress
+        assert name != "ordinary" or 0 < embedding.stress_error < 1e-9 * embedding.stress
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["neuc", "neuc+", "exact", "refined"])
+@pytest.mark.parametrize("method", ["neuc+", "refined"])
 def test_a_sentinel_costs_a_pair_of_coordinates_and_no_more(method):
     # Before, auto kept 5 of 58 of 800 objects, and reported a STRESS off by more than itself.
-    D = with_sentinel(800)
+    D = with_sentinel(650)
     spoilt = fit(D, 20, method)
     assert spoilt.solver == "krylov"
     assert spoilt.k == 20
     assert abs(spoilt.stress - brute_force(D, spoilt)) <= spoilt.stress_error < 0.01 * spoilt.stress
     # Two coordinates hold the entry; 18 are left for what 18 are enough for without it.
-    clean = fit(noisy(800), 18, method)
+    clean = fit(noisy(650), 18, method)
     assert spoilt.stress < 1.1 * clean.stress
     options = api.Options(20, method, solver="full")
     full = api.fit(api.prepare(D), options).embedding
@@ -113,16 +97,3 @@ def test_a_rank_below_k_is_not_blamed_on_precision():
     with pytest.warns(FewerComponentsWarning) as seen:
         neuc_mds(points(100), 10, "neuc")
     assert not any(issubclass(warning.category, PrecisionWarning) for warning in seen)
-
-
-@pytest.mark.parametrize("library", [np, array_api_strict])
-def test_terms_from_errors_are_the_stress_of_a_hollow_difference(library):
-    rng = np.random.default_rng(0)
-    e = rng.standard_normal((30, 30))
-    center = np.eye(30) - 1 / 30
-    error = center @ (e + e.T) @ center
-    d = np.diag(error)
-    difference = d[:, None] + d[None, :] - 2 * error
-    terms = stress_from_errors(float(np.sum(error**2)), library.asarray(d))
-    assert sum(terms) == pytest.approx(np.sum(difference**2))
-    assert min(terms) >= 0

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from neucmds import InputError, LandmarkNeucMDS, NeucMDS, api, neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds._operator import DenseGram, chunked_rows
 from neucmds._operator.cluster import DaskGram
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-LARGE, CHUNK, K = 12_000, 1000, 6
+LARGE, CHUNK, K = 5000, 1000, 6
 
 
 def cityblock(rows, cols):
@@ -43,7 +43,7 @@ def dissimilarity():
     return cityblock(features(900), features(900))
 
 
-@pytest.mark.parametrize("chunks", [900, 300, ((500, 250, 150), (500, 250, 150))])
+@pytest.mark.parametrize("chunks", [900, ((500, 250, 150), (500, 250, 150))])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_products_and_moments_are_those_of_the_matrix_in_memory(dissimilarity, chunks, dtype):
     sq = (dissimilarity**2).astype(dtype)
@@ -57,7 +57,7 @@ def test_products_and_moments_are_those_of_the_matrix_in_memory(dissimilarity, c
     np.testing.assert_allclose(lazy.frobenius_sq, dense.frobenius_sq, rtol=tolerance)
 
 
-@pytest.mark.parametrize("method", ["neuc", "neuc+", "exact", "refined"])
+@pytest.mark.parametrize("method", ["neuc+", "exact", "refined"])
 def test_every_method_gives_the_same_on_threads(dissimilarity, method):
     lazy = NeucMDS(4, method=method).fit(da.from_array(dissimilarity, chunks=200))
     memory = NeucMDS(4, method=method).fit(dissimilarity)
@@ -70,43 +70,12 @@ def test_every_method_gives_the_same_on_threads(dissimilarity, method):
     )
 
 
-def test_squared_input_labels_and_symmetrize_mean_what_they_mean_in_memory(dissimilarity):
-    skewed = dissimilarity**2 + np.triu(np.ones_like(dissimilarity), 1)
-    names = [f"object {i}" for i in range(900)]
-    settings = {"squared": True, "symmetrize": True, "labels": names}
-    lazy, memory = (
-        api.fit(api.prepare(D, **settings), api.Options(3, "neuc+")).embedding
-        for D in (da.from_array(skewed, chunks=300), skewed)
-    )
-    np.testing.assert_allclose(lazy.eigenvalues, memory.eigenvalues, rtol=1e-8)
-    assert lazy.labels == memory.labels
-
-
-def set_entry(matrix, i, j, value):
-    changed = matrix.copy()
-    changed[i, j] = value
-    return changed
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda d: d[:, :899], "not square: 900 × 899"),
-        (lambda d: set_entry(d, 4, 700, np.nan), r"holds 1 missing \(NaN\) entry, at \(4, 700\)"),
-        (lambda d: set_entry(d, 4, 700, -2.0), r"Negative values .* is -2 at \(4, 700\)"),
-        (lambda d: set_entry(d, 4, 700, 9.0), r"not symmetric: largest gap .* at \(4, 700\)"),
-        (lambda d: set_entry(d, 400, 400, 1.0), r"diagonal that is not zero: 1 at \(400, 400\)"),
-    ],
-)
-def test_bad_entries_are_named_without_gathering(dissimilarity, spoil, message):
-    with pytest.raises(InputError, match=message):
-        neuc_mds(da.from_array(spoil(dissimilarity), chunks=300), 2)
-
-
 def test_chunks_that_cannot_be_multiplied_or_gathered_are_refused(dissimilarity):
-    with pytest.raises(InputError, match=r"not square in chunks: rows are cut into 3 × 300"):
-        neuc_mds(da.from_array(dissimilarity, chunks=(300, 450)), 2)
     lazy = da.from_array(dissimilarity, chunks=300)
+    bad = dissimilarity.copy()
+    bad[4, 700] = np.nan
+    with pytest.raises(InputError, match=r"1 missing \(NaN\) entry, at \(4, 700\)"):
+        neuc_mds(da.from_array(bad, chunks=300), 2)
     with pytest.raises(InputError, match=r"unknown chunk sizes; call D\.compute_chunk_sizes"):
         neuc_mds(lazy[lazy[:, 0] >= 0], 2)
     with pytest.raises(InputError, match=r"would gather D of 20000 objects \(3.2 GB\)"):
@@ -145,27 +114,9 @@ def growth_of_the_client():
     watcher.join()
 
 
-def fit(D):
-    # At the default of 1e-7 eigenvalues agree to 1e-13, but STRESS, which is of first order in the
-    # vectors, to 1.5e-8 only.
-    return neuc_mds(D, K, "neuc+", tol=1e-9)
-
-
-def assert_same(found, expected):
-    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-8)
-    np.testing.assert_allclose(found.stress, expected.stress, rtol=1e-8)
-    assert found.signature == expected.signature
-
-
-def test_a_cluster_finds_what_one_machine_finds(cluster):
-    x = features(3000)
-    assert_same(fit(lazy_cityblock(3000, 500)), fit(cityblock(x, x)))
-
-
-@pytest.mark.parametrize("loss", ["relative", "distance"])
-def test_landmarks_place_by_a_loss_on_the_workers(cluster, loss):
+def test_landmarks_place_by_a_loss_on_the_workers(cluster):
     x = features(2000)
-    settings = {"n_landmarks": 60, "metric": "cityblock", "loss": loss, "random_state": 0}
+    settings = {"n_landmarks": 60, "metric": "cityblock", "loss": "relative", "random_state": 0}
     lazy = da.from_array(x, chunks=(500, -1))
     est = LandmarkNeucMDS(3, **settings).fit(lazy)
     placed = est.transform(lazy)
@@ -175,38 +126,27 @@ def test_landmarks_place_by_a_loss_on_the_workers(cluster, loss):
     np.testing.assert_allclose(placed.compute(), memory.transform(x), atol=1e-6)
 
 
-def test_pairs_of_features_on_a_cluster_are_those_of_features_in_memory(cluster, monkeypatch):
-    monkeypatch.setattr(chunked_rows, "MOST_ROWS", 500)
-    x = features(1500)
-    settings = {"metric": "cityblock", "loss": "relative", "n_pairs": 80, "max_iter": 20}
-    found = NeucMDS(3, random_state=0, **settings).fit(da.from_array(x, chunks=(400, -1)))
-    expected = NeucMDS(3, random_state=0, **settings).fit(x)
-    np.testing.assert_array_equal(found.embedding_, expected.embedding_)
-    np.testing.assert_allclose(found.transform(x[:9]), expected.transform(x[:9]))
-
-
 def drawn_there(block_info=None):
-    """A chunk of 500 rows with 5000 features, made by whoever is to compare it."""
-    chunk = block_info[None]["chunk-location"][0]
-    inner = np.random.default_rng(chunk).normal(size=(500, 5))
+    """A chunk of 400 rows with 5000 features, made by whoever is to compare it."""
+    inner = np.random.default_rng(block_info[None]["chunk-location"][0]).normal(size=(400, 5))
     return inner @ np.random.default_rng(9).normal(size=(5, 5000))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")
 def test_features_whose_pairs_are_sampled_never_come_to_the_client(cluster, monkeypatch):
-    monkeypatch.setattr(chunked_rows, "MOST_ROWS", 500)
-    x = da.map_blocks(drawn_there, chunks=((500,) * 4, (5000,)), dtype=float, meta=np.empty((0, 0)))
+    monkeypatch.setattr(chunked_rows, "MOST_ROWS", 400)
+    x = da.map_blocks(drawn_there, chunks=((400,) * 4, (5000,)), dtype=float, meta=np.empty((0, 0)))
     settings = {"metric": "euclidean", "loss": "relative", "random_state": 0, "max_iter": 5}
     with growth_of_the_client() as grown:
         found = NeucMDS(5, n_pairs=60, **settings).fit(x)
         placed = found.transform(x[:3].compute())
-    assert grown[-1] < x.nbytes / 2  # 80 MB in all; 20 were measured
+    assert grown[-1] < x.nbytes / 2  # 64 MB in all
     np.testing.assert_allclose(placed, found.embedding_[:3], atol=1e-3)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")
-def test_12000_objects_with_a_worker_killed_in_the_middle(cluster, monkeypatch):
-    """Same result, D never on the client. One test, as each part needs the same half minute."""
+def test_a_worker_killed_in_the_middle_changes_nothing(cluster, monkeypatch):
+    """Same result, D never on the client."""
     victim = next(iter(cluster.run(os.getpid).values()))
     plain, calls = DaskGram.product, []
 
@@ -218,13 +158,16 @@ def test_12000_objects_with_a_worker_killed_in_the_middle(cluster, monkeypatch):
 
     monkeypatch.setattr(DaskGram, "product", product)
     with growth_of_the_client() as grown:
-        found = fit(lazy_cityblock(LARGE, CHUNK))
+        found = neuc_mds(lazy_cityblock(LARGE, CHUNK), K, "neuc+", tol=1e-9)
     assert len(calls) > 4
     assert victim not in cluster.run(os.getpid).values()
 
     one_block = LARGE * 2 * K * 8
-    constant = 128e6  # the solver's basis, messages, a graph; D would be 1152e6
+    constant = 128e6  # the solver's basis, messages, a graph; D would be 200e6
     assert grown[-1] < 1.5 * one_block + constant
 
     x = features(LARGE)
-    assert_same(found, fit(cityblock(x, x)))
+    expected = neuc_mds(cityblock(x, x), K, "neuc+", tol=1e-9)
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-8)
+    np.testing.assert_allclose(found.stress, expected.stress, rtol=1e-8)
+    assert found.signature == expected.signature

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 
-from neucmds import InputError, NeucMDS, api, neuc_mds
+from neucmds import InputError, NeucMDS, neuc_mds
 from neucmds._backend.arrays import namespace, to_numpy
 from neucmds._operator import DenseGram, FeatureGram, choose
 from neucmds._operator.choose import feature_operator
@@ -105,27 +105,7 @@ def test_every_metric_agrees_with_its_definition(make, dtype, features, metric, 
     )
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("metric", ["angular", "balls"])
-def test_the_krylov_solver_finds_the_same_pairs(metric, dtype):
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(900, 7)) * np.linspace(3, 1, 7)
-    X[:, -1] = np.abs(X[:, -1])
-    gram = FeatureGram(X.astype(dtype), metric)
-    full = neuc_mds(FeatureGram(X, metric).dense(), 10, "neuc+", squared=True, tol=1e-12)
-    options = api.Options(10, "neuc+", solver="krylov", tol=1e-6)
-    found = api.fit(api.prepare(gram), options).embedding
-    assert found.converged
-    assert found.solver == "krylov"
-    assert found.signature == full.signature
-    rtol = 1e-8 if dtype == "float64" else 1e-4
-    np.testing.assert_allclose(found.eigenvalues, full.eigenvalues, rtol=rtol)
-
-
-@pytest.mark.parametrize(
-    "metric",
-    ["cityblock", "canberra", "chebyshev", "seuclidean", "mahalanobis", "sqeuclidean", "l1"],
-)
+@pytest.mark.parametrize("metric", ["canberra", "mahalanobis", "sqeuclidean", "l1"])
 def test_every_metric_of_scikit_learn_is_known_to_numpy(metric):
     gram = FeatureGram(POINTS, metric, tile=64)
     expected = pairwise_distances(POINTS, metric=metric) ** 2
@@ -133,24 +113,14 @@ def test_every_metric_of_scikit_learn_is_known_to_numpy(metric):
 
 
 @library
-def test_any_function_of_two_blocks_will_do(make):
-    def manhattan(x, y):
-        xp = namespace(x)
-        return xp.sum(xp.abs(x[:, None, :] - y[None, :, :]), axis=-1)
-
-    features = make(POINTS)
-    gram = FeatureGram(features, manhattan, tile=64)
-    np.testing.assert_allclose(
-        to_numpy(gram.dense()), cdist(POINTS, POINTS, "cityblock") ** 2, rtol=1e-9
-    )
-
-
-def test_a_function_may_return_squared_and_negative_dissimilarities():
+def test_a_function_of_two_blocks_may_return_squared_and_negative_dissimilarities(make):
     def lorentz(x, y):
-        return cdist(x[:, 1:], y[:, 1:], "sqeuclidean") - (x[:, :1] - y[:, 0]) ** 2
+        xp = namespace(x)
+        gaps = (x[:, None, :] - y[None, :, :]) ** 2
+        return xp.sum(gaps[:, :, 1:], axis=-1) - gaps[:, :, 0]
 
-    gram = FeatureGram(POINTS, lorentz, squared=True)
-    assert float(gram.dense().min()) < 0
+    gram = FeatureGram(make(POINTS), lorentz, squared=True, tile=64)
+    assert to_numpy(gram.dense()).min() < 0
     embedding = neuc_mds(gram, 6, "neuc")
     assert embedding.signature == (5, 1)
     assert embedding.squared
@@ -184,13 +154,6 @@ def test_a_callable_of_the_estimator_takes_two_rows_as_in_scikit_learn():
     np.testing.assert_allclose(found.stress_, expected.stress_, rtol=1e-9)
 
 
-def test_progress_is_told_after_every_row_of_tiles():
-    told = []
-    gram = FeatureGram(POINTS, tile=50, progress=lambda *where: told.append(where))
-    gram.product(np.ones((N, 1)))
-    assert told == [(1, 50, N), (1, 100, N), (1, 150, N)]
-
-
 def test_unknown_metrics_are_refused_with_the_known_ones():
     with pytest.raises(InputError, match="'manhatan' is unknown") as caught:
         FeatureGram(POINTS, "manhatan")
@@ -222,11 +185,3 @@ def test_unknown_metrics_are_refused_with_the_known_ones():
 def test_what_cannot_be_measured_is_refused(features, metric, params, message):
     with np.errstate(all="ignore"), pytest.raises(InputError, match=re.escape(message)):
         _ = FeatureGram(features, metric, params=params).moments
-
-
-def test_too_little_memory_for_the_vectors_is_told_before_the_work(monkeypatch):
-    monkeypatch.setattr(choose, "available_memory", lambda: 100_000)
-    with pytest.raises(
-        InputError, match=r"150 objects and 4 coordinates need 408 kB .* 100 kB are"
-    ):
-        NeucMDS(4, metric="angular").fit(POINTS)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import array_api_strict
 import numpy as np
 import pytest
@@ -33,18 +31,22 @@ def test_products_diagonal_and_norms_are_those_of_the_matrix(library, dtype):
         np.asarray(gram.matmat(library.asarray(block))), b @ block, atol=1e-12
     )
     np.testing.assert_allclose(np.asarray(gram.diagonal()), np.diag(b), atol=1e-13)
+    np.testing.assert_array_equal(np.asarray(gram.pick(np.array([7, 2]))), D[[7, 2]])
     assert gram.trace == pytest.approx(np.trace(b))
     assert gram.frobenius_sq == pytest.approx(np.sum(b**2))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_the_quadratic_form_is_an_inner_product_with_the_matrix(library):
-    D = hollow()
+def test_the_quadratic_form_is_an_inner_product_with_the_matrix(library, monkeypatch):
+    D, signs = hollow(), np.array([1.0, -1.0, 1.0])
     x = np.random.default_rng(2).standard_normal((37, 3))
     x -= x.mean(axis=0)
-    signs = np.array([1.0, -1.0, 1.0])
-    found = DenseGram(library.asarray(D)).quadratic(library.asarray(x), library.asarray(signs))
-    assert found == pytest.approx(np.sum(centered_gram(D) * ((x * signs) @ x.T)))
+    gram = DenseGram(library.asarray(D))
+    parts = [slice(0, 15), slice(15, 30), slice(30, 37)]
+    for slices in (gram.row_slices(), parts):
+        monkeypatch.setattr(gram, "row_slices", lambda slices=slices: slices)
+        found = gram.quadratic(library.asarray(x), library.asarray(signs))
+        assert found == pytest.approx(np.sum(centered_gram(D) * ((x * signs) @ x.T)))
 
 
 def test_norms_beyond_double_precision_are_refused():
@@ -52,15 +54,6 @@ def test_norms_beyond_double_precision_are_refused():
         Moments(np.array([1e200]), np.inf)
     with pytest.raises(InputError, match="underflow"):
         Moments(np.array([1e-200]), 0.0)
-
-
-def test_rows_are_views_and_picked_rows_are_in_order():
-    D = hollow()
-    gram = DenseGram(D)
-    assert np.shares_memory(gram.rows(slice(3, 9)), D)
-    np.testing.assert_array_equal(gram.pick(np.array([7, 2])), D[[7, 2]])
-    walked = np.concatenate([part for _, part in gram.walk()])
-    np.testing.assert_array_equal(walked, D)
 
 
 def test_a_single_precision_copy_is_made_only_if_allowed_and_needed():
@@ -73,19 +66,18 @@ def test_a_single_precision_copy_is_made_only_if_allowed_and_needed():
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
-def test_products_are_right_to_the_precision_they_state(library, dtype, scale):
+@pytest.mark.parametrize(("scale", "n"), [(1.0, 1100), (1e-30, 80), (1e30, 80)])
+def test_products_are_right_to_the_precision_they_state(library, dtype, scale, n):
     if dtype == "float32" and scale != 1.0:
         scale = np.sqrt(scale)
-    e = np.random.default_rng(0).standard_normal((80, 80))
+    e = np.random.default_rng(0).standard_normal((n, n))
     D = ((e + e.T) * scale + 3 * scale).astype(dtype)
     np.fill_diagonal(D, 0.0)
     gram = DenseGram(library.asarray(D))
     rounded = gram.rounded()
-    block = np.linalg.qr(np.random.default_rng(1).standard_normal((80, 16)))[0]
+    block = np.linalg.qr(np.random.default_rng(1).standard_normal((n, 33)))[0]
     exact = DenseGram(D.astype(np.float64)).matmat(block)
     with rounded.products() as multiply:
         found = np.asarray(multiply(library.asarray(block)))
-    largest = np.max(np.abs(np.linalg.eigvalsh(DenseGram(D.astype(float)).matmat(np.eye(80)))))
     error = np.linalg.norm(found - exact, axis=0)
-    assert error.max() <= 4 * rounded.precision * largest
+    assert error.max() <= 4 * rounded.precision * np.linalg.norm(exact, axis=0).max()

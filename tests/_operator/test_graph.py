@@ -1,7 +1,5 @@
 """Shortest paths as dissimilarities: rows, nearest nodes and samples of pairs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,12 +7,7 @@ from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
 from neucmds._operator import graph as graphs
-from neucmds._operator.graph import (
-    as_graph,
-    graph_pairs,
-    nearest_nodes,
-    shortest_path_rows,
-)
+from neucmds._operator.graph import as_graph, graph_pairs, nearest_nodes, shortest_path_rows
 from neucmds.errors import InputError, NeucmdsWarning
 
 
@@ -36,10 +29,13 @@ def all_paths(graph):
     return csgraph.floyd_warshall(graph)
 
 
-def test_an_edge_may_be_stored_in_one_order_or_in_both():
+def test_an_edge_may_be_stored_once_or_more_and_have_length_zero():
     one = geometric()
     both = sparse.csr_array(one + one.T)
     np.testing.assert_array_equal(as_graph(one).toarray(), as_graph(both).toarray())
+    lengths, ends = [0.0, 3.0, 2.0, 5.0], ([0, 1, 1, 2], [1, 2, 2, 2])
+    several = as_graph(sparse.coo_array((lengths, ends), shape=(3, 3)))
+    np.testing.assert_array_equal(shortest_path_rows(several, [0]), [[0.0, 0.0, 2.0]])
 
 
 def test_one_way_streets_are_counted():
@@ -48,16 +44,6 @@ def test_one_way_streets_are_counted():
     message = f"^{2 * one.nnz - some.nnz} of {one.nnz} edges are stored in one order alone"
     with pytest.warns(NeucmdsWarning, match=message):
         as_graph(some)
-
-
-def test_edges_of_length_zero_are_edges():
-    stored = sparse.csr_array(([0.0, 1.0], ([0, 1], [1, 2])), shape=(3, 3))
-    np.testing.assert_array_equal(shortest_path_rows(as_graph(stored), [0]), [[0.0, 0.0, 1.0]])
-
-
-def test_of_parallel_edges_the_shortest_counts_and_loops_do_not():
-    stored = sparse.coo_array(([3.0, 2.0, 5.0], ([0, 0, 1], [1, 1, 1])), shape=(2, 2))
-    np.testing.assert_array_equal(shortest_path_rows(as_graph(stored), [0]), [[0.0, 2.0]])
 
 
 def listed(lengths, i, j, n):
@@ -109,14 +95,10 @@ def test_nearest_nodes_are_those_of_the_full_rows(graph, all_paths, count):
     others = np.sort(np.where(np.eye(400, dtype=bool), np.inf, all_paths), axis=1)[:, :count]
     found = np.sort(length[np.argsort(i, kind="stable")].reshape(400, count), axis=1)
     np.testing.assert_allclose(found, others, rtol=1e-12)
-
-
-def test_nearest_nodes_reach_along_one_long_edge():
-    # two clusters whose only connection is far longer than any first guess
+    # Two clusters whose only connection is far longer than any first guess.
     stored = sparse.csr_array(([1.0, 1.0, 1e4], ([0, 2, 1], [1, 3, 2])), shape=(4, 4))
     i, j, length = nearest_nodes(as_graph(stored), 3)
-    at = (i == 0) & (j == 3)
-    assert length[at] == pytest.approx(10002.0)
+    assert length[(i == 0) & (j == 3)] == pytest.approx(10002.0)
 
 
 def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
@@ -135,30 +117,14 @@ def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
         assert all((min(node, other), max(node, other)) in listed for other in marks)
 
 
-@pytest.mark.slow
-def test_weights_make_the_sample_stand_for_all_pairs(graph, all_paths):
-    upper = np.triu_indices(400, 1)
-    for measure in (lambda d: np.ones_like(d), lambda d: d, lambda d: np.minimum(d, 0.15)):
-        truth = measure(all_paths[upper]).sum()
-        estimates = []
-        for seed in range(20):
-            sizes = {"n_landmarks": 15, "n_near": 6, "n_ring": 5}
-            pairs = graph_pairs(graph, **sizes, random_state=seed).pairs
-            estimates.append(float(pairs.weight @ measure(np.sqrt(pairs.sq_dissimilarity))))
-        # ranks differ between the two ends of a pair, which the weights leave out of account
-        assert np.mean(estimates) == pytest.approx(truth, rel=0.03)
-
-
-def test_maxmin_landmarks_are_spread_out(graph, all_paths):
-    marks = graph_pairs(graph, n_landmarks=12, landmarks="maxmin", random_state=0).landmarks
-    drawn = graph_pairs(graph, n_landmarks=12, landmarks="random", random_state=0).landmarks
-    cover = [all_paths[:, ids].min(axis=1).max() for ids in (marks, drawn)]
-    assert np.unique(marks).size == 12
-    assert cover[0] < cover[1]
-
-
-def test_landmarks_can_be_given_and_are_checked(graph):
+def test_landmarks_are_spread_out_or_given_and_are_checked(graph, all_paths):
     assert graph_pairs(graph, landmarks=[7, 3]).landmarks.tolist() == [3, 7]
+    cover = []
+    for way in ("maxmin", "random"):
+        marks = graph_pairs(graph, n_landmarks=12, landmarks=way, random_state=0).landmarks
+        cover.append(all_paths[:, marks].min(axis=1).max())
+        assert np.unique(marks).size == 12
+    assert cover[0] < cover[1]
     with pytest.raises(InputError, match="landmarks='best' must be"):
         graph_pairs(graph, landmarks="best")
     with pytest.raises(InputError, match="from 0 to 399"):

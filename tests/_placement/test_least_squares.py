@@ -21,14 +21,16 @@ def objective(z, p, t, m):
     return 4 * z @ z + 4 * p @ z - 2 * t * c + c * c
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("m", [[0.5, 0.1], [-0.5, -0.1], [0.7, -0.3], [0.4, 0.0], [1.0, 1.0]])
-@pytest.mark.parametrize("t", [-20.0, -1.0, 0.0, 3.0, 40.0])
-def test_the_secular_equation_finds_the_global_minimum(m, t):
-    m, rng = np.asarray(m), np.random.default_rng(0)
-    p = rng.normal(size=(3, 2)) * 3
-    p[2] = 0  # nothing pulls, and yet it is as far out as its dissimilarities say
-    found, _ = secular_minimum(p, np.full(3, t), m[None, :])
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from([(0.5, 0.1), (-0.5, -0.1), (0.7, -0.3), (0.4, 0.0), (1.0, 1.0)]),
+    st.sampled_from([-20.0, -1.0, 0.0, 3.0, 40.0]),
+    st.integers(0, 10**6),
+)
+def test_the_secular_equation_finds_the_global_minimum(m, t, seed):
+    m, p = np.asarray(m), np.random.default_rng(seed).normal(size=(2, 2)) * 3
+    p[1] = 0  # nothing pulls, and yet it is as far out as its dissimilarities say
+    found, _ = secular_minimum(p, np.full(2, t), m[None, :])
     for z, row in zip(found, p, strict=True):
         starts = itertools.product((-5, 0.1, 5), repeat=2)
         best = min(minimize(objective, s, (row, t, m), tol=1e-12).fun for s in starts)
@@ -47,7 +49,7 @@ def loss_and_slope(y, row, w, rule):
     return (w * gaps) @ gaps + held @ (y - origin), slope
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     kind=st.sampled_from(["alike", "weights", "gaps"]),
@@ -106,12 +108,10 @@ def points_with_noise(seed, n=50, decimals=10):
     return cdist(x, x).round(decimals), rows
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("decimals", [4, 8, 12])
-@pytest.mark.parametrize(("n", "seed"), [(12, 0), (12, 1), (50, 2), (200, 3)])
-def test_a_column_without_weight_carries_no_new_object(decimals, n, seed):
+@pytest.mark.parametrize(("decimals", "n"), [(4, 12), (12, 12), (4, 50), (8, 50)])
+def test_a_column_without_weight_carries_no_new_object(decimals, n):
     """Rounding leaves a fourth coordinate of weight 1e-4 to 1e-13; it once reached 5,653."""
-    D, rows = points_with_noise(seed, n, decimals)
+    D, rows = points_with_noise(0, n, decimals)
     embedding = neuc_mds(D, 5)
     real = np.abs(embedding.weights) > 1e-4 * np.abs(embedding.weights[0])
     for weights in (None, np.ones_like(rows)):
@@ -121,7 +121,7 @@ def test_a_column_without_weight_carries_no_new_object(decimals, n, seed):
         assert np.all(np.abs(placed[:, ~real]) <= 3 * spread[~real])
 
 
-@pytest.mark.parametrize(("n", "decimals"), [(12, 3), (50, 8), (50, 3)])
+@pytest.mark.parametrize(("n", "decimals"), [(12, 3), (50, 8)])
 def test_fitted_rows_are_placed_where_they_were_fitted(n, decimals):
     D, _ = points_with_noise(0, n, decimals)
     embedding = neuc_mds(D, 4, tol=1e-9, max_iter=1000)

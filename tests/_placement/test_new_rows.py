@@ -10,12 +10,12 @@ from neucmds._methods.geometry import sq_dissimilarities
 
 @pytest.fixture
 def features():
-    return np.random.default_rng(0).normal(size=(300, 6))
+    return np.random.default_rng(0).normal(size=(120, 6))
 
 
 def test_columns_of_later_arrivals_are_matched_by_name(features):
     pd = pytest.importorskip("pandas")
-    names = [f"object {i}" for i in range(300)]
+    names = [f"object {i}" for i in range(120)]
     d = pd.DataFrame(cdist(features, features, "cityblock"), index=names, columns=names)
     est = LandmarkNeucMDS(3, 60, random_state=0).fit(d)
     to_landmarks = d.iloc[:9, est.landmarks_]
@@ -26,13 +26,9 @@ def test_columns_of_later_arrivals_are_matched_by_name(features):
             place(to_landmarks.rename(columns={to_landmarks.columns[4]: "new"}))
     with pytest.raises(ValueError, match="feature names"):
         est.transform(d.iloc[:9, ::-1])
-
-
-def test_a_block_in_another_order_than_its_landmarks_is_refused(features):
-    ids = np.arange(0, 300, 5)
-    block = cdist(features, features[ids], "cityblock")
+    ids = np.arange(0, 120, 3)
     with pytest.raises(InputError, match="are the columns in another order"):
-        LandmarkNeucMDS(3, landmarks=ids).fit(block[:, ::-1])
+        LandmarkNeucMDS(3, landmarks=ids).fit(d.to_numpy()[:, ids[::-1]])
 
 
 @pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
@@ -79,8 +75,7 @@ def test_weights_of_what_is_not_known_do_not_count(features):
     np.testing.assert_allclose(embedding.transform(new, weights=weights), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", ["distance", "relative"])
-@pytest.mark.parametrize("landmarks", [False, True])
+@pytest.mark.parametrize(("loss", "landmarks"), [("distance", False), ("relative", True)])
 def test_negative_new_dissimilarities_are_refused_as_by_the_fit(features, loss, landmarks):
     d = cdist(features, features, "sqeuclidean")[:40, :40]
     if landmarks:
@@ -101,13 +96,8 @@ def test_negative_new_dissimilarities_are_refused_as_by_the_fit(features, loss, 
     new = d[:3].copy()
     new[0, 0] = -1e-15 * new.max()
     np.testing.assert_array_equal(est.transform(new), est.transform(d[:3]))
-
-
-def test_the_squared_loss_places_negative_dissimilarities(features):
-    d = cdist(features, features, "sqeuclidean")[:40, :40] - 9.0
-    np.fill_diagonal(d, 0.0)
-    assert (d < 0).any()
-    assert np.isfinite(neuc_mds(d, 3, squared=True).transform(d[:3])).all()
+    fit = neuc_mds(d - 9.0 * (1 - np.eye(40)), 3, squared=True)
+    assert np.isfinite(fit.transform(d[:3] - 9.0)).all()
 
 
 def signed(p, q):
@@ -119,33 +109,21 @@ def signed(p, q):
 
 
 @pytest.mark.filterwarnings("ignore::neucmds.errors.FewerComponentsWarning")
-@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
-@pytest.mark.parametrize("signature", [(4, 0), (2, 1), (1, 3)])
-def test_objects_far_from_all_fitted_ones_are_placed_as_far(loss, signature):
-    rng = np.random.default_rng(0)
-    n_init = None if loss == "squared" else 1
-    embedding = neuc_mds(signed(*signature), signature, loss=loss, squared=True, n_init=n_init)
+@pytest.mark.parametrize(
+    ("loss", "signature"), [("squared", (1, 3)), ("distance", (4, 0)), ("relative", (2, 1))]
+)
+def test_objects_far_from_all_fitted_ones_are_placed_as_far_or_refused(loss, signature):
+    rng, n_init = np.random.default_rng(0), None if loss == "squared" else 1
+    D = signed(*signature)
+    single = neuc_mds((D * 1e-24).astype(np.float32), 2, loss=loss, squared=True)
+    assert np.isfinite(single.transform((D * 1e18).astype(np.float32))).all()
+    embedding = neuc_mds(D, signature, loss=loss, squared=True, n_init=n_init)
+    for fit in (embedding, neuc_mds(D, 3, "neuc+", squared=True)):
+        for factor in (1e60, 1e200):
+            with pytest.raises(InputError, match="too large to be placed: the largest is"):
+                fit.transform(D[:2] * factor)
     for noise in (0.0, 0.1):
         for times in (1e2, 1e5, 1e8):
             new = times**2 * (1 + noise * rng.uniform(-1, 1, size=(5, 25)))
             d_hat = embedding.between(embedding.transform(new), embedding.coordinates)
             np.testing.assert_allclose(np.median(d_hat / new, axis=1), 1.0, atol=0.1)
-
-
-@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
-def test_float32_rows_1e21_times_as_far_as_the_fit_are_placed(loss):
-    """They were placed anywhere, or ended in "Eigenvalues did not converge"."""
-    x = np.random.default_rng(0).normal(size=(12, 3))
-    D = cdist(x, x).astype(np.float32)
-    embedding = neuc_mds(D * np.float32(1e-12), 2, loss=loss)
-    assert np.all(np.isfinite(embedding.transform(D * np.float32(1e9))))
-
-
-@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
-def test_rows_beside_which_the_fit_vanishes_are_refused(loss):
-    x = np.random.default_rng(0).normal(size=(20, 3))
-    D = cdist(x, x, "cityblock")
-    embedding = neuc_mds(D, (2, 1), loss=loss, n_init=None if loss == "squared" else 1)
-    for factor in (1e30, 1e200):
-        with pytest.raises(InputError, match="too large to be placed: the largest is"):
-            embedding.transform(D[:2] * factor)

@@ -1,7 +1,5 @@
 """Matrices with a prescribed spectrum, and of independent entries."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

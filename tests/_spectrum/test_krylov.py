@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 from functools import partial
 
@@ -13,7 +11,6 @@ from neucmds._input import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Ends, full_spectrum, solve
-from neucmds.api import Options, fit, prepare
 from neucmds.errors import InputError
 
 N = 480
@@ -56,9 +53,8 @@ def finds(spectrum, keep, reference: Ends, tol: float = 1e-7) -> None:
 
 @every_method
 @every_library
-@pytest.mark.parametrize("single", [True, False])
-def test_kept_pairs_are_those_of_the_prescribed_spectrum(with_spectrum, method, single, library):
-    lam = decaying()
+def test_kept_pairs_are_those_of_the_prescribed_spectrum(with_spectrum, method, library):
+    lam, single = decaying(), method in ("neuc", "lower")
     gram = DenseGram(library.asarray(with_spectrum(lam, N)), working_copy=single)
     spectrum = krylov(gram, rule(method, 12), 12)
     assert spectrum.solver == "krylov"
@@ -87,8 +83,7 @@ def test_residuals_are_true_and_ends_contiguous(with_spectrum, single, tol):
     assert np.all(np.abs(true - spectrum.values) <= spectrum.value_errors + 1e-14 * scale)
 
 
-@every_library
-@pytest.mark.parametrize("spare", [True, False])
+@pytest.mark.parametrize(("library", "spare"), [(np, True), (array_api_strict, False)])
 def test_pairs_taken_as_found_meet_a_looser_tolerance(noise, library, spare):
     D, keep = noise(1500), rule("neuc", 20)
     spectrum = krylov(DenseGram(library.asarray(D)), keep, 20, tol=1e-5, spare=spare)
@@ -117,17 +112,6 @@ def test_images_are_products_with_the_matrix(noise, solver, library):
     assert (np.linalg.norm(known - true) > 1e-5 * scale) == (solver == "krylov")
 
 
-def test_little_that_is_dropped_is_measured_in_float64(noise):
-    # An outlier holds all but 1e-12 of B: a loose tolerance must not make that little wrong.
-    D = np.abs(noise(1100))
-    D[0, 1:] *= 1e4
-    D[1:, 0] = D[0, 1:]
-    found = fit(prepare(D, 2), Options(2, "neuc", solver="krylov", tol=1e-3)).embedding
-    x = found.coordinates
-    d_hat = np.sum(found.signs * (x[:, None] - x[None]) ** 2, axis=-1)
-    assert found.stress == pytest.approx(np.sum((d_hat - D**2) ** 2), rel=0.05)
-
-
 @pytest.fixture
 def sentinel(noise):
     """Squared dissimilarities below 1, and one pair far beyond."""
@@ -141,8 +125,9 @@ def sentinel(noise):
     return build
 
 
-@pytest.mark.parametrize("tol", [1e-7, 1e-3])
-@pytest.mark.parametrize(("n", "k", "method"), [(800, 58, "neuc"), (1200, 20, "neuc+")])
+@pytest.mark.parametrize(
+    ("n", "k", "method", "tol"), [(800, 58, "neuc", 1e-3), (900, 20, "neuc+", 1e-7)]
+)
 def test_one_huge_entry_does_not_drown_the_other_pairs(sentinel, n, k, method, tol):
     # Relative to the pair of size 5e9 a residual of 500 was small enough: 5 of 58 were kept.
     D, keep = sentinel(n), rule(method, k)
@@ -190,36 +175,23 @@ HARD = {
     "rank 30": lambda build: build(np.resize([1, -1], 30) * np.linspace(2, 1, 30), N),
     "few": lambda build: build(np.linspace(-3, 4, 11), 12),
     "two": lambda build: np.array([[0.0, 3.0], [3.0, 0.0]]),
+    "none": lambda build: np.zeros((N, N)),
+    "64 copies": lambda build: build(np.r_[np.full(64, 5.0), np.linspace(4, -3, 100)], N),
 }
 
 
-@every_method
-@pytest.mark.parametrize("k", [1, 20, 50])
 @pytest.mark.parametrize("name", HARD)
-def test_hard_matrices_end_well(with_spectrum, name, k, method):
+def test_hard_matrices_end_well(with_spectrum, name):
     D = HARD[name](with_spectrum)
-    keep = rule(method, min(k, len(D) - 1))
-    spectrum = krylov(DenseGram(D), keep, min(k, len(D) - 1))
-    finds(spectrum, keep, full_spectrum(DenseGram(D)).ends)
-
-
-@pytest.mark.parametrize("copies", [2, 30, 64])
-def test_copies_of_an_eigenvalue_are_all_found(with_spectrum, copies):
-    lam = np.r_[np.full(copies, 5.0), np.linspace(4, 1, 100), np.linspace(-1, -3, 30)]
-    spectrum = krylov(DenseGram(with_spectrum(lam, 700)), rule("neuc", 40), 40)
-    finds(spectrum, rule("neuc", 40), Ends.of(lam))
-
-
-def test_zero_dissimilarities_have_an_empty_spectrum():
-    spectrum = krylov(DenseGram(np.zeros((N, N))), rule("neuc", 5), 5)
-    assert (spectrum.values.shape, spectrum.vectors.shape) == ((0,), (N, 0))
-    assert spectrum.converged
+    full = full_spectrum(DenseGram(D)).ends
+    for method, k in (("neuc", 1), ("neuc+", 20), ("classical", 20), ("neuc", 50)):
+        k = min(k, len(D) - 1)
+        finds(krylov(DenseGram(D), rule(method, k), k), rule(method, k), full)
 
 
 @every_library
-@pytest.mark.parametrize("method", ["neuc", "neuc+"])
-def test_float32_input_is_solved_to_its_own_accuracy(with_spectrum, library, method):
-    d, keep = with_spectrum(decaying(), N).astype(np.float32), rule(method, 12)
+def test_float32_input_is_solved_to_its_own_accuracy(with_spectrum, library):
+    d, keep = with_spectrum(decaying(), N).astype(np.float32), rule("neuc+", 12)
     spectrum = krylov(DenseGram(library.asarray(d)), keep, 12)
     wanted = full_spectrum(DenseGram(d.astype(np.float64))).ends
     found = spectrum.ends.values[keep(spectrum.ends).kept]
@@ -249,7 +221,7 @@ def test_giving_up_is_said_or_lapack_takes_over(monkeypatch, noise, fallback):
     assert far == (fallback == 0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n_top=st.integers(0, 60),
@@ -278,14 +250,3 @@ def test_auto_takes_lapack_for_few_objects_or_many_pairs(noise):
     for tol in (0, 1, -1e-3, float("nan"), "small"):
         with pytest.raises(InputError, match="between 0 and 1"):
             solve(DenseGram(noise(10)), rule("neuc", 5), 5, tol=tol)
-
-
-@every_method
-def test_real_data_keep_what_lapack_keeps(data_home, method):
-    for path in sorted((data_home / "dissimilarities").glob("*.npz")):
-        d = np.load(path)["D"].astype(np.float64)
-        d = np.square(0.5 * (d + d.T))
-        np.fill_diagonal(d, 0.0)
-        full = full_spectrum(DenseGram(d)).ends
-        for k in (2, min(20, len(d) - 1)):
-            finds(krylov(DenseGram(d), rule(method, k), k), rule(method, k), full)

@@ -1,7 +1,5 @@
 """What a search allows, keeps for a restart and waits for: closed forms on made-up checks."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from types import SimpleNamespace

@@ -8,12 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neucmds import FewerComponentsWarning, neuc_mds
-from neucmds._input.components import Components
-from neucmds._methods.exact import exact_weights
-from neucmds._methods.geometry import stress_terms
-from neucmds._methods.selection import METHODS, Selection, neuc_plus
-from neucmds._operator import DenseGram
-from neucmds._spectrum import full_spectrum
+from neucmds._methods.selection import METHODS
 
 PUBLISHED = list(METHODS)
 
@@ -34,56 +29,33 @@ def fit(D, k, method, **kwargs):
 matrices = st.builds(random_hollow, st.integers(0, 10**6), st.integers(3, 24))
 
 
-@pytest.mark.slow
-@given(matrices, st.integers(1, 10))
-@settings(max_examples=80, deadline=None)
-def test_exact_is_never_worse_than_a_published_method(D, k):
-    k = min(k, D.shape[0] - 1)
-    best_published = min(fit(D, k, method).stress for method in PUBLISHED)
-    assert fit(D, k, "exact").stress <= best_published * (1 + 1e-9) + 1e-10 * np.sum(D**2)
-
-
 @given(matrices, st.integers(1, 10))
 @settings(max_examples=40, deadline=None)
-def test_refined_is_never_worse_than_exact(D, k):
+def test_exact_is_never_worse_than_a_published_method_nor_refined_than_exact(D, k):
     k = min(k, D.shape[0] - 1)
+    best_published = min(fit(D, k, method).stress for method in PUBLISHED)
     exact, refined = fit(D, k, "exact"), fit(D, k, "refined")
-    assert refined.stress <= exact.stress * (1 + 1e-9) + 1e-10 * np.sum(D**2)
+    slack = 1e-10 * np.sum(D**2)
+    assert exact.stress <= best_published * (1 + 1e-9) + slack
+    assert refined.stress <= exact.stress * (1 + 1e-9) + slack
     assert all(np.diff(refined.history) <= 0)
 
 
-@given(matrices, st.integers(1, 6))
-@settings(max_examples=40, deadline=None)
-def test_exact_weights_are_stationary(D, k):
-    gram = DenseGram(D)
-    spectrum = full_spectrum(gram)
-    kept = neuc_plus(spectrum.ends, Components(min(k, D.shape[0] - 1))).kept
-    weights = exact_weights(spectrum, gram.diagonal(), kept).core
-
-    def stress(w):
-        return sum(stress_terms(spectrum, gram.diagonal(), Selection(kept, w)))
-
-    step = 1e-2 * np.max(np.abs(weights))
-    for axis in np.eye(weights.size):
-        assert stress(weights) <= stress(weights + step * axis)
-        assert stress(weights) <= stress(weights - step * axis)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("signature", [(3, 0), (2, 3), (1, 3), (0, 2)])
-@pytest.mark.parametrize("method", ["exact", "refined"])
-def test_a_fixed_signature_is_never_broken(method, signature):
-    for seed in range(20):
-        D = random_hollow(seed, 12)
-        embedding = fit(D, signature, method)
-        positive, negative = embedding.signature
-        # a weight of the wrong sign becomes zero, which is no coordinate
-        assert positive <= signature[0]
-        assert negative <= signature[1]
-        if method == "refined" and embedding.signature != signature:
-            # a coordinate is missing only where one more does not lower the STRESS
-            contained = fit(D, embedding.signature, method)
-            assert embedding.stress <= contained.stress * (1 + 1e-6)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([(3, 0), (2, 3), (1, 3), (0, 2)]),
+    st.sampled_from(["exact", "refined"]),
+)
+@settings(max_examples=30, deadline=None)
+def test_a_fixed_signature_is_never_broken(seed, signature, method):
+    D = random_hollow(seed, 12)
+    embedding = fit(D, signature, method)
+    # A weight of the wrong sign becomes zero, which is no coordinate.
+    assert np.all(np.array(embedding.signature) <= signature)
+    if method == "refined" and embedding.signature != signature:
+        # A coordinate is missing only where one more does not lower the STRESS.
+        contained = fit(D, embedding.signature, method)
+        assert embedding.stress <= contained.stress * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -97,14 +69,6 @@ def test_what_has_no_eigenvalue_gets_no_coordinate(method, dtype):
     embedding = fit(D, 5, method)
     assert embedding.signature == (2, 0)
     assert np.max(np.abs(embedding.transform(noisy))) < 1.1 * np.max(np.abs(new)) + 1
-
-
-@given(matrices, st.integers(1, 8))
-@settings(max_examples=40, deadline=None)
-def test_eigenvalues_and_coordinates_of_published_methods_correspond(D, k):
-    for method in PUBLISHED:
-        embedding = fit(D, min(k, D.shape[0] - 1), method)
-        np.testing.assert_array_equal(np.sign(embedding.eigenvalues), embedding.signs)
 
 
 def test_an_exact_embedding_exists_and_is_found():

@@ -1,7 +1,5 @@
 """Metadata: what a file of columns means, and which of its rows belongs to which object."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +14,9 @@ SITES = "site,depth,soil,year\nc,3.5,peat,2001\na,1,clay,2002\nb,NA,,2003\n"
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(text, name="sites.csv"):
-        file = tmp_path / name
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return file
-
-    return write
-
-
-@pytest.fixture
 def matched(write):
     def matched(text, labels, n=None, *, name_column=None):
-        table = read_metadata(write(text), name_column)
+        table = read_metadata(write("sites.csv", text), name_column)
         return match_rows(table, labels, len(labels) if n is None else n)
 
     return matched
@@ -36,14 +24,12 @@ def matched(write):
 
 class TestColumns:
     def test_numbers_and_categories_are_told_apart_with_gaps_in_either(self, write):
-        table = read_metadata(write(SITES))
+        table = read_metadata(write("sites.csv", SITES))
         assert list(table.columns) == ["depth", "soil", "year"]
         assert list(table.index) == ["c", "a", "b"]
         np.testing.assert_array_equal(column_values(table, "depth"), [3.5, 1.0, np.nan])
         assert column_values(table, "soil") == ("peat", "clay", None)
-
-    def test_numbers_are_categories_where_that_is_said(self, write):
-        table = read_metadata(write(SITES), categories=("year",))
+        table = read_metadata(write("sites.csv", SITES), categories=("year",))
         assert column_values(table, "year") == ("2001", "2002", "2003")
 
     @pytest.mark.parametrize("delimiter", [",", ";", "\t", " "])
@@ -51,7 +37,7 @@ class TestColumns:
         text = 'site,depth,soil\na,1.5,"sandy clay"\nb,2.5,peat\n'
         if delimiter == ";":
             text = text.replace("1.5", "1x5").replace("2.5", "2x5")
-        table = read_metadata(write(text.replace(",", delimiter).replace("x", ",")))
+        table = read_metadata(write("sites.csv", text.replace(",", delimiter).replace("x", ",")))
         np.testing.assert_array_equal(table["depth"], [1.5, 2.5])
         assert column_values(table, "soil") == ("sandy clay", "peat")
 
@@ -62,19 +48,17 @@ class TestColumns:
         pd.testing.assert_frame_equal(of_csv, of_table)
         assert list(of_csv.columns) == ["A1", "Moisture", "Management", "Use", "Manure"]
 
-    def test_quoted_delimiters_and_line_breaks_stay_in_their_cell(self, write):
-        table = read_metadata(write('site,note\na,"wet, cold\nwindy"\nb,x\n'))
+    def test_quoted_delimiters_stay_in_their_cell_and_only_blank_and_na_are_missing(self, write):
+        table = read_metadata(write("sites.csv", 'site,note\na,"wet, cold\nwindy"\nb,x\n'))
         assert column_values(table, "note") == ("wet, cold\nwindy", "x")
-
-    def test_of_text_only_blank_and_na_are_missing(self, write):
         cells = ["None", "none", "?", "nan", "Few", "", "NA"]
         text = "".join(f"s{i},{i},{cell}\n" for i, cell in enumerate(cells))
-        table = read_metadata(write(f"site,depth,Shrub\n{text}"), categories=("depth",))
+        table = read_metadata(write("s.csv", f"site,depth,Shrub\n{text}"), categories=("depth",))
         assert column_values(table, "Shrub") == (*cells[:5], None, None)
 
     def test_a_mapping_file_of_qiime_is_read_by_its_types(self, write):
         text = "#SampleID\tph\tplot\n#q2:types\tnumeric\tcategorical\ns1\t4.5\t2\ns2\t5\t1\n"
-        table = match_rows(read_metadata(write(text, "m.tsv")), ["s2", "s1"], 2)
+        table = match_rows(read_metadata(write("m.tsv", text)), ["s2", "s1"], 2)
         assert table["ph"].tolist() == [5.0, 4.5]
         assert column_values(table, "plot") == ("1", "2")
 
@@ -93,14 +77,14 @@ class TestColumns:
     )
     def test_what_is_no_table_is_refused_in_one_line(self, write, text, message):
         with pytest.raises(FileFormatError, match=message) as error:
-            read_metadata(write(text))
+            read_metadata(write("sites.csv", text))
         assert "\n" not in str(error.value)
 
     def test_unknown_columns_and_files_are_refused(self, write, tmp_path):
         with pytest.raises(InputError, match=r"sites.csv has no column 'ph'; it has 'depth'"):
-            column_values(read_metadata(write(SITES)), "ph")
+            column_values(read_metadata(write("sites.csv", SITES)), "ph")
         with pytest.raises(InputError, match="no column 'id'"):
-            read_metadata(write(SITES), name_column="id")
+            read_metadata(write("sites.csv", SITES), name_column="id")
         for path in (tmp_path, tmp_path / "none.csv"):
             with pytest.raises(FileFormatError, match="not exist, or is not a file"):
                 read_metadata(path)
@@ -123,12 +107,10 @@ class TestMatching:
         assert column_values(table, "soil") == expected
         assert match_rows(table, labels, len(expected)) is table
 
-    def test_the_column_of_names_is_no_variable(self, matched):
+    def test_the_column_of_names_is_no_variable_and_can_be_named(self, matched):
         table = matched("n,soil,plot\n1,peat,p9\n2,clay,p8\n", ["p8", "p9"])
         assert list(table.columns) == ["n", "soil"]
         np.testing.assert_array_equal(column_values(table, "n"), [2, 1])
-
-    def test_a_named_column_is_used_even_if_another_would_match(self, matched):
         table = matched("old,new\na,b\nb,a\n", ["a", "b"], name_column="new")
         assert column_values(table, "old") == ("b", "a")
 
@@ -171,11 +153,9 @@ class TestPython:
         with pytest.raises(InputError, match="different names"):
             match_rows(as_metadata(frame), ["a", "c"], 2)
 
-    def test_a_mapping_keeps_every_digit(self):
+    def test_a_mapping_keeps_every_digit_and_other_things_are_refused(self):
         values = [0.1 + 0.2, 1e-300, np.float32(0.1)]
         np.testing.assert_array_equal(column_values(as_metadata({"x": values}), "x"), values)
-
-    def test_other_things_are_refused(self):
         with pytest.raises(InputError, match="metadata is a list"):
             as_metadata([1, 2])
         with pytest.raises(InputError, match="different lengths"):

@@ -1,7 +1,5 @@
 """Files of new objects: one row each, one column per fitted object."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np
@@ -23,12 +21,8 @@ def npz(**arrays) -> bytes:
 
 
 @pytest.fixture
-def read(tmp_path):
-    def read(name, content, n=3):
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        return read_new_objects(tmp_path / name, n)
-
-    return read
+def read(write):
+    return lambda name, content: read_new_objects(write(name, content), 3)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What `read_table` promises: the numbers and names of every format, one line for what is wrong."""
 
-from __future__ import annotations
-
 import io
 import sys
 
@@ -20,16 +18,6 @@ from neucmds.errors import FileFormatError
 NAMES = ("ant", "bee", "cat")
 D = np.array([[0, 1.5, 2], [1.5, 0, 3], [2, 3, 0]])
 FRAME = pd.DataFrame(D, NAMES, NAMES)
-
-
-@pytest.fixture
-def write(tmp_path):
-    def _write(name: str, content: str | bytes):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return _write
 
 
 def refusal(path, **options) -> str:
@@ -92,28 +80,28 @@ TEXTS = {
     "lower without diagonal": ("d.csv", "1.5\n2,3\n", None),
     "lower, labels": ("d.csv", "ant,0\nbee,1.5,0\ncat,2,3,0\n", NAMES),
     "lower, labels, no diagonal": ("d.csv", "ant\nbee,1.5\ncat,2,3\n", NAMES),
-    "lower, header": ("d.csv", "id,ant,bee,cat\nant,0\nbee,1.5,0\ncat,2,3,0\n", NAMES),
     "lower, upper blank": ("d.csv", ",ant,bee,cat\nant,0,,\nbee,1.5,0,\ncat,2,3,0\n", NAMES),
     "lower, upper NA": ("d.csv", "ant,0,NA,NA\nbee,1.5,0,NA\ncat,2,3,0\n", NAMES),
     "lower, upper zero": ("d.csv", "0,0,0\n1.5,0,0\n2,3,0\n", None),
     "lower, diagonal and upper NA": ("d.csv", "NA,NA,NA\n1.5,NA,NA\n2,3,NA\n", None),
     "upper, lower zero": ("d.tsv", "0\t1.5\t2\n0\t0\t3\n0\t0\t0\n", None),
-    "upper, lower blank": ("d.csv", "0,1.5,2\n,0,3\n,,0\n", None),
     "R prints dist": ("d.txt", "    ant bee\nbee 1.5    \ncat 2.0 3.0\n", NAMES),
     "R prints dist, numbered": ("d.txt", "    1   2\n2 1.5    \n3 2.0 3.0\n", ("1", "2", "3")),
     "R's dist as csv": ("d.csv", '"","ant","bee"\n"bee",1.5,\n"cat",2,3\n', NAMES),
-    "R's dist as csv, NA": ("d.csv", ",ant,bee\nbee,1.5,NA\ncat,2,3\n", NAMES),
     "lower, no line for the first": ("d.csv", ",ant,bee,cat\nbee,1.5\ncat,2,3\n", NAMES),
     "lower, a comma after each": ("d.csv", "ant,\nbee,1.5,\ncat,2,3,\n", NAMES),
-    "lower, blanks to the right": ("d.csv", "ant,,\nbee,1.5,\ncat,2,3\n", NAMES),
-    "lower without names, commas": ("d.csv", "1.5,\n2,3,\n", None),
     "lower below names": ("d.csv", "ant,bee,cat\n0\n1.5,0\n2,3,0\n", NAMES),
     "square, a comma after each": ("d.csv", PLAIN.replace("\n", ",\n"), None),
-    "square, names, commas": ("d.csv", BESIDE.replace("\n", ",\n"), NAMES),
-    "lower, diagonal NA": ("d.csv", "ant,NA\nbee,1.5,NA\ncat,2,3,NA\n", NAMES),
     "phylip in txt": ("d.txt", "3\nant 0 1.5 2\nbee 1.5 0 3\ncat 2 3 0\n", NAMES),
     "phylip lower": ("d.phy", "3\nant\nbee 1.5\ncat 2 3\n", NAMES),
+    "lower, header": ("d.csv", "id,ant,bee,cat\nant,0\nbee,1.5,0\ncat,2,3,0\n", NAMES),
+    "upper, lower blank": ("d.csv", "0,1.5,2\n,0,3\n,,0\n", None),
+    "lower without names, commas": ("d.csv", "1.5,\n2,3,\n", None),
+    "square, names, commas": ("d.csv", BESIDE.replace("\n", ",\n"), NAMES),
+    "lower, blanks to the right": ("d.csv", "ant,,\nbee,1.5,\ncat,2,3\n", NAMES),
     "phylip lower with diagonal": ("d.phy", "3\nant 0\nbee 1.5 0\ncat 2 3 0\n", NAMES),
+    "R's dist as csv, NA": ("d.csv", ",ant,bee\nbee,1.5,NA\ncat,2,3\n", NAMES),
+    "lower, diagonal NA": ("d.csv", "ant,NA\nbee,1.5,NA\ncat,2,3,NA\n", NAMES),
     "phylip strict names": (
         "d.dist",
         "3\nHomo sapie0 1.5 2\nPan       1.5 0 3\nPongo pyg 2 3 0\n",

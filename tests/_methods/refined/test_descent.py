@@ -1,7 +1,5 @@
 """The descent itself: on quadratics it is the conjugate gradient method, and it stops as told."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -93,11 +91,7 @@ def test_it_stops_where_three_steps_gain_little_and_one_more_promises_little(tol
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.floats(-9, 9), min_size=3, max_size=3),
-    st.floats(-9, -0.1),
-    st.floats(0.1, 9),
-)
+@given(st.lists(st.floats(-9, 9), min_size=3, max_size=3), st.floats(-9, -0.1), st.floats(0.1, 9))
 def test_the_lowest_point_of_a_quartic_is_found(middle, slope, last):
     c = np.array([middle[0], slope, middle[1], middle[2], last])
     t = lowest_point(c)

@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 import pytest
 
-from neucmds import ConvergenceWarning, Embedding, FewerComponentsWarning, neuc_mds
+from neucmds import ConvergenceWarning, FewerComponentsWarning, neuc_mds
 from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.products import refine
 from neucmds._methods.refined.signatures import steepest_column
 from neucmds._operator import DenseGram
 
-SIGNATURES = [(p, q) for p in range(5) for q in range(5) if 1 <= p + q <= 4]
+SIGNATURES = [(p, q) for p in range(4) for q in range(4) if 1 <= p + q <= 3]
 
 
 def non_euclidean(n=25, seed=0):
@@ -56,9 +56,9 @@ def test_no_signature_ends_above_one_that_it_contains(case, weighted):
             assert reached[large] <= reached[small] * (1 + 1e-9), (small, large)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("signature", [(2, 0), (2, 2), (1, 3), (3, 1)])
+@pytest.mark.parametrize(
+    ("case", "signature"), [("euclidean with noise", (2, 2)), ("strongly negative", (1, 3))]
+)
 def test_no_random_start_ends_much_lower(case, signature):
     D = CASES[case]
     gram, n, k = DenseGram(D), D.shape[0], sum(signature)
@@ -70,14 +70,12 @@ def test_no_random_start_ends_much_lower(case, signature):
             Start(np.random.default_rng(seed).normal(size=(n, k)) * scale, signs),
             Limits(200, 1e-5),
         ).value
-        for seed in range(10)
+        for seed in range(6)
     )
     assert fitted(D, signature).stress <= 1.02 * best
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tol", [1e-1, 2e-3, 1e-6])
-@pytest.mark.parametrize("signature", [(2, 2), (1, 2), (3, 1)])
+@pytest.mark.parametrize(("signature", "tol"), [((2, 2), 1e-1), ((1, 2), 1e-6), ((3, 1), 2e-3)])
 def test_no_object_runs_away_along_a_direction_of_no_length(signature, tol):
     """New objects were thrown thousands of spreads away before."""
     D = non_euclidean(60)
@@ -146,7 +144,7 @@ def test_the_relative_gradient_is_what_it_says(n_components):
     assert embedding.relative_gradient**2 == pytest.approx(promised_share(D, embedding), rel=1e-3)
 
 
-@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-8, 0.0])
+@pytest.mark.parametrize("tol", [1e-2, 1e-8, 0.0])
 def test_converged_is_said_at_a_stationary_point_only(tol):
     D = non_euclidean()
     embedding = neuc_mds(D, 3, squared=True, tol=tol, max_iter=1000)
@@ -156,16 +154,10 @@ def test_converged_is_said_at_a_stationary_point_only(tol):
         early = neuc_mds(D, 3, squared=True, tol=0.0, max_iter=2)
     assert not early.converged
     assert early.relative_gradient > embedding.relative_gradient
+    assert math.isnan(neuc_mds(D, 3, "exact", squared=True).relative_gradient)
 
 
-def test_the_relative_gradient_is_saved_and_closed_forms_have_none(tmp_path):
-    embedding = neuc_mds(non_euclidean(), 3, squared=True)
-    embedding.save(tmp_path / "e.npz")
-    assert Embedding.load(tmp_path / "e.npz").relative_gradient == embedding.relative_gradient
-    assert math.isnan(neuc_mds(non_euclidean(), 3, "exact", squared=True).relative_gradient)
-
-
-@pytest.mark.parametrize("signature", [(5, 6), (8, 8), (30, 5)])
+@pytest.mark.parametrize("signature", [(5, 6), (30, 5)])
 def test_more_coordinates_than_the_data_have_end_where_the_data_do(signature):
     """Ended at (1, 0), and called that converged."""
     x = np.random.default_rng(0).normal(size=(40, 3))
@@ -174,12 +166,3 @@ def test_more_coordinates_than_the_data_have_end_where_the_data_do(signature):
         found = neuc_mds(D, signature, squared=True)
     assert found.signature == (3, 0)
     assert found.normalized_stress < 1e-20
-
-
-def test_a_large_signature_is_never_above_its_closed_form():
-    x = np.random.default_rng(0).normal(size=(40, 6))
-    D = np.abs(x[:, None] - x[None]).sum(axis=-1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        refined, closed = neuc_mds(D, (20, 15)), neuc_mds(D, (20, 15), "exact")
-    assert refined.stress <= closed.stress
