@@ -30,6 +30,7 @@ def emb(D):
 def test_distances_of_pairs_are_the_entries_of_the_matrix(emb):
     i, j = np.triu_indices(60, 1)
     d_hat = emb.dissimilarities()
+    assert np.all(np.diag(d_hat) == 0)
     np.testing.assert_allclose(emb.distance(i, j, squared=True), d_hat[i, j], atol=1e-9)
     np.testing.assert_allclose(emb.distance(i, j), np.sqrt(np.maximum(d_hat[i, j], 0)), atol=1e-6)
 

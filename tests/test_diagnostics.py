@@ -3,7 +3,6 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,17 +89,6 @@ def test_noise_predicts_nothing():
 def test_few_objects_get_no_scan():
     assert inspect(random_matrix(5)).scan is None
     assert inspect(random_matrix(5)).suggested_k >= 1
-
-
-@pytest.mark.slow
-def test_outlying_entries_are_named():
-    d = random_matrix(30)
-    assert inspect(d).outliers.entries == ()
-    d[3, 7] = d[7, 3] = 99999.0
-    names = [f"s{i}" for i in range(30)]
-    found = inspect(pd.DataFrame(d, names, names))
-    assert [pair[:2] for pair in found.outliers.entries] == [(3, 7)]
-    assert found.labels[3] == "s3"
 
 
 def hops(n=900):

@@ -8,6 +8,7 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -100,6 +101,18 @@ def test_links_to_files_lead_somewhere(page):
         if not (ROOT / "benchmarks").exists() and "benchmarks/" in target:
             continue
         assert found.exists(), target
+
+
+@pytest.mark.parametrize("page", ["paper_map.md", "errata.md"])
+def test_functions_and_files_that_the_map_of_the_paper_names_exist(page):
+    text = read(f"docs/{page}")
+    public = "api|datasets|diagnostics|embedding|estimators|metrics|plots|reproduction|theory"
+    # `theory.neuc_error`, with any number of levels; not `eq:pqnorm`.
+    named = set(re.findall(rf"`((?:_\w+|{public})(?:\.\w+)+)`", text))
+    assert len(named) > (40 if page == "paper_map.md" else 0)
+    for path in named:
+        resolve_name(path if path.startswith("reproduction") else f"neucmds.{path}")
+    assert all((ROOT / file).is_file() for file in re.findall(r"`((?:tests|docs)/[^`]+)`", text))
 
 
 def test_readme_is_one_screen():

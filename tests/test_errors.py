@@ -4,20 +4,6 @@ import warnings
 from neucmds.errors import ConvergenceWarning, FileFormatError, InputError, option, rendered
 
 
-def test_a_marked_option_reads_as_python_and_can_be_spelled_otherwise():
-    error = InputError(f"D is not symmetric; pass {option('symmetrize', True)} to average.")
-    assert str(error) == "D is not symmetric; pass symmetrize=True to average."
-
-    def spell(name, value):
-        return f"--{name}" if value == "True" else f"--{name} {value}"
-
-    assert rendered(error.marked, spell) == "D is not symmetric; pass --symmetrize to average."
-
-
-def test_an_option_without_a_value_is_its_name():
-    assert str(InputError(f"raise {option('max_iter')}.")) == "raise max_iter."
-
-
 def test_text_of_a_user_is_left_alone():
     for text in ("{symmetrize}", "a=b", "%s", "\\1", "[bold]"):
         assert str(InputError(text)) == text

@@ -40,14 +40,6 @@ def test_scikit_bio_takes_the_ordination_and_is_told_of_negative_axes(emb, tmp_p
     assert list(again.samples.index) == NAMES
 
 
-def test_explained_is_scikit_bios_proportion_for_euclidean_input():
-    skbio = pytest.importorskip("skbio")
-    D = squareform(pdist(np.random.default_rng(1).normal(size=(25, 4))))
-    theirs = skbio.stats.ordination.pcoa(skbio.DistanceMatrix(D), dimensions=4)
-    ours = neuc_mds(D, 4, "classical").explained
-    np.testing.assert_allclose(ours, theirs.proportion_explained.to_numpy()[:4], rtol=1e-9)
-
-
 def test_explained_of_all_coordinates_adds_up_to_one(D):
     emb = neuc_mds(D, 29, "neuc")
     assert emb.explained.sum() == pytest.approx(1.0)

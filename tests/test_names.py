@@ -6,15 +6,14 @@ import pytest
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
 
 pd = pytest.importorskip("pandas")
-NAMES = [f"site {i}" for i in range(15)]
+NAMES, X = [f"site {i}" for i in range(15)], np.random.default_rng(0).normal(size=(15, 3))
 ORDER = np.random.default_rng(1).permutation(15)
 LANDMARKS = [0, 2, 3, 5, 7, 8, 11, 12, 14]
 
 
 @pytest.fixture(scope="module")
 def frame():
-    x = np.random.default_rng(0).normal(size=(15, 3))
-    return pd.DataFrame(np.abs(x[:, None] - x[None]).sum(-1), NAMES, NAMES)
+    return pd.DataFrame(np.abs(X[:, None] - X[None]).sum(-1), NAMES, NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +39,14 @@ def test_weights_are_matched(frame, weights):
     for other in (weights.iloc[ORDER, ORDER], by_columns):
         found = neuc_mds(frame, 3, weights=other, random_state=0)
         assert found.stress == expected.stress
+        measured = evaluate(expected, frame.to_numpy(), weights=other)
+        assert measured.stress == pytest.approx(expected.stress)
+    x = pd.DataFrame(X, NAMES).add_prefix("feature ")
+    est = NeucMDS(3, metric="cityblock", random_state=0)
+    by_metric = est.fit(x, weights=weights.iloc[ORDER, ORDER])
+    np.testing.assert_allclose(by_metric.embedding_, expected.coordinates, atol=1e-10)
+    with pytest.raises(InputError, match="different names"):
+        est.fit(x.set_axis(x.index + "!"), weights=weights)
 
 
 def test_an_embedding_is_not_measured_against_objects_in_another_order(frame):

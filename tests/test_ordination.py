@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neucmds import neuc_mds
 from neucmds.errors import InputError, NeucmdsWarning
 from neucmds.ordination import envfit, read_metadata
 
@@ -44,16 +43,6 @@ class TestAgainstVegan:
         # Four standard deviations of the difference between shares of 4,999 and 9,999 draws.
         spread = 4 * np.sqrt(theirs * (1 - theirs) * (1 / 4999 + 1 / 9999)) + 1 / 5000
         assert (np.abs(np.array(ours) - theirs) < spread).all()
-
-    def test_from_r_s_files_to_r_s_numbers(self, dune_env):
-        """Classical coordinates of the csv that R wrote, matched by name: r² to 1e-6."""
-        embedding = neuc_mds(FIXTURES / "dune_braycurtis.csv", 2, "classical")
-        order = np.random.default_rng(0).permutation(20)
-        fit = envfit(embedding, dune_env.iloc[order], permutations=0)
-        expected = [VEGAN["two_axes"]["vectors"]["r2"], *VEGAN["two_axes"]["factors"]["r2"]]
-        np.testing.assert_allclose([f.r2 for f in fit.fits], expected, atol=1e-6)
-        slope = VEGAN["two_axes"]["vectors"]["arrows"][0]
-        np.testing.assert_allclose(np.abs(fit["A1"].direction), np.abs(slope), atol=1e-6)
 
 
 class TestFits:

@@ -119,11 +119,22 @@ REFUSED = [
     (lambda _: neuc_mds(X, 2, metric=lambda a, b: a - b), "returns ndarray"),
     *[
         (lambda _, k=k: neuc_mds(D, k), "n_components")
-        for k in (0, N, N + 1, -1, 1.5, "3", (1, 2, 3), (0, 0), (6, 6), True)
+        for k in (0, N, 0.0, 1.0, -0.2, np.nan, "3", "best", (1, 2, 3), (0, 0), (6, 6), True)
     ],
     *[
         (lambda _, k=k: NeucIsomap(2, n_neighbors=k).fit(X), "must be a whole number")
         for k in ("5", 5.0, None, True, [3])
+    ],
+    *[
+        (lambda _, s=s: LandmarkNeucMDS(2, metric="cityblock", **s).fit_transform(X), match)
+        for s, match in (
+            ({"n_landmarks": 13}, "n_landmarks=13 of 12 objects"),
+            ({"landmarks": [0, 1]}, "2 landmarks are too few for 2 coordinates"),
+            ({"landmarks": "grid"}, "landmarks='grid' must be"),
+            ({"placement": "best"}, "placement='best' is unknown"),
+            ({"method": "best"}, "method='best' is unknown"),
+            ({"n_jobs": 0}, "n_jobs=0"),
+        )
     ],
     (lambda _: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)), r"toarray\(\)"),
     (lambda _: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from neucmds import Embedding, evaluate, neuc_mds
@@ -85,18 +84,6 @@ def test_evaluate_knows_the_scale_of_the_fit_and_the_number_of_objects():
     assert evaluate(embedding, D, squared=False).stress == pytest.approx(embedding.stress)
     with pytest.raises(InputError, match="59 objects, but the embedding has 60"):
         evaluate(embedding, D[:59, :59])
-
-
-def test_weights_are_matched_with_the_names_of_the_embedding_where_d_has_none():
-    rng = np.random.default_rng(0)
-    x, names = rng.normal(size=(12, 3)), [f"s{i}" for i in range(12)]
-    D = np.sqrt(((x[:, None] - x[None, :]) ** 2).sum(-1))
-    w = rng.uniform(0.1, 5, (12, 12))
-    weights = pd.DataFrame(w + w.T, names, names)
-    embedding = neuc_mds(pd.DataFrame(D, names, names), 1, weights=weights)
-    order = rng.permutation(names)
-    found = evaluate(embedding, D, weights=weights.loc[order, order])
-    assert found.stress == pytest.approx(evaluate(embedding, D, weights=weights).stress)
 
 
 def test_evaluate_says_which_comes_first():

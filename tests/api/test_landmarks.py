@@ -61,11 +61,8 @@ def test_landmarks_are_counted_drawn_spread_or_named():
     def chosen(landmarks):
         return neuc_mds(X, 2, metric="cityblock", landmarks=landmarks, random_state=0).landmarks
 
-    assert chosen(30).size == 30
-    assert chosen(0.5).size == 60
-    assert chosen("random").size == N
-    spread, drawn = chosen("maxmin"), chosen(30)
-    assert spread.size == N
-    assert not np.array_equal(chosen(30), np.arange(30))
+    assert [chosen(wanted).size for wanted in (0.5, "random", "maxmin")] == [60, N, N]
+    drawn = chosen(30)
+    assert np.unique(drawn).size == drawn.size == 30
+    assert not np.array_equal(drawn, np.arange(30))
     np.testing.assert_array_equal(chosen([5, 1, 9]), [5, 1, 9])
-    assert np.unique(drawn).size == 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.spatial.distance import squareform
 
@@ -21,28 +22,14 @@ def as_path(D, folder):
     return folder / "d.npy"
 
 
-def as_frame(D, folder):
-    pandas = pytest.importorskip("pandas")
-    names = [f"o{i}" for i in range(len(D))]
-    return pandas.DataFrame(D, index=names, columns=names)
-
-
-def as_dask(D, folder):
-    return pytest.importorskip("dask.array").from_array(D, chunks=(17, 17))
-
-
-def as_zarr(D, folder):
-    return pytest.importorskip("zarr").array(D, chunks=(16, 16))
-
-
 KINDS = {
     "array": lambda D, folder: D,
     "condensed": lambda D, folder: squareform(D, checks=False),
     "list": lambda D, folder: D.tolist(),
     "path": as_path,
-    "frame": as_frame,
-    "dask": as_dask,
-    "zarr": as_zarr,
+    "frame": lambda D, folder: pd.DataFrame(D, *[[f"o{i}" for i in range(len(D))]] * 2),
+    "dask": lambda D, folder: pytest.importorskip("dask.array").from_array(D, chunks=(17, 17)),
+    "zarr": lambda D, folder: pytest.importorskip("zarr").array(D, chunks=(16, 16)),
     "blocked": lambda D, folder: neucmds.operators.BlockedGram(as_path(D, folder)),
     "prepared": lambda D, folder: api.prepare(D),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("typer")
@@ -68,12 +69,6 @@ def matrix(here: Path) -> Path:
 @pytest.fixture
 def named_csv(here: Path) -> Path:
     """The same with names, as pandas writes it."""
-    d = squared_gaps()
-    names = [f"site{i}" for i in range(len(d))]
-    lines = ["," + ",".join(names)]
-    lines += [
-        f"{name}," + ",".join(map(repr, map(float, row)))
-        for name, row in zip(names, d, strict=True)
-    ]
-    (here / "sites.csv").write_text("\n".join(lines) + "\n")
+    names = [f"site{i}" for i in range(14)]
+    pd.DataFrame(squared_gaps(), names, names).to_csv(here / "sites.csv")
     return here / "sites.csv"

@@ -47,7 +47,7 @@ def test_json_alone_is_on_standard_output(tmp_path):
     text = "\n".join(" ".join(map(str, row)) for row in squared_gaps()).encode()
     done = program("compare", "-", "-k", "3", "--json", cwd=tmp_path, stdin=text)
     assert done.returncode == 0, done.stderr
-    assert len(json.loads(done.stdout)["methods"]) == len(COMPARED)
+    assert [row["method"] for row in json.loads(done.stdout)["methods"]] == list(COMPARED)
     assert done.stderr == b""
 
 
@@ -62,13 +62,13 @@ def test_without_the_extra_it_is_named(tmp_path):
 
 ENCODED = """
 from neucmds.cli.app import app
-for words in (*([c, "gaps.npy"] for c in ("embed", "compare", "curve", "inspect")),
-              ["--help"]):
+for words in (["embed", "gaps.npy", "--plots", "none"], ["compare", "gaps.npy"],
+              ["curve", "gaps.npy", "--plots", "none"], ["inspect", "gaps.npy"], ["--help"]):
     assert app(words, standalone_mode=False) == 0, words
 """
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_output_in_any_encoding(tmp_path, encoding):
     np.save(tmp_path / "gaps.npy", squared_gaps())
     done = program(cwd=tmp_path, prelude=f"exec({ENCODED!r})", PYTHONIOENCODING=encoding)
@@ -115,8 +115,4 @@ def test_what_the_demo_suggests_works(demo, run):
     options = ["--metadata", folder / "demo" / "digits.csv", "--color-by", "digit"]
     embedded = run("embed", folder / "demo" / "digits.npy", *options, "--categories", "digit")
     assert embedded.code == 0, embedded.err
-
-
-def test_demo_is_not_overwritten(demo, run):
-    folder, _ = demo
-    assert run("demo", "-o", folder / "demo").code == 2
+    assert run("demo", "-o", folder / "demo").code == 2  # it is not overwritten

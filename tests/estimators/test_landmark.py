@@ -206,27 +206,6 @@ def test_maxmin_spreads_features_matrices_and_dask_arrays_alike(features):
         assert d[:, chosen].min(axis=1).max() < d[:, drawn].min(axis=1).max()
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n_landmarks": 4, "n_components": 4}, r"4 landmarks are too few for 4 coordinates"),
-        ({"n_landmarks": 301}, "n_landmarks=301 of 300 objects"),
-        ({"n_landmarks": 1.5}, r"must be in \(0, 1\]"),
-        ({"landmarks": [0, 5, 5, 9]}, r"hold 1 object\(s\) more than once, first row 5"),
-        ({"landmarks": [0, 5, 300]}, "hold row 300, but there are 300 objects"),
-        ({"landmarks": [0, 1]}, "2 landmarks are too few for 2 coordinates"),
-        ({"landmarks": "grid"}, "landmarks='grid' must be"),
-        ({"placement": "best"}, "placement='best' is unknown"),
-        ({"method": "best"}, "method='best' is unknown"),
-        ({"n_jobs": 0}, "n_jobs=0"),
-    ],
-)
-def test_bad_settings_are_refused_in_one_line(features, settings, message):
-    with pytest.raises(InputError, match=message) as caught:
-        LandmarkNeucMDS(metric="cityblock", **settings).fit_transform(features)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_metric_that_gives_nan_is_named_with_the_pair(features):
     features = np.abs(features)
     features[200] = 0  # Bray-Curtis of two empty samples is 0/0

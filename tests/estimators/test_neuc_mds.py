@@ -64,15 +64,6 @@ def test_it_works_in_a_pipeline_and_survives_cloning(features):
     assert pipe.fit(features)[-1].signature_.tolist().count(-1.0) == 1
 
 
-def test_names_of_objects_are_kept(dissimilarity):
-    pd = pytest.importorskip("pandas")
-    skbio = pytest.importorskip("skbio")
-    names = [f"site {i}" for i in range(40)]
-    frame = pd.DataFrame(dissimilarity, names, names)
-    assert NeucMDS(2).fit(frame).result_.labels == tuple(names)
-    assert NeucMDS(2).fit(skbio.DistanceMatrix(dissimilarity, names)).result_.labels == tuple(names)
-
-
 def test_features_in_a_dask_array_are_features(features):
     da = pytest.importorskip("dask.array")
     lazy = da.from_array(features, chunks=(16, 6))
@@ -90,35 +81,6 @@ def test_a_metric_without_answer_is_refused(features):
         NeucMDS(2, metric=broken).fit(features)
     with pytest.raises(InputError, match="metric='nope'"):
         NeucMDS(2, metric="nope").fit(features)
-
-
-def test_weights_are_matched_with_the_names_of_the_objects(features, dissimilarity):
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    w = rng.gamma(1.0, size=dissimilarity.shape)
-    w, order = w + w.T, rng.permutation(40)
-    names = [f"object {i}" for i in range(40)]
-    expected = NeucMDS().fit(dissimilarity, weights=w)
-    placed = expected.transform(dissimilarity[:9], weights=w[:9])
-    for index, columns in ((names, names), (None, names), (names, None), ([*range(5, 45)],) * 2):
-        d = pd.DataFrame(dissimilarity, index=index, columns=columns)
-        named = index if columns is None else columns
-        weights = pd.DataFrame(w, index=named, columns=named).iloc[order, order]
-        est = NeucMDS().fit(d, weights=weights)
-        np.testing.assert_array_equal(est.embedding_, expected.embedding_)
-        if columns is names:
-            columns_only = pd.DataFrame(w[:9], columns=named).iloc[:, order]
-            found = est.transform(d.iloc[:9].reset_index(drop=True), weights=columns_only)
-            np.testing.assert_array_equal(found, placed)
-    weights = pd.DataFrame(w, index=names, columns=names).iloc[order, order]
-    x = pd.DataFrame(features, index=names).add_prefix("feature ")
-    by_metric = NeucMDS(metric="cityblock", missing="ignore").fit(x, weights=weights)
-    np.testing.assert_allclose(by_metric.embedding_, expected.embedding_, atol=1e-10)
-    other = pd.DataFrame(dissimilarity, index=[f"other {i}" for i in range(40)], columns=names)
-    with pytest.raises(InputError, match="index that differs from its columns, and weights"):
-        NeucMDS().fit(other, weights=weights)
-    with pytest.raises(InputError, match="different names"):
-        NeucMDS().fit(d, weights=weights)
 
 
 def test_the_score_is_on_the_scale_of_the_fit(features):

@@ -185,15 +185,7 @@ def _spoiled(array: np.ndarray, rng: random.Random) -> np.ndarray:
 
 
 def problems(kind: Kind, seed: int, folder: Path) -> tuple[int, list[str]]:
-    """Read one mutated file in every way there is.
-
-    Returns
-    -------
-    refused : int
-        How many of the readers refused it.
-    findings : list of str
-        Exceptions other than `InputError`, and messages that are not one line.
-    """
+    """Count who refuses a mutated file; name other errors, and messages that are not one line."""
     spoil = repacked if kind.name.endswith(".npz") and seed % 4 else mutated
     path = folder / kind.name
     with np.errstate(all="ignore"):

@@ -34,16 +34,12 @@ FOUND_MATRICES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_file_is_read(kind, tmp_path):
+def test_a_file_is_read_and_a_mutated_one_read_or_refused_by_one_line(kind, tmp_path):
     path = tmp_path / kind.name
     path.write_bytes(content(kind))
     kind.readers[0](path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_mutated_file_is_read_or_refused_by_one_line(kind, tmp_path):
     seeds = (*FOUND_FILES.get(kind.name, ()), *range(40))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the tokenizer, on headers of npy files

@@ -19,6 +19,12 @@ pytest.importorskip("plotly", reason="the report needs plotly")
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = '<img src=x onerror="alert(1)"> & <b>'
 N, K = 40, 4
+# No screen, no requests of its own, and WebGL without a graphics card.
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+    "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--window-size=1280,900",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,20 +66,7 @@ def driver() -> Iterator[Any]:
         pytest.skip("no chromium or no chromedriver: apt install chromium chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for flag in (
-        "--headless=new",
-        "--no-sandbox",
-        "--no-first-run",
-        "--disable-quic",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--disable-dev-shm-usage",
-        # WebGL without a graphics card.
-        "--use-angle=swiftshader",
-        "--enable-unsafe-swiftshader",
-        "--window-size=1280,900",
-    ):
+    for flag in FLAGS:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))

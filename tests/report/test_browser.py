@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from .conftest import IMAGE, SCRIPT
 
@@ -78,14 +79,11 @@ def point_at(driver, i, *, click=False):
     actions.perform()
 
 
-def lonely(embedding, axes, among=None):
+def lonely(embedding, axes):
     """Return the object that is farthest from all others on two axes: easy to hit."""
-    x = embedding.coordinates[:, list(axes)]
-    gaps = np.linalg.norm(x[:, None] - x[None, :], axis=2)
+    gaps = cdist(*[embedding.coordinates[:, list(axes)]] * 2)
     np.fill_diagonal(gaps, np.inf)
-    gaps = gaps.min(axis=1)
-    some = np.arange(embedding.n) if among is None else np.array(among)
-    return int(some[np.argmax(gaps[some])])
+    return int(gaps.min(axis=1).argmax())
 
 
 def drawn_axes(driver):
@@ -106,11 +104,22 @@ def names_in(driver, heading):
     )
 
 
-def test_it_opens_without_an_error_and_asks_nobody_for_anything(page):
+def test_it_draws_every_plot_without_an_error_and_asks_nobody_for_anything(page):
     assert [entry for entry in page.get_log("browser") if entry["level"] != "DEBUG"] == []
     asked = requests(page)
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     assert sum(url.startswith("file:") for url in asked) == 1
+    drawn = page.execute_script(
+        """
+        return Object.fromEntries([...document.querySelectorAll(".plot")].map(plot => [
+          plot.id.replace("plot-", ""),
+          plot.data.reduce((sum, trace) => sum + trace.x.length, 0),
+        ]))
+        """
+    )
+    assert sorted(drawn) == sorted(PLOTS)
+    assert all(count > 0 for count in drawn.values()), drawn
+    assert drawn["objects"] == 40
 
 
 def test_nothing_that_is_written_into_it_can_leave_or_run(page):
@@ -127,20 +136,6 @@ def test_nothing_that_is_written_into_it_can_leave_or_run(page):
     time.sleep(0.3)
     assert page.execute_script("return typeof ran") == "undefined"
     page.get_log("browser")  # the refusals
-
-
-def test_every_plot_has_points(page):
-    drawn = page.execute_script(
-        """
-        return Object.fromEntries([...document.querySelectorAll(".plot")].map(plot => [
-          plot.id.replace("plot-", ""),
-          plot.data.reduce((sum, trace) => sum + trace.x.length, 0),
-        ]))
-        """
-    )
-    assert sorted(drawn) == sorted(PLOTS)
-    assert all(count > 0 for count in drawn.values()), drawn
-    assert drawn["objects"] == 40
 
 
 def test_a_name_that_looks_like_html_is_text(page, case):
@@ -166,23 +161,26 @@ def test_a_name_that_looks_like_html_is_text(page, case):
     assert page.find_elements(By.CSS_SELECTOR, "img, body b[onerror]") == []
 
 
-def test_hovering_shows_the_name(page, case):
-    i = lonely(case.embedding, drawn_axes(page))
+def test_pointing_names_an_object_and_clicking_lists_the_nearest_by_both(page, case):
+    i, labels = lonely(case.embedding, drawn_axes(page)), case.embedding.labels
     point_at(page, i)
     shown = wait(page, lambda: page.find_element(By.CSS_SELECTOR, "#plot-objects .hoverlayer").text)
-    assert case.embedding.labels[i] in shown
+    assert labels[i] in shown
     assert "habitat" in shown
-
-
-def test_clicking_lists_the_nearest_by_both(page, case):
-    i = lonely(case.embedding, drawn_axes(page))
     point_at(page, i, click=True)
     wait(page, lambda: names_in(page, "Nearest by D"))
-    labels = case.embedding.labels
     by_fitted = case.embedding.neighbors(10)[0][i]
     by_given = [j for j in np.argsort(case.D[i], kind="stable") if j != i][:10]
     assert names_in(page, "Nearest by D̂") == [labels[j] for j in by_fitted]
     assert names_in(page, "Nearest by D") == [labels[j] for j in by_given]
+    # The lines where both axes cancel go through it.
+    x, y = case.embedding.coordinates[i][list(drawn_axes(page))]
+    shapes = page.execute_script("return document.getElementById('plot-objects').layout.shapes")
+    assert len(shapes) == 2
+    for shape in shapes:
+        assert (shape["x0"] + shape["x1"]) / 2 == pytest.approx(x, rel=1e-4)
+        assert (shape["y0"] + shape["y1"]) / 2 == pytest.approx(y, rel=1e-4)
+        assert abs((shape["y1"] - shape["y0"]) / (shape["x1"] - shape["x0"])) == pytest.approx(1)
 
 
 def test_any_two_coordinates_can_be_chosen_and_explain_themselves(page, case):
@@ -210,26 +208,10 @@ def test_any_two_coordinates_can_be_chosen_and_explain_themselves(page, case):
     assert "negative" in titles()[0]
 
 
-def test_the_lines_where_both_axes_cancel_go_through_the_chosen_object(page, case):
-    field = page.find_element(By.ID, "find")
-    field.send_keys("site 3", Keys.ENTER)
-    x, y = case.embedding.coordinates[3][list(drawn_axes(page))]
-    shapes = page.execute_script("return document.getElementById('plot-objects').layout.shapes")
-    assert len(shapes) == 2
-    for shape in shapes:
-        assert (shape["x0"] + shape["x1"]) / 2 == pytest.approx(x, rel=1e-4)
-        assert (shape["y0"] + shape["y1"]) / 2 == pytest.approx(y, rel=1e-4)
-        assert abs((shape["y1"] - shape["y0"]) / (shape["x1"] - shape["x0"])) == pytest.approx(1)
-
-
 def test_any_column_can_colour_the_points(page):
     colour = Select(page.find_element(By.ID, "colour"))
-    assert [option.text for option in colour.options] == [
-        "nothing",
-        "habitat",
-        "depth",
-        "mean error of the object in %",
-    ]
+    columns = ["nothing", "habitat", "depth", "mean error of the object in %"]
+    assert [option.text for option in colour.options] == columns
 
     def traces():
         return page.execute_script(

@@ -21,18 +21,8 @@ from neucmds.report.page import render
 
 from .conftest import IMAGE, SCRIPT, K, N, squared_gaps
 
-SECTIONS = [
-    "data",
-    "spectrum",
-    "curves",
-    "objects",
-    "shepard",
-    "errors",
-    "worst",
-    "methods",
-    "made",
-]
-MEGABYTE = 1_000_000
+SECTIONS = ("data", "spectrum", "curves", "objects")
+SECTIONS += ("shepard", "errors", "worst", "methods", "made")
 
 pytestmark = pytest.mark.slow
 
@@ -71,13 +61,13 @@ def page(case):
     return case.path.read_text(encoding="utf-8")
 
 
-def text_of(page: bytes | str) -> str:
-    return "".join(Elements(page if isinstance(page, str) else page.decode()).text)
+def text_of(page: str) -> str:
+    return "".join(Elements(page).text)
 
 
 def test_it_has_every_section_and_names_nothing_outside_itself(page):
     elements = Elements(page)
-    assert [attrs["id"] for attrs in elements.named("section")] == SECTIONS
+    assert tuple(attrs["id"] for attrs in elements.named("section")) == SECTIONS
     links = [attrs["href"] for attrs in elements.named("a")]
     assert links == ["#data", *(f"#{name}" for name in SECTIONS)]
     for tag, attrs in elements.tags:
@@ -151,8 +141,7 @@ def test_pairs_that_are_not_known_are_nobody_s_nearest():
 def test_the_same_seed_gives_the_same_bytes(case):
     part = case.D[:14, :14]
     embedding = neuc_mds(part, 2)
-    once, again = (report_page(embedding, part, random_state=3) for _ in range(2))
-    assert once == again
+    assert len({report_page(embedding, part, random_state=3) for _ in range(2)}) == 1
 
 
 def test_without_d_it_shows_what_the_embedding_knows(case):
@@ -208,7 +197,7 @@ def test_it_stays_below_eight_megabytes_for_2000_objects(case):
         pairs=sampled_pairs(prepared, embedding, None, False),
         nearest=nearest_of(embedding, prepared),
     )
-    assert len(render(found, title="many", made=[])) < 8 * MEGABYTE - 0.5 * MEGABYTE
+    assert len(render(found, title="many", made=[])) < 7_500_000  # and tables of methods
 
 
 def test_a_file_is_replaced_only_if_told(case, tmp_path):
