@@ -39,7 +39,7 @@ def test_compare_from_both_ends_equals_each_method_by_itself():
 
 @pytest.mark.slow
 def test_compare_puts_corrections_losses_and_smacof_beside_the_methods():
-    D = hops()
+    D = hops(25)
     table = compare(D, 3, methods=api.COMPARED)
     assert not table.left_out
     d2 = lingoes(D).sq_dissimilarity

@@ -12,7 +12,7 @@ from neucmds.api import options as table
 
 @pytest.fixture(scope="module")
 def D():
-    return squareform(pdist(np.random.default_rng(0).normal(size=(150, 3)), "cityblock"))
+    return squareform(pdist(np.random.default_rng(0).normal(size=(80, 3)), "cityblock"))
 
 
 def some_pairs(D, share, seed=0):
@@ -27,7 +27,7 @@ def some_pairs(D, share, seed=0):
 def test_half_of_the_pairs_predict_the_others(D, loss):
     known = some_pairs(D, 0.5)
     emb = neuc_mds(known, (3, 1), loss=loss, random_state=0)
-    hidden = (known.toarray() == 0) & ~np.eye(150, dtype=bool)
+    hidden = (known.toarray() == 0) & ~np.eye(80, dtype=bool)
     d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
     error = np.median(np.abs(d_hat[hidden] / D[hidden] - 1))
     plain = neuc_mds(D, (3, 1), loss=loss, random_state=0)

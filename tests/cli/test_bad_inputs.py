@@ -22,7 +22,7 @@ def _changed(i, j, value, *, symmetric=True):
 BAD_MATRICES = [
     ("embed", np.ones((4, 5)), "not square: 4 × 5"),
     ("inspect", _changed(2, 3, 9.0, symmetric=False), "pass --symmetrize"),
-    ("compare", _changed(2, 3, np.nan), "missing='ignore' in Python"),
+    ("compare", _changed(2, 3, np.nan), "--missing ignore of neucmds embed"),
     ("curve", _changed(2, 3, -1.0), "--squared"),
     ("embed", np.array([[0, "a"], [None, 0]], dtype=object), "Python objects"),
     ("inspect", "\n\n", "is empty"),

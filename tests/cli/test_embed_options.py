@@ -148,8 +148,9 @@ class TestLandmarks:
     @pytest.mark.slow
     def test_a_sample_is_called_one(self, run, here, monkeypatch):
         monkeypatch.setattr("neucmds.cli.results.MEASURED_OBJECTS", 60)
-        np.save(here / "d.npy", squared_gaps(150))
-        options = ["-k", 3, "--landmarks", 40, "--loss", "relative", "--plots", "none"]
+        x = np.random.default_rng(0).standard_normal((150, 3))
+        np.save(here / "d.npy", np.abs(x[:, None] - x).sum(axis=2))
+        options = ["-k", 4, "--landmarks", 40, "--loss", "relative", "--plots", "none"]
         outcome = run("embed", "d.npy", *options)
         assert outcome.code == 0, outcome.err
         assert "pairs of 60 objects drawn at random" in " ".join(outcome.out.split())
