@@ -83,6 +83,7 @@ def test_both_estimators_choose_as_the_function_does(wanted):
         assert est.result_.requested == expected
 
 
+@pytest.mark.slow
 def test_what_was_tried_is_written_as_json():
     found = inspect(planted(20), squared=True)
     scan = json.loads(json.dumps(found.as_dict()))["scan"]
@@ -90,6 +91,7 @@ def test_what_was_tried_is_written_as_json():
     assert len(scan["standard_errors"]) == len(scan["ks"])
 
 
+@pytest.mark.slow
 def test_compare_takes_one_number_for_all_methods():
     assert compare(planted(), "auto", ["neuc", "neuc+"], squared=True).requested == 5
     chosen = neuc_mds(planted(), 0.9, "neuc+", squared=True).requested

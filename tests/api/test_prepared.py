@@ -40,6 +40,7 @@ def expected():
     return inspect(hops())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_function_takes_what_neuc_mds_takes(kind, expected, tmp_path):
     D = hops()
