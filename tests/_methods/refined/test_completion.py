@@ -96,6 +96,21 @@ def test_overfitting_is_noticed_and_said():
     assert np.all(np.isfinite(stopped.coordinates))
 
 
+def test_few_pairs_end_in_the_lowest_valley():
+    """At 1.22 before."""
+    upper = [np.nan, 2.44, np.nan, 5.56, 1.63, 0.87, 4.57, 2.36, np.nan, 3.70]
+    assert neuc_mds(upper, (1, 1), missing="ignore").stress < 0.33
+
+
+@pytest.mark.filterwarnings("error:Mean of empty slice:RuntimeWarning")
+def test_where_no_pair_can_be_spared_none_is_held_out():
+    path = np.full((6, 6), np.nan)
+    path[range(5), range(1, 6)] = path[range(1, 6), range(5)] = np.arange(1.0, 6.0)
+    np.fill_diagonal(path, 0)
+    with pytest.warns(OverfitWarning, match="2 coordinates of 6 objects"):
+        assert neuc_mds(path, 2, missing="ignore").stress < 1e-6
+
+
 def noisy(n, noise, signs=(1, 1, 1, -1)):
     D = low_rank(0, n, signs)
     e = np.triu(np.random.default_rng(1).normal(size=(n, n)), 1) * noise * D.std()
