@@ -36,7 +36,7 @@ from scipy.spatial.distance import cdist
 from neucmds import NeucMDS, __version__, neuc_mds
 from neucmds._input.chunks import lazy_dissimilarity
 from neucmds._operator.cluster import DaskGram
-from neucmds._operator.sampled_pairs import feature_pairs
+from neucmds._operator.sampled_pairs import Sizes, feature_pairs
 
 K = 20
 PAIRS, WIDE, ITERATIONS = 320, 64, 60
@@ -209,7 +209,8 @@ def run_pairs(n, chunk, n_workers):
     """Fit sampled pairs of features on workers, and beside it the same in memory."""
     heights = tuple(min(chunk, n - start) for start in range(0, n, chunk))
     x = da.map_blocks(drawn_there, chunks=(heights, (WIDE,)), dtype=float, meta=np.empty((0, 0)))
-    sampled = {"metric": "cityblock", "n_pairs": PAIRS, "random_state": 0}
+    sizes = Sizes.of(PAIRS, n, "relative")
+    sampled = {"metric": "cityblock", "sizes": sizes, "n_landmarks": 100, "random_state": 0}
     with (
         distributed.LocalCluster(
             n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None

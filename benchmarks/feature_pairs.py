@@ -82,7 +82,7 @@ def main() -> None:
         X = torch.as_tensor(host, device=arguments.device)
     common: dict[str, Any] = {"metric": "cityblock", "random_state": 0}
     sampled = {**common, "n_pairs": PAIRS, "max_iter": arguments.iterations}
-    sizes = Sizes.of(PAIRS, arguments.n)
+    sizes = Sizes.of(PAIRS, arguments.n, "relative")
     search = nearest_rows(X, "cityblock", random_state=0)
     to_numpy(search(sizes.n_near, None)[0])  # compiles
     start = time.perf_counter()

@@ -28,6 +28,7 @@ from neucmds._methods.refined import tiles
 from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
+from neucmds._operator.sampled_pairs import Sizes
 
 K = 16
 SOURCES = 500
@@ -106,7 +107,8 @@ def study(
 ) -> dict[str, Any]:
     forget_peak()
     clock = [time.perf_counter()]
-    sample = graph_pairs(graph, random_state=seed, **sizes)
+    how = {"n_landmarks": 100, "random_state": seed}
+    sample = graph_pairs(graph, Sizes(**sizes), **how)
     clock.append(time.perf_counter())
     placed = LandmarkNeucMDS(K, metric="precomputed", landmarks=sample.landmarks, random_state=seed)
     start = placed.fit_transform(sample.to_landmarks)
@@ -164,14 +166,12 @@ def main() -> None:
     rows, before = [], machine()
     if arguments.only != "lakes":
         # First, while nothing else has made the process large.
-        sizes = {"n_landmarks": 200, "n_near": 60, "n_ring": 300, "landmarks": "random"}
+        sizes = {"n_far": 200, "n_near": 60, "n_ring": 300}
         rows.append(study("helsinki", helsinki(arguments.data), 500, **sizes))
     if arguments.only != "helsinki":
         for seed in range(arguments.seeds):
-            for kind in ("maxmin", "random"):
-                sizes = {"n_landmarks": 80, "n_near": 30, "n_ring": 30, "landmarks": kind}
-                graph, first = lakes(seed=seed), seed == 0
-                rows.append(study("lakes", graph, 60, seed, first, **sizes))
+            sizes = {"n_far": 80, "n_near": 30, "n_ring": 30}
+            rows.append(study("lakes", lakes(seed=seed), 60, seed, seed == 0, **sizes))
     known = versions("numpy", "scipy")
     record = {"machine": before, "versions": known, "k": K, "rows": rows}
     if arguments.only is None or arguments.out != RECORDS / "graph_pairs.json":

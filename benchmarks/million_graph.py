@@ -35,6 +35,7 @@ from neucmds._operator.graph import (
     landmark_paths,
     shortest_path_rows,
 )
+from neucmds._operator.sampled_pairs import Sizes
 from neucmds.api import landmarks as api_landmarks
 
 K, SOURCES = 16, 25
@@ -144,8 +145,8 @@ class Study:
     def refined(self, x: Any, signs: Any, iterations: int) -> None:
         """Go on from coordinates with near pairs, few rings and 32 of the landmarks' kind."""
         start = time.perf_counter()
-        sizes = {"n_landmarks": 32, "n_near": 16, "n_ring": 4}
-        sample = graph_pairs(self.graph, random_state=0, **sizes)
+        sizes = {"n_far": 32, "n_near": 16, "n_ring": 4}
+        sample = graph_pairs(self.graph, Sizes(**sizes), n_landmarks=0, random_state=0)
         drawn = time.perf_counter() - start
         # Counted by the inverse of their share, near pairs are nothing beside all others.
         drawn_pairs = replace(sample.pairs, weight=sample.pairs.weight**0.5)

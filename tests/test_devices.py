@@ -11,7 +11,7 @@ from neucmds._methods.refined import losses
 from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.listed_pairs import refine_pairs
 from neucmds._operator.neighbor_search import nearest_rows
-from neucmds._operator.sampled_pairs import feature_pairs
+from neucmds._operator.sampled_pairs import Sizes, feature_pairs
 from neucmds.estimators import landmark
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -65,10 +65,11 @@ def test_sampled_features_find_the_nearest_on_a_device(features):
         assert i.tolist() == [7] * 6 + [200] * 6
         expected = np.sort(cdist(features[[7, 200]], features, "cityblock"), axis=1)[:, :6]
         np.testing.assert_allclose(np.sort(length.reshape(2, 6), axis=1), expected, atol=1e-12)
-    sample = feature_pairs(torch.as_tensor(features), "cityblock", n_pairs=60, random_state=0)
+    how = {"sizes": Sizes(18, 7, 7), "n_landmarks": 20, "random_state": 0}
+    sample = feature_pairs(torch.as_tensor(features), "cityblock", **how)
     lengths = cdist(features, features, "cityblock")[sample.pairs.i, sample.pairs.j]
     np.testing.assert_allclose(np.sqrt(sample.pairs.sq_dissimilarity), lengths, rtol=1e-6)
-    expected = feature_pairs(features, "cityblock", n_pairs=60, random_state=0).pairs
+    expected = feature_pairs(features, "cityblock", **how).pairs
     for name in ("i", "j", "weight"):
         np.testing.assert_array_equal(getattr(sample.pairs, name), getattr(expected, name))
 

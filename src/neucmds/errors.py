@@ -114,7 +114,7 @@ class NonEuclideanWarning(FewerComponentsWarning):
 
 
 class OverfitWarning(NeucmdsWarning):
-    """A smaller model predicts held-out entries better than the one asked for, and is used."""
+    """A fit is much better on what it was fitted to than on what was held out of it."""
 
 
 class PrecisionWarning(FewerComponentsWarning):

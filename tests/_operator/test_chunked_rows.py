@@ -8,7 +8,7 @@ from neucmds import InputError, NeucMDS
 from neucmds._backend import memory
 from neucmds._operator import chunked_rows
 from neucmds._operator.chunked_rows import ChunkedRows
-from neucmds._operator.sampled_pairs import feature_pairs
+from neucmds._operator.sampled_pairs import Sizes, feature_pairs
 
 da = pytest.importorskip("dask.array")
 
@@ -38,7 +38,8 @@ def small_chunks(monkeypatch):
 )
 def test_the_sample_is_that_of_rows_in_memory(features, metric):
     x = features[:150] if callable(metric) else features
-    settings = {"metric": metric, "n_pairs": 60, "random_state": 0}
+    sizes = Sizes.of(60, len(x), "relative")
+    settings = {"metric": metric, "sizes": sizes, "n_landmarks": 20, "random_state": 0}
     lazy = feature_pairs(da.from_array(x, chunks=((x.shape[0] - 40, 40), 10)), **settings)
     memory = feature_pairs(x, **settings)
     np.testing.assert_array_equal(lazy.landmarks, memory.landmarks)

@@ -7,7 +7,14 @@ from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
 from neucmds._operator import graph as graphs
-from neucmds._operator.graph import as_graph, graph_pairs, nearest_nodes, shortest_path_rows
+from neucmds._operator.graph import (
+    as_graph,
+    graph_pairs,
+    landmark_paths,
+    nearest_nodes,
+    shortest_path_rows,
+)
+from neucmds._operator.sampled_pairs import Sizes
 from neucmds.errors import InputError, NeucmdsWarning
 
 
@@ -102,7 +109,7 @@ def test_nearest_nodes_are_those_of_the_full_rows(graph, all_paths, count):
 
 
 def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
-    sample = graph_pairs(graph, n_landmarks=20, n_near=8, n_ring=4, random_state=0)
+    sample = graph_pairs(graph, Sizes(20, 8, 4), n_landmarks=20, random_state=0)
     pairs = sample.pairs
     np.testing.assert_allclose(
         np.sqrt(pairs.sq_dissimilarity), all_paths[pairs.i, pairs.j], rtol=1e-10
@@ -113,21 +120,25 @@ def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
     for node in range(400):
         near = np.argsort(all_paths[node], kind="stable")[1:9]
         assert all((min(node, other), max(node, other)) in listed for other in near)
-        marks = sample.landmarks[sample.landmarks != node]
-        assert all((min(node, other), max(node, other)) in listed for other in marks)
+    for node, others, length in sample.checks:
+        np.testing.assert_allclose(length, all_paths[node, others], rtol=1e-10)
+        assert others.size == 399
 
 
 def test_landmarks_are_spread_out_or_given_and_are_checked(graph, all_paths):
-    assert graph_pairs(graph, landmarks=[7, 3]).landmarks.tolist() == [3, 7]
+    def chosen(count=80, landmarks="random"):
+        return landmark_paths(graph, count, landmarks, np.random.RandomState(0))[0]
+
+    assert chosen(landmarks=[7, 3]).tolist() == [3, 7]
     cover = []
     for way in ("maxmin", "random"):
-        marks = graph_pairs(graph, n_landmarks=12, landmarks=way, random_state=0).landmarks
+        marks = chosen(12, way)
         cover.append(all_paths[:, marks].min(axis=1).max())
         assert np.unique(marks).size == 12
     assert cover[0] < cover[1]
     with pytest.raises(InputError, match="landmarks='best' must be"):
-        graph_pairs(graph, landmarks="best")
+        chosen(landmarks="best")
     with pytest.raises(InputError, match="from 0 to 399"):
-        graph_pairs(graph, landmarks=[400])
+        chosen(landmarks=[400])
     with pytest.raises(InputError, match="n_landmarks=401 of 400 nodes"):
-        graph_pairs(graph, n_landmarks=401)
+        chosen(401)

@@ -5,9 +5,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import pdist, squareform
+from sklearn.neighbors import kneighbors_graph
 
-from neucmds import NeucMDS, neuc_mds
+from neucmds import NeucMDS, evaluate, neuc_mds
+from neucmds._operator import as_graph
 from neucmds.api import options as table
+from neucmds.errors import OverfitWarning
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +71,7 @@ def test_weights_of_a_graph_count():
     assert missed[0] > missed[1]
 
 
-def test_a_large_graph_is_embedded_from_sampled_pairs(monkeypatch):
-    monkeypatch.setattr(table, "MOST_PATHS", 100)
+def test_a_large_graph_is_embedded_from_sampled_pairs():
     graph = lattice(25)
     est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=150, random_state=0)
     est.fit(graph)
@@ -82,6 +84,34 @@ def test_a_large_graph_is_embedded_from_sampled_pairs(monkeypatch):
 
     assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", random_state=0))
     assert est.result_.solver == "sampled pairs"
+
+
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_a_sampled_fit_reports_what_all_pairs_say(loss):
+    x = np.random.default_rng(0).normal(size=(600, 8))
+    with pytest.warns(OverfitWarning, match="times worse on pairs that were not fitted"):
+        emb = neuc_mds(x, 3, metric="cityblock", loss=loss, n_pairs=40, random_state=0)
+    true = evaluate(emb, squareform(pdist(x, "cityblock")))
+    assert abs(emb.stress - true.stress) < 3 * emb.stress_standard_error < 0.3 * true.stress
+    assert abs(emb.r2 - true.r2) < 3 * emb.r2_standard_error
+    assert f"from {emb.held_out_pairs} pairs that were not fitted" in repr(emb)
+
+
+def test_a_sampled_fit_of_the_squared_loss_comes_near_that_of_all_pairs():
+    x = np.random.default_rng(0).normal(size=(700, 10))
+    graph = kneighbors_graph(x, 8, mode="distance")
+    graph = graph.maximum(graph.T)
+    emb = neuc_mds(graph, 10, metric="shortest_path", n_pairs=320, random_state=0)
+    whole = neuc_mds(graph, 10, metric="shortest_path")
+    assert evaluate(emb, dijkstra(graph, directed=False)).r2 > whole.r2 - 0.05
+
+
+def test_all_paths_are_taken_while_they_fit(monkeypatch):
+    graph = as_graph(lattice(8))
+    assert table.kind_of(graph, "shortest_path", None, "refined") == "graph"
+    monkeypatch.setattr(table, "available_memory", lambda: 24 * 64**2 - 1)
+    assert table.kind_of(graph, "shortest_path", None, "refined") == "large graph"
+    assert table.MOST_PATHS == 10_000
 
 
 def test_all_pairs_of_what_is_no_metric_end_where_the_matrix_does():

@@ -8,6 +8,7 @@ from neucmds._methods.geometry import rounding_level as rounding_level
 from neucmds._methods.geometry import sq_dissimilarities as sq_dissimilarities
 from neucmds._methods.geometry import stress_from_errors as stress_from_errors
 from neucmds._methods.geometry import stress_terms as stress_terms
+from neucmds._methods.held_out import held_out as held_out
 from neucmds._methods.neighbors import nearest as nearest
 from neucmds._methods.peer_smacof import smacof_solution as smacof_solution
 from neucmds._methods.procrustes import Alignment as Alignment

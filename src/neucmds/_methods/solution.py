@@ -87,6 +87,8 @@ class Solution:
         Its value over all n² ordered pairs; NaN for the squared one.
     relative_gradient : float
         0 at a stationary point; NaN where it was not measured.
+    stress_standard_error, r2_standard_error, held_out_pairs
+        As of `Embedding`.
     """
 
     coordinates: Array
@@ -108,6 +110,9 @@ class Solution:
     loss_value: float = math.nan
     relative_gradient: float = math.nan
     hidden_below: float = 0.0
+    stress_standard_error: float = 0.0
+    r2_standard_error: float = 0.0
+    held_out_pairs: int = 0
 
 
 def from_selection(

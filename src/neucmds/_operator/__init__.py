@@ -23,6 +23,8 @@ from neucmds._operator.metric_registry import FittedMetric as FittedMetric
 from neucmds._operator.metric_registry import known_everywhere as known_everywhere
 from neucmds._operator.outliers import Outliers as Outliers
 from neucmds._operator.outliers import outlying_entries as outlying_entries
+from neucmds._operator.sampled_pairs import Check as Check
+from neucmds._operator.sampled_pairs import PairSample as PairSample
 from neucmds._operator.sampled_pairs import Sizes as Sizes
 from neucmds._operator.sampled_pairs import feature_pairs as feature_pairs
 from neucmds._operator.single_precision import Multiply as Multiply

@@ -83,6 +83,17 @@ class ChunkedRows:
         made = map_rows(self.features, lambda rows, _: space.between(rows), width, width)
         return np.asarray(made.compute())
 
+    def to_some_of(self, some: Floats, which: Ints) -> Floats:
+        """Return the dissimilarities of every row to its own part of some, by their numbers."""
+        space = BoundMetric(self.metric, self.params).fitted_to(some)
+
+        def own(rows: Floats, first: int) -> Floats:
+            part = which[first : first + rows.shape[0]]
+            return np.take_along_axis(space.between(rows), part, axis=1)
+
+        made = map_rows(self.features, own, int(which.shape[1]), int(some.shape[0]))
+        return np.asarray(made.compute())
+
     def between(self, new: Floats) -> Floats:
         """Return the dissimilarities of new rows to the fitted ones."""
         return np.ascontiguousarray(self.to(np.asarray(new)).T)

@@ -7,7 +7,7 @@ thinner the farther they are apart, stands for all of them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf, sqrt
 from typing import Any
 
@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend.memory import available_memory, format_bytes
 from neucmds._input import TOLERANCE, refuse_parts
-from neucmds._operator.sampled_pairs import PairSample, Sizes, drawn_pairs
+from neucmds._operator.sampled_pairs import PairSample, Sizes, Windows, drawn_pairs
 from neucmds.errors import InputError, NeucmdsWarning, option
 
 Floats = npt.NDArray[Any]
@@ -29,6 +29,8 @@ Landmarks = str | npt.ArrayLike
 
 # Bytes of the rows that are searched together.
 BLOCK_BYTES = 2**26
+# Nodes whose paths to all others measure a fit.
+CHECKED_NODES = 200
 # Nodes whose nearest are searched together, in one subgraph.
 NEAR_BLOCK = 256
 # scipy's searches hold Python's lock, so they run in processes, which take a second to start: so
@@ -121,6 +123,16 @@ def shortest_path_rows(
             f"{format_bytes(budget)} are free; ask for fewer."
         )
     out = np.empty((sources.size, n), dtype=dtype)
+    for part, rows in path_blocks(graph, sources, n_jobs):
+        out[part] = rows
+    return out
+
+
+def path_blocks(
+    graph: Any, sources: Ints, n_jobs: int | None = None
+) -> Iterator[tuple[slice, Floats]]:
+    """Search from some nodes as `shortest_path_rows` does, and hand on some rows at a time."""
+    n = int(graph.shape[0])
     step = max(1, BLOCK_BYTES // (8 * n))
     parts = [slice(s, min(s + step, sources.size)) for s in range(0, sources.size, step)]
 
@@ -128,9 +140,7 @@ def shortest_path_rows(
         return _search(graph, sources[part])
 
     work = float(sources.size) * (graph.nnz + n)
-    for part, rows in zip(parts, _mapped(search, graph, parts, work, n_jobs), strict=True):
-        out[part] = rows
-    return out
+    yield from zip(parts, _mapped(search, graph, parts, work, n_jobs), strict=True)
 
 
 def nearest_nodes(
@@ -169,32 +179,40 @@ def nearest_nodes(
 
 def graph_pairs(
     graph: Any,
+    sizes: Sizes,
     *,
-    n_landmarks: int = 80,
-    n_near: int = 30,
-    n_ring: int = 30,
-    landmarks: Landmarks = "random",
+    n_landmarks: int,
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> PairSample:
     """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
 
-    By default a node is in about 260 pairs; `n_landmarks`, `n_near` and `n_ring` are those of
-    `neucmds._operator.sampled_pairs.Sizes`. Landmarks are drawn ("random"), each the farthest from
-    those before it ("maxmin"), or given. Far ones cover an even plane better (95th percentile of
-    the error of all pairs 2.6 % against 3.4 %, benchmarks/graph_pairs.py), but lie in dead ends of
-    a street network, and gave a worse fit there (Helsinki: mean error 2.3 % against 1.9 %).
+    Paths are searched from all sources, `n_landmarks` landmarks among them, and a node keeps those
+    to its own far partners; and from `CHECKED_NODES` others when a fit is measured.
     """
     graph = as_graph(graph)
     n, rng = int(graph.shape[0]), check_random_state(random_state)
-    chosen, rows = landmark_paths(graph, n_landmarks, landmarks, rng, n_jobs=n_jobs)
+    windows, far = Windows.draw(n, sizes, rng), []
+    to_landmarks = np.empty((n, n_landmarks))
+    for part, rows in path_blocks(graph, windows.sources, n_jobs):
+        for place, row in enumerate(rows, part.start):
+            nodes = windows.having(place)
+            far.append((np.full(nodes.size, windows.sources[place]), nodes, row[nodes]))
+            if place < n_landmarks:
+                to_landmarks[:, place] = row
 
     def nearest(count: int, nodes: Ints | None) -> tuple[Ints, Ints, Floats]:
         return nearest_nodes(graph, count, nodes, n_jobs=n_jobs)
 
-    sizes = Sizes(chosen.size, n_near, n_ring)
-    pairs = drawn_pairs(n, sizes, chosen, rows, nearest, rng)
-    return PairSample(pairs, chosen, np.ascontiguousarray(rows.T))
+    i, j, length = (np.concatenate(column) for column in zip(*far, strict=True))
+    pairs = drawn_pairs(n, sizes, windows, [(i, j, length)], nearest)
+    chosen, everyone = rng.permutation(n)[:CHECKED_NODES], np.arange(n)
+    checks = (
+        (int(node), np.delete(everyone, node), np.delete(row, node))
+        for part, rows in path_blocks(graph, chosen, n_jobs)
+        for node, row in zip(chosen[part], rows, strict=True)
+    )
+    return PairSample(pairs, windows.sources[:n_landmarks], to_landmarks, checks)
 
 
 def landmark_paths(
@@ -206,9 +224,11 @@ def landmark_paths(
     dtype: Any = np.float64,
     n_jobs: int | None = None,
 ) -> tuple[Ints, Floats]:
-    """Choose `count` landmarks as `graph_pairs` does, or take those given, in ascending order.
+    """Choose landmarks, drawn or each the farthest from those before it, or take those given.
 
-    Also return the shortest paths from them to all nodes, one row per landmark.
+    In ascending order, with the shortest paths from them to all nodes, one row per landmark. Far
+    ones cover an even plane better, but lie in dead ends of a street network (Helsinki: mean error
+    2.3 % against 1.9 %).
     """
     n = int(graph.shape[0])
     if isinstance(landmarks, str) and landmarks not in ("random", "maxmin"):

@@ -83,23 +83,27 @@ def neuc_mds(
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph, a sparse
         array of lengths of edges or one of networkx, and the nodes are embedded; an edge counts
-        both ways, also if it is stored once, and two lengths for it are refused; above 3000 nodes
-        "refined" samples pairs of nodes and needs no n × n array. Otherwise `data` holds features,
-        and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or "rbf" (see
-        `neucmds.operators`), or one that `sklearn.metrics.pairwise_distances` knows. A callable
-        (`functools.partial` binds its arguments) takes two rows of NumPy features, as there, but
-        two blocks of rows of any other array library. Dissimilarities that do not fit in memory are
-        never stored.
+        both ways, also if it is stored once, and two lengths for it are refused; above 10,000
+        nodes, or where all paths do not fit in memory, "refined" samples pairs of nodes and needs
+        no n × n array. Otherwise `data` holds features, and the metric is "angular", "balls",
+        "cosine", "euclidean", "hyperbolic" or "rbf" (see `neucmds.operators`), or one that
+        `sklearn.metrics.pairwise_distances` knows. A callable (`functools.partial` binds its
+        arguments) takes two rows of NumPy features, as there, but two blocks of rows of any other
+        array library. Dissimilarities that do not fit in memory are never stored.
     landmarks : int, float, {"random", "maxmin"} or sequence of int, optional
         Embed some objects and place all others among them by their dissimilarities to these: for
         more objects than all pairs allow. How many, or which share of all, are drawn; how 1000 of
         them are chosen; or their rows, and then `data` may hold the (n, L) dissimilarities to them
         alone. See `LandmarkNeucMDS`, which also streams, and `Embedding.landmarks`.
     n_pairs : int, optional
-        Pairs that each node of a large graph takes part in, 16 for each coordinate by default; with
-        features, fit such a sample of all pairs: the nearest, landmarks and rings between them.
-        Those of a dask array of features are found on its workers, and fitted on the client in
-        about 230 bytes a pair.
+        Fit a sample of so many pairs for each object of features or of a graph: every object has
+        partners of its own, drawn at random, and its nearest too unless `loss` is "squared".
+        STRESS, R² and loss are then estimated from other pairs, with standard errors
+        (`Embedding.r2_standard_error`), and a warning says if they are twice as bad as on the
+        fitted ones. Large graphs are sampled anyway: 32 for each coordinate, 16 by other losses.
+        A function is also called for 5k landmarks, where the fit starts, and ten others of an
+        object. Pairs of dask features are found on the workers, and fitted on the client in about
+        230 bytes a pair.
     squared : bool, default=False
         False: D holds dissimilarities and is squared inside, as in scikit-learn, scikit-bio and R.
         True: D is taken as it is, and may hold negative entries; this is the paper's D.

@@ -45,9 +45,14 @@ from neucmds.errors import (
     FewerComponentsWarning,
     InputError,
     NonEuclideanWarning,
+    OverfitWarning,
     PrecisionWarning,
     option,
 )
+
+# How much worse a fit of sampled pairs may be on others: 1.6 times where R² is within 0.03 of that
+# of all pairs.
+OVERFIT = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +256,14 @@ def warn_of_surprises(embedding: Embedding) -> None:
     # Two frames up: the caller of `neuc_mds`.
     if not embedding.converged:
         warnings.warn(_unconverged(embedding), ConvergenceWarning, stacklevel=3)
+    if embedding.held_out_pairs and embedding.loss_value > OVERFIT * embedding.history[-1]:
+        warnings.warn(
+            f"the fit is {embedding.loss_value / embedding.history[-1]:.2g} times worse on pairs "
+            f"that were not fitted (R² {embedding.r2:.2f} there and on all) than on its own; raise "
+            f"{option('n_pairs')}, or lower {option('n_components')}.",
+            OverfitWarning,
+            stacklevel=3,
+        )
     if embedding.k == embedding.requested:
         return
     returned = f"{embedding.k} of {embedding.requested} coordinates are returned: "

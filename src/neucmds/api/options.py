@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from neucmds._backend import checkpoint_path
 from neucmds._backend.arrays import is_dask, to_numpy
+from neucmds._backend.memory import available_memory
 from neucmds._input import NComponents, Pairs, as_real, exceeds_range, out_of_range
 from neucmds._methods import METHODS, Limits, Start, as_start, check_count
 from neucmds._operator import DenseGram, Gram, outside_memory
@@ -26,8 +27,9 @@ CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
 DEFAULT_METHOD = "refined"
 # Residual of eigenpairs, relative to the largest kept |λ|.
 EIGENPAIR_TOL = 1e-7
-# Up to here all shortest paths between nodes are computed: 72 MB, some seconds.
-MOST_PATHS = 3000
+# Up to here all shortest paths between nodes are computed if they fit: no slower than a sample of
+# them, and better (8,908 nodes of Jinan).
+MOST_PATHS = 10_000
 PRECOMPUTED, SHORTEST_PATH = "precomputed", "shortest_path"
 
 
@@ -60,8 +62,8 @@ INPUTS = {
     "pairs": "sparse D: known pairs",
     "features": "features and a metric",
     "sampled": "features with `n_pairs`",
-    "graph": "graph of up to 3,000 nodes, or by a closed form",
-    "large graph": "larger graph",
+    "graph": "graph of up to 10,000 nodes, or by a closed form",
+    "large graph": "larger graph, or with `n_pairs`",
     "landmarks": "D, features or a graph, with `landmarks`",
 }
 # Beside the input, the method and the loss decide too.
@@ -96,7 +98,7 @@ _CHOSEN = _no(
 )
 _KEPT = _no(
     f"is for fits of listed pairs (a scipy.sparse D, {option('n_pairs')}, graphs of more than "
-    "3,000 nodes) or of a D that is not held in memory, and for LandmarkNeucMDS.transform; this D "
+    "10,000 nodes) or of a D that is not held in memory, and for LandmarkNeucMDS.transform; this D "
     "is: leave it out."
 )
 _EVERY_PAIR = _no(
@@ -107,7 +109,8 @@ _ONE_START = _no(
     "start; leave it out."
 )
 _ALL_PATHS = _no(
-    f"needs all shortest paths, which are computed for up to {MOST_PATHS} nodes; leave it out."
+    f"needs all shortest paths, which are computed for up to {MOST_PATHS:,} nodes, as far as they "
+    f"fit in memory and {option('n_pairs')} is not given; leave it out."
 )
 _NOT_SAMPLED = _no(f"does not go with {option('n_pairs')}, a sample of pairs; leave one out.")
 _NO_START = _no(f"needs {_REFINED}: a closed form has no start.")
@@ -158,7 +161,8 @@ TABLE: dict[str, dict[str, Cell]] = {
         "n_init": _ONE_START,
         **dict.fromkeys(("weights", "missing", "init", "squared"), _NOT_SAMPLED),
     },
-    "graph": _PATHS | {"checkpoint": _KEPT, "n_pairs": _ignored("all shortest paths are computed")},
+    "graph": _PATHS
+    | {"checkpoint": _KEPT, "n_pairs": _yes("of a sample, unless by a closed form")},
     "large graph": _PATHS
     | {
         "method": _yes("from all shortest paths"),
@@ -223,8 +227,10 @@ def refuse(kind: str, asked: Mapping[str, Any]) -> None:
 def kind_of(data: Any, metric: Any, n_pairs: int | None, method: str) -> str:
     """Return which kind of input this is: a key of `INPUTS`."""
     if metric == SHORTEST_PATH:
-        large = method == "refined" and data.shape[0] > MOST_PATHS
-        return "large graph" if large else "graph"
+        n, free = int(data.shape[0]), available_memory()
+        # A loss takes D three times.
+        large = n_pairs is not None or n > MOST_PATHS or (free is not None and 24 * n * n > free)
+        return "large graph" if large and method == "refined" else "graph"
     if metric != PRECOMPUTED:
         return "features" if n_pairs is None else "sampled"
     if isinstance(data, Pairs) or hasattr(data, "tocoo"):

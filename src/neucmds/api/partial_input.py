@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,9 +14,11 @@ from sklearn.utils import check_random_state
 from neucmds._backend.arrays import Array, asarray_like, namespace, on_cpu, to_numpy
 from neucmds._backend.memory import require_memory
 from neucmds._input import Components, Pairs, check_pairs
-from neucmds._methods import FEW_LISTED, Start, from_all_pairs, from_pairs, refine_pairs
+from neucmds._methods import FEW_LISTED, Start, from_all_pairs, from_pairs, held_out, refine_pairs
 from neucmds._operator import (
     BoundMetric,
+    Check,
+    PairSample,
     Sizes,
     as_graph,
     feature_pairs,
@@ -49,7 +52,12 @@ def _start_size(n: int, k: int) -> int:
 
 
 def embed_pairs(
-    pairs: Pairs, options: Options, squared: bool = False, start: Start | None = None
+    pairs: Pairs,
+    options: Options,
+    squared: bool = False,
+    start: Start | None = None,
+    checks: Iterable[Check] | None = None,
+    weight_power: float = 1.0,
 ) -> Embedding:
     """Embed objects of which some pairs are known: no n × n array, O(m·k) for m pairs.
 
@@ -63,6 +71,10 @@ def embed_pairs(
         Where to start; by default landmarks are embedded by shortest paths over the known pairs,
         and all objects placed among them. By the squared loss few objects start where the same
         pairs as weights of a whole D end.
+    checks : iterable, optional
+        Of a sample: pairs drawn from all, by which STRESS, R² and loss of all are estimated.
+    weight_power : float, default=1
+        Weights count to this power: with less than 1, near pairs of a sample count more.
     """
     components = Components.parse(options.n_components, pairs.n)
     _require_memory(pairs.size, pairs.n, components.total)
@@ -78,11 +90,15 @@ def embed_pairs(
         start = _placed_among(landmarks, _known_or_bridged(pairs, landmarks, rows), components, rng)
     if on_cpu(start.coordinates):
         start = replace(start, coordinates=to_numpy(start.coordinates))
-    found = refine_pairs(
-        pairs, start, options.limits(pairs.n), options.loss, checkpoint=options.checkpoint
-    )
+    counted = pairs
+    if weight_power != 1 and pairs.weight is not None:
+        power = pairs.weight**weight_power
+        counted = replace(pairs, weight=power * (pairs.weight.sum() / power.sum()))
+    limits = options.limits(pairs.n)
+    found = refine_pairs(counted, start, limits, options.loss, checkpoint=options.checkpoint)
+    solution = from_pairs(found, pairs)
     return build_embedding(
-        from_pairs(found, pairs),
+        solution if checks is None else held_out(solution, pairs, checks),
         method="refined",
         requested=components.total,
         squared=squared,
@@ -98,61 +114,65 @@ def embed_features(
     Parameters
     ----------
     features : array of shape (n, d)
-        On a GPU neighbours are found and the loss is lowered there. Rows of a dask array are
-        compared on its workers; what comes back are the pairs, and the loss is lowered here.
+        As for `neucmds._operator.feature_pairs`.
     metric : BoundMetric
     options : Options
     n_pairs : int, optional
-        Pairs a row takes part in; 16 for each coordinate by default.
+        As for `neuc_mds`.
     """
     n = int(features.shape[0])
     components = Components.parse(options.n_components, n)
-    n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
-    _sizes(n_pairs, n, components)  # refuses what cannot be obeyed before memory is asked for
+    sizes, n_landmarks = _sizes(n_pairs, n, components, options.loss)
     if on_cpu(features):
-        size, advice = n * min(n_pairs, n - 1) // 2, f"lower {option('n_pairs', n_pairs)}"
+        size, advice = n * sizes.n_far, f"lower {option('n_pairs', n_pairs)}"
         _require_memory(size, n, components.total, advice)
     sample = feature_pairs(
         features,
         metric.metric,
-        n_pairs=n_pairs,
+        sizes=sizes,
+        n_landmarks=n_landmarks,
         metric_params=metric.params,
         random_state=options.random_state,
-        weight_power=RELATIVE_POWER if options.loss == "relative" else 1.0,
     )
-    rng = check_random_state(options.random_state)
-    sq_to_landmarks = sample.to_landmarks**2
-    start = _placed_among(sample.landmarks, sq_to_landmarks, components, rng, near=features)
-    return embed_pairs(sample.pairs, options, start=start)
-
-
-def _sizes(n_pairs: int, n: int, components: Components) -> Sizes:
-    """Split a number of pairs; refuse too few to start from landmarks with so many coordinates."""
-    sizes = Sizes.of(n_pairs, n)
-    if sizes.n_landmarks <= components.total:
-        raise InputError(
-            f"{option('n_pairs', n_pairs)} are too few for {components.total} coordinates; pass "
-            f"{16 * components.total}, or at least {4 * (components.total + 1)}."
-        )
-    return sizes
+    power = RELATIVE_POWER if options.loss == "relative" else 1.0
+    return _embed_sample(sample, options, components, power, near=features)
 
 
 def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Embedding:
     """Embed the nodes of a graph of `as_graph` from paths between about `n_pairs` pairs a node."""
     n = int(graph.shape[0])
     components = Components.parse(options.n_components, n)
-    n_pairs = max(100, 16 * components.total) if n_pairs is None else n_pairs
-    sizes = _sizes(n_pairs, n, components)
-    sample = graph_pairs(
-        graph,
-        n_landmarks=sizes.n_landmarks,
-        n_near=sizes.n_near,
-        n_ring=sizes.n_ring,
-        random_state=options.random_state,
-    )
-    rng = check_random_state(options.random_state)
-    start = _placed_among(sample.landmarks, sample.to_landmarks**2, components, rng)
-    return embed_pairs(sample.pairs, options, start=start)
+    sizes, n_landmarks = _sizes(n_pairs, n, components, options.loss)
+    seed = options.random_state
+    sample = graph_pairs(graph, sizes, n_landmarks=n_landmarks, random_state=seed)
+    return _embed_sample(sample, options, components)
+
+
+def _sizes(n_pairs: int | None, n: int, components: Components, loss: str) -> tuple[Sizes, int]:
+    """Split a number of pairs, refusing too few; also return how many landmarks to start from."""
+    k = components.total
+    usual = 32 * k if loss == "squared" else 16 * k
+    sizes = Sizes.of(max(100, usual) if n_pairs is None else n_pairs, n, loss)
+    if n_pairs is not None and n_pairs < min(4 * (k + 1), n - 1):
+        raise InputError(
+            f"{option('n_pairs', n_pairs)} are too few for {k} coordinates; pass {usual}, or at "
+            f"least {4 * (k + 1)}."
+        )
+    return sizes, min(sizes.n_sources(n), max(40, 5 * k))
+
+
+def _embed_sample(
+    sample: PairSample,
+    options: Options,
+    components: Components,
+    weight_power: float = 1.0,
+    near: Array | None = None,
+) -> Embedding:
+    """Fit a sample of pairs from where its landmarks place all objects, and measure the fit."""
+    rng, sq_to_landmarks = check_random_state(options.random_state), sample.to_landmarks**2
+    start = _placed_among(sample.landmarks, sq_to_landmarks, components, rng, near)
+    checks = sample.checks
+    return embed_pairs(sample.pairs, options, start=start, checks=checks, weight_power=weight_power)
 
 
 def _known_or_bridged(

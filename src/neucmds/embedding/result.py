@@ -95,6 +95,11 @@ class Embedding:
     hidden_below : float
         Magnitude below which eigenvalues that may exist could not be told from rounding; 0 where
         none is missing for that reason.
+    stress_standard_error, r2_standard_error : float
+        Standard errors of `stress` and `r2` where only a sample of all pairs was fitted: both, and
+        `loss_value`, are then estimated from pairs that were not. 0 where every pair counted.
+    held_out_pairs : int
+        Number of pairs that were not fitted and estimate these.
     missing : {"error", "ignore"}
         Whether `transform` takes NaN for a dissimilarity that is not known.
     landmarks : ndarray of shape (L,) or None
@@ -125,6 +130,9 @@ class Embedding:
     relative_gradient: float = math.nan
     stress_error: float = 0.0
     hidden_below: float = 0.0
+    stress_standard_error: float = 0.0
+    r2_standard_error: float = 0.0
+    held_out_pairs: int = 0
     missing: str = "error"
     landmarks: npt.NDArray[np.intp] | None = None
 
@@ -133,7 +141,7 @@ class Embedding:
         return (
             f"<Embedding of {self.n} objects by {self.method}: {positive} positive and "
             f"{negative} negative coordinates, STRESS {self.stress:.4g} "
-            f"({self.normalized_stress:.2%} of ‖D‖²)>"
+            f"({self.normalized_stress:.2%} of ‖D‖²){self._estimated}>"
         )
 
     @property
@@ -164,6 +172,16 @@ class Embedding:
         """
         return (
             1 - self.stress / self.total_sum_of_squares if self.total_sum_of_squares else math.nan
+        )
+
+    @property
+    def _estimated(self) -> str:
+        """Say of what STRESS and R² were estimated, if they were."""
+        if not self.held_out_pairs:
+            return ""
+        return (
+            f", ± {self.stress_standard_error:.2g}; R² {self.r2:.3f} ± "
+            f"{self.r2_standard_error:.2g}, from {self.held_out_pairs} pairs that were not fitted"
         )
 
     @property
@@ -605,6 +623,9 @@ def build_embedding(
         relative_gradient=solution.relative_gradient,
         stress_error=solution.stress_error,
         hidden_below=solution.hidden_below,
+        stress_standard_error=solution.stress_standard_error,
+        r2_standard_error=solution.r2_standard_error,
+        held_out_pairs=solution.held_out_pairs,
     )
 
 

@@ -44,6 +44,9 @@ _LATER: dict[str, type] = {
     "relative_gradient": float,
     "stress_error": float,
     "hidden_below": float,
+    "stress_standard_error": float,
+    "r2_standard_error": float,
+    "held_out_pairs": int,
 }
 _ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals", "landmarks")
 _OF_PLACEMENT = ("mean", "projector", "offsets", "ridge", "shrinkage")

@@ -251,4 +251,5 @@ def summary(embedding: Embedding) -> str:
     return (
         f"{embedding.n} objects, {positive} positive and {negative} negative coordinates, "
         f"STRESS {embedding.stress:.4g} ({embedding.normalized_stress:.2%} of ‖D‖²)"
+        f"{embedding._estimated}"
     )

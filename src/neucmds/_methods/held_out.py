@@ -1,0 +1,74 @@
+"""How good a fit of sampled pairs is on all of them, from pairs that were not fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds._backend.arrays import row_blocks, to_numpy
+from neucmds._input import Pairs
+from neucmds._methods.geometry import paired_sq_dissimilarities
+from neucmds._methods.refined.losses import PairLoss
+from neucmds._methods.solution import Solution
+from neucmds._operator import Check
+
+Floats = npt.NDArray[np.float64]
+
+
+def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solution:
+    """Return a solution with STRESS, R² and loss of all pairs, with standard errors.
+
+    What was fitted counts as it is; all other pairs are estimated from those of `checks`, objects
+    drawn at random with others each. The pairs of one object are alike, so that the standard errors
+    are those of a mean over objects.
+    """
+    n, mean = pairs.n, float(np.mean(pairs.sq_dissimilarity))
+    ends, values = (pairs.i, pairs.j), np.zeros(4)
+    for some in row_blocks(pairs.size, 4 * solution.weights.size):
+        d = pairs.sq_dissimilarity[some]
+        values += _sums(solution, ends[0][some], ends[1][some], d, mean)
+    keys, rows, count = pairs.i.astype(np.int64) * n + pairs.j, [], []
+    for one, others, length in checks:
+        new = np.minimum(one, others) * n + np.maximum(one, others)
+        place = np.minimum(np.searchsorted(keys, new), keys.size - 1)
+        unseen = keys[place] != new
+        j, d = others[unseen], length[unseen] ** 2
+        rows.append(_sums(solution, np.full(j.size, one), j, d, mean))
+        count.append(j.size)
+    made, left = np.array(rows), n * (n - 1) - 2 * pairs.size
+    if not left or not sum(count):
+        return replace(solution, held_out_pairs=0)
+    means = made.sum(axis=0) / sum(count)
+    total = 2 * values + left * means
+    stress, loss, shift, squares = total.tolist()
+    shift /= n * (n - 1)
+    spread = squares - n * (n - 1) * shift**2
+    # Of the mean of each sum over the pairs of all objects drawn; R² = 1 − STRESS / Σ(D − mean)².
+    off = made - np.multiply.outer(count, means)
+    off[:, 3] -= 2 * shift * off[:, 2]
+    scale = left / sum(count) * sqrt(len(count) / max(1, len(count) - 1))
+    of_r2 = (off[:, 0] - stress / spread * off[:, 3]) / spread if spread else off[:, 0] * np.nan
+    return replace(
+        solution,
+        stress_terms=(stress, 0.0, 0.0),
+        loss_value=loss,
+        sq_norm=spread + n * (n - 1) * (mean + shift) ** 2,
+        total_sum_of_squares=spread,
+        trace=0.5 * (n - 1) * (mean + shift),
+        stress_standard_error=scale * float(np.linalg.norm(off[:, 0])),
+        r2_standard_error=scale * float(np.linalg.norm(of_r2)),
+        held_out_pairs=sum(count),
+    )
+
+
+def _sums(solution: Solution, i: Floats, j: Floats, d: Floats, mean: float) -> Floats:
+    """Σ(D̂ − D)², the loss, Σ(D − mean) and Σ(D − mean)² of some pairs."""
+    x, signs = to_numpy(solution.coordinates), np.sign(solution.weights)
+    d_hat = paired_sq_dissimilarities(x[i], x[j], signs)
+    loss = solution.loss or PairLoss("squared", 0.0)
+    stress, off = float(np.sum((d_hat - d) ** 2)), d - mean
+    return np.array([stress, loss.value(d, d_hat), off.sum(), off @ off])
