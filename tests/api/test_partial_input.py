@@ -106,6 +106,13 @@ def test_a_sampled_fit_of_the_squared_loss_comes_near_that_of_all_pairs():
     assert evaluate(emb, dijkstra(graph, directed=False)).r2 > whole.r2 - 0.05
 
 
+def test_a_sample_of_every_pair_is_reported_exactly(D):
+    emb = neuc_mds(D, 3, metric="euclidean", n_pairs=400, random_state=0)
+    true = evaluate(emb, squareform(pdist(D)))
+    assert emb.stress == pytest.approx(true.stress, rel=1e-6)
+    assert (emb.r2_standard_error, emb.held_out_pairs) == (0.0, 0)
+
+
 def test_all_paths_are_taken_while_they_fit(monkeypatch):
     graph = as_graph(lattice(8))
     assert table.kind_of(graph, "shortest_path", None, "refined") == "graph"

@@ -40,9 +40,7 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
         rows.append(_sums(solution, np.full(j.size, one), j, d, mean))
         count.append(j.size)
     made, left = np.array(rows), n * (n - 1) - 2 * pairs.size
-    if not left or not sum(count):
-        return replace(solution, held_out_pairs=0)
-    means = made.sum(axis=0) / sum(count)
+    means = made.sum(axis=0) / max(1, sum(count))
     total = 2 * values + left * means
     stress, loss, shift, squares = total.tolist()
     shift /= n * (n - 1)
@@ -50,7 +48,7 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
     # Of the mean of each sum over the pairs of all objects drawn; R² = 1 − STRESS / Σ(D − mean)².
     off = made - np.multiply.outer(count, means)
     off[:, 3] -= 2 * shift * off[:, 2]
-    scale = left / sum(count) * sqrt(len(count) / max(1, len(count) - 1))
+    scale = left / max(1, sum(count)) * sqrt(len(count) / max(1, len(count) - 1))
     of_r2 = (off[:, 0] - stress / spread * off[:, 3]) / spread if spread else off[:, 0] * np.nan
     return replace(
         solution,
