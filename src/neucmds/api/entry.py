@@ -129,7 +129,8 @@ def neuc_mds(
     n_init : int, optional
         Starts of the losses other than "squared", of which the best is returned; 1: one start, with
         its own signature. By default 32 for up to 100 objects and 12 for up to 600 with up to 10
-        coordinates, and other signatures for up to 600 objects; else 1.
+        coordinates, and other signatures for up to 600 objects; else 1. Signatures are compared
+        by a quarter of the starts.
     init : Embedding or (coordinates, signs), optional
         Where "refined" starts: a warm start, which keeps its signature and with it the number of
         its coordinates.

@@ -5,6 +5,8 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import cdist
 from sklearn.manifold import smacof
 
@@ -82,3 +84,26 @@ def test_more_starts_and_other_signatures_never_end_higher(loss):
     assert more.loss_value <= one.loss_value * (1 + 2e-3)
     each = [neuc_mds(D, (4 - q, q), loss=loss, n_init=1).loss_value for q in range(3)]
     assert more.loss_value <= 1.05 * min(each)
+
+
+def hops(edges, n):
+    i, j = np.array(edges).T
+    return shortest_path(csr_array((np.ones(i.size), (i, j)), shape=(n, n)), directed=False)
+
+
+def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
+    D = 1 - np.eye(20)
+    assert neuc_mds(D, 6).stress < 38  # 180 from eigenvectors as LAPACK returns them
+    assert neuc_mds(D, 2, loss="distance").loss_value < 54  # 114 with (1, 1)
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_other_signatures_never_make_a_loss_worse(loss):
+    tree = hops([((a - 1) // 2, a) for a in range(1, 15)], 15)
+    ring = hops([(a, (a + 1) % 11) for a in range(11)] + [(0, 5), (2, 8)], 11)
+    for D, k in ((tree, 4), (ring, 3)):
+        chosen = neuc_mds(D, k, loss=loss).loss_value
+        for other in (neuc_mds(D, (k, 0), loss=loss), neuc_mds(D, k, loss=loss, n_init=1)):
+            assert chosen <= 1.01 * other.loss_value
+    if loss == "distance":
+        assert neuc_mds(tree, 4, loss=loss).loss_value < 7.1  # (3, 1); 11.04 from one start each

@@ -166,3 +166,11 @@ def test_more_coordinates_than_the_data_have_end_where_the_data_do(signature):
         found = neuc_mds(D, signature, squared=True)
     assert found.signature == (3, 0)
     assert found.normalized_stress < 1e-20
+
+
+def test_a_large_signature_is_never_above_the_closed_form():
+    D = np.triu(np.random.default_rng(0).random((36, 36)), 1)
+    D = D + D.T
+    exact = neuc_mds(D, (3, 22), "exact", squared=True).stress
+    with pytest.warns(FewerComponentsWarning):
+        assert neuc_mds(D, (3, 22), squared=True).stress <= exact
