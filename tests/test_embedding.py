@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from neucmds import Embedding, FewerComponentsWarning, InputError, NonEuclideanWarning, neuc_mds
 from neucmds.errors import FileFormatError
@@ -27,6 +28,27 @@ def D():
     D = entries + entries.T
     np.fill_diagonal(D, 0)
     return D
+
+
+def every_kind_of_fit(D):
+    """Yield embeddings and how much each pair counts."""
+    all_pairs = 1 - np.eye(len(D))
+    weights = np.random.default_rng(1).gamma(1.0, size=D.shape)
+    weights = (weights + weights.T) * all_pairs
+    known = (weights > 1) * 1.0
+    yield from ((neuc_mds(D, 4, method), all_pairs) for method in METHODS)
+    yield neuc_mds(D, 4, loss="distance"), all_pairs
+    yield neuc_mds(D, 4, weights=weights), weights
+    yield neuc_mds(sparse.csr_array(D * known), 4), known
+
+
+def test_explained_is_the_r2_lost_without_a_coordinate(D):
+    for embedding, w in every_kind_of_fit(D):
+        sq = (embedding.coordinates[:, None] - embedding.coordinates) ** 2 * embedding.signs
+        whole = sq.sum(axis=-1) - D**2
+        rises = [np.sum(w * (whole - sq[..., a]) ** 2) - np.sum(w * whole**2) for a in range(4)]
+        total = np.sum(w * (D**2 - np.average(D**2, weights=w)) ** 2)
+        np.testing.assert_allclose(embedding.explained, np.array(rises) / total, rtol=1e-8)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -40,10 +40,19 @@ def test_scikit_bio_takes_the_ordination_and_is_told_of_negative_axes(emb, tmp_p
     assert list(again.samples.index) == NAMES
 
 
-def test_explained_of_all_coordinates_adds_up_to_one(D):
-    emb = neuc_mds(D, 29, "neuc")
-    assert emb.explained.sum() == pytest.approx(1.0)
-    assert (np.sign(emb.explained) == emb.signs).all()
+@pytest.mark.filterwarnings("ignore:.*negative eigenvalues", "ignore:EIGH")
+def test_shares_of_classical_scaling_are_scikit_bios_and_other_methods_have_none(D):
+    skbio = pytest.importorskip("skbio")
+    emb, dm = neuc_mds(D, 4, "classical"), skbio.DistanceMatrix(D)
+    for name, dimensions in (("trace", 4), ("positive", 0)):
+        theirs = skbio.stats.ordination.pcoa(dm, dimensions=dimensions).proportion_explained
+        np.testing.assert_allclose(emb.shares[name], theirs.to_numpy()[:4], rtol=1e-9)
+    np.testing.assert_array_equal(emb.to_skbio().proportion_explained, emb.shares["trace"])
+    assert sum(neuc_mds(D, 29, "neuc").shares["trace"]) == pytest.approx(1.0)
+    for method in ("lower", "exact", "refined"):
+        free = neuc_mds(D, (4, 0), method)
+        assert not free.shares
+        assert free.to_skbio().proportion_explained is None
 
 
 @pytest.mark.slow

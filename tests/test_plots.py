@@ -166,17 +166,31 @@ class TestCoordinates:
         points = ax.collections[0].get_offsets()
         np.testing.assert_array_equal(points, embedding.coordinates[:, [0, negative - 1]])
 
-    def test_percentages_stand_on_the_axis_labels(self, embedding):
-        class Explained:
-            signs, k, explained = np.array([1.0, -1.0]), 2, np.array([0.34567, -0.021])
+    def test_axis_labels_name_the_share_or_else_the_r2_that_is_lost(self):
+        class Measured:
+            signs, k, shares = np.array([1.0, -1.0]), 2, {"trace": np.array([0.34567, -0.021])}
+            explained = np.array([0.34567, np.nan])
 
-        assert plots.axis_label(Explained(), 1) == "axis 1 (34.6 %)"
-        assert plots.axis_label(Explained(), 2) == "axis 2, negative (−2.1 %)"
-        Explained.explained = np.array([1.0, -1e-5])
-        assert plots.axis_label(Explained(), 1) == "axis 1 (100 %)"
-        assert plots.axis_label(Explained(), 2) == "axis 2, negative (< 0.1 %)"
-        Explained.explained = np.array([np.nan, np.nan])
-        assert plots.axis_label(Explained(), 2) == "axis 2, negative"
+        assert plots.axis_label(Measured(), 1) == "axis 1 (34.6 % of the trace)"
+        assert plots.axis_label(Measured(), 2) == "axis 2, negative (−2.1 % of the trace)"
+        Measured.shares["trace"] = np.array([1.0, -1e-5])
+        assert plots.axis_label(Measured(), 1) == "axis 1 (100 % of the trace)"
+        assert plots.axis_label(Measured(), 2) == "axis 2, negative (< 0.1 % of the trace)"
+        Measured.shares = {}
+        assert plots.axis_label(Measured(), 1) == "axis 1 (R² lost without it: 0.346)"
+        assert plots.axis_label(Measured(), 2) == "axis 2, negative"
+
+    @pytest.mark.parametrize("flat", [0.19, 0.23, 0.27, 0.31, 0.35])
+    def test_labels_of_a_flat_picture_are_in_the_first_file(self, flat, tmp_path):
+        t = np.linspace(-0.4, 0.5, 70)
+        x = np.stack([t, flat * np.cos(7 * t)], axis=1)
+        D = ((x[:, None] - x) ** 2) @ [1.0, -1.0]
+        embedding = neuc_mds(D, (1, 1), squared=True)
+        ax = plots.plot_coordinates(embedding, ["Blanket", "Hummock"] * 35, title="Topo")
+        ax.figure.savefig(tmp_path / "a.png")
+        label = ax.yaxis.label.get_window_extent()
+        assert min(label.x0, label.y0) >= 0
+        assert label.y1 <= ax.figure.bbox.height
 
     def test_the_first_negative_axis_gets_a_picture_of_its_own(self, embedding):
         negative = int(np.argmin(embedding.signs)) + 1
@@ -185,11 +199,14 @@ class TestCoordinates:
         positive = replace(embedding, signs=np.abs(embedding.signs))
         assert plots.default_axes(positive) == ((1, 2),)
 
-    def test_equal_objects_and_one_coordinate_have_a_picture(self, embedding, tmp_path):
-        same = replace(embedding, coordinates=np.zeros((40, 8)), weights=np.zeros(8), trace=0.0)
-        assert drawn(plots.plot_coordinates(same), tmp_path).get_xlabel() == "axis 1"
-        line = neuc_mds(np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0))), 1)
-        assert drawn(plots.plot_coordinates(line), tmp_path).get_ylabel() == ""
+    def test_objects_that_are_all_the_same_have_a_picture(self, embedding, tmp_path):
+        same = replace(embedding, coordinates=np.zeros((40, 8)), total_sum_of_squares=0.0)
+        ax = drawn(plots.plot_coordinates(same), tmp_path)
+        assert ax.get_xlabel() == "axis 1"
+
+    def test_one_coordinate_is_drawn_on_a_line(self, data, tmp_path):
+        ax = drawn(plots.plot_coordinates(neuc_mds(data, 1)), tmp_path)
+        assert ax.get_ylabel() == ""
 
     def test_objects_without_a_value_are_grey_and_counted(self, embedding, tmp_path):
         for color in (["a", None] * 20, np.where(np.arange(40) % 2, np.nan, np.arange(40) + 0.5)):

@@ -53,7 +53,9 @@ def to_skbio(embedding: Embedding) -> Any:
     Returns
     -------
     skbio.OrdinationResults
-        With the weights as eigenvalues, signed; negative axes are named ``axis2_neg``.
+        With the weights as eigenvalues, signed; negative axes are named ``axis2_neg``. Of
+        "classical" and "neuc" `proportion_explained` is the share of the trace, of other methods
+        None: they are no projections, and no axis has a share.
 
     Warns
     -----
@@ -79,17 +81,17 @@ def to_skbio(embedding: Embedding) -> Any:
             UserWarning,
             stacklevel=3,
         )
-    weights = pandas.Series(to_numpy(embedding.weights), index=names)
+    weights, share = to_numpy(embedding.weights), embedding.shares.get("trace")
     labels = embedding.labels or tuple(str(i) for i in range(embedding.n))
     return skbio.OrdinationResults(
         short_method_name="NeucMDS",
         long_method_name=f"Non-Euclidean multidimensional scaling ({embedding.method})",
-        eigvals=weights,
+        eigvals=pandas.Series(weights, index=names),
         samples=pandas.DataFrame(
             to_numpy(embedding.coordinates), index=list(labels), columns=names
         ),
         sample_ids=list(labels),
-        proportion_explained=pandas.Series(to_numpy(embedding.explained), index=names),
+        proportion_explained=None if share is None else pandas.Series(share, index=names),
     )
 
 
@@ -156,7 +158,7 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
     adata.uns[key] = {
         "signs": to_numpy(embedding.signs),
         "weights": to_numpy(embedding.weights),
-        "explained": to_numpy(embedding.explained),
+        "r2_lost": embedding.explained,
         "method": embedding.method,
         "squared": bool(embedding.squared),
     }

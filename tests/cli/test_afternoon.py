@@ -106,6 +106,13 @@ def test_envfit_has_the_numbers_of_vegan(afternoon, here):
         # 999 permutations here, 9999 there: three standard errors.
         assert float(rows[name]["p"]) == pytest.approx(p, abs=3 * (p * (1 - p) / 999) ** 0.5 + 1e-3)
         assert float(printed) == pytest.approx(r2, abs=5e-5)
+    with (here / "pcoa" / "axes.csv").open(newline="") as file:
+        axes = list(csv.DictReader(file))
+    # vegan's wcmdscale and capscale.
+    vegan_shares = {"share_of_trace": (0.39922, 0.23782), "share_of_positive": (0.37359, 0.22255)}
+    for name, shares in vegan_shares.items():
+        assert [float(axis[name]) for axis in axes] == pytest.approx(shares, abs=5e-6)
+        assert f"`{name}`) | " + " | ".join(f"{100 * share:.1f} %" for share in shares) in PAGE
     arrow = vegan["vectors"]["arrows"][0]
     assert [float(rows["A1"][c]) for c in ("cos_x", "cos_y")] == pytest.approx(arrow, abs=1e-6)
 

@@ -37,13 +37,13 @@ class TestEmbed:
         values = np.array([[float(x) for x in row[1:]] for row in rows])
         np.testing.assert_allclose(values, expected.coordinates, atol=1e-10)
         header, *axes = _read_csv(folder / "axes.csv")
-        assert header == ["axis", "sign", "weight", "explained"]
+        assert header == ["axis", "sign", "weight", "r2_lost"]
         assert [row[:2] for row in axes] == [
             [name, "+1" if sign > 0 else "-1"]
             for name, sign in zip(expected.axis_names, expected.signs, strict=True)
         ]
-        shares = [float(row[3]) for row in axes]
-        np.testing.assert_allclose(shares, expected.explained, rtol=1e-9)
+        lost = [float(row[3]) for row in axes]
+        np.testing.assert_allclose(lost, expected.explained, rtol=1e-9)
         saved = Embedding.load(folder / "embedding.npz")
         assert saved.labels[0] == "site0"
         assert np.array_equal(saved.coordinates, values)

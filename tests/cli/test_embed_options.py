@@ -240,13 +240,16 @@ class TestWhatIsPrinted:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (["--method", "neuc+"], "Try next: -k 2; --method refined."),
-            ([], "Try next: -k 2; --loss relative, if near pairs matter."),
-            (["--loss", "relative"], "Try next: -k 2."),
+            (["1", "--method", "neuc+"], "Try next: -k 2; --method refined."),
+            (["1"], "Try next: -k 2; --loss relative, if near pairs matter."),
+            (["1", "--loss", "relative"], "Try next: -k 2."),
+            # docs/guide/choosing.md
+            (["2"], "Try next: -k 4; -k 2,0 --loss distance, for a plot."),
+            (["2,0", "--loss", "distance"], "Try next: -k 4."),
         ],
     )
     def test_what_to_try_next_is_named(self, run, named_csv, options, said):
-        assert said in run("embed", named_csv, "-k", 1, *options, "--plots", "none").out
+        assert said in run("embed", named_csv, "-k", *options, "--plots", "none").out
 
     def test_nothing_is_advised_for_a_perfect_fit(self, run, here):
         np.save(here / "line.npy", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))))
@@ -254,6 +257,20 @@ class TestWhatIsPrinted:
         assert outcome.code == 0, outcome.err
         assert "0 of 28 pairs" in outcome.out
         assert "Try next" not in outcome.out
+
+    @pytest.mark.parametrize("method", ["classical", "refined"])
+    def test_what_the_axes_explain_is_in_the_files_by_its_name(self, run, here, matrix, method):
+        run("embed", matrix, "-k", 3, "--plots", "none", "--method", method)
+        saved = Embedding.load(here / "gaps-neucmds" / "embedding.npz")
+        document = json.loads((here / "gaps-neucmds" / "quality.json").read_text())
+        assert document["r2_lost"] == pytest.approx(list(saved.explained))
+        assert document["axes"] == list(saved.axis_names)
+        shares = {name: list(saved.shares[name]) for name in saved.shares}
+        assert list(shares) == (["trace", "positive"] if method == "classical" else [])
+        header = (here / "gaps-neucmds" / "axes.csv").read_text().splitlines()[0].split(",")
+        assert header[3:] == ["r2_lost", *(f"share_of_{name}" for name in shares)]
+        for name, share in shares.items():
+            assert document[f"share_of_{name}"] == pytest.approx(share)
 
 
 def test_pair_errors_leave_out_what_has_no_weight():

@@ -144,6 +144,17 @@ def test_the_same_seed_gives_the_same_bytes(case):
     assert len({report_page(embedding, part, random_state=3) for _ in range(2)}) == 1
 
 
+def test_it_speaks_of_no_negative_axis_and_of_nothing_kept_where_there_is_none(case):
+    page = report_page(neuc_mds(case.D, (4, 0)), case.D).decode()
+    text, document = " ".join(text_of(page).split()), document_of(page)
+    for part in ("coordinates that take off", "negative axes", "kept ones"):
+        assert part not in text
+    for part in ("no coordinate for it either", "A tenth of the objects was held out", "R² lost"):
+        assert part in text
+    assert document["spectrum"]["words"] == ["start of the fit", "other"]
+    assert not any("%" in label for label in document["axes"]["labels"])
+
+
 def test_without_d_it_shows_what_the_embedding_knows(case):
     page = report_page(case.embedding, command="neucmds report x.npy", random_state=7).decode()
     text = text_of(page)

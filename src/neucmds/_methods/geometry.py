@@ -124,6 +124,26 @@ def stress_from_errors(gram_error_sq: float, diagonal_error: Array) -> StressTer
     return 4 * gram_error_sq, c2, max(c3, 0.0)
 
 
+def stress_rises(gram: Gram, x: Array, signs: Floats, quadratic: Array) -> Floats:
+    """By how much the STRESS of centered, orthogonal coordinates rises without each of them.
+
+    Without s·xxᵀ, E and e become E + s·xxᵀ and e + s·x∘x in 4‖E‖² + 2n‖e‖² + 2(Σe)².
+
+    Parameters
+    ----------
+    gram : Gram
+    x : array of shape (n, k)
+    signs : ndarray of shape (k,)
+    quadratic : array of shape (k,)
+        xᵀBx of each column.
+    """
+    xp, s, sq = gram.xp, asarray_like(signs, x), x * x
+    e, size = gram.diagonal() - sq @ s, xp.sum(sq, axis=0)
+    own = 2 * gram.n * xp.sum(sq * sq, axis=0) - 2 * size**2
+    cross = 8 * quadratic + 4 * (gram.n * (e @ sq) + xp.sum(e) * size)
+    return np.asarray(to_numpy(own + s * cross))
+
+
 def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> StressTerms:
     """C1, C2 and C3 of G = U_W M U_Wᵀ in O(nk²), or O(nk) when M is diagonal.
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import row_blocks, to_numpy
 from neucmds._input import Pairs
-from neucmds._methods.geometry import paired_sq_dissimilarities
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.solution import Solution
 from neucmds._operator import Check
@@ -27,7 +26,7 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
     are those of a mean over objects.
     """
     n, mean = pairs.n, float(np.mean(pairs.sq_dissimilarity))
-    ends, values = (pairs.i, pairs.j), np.zeros(4)
+    ends, values = (pairs.i, pairs.j), np.zeros(4 + solution.weights.size)
     for some in row_blocks(pairs.size, 4 * solution.weights.size):
         d = pairs.sq_dissimilarity[some]
         values += _sums(solution, ends[0][some], ends[1][some], d, mean)
@@ -42,7 +41,7 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
     made, left = np.array(rows), n * (n - 1) - 2 * pairs.size
     means = made.sum(axis=0) / max(1, sum(count))
     total = 2 * values + left * means
-    stress, loss, shift, squares = total.tolist()
+    stress, loss, shift, squares = total[:4].tolist()
     shift /= n * (n - 1)
     spread = squares - n * (n - 1) * shift**2
     # Of the mean of each sum over the pairs of all objects drawn; R² = 1 − STRESS / Σ(D − mean)².
@@ -53,6 +52,7 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
     return replace(
         solution,
         stress_terms=(stress, 0.0, 0.0),
+        stress_rises=total[4:],
         loss_value=loss,
         sq_norm=spread + n * (n - 1) * (mean + shift) ** 2,
         total_sum_of_squares=spread,
@@ -64,9 +64,11 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
 
 
 def _sums(solution: Solution, i: Floats, j: Floats, d: Floats, mean: float) -> Floats:
-    """Σ(D̂ − D)², the loss, Σ(D − mean) and Σ(D − mean)² of some pairs."""
+    """Σ(D̂ − D)², the loss, Σ(D − mean), Σ(D − mean)² and rises of the first, of some pairs."""
     x, signs = to_numpy(solution.coordinates), np.sign(solution.weights)
-    d_hat = paired_sq_dissimilarities(x[i], x[j], signs)
+    sq = (x[i] - x[j]) ** 2
+    d_hat = sq @ signs
+    rises = np.sum(sq * (sq - 2 * np.multiply.outer(d_hat - d, signs)), axis=0)
     loss = solution.loss or PairLoss("squared", 0.0)
     stress, off = float(np.sum((d_hat - d) ** 2)), d - mean
-    return np.array([stress, loss.value(d, d_hat), off.sum(), off @ off])
+    return np.array([stress, loss.value(d, d_hat), off.sum(), off @ off, *rises])

@@ -27,8 +27,8 @@ from neucmds._methods.geometry import (
     column_signs,
     diagonalize,
     gram_rounding,
-    paired_sq_dissimilarities,
     sq_dissimilarities,
+    stress_rises,
     stress_rounding,
     stress_terms,
 )
@@ -60,6 +60,8 @@ class Solution:
         Precision of the input, in which coordinates are returned.
     stress_terms : tuple of three floats
         C1, C2 and C3; a weighted STRESS stands first, beside two zeros.
+    stress_rises : ndarray of shape (k,)
+        By how much the STRESS rises without each coordinate.
     stress_error : float
         Bound on the difference between the STRESS as computed and that of the coordinates as they
         are returned.
@@ -69,6 +71,8 @@ class Solution:
         Σ(D − mean)² over pairs i ≠ j, weighted as the STRESS is.
     trace : float
         Trace of B, n − 1 times half the mean squared dissimilarity of a pair.
+    positive_trace : float
+        Sum of the positive eigenvalues of B; NaN where they are not all known.
     eigenvalues, residuals : ndarray
         Kept eigenvalues and ``‖Bu − λu‖`` of each.
     projector : array of shape (n, k), optional
@@ -95,6 +99,7 @@ class Solution:
     weights: Floats
     dtype: Any
     stress_terms: StressTerms
+    stress_rises: Floats
     stress_error: float
     sq_norm: float
     total_sum_of_squares: float
@@ -113,6 +118,7 @@ class Solution:
     stress_standard_error: float = 0.0
     r2_standard_error: float = 0.0
     held_out_pairs: int = 0
+    positive_trace: float = math.nan
 
 
 def from_selection(
@@ -142,16 +148,20 @@ def from_selection(
     by_size = np.argsort(-np.abs(sizes), kind="stable")
     terms = stress_terms(spectrum, gram.diagonal(), selection)
     error = stress_rounding(gram, coordinates, terms, gram_rounding(spectrum, selection))
+    quadratic = asarray_like(lam @ (rotation * scale) ** 2, coordinates)
+    values = spectrum.ends.values
     return Solution(
         coordinates=coordinates,
         weights=weights,
         dtype=gram.dtype,
         stress_terms=terms,
+        stress_rises=stress_rises(gram, coordinates, np.sign(weights), quadratic),
         stress_error=error,
         hidden_below=_hidden_below(gram, spectrum, int(selection.kept.size), requested),
         sq_norm=gram.moments.sq_norm,
         total_sum_of_squares=gram.moments.total_sum_of_squares,
         trace=gram.trace,
+        positive_trace=float(values[values > 0].sum()) if spectrum.complete else math.nan,
         eigenvalues=lam[by_size],
         residuals=to_numpy(spectrum.residuals)[selection.kept][by_size],
         converged=spectrum.converged,
@@ -192,13 +202,15 @@ def from_refinement(
     sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
     if weights is not None:
         assert isinstance(gram, DenseGram)
-        terms, error = _weighted_stress(gram.sq_dissimilarity, weights, x, signs)
+        terms, error, rises = _weighted_stress(gram.sq_dissimilarity, weights, x, signs)
         sums = _weighted_sums(gram.sq_dissimilarity, weights)
-    elif found.stress_terms is not None:
-        terms = found.stress_terms
-        error = stress_rounding(gram, x, terms, found.gram_rounding)
     else:
-        terms, error = stress_terms_at(gram, x, signs)
+        rises = stress_rises(gram, x, signs, gram.quadratic(x))
+        if found.stress_terms is not None:
+            terms = found.stress_terms
+            error = stress_rounding(gram, x, terms, found.gram_rounding)
+        else:
+            terms, error = stress_terms_at(gram, x, signs)
     eigenvalues, residuals = _starting_eigenvalues(spectrum, signs, requested)
     squared = found.loss.name == "squared"
     # Where the STRESS is less than its rounding error, no gradient says anything.
@@ -208,6 +220,7 @@ def from_refinement(
         weights=lengths,
         dtype=gram.dtype,
         stress_terms=terms,
+        stress_rises=rises,
         stress_error=error,
         hidden_below=_hidden_below(gram, spectrum, lengths.size, requested),
         sq_norm=sums[0],
@@ -256,13 +269,14 @@ def from_pairs(found: Refined, pairs: Pairs) -> Solution:
     """Take coordinates fitted to listed pairs; STRESS and sums count these in both orders."""
     x, lengths = canonical(to_numpy(found.coordinates), found.signs)
     d, w = pairs.sq_dissimilarity, np.ones(pairs.size) if pairs.weight is None else pairs.weight
-    stress = _stress_of_pairs(x, np.sign(lengths), pairs, w, near=found.coordinates)
+    stress, rises = _stress_of_pairs(x, np.sign(lengths), pairs, w, near=found.coordinates)
     mean = float(w @ d) / float(w.sum())
     return Solution(
         coordinates=x * column_signs(x),
         weights=lengths,
         dtype=np.float64,
         stress_terms=(stress, 0.0, 0.0),
+        stress_rises=rises,
         stress_error=64 * eps(np.float64) * float(w @ d**2),
         sq_norm=2 * float(w @ d**2),
         total_sum_of_squares=2 * float(w @ (d - mean) ** 2),
@@ -278,18 +292,24 @@ def from_pairs(found: Refined, pairs: Pairs) -> Solution:
     )
 
 
-def _stress_of_pairs(x: Floats, signs: Floats, pairs: Pairs, w: Floats, near: Array) -> float:
-    """Σ w (D̂ − D)² of listed pairs in both orders, computed where `near` lies."""
-    xp, stress = namespace(near), 0.0
+def _stress_of_pairs(
+    x: Floats, signs: Floats, pairs: Pairs, w: Floats, near: Array
+) -> tuple[float, Floats]:
+    """Σ w (D̂ − D)² of listed pairs in both orders, and how it rises without each coordinate.
+
+    Computed where `near` lies.
+    """
+    xp, stress, rises = namespace(near), 0.0, np.zeros(x.shape[1])
     elements = BLOCK_ELEMENTS if on_cpu(near) else _DEVICE_ELEMENTS
     table, form = asarray_like(x, near), asarray_like(signs, near)
     for some in row_blocks(pairs.size, x.shape[1], elements):
         i, j = (asarray_like(ends[some], near, dtype=xp.int64) for ends in (pairs.i, pairs.j))
         d, weight = (asarray_like(part[some], near) for part in (pairs.sq_dissimilarity, w))
-        rows, others = xp.take(table, i, axis=0), xp.take(table, j, axis=0)
-        d_hat = paired_sq_dissimilarities(rows, others, form)
-        stress += 2 * float(weight @ (d_hat - d) ** 2)
-    return stress
+        sq = (xp.take(table, i, axis=0) - xp.take(table, j, axis=0)) ** 2
+        residual = sq @ form - d
+        stress += 2 * float(weight @ residual**2)
+        rises += 2 * to_numpy(weight @ (sq * (sq - 2 * residual[:, None] * form)))
+    return stress, rises
 
 
 def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:
@@ -300,20 +320,31 @@ def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:
     return float(xp.sum(w * d**2)), total, 0.5 * (int(d.shape[0]) - 1) * mean
 
 
-def _weighted_stress(d: Array, w: Array, x: Array, signs: Floats) -> tuple[StressTerms, float]:
-    """Σ w (D̂ − D)² as C1, and a bound on its error.
+def _weighted_stress(
+    d: Array, w: Array, x: Array, signs: Floats
+) -> tuple[StressTerms, float, Floats]:
+    """Σ w (D̂ − D)² as C1, a bound on its error, and how it rises without each coordinate.
 
-    Residuals are known to some ε(‖x_i‖² + ‖x_j‖²).
+    Residuals r are known to some ε(‖x_i‖² + ‖x_j‖²). The rise is Σ w (δ⁴ − 2srδ²) with
+    δ = x_i − x_j, whose powers are sums of products.
     """
     xp, a, value, n = namespace(x), asarray_like(signs, x), 0.0, int(x.shape[0])
+    rises, x2 = 0.0 * x[0, :], x * x
     for rows in row_blocks(n, n):
+        weight = xp.astype(w[rows, :], x.dtype, copy=False)
         residual = sq_dissimilarities(x[rows, :], x, a) - d[rows, :]
-        value += float(xp.sum(w[rows, :] * residual * residual))
+        pull = weight * residual
+        value += float(xp.sum(pull * residual))
+        y, y2, total = x[rows, :], x2[rows, :], xp.sum(weight, axis=1)[:, None]
+        fourth = 2 * total * y2 - 8 * y * (weight @ x) + 6 * (weight @ x2)
+        second = 2 * (xp.sum(pull, axis=1)[:, None] * y2 - y * (pull @ x))
+        rises = rises + xp.sum(y2 * fourth - 2 * a * second, axis=0)
     level = max(16 * eps(np.float64), 4 * eps(d.dtype, xp))
     own, weights = to_numpy(xp.sum(x * x, axis=1)), to_numpy(w)
     spread = 2 * float(own**2 @ weights.sum(axis=1)) + 2 * float(own @ weights @ own)
     error = level * math.sqrt(spread)
-    return (value, 0.0, 0.0), error * (2 * math.sqrt(value) + error) + level * value
+    bound = error * (2 * math.sqrt(value) + error) + level * value
+    return (value, 0.0, 0.0), bound, np.asarray(to_numpy(rises))
 
 
 def _hidden_below(

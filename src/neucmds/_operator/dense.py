@@ -71,17 +71,16 @@ class DenseGram(Gram):
             return super().product(block)
         return symmetric_times(self.sq_dissimilarity, block)
 
-    def quadratic(self, coordinates: Array, signs: Array) -> float:
-        """⟨B, XAXᵀ⟩ from the upper triangle of D, symmetric to rounding: half a product."""
+    def quadratic(self, coordinates: Array) -> Array:
+        """Return xᵀBx from the upper triangle of D, symmetric to rounding: half a product."""
         xp, x = self.xp, coordinates
         if x.dtype != self.dtype or not on_cpu(x):
-            return super().quadratic(x, signs)
-        total = 0.0
+            return super().quadratic(x)
+        total = xp.zeros((x.shape[1],), dtype=x.dtype)
         for rows in self.row_slices():
-            weighted = x[rows, :] * signs[None, :]
             own = self.sq_dissimilarity[rows, rows] @ x[rows, :]
             right = self.sq_dissimilarity[rows, rows.stop :] @ x[rows.stop :, :]
-            total += float(xp.sum(weighted * own)) + 2 * float(xp.sum(weighted * right))
+            total += xp.sum(x[rows, :] * (own + 2 * right), axis=0)
         return -0.5 * total
 
     def rounded(self) -> Rounded | None:

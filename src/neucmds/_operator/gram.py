@@ -117,10 +117,9 @@ class Gram(ABC):
         image *= -0.5
         return image
 
-    def quadratic(self, coordinates: Array, signs: Array) -> float:
-        """⟨B, XAXᵀ⟩ for centered coordinates, in float64."""
-        xp = self.xp
-        return float(xp.vecdot(xp.sum(coordinates * self.matmat(coordinates), axis=0), signs))
+    def quadratic(self, coordinates: Array) -> Array:
+        """Return xᵀBx of each centered column, in float64."""
+        return self.xp.sum(coordinates * self.matmat(coordinates), axis=0)
 
     def rounded(self) -> Rounded | None:
         """Return B in single precision where that pays, None where it does not."""

@@ -99,12 +99,13 @@ def coordinate_rows(
 
 
 def axis_rows(embedding: Embedding) -> tuple[list[str], Iterator[list[str]]]:
-    """Header and rows of axes: their sign, their weight, and what each explains."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # objects that are all the same
-        columns = (embedding.signs, embedding.weights, embedding.explained)
-    values = zip(embedding.axis_names, *(to_numpy(column) for column in columns), strict=True)
-    rows = ([name, f"{sign:+.0f}", _digits(w), _digits(e)] for name, sign, w, e in values)
-    return ["axis", "sign", "weight", "explained"], rows
+    """Header and rows of axes: sign, weight, R² lost without each, and shares where it has some."""
+    columns = {"weight": embedding.weights, "r2_lost": embedding.explained}
+    columns |= {f"share_of_{name}": share for name, share in embedding.shares.items()}
+    signs, values = to_numpy(embedding.signs), zip(*map(to_numpy, columns.values()), strict=True)
+    lines = zip(embedding.axis_names, signs, values, strict=True)
+    rows = ([name, f"{sign:+.0f}", *map(_digits, line)] for name, sign, line in lines)
+    return ["axis", "sign", *columns], rows
 
 
 def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

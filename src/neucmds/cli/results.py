@@ -9,7 +9,6 @@ import numpy as np
 
 import neucmds
 from neucmds import api
-from neucmds._backend.arrays import to_numpy
 from neucmds._input import Components
 from neucmds._spectrum import Spectrum
 from neucmds.api import Prepared
@@ -115,8 +114,6 @@ def measured(
 def describe(result: Result) -> dict[str, Any]:
     """Return everything a machine may want to know of a result, but its coordinates."""
     embedding = result.embedding
-    with np.errstate(divide="ignore", invalid="ignore"):  # objects that are all the same
-        explained = to_numpy(embedding.explained)
     record = {
         "command": "embed",
         "version": neucmds.__version__,
@@ -133,7 +130,8 @@ def describe(result: Result) -> dict[str, Any]:
         "pairs_off_by_10_percent": result.errors.pairs_off,
         "stress_terms": embedding.stress_terms,
         "axes": embedding.axis_names,
-        "explained": explained,
+        "r2_lost": embedding.explained,
+        **{f"share_of_{name}": share for name, share in embedding.shares.items()},
         "weights": embedding.weights,
         "eigenvalues": embedding.eigenvalues,
         "converged": embedding.converged,
@@ -191,9 +189,8 @@ def _of_d(result: Result) -> dict[str, Any]:
     pictures = {"shepard": plot_shepard(result.prepared, result.measured)}
     spectrum = result.spectrum
     if spectrum is not None:
-        kept = result.embedding.eigenvalues
-        pictures["spectrum"] = plot_spectrum(spectrum, kept)
+        pictures["spectrum"] = plot_spectrum(spectrum, result.embedding)
         total = spectrum.trace if isinstance(spectrum, Spectrum) else float(np.sum(spectrum))
         if total > 0:  # squared dissimilarities may be negative on average
-            pictures["scree"] = plot_scree(spectrum, kept)
+            pictures["scree"] = plot_scree(spectrum, result.embedding)
     return pictures

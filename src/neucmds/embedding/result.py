@@ -92,6 +92,11 @@ class Embedding:
     stress_error : float
         Bound on the rounding error of `stress`: that of the coordinates, computed from every pair,
         differs from it by less.
+    stress_rises : array of shape (k,) or None
+        By how much the STRESS rises without each coordinate; None in files written before it was
+        stored.
+    positive_trace : float
+        Sum of the positive eigenvalues of B; NaN where they are not all known.
     hidden_below : float
         Magnitude below which eigenvalues that may exist could not be told from rounding; 0 where
         none is missing for that reason.
@@ -104,8 +109,8 @@ class Embedding:
         Whether `transform` takes NaN for a dissimilarity that is not known.
     landmarks : ndarray of shape (L,) or None
         Numbers of the landmarks, if all other objects were placed among them: `transform` takes
-        dissimilarities to these alone, in this order, and STRESS, R², weights and eigenvalues are
-        theirs.
+        dissimilarities to these alone, in this order, and STRESS, R², weights, eigenvalues and
+        what is explained are theirs.
     """
 
     coordinates: Array
@@ -129,6 +134,8 @@ class Embedding:
     loss_value: float = math.nan
     relative_gradient: float = math.nan
     stress_error: float = 0.0
+    stress_rises: Array = None
+    positive_trace: float = math.nan
     hidden_below: float = 0.0
     stress_standard_error: float = 0.0
     r2_standard_error: float = 0.0
@@ -191,14 +198,31 @@ class Embedding:
         return self.k - negative, negative
 
     @property
-    def explained(self) -> Array:
-        """Signed share of each coordinate in the mean squared dissimilarity, shape (k,).
+    def explained(self) -> npt.NDArray[np.float64]:
+        """R² lost without each coordinate, the others as they are; shape (k,).
 
-        The weight of a coordinate over the trace of B. A positive coordinate adds to D̂, a negative
-        one takes off, and all of a complete embedding add up to one. For "classical" on Euclidean
-        input it is scikit-bio's ``proportion_explained``.
+        They do not add up to `r2`: coordinates are fitted together. Where more coordinates make a
+        fit worse ("classical"), R² rises without one, and what is lost is negative. NaN where R²
+        is, or in files written before it was stored.
         """
-        return self.weights / self.trace
+        total = self.total_sum_of_squares or math.nan
+        rises = np.full(self.k, math.nan) if self.stress_rises is None else self.stress_rises
+        return np.asarray(to_numpy(rises) / total)
+
+    @property
+    def shares(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Share of each coordinate's eigenvalue in sums of eigenvalues, by convention.
+
+        Only of "classical" and "neuc", whose coordinates are projections on eigenvectors; empty
+        otherwise. "trace": λ / Σλ over all eigenvalues, as R's ape and scikit-bio's
+        ``pcoa(dimensions=k)``. "positive": λ / Σλ over the positive ones, as vegan's ``capscale``
+        and scikit-bio's ``pcoa`` of all dimensions; only where all are known.
+        """
+        if self.method not in ("classical", "neuc"):
+            return {}
+        sums = {"trace": self.trace, "positive": self.positive_trace}
+        lam = to_numpy(self.eigenvalues)
+        return {name: lam / total for name, total in sums.items() if total > 0}
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -622,6 +646,8 @@ def build_embedding(
         loss_value=sum(solution.stress_terms) if solution.loss is None else solution.loss_value,
         relative_gradient=solution.relative_gradient,
         stress_error=solution.stress_error,
+        stress_rises=solution.stress_rises,
+        positive_trace=solution.positive_trace,
         hidden_below=solution.hidden_below,
         stress_standard_error=solution.stress_standard_error,
         r2_standard_error=solution.r2_standard_error,

@@ -47,8 +47,12 @@ _LATER: dict[str, type] = {
     "stress_standard_error": float,
     "r2_standard_error": float,
     "held_out_pairs": int,
+    "positive_trace": float,
 }
-_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights", "residuals", "landmarks")
+_ARRAYS = (
+    *("coordinates", "signs", "eigenvalues", "weights"),
+    *("residuals", "stress_rises", "landmarks"),
+)
 _OF_PLACEMENT = ("mean", "projector", "offsets", "ridge", "shrinkage")
 
 
@@ -110,6 +114,7 @@ def _fields(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     shapes: dict[str, tuple[int | None, ...]] = {
         "signs": (k,),
         "weights": (k,),
+        "stress_rises": (k,),
         "stress_terms": (3,),
         "history": (None,),
     }
@@ -128,6 +133,7 @@ def _fields(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
         "eigenvalues": arrays["eigenvalues"],
         "weights": arrays["weights"],
         "residuals": arrays.get("residuals"),
+        "stress_rises": arrays.get("stress_rises"),
         "stress_terms": tuple(arrays["stress_terms"].tolist()),
         "labels": labels,
         "landmarks": landmarks,

@@ -16,7 +16,7 @@ from neucmds.plots.coordinates import (
     plot_coordinates,
 )
 from neucmds.plots.shepard import SampledPairs, plot_shepard, sampled_pairs, signed_root
-from neucmds.plots.spectra import mark_kept, plot_curve, plot_scree, plot_spectrum
+from neucmds.plots.spectra import kept_words, mark_kept, plot_curve, plot_scree, plot_spectrum
 
 __all__ = [
     "axis_label",
@@ -30,6 +30,7 @@ __all__ = [
     "Colours",
     "SampledPairs",
     "as_colours",
+    "kept_words",
     "mark_kept",
     "printable",
     "sampled_pairs",

@@ -55,6 +55,13 @@ def is_ours(ax: Axes) -> bool:
     return ax.figure.get_label() == _OURS
 
 
+def settle(ax: Axes) -> None:
+    """Lay a figure out: equal scales change ticks, and with them the layout, in a second pass."""
+    figure: Any = ax.figure.figure  # the whole, should this be a part of one
+    figure.draw_without_rendering()
+    figure.draw_without_rendering()
+
+
 def place_legend(
     ax: Axes, place: str, handles: Sequence[Any], names: Sequence[str], **options: Any
 ) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.plots._figures import Floats, printable
+from neucmds.plots._figures import Floats, printable, settle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,11 +49,8 @@ def write_names(
     """
     if names is None and not tips:
         return []
-    figure: Any = ax.figure.figure  # the whole, should this be a part of one
-    # The layout decides how far points lie apart; equal scales settle in the second pass.
-    figure.draw_without_rendering()
-    figure.draw_without_rendering()
-    radius = 0.5 * math.sqrt(size) * figure.dpi / 72
+    settle(ax)  # the layout decides how far points lie apart
+    radius = 0.5 * math.sqrt(size) * ax.figure.dpi / 72
     marks = ax.transData.transform(points)
     taken = np.hstack([marks - 0.8 * radius, marks + 0.8 * radius])
     for end, name, certain in tips:

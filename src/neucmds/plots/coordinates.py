@@ -27,6 +27,7 @@ from neucmds.plots._figures import (
     place_legend,
     printable,
     set_title,
+    settle,
 )
 from neucmds.plots._names import write_names
 
@@ -125,7 +126,8 @@ def plot_coordinates(
         tips = _draw_arrows(ax, embedding, pair, arrows, points[shown])
     positive, negative = embedding.signature
     signs = f"{positive} positive, {negative} negative"
-    set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs})")
+    r2 = "" if math.isnan(embedding.r2) else f", R² {embedding.r2:.3g}".replace("-", "−")
+    set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs}){r2}")
     notes = _set_aspect(ax)
     if not shown.all():
         notes.append(f"{int((~shown).sum())} objects without finite coordinates left out")
@@ -165,7 +167,10 @@ def default_axes(embedding: Embedding) -> tuple[tuple[int, int], ...]:
 
 
 def axis_label(embedding: Embedding, axis: int) -> str:
-    """Label an axis, counted from 1: its number, its sign if negative, and what it explains.
+    """Label an axis, counted from 1: its number, its sign if negative, and how much it matters.
+
+    That is the share of the trace where it has one (`Embedding.shares`), else the R² lost without
+    it (`Embedding.explained`).
 
     Parameters
     ----------
@@ -181,9 +186,10 @@ def axis_label(embedding: Embedding, axis: int) -> str:
         return ""
     negative = to_numpy(embedding.signs)[axis - 1] < 0
     label = f"axis {axis}" + (", negative" if negative else "")
-    with np.errstate(divide="ignore", invalid="ignore"):  # objects that are all the same
-        share = float(to_numpy(embedding.explained)[axis - 1])
-    return f"{label} ({percent(share)})" if math.isfinite(share) else label
+    if "trace" in embedding.shares:
+        return f"{label} ({percent(embedding.shares['trace'][axis - 1])} of the trace)"
+    lost = f"{embedding.explained[axis - 1]:.3g}".replace("-", "−")
+    return label if lost == "nan" else f"{label} (R² lost without it: {lost})"
 
 
 def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
@@ -222,7 +228,10 @@ def _set_aspect(ax: Axes) -> list[str]:
         ax.set_aspect("equal", adjustable="datalim")
     if is_ours(ax) and same and width > 0 and height > 0:
         figure: Any = ax.figure
-        figure.set_figheight(float(np.clip(0.9 + 5.9 * height / width, 3.6, 6.6)))
+        # A flat picture must be as high as the label at its side, with the margins of the layout.
+        label = ax.yaxis.label.get_window_extent().height / figure.dpi
+        figure.set_figheight(float(np.clip(0.9 + 5.9 * height / width, max(3.6, label + 1.3), 6.6)))
+        settle(ax)  # else the first file cuts labels off
     return [] if same else ["axes on different scales"]
 
 

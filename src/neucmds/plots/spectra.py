@@ -50,7 +50,8 @@ def plot_spectrum(
         Whatever `neuc_mds` takes, or a spectrum; but a vector is taken as all eigenvalues, in any
         order. Of more than 2,000 objects only the largest eigenvalues are computed.
     kept : Embedding or array-like of shape (k,)
-        Eigenvalues that an embedding keeps; they are drawn larger and filled.
+        Eigenvalues that an embedding keeps, or that "refined", which keeps none, starts from; they
+        are drawn larger and filled.
     squared, symmetrize
         As in `neuc_mds`.
     ax : Axes, optional
@@ -72,7 +73,7 @@ def plot_spectrum(
     rank = np.where(lam > 0, np.cumsum(seen & (lam > 0)), np.cumsum(seen & (lam < 0)))
     for some, name, colour, chosen in _parts(lam, is_kept):
         some = some & seen
-        what = ("kept" if chosen else "dropped") if is_kept.any() else "eigenvalues"
+        what = kept_words(kept)[not chosen] if is_kept.any() else "eigenvalues"
         if some.any():
             ax.scatter(
                 rank[some],
@@ -139,7 +140,7 @@ def plot_scree(
     share = 100 * lam[:first] / trace
     rank = np.arange(1, share.size + 1)
     for some, name, colour, chosen in _parts(share, is_kept[:first]):
-        label = name + ("" if is_kept.all() else ", kept" if chosen else ", dropped")
+        label = name + ("" if is_kept.all() else f", {kept_words(kept)[not chosen]}")
         alpha = 1.0 if chosen else 0.35
         ax.bar(rank[some], share[some], width=0.75, color=colour, alpha=alpha, label=label)
     for x, value in zip(rank, share, strict=True):
@@ -243,6 +244,12 @@ def _is_vector(D: Any) -> bool:
     if isinstance(D, (list, tuple)):
         return not D or all(np.ndim(value) == 0 for value in D)
     return len(getattr(D, "shape", (0, 0))) == 1
+
+
+def kept_words(kept: Any) -> tuple[str, str]:
+    """Return what eigenvalues that are marked and others are called."""
+    free = isinstance(kept, Embedding) and kept.method == "refined"
+    return ("start of the fit", "other") if free else ("kept", "dropped")
 
 
 def mark_kept(values: Floats, kept: Any) -> Marks:

@@ -105,7 +105,7 @@
 
   // --- spectrum -----------------------------------------------------------------------------
   function drawSpectrum() {
-    const { values, rank, kept } = data.spectrum;
+    const { values, rank, kept, words } = data.spectrum;
     const traces = [];
     for (const [sign, name, symbol] of [
       [1, "positive", "circle"], [-1, "negative", "triangle-down"],
@@ -119,7 +119,7 @@
         traces.push({
           x: some.map((i) => rank[i]), y: some.map((i) => Math.abs(values[i])),
           customdata: some.map((i) => number(values[i])), mode: "markers", type: "scatter",
-          name: `${name}, ${chosen ? "kept" : "dropped"} (${some.length.toLocaleString("en")})`,
+          name: `${name}, ${words[chosen ? 0 : 1]} (${some.length.toLocaleString("en")})`,
           marker: {
             symbol: chosen ? symbol : `${symbol}-open`, size: chosen ? 11 : 6, color: colour,
             line: { width: 1, color: chosen ? css("--text") : colour },
@@ -223,8 +223,9 @@
     const a = `axis ${x + 1}`;
     const b = `axis ${y + 1}`;
     if (signs[x] > 0 && signs[y] > 0) {
+      const except = signs.some((s) => s < 0) ? ", unless negative axes bring them together again" : "";
       return `Both axes are positive, so this part can be read like a map: objects that are far ` +
-        `apart here are far apart in D̂, unless negative axes bring them together again.`;
+        `apart here are far apart in D̂${except}.`;
     }
     if (signs[x] < 0 && signs[y] < 0) {
       return `Both axes are negative: this is the opposite of a map. The farther apart two ` +

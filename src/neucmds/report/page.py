@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from neucmds._backend.arrays import to_numpy
 from neucmds.api import COMPARED
+from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots import printable
 from neucmds.report.findings import Findings
 from neucmds.report.payload import MOST_SVG, payload
 from neucmds.report.words import (
+    CONVENTIONS,
     count,
     inspection_facts,
     marked,
@@ -79,6 +82,7 @@ def render(
         tenths=_tenths(found),
         compared=len(COMPARED),
         methods=_methods(found),
+        axis_columns=_axis_columns(found.embedding),
         data=data,
         css=_asset("page.css"),
         scripts=scripts,
@@ -176,6 +180,13 @@ def _tenths(found: Findings) -> list[dict[str, float]]:
             }
         )
     return parts
+
+
+def _axis_columns(embedding: Embedding) -> dict[str, Any]:
+    """Return what is known of each coordinate, by the header of its column."""
+    columns = {"weight": to_numpy(embedding.weights), "R² lost without it": embedding.explained}
+    shares = embedding.shares.items()
+    return columns | {f"share of the {CONVENTIONS[name]}": share for name, share in shares}
 
 
 def _methods(found: Findings) -> dict[str, Any]:

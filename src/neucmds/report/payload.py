@@ -22,6 +22,7 @@ from neucmds.plots import (
     as_colours,
     axis_label,
     default_axes,
+    kept_words,
     mark_kept,
     printable,
     signed_root,
@@ -100,6 +101,7 @@ def _spectrum(found: Findings) -> dict[str, Any] | None:
         "rank": rank[shown].tolist(),
         "kept": is_kept[shown].astype(int).tolist(),
         "keptSigns": [int((is_kept & (lam * sign > 0))[shown].sum()) for sign in (1, -1)],
+        "words": kept_words(embedding),
         "complete": complete,
         "trace": embedding.trace,
     }

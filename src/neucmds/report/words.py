@@ -16,6 +16,11 @@ from neucmds.plots import printable
 # What is said where objects without names are named by their numbers, as everywhere in Python.
 COUNTED = "objects are counted from 0"
 OUTLIERS_SHOWN = 3
+# Sums that an eigenvalue is a share of.
+CONVENTIONS = {
+    "trace": "trace, the sum of all eigenvalues",
+    "positive": "sum of the positive ones (as vegan's capscale)",
+}
 
 
 def significant(value: float | None, digits: int = 4) -> str:

@@ -159,7 +159,8 @@ class FreeCoordinates:
     def exact(self) -> FreeCoordinates:
         """Return the same with all in float64: what is reported owes nothing to float32."""
         here = self.at(self.gram, self.x, self.bx, to_numpy(self.signs), self.multiply)
-        return replace(here, overlap=self.gram.quadratic(self.x, self.signs))
+        overlap = float(namespace(self.x).vecdot(self.gram.quadratic(self.x), self.signs))
+        return replace(here, overlap=overlap)
 
     @cached_property
     def value(self) -> float:
