@@ -15,7 +15,6 @@ from neucmds._spectrum import Ends
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
-Rule = Callable[[Ends], "Selection"]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array
 from neucmds._backend.dask_arrays import require_dask
 from neucmds._operator.gram import Gram, Moments
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 
 Floats = npt.NDArray[Any]
 
@@ -55,9 +55,7 @@ class DaskGram(Gram):
         if self.n > MOST_GATHERED:
             raise InputError(
                 f"this would gather D of {self.n} objects ({8e-9 * self.n**2:.1f} GB) from the "
-                f"workers; ask for fewer than n/8 coordinates with {option('solver', 'krylov')}, "
-                "or pass "
-                "D.compute()."
+                "workers; ask for fewer than n/8 coordinates, or pass D.compute()."
             )
         return super().row_slices()
 

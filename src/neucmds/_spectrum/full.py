@@ -10,7 +10,6 @@ from neucmds._backend.arrays import Array, eps, is_numpy
 from neucmds._backend.memory import require_memory
 from neucmds._operator import Gram
 from neucmds._spectrum.spectrum import Spectrum
-from neucmds.errors import option
 
 # Of n × n in float64: B, the eigenvectors and the work space of LAPACK. A peak of 5.3 was measured
 # at n = 1500, one of them the squares of D.
@@ -31,7 +30,7 @@ def full_spectrum(gram: Gram) -> Spectrum:
         require_memory(
             _MATRICES * 8 * gram.n**2,
             f"the whole spectrum of {gram.n} objects",
-            f"use {option('solver', 'krylov')}, which needs vectors alone",
+            "ask for fewer coordinates, which are found from both ends of the spectrum",
         )
     # Q = I − βvvᵀ with v = (1, …, 1, 1 + √n) and β = 2/vᵀv.
     ones = xp.ones((gram.n,), dtype=xp.float64, device=gram.device)
