@@ -50,7 +50,7 @@ class TestEmbed:
         quality = json.loads((folder / "quality.json").read_text())
         assert quality["signature"] == list(expected.signature)
         assert quality["axes"] == list(expected.axis_names)
-        assert quality["explained"] == pytest.approx(list(expected.explained))
+        assert quality["r2_lost"] == pytest.approx(list(expected.explained))
         assert {p.stem for p in folder.glob("*.png")} == set(PICTURES)
         assert list(here.glob(".*")) == []
 

@@ -199,7 +199,13 @@ def test_it_stays_below_eight_megabytes_for_2000_objects(case):
     x, signs = rng.normal(size=(2000, 50)), np.where(np.arange(50) % 3, 1.0, -1.0)
     labels = tuple(f"Carabus auronitens No. {i}" for i in range(2000))
     embedding = replace(
-        case.embedding, coordinates=x, signs=signs, weights=signs, labels=labels, requested=50
+        case.embedding,
+        coordinates=x,
+        signs=signs,
+        weights=signs,
+        stress_rises=None,
+        labels=labels,
+        requested=50,
     )
     prepared = api.prepare(np.abs(embedding.dissimilarities()), squared=True)
     found = Findings(

@@ -50,8 +50,8 @@ WIDER = 4
 SOURCES = 4000
 # Different sets of far partners; objects are spread over them at random.
 WINDOWS = 40
-# Objects and partners of each by which a fit is measured.
-CHECKED_OBJECTS, CHECKED_PARTNERS = 2000, 10
+# Objects and partners of each by which a fit is measured; of dask, whose rows lie elsewhere.
+CHECKED, CHECKED_ELSEWHERE = (2000, 10), (100, 200)
 # An object, others, and their dissimilarities.
 Check = tuple[int, Ints, Floats]
 
@@ -273,18 +273,25 @@ def _far_rows(rows: Any, windows: Windows) -> Iterator[Found]:
 
 
 def _checked_rows(n: int, rows: Any, rng: np.random.RandomState) -> Iterator[Check]:
-    """Compare objects drawn at random with a few others each."""
-    objects = rng.permutation(n)[:CHECKED_OBJECTS]
-    others = rng.randint(n - 1, size=(objects.size, CHECKED_PARTNERS))
+    """Compare objects drawn at random with others drawn for each; of dask fewer with more."""
+    lazy = isinstance(rows, ChunkedRows)
+    count, partners = CHECKED_ELSEWHERE if lazy else CHECKED
+    objects = rng.permutation(n)[:count]
+    others = rng.randint(n - 1, size=(objects.size, partners))
     others += others >= objects[:, None]
+    if lazy:
+        # Rows of the others stay on the workers.
+        between = rows.to(rows.take(objects))
+        for at, (one, some) in enumerate(zip(objects, others, strict=True)):
+            yield int(one), some, between[some, at]
+        return
     ids = np.concatenate([objects[:, None], others], axis=1)
-    bound = BoundMetric(rows.metric, rows.params)
-    space, step = bound.fitted_to(rows.take(ids.ravel())), ids.shape[1]
-    for at, (one, *partners) in enumerate(ids):
-        own = space.points[at * step : at * step + 1]
-        block = space.points[at * step + 1 : (at + 1) * step]
-        made = space.metric.dissimilarities(own, block)
-        yield int(one), np.array(partners), to_numpy(made)[0].astype(np.float64)
+    space = BoundMetric(rows.metric, rows.params).fitted_to(rows.take(ids.ravel()))
+    for at, (one, some) in enumerate(zip(objects, others, strict=True)):
+        first = at * ids.shape[1]
+        points = space.points[first : first + ids.shape[1]]
+        made = space.metric.dissimilarities(points[:1], points[1:])
+        yield int(one), some, to_numpy(made)[0].astype(np.float64)
 
 
 def _share(size: int, n: int) -> float:

@@ -187,10 +187,11 @@ class LandmarkFit:
 
         A file stays as it is.
         """
-        ids = asarray_like(self.landmarks, placed, dtype=namespace(placed).int64)
         if not isinstance(placed, np.memmap):
-            placed = namespace(placed).asarray(placed, copy=True)
-            placed[ids] = asarray_like(self.embedding.coordinates, placed)
+            xp, which = namespace(placed), np.arange(placed.shape[0])
+            which[self.landmarks] = placed.shape[0] + np.arange(self.width)
+            both = xp.concat([placed, asarray_like(self.embedding.coordinates, placed)])
+            placed = xp.take(both, asarray_like(which, placed, dtype=xp.int64), axis=0)
         return replace(self.embedding, coordinates=placed, labels=names, landmarks=self.landmarks)
 
     def _place_there(
