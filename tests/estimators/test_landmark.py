@@ -184,6 +184,7 @@ def test_the_result_is_of_all_fitted_objects(features):
     others = np.setdiff1d(np.arange(300), est.landmarks_)
     np.testing.assert_array_equal(est.result_.coordinates[others], placed[others])
     np.testing.assert_array_equal(est.result_.landmarks, est.landmarks_)
+    assert repr(est.result_).endswith("of the 50 landmarks alone>")
 
 
 # Which landmarks

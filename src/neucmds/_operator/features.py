@@ -198,7 +198,8 @@ class FeatureGram(Gram):
         """Compare a small tile with its mirror image, since half of D is never computed."""
         some = min(self.n // 2, CHECKED)
         first, second = self.points[:some], self.points[some : 2 * some]
-        there, back = self.metric.squares(first, second), self.metric.squares(second, first)
+        there = self.metric.dissimilarities(first, second)
+        back = self.metric.dissimilarities(second, first)
         refuse_undefined(there, "the metric", range(some), range(some, 2 * some))
         refuse_asymmetry(there, back)
 

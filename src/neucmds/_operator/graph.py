@@ -319,7 +319,7 @@ def _undirected(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, F
         raise InputError(
             f"the graph is directed: {int(np.sum(gap > TOLERANCE * length.max()))} edges have two "
             f"lengths, the most different by {gap[at]:.4g} at ({low}, {high}); pass "
-            "graph.minimum(graph.T), or the mean of both."
+            "graph.maximum(graph.T), which keeps the longer."
         )
     return key // n, key % n, shortest
 

@@ -183,7 +183,9 @@ class Embedding:
 
     @property
     def _estimated(self) -> str:
-        """Say of what STRESS and R² were estimated, if they were."""
+        """Say of what STRESS and R² are, if not of all pairs."""
+        if self.landmarks is not None:
+            return f", of the {len(self.landmarks)} landmarks alone"
         if not self.held_out_pairs:
             return ""
         return (

@@ -126,7 +126,8 @@ def plot_coordinates(
         tips = _draw_arrows(ax, embedding, pair, arrows, points[shown])
     positive, negative = embedding.signature
     signs = f"{positive} positive, {negative} negative"
-    r2 = "" if math.isnan(embedding.r2) else f", R² {embedding.r2:.3g}".replace("-", "−")
+    whose = "" if embedding.landmarks is None else " of the landmarks"
+    r2 = "" if math.isnan(embedding.r2) else f", R²{whose} {embedding.r2:.3g}".replace("-", "−")
     set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs}){r2}")
     notes = _set_aspect(ax)
     if not shown.all():
