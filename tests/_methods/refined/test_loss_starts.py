@@ -94,6 +94,7 @@ def hops(edges, n):
 def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
     D = 1 - np.eye(20)
     assert neuc_mds(D, 6).stress < 38  # 180 from eigenvectors as LAPACK returns them
+    assert neuc_mds(D, 2, weights=np.ones((20, 20))).stress < 120  # 288
     assert neuc_mds(D, 2, loss="distance").loss_value < 54  # 114 with (1, 1)
 
 

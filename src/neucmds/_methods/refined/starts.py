@@ -125,31 +125,29 @@ def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Component
     largest = float(np.max(np.abs(spectrum.ends.values), initial=0.0))
     real = lengths**2 > 1e-14 * largest
     kept, signs, lengths = chosen.kept[real], signs[real], lengths[real]
-    u = _untied(spectrum, kept)
+    mixed = _untied(spectrum, kept)
+    u = spectrum.take(kept) if mixed is None else mixed
     scale = asarray_like(lengths, u)[None, :]
     # B u must be as exact as the descent will multiply: in double precision up to some size.
     exact = spectrum.complete or int(u.shape[0]) > SMALL
-    images = spectrum.images(kept) if exact else None
+    images = spectrum.images(kept) if exact and mixed is None else None
     return Start(u * scale, signs, None if images is None else images * scale)
 
 
-def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array:
-    """Return some eigenvectors; those that share an eigenvalue with others mixed with all of them.
+def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array | None:
+    """Return some eigenvectors mixed with all that share their eigenvalues; None if none does.
 
     Which ones of equal eigenvalues a solver returns is chance. Of equal dissimilarities they
     differed from zero at two objects, and the descent could not leave that symmetry: STRESS of
     20 objects and 6 coordinates ended at 180, mixed at 37.
     """
-    u, lam = spectrum.take(kept), spectrum.ends.values
+    lam = spectrum.ends.values
     same = np.abs(lam[:, None] - lam[None, kept]) <= spectrum.ends.null_level
-    if (
-        not spectrum.complete
-        or spectrum.remainder is not None
-        or not np.any(np.sum(same, axis=0) > np.sum(same[kept], axis=0))
-    ):
-        return u
+    tied = np.any(np.sum(same, axis=0) > np.sum(same[kept], axis=0))
+    if not tied or not spectrum.complete:
+        return None
     mixing = same * np.random.default_rng(0).standard_normal(same.shape)
-    return spectrum.vectors @ asarray_like(np.linalg.qr(mixing)[0], u)
+    return spectrum.vectors @ asarray_like(np.linalg.qr(mixing)[0], spectrum.vectors)
 
 
 def _closed_form_start(spectrum: Spectrum, selection: Selection) -> Start:
