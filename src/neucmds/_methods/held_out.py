@@ -26,17 +26,18 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
     are those of a mean over objects.
     """
     n, mean = pairs.n, float(np.mean(pairs.sq_dissimilarity))
-    ends, values = (pairs.i, pairs.j), np.zeros(4 + solution.weights.size)
-    for some in row_blocks(pairs.size, 4 * solution.weights.size):
-        d = pairs.sq_dissimilarity[some]
-        values += _sums(solution, ends[0][some], ends[1][some], d, mean)
+    x, signs = to_numpy(solution.coordinates), np.sign(solution.weights)
+    loss, values = solution.loss or PairLoss("squared", 0.0), np.zeros(4 + signs.size)
+    for some in row_blocks(pairs.size, 4 * signs.size):
+        sq = (x[pairs.i[some]] - x[pairs.j[some]]) ** 2
+        values += _sums(sq, signs, loss, pairs.sq_dissimilarity[some], mean)
     keys, rows, count = pairs.i.astype(np.int64) * n + pairs.j, [], []
     for one, others, length in checks:
         new = np.minimum(one, others) * n + np.maximum(one, others)
         place = np.minimum(np.searchsorted(keys, new), keys.size - 1)
         unseen = keys[place] != new
         j, d = others[unseen], length[unseen] ** 2
-        rows.append(_sums(solution, np.full(j.size, one), j, d, mean))
+        rows.append(_sums((x[one] - x[j]) ** 2, signs, loss, d, mean))
         count.append(j.size)
     made, left = np.array(rows), n * (n - 1) - 2 * pairs.size
     means = made.sum(axis=0) / max(1, sum(count))
@@ -63,12 +64,12 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
     )
 
 
-def _sums(solution: Solution, i: Floats, j: Floats, d: Floats, mean: float) -> Floats:
-    """Σ(D̂ − D)², the loss, Σ(D − mean), Σ(D − mean)² and rises of the first, of some pairs."""
-    x, signs = to_numpy(solution.coordinates), np.sign(solution.weights)
-    sq = (x[i] - x[j]) ** 2
+def _sums(sq: Floats, signs: Floats, loss: PairLoss, d: Floats, mean: float) -> Floats:
+    """Σ(D̂ − D)², the loss, Σ(D − mean), Σ(D − mean)² and rises of the first, of some pairs.
+
+    `sq` has the squared difference of every coordinate, one row for each pair.
+    """
     d_hat = sq @ signs
     rises = np.sum(sq * (sq - 2 * np.multiply.outer(d_hat - d, signs)), axis=0)
-    loss = solution.loss or PairLoss("squared", 0.0)
     stress, off = float(np.sum((d_hat - d) ** 2)), d - mean
     return np.array([stress, loss.value(d, d_hat), off.sum(), off @ off, *rises])
