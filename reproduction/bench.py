@@ -14,8 +14,8 @@ import numpy.typing as npt
 from neucmds._input.components import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
-from neucmds._spectrum import Spectrum
-from neucmds.api import embed_spectrum, whole_spectrum
+from neucmds._spectrum import Spectrum, full_spectrum
+from neucmds.api import embed_spectrum
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.metrics import Quality, measure
@@ -109,7 +109,7 @@ class Bench:
         if name not in self._spectra:
             gram = DenseGram(self.problem(name).sq_dissimilarity)
             self.progress(f"{name}: spectrum")
-            self._spectra[name] = gram, whole_spectrum(gram)
+            self._spectra[name] = gram, full_spectrum(gram)
         return self._spectra[name]
 
     def embedding(self, name: str, method: str, k: int | None = None) -> Embedding:

@@ -100,6 +100,7 @@ REFUSED = [
             ((np.ones((N, N + 1)) * X[:, :1], [1] * (N + 1)), "n_components"),
         ]
     ],
+    (lambda _: neuc_mds(D, 2, "neuc+", init=(X[:, :2], [1, 1])), r"^init needs method='refined'"),
     (lambda _: neuc_mds(D, 2, random_state=-1), "cannot seed a generator"),
     *[
         (lambda _, call=call: call(callback=1), "callback=1 must be a function")

@@ -224,11 +224,11 @@ def describe(
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds.api import whole_spectrum
+    >>> from neucmds._spectrum import full_spectrum
     >>> from neucmds.diagnostics import describe
     >>> from neucmds.operators import DenseGram
     >>> gram = DenseGram(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 16.0], [1.0, 16.0, 0.0]]))
-    >>> describe(gram, whole_spectrum(gram)).euclidean
+    >>> describe(gram, full_spectrum(gram)).euclidean
     False
     """
     lam, level = spectrum.ends.values, spectrum.ends.null_level
@@ -313,11 +313,11 @@ def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds.api import whole_spectrum
+    >>> from neucmds._spectrum import full_spectrum
     >>> from neucmds.diagnostics import classical_turning_point
     >>> from neucmds.operators import DenseGram
     >>> gram = DenseGram(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 16.0], [1.0, 16.0, 0.0]]))
-    >>> classical_turning_point(gram, whole_spectrum(gram)).last_k
+    >>> classical_turning_point(gram, full_spectrum(gram)).last_k
     1
     """
     lam, complete = spectrum.ends.values, spectrum.complete

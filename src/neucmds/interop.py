@@ -55,7 +55,8 @@ def to_skbio(embedding: Embedding) -> Any:
     skbio.OrdinationResults
         With the weights as eigenvalues, signed; negative axes are named ``axis2_neg``. Of
         "classical" and "neuc" `proportion_explained` is the share of the trace, of other methods
-        None: they are no projections, and no axis has a share.
+        None: they are no projections, and no axis has a share. Of a fit by landmarks both are
+        those of the landmarks, as `long_method_name` says.
 
     Warns
     -----
@@ -82,10 +83,11 @@ def to_skbio(embedding: Embedding) -> Any:
             stacklevel=3,
         )
     weights, share = to_numpy(embedding.weights), embedding.shares.get("trace")
+    whose = f", eigenvalues of {embedding._whose}" if embedding._whose else ""
     labels = embedding.labels or tuple(str(i) for i in range(embedding.n))
     return skbio.OrdinationResults(
         short_method_name="NeucMDS",
-        long_method_name=f"Non-Euclidean multidimensional scaling ({embedding.method})",
+        long_method_name=f"Non-Euclidean multidimensional scaling ({embedding.method}){whose}",
         eigvals=pandas.Series(weights, index=names),
         samples=pandas.DataFrame(
             to_numpy(embedding.coordinates), index=list(labels), columns=names
@@ -161,7 +163,7 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
         "r2_lost": embedding.explained,
         "method": embedding.method,
         "squared": bool(embedding.squared),
-    }
+    } | ({"of": embedding._whose} if embedding._whose else {})
 
 
 def from_networkx(graph: Any, weight: str | None = "weight") -> Any:

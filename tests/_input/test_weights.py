@@ -50,7 +50,7 @@ def test_weights_go_by_name_and_take_the_precision_of_d():
         (spoiled(1, 2, np.nan), "NaN or infinity"),
         (spoiled(1, 2, -1.0), "must not be negative: the lowest is -1"),
         (spoiled(1, 2, 1.0, 1.5), "not symmetric: largest gap 0.5"),
-        (spoiled(3, slice(None), 0.0), "object 3, 'd', has no entry of positive weight"),
+        (spoiled(3, slice(None), 0.0), "^1 of 6 objects have no pair .* first object 3, 'd'; drop"),
         (1e61 * W, "weights are too large: the largest is"),
         (1e-62 * W, "weights are too small"),
     ],

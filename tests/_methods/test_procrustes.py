@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.linalg import expm
 from scipy.spatial import procrustes as scipy_procrustes
 
-from neucmds import InputError, neuc_mds, procrustes
+from neucmds import InputError, evaluate, neuc_mds, procrustes
 from neucmds._methods import align, sq_dissimilarities
 
 
@@ -72,3 +72,12 @@ def test_other_signatures_and_sizes_are_refused():
     with pytest.raises(InputError, match="30 and 20 objects"):
         procrustes(fits[0], neuc_mds(D[:20, :20], (3, 0), "neuc", squared=True))
     assert procrustes(fits[0], fits[0]).disparity < 1e-20
+
+
+def test_opposite_signatures_are_told_what_can_be_compared():
+    points = np.random.default_rng(0).normal(size=(8, 1))
+    D = (points - points.T) ** 2
+    a, b = neuc_mds(D, 1, squared=True), neuc_mds(-D, 1, squared=True)
+    with pytest.raises(InputError, match=r"evaluate\(a, b.dissimilarities\(\), squared=True\)"):
+        procrustes(a, b)
+    assert evaluate(a, b.dissimilarities(), squared=True).stress == pytest.approx(4 * np.sum(D**2))

@@ -128,6 +128,15 @@ def test_weights_are_matched_by_name(run, here, named_csv):
 
 
 class TestLandmarks:
+    def test_what_is_of_the_landmarks_alone_says_so(self, run, here):
+        np.save(here / "d.npy", squared_gaps(40))
+        outcome = run("embed", "d.npy", "-k", 2, "--landmarks", 9, "--plots", "none")
+        assert "(of the 9 landmarks alone)" in " ".join(outcome.out.split())
+        folder = here / "d-neucmds"
+        assert {row["of"] for row in _rows(folder / "axes.csv")} == {"the 9 landmarks alone"}
+        quality = json.loads((folder / "quality.json").read_text())
+        assert quality["axes_of"] == "the 9 landmarks alone"
+
     @pytest.mark.slow
     def test_all_objects_are_placed_and_measured(self, run, here):
         d = squared_gaps(200)

@@ -71,8 +71,12 @@ def _refuse_lost_objects(w: Array, data: Dissimilarity) -> None:
     if bool(xp.all(totals > 0)):
         return
     lost = int(xp.argmin(totals))
-    name = f"{lost}" if data.labels is None else f"{lost}, {data.labels[lost]!r},"
-    raise InputError(f"object {name} has no entry of positive weight; drop it or weight an entry.")
+    name = f"{lost}" if data.labels is None else f"{lost}, {data.labels[lost]!r}"
+    raise InputError(
+        f"{int(xp.sum(xp.astype(totals <= 0, xp.int64)))} of {data.n} objects have no pair that is "
+        f"both known and of positive weight, the first object {name}; drop them, or "
+        "fill in a dissimilarity of each."
+    )
 
 
 def refuse_parts_of(weights: Array, labels: tuple[str, ...] | None) -> None:

@@ -14,7 +14,6 @@ from neucmds.api.fitting import embed_spectrum as embed_spectrum
 from neucmds.api.fitting import fit as fit
 from neucmds.api.fitting import solve_for as solve_for
 from neucmds.api.fitting import warn_of_surprises as warn_of_surprises
-from neucmds.api.fitting import whole_spectrum as whole_spectrum
 from neucmds.api.landmarks import LandmarkFit as LandmarkFit
 from neucmds.api.landmarks import fit_landmarks as fit_landmarks
 from neucmds.api.options import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD

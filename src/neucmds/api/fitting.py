@@ -36,7 +36,7 @@ from neucmds._methods import (
     union,
 )
 from neucmds._operator import DenseGram, Gram
-from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
+from neucmds._spectrum import Ends, Spectrum, solve
 from neucmds.api.options import EIGENPAIR_TOL, Options, refuse, tell
 from neucmds.api.prepared import Prepared, dense_gram
 from neucmds.embedding import Embedding, build_embedding
@@ -157,11 +157,6 @@ def solve_for(
     )
 
 
-def whole_spectrum(gram: Gram) -> Spectrum:
-    """Compute all eigenpairs: they serve every method and every k."""
-    return full_spectrum(gram)
-
-
 # Eigenpairs to start from: the descent that follows mends far more than 1e-3.
 solve_roughly = partial(solve_for, tol=1e-3, random_state=0)
 
@@ -259,8 +254,8 @@ def warn_of_surprises(embedding: Embedding) -> None:
     if embedding.held_out_pairs and embedding.loss_value > OVERFIT * embedding.history[-1]:
         warnings.warn(
             f"the fit is {embedding.loss_value / embedding.history[-1]:.2g} times worse on pairs "
-            f"that were not fitted (R² {embedding.r2:.2f} there and on all) than on its own; raise "
-            f"{option('n_pairs')}, or lower {option('n_components')}.",
+            f"that were not fitted than on its own, and R² over all pairs is estimated as "
+            f"{embedding.r2:.2f}; raise {option('n_pairs')}, or lower {option('n_components')}.",
             OverfitWarning,
             stacklevel=3,
         )

@@ -220,7 +220,11 @@ def refuse(kind: str, asked: Mapping[str, Any]) -> None:
         found = TABLE[kind].get(name)
         if found is not None and found.verdict == "refused":
             plain = isinstance(value, (str, int, float, tuple))
-            marked = option(name, value) if plain and name != "checkpoint" else option(name)
+            marked = (
+                option(name, value)
+                if plain and name not in ("checkpoint", "init")
+                else option(name)
+            )
             raise InputError(found.why.format(asked=marked))
 
 

@@ -104,8 +104,9 @@ def axis_rows(embedding: Embedding) -> tuple[list[str], Iterator[list[str]]]:
     columns |= {f"share_of_{name}": share for name, share in embedding.shares.items()}
     signs, values = to_numpy(embedding.signs), zip(*map(to_numpy, columns.values()), strict=True)
     lines = zip(embedding.axis_names, signs, values, strict=True)
-    rows = ([name, f"{sign:+.0f}", *map(_digits, line)] for name, sign, line in lines)
-    return ["axis", "sign", *columns], rows
+    whose = [embedding._whose] if embedding._whose else []
+    rows = ([name, f"{sign:+.0f}", *map(_digits, line), *whose] for name, sign, line in lines)
+    return ["axis", "sign", *columns, *["of"] * len(whose)], rows
 
 
 def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

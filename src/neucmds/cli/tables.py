@@ -65,14 +65,16 @@ def facts(result: Result) -> list[tuple[str, str]]:
 
 def _axes(result: Result) -> str:
     embedding = result.embedding
+    whose = f" (of {embedding._whose})" if embedding._whose else ""
     said = [
         f"{_listed(shares, percent)} of the {CONVENTIONS[name]}"
         for name, shares in embedding.shares.items()
     ]
     if said:
-        return f"; they hold {'; '.join(said)}"
+        return f"; they hold {'; '.join(said)}{whose}"
     lost = embedding.explained
-    return f"; R² lost without each: {_listed(lost, _short)}" if np.isfinite(lost).any() else ""
+    known = np.isfinite(lost).any()
+    return f"; R² lost without each: {_listed(lost, _short)}{whose}" if known else ""
 
 
 def _listed(values: Any, write: Callable[[float], str]) -> str:

@@ -182,10 +182,15 @@ class Embedding:
         )
 
     @property
+    def _whose(self) -> str:
+        """Say whose weights and whose R² these are, if not those of all objects."""
+        return "" if self.landmarks is None else f"the {len(self.landmarks)} landmarks alone"
+
+    @property
     def _estimated(self) -> str:
         """Say of what STRESS and R² are, if not of all pairs."""
-        if self.landmarks is not None:
-            return f", of the {len(self.landmarks)} landmarks alone"
+        if self._whose:
+            return f", of {self._whose}"
         if not self.held_out_pairs:
             return ""
         return (
@@ -691,7 +696,11 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
     if a.signature != b.signature:
         # As a fit may return fewer of a sign than asked for, what both have is what both can have.
         common = tuple(map(min, a.signature, b.signature))
-        advice = f"fit both with {option('n_components', common)}" if any(common) else "refit one"
+        advice = (
+            f"fit both with {option('n_components', common)}"
+            if any(common)
+            else "compare D̂: evaluate(a, b.dissimilarities(), squared=True)"
+        )
         raise InputError(
             f"the signatures {a.signature} and {b.signature} differ, and no isometry leads from "
             f"one to the other; {advice}."

@@ -238,8 +238,12 @@ class LandmarkNeucMDS(SignedTransformer):
         """
         coordinates = self.fit(X, weights=weights)._transform(X, out, checkpoint=checkpoint)
         if not is_dask(coordinates):
-            self._result = self._fitted.of_all(coordinates, self._names)
-            self._placed = replace(self._result, coordinates=coordinates)
+            self._placed = replace(
+                self.landmark_result_,
+                coordinates=coordinates,
+                labels=self._names,
+                landmarks=self.landmarks_,
+            )
         return coordinates
 
     def transform(
@@ -303,8 +307,7 @@ class LandmarkNeucMDS(SignedTransformer):
     @property
     def result_(self) -> Embedding:  # type: ignore[override]
         """Embedding of all fitted objects, the landmarks where they were fitted."""
-        _ = self._searched
-        return self._result
+        return self._fitted.of_all(self._searched.coordinates, self._names)
 
     @property
     def _model(self) -> Embedding:

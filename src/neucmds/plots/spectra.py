@@ -10,8 +10,8 @@ import numpy as np
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import Components
 from neucmds._operator import Gram
-from neucmds._spectrum import Ends, Spectrum
-from neucmds.api import StressCurves, prepare, solve_for, whole_spectrum
+from neucmds._spectrum import Ends, Spectrum, full_spectrum
+from neucmds.api import StressCurves, prepare, solve_for
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots._figures import (
@@ -235,7 +235,7 @@ def _eigenvalues(D: Any, squared: bool, symmetrize: bool) -> tuple[Floats, float
 
 def _solved(gram: Gram) -> Spectrum:
     if gram.n <= MOST_COMPLETE:
-        return whole_spectrum(gram)
+        return full_spectrum(gram)
     # A picture shows two or three digits.
     return solve_for(gram, Components(40), "exact", tol=1e-4, random_state=0)
 

@@ -186,7 +186,9 @@ def _axis_columns(embedding: Embedding) -> dict[str, Any]:
     """Return what is known of each coordinate, by the header of its column."""
     columns = {"weight": to_numpy(embedding.weights), "R² lost without it": embedding.explained}
     shares = embedding.shares.items()
-    return columns | {f"share of the {CONVENTIONS[name]}": share for name, share in shares}
+    columns |= {f"share of the {CONVENTIONS[name]}": share for name, share in shares}
+    whose = f" (of {embedding._whose})" if embedding._whose else ""
+    return {f"{title}{whose}": values for title, values in columns.items()}
 
 
 def _methods(found: Findings) -> dict[str, Any]:
