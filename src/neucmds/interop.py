@@ -175,7 +175,8 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Any:
         Undirected and connected.
     weight : str or None, default="weight"
         Edge attribute that holds lengths; an edge without it has its "length", else 1, which a
-        warning says unless no edge has either. None: 1 each. Of parallel edges the shortest counts.
+        warning says unless no edge has either, nor "cost" or "distance". None: 1 each. Of parallel
+        edges the shortest counts.
 
     Returns
     -------

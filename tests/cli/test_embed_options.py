@@ -200,6 +200,18 @@ def test_dissimilarities_of_features_are_made_here(run, here):
 
 
 class TestGraph:
+    def test_parallel_edges_count_by_the_shortest_and_two_directions_must_agree(self, run, here):
+        lines = ["from,to,length", "a,b,5", "a,b,7", "b,c,1", "c,d,2"]
+        (here / "edges.csv").write_text("\n".join(lines) + "\n")
+        options = ["edges.csv", "--metric", "shortest_path", "-k", 1, "--plots", "none"]
+        found = run("embed", *options)
+        assert (found.code, found.err.count("\n")) == (0, 1)
+        assert "1 pairs of nodes have parallel edges of different lengths" in found.err
+        saved = Embedding.load(here / "edges-neucmds" / "embedding.npz")
+        assert saved.distance("a", "d") == pytest.approx(8)
+        (here / "edges.csv").write_text("\n".join(lines).replace("a,b,7", "b,a,7") + "\n")
+        _refused(run("embed", *options, "--force"), "(0, 1), 'a' and 'b'; keep one length of each")
+
     @pytest.mark.slow
     def test_shortest_paths_of_a_list_of_edges(self, run, here):
         names = [f"stop {c}" for c in "abcdefgh"]  # a ring of 8
@@ -250,8 +262,9 @@ class TestWhatIsPrinted:
         ("options", "said"),
         [
             (["1", "--method", "neuc+"], "Try next: -k 2; --method refined."),
-            (["1"], "Try next: -k 2; --loss relative, if near pairs matter."),
+            (["1"], "Try next: -k 2."),
             (["1", "--loss", "relative"], "Try next: -k 2."),
+            (["auto", "--method", "neuc+"], "Try next: --method refined."),
             # docs/guide/choosing.md
             (["2"], "Try next: -k 4; -k 2,0 --loss distance, for a plot."),
             (["2,0", "--loss", "distance"], "Try next: -k 4."),
@@ -259,6 +272,14 @@ class TestWhatIsPrinted:
     )
     def test_what_to_try_next_is_named(self, run, named_csv, options, said):
         assert said in run("embed", named_csv, "-k", *options, "--plots", "none").out
+
+    def test_near_pairs_are_advised_for_many_objects_and_no_more_axes_for_a_good_fit(
+        self, run, named_csv, monkeypatch
+    ):
+        monkeypatch.setattr("neucmds.cli.tables.RELATIVE_FROM", 14)
+        said = {k: run("embed", named_csv, "-k", k, "--plots", "none", "--force") for k in (4, 9)}
+        assert said[4].out.count("Try next: -k 8; --loss relative, if near pairs matter.") == 1
+        assert said[9].out.count("Try next: --loss relative, if near pairs matter.") == 1
 
     def test_nothing_is_advised_for_a_perfect_fit(self, run, here):
         np.save(here / "line.npy", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))))

@@ -22,6 +22,7 @@ from neucmds._input.pairs import Pairs as Pairs
 from neucmds._input.pairs import as_pairs as as_pairs
 from neucmds._input.pairs import check_pairs as check_pairs
 from neucmds._input.pairs import make_pairs as make_pairs
+from neucmds._input.pairs import read_edges as read_edges
 from neucmds._input.pairs import refuse_parts as refuse_parts
 from neucmds._input.readers.files import read_table as read_table
 from neucmds._input.readers.metadata import as_metadata as as_metadata
@@ -38,6 +39,7 @@ from neucmds._input.validation import Rules as Rules
 from neucmds._input.validation import Strips as Strips
 from neucmds._input.validation import as_labels as as_labels
 from neucmds._input.validation import check_flags as check_flags
+from neucmds._input.validation import entry_name as entry_name
 from neucmds._input.validation import exceeds_range as exceeds_range
 from neucmds._input.validation import out_of_range as out_of_range
 from neucmds._input.validation import tolerance as tolerance

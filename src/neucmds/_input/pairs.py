@@ -125,14 +125,13 @@ def as_pairs(
         raise InputError(
             f"columns of a list of pairs must be equally long, not {', '.join(map(str, sizes))}."
         )
-    numbers, names = _numbered(columns[0], columns[1])
+    n, numbers, names = _numbered(columns[0], columns[1])
     try:
         values = [np.asarray(column, dtype=np.float64) for column in columns[2:]]
     except (ValueError, TypeError) as error:
         raise InputError(
             f"the third column of pairs must hold numbers ({one_line(error)})."
         ) from error
-    n = len(names) if names is not None else int(numbers.max(initial=-1)) + 1
     return make_pairs(n, numbers[0], numbers[1], *values, labels=names, **settings)
 
 
@@ -264,6 +263,15 @@ def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:
     return [*objects, *values.T]
 
 
+def read_edges(path: str | os.PathLike[str]) -> tuple[Any, Labels]:
+    """Read a file of edges, two nodes and a length a line, each line an entry of a sparse array."""
+    left, right, length, *more = read_pairs(path)
+    if more:
+        raise FileFormatError("a list of edges has 3 columns, two nodes and a length, not 4.")
+    n, numbers, names = _numbered(left, right)
+    return sparse.coo_array((length, (numbers[0], numbers[1])), shape=(n, n)), names
+
+
 def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
     if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
         size = " × ".join(map(str, data.shape))
@@ -277,8 +285,8 @@ def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
 
 def _numbered(
     left: npt.NDArray[Any], right: npt.NDArray[Any]
-) -> tuple[npt.NDArray[np.int64], Labels]:
-    """Give every object of two columns a number; return numbers (2, m) and names."""
+) -> tuple[int, npt.NDArray[np.int64], Labels]:
+    """Give every object of two columns a number; return how many, numbers (2, m) and names."""
     both = np.stack([left, right])
     if both.dtype.kind == "f" and np.array_equal(both, both.astype(np.int64)):
         both = both.astype(np.int64)
@@ -288,7 +296,8 @@ def _numbered(
     numbers = numbers.reshape(both.shape).astype(np.int64)
     counted = both.dtype.kind in "iu" and np.array_equal(names, np.arange(names.size))
     # Labels that only count the objects say nothing.
-    return numbers, None if counted else tuple(str(name) for name in names.tolist())
+    labels = None if counted else tuple(str(name) for name in names.tolist())
+    return int(names.size), numbers, labels
 
 
 def _refuse_values(

@@ -19,7 +19,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds._backend.memory import available_memory, format_bytes
-from neucmds._input import TOLERANCE, refuse_parts
+from neucmds._input import TOLERANCE, entry_name, refuse_parts
 from neucmds._operator.sampled_pairs import PairSample, Sizes, Windows, drawn_pairs
 from neucmds.errors import InputError, NeucmdsWarning, option
 
@@ -33,18 +33,21 @@ BLOCK_BYTES = 2**26
 CHECKED_NODES = 200
 # Nodes whose nearest are searched together, in one subgraph.
 NEAR_BLOCK = 256
+# Attributes of networkx edges that may be meant as lengths.
+_OTHER_LENGTHS = {"cost", "distance"}
 # scipy's searches hold Python's lock, so they run in processes, which take a second to start: so
 # many edge visits take 5 s on one core (22 ns each, 18,000 nodes).
 WORTH_PROCESSES = 2**28
 
 
-def as_graph(data: Any) -> Any:
+def as_graph(data: Any, labels: tuple[str, ...] | None = None) -> Any:
     """Check a sparse array of lengths, and make it a symmetric CSR array of float64, connected.
 
     Explicit zeros are edges of length 0. An edge may be stored in one order or in both, and a
     warning says so where some are stored in one and others in both; of parallel edges the shortest
-    counts. Refused are lengths that are negative or not finite, edges whose two orders differ, and
-    graphs in several parts. A networkx graph is taken by its `networkx_lengths`.
+    counts, which another one says. Refused are lengths that are negative or not finite, edges whose
+    two orders differ, and graphs in several parts. A networkx graph is taken by its
+    `networkx_lengths`; `labels` name the nodes in messages.
     """
     if hasattr(data, "nodes") and hasattr(data, "adj"):
         data = networkx_lengths(data)
@@ -60,16 +63,17 @@ def as_graph(data: Any) -> Any:
         at = int(np.argmax(bad))
         raise InputError(
             f"{int(bad.sum())} edges have lengths that are negative or not finite, the first "
-            f"{length[at]:.4g} at ({i[at]}, {j[at]}); drop or repair them."
+            f"{length[at]:.4g} at {entry_name(i[at], j[at], labels)}; drop or repair them."
         )
     between = i != j
-    key, length, _ = _grouped((i * n + j)[between], length[between])
-    low, high, length = _undirected(n, key // n, key % n, length)
+    key, length, longest = _grouped((i * n + j)[between], length[between])
+    _warn_of_parallel(longest - length > TOLERANCE * float(longest.max()))
+    low, high, length = _undirected(n, key // n, key % n, length, labels)
     # SciPy 1.13 searches graphs with indices of 32 bits alone.
     index = np.int32 if max(n, 2 * low.size) < 2**31 else np.int64
     ends = np.concatenate([low, high], dtype=index), np.concatenate([high, low], dtype=index)
     graph = sparse.csr_array((np.concatenate([length, length]), ends), shape=(n, n))
-    refuse_parts(graph, None)
+    refuse_parts(graph, labels)
     return graph
 
 
@@ -77,7 +81,7 @@ def networkx_lengths(graph: Any, weight: str | None = "weight") -> Any:
     """Lengths of the edges of an undirected networkx graph, nodes in its order, as a sparse array.
 
     An edge is as long as its attribute `weight` says, else "length", else 1; None: 1 each. A
-    warning says where not all edges have `weight`, unless none has a length at all.
+    warning says where not all edges have `weight`, unless none has anything like a length.
     """
     if graph.is_directed():
         raise InputError(
@@ -86,13 +90,15 @@ def networkx_lengths(graph: Any, weight: str | None = "weight") -> Any:
         )
     number = {node: at for at, node in enumerate(graph.nodes)}
     edges = list(graph.edges(data=True))
-    lengths, instead, none = np.ones(len(edges)), 0, 0
+    lengths, instead, none, others = np.ones(len(edges)), 0, 0, set[str]()
     for at, (_, _, known) in enumerate(edges):
         name = next((name for name in (weight, "length") if known.get(name) is not None), None)
         lengths[at] = 1.0 if weight is None or name is None else known[name]
         instead, none = instead + (name not in (weight, None)), none + (name is None)
-    if weight is not None and none < len(edges) and instead + none:
+        others |= _OTHER_LENGTHS & known.keys() if name is None else set()
+    if weight is not None and instead + none and (none < len(edges) or others):
         counted = [f"{instead} by their 'length'"] * bool(instead) + [f"{none} as 1"] * bool(none)
+        counted += [f"not by their {name!r}" for name in sorted(others)]
         warnings.warn(
             f"{instead + none} of {len(edges)} edges have no {weight!r} and count "
             f"{', '.join(counted)}; name the attribute of lengths in from_networkx(weight=…).",
@@ -308,20 +314,33 @@ def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
     return key[first], np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
 
 
-def _undirected(n: int, i: Ints, j: Ints, length: Floats) -> tuple[Ints, Ints, Floats]:
+def _undirected(
+    n: int, i: Ints, j: Ints, length: Floats, labels: tuple[str, ...] | None
+) -> tuple[Ints, Ints, Floats]:
     """Return every edge once, i < j; where it is stored in both orders, these must agree."""
     key, shortest, longest = _grouped(np.minimum(i, j) * n + np.maximum(i, j), length)
     _warn_of_one_way(2 * key.size - i.size, key.size)
     gap = longest - shortest
     at = int(np.argmax(gap))
     if gap[at] > TOLERANCE * float(length.max()):
-        low, high = divmod(int(key[at]), n)
+        where = entry_name(*divmod(int(key[at]), n), labels)
         raise InputError(
-            f"the graph is directed: {int(np.sum(gap > TOLERANCE * length.max()))} edges have two "
-            f"lengths, the most different by {gap[at]:.4g} at ({low}, {high}); pass "
-            "graph.maximum(graph.T), which keeps the longer."
+            f"the graph is directed: {int(np.sum(gap > TOLERANCE * length.max()))} edges have "
+            f"another length back, the most different by {gap[at]:.4g} at {where}; keep one length "
+            "of each, such as the longer (graph.maximum(graph.T))."
         )
     return key // n, key % n, shortest
+
+
+def _warn_of_parallel(several: Any) -> None:
+    """Say between how many nodes the shortest of edges that differ was taken."""
+    if several.any():
+        warnings.warn(
+            f"{int(several.sum())} pairs of nodes have parallel edges of different lengths, of "
+            "which the shortest counts; drop the others if it should be another one.",
+            NeucmdsWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_one_way(one_way: int, edges: int) -> None:

@@ -186,7 +186,7 @@ def embed(
         print_json(record | {"files": [str(path) for path in files]})
         return
     print_table(facts_table(f"{file}: {source.n:,} objects", facts(result)))
-    if (text := suggestion(result)) is not None:
+    if (text := suggestion(result, job.components)) is not None:
         say(text)
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 

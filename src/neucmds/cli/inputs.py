@@ -15,14 +15,15 @@ from neucmds._input import (
     AUTO,
     NComponents,
     as_labels,
-    as_pairs,
     column_values,
     match_rows,
     order_of,
+    read_edges,
     read_metadata,
     read_square,
     read_table,
 )
+from neucmds._operator import as_graph
 from neucmds.api import Prepared
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
@@ -101,8 +102,8 @@ def read_features(file: str, metric: str) -> tuple[Any, tuple[str, ...] | None]:
 
 def read_graph(file: str) -> tuple[Any, tuple[str, ...] | None]:
     """Read edges, two nodes and a length a line, and the names of the nodes."""
-    edges = as_pairs(file)
-    return edges.graph(), edges.labels
+    edges, names = read_edges(file)
+    return as_graph(edges, names), names
 
 
 def _feature(table: Any, title: str, source: str) -> Any:

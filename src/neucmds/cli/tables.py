@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from neucmds._input import NComponents
 from neucmds.api import ComparedMethod, StressCurves
 from neucmds.cli.results import Result
 from neucmds.metrics import PairErrors, Quality
@@ -25,6 +26,8 @@ from neucmds.report.words import (
 )
 
 AXES_SHOWN = 4
+# Below so many objects the squared loss keeps as many neighbours (docs/guide/losses.md).
+RELATIVE_FROM = 200
 
 
 def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
@@ -125,18 +128,22 @@ def _worst(result: Result) -> str:
     return listed if labels is not None else f"{listed}; {COUNTED}"
 
 
-def suggestion(result: Result) -> str | None:
-    """Name what could be tried next, if a pair is off by over 10 %."""
-    embedding = result.embedding
+def suggestion(result: Result, wanted: NComponents) -> str | None:
+    """Name what could be tried next, if a pair is off by over 10 %.
+
+    No other k where `wanted` left it to the fit, nor more coordinates where few errors are left.
+    """
+    embedding, chosen = result.embedding, isinstance(wanted, (str, float))
     if not result.errors.pairs_off:
         return None
     k, more = embedding.k, min(2 * embedding.k, embedding.n - 1)
-    tries = [f"-k {more}"] if more > k else []
+    tries = [f"-k {more}"] if more > k and not chosen and not result.quality.r2 >= 0.99 else []
     if embedding.method != "refined":
         tries.append("--method refined")
     elif k in (2, 3):  # where "relative" keeps fewer neighbours: 54.6 % on mite, "distance" 63.6 %
-        tries += [f"-k {k},0 --loss distance, for a plot"] if embedding.loss == "squared" else []
-    elif embedding.loss != "relative":
+        if embedding.loss == "squared" and not chosen:
+            tries.append(f"-k {k},0 --loss distance, for a plot")
+    elif embedding.loss != "relative" and embedding.n >= RELATIVE_FROM:
         tries.append("--loss relative, if near pairs matter")
     return f"Try next: {'; '.join(tries)}." if tries else None
 
