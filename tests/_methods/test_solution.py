@@ -1,7 +1,11 @@
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
+from neucmds import InputError
 from neucmds._input.pairs import make_pairs
+from neucmds._methods.peer_smacof import smacof_solution
 from neucmds._methods.refined.descent import Refined
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.selection import Selection
@@ -41,7 +45,19 @@ def test_the_projector_maps_centered_rows_to_coordinates(solved):
     np.testing.assert_array_equal(np.sign(found.eigenvalues), np.sign(found.weights))
 
 
-def test_listed_and_weighted_pairs_have_the_sums_of_both_orders(solved):
+def without_each(d, w, solution):
+    """By how much the weighted STRESS rises without each coordinate."""
+    x, signs = solution.coordinates, np.sign(solution.weights)
+    each = [np.arange(signs.size) != a for a in range(signs.size)]
+    rises = [np.sum(w * (form(x[:, one], signs[one]) - d) ** 2) for one in each]
+    return np.array(rises) - np.sum(w * (form(x, signs) - d) ** 2)
+
+
+def form(x, signs):
+    return np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
+
+
+def test_listed_and_weighted_pairs_have_the_sums_of_both_orders():
     rng = np.random.default_rng(1)
     d, w, x = rng.uniform(1, 2, (9, 9)), rng.uniform(0, 1, (9, 9)), rng.normal(size=(9, 2))
     d, w = (np.triu(a, 1) + np.triu(a, 1).T for a in (d, w))
@@ -49,17 +65,62 @@ def test_listed_and_weighted_pairs_have_the_sums_of_both_orders(solved):
     found = Refined(x, signs, PairLoss("squared", 0.0), 0.0, (), True, 0.0)
     i, j = np.triu_indices(9, 1)
     pairs = from_pairs(found, make_pairs(9, i, j, d[i, j], w[i, j], squared=True))
-    dense = from_refinement(DenseGram(d), found, weights=w)
-    d_hat = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
-    mean = np.sum(w * d) / np.sum(w)
-    for one in (pairs, dense):
-        assert one.stress_terms == pytest.approx((np.sum(w * (d_hat - d) ** 2), 0, 0))
-        assert one.sq_norm == pytest.approx(np.sum(w * d**2))
-        assert one.total_sum_of_squares == pytest.approx(np.sum(w * (d - mean) ** 2))
+    dense, plain = (from_refinement(DenseGram(d), found, weights=u) for u in (w, None))
+    d_hat = form(x, signs)
+    for one, u in ((pairs, w), (dense, w), (plain, 1 - np.eye(9))):
+        mean = np.sum(u * d) / np.sum(u)
+        assert sum(one.stress_terms) == pytest.approx(np.sum(u * (d_hat - d) ** 2))
+        assert one.sq_norm == pytest.approx(np.sum(u * d**2))
+        assert one.total_sum_of_squares == pytest.approx(np.sum(u * (d - mean) ** 2))
         assert one.trace == pytest.approx(4 * mean)
+        np.testing.assert_allclose(one.stress_rises, without_each(d, u, one))
+        np.testing.assert_allclose(form(one.coordinates, np.sign(one.weights)), d_hat)
         assert 0 < one.stress_error < 1e-10
-    plain = from_refinement(DenseGram(d), found)
-    assert sum(plain.stress_terms) == pytest.approx(np.sum((d_hat - d) ** 2))
-    assert plain.total_sum_of_squares == pytest.approx(2 * d[i, j].var() * i.size)
-    y, signs = plain.coordinates, np.sign(plain.weights)
-    np.testing.assert_allclose(np.sum(signs * (y[:, None] - y[None]) ** 2, axis=-1), d_hat)
+    assert pairs.stress_terms[1:] == dense.stress_terms[1:] == (0, 0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_error_of_the_stress_is_within_its_bound_and_the_bound_is_small(solved, weighted):
+    """Far from the origin of D, whose entries cancel; against extended precision."""
+    gram, _ = solved
+    d = gram.sq_dissimilarity + 1e6 * (1 - np.eye(40))
+    x = np.random.default_rng(2).standard_normal((40, 3)) * 700
+    x, signs, w = x - x.mean(axis=0), np.array([1.0, 1.0, -1.0]), 1 - np.eye(40)
+    found = Refined(x, signs, PairLoss("squared", 0.0), 0.0, (), True, 0.0)
+    one = from_refinement(DenseGram(d), found, weights=w if weighted else None)
+    y, form_of = (a.astype(np.longdouble) for a in (one.coordinates, np.sign(one.weights)))
+    stress = np.sum((form(y, form_of) - d) ** 2)
+    assert abs(sum(one.stress_terms) - stress) <= one.stress_error < 1e-12 * stress
+
+
+def test_the_loss_is_that_of_the_precision_returned_and_eigenvalues_those_of_the_signs(solved):
+    gram, spectrum = solved
+    d = np.abs(gram.sq_dissimilarity) + 1 - np.eye(40)
+    x = np.random.default_rng(3).standard_normal((40, 3))
+    loss = PairLoss("relative", 0.5)
+    found = Refined(x - x.mean(axis=0), np.array([1.0, -1, 1]), loss, 7.0, (), True, 0.0)
+    assert from_refinement(DenseGram(d), found).loss_value == 7.0
+    single = from_refinement(DenseGram(d.astype(np.float32)), found, spectrum=spectrum)
+    y = single.coordinates.astype(np.float32).astype(np.float64)
+    q = (form(y, np.sign(single.weights)) - d) / np.maximum(d, 0.5)
+    assert single.loss_value == pytest.approx(np.sum(q**2), rel=1e-6)
+    assert single.loss_value != 7.0
+    lam = spectrum.ends.values
+    np.testing.assert_array_equal(
+        single.eigenvalues, sorted(lam[[0, 1, -1]], key=lambda value: -abs(value))
+    )
+    assert from_refinement(DenseGram(d), found, solver="init").eigenvalues.size == 0
+
+
+def test_smacof_has_positive_coordinates_and_needs_positive_dissimilarities():
+    x = np.random.default_rng(0).normal(size=(12, 2))
+    d = form(x, np.ones(2))
+    found = smacof_solution(DenseGram(d), 2)
+    assert found.solver == "smacof"
+    assert np.all(found.weights > 0)
+    assert sum(found.stress_terms) < 1e-3 * np.sum(d**2)
+    with patch("neucmds._methods.peer_smacof.MAX_ITER", 2):
+        assert not smacof_solution(DenseGram(d), 2).converged
+    for bad in (d - 1, 0 * d):
+        with pytest.raises(InputError, match="not negative, and not all zero"):
+            smacof_solution(DenseGram(bad), 2)

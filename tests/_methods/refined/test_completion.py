@@ -9,6 +9,11 @@ from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import InputError, api, neuc_mds
+from neucmds._input import Components
+from neucmds._methods.refined import completion
+from neucmds._methods.refined.completion import _Problem
+from neucmds._methods.refined.descent import Refined
+from neucmds._methods.refined.losses import PairLoss
 from neucmds.datasets import euclidean_ball
 from neucmds.errors import ConvergenceWarning, OverfitWarning
 
@@ -41,6 +46,79 @@ def test_weights_lower_the_error_where_they_are_large():
     assert weighted.stress == pytest.approx(weighted_stress(weighted, D, w), rel=1e-9)
     assert weighted.stress < 0.9 * weighted_stress(plain, D, w)
     assert np.all(np.diff(weighted.history) <= 0)
+
+
+def test_row_effects_are_the_least_squares_fit_of_what_was_observed():
+    d, w = low_rank(n=9), np.where(hide(9, 0.3), 0.0, 1 - np.eye(9))
+    i, j = np.nonzero(np.triu(w))
+    design = np.zeros((i.size, 9))
+    design[np.arange(i.size), i] = design[np.arange(i.size), j] = 1
+    effects = np.linalg.lstsq(design, d[i, j], rcond=None)[0]
+    problem = _Problem(d, w)
+    found = completion._row_effects(problem)
+    np.testing.assert_allclose(found, effects[:, None] + effects, rtol=1e-6)
+    assert problem.observed_pairs == i.size
+    assert problem.has_gaps
+    assert not _Problem(d, 1 - np.eye(9)).has_gaps
+    assert problem.variance == pytest.approx(d[i, j].var())
+    filled = problem.filled(found).sq_dissimilarity
+    np.testing.assert_array_equal(filled, np.where(w > 0, d, found))
+
+
+@pytest.mark.parametrize(("n", "folds", "share"), [(16, 10, 0.1), (60, 3, 0.1), (150, 1, 0.05)])
+def test_held_out_pairs_are_disjoint_and_leave_every_object_two_thirds(n, folds, share):
+    w = 1 - np.eye(n)
+    w[2, 5] = w[5, 2] = 0
+    held = list(completion._hold_outs(_Problem(w, w), np.random.default_rng(0)))
+    assert len(held) == folds
+    assert np.sum(held, axis=0).max() == 1
+    for one in held:
+        np.testing.assert_array_equal(one, one.T)
+        assert np.all(w[one] > 0)
+        assert np.all(one.sum(axis=1) <= w.sum(axis=1) // 3)
+        assert 0.7 * share * w.sum() <= one.sum() <= 1.02 * share * w.sum() + 1
+    sparse = np.eye(n, k=1) + np.eye(n, k=-1)  # no object has a pair to spare
+    assert not np.any(list(completion._hold_outs(_Problem(w, sparse), np.random.default_rng(0))))
+
+
+def test_the_sizes_double_and_the_numbers_of_coordinates_are_counted():
+    for k, sizes in ((1, [1]), (2, [1, 2]), (5, [1, 2, 4, 5]), (8, [1, 2, 4, 8])):
+        assert completion._sizes(Components(k)) == [Components(size) for size in sizes]
+    assert completion._sizes(Components(3, (2, 1))) == [Components(3, (2, 1))]
+    # An isometry of the form is a translation and a rotation.
+    assert completion._unknowns(10, 3) == 10 * 3 - 3 - 3
+
+
+def test_less_is_clear_by_a_tenth_and_two_standard_errors_or_ranks():
+    rng = np.random.default_rng(0)
+    errors = rng.uniform(0, 1, 50)
+    for others, clear in (
+        (errors + 0.02, False),  # less than a tenth
+        (errors + 0.2, True),
+        (errors + 0.2 * rng.standard_normal(50), False),  # an accident
+        (np.where(np.arange(50) == 7, 25.0, errors), False),  # one object decides
+        (np.where(np.arange(50) == 7, 25.0, errors + 0.1), True),  # the ranks tell
+        (errors - 0.2, False),
+    ):
+        assert completion._clearly_less(errors, others) == clear
+    assert not completion._clearly_less(errors[:9], errors[:9] + 9)
+    assert completion._clearly_less(errors[:10], errors[:10] + 9)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_an_added_column_has_the_length_that_lowers_the_weighted_stress_most(sign):
+    d, w = low_rank(n=12, signs=(1, -1)), random_weights(12)
+    np.fill_diagonal(w, 0)
+    x = 0.3 * np.random.default_rng(1).normal(size=(12, 1))
+    end = Refined(x - x.mean(), np.ones(1), PairLoss("squared", 0.0), 0.0, (), True, 0.0)
+    start = completion._with_steepest_column(_Problem(d, w), end, sign)
+    np.testing.assert_array_equal(start.signs, [1, sign])
+
+    def stress(times):
+        y = start.coordinates * [1, times]
+        return np.sum(w * (np.sum(start.signs * (y[:, None] - y) ** 2, axis=-1) - d) ** 2)
+
+    assert stress(1) < min(stress(0), stress(0.98), stress(1.02))
 
 
 @pytest.mark.parametrize(("n", "k", "share"), [(60, 4, 0.5), (24, 2, 0.25), (6, 1, 0.1)])
@@ -76,14 +154,14 @@ def test_listed_pairs_end_no_higher_than_weights_of_zero_for_the_others(n, seed,
 
 def test_overfitting_is_noticed_and_said():
     rng = np.random.default_rng(0)
-    noise = rng.normal(size=(60, 60)) ** 2
+    noise = rng.normal(size=(40, 40)) ** 2
     D = noise + noise.T
     np.fill_diagonal(D, 0)
-    holed = np.where(hide(60, 0.3), np.nan, D)
-    weights = random_weights(60)
+    holed = np.where(hide(40, 0.3), np.nan, D)
+    weights = random_weights(40)
     with pytest.warns(OverfitWarning, match="overfit the observed entries"):
         embedding = neuc_mds(
-            holed, 20, squared=True, missing="ignore", weights=weights, random_state=0
+            holed, 13, squared=True, missing="ignore", weights=weights, random_state=0
         )
     counted = np.where(np.isnan(holed), 0.0, weights)
     assert embedding.stress == pytest.approx(weighted_stress(embedding, D, counted), rel=1e-9)
@@ -91,7 +169,7 @@ def test_overfitting_is_noticed_and_said():
         pytest.warns(OverfitWarning, match="overfit"),
         pytest.warns(ConvergenceWarning, match="raise"),
     ):
-        stopped = neuc_mds(holed, 20, squared=True, missing="ignore", max_iter=1, tol=0.0)
+        stopped = neuc_mds(holed, 13, squared=True, missing="ignore", max_iter=1, tol=0.0)
     assert not stopped.converged
     assert np.all(np.isfinite(stopped.coordinates))
 
@@ -153,8 +231,8 @@ def test_too_few_coordinates_are_not_said_to_overfit():
 
 def test_a_search_for_a_share_warns_at_most_once():
     """Of the number that is returned: every number tried used to warn."""
-    D = np.abs(noisy(30, 0.3, signs=(1, 1)))
-    assert len(warned(D, hide(30, 0.6), 0.5)[1]) <= 1
+    D = np.abs(noisy(24, 0.3, signs=(1, 1)))
+    assert len(warned(D, hide(24, 0.6), 0.5)[1]) <= 1
 
 
 @pytest.mark.filterwarnings("ignore::neucmds.errors.FewerComponentsWarning")
@@ -172,18 +250,19 @@ def test_signs_that_the_data_do_not_have_leave_fewer_columns(condensed, n_compon
 
 
 def test_a_generator_draws_the_held_out_entries_as_a_seed_does():
-    holed = np.where(hide(40, 0.2), np.nan, low_rank(n=40))
+    holed = np.where(hide(25, 0.2), np.nan, low_rank(n=25))
     for state in (lambda: np.random.default_rng(1), lambda: None):
         given = ({"squared": True, "missing": "ignore", "random_state": state()} for _ in "ab")
-        np.testing.assert_array_equal(*(neuc_mds(holed, 3, **one).coordinates for one in given))
+        np.testing.assert_array_equal(*(neuc_mds(holed, 1, **one).coordinates for one in given))
 
 
 @pytest.mark.parametrize("gaps", [False, True])
 def test_the_solver_does_not_matter_with_weights_and_gaps(gaps):
-    D = np.where(hide(30, 0.2), np.nan, low_rank(n=30)) if gaps else low_rank(n=30)
+    D = low_rank(n=30, signs=(1, -1))
+    D = np.where(hide(30, 0.2), np.nan, D) if gaps else D
     given = {"missing": "ignore"} if gaps else {"weights": random_weights(30)}
     by_krylov, by_full = (
-        api.fit(api.prepare(D, 4, squared=True, **given), api.Options(4, tol=1e-9, solver=solver))
+        api.fit(api.prepare(D, 2, squared=True, **given), api.Options(2, tol=1e-9, solver=solver))
         for solver in ("krylov", "full")
     )
     assert by_krylov.embedding.normalized_stress == pytest.approx(
@@ -204,5 +283,6 @@ def test_gaps_that_leave_two_parts_unrelated_are_refused_by_name(loss):
     with pytest.raises(InputError, match="2 parts"):
         neuc_mds(D, 2, weights=np.where(apart, 0.0, 1.0), loss=loss)
     apart[0, 5] = apart[5, 0] = False
-    held = neuc_mds(D, 2, weights=np.where(apart, 0.0, 1.0), loss=loss, random_state=0)
+    n_init = None if loss == "squared" else 1
+    held = neuc_mds(D, 2, weights=np.where(apart, 0.0, 1.0), loss=loss, n_init=n_init)
     assert np.isfinite(held.coordinates).all()

