@@ -16,8 +16,9 @@ N = 30
 def fitted():
     """D, coordinates that do not fit it, and a solution of a third of the pairs."""
     rng = np.random.default_rng(0)
-    x, d = rng.normal(size=(N, 3)), rng.uniform(1, 9, (N, N))
-    d = np.triu(d, 1) + np.triu(d, 1).T
+    x, sizes = rng.normal(size=(N, 3)), rng.uniform(1, 5, N)
+    d = np.triu(np.outer(sizes, sizes) * rng.uniform(0.5, 1, (N, N)), 1)
+    d = d + d.T
     i, j = np.nonzero(np.triu(rng.random((N, N)) < 0.3, 1))
     pairs = make_pairs(N, i, j, d[i, j], squared=True)
     signs = np.array([1.0, 1.0, -1.0])

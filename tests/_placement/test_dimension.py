@@ -3,10 +3,11 @@ import pytest
 from scipy.spatial.distance import squareform
 from sklearn.utils import check_random_state
 
-from neucmds import neuc_mds
+from neucmds import InputError, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator import DenseGram
-from neucmds._placement.dimension import fewest, scan_dimensions
+from neucmds._placement.dimension import _Split, among, fewest, scan_dimensions
+from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement
 from neucmds._spectrum import full_spectrum
 from neucmds.errors import NeucmdsWarning
 
@@ -28,12 +29,9 @@ def scanned(gram, seed):
     return scan_dimensions(gram, lambda g, k: full_spectrum(g), check_random_state(seed))
 
 
-@pytest.mark.parametrize(
-    ("n", "signature", "kind"), [(80, (3, 2), "additive"), (100, (6, 2), "multiplicative")]
-)
-def test_a_planted_signature_is_found_within_one(n, signature, kind):
-    scan = scanned(DenseGram(planted(n, signature, 0.1, kind, 0)), 0)
-    assert abs(scan.k - sum(signature)) <= 1
+def test_a_planted_signature_is_found_within_one():
+    scan = scanned(DenseGram(planted(100, (6, 2), 0.1, "multiplicative", 0)), 0)
+    assert abs(scan.k - 8) <= 1
 
 
 def test_the_choice_is_the_fewest_within_one_standard_error():
@@ -43,6 +41,27 @@ def test_the_choice_is_the_fewest_within_one_standard_error():
     limit = scan.errors[at] + scan.standard_errors[at]
     assert scan.errors[scan.ks.index(scan.k)] <= limit
     assert all(e > limit for k, e in zip(scan.ks, scan.errors, strict=True) if k < scan.k)
+    assert set(range(1, 21)) <= set(scan.ks)
+    # Eight are held out at a time, of which two more than coordinates are fitted.
+    assert (scan.ks[-1], scan.open_ended, scan.n_objects) == (70, False, 80)
+    assert scan.error == scan.errors[scan.k - 1]
+    assert scanned(DenseGram(1 - np.eye(6)), 0).ks == (1, 2)
+    with pytest.raises(InputError, match="needs 6 objects"):
+        scanned(DenseGram(1 - np.eye(5)), 0)
+
+
+def test_the_error_of_a_split_is_that_of_pairs_of_placed_objects():
+    d = planted(20, (3, 1), 0.2, "additive", 0)
+    held, kept = np.arange(0, 20, 4), np.delete(np.arange(20), np.arange(0, 20, 4))
+    split = _Split.of(d, held, kept, 9, lambda gram, k: full_spectrum(gram))
+    for k in (1, 3, 6):
+        fit = neuc_mds(d[np.ix_(kept, kept)], k, "neuc+", squared=True)
+        rule = LeastSquaresPlacement(fit.coordinates, fit.signs, shrinkage=SHRINKAGE)
+        y = rule.place(d[np.ix_(held, kept)])
+        left = (sq_dissimilarities(y, y, fit.signs) - d[np.ix_(held, held)])[np.triu_indices(5, 1)]
+        assert split.error(k) == pytest.approx(np.mean(left**2))
+    ids = np.array([0, 7, 11, 19])
+    np.testing.assert_array_equal(among(DenseGram(d), ids), d[np.ix_(ids, ids)])
 
 
 def test_objects_that_have_nothing_in_common_are_predicted_by_no_number_of_coordinates():

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from neucmds import LandmarkNeucMDS, neuc_mds
+from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._placement.least_squares import LinearPlacement
-from neucmds._placement.recipe import Recipe, least_squares_rule, misfit
+from neucmds._placement.recipe import Recipe, cross_validated, least_squares_rule, misfit
 from neucmds.datasets import random_simplex
 
 
@@ -55,3 +56,38 @@ def test_the_ridge_is_the_noise_about_the_offsets_over_the_length_of_a_column(ta
     np.testing.assert_allclose(
         rule.ridge, 0.5 * noise / 4 * 50 / np.sum(fit.coordinates**2, axis=0)
     )
+
+
+def fit(sq_dissimilarity, n_components, method):
+    return neuc_mds(sq_dissimilarity, n_components, method, squared=True)
+
+
+@pytest.mark.parametrize(("method", "k"), [("neuc", 4), ("neuc+", (3, 0)), ("refined", 2)])
+def test_the_recipe_is_that_of_least_stress_among_landmarks_held_out(method, k):
+    D = random_simplex(32, random_state=2)
+    found = cross_validated(D, k, method, np.random.RandomState(0), fit)
+    order = np.random.RandomState(0).permutation(32)
+    d, total = D[np.ix_(order, order)], {}
+    signature = fit(d, k, "neuc+").signature
+    sizes = [k, signature] if method == "neuc" and sum(signature) == k else [k]
+    for fold in range(5):
+        held = np.arange(6 * fold, 6 * fold + 6)
+        kept = np.delete(np.arange(32), held)
+        for size in sizes:
+            embedding = fit(d[np.ix_(kept, kept)], size, method)
+            for off in (True, False):
+                for ridge in (0.0, 0.1, 0.3, 1.0):
+                    recipe = Recipe(ridge, off, size)
+                    rule = least_squares_rule(d[np.ix_(kept, kept)], embedding, recipe)
+                    y = rule.place(d[np.ix_(held, kept)])
+                    left = sq_dissimilarities(y, y, embedding.signs) - d[np.ix_(held, held)]
+                    total[recipe] = total.get(recipe, 0) + np.sum(np.triu(left, 1) ** 2)
+    assert found == min(total, key=total.get)
+
+
+def test_without_landmarks_to_hold_out_the_first_recipe_is_used():
+    for n, method, off in ((19, "neuc+", True), (11, "refined", False)):
+        D = random_simplex(n, random_state=0)
+        k = n - 8 if method == "refined" else 2
+        recipe = cross_validated(D, k, method, np.random.RandomState(0), fit)
+        assert recipe == Recipe(0.1, off, k)

@@ -58,6 +58,7 @@ def test_kept_pairs_are_those_of_the_prescribed_spectrum(with_spectrum, method, 
     gram = DenseGram(library.asarray(with_spectrum(lam, N)), working_copy=single)
     spectrum = krylov(gram, rule(method, 12), 12)
     assert spectrum.solver == "krylov"
+    assert spectrum.n_products <= 3 * (12 + 50)  # of the 40 after which it gives up
     finds(spectrum, rule(method, 12), Ends.of(np.r_[lam, np.zeros(N - 1 - lam.size)]))
 
 
@@ -186,7 +187,9 @@ def test_hard_matrices_end_well(with_spectrum, name):
     full = full_spectrum(DenseGram(D)).ends
     for method, k in (("neuc", 1), ("neuc+", 20), ("classical", 20), ("neuc", 50)):
         k = min(k, len(D) - 1)
-        finds(krylov(DenseGram(D), rule(method, k), k), rule(method, k), full)
+        spectrum = krylov(DenseGram(D), rule(method, k), k)
+        finds(spectrum, rule(method, k), full)
+        assert spectrum.n_products <= 8 * (k + 50)
 
 
 @every_library
