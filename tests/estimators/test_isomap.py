@@ -54,6 +54,24 @@ def test_precomputed_dissimilarities_give_the_same(roll):
     assert by_matrix.score(d[300:, :300]) == pytest.approx(by_features.score(roll[300:]))
 
 
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (lambda a, b: a[0] > b[0], "the metric is not symmetric: .* apart; average it over both"),
+        (lambda a, b: 1.0, "the metric gives an object and itself 1, not 0"),
+        (lambda a, b: np.nan, "the metric gives NaN or infinity, first for objects 0 and 0"),
+        (lambda a, b: -20.0 * np.any(a != b), "edges have lengths that are negative"),
+    ],
+    ids=["asymmetric", "own", "NaN", "negative"],
+)
+def test_a_function_that_is_no_dissimilarity_is_refused(roll, extra, said):
+    def metric(a, b):
+        return np.abs(a - b).sum() + extra(a, b)
+
+    with pytest.raises(InputError, match=said):
+        NeucIsomap(2, 4, metric=metric).fit(roll[:20] / 10)
+
+
 def test_parts_and_duplicates_are_joined():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(30, 2)), 50 + rng.normal(size=(20, 2)), [[200.0, 0.0]] * 8])

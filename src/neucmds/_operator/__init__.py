@@ -21,6 +21,7 @@ from neucmds._operator.graph import shortest_path_rows as shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric as BoundMetric
 from neucmds._operator.metric_registry import FittedMetric as FittedMetric
 from neucmds._operator.metric_registry import known_everywhere as known_everywhere
+from neucmds._operator.metric_registry import refuse_no_dissimilarity as refuse_no_dissimilarity
 from neucmds._operator.outliers import Outliers as Outliers
 from neucmds._operator.outliers import outlying_entries as outlying_entries
 from neucmds._operator.sampled_pairs import Check as Check

@@ -372,8 +372,8 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
     """Join every object to its nearest, and the parts that remain at their closest pairs.
 
     `neighbors` is fitted to X: features, or dissimilarities if its metric is "precomputed". Return
-    the lengths of the edges, each in both orders, and the number of parts before the smallest was
-    joined to the rest, again and again.
+    the lengths of the edges, each once, and the number of parts before the smallest was joined to
+    the rest, again and again.
 
     Examples
     --------
@@ -399,8 +399,10 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
         length.append([gap])
         part[inside] = part[outside[b]]
         part = np.unique(part, return_inverse=True)[1]
-    ends = np.concatenate([*i, *j]), np.concatenate([*j, *i])
-    return sparse.coo_array((np.concatenate(2 * length), ends), shape=(n, n)), int(count)
+    ends = np.concatenate(i).astype(np.int64), np.concatenate(j).astype(np.int64)
+    # The two orders of a pair differ by rounding.
+    key, shortest, _ = _grouped(np.minimum(*ends) * n + np.maximum(*ends), np.concatenate(length))
+    return sparse.coo_array((shortest, (key // n, key % n)), shape=(n, n)), int(count)
 
 
 def _closest(

@@ -384,7 +384,9 @@ def refuse_undefined(made: Array, named: str, rows: Any, cols: Any) -> None:
     )
 
 
-def refuse_asymmetry(there: Array, back: Array) -> None:
+def refuse_asymmetry(
+    there: Array, back: Array, advice: str = f"pass {option('symmetrize', True)} to average"
+) -> None:
     """Raise for a metric whose dissimilarities of some pairs depend on the order of the two."""
     xp = namespace(there)
     if not there.shape[0]:
@@ -393,7 +395,7 @@ def refuse_asymmetry(there: Array, back: Array) -> None:
     if gap > tolerance(float(xp.max(xp.abs(there))), eps(there.dtype, xp)):
         raise InputError(
             f"the metric is not symmetric: in the two orders it gives a pair dissimilarities that "
-            f"are {gap:.2g} apart; pass {option('symmetrize', True)} to average."
+            f"are {gap:.2g} apart; {advice}."
         )
 
 
@@ -406,6 +408,19 @@ def refuse_own(among: Array) -> None:
             f"the metric gives an object and itself {own:.4g}, not 0; subtract it, or convert "
             "similarities."
         )
+
+
+def refuse_no_dissimilarity(metric: Any, params: dict[str, Any] | None, features: Array) -> None:
+    """Raise for a function of two rows that is no dissimilarity on some of them."""
+    some = features[: CHECKED // 2]
+    half = int(some.shape[0]) // 2
+    # Squared ones may be negative: what needs lengths refuses those itself.
+    found = BoundMetric.of(metric, params).fitted_to(some, squared=True)
+    among = found.metric.dissimilarities(found.points, found.points)
+    back = found.metric.dissimilarities(found.points[half:], found.points[:half])
+    refuse_undefined(among, "the metric", range(2 * half + 1), range(2 * half + 1))
+    refuse_own(among)
+    refuse_asymmetry(among[:half, half:], back, "average it over both")
 
 
 def known_everywhere(metric: Any) -> bool:

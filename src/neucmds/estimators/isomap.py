@@ -13,7 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds._backend.arrays import Array
 from neucmds._input import NComponents
-from neucmds._operator import as_graph, neighbor_graph, shortest_path_rows
+from neucmds._operator import (
+    as_graph,
+    neighbor_graph,
+    refuse_no_dissimilarity,
+    shortest_path_rows,
+)
 from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
@@ -138,6 +143,8 @@ class NeucIsomap(SignedTransformer):
                 f"{option('n_neighbors', self.n_neighbors)} of {X.shape[0]} objects cannot be had; "
                 f"n_samples - 1 = {X.shape[0] - 1} is the most."
             )
+        if callable(self.metric):
+            refuse_no_dissimilarity(self.metric, self.metric_params, X)
         neighbors = NearestNeighbors(
             n_neighbors=self.n_neighbors,
             metric=self.metric,
