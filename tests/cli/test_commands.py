@@ -269,6 +269,8 @@ class TestProject:
         assert printed.out.startswith("object,axis1")
         assert run("project", model, "new.npy", "-o", "placed.csv").code == 0
         assert (here / "placed.csv").read_text() == printed.out
+        assert run("project", model, "new.npy", "-o", "-").out == printed.out
+        assert not (here / "-").exists()
         assert run("project", model, "new.npy", "-o", "placed.csv").code == 2
         assert run("project", model, "new.npy", "-o", "placed.csv", "--force").code == 0
         np.save(here / "new.npy", -squared_gaps()[0])

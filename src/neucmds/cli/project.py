@@ -42,7 +42,7 @@ def project(
             "-o",
             "--output",
             metavar="FILE",
-            help="CSV file for the coordinates; standard output by default.",
+            help="CSV file for the coordinates; standard output by default, and for -.",
             show_default=False,
         ),
     ] = None,
@@ -50,6 +50,7 @@ def project(
     force: Force = False,
 ) -> None:
     """Place new objects in an embedding."""
+    output = None if output == Path("-") else output
     if output is not None:
         check_file(output, force=force)
     with steps() as progress:

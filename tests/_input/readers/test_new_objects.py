@@ -43,6 +43,13 @@ def test_names_of_either_side_are_read_where_there_are_any(read, name, content, 
     assert (found.names, found.columns) == (names, columns)
 
 
+def test_names_that_are_numbers_are_names_on_either_side(read):
+    found = read("n.csv", "id,31,32,33\n7,1.5,2,3\n8,4,5,6\n")
+    np.testing.assert_array_equal(found.values, VALUES)
+    assert (found.names, found.columns) == (("7", "8"), ("31", "32", "33"))
+    assert read("n.csv", "7,1.5,2,3\n8,4,5,6\n").names == ("7", "8")
+
+
 def test_columns_are_put_in_the_order_of_the_fitted_objects(read):
     found, fitted = read("n.csv", FRAME.to_csv()), ("cat", "ant", "bee")
     ordered = found.in_order(fitted)
@@ -71,6 +78,7 @@ def test_parquet_and_a_single_vector_are_read(tmp_path):
             ("n.csv", head + "\n7,1.5,2\n8,4,5\n", "has 2 columns of dissimilarities")
             for head in ('"",1,2', "1,2")
         ),
+        ("n.csv", "7,1.5,2\n8,4,5.5\n", "look like names .7, 8, ….* 2 columns .* are left for 3"),
         ("n.csv", "1,2,3\n4,5\n6,7,8\n", "line 2: 2 cells where others have 3"),
         ("n.npz", npz(D=VALUES[:, :2]), "is 2 × 2 of float64; one number is expected"),
         ("n.npz", npz(D=VALUES.astype(str)), "of <U"),

@@ -67,12 +67,26 @@ def _from_text(lines: Lines, n: int) -> NewObjects:
         )
     header = len(first) != width or (labelled and first[0] == "")
     header = len(lines.texts) > 1 and (header or any(map(lines.is_text, first[labelled:])))
+    own = [] if header else [lines.cells(i)[0] for i in range(len(lines.texts))]
+    if labelled and own and lines.is_text(own[0]) and _are_numbers(own[1:]):
+        header = _are_numbers(first[1:])  # names of fitted objects below a title
     for i in range(header, len(lines.texts)):
         if lines.widths[i] != width:
             raise lines.ragged(i, width)
     names, values = lines.columns(int(header), int(labelled), width)
+    if not labelled and _are_numbers(own) and not (values[:, 1:] % 1 == 0).all(axis=0).any():
+        raise FileFormatError(
+            f"{lines.name}: whole numbers in the first column alone look like names ({own[0]}, "
+            f"{own[1]}, …), and then {n - 1} columns of dissimilarities are left for {n} fitted "
+            "objects; add what is missing, or a header."
+        )
     columns = tuple(first[-n:]) if header else None
     return NewObjects(values, tuple(names[0]) if labelled else None, columns)
+
+
+def _are_numbers(cells: list[str]) -> bool:
+    """Tell whether cells may be names that are numbers: whole, and different."""
+    return len(cells) > 1 and len(set(cells)) == len(cells) and all(map(str.isdigit, cells))
 
 
 def _from_frame(frame: Any, name: str, n: int) -> NewObjects:
