@@ -107,3 +107,16 @@ def test_weights_among_landmarks_are_matched(frame, weights):
             np.testing.assert_array_equal(fitted(X, w).coordinates, expected)
         with pytest.raises(InputError, match="different names"):
             fitted(X, weights.rename(columns={"site 3": "elsewhere"}))
+
+
+def test_rows_of_a_table_of_features_name_the_objects(frame):
+    table = pd.DataFrame(X, NAMES, list("abc"))
+    plain = neuc_mds(X, 2, metric="cityblock")
+    for options in ({}, {"landmarks": LANDMARKS}, {"n_pairs": 12}):
+        found = neuc_mds(table, 2, metric="cityblock", **options)
+        assert found.labels == tuple(NAMES)
+        if not options:
+            np.testing.assert_array_equal(found.coordinates, plain.coordinates)
+    square = neuc_mds(frame, 2, metric="cityblock", landmarks=LANDMARKS)  # 15 features
+    assert (square.n, square.labels) == (15, tuple(NAMES))
+    assert neuc_mds(pd.DataFrame(X), 2, metric="cityblock").labels is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ N = 12
 X = np.random.default_rng(0).normal(size=(N, 3))
 D = np.abs(X[:, None] - X).sum(axis=2)
 PAIRS = sparse.csr_array(D)
+GRAPH = SimpleNamespace(nodes=range(N), adj={})  # as networkx has them
 NAMES = "abcdefghijkl"
 
 
@@ -118,6 +120,14 @@ REFUSED = [
     (lambda _: NeucMDS(2, metric="cityblock", metric_params=5).fit(X), "must be a dict"),
     (lambda _: neuc_mds(X, 2, metric=lambda a, b: "near"), "returns str"),
     (lambda _: neuc_mds(X, 2, metric=lambda a, b: a - b), "returns ndarray"),
+    *[
+        (lambda _, call=call: call(GRAPH), "X is a graph; .* metric='shortest_path'")
+        for call in (
+            lambda graph: NeucMDS(2).fit(graph),
+            lambda graph: LandmarkNeucMDS(2, 5).fit(graph),
+            lambda graph: neuc_mds(graph, 2, metric="cityblock"),
+        )
+    ],
     *[
         (lambda _, k=k: neuc_mds(D, k), "n_components")
         for k in (0, N, 0.0, 1.0, -0.2, np.nan, "3", "best", (1, 2, 3), (0, 0), (6, 6), True)

@@ -5,7 +5,9 @@ from neucmds._input.components import MOST_CHOSEN as MOST_CHOSEN
 from neucmds._input.components import Components as Components
 from neucmds._input.components import NComponents as NComponents
 from neucmds._input.containers import as_real as as_real
+from neucmds._input.containers import named_features as named_features
 from neucmds._input.containers import read_square as read_square
+from neucmds._input.containers import refuse_networkx as refuse_networkx
 from neucmds._input.containers import refuse_sparse_tensor as refuse_sparse_tensor
 from neucmds._input.containers import to_square as to_square
 from neucmds._input.containers import unwrap as unwrap
@@ -15,6 +17,7 @@ from neucmds._input.names import listed as listed
 from neucmds._input.names import order_of as order_of
 from neucmds._input.names import ordered_by_name as ordered_by_name
 from neucmds._input.names import pairs_ordered_as as pairs_ordered_as
+from neucmds._input.names import row_names as row_names
 from neucmds._input.names import rows_ordered_as as rows_ordered_as
 from neucmds._input.pairs import TOLERANCE as TOLERANCE
 from neucmds._input.pairs import FewPairsWarning as FewPairsWarning

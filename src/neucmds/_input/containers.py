@@ -15,7 +15,7 @@ from scipy.spatial.distance import squareform
 from neucmds._backend import arrays
 from neucmds._backend.arrays import Array
 from neucmds._backend.memory import require_memory
-from neucmds._input.names import agreed, is_frame
+from neucmds._input.names import agreed, is_frame, row_names
 from neucmds._input.readers.files import read_table
 from neucmds._input.readers.text import one_line
 from neucmds._input.validation import as_labels, working_dtype
@@ -121,12 +121,25 @@ def read_square(path: str | os.PathLike[str]) -> tuple[Array, tuple[str, ...] | 
     return square, as_labels(labels, len(square))
 
 
-def _from_sequence(data: object) -> np.ndarray[Any, Any]:
+def refuse_networkx(data: object, what: str = "D") -> None:
+    """Refuse a graph of networkx, of which NumPy would take the numbers of its nodes."""
     if hasattr(data, "nodes") and hasattr(data, "adj"):
         raise InputError(
-            "D is a graph; pass neucmds.interop.from_networkx(graph), its lengths of shortest "
-            f"paths, or the graph itself with {option('metric', 'shortest_path')}."
+            f"{what} is a graph; pass neucmds.interop.from_networkx(graph), its lengths of "
+            f"shortest paths, or the graph itself with {option('metric', 'shortest_path')}."
         )
+
+
+def named_features(data: Any, labels: Any) -> tuple[Any, Any]:
+    """Take features out of a table, and the names of its rows if there are no `labels`."""
+    refuse_networkx(data, "X")
+    if not is_frame(data):
+        return data, labels
+    return as_real(data, "features"), row_names(data) if labels is None else labels
+
+
+def _from_sequence(data: object) -> np.ndarray[Any, Any]:
+    refuse_networkx(data)
     if not (isinstance(data, Sequence) or hasattr(data, "__array__")):
         # NumPy iterates over whatever has a length.
         raise InputError(f"D is a {type(data).__name__}, which is no array; pass n × n numbers.")

@@ -81,6 +81,13 @@ def is_frame(data: Any) -> bool:
     return all(hasattr(data, name) for name in ("index", "columns", "iloc", "to_numpy"))
 
 
+def row_names(data: Any) -> tuple[str, ...] | None:
+    """Names of the rows of a table, if they are text and all different."""
+    names = tuple(data.index) if is_frame(data) else ()
+    named = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    return names if names and named else None
+
+
 def counts(names: Iterable[object], start: int = 0) -> bool:
     """Tell whether names only count the objects."""
     texts = [str(name) for name in names]

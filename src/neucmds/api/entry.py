@@ -10,7 +10,7 @@ import numpy as np
 
 from neucmds._backend import Checkpoint
 from neucmds._backend.arrays import Array, to_numpy
-from neucmds._input import NComponents, as_labels, as_pairs, check_flags
+from neucmds._input import NComponents, as_labels, as_pairs, check_flags, named_features
 from neucmds._operator import BoundMetric, DenseGram, as_graph
 from neucmds.api.fitting import Fit, fit, warn_of_surprises
 from neucmds.api.goals import fit_chosen
@@ -57,12 +57,12 @@ def neuc_mds(
     ----------
     data : array, DataFrame, DistanceMatrix, condensed vector, nested list, path or sparse array
         Symmetric dissimilarities D with a zero diagonal; they need not be Euclidean, nor metric.
-        Names travel with a DataFrame or a DistanceMatrix. An npy file, memory map, zarr array or
-        HDF5 dataset that does not fit in memory is read in blocks of rows. The chunks of a dask
-        array stay on its workers. `BlockedGram` and `FeatureGram` of `neucmds.operators` are taken
-        as they are. Of a `scipy.sparse` array what is stored was observed, zeros included, and the
-        rest was not: "refined" then takes memory and time for these pairs alone. With a `metric`,
-        features or a graph.
+        Names travel with a DataFrame, of features too, or a DistanceMatrix. An npy file, memory
+        map, zarr array or HDF5 dataset that does not fit in memory is read in blocks of rows. The
+        chunks of a dask array stay on its workers. `BlockedGram` and `FeatureGram` of
+        `neucmds.operators` are taken as they are. Of a `scipy.sparse` array what is stored was
+        observed, zeros included, and the rest was not: "refined" then takes memory and time for
+        these pairs alone. With a `metric`, features or a graph.
     n_components : int, (int, int), float, "auto" or None, default=2
         Number of coordinates, or a pair (p, q): at most p positive and q negative ones, fewer where
         more do not lower the STRESS. With "refined" and up to 2000 objects, a pair of at most 25
@@ -202,7 +202,10 @@ def embed(
     """
     scale: dict[str, Any] = {"squared": squared, "symmetrize": symmetrize}
     check_flags(missing, **scale)
-    data = as_graph(data) if metric == SHORTEST_PATH else data
+    if metric == SHORTEST_PATH:
+        data = as_graph(data)
+    elif metric != PRECOMPUTED:
+        data, labels = named_features(data, labels)
     known = data.gram if isinstance(data, Prepared) else data
     kind = kind_of(known, metric, n_pairs, options.method) if landmarks is None else "landmarks"
     reading = {"weights": weights, "missing": None if missing == "error" else missing}

@@ -297,14 +297,14 @@ def embed_by_landmarks(
     if not of_graph and not is_dask(data):
         data = as_real(data, "features")
         data = namespace(data).astype(data, working_dtype(data), copy=False)
-    labels, square = as_labels(labels, int(data.shape[0])), data.shape[0] == data.shape[1]
+    labels, of_all = as_labels(labels, int(data.shape[0])), data.shape[0] == data.shape[1]
     found = fit_landmarks(
         data,
         options,
         metric=metric,
         landmarks=landmarks,
         n_landmarks=count,
-        columns=labels if square and not of_graph else None,
+        columns=labels if metric == PRECOMPUTED and of_all else None,
         index=labels,
         **reading,
     )

@@ -27,7 +27,9 @@ from neucmds._input import (
     ordered_by_name,
     read_new_objects,
     read_square,
+    refuse_networkx,
     refuse_sparse_tensor,
+    row_names,
     rows_ordered_as,
     working_dtype,
 )
@@ -173,9 +175,6 @@ class LandmarkNeucMDS(SignedTransformer):
         self
         """
         check_flags(squared=self.squared, symmetrize=self.symmetrize)
-        index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
-        if index is not None and not (_all_text(index) and index.is_unique):
-            index = None
         metric = self._bound_metric()
         with self._fitting() as callback:
             rows = self._as_graph(X) if self._of_graph else self._checked(X)
@@ -199,14 +198,14 @@ class LandmarkNeucMDS(SignedTransformer):
                 symmetrize=self.symmetrize,
                 weights=weights,
                 columns=getattr(self, "feature_names_in_", None) if self._precomputed else None,
-                index=index,
+                index=row_names(X),
                 n_jobs=self.n_jobs,
             )
             self.landmarks_ = self._fitted.landmarks
             self.landmark_result_: Embedding = self._fitted.embedding
             self.recipe_: Recipe | None = self._fitted.recipe
             self._placed: Embedding | None = None
-            self._names = None if index is None else tuple(index)
+            self._names = row_names(X)
         warn_of_surprises(self.landmark_result_)
         return self
 
@@ -356,6 +355,7 @@ class LandmarkNeucMDS(SignedTransformer):
         """Return rows of X as an array of NumPy, dask, or another library on a device."""
         if not reset and self._fitted.paths is not None:
             return self._paths_of(X)
+        refuse_networkx(X, "X")
         metric = self.metric if reset else self._fitted.metric
         precomputed = metric == "precomputed"
         if isinstance(X, (str, PathLike)):
@@ -415,7 +415,3 @@ class LandmarkNeucMDS(SignedTransformer):
 def _digest(graph: Any) -> str:
     """Digest of what `as_graph` made: the same for every order in which edges are stored."""
     return str(joblib.hash((graph.indptr, graph.indices, graph.data)))
-
-
-def _all_text(names: Any) -> bool:
-    return all(isinstance(name, str) for name in names)

@@ -13,6 +13,7 @@ from neucmds._input import (
     NComponents,
     ordered_by_name,
     pairs_ordered_as,
+    refuse_networkx,
     refuse_sparse_tensor,
     rows_ordered_as,
 )
@@ -236,6 +237,7 @@ class NeucMDS(SignedTransformer):
         return measured if self.result_.squared else measured * measured
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
+        refuse_networkx(X, "X")
         if is_array(X) and not is_numpy(X):
             # scikit-learn would move it to NumPy; `neucmds._input` checks it where it is.
             refuse_sparse_tensor(X, "X")
