@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.as_posix().endswith(SLOW_FILES):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="module")
+def few_starts() -> Iterator[None]:
+    """Two starts of a loss instead of 32 or 12: for what does not depend on how low it ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MORE_STARTS", "STARTS"):
+            patch.setattr(f"neucmds._methods.refined.loss_starts.{name}", 2)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,7 @@ class TestEmbed:
 
     @pytest.mark.slow
     def test_existing_results_need_force(self, run, here, matrix):
-        run("embed", matrix, "-k", 3)
+        run("embed", matrix, "-k", 3, "--plots", "none")
         before = (here / "gaps-neucmds" / "coordinates.csv").read_text()
         outcome = run("embed", matrix, "-k", 4)
         assert outcome.code == 2
@@ -113,10 +113,11 @@ class TestEmbed:
         pd.DataFrame(squared_gaps(5), names, names).to_csv(here / "[red]$d$.csv")
         pd.DataFrame({"id": names, "[b]kind": names}).to_csv(here / "groups.csv", index=False)
         options = ["--metadata", "groups.csv", "--color-by", "[b]kind"]
-        outcome = run("embed", "[red]$d$.csv", "-k", 2, *options)
+        outcome = run("embed", "[red]$d$.csv", "-k", 2, *options, "--method", "neuc")
         assert outcome.code == 0, outcome.err
         assert outcome.out.startswith("[red]$d$.csv: 5 objects")
-        assert run("compare", "[red]$d$.csv", "-k", 2).out.startswith("[red]$d$.csv")
+        compared = run("compare", "[red]$d$.csv", "-k", 2, "--methods", "neuc")
+        assert compared.out.startswith("[red]$d$.csv")
         missing = run("inspect", "[/]\x1b[31m.npy")
         assert missing.code == 2
         assert "[/]" in missing.err
@@ -131,7 +132,7 @@ class TestInspect:
             assert word in outcome.out
 
     def test_euclidean_distances_are_euclidean(self, run, here):
-        np.save(here / "line.npy", np.sqrt(squared_gaps()))
+        np.save(here / "line.npy", np.sqrt(squared_gaps(9)))
         document = run("inspect", "line.npy", "--json").document
         assert document["euclidean"]
         assert document["negative_share"] == 0
@@ -159,7 +160,7 @@ class TestInspect:
 
     @pytest.mark.slow
     def test_names_outlying_entries(self, run, here):
-        d = squared_gaps()
+        d = squared_gaps(9)
         d[2, 5] = d[5, 2] = 9999.0
         np.save(here / "slip.npy", d)
         out = " ".join(run("inspect", "slip.npy").out.split())
@@ -308,13 +309,15 @@ def test_no_command_prints_the_help(run):
     assert "neucmds demo" in outcome.out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["embed", "compare"])
-def test_k_may_be_chosen_by_a_share_or_by_itself(run, matrix, command):
-    share = run(command, matrix, "-k", "0.9", "--json")
+@pytest.mark.parametrize(
+    ("command", "rest"), [("embed", "--plots none --force"), ("compare", "--methods classical")]
+)
+def test_k_may_be_chosen_by_a_share_or_by_itself(run, matrix, command, rest):
+    options = ["--json", *rest.split()]
+    share = run(command, matrix, "-k", "0.9", *options)
     assert share.code == 0, share.err
     if command == "embed":
         assert share.document["r2"] >= 0.9
-    auto = run(command, matrix, "-k", "auto", "--json", *(["--force"] * (command == "embed")))
+    auto = run(command, matrix, "-k", "auto", *options)
     assert auto.code == 0, auto.err
     assert 1 <= auto.document["requested"] <= 13

@@ -18,7 +18,7 @@ pytest.importorskip("plotly", reason="the report needs plotly")
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = '<img src=x onerror="alert(1)"> & <b>'
-N, K = 40, 4
+N, K = 24, 4
 # No screen, no requests of its own, and WebGL without a graphics card.
 FLAGS = (
     "--headless=new", "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-sync",
@@ -43,12 +43,12 @@ def squared_gaps(n: int = N) -> np.ndarray:
     return ((x[:, None] - x[None, :]) ** 2).sum(-1)
 
 
-@pytest.fixture(scope="session")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory, few_starts: None) -> Case:
     D = squared_gaps()
     labels = [f"site {i}" for i in range(N)]
     labels[7], labels[8] = SCRIPT, IMAGE
-    embedding = neuc_mds(pd.DataFrame(D, labels, labels), K)
+    embedding = neuc_mds(pd.DataFrame(D, labels, labels), (K - 1, 1))
     metadata = {"habitat": [("a", "b", SCRIPT)[i % 3] for i in range(N)], "depth": D[0] + 0.5}
     path = tmp_path_factory.mktemp("page") / "sites.html"
     embedding.report(path, D, metadata=metadata, color_by="habitat")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from .conftest import IMAGE, SCRIPT
+from .conftest import IMAGE, SCRIPT, N
 
 pytest.importorskip("selenium", reason="selenium is not installed")
 
@@ -35,8 +35,17 @@ def open_page(driver, path):
 
 
 @pytest.fixture
-def page(driver, case):
+def fresh(driver, case):
+    """The page as it opens."""
     open_page(driver, case.path)
+    return driver
+
+
+@pytest.fixture
+def page(driver, case):
+    """The page as the last test left it: to open it again takes two seconds."""
+    if driver.current_url != case.path.as_uri():
+        open_page(driver, case.path)
     return driver
 
 
@@ -104,7 +113,7 @@ def names_in(driver, heading):
     )
 
 
-def test_it_draws_every_plot_without_an_error_and_asks_nobody_for_anything(page):
+def test_it_draws_every_plot_without_an_error_and_asks_nobody_for_anything(fresh, page):
     assert [entry for entry in page.get_log("browser") if entry["level"] != "DEBUG"] == []
     asked = requests(page)
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
@@ -119,7 +128,7 @@ def test_it_draws_every_plot_without_an_error_and_asks_nobody_for_anything(page)
     )
     assert sorted(drawn) == sorted(PLOTS)
     assert all(count > 0 for count in drawn.values()), drawn
-    assert drawn["objects"] == 40
+    assert drawn["objects"] == N
 
 
 def test_nothing_that_is_written_into_it_can_leave_or_run(page):
@@ -135,6 +144,7 @@ def test_nothing_that_is_written_into_it_can_leave_or_run(page):
     )
     time.sleep(0.3)
     assert page.execute_script("return typeof ran") == "undefined"
+    page.execute_script("document.body.lastElementChild.remove()")
     page.get_log("browser")  # the refusals
 
 
@@ -161,7 +171,7 @@ def test_a_name_that_looks_like_html_is_text(page, case):
     assert page.find_elements(By.CSS_SELECTOR, "img, body b[onerror]") == []
 
 
-def test_pointing_names_an_object_and_clicking_lists_the_nearest_by_both(page, case):
+def test_pointing_names_an_object_and_clicking_lists_the_nearest_by_both(fresh, page, case):
     i, labels = lonely(case.embedding, drawn_axes(page)), case.embedding.labels
     point_at(page, i)
     shown = wait(page, lambda: page.find_element(By.CSS_SELECTOR, "#plot-objects .hoverlayer").text)
@@ -183,7 +193,7 @@ def test_pointing_names_an_object_and_clicking_lists_the_nearest_by_both(page, c
         assert abs((shape["y1"] - shape["y0"]) / (shape["x1"] - shape["x0"])) == pytest.approx(1)
 
 
-def test_any_two_coordinates_can_be_chosen_and_explain_themselves(page, case):
+def test_any_two_coordinates_can_be_chosen_and_explain_themselves(fresh, page, case):
     signs = case.embedding.signs
     assert sorted(signs) == [-1, 1, 1, 1]
     negative, positive = int(np.argmin(signs)), [a for a in range(4) if signs[a] > 0]
@@ -208,7 +218,7 @@ def test_any_two_coordinates_can_be_chosen_and_explain_themselves(page, case):
     assert "negative" in titles()[0]
 
 
-def test_any_column_can_colour_the_points(page):
+def test_any_column_can_colour_the_points(fresh, page):
     colour = Select(page.find_element(By.ID, "colour"))
     columns = ["nothing", "habitat", "depth", "mean error of the object in %"]
     assert [option.text for option in colour.options] == columns
@@ -224,9 +234,11 @@ def test_any_column_can_colour_the_points(page):
     assert traces() == [["objects", True]]
     colour.select_by_visible_text("nothing")
     assert traces() == [["objects", False]]
+    colour.select_by_visible_text("habitat")
+    assert len(traces()) == 3
 
 
-def test_everything_can_be_reached_and_worked_by_keyboard(page, case):
+def test_everything_can_be_reached_and_worked_by_keyboard(fresh, page):
     controls = page.find_elements(By.CSS_SELECTOR, "select, input, button, summary")
     shown = [control for control in controls if control.is_displayed()]
     assert len(shown) >= 12
@@ -247,7 +259,7 @@ def test_numbers_are_also_tables(page, case):
     details = table.find_element(By.XPATH, "ancestor::details")
     details.find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
     rows = wait(page, lambda: table.find_elements(By.CSS_SELECTOR, "tbody tr"))
-    assert len(rows) == 40
+    assert len(rows) == N
     first = [cell.text.replace("−", "-") for cell in rows[0].find_elements(By.TAG_NAME, "td")]
     assert first[0] == "site 0"
     np.testing.assert_allclose(

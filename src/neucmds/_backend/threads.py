@@ -109,9 +109,9 @@ def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[
 
 def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Result]:
     """Apply a function to slices of n rows where a pool is open, else to all rows at once."""
-    if open_pool.get() is None:
-        return [work(slice(0, n))]
     step = max(1, _SLICE // max(1, width))
+    if n <= step or open_pool.get() is None:
+        return [work(slice(0, n))]
     return parallel_map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
 
 
