@@ -34,7 +34,7 @@ def test_where_it_converged_a_step_promises_less_than_the_tolerance(loss, tol):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_at_the_default_no_object_can_be_moved_to_gain(loss):
     """Moved alone by SciPy, or placed anew, none gains more than 0.2 % of its own loss."""
-    D = city_blocks(20)
+    D = city_blocks(12)
     found = neuc_mds(D, 3, loss=loss)
     rule = found.placement
 
@@ -59,7 +59,7 @@ def test_distance_ends_no_higher_than_eight_starts_of_smacof():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
-    x = np.random.default_rng(0).normal(size=(30, 2))
+    x = np.random.default_rng(0).normal(size=(16, 2))
     D = cdist(x, x)
     upper = np.triu(np.random.default_rng(1).random(D.shape) < 0.2, 1)
     holed = np.where(upper | upper.T, np.nan, D)
@@ -92,9 +92,8 @@ def test_more_starts_and_other_signatures_never_end_higher(loss):
     signed = np.sum((x[:, None] - x[None]) ** 2 * [1, 1, 1, -0.4], axis=-1)
     signed = np.sqrt(np.maximum(signed, 0.05) * (1 - np.eye(20)))
     tree = hops([((a - 1) // 2, a) for a in range(1, 15)], 15)
-    for D, k, n_init in ((signed, 4, 4), (tree, 4, None)):
-        chosen = neuc_mds(D, k, loss=loss, n_init=n_init, random_state=0).loss_value
-        others = [neuc_mds(D, n, loss=loss, n_init=1) for n in (k, *((k - q, q) for q in range(3)))]
-        assert chosen <= 1.01 * min(other.loss_value for other in others)
-    if loss == "distance":
-        assert chosen < 7.1  # (3, 1); 11.04 from one start each
+    D, n_init = (tree, None) if loss == "distance" else (signed, 4)
+    chosen = neuc_mds(D, 4, loss=loss, n_init=n_init, random_state=0).loss_value
+    others = [neuc_mds(D, k, loss=loss, n_init=1) for k in (4, (4, 0), (3, 1), (2, 2))]
+    assert chosen <= 1.01 * min(other.loss_value for other in others)
+    assert loss == "relative" or chosen < 7.1  # (3, 1); 11.04 from one start each
