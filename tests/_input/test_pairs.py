@@ -65,7 +65,12 @@ def test_numbers_name_objects_in_their_order_and_only_those_that_occur(tmp_path)
 def test_entries_for_a_pair_agree_to_rounding_or_are_averaged():
     data = (["a", "b", "a"], ["b", "a", "c"], [1.0, 1.5, 3.0])
     assert listed(as_pairs(data, symmetrize=True)) == [(0, 1, 1.25**2), (0, 2, 9.0)]
-    assert make_pairs(2, [0, 1, 1], [1, 0, 1], [1.0, 1.0 + 1e-12, 0.0]).size == 1
+    for size in (1e-6, 1.0, 1e6):  # what is rounding goes by the largest entry
+        near = make_pairs(2, [0, 1, 1], [1, 0, 1], [size, size * (1 + 1e-9), 0.0])
+        assert near.size == 1
+        assert near.i.dtype == np.int32
+        with pytest.raises(InputError, match="entries that differ"):
+            make_pairs(2, [0, 1], [1, 0], [size, size * (1 + 1e-7)])
 
 
 def test_squared_pairs_may_be_negative_and_their_graph_has_the_lengths():

@@ -65,7 +65,9 @@ def test_reported_stress_is_brute_force_within_the_bound(name, method):
     for k in (2, 11):
         embedding = fit(D, k, method)
         assert abs(embedding.stress - brute_force(D, embedding)) <= embedding.stress_error
-        assert name != "ordinary" or 0 < embedding.stress_error < 1e-9 * embedding.stress
+        if name in ("ordinary", "tiny"):  # nothing cancels
+            units = embedding.stress_error / (embedding.stress * np.finfo(np.float64).eps)
+            assert 100 < units < 4000
 
 
 @pytest.mark.slow

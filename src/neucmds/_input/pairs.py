@@ -201,13 +201,13 @@ def check_pairs(pairs: Pairs, k: int) -> None:
     if not pairs.sampled:
         refuse_parts(pairs.graph(), pairs.labels)
     mean = 2 * pairs.size / pairs.n
-    if pairs.size < pairs.n * k - k * (k + 1) // 2 and pairs.size < pairs.n * (pairs.n - 1) // 2:
+    if pairs.size < pairs.n * k - k * (k + 1) // 2:
         raise InputError(
             f"{pairs.size} pairs cannot determine {k} coordinates of {pairs.n} objects: "
             f"{mean:.3g} for an object on average, and more than {2 * k} are needed; lower "
             f"{option('n_components')}, or add pairs."
         )
-    few = np.flatnonzero(degrees < min(k, pairs.n - 1))
+    few = np.flatnonzero(degrees < k)
     if few.size:
         warnings.warn(
             f"{_counted(few.size, 'object')} in fewer than k = {k} pairs, so that they are not "

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import InputError, api, neuc_mds
+from neucmds import InputError, neuc_mds
 from neucmds._input import Components
 from neucmds._methods.refined import completion
 from neucmds._methods.refined.completion import _Problem
@@ -254,20 +254,6 @@ def test_a_generator_draws_the_held_out_entries_as_a_seed_does():
     for state in (lambda: np.random.default_rng(1), lambda: None):
         given = ({"squared": True, "missing": "ignore", "random_state": state()} for _ in "ab")
         np.testing.assert_array_equal(*(neuc_mds(holed, 1, **one).coordinates for one in given))
-
-
-@pytest.mark.parametrize("gaps", [False, True])
-def test_the_solver_does_not_matter_with_weights_and_gaps(gaps):
-    D = low_rank(n=30, signs=(1, -1))
-    D = np.where(hide(30, 0.2), np.nan, D) if gaps else D
-    given = {"missing": "ignore"} if gaps else {"weights": random_weights(30)}
-    by_krylov, by_full = (
-        api.fit(api.prepare(D, 2, squared=True, **given), api.Options(2, tol=1e-9, solver=solver))
-        for solver in ("krylov", "full")
-    )
-    assert by_krylov.embedding.normalized_stress == pytest.approx(
-        by_full.embedding.normalized_stress, abs=1e-6
-    )
 
 
 @pytest.mark.parametrize("loss", ["squared", "distance"])

@@ -11,6 +11,9 @@ from scipy.spatial.distance import cdist
 from sklearn.manifold import smacof
 
 from neucmds import neuc_mds
+from neucmds._input import Components
+from neucmds._methods.refined.descent import Start
+from neucmds._methods.refined.loss_starts import _has_gaps, _padded
 
 LOSSES = ("distance", "relative")
 
@@ -78,6 +81,28 @@ def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
     assert neuc_mds(D, 6).stress < 38  # 180 from eigenvectors as LAPACK returns them
     assert neuc_mds(D, 2, weights=np.ones((20, 20))).stress < 120  # 288
     assert neuc_mds(D, 2, loss="distance").loss_value < 54  # 114 with (1, 1)
+
+
+def test_signs_that_the_spectrum_lacks_begin_as_small_columns():
+    x, rng = np.random.default_rng(0).normal(size=(400, 2)), np.random.RandomState(0)
+    place = Start(x, np.array([1.0, -1.0]))
+    for components, more in (
+        (Components(4, (2, 2)), [1, -1]),
+        (Components(3, (1, 2)), [-1]),
+        (Components(4), [1, 1]),
+    ):
+        found = _padded(place, components, rng)
+        np.testing.assert_array_equal(found.signs, [1, -1, *more])
+        np.testing.assert_array_equal(found.coordinates[:, :2], x)
+        sizes = found.coordinates[:, 2:].std(axis=0)
+        np.testing.assert_allclose(sizes, 0.05 * x.std(), rtol=0.1)
+    assert _padded(place, Components(2), rng) is _padded(place, Components(1, (1, 0)), rng) is place
+    none = _padded(Start(x[:, :0], np.zeros(0)), Components(1), rng)
+    assert none.coordinates.std() == pytest.approx(1.0, rel=0.1)
+    w = 1 - np.eye(5)
+    assert not _has_gaps(w)
+    w[1, 2] = w[2, 1] = 0
+    assert _has_gaps(w)
 
 
 def hops(edges, n):

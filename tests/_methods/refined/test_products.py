@@ -1,10 +1,14 @@
 """What the refinement carries along instead of computing it anew, held to what it is."""
 
+from dataclasses import replace
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
-from neucmds import api, neuc_mds
+from neucmds import api
 from neucmds._backend.threads import worker_pool
+from neucmds._methods.refined import products
 from neucmds._methods.refined.descent import Limits, Start, dot
 from neucmds._methods.refined.products import FreeCoordinates, refine
 from neucmds._operator import DenseGram, Moments
@@ -78,22 +82,36 @@ def test_known_images_change_nothing_but_a_product():
 def test_an_exact_form_is_reached_from_images_in_single_precision():
     # At STRESS 0 what float32 makes of B X would decide every step.
     x = coordinates(700)
-    form = (x * SIGNS) @ x.T
-    D = np.diag(form)[:, None] + np.diag(form)[None, :] - 2 * form
-    np.fill_diagonal(D, 0.0)
-    prepared = api.prepare((D + D.T) / 2, squared=True)
+    prepared = api.prepare(form(x), squared=True)
     found = api.fit(prepared, api.Options(SIGNS.size, solver="krylov")).embedding
     assert found.signature == (3, 2)
     assert found.normalized_stress < 1e-14
 
 
-def test_single_precision_search_and_descent_report_a_stress_in_double():
-    D = synthetic.random_simplex(1200, random_state=0)
-    found = neuc_mds(D, 20, squared=True)
-    x = found.coordinates
-    sq = np.sum(found.signs * x**2, axis=1)
-    residual = D - (sq[:, None] + sq[None, :] - 2 * (x * found.signs) @ x.T)
-    assert found.stress == pytest.approx(np.sum(residual**2), rel=1e-8)
-    assert all(np.diff(found.history) <= 0)
-    # what the descent saw in single precision is close to what is reported
-    assert found.history[-1] == pytest.approx(found.stress, rel=1e-4)
+def form(x):
+    return np.sum(SIGNS * (x[:, None] - x[None]) ** 2, axis=-1)
+
+
+@pytest.mark.parametrize("small", [1500, 10])  # the second: in single precision
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact):
+    x = coordinates(50)
+    D = form(x) if exact else synthetic.euclidean_ball(50, random_state=0)
+    start, kept, limits = x + 0.1 * coordinates(50, 1), [], Limits(60, 1e-6)
+    limits = replace(limits, keep=lambda *place: kept.append(place))
+    with patch.object(products, "SMALL", small):
+        found = refine(DenseGram(D), Start(start, SIGNS), limits)
+    stress, size = np.sum((form(found.coordinates) - D) ** 2), np.sum(D**2)
+    assert found.value == pytest.approx(stress, rel=1e-8, abs=1e-24 * size)
+    assert np.all(np.diff(found.history) <= 0)
+    assert len(kept) >= len(found.history) - 1
+    if exact:
+        assert stress < 1e-14 * size
+        return
+    assert sum(found.stress_terms) == found.value
+    assert found.history[-1] == pytest.approx(stress, rel=1e-3 if small == 10 else 1e-9)
+    y = found.coordinates - found.coordinates.mean(axis=0)
+    b = DenseGram(D).matmat(np.eye(50))
+    error = b - (y * SIGNS) @ y.T
+    c1, c2 = 4 * np.sum(error**2), 4 * np.trace(error) ** 2
+    assert found.stress_terms == pytest.approx((c1, c2, stress - c1 - c2), rel=1e-6)
