@@ -100,6 +100,14 @@ def test_the_lowest_point_of_a_quartic_is_found(middle, slope, last):
     assert np.polyval(c[::-1], t) <= np.polyval(c[::-1], grid).min() + 1e-9 * np.abs(c).max()
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0.05, 5), min_size=3, max_size=3, unique=True).map(sorted))
+def test_of_two_valleys_the_lower_one_is_taken(stationary):
+    quartic = np.polynomial.Polynomial.fromroots(stationary).integ()
+    t = lowest_point(quartic.coef)
+    assert quartic(t) <= min(map(quartic, stationary)) + 1e-9
+
+
 def test_a_line_that_does_not_fall_has_no_lowest_point():
     for c in ([1, 0, 1, 0, 1], [1, 2, 1, 0, 1], [1, np.nan, 1, 0, 1], [1, -1, 0, 0, 0]):
         assert lowest_point(np.array(c, dtype=float)) is None

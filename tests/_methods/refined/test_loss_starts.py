@@ -84,7 +84,7 @@ def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
 
 
 def test_signs_that_the_spectrum_lacks_begin_as_small_columns():
-    x, rng = np.random.default_rng(0).normal(size=(400, 2)), np.random.RandomState(0)
+    x, rng = 3 * np.random.default_rng(0).normal(size=(400, 2)), np.random.RandomState(0)
     place = Start(x, np.array([1.0, -1.0]))
     for components, more in (
         (Components(4, (2, 2)), [1, -1]),
