@@ -53,5 +53,5 @@ def test_a_core_is_diagonalized_without_its_null_space():
 
 
 def test_the_first_largest_entry_decides_the_sign_whatever_rounding_does():
-    column = np.array([0.1, -2.0, 2.0 * (1 + 1e-9), 0.0])
+    column = np.array([0.9, -2.0, 2.0 * (1 + 1e-9), 0.0])
     np.testing.assert_array_equal(column_signs(np.stack([column, -column], axis=1)), [-1.0, 1.0])

@@ -316,6 +316,7 @@ def test_what_a_loss_is_not_defined_for_is_refused(kind):
     d, x = bumpy()
     d[3, 5] = d[5, 3] = -0.7
     d[1, 2] = d[2, 1] = -0.2
+    d[8, 9] = d[9, 8] = 0.0
     for loss in ("distance", "relative"):
         with pytest.raises(InputError, match=r"2 pairs have D < 0, the lowest -0\.7"):
             minimized(kind, d, x, loss)
