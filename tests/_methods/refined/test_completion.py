@@ -154,14 +154,14 @@ def test_listed_pairs_end_no_higher_than_weights_of_zero_for_the_others(n, seed,
 
 def test_overfitting_is_noticed_and_said():
     rng = np.random.default_rng(0)
-    noise = rng.normal(size=(40, 40)) ** 2
+    noise = rng.normal(size=(24, 24)) ** 2
     D = noise + noise.T
     np.fill_diagonal(D, 0)
-    holed = np.where(hide(40, 0.3), np.nan, D)
-    weights = random_weights(40)
+    holed = np.where(hide(24, 0.3), np.nan, D)
+    weights = random_weights(24)
     with pytest.warns(OverfitWarning, match="overfit the observed entries"):
         embedding = neuc_mds(
-            holed, 13, squared=True, missing="ignore", weights=weights, random_state=0
+            holed, 8, squared=True, missing="ignore", weights=weights, random_state=0
         )
     counted = np.where(np.isnan(holed), 0.0, weights)
     assert embedding.stress == pytest.approx(weighted_stress(embedding, D, counted), rel=1e-9)
@@ -169,7 +169,7 @@ def test_overfitting_is_noticed_and_said():
         pytest.warns(OverfitWarning, match="overfit"),
         pytest.warns(ConvergenceWarning, match="raise"),
     ):
-        stopped = neuc_mds(holed, 13, squared=True, missing="ignore", max_iter=1, tol=0.0)
+        stopped = neuc_mds(holed, 8, squared=True, missing="ignore", max_iter=1, tol=0.0)
     assert not stopped.converged
     assert np.all(np.isfinite(stopped.coordinates))
 
@@ -231,8 +231,8 @@ def test_too_few_coordinates_are_not_said_to_overfit():
 
 def test_a_search_for_a_share_warns_at_most_once():
     """Of the number that is returned: every number tried used to warn."""
-    D = np.abs(noisy(24, 0.3, signs=(1, 1)))
-    assert len(warned(D, hide(24, 0.6), 0.5)[1]) <= 1
+    D = np.abs(noisy(21, 0.3, signs=(1, 1)))
+    assert len(warned(D, hide(21, 0.5), 0.5)[1]) <= 1
 
 
 @pytest.mark.filterwarnings("ignore::neucmds.errors.FewerComponentsWarning")
@@ -258,11 +258,11 @@ def test_a_generator_draws_the_held_out_entries_as_a_seed_does():
 
 @pytest.mark.parametrize("loss", ["squared", "distance"])
 def test_gaps_that_leave_two_parts_unrelated_are_refused_by_name(loss):
-    D, names = np.sqrt(low_rank(n=12, signs=(1, 1))), [f"site {i}" for i in range(12)]
-    part = np.arange(12) < 4
+    D, names = np.sqrt(low_rank(n=24, signs=(1, 1))), [f"site {i}" for i in range(24)]
+    part = np.arange(24) < 4
     apart = part[:, None] != part
     holed = pd.DataFrame(np.where(apart, np.nan, D), names, names)
-    with pytest.raises(InputError, match=r"2 parts .* of 8, 4 objects.* 'site 0', 'site 1'"):
+    with pytest.raises(InputError, match=r"2 parts .* of 20, 4 objects.* 'site 0', 'site 1'"):
         neuc_mds(holed, 2, missing="ignore", loss=loss)
     with pytest.raises(InputError, match=r"missing=.ignore"):
         neuc_mds(holed, 2, loss=loss)
