@@ -180,7 +180,7 @@ class TestCoordinates:
         assert plots.axis_label(Measured(), 1) == "axis 1 (R² lost without it: 0.346)"
         assert plots.axis_label(Measured(), 2) == "axis 2, negative"
 
-    @pytest.mark.parametrize("flat", [0.19, 0.23, 0.27, 0.31, 0.35])
+    @pytest.mark.parametrize("flat", [0.1, 0.15, 0.23, 0.31])
     def test_labels_of_a_flat_picture_are_in_the_first_file(self, flat, tmp_path):
         t = np.linspace(-0.4, 0.5, 70)
         x = np.stack([t, flat * np.cos(7 * t)], axis=1)
