@@ -319,7 +319,6 @@ def _undirected(
 ) -> tuple[Ints, Ints, Floats]:
     """Return every edge once, i < j; where it is stored in both orders, these must agree."""
     key, shortest, longest = _grouped(np.minimum(i, j) * n + np.maximum(i, j), length)
-    _warn_of_one_way(2 * key.size - i.size, key.size)
     gap = longest - shortest
     at = int(np.argmax(gap))
     if gap[at] > TOLERANCE * float(length.max()):
@@ -329,6 +328,7 @@ def _undirected(
             f"another length back, the most different by {gap[at]:.4g} at {where}; keep one length "
             "of each, such as the longer (graph.maximum(graph.T))."
         )
+    _warn_of_one_way(2 * key.size - i.size, key.size)
     return key // n, key % n, shortest
 
 
@@ -348,8 +348,9 @@ def _warn_of_one_way(one_way: int, edges: int) -> None:
     if 0 < one_way < edges:
         warnings.warn(
             f"{one_way} of {edges} edges are stored in one order alone, as one-way streets are, "
-            "and count both ways here; pass graph.maximum(graph.T) if they go both ways, or else a "
-            f"matrix of lengths of directed paths with {option('symmetrize', True)}.",
+            "and count both ways here; store them in both (graph.maximum(graph.T)) if they go both "
+            "ways, or else pass a matrix of lengths of directed paths with "
+            f"{option('symmetrize', True)}.",
             NeucmdsWarning,
             stacklevel=4,
         )
