@@ -7,11 +7,12 @@ from scipy.spatial.distance import pdist, squareform
 from neucmds import Embedding, InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
 
 LOSSES = ("squared", "distance", "relative")
+pytestmark = pytest.mark.usefixtures("few_starts")
 
 
 @pytest.fixture(scope="module")
 def D():
-    return squareform(pdist(np.random.default_rng(0).normal(size=(90, 6)), "cityblock"))
+    return squareform(pdist(np.random.default_rng(0).normal(size=(60, 6)), "cityblock"))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_each_loss_is_lowest_where_it_was_minimised_and_stress_is_reported(fits,
 
 def test_without_a_random_state_the_seed_is_fixed(D):
     before = np.random.get_state()[1].copy()
-    first, second = (neuc_mds(D[:40, :40], 3, loss="distance") for _ in range(2))
+    first, second = (neuc_mds(D[:20, :20], 3, loss="distance") for _ in range(2))
     np.testing.assert_array_equal(first.coordinates, second.coordinates)
     np.testing.assert_array_equal(np.random.get_state()[1], before)
     drawn, again = (LandmarkNeucMDS(2, 20).fit(D).landmarks_ for _ in range(2))
@@ -78,7 +79,10 @@ def test_a_warm_start_goes_on_from_where_it_is_put(fits, D, loss):
         assert again.signature == emb.signature
         assert again.loss_value <= emb.loss_value * (1 + 1e-6)
     warm = placed_by(D, loss=loss, init=emb).landmark_result_
-    assert (warm.signature, warm.n) == (emb.signature, 50)
+    assert (warm.signature, warm.n) == (emb.signature, 40)
+    again = placed_by(D, loss=loss, init=warm).landmark_result_
+    assert again.signature == warm.signature
+    assert again.loss_value <= warm.loss_value * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -99,23 +103,23 @@ def test_what_cannot_be_obeyed_is_refused(D, settings, message):
 
 
 def test_an_init_and_weights_of_other_objects_are_refused(D):
-    other = neuc_mds(D[:60, :60], 4, "neuc")
+    other = neuc_mds(D[:50, :50], 4, "neuc")
     for fit in (lambda: neuc_mds(D, init=other), lambda: placed_by(D, init=other)):
-        with pytest.raises(InputError, match="60 objects"):
+        with pytest.raises(InputError, match="50 objects"):
             fit()
-    est = LandmarkNeucMDS(4, n_landmarks=50)
-    with pytest.raises(InputError, match=r"\(60, 60\); pass \(50, 50\).*or \(90, 90\)"):
-        est.fit(D, weights=np.ones((60, 60)))
+    est = LandmarkNeucMDS(4, n_landmarks=40)
+    with pytest.raises(InputError, match=r"\(50, 50\); pass \(40, 40\).*or \(60, 60\)"):
+        est.fit(D, weights=np.ones((50, 50)))
     with pytest.raises(InputError, match="weights need placement='auto'"):
-        est.set_params(placement="linear").fit(D, weights=np.ones((90, 90)))
+        est.set_params(placement="linear").fit(D, weights=np.ones((60, 60)))
 
 
 def test_landmarks_are_fitted_and_others_placed_by_the_loss():
-    X = np.random.default_rng(1).normal(size=(300, 5))
+    X = np.random.default_rng(1).normal(size=(200, 5))
     D = squareform(pdist(X, "cityblock"))
     errors = {}
     for loss in ("squared", "relative"):
-        est = LandmarkNeucMDS(4, n_landmarks=80, metric="cityblock", loss=loss, random_state=0)
+        est = LandmarkNeucMDS(4, n_landmarks=60, metric="cityblock", loss=loss, random_state=0)
         x = est.fit_transform(X)
         d_hat = est.result_.between(x, x)
         near = np.quantile(D, 0.1) > D
@@ -125,10 +129,10 @@ def test_landmarks_are_fitted_and_others_placed_by_the_loss():
 
 
 @pytest.mark.parametrize("loss", ["squared", "relative"])
-@pytest.mark.parametrize(("estimator", "n"), [(NeucMDS, 90), (LandmarkNeucMDS, 50)])
+@pytest.mark.parametrize(("estimator", "n"), [(NeucMDS, 60), (LandmarkNeucMDS, 40)])
 def test_verbose_shows_the_iterations_and_leaves_the_callback_alone(D, loss, estimator, n, capsys):
     """The fit of the landmarks is heard, and that of folds is not."""
-    heard, most = [], {"n_landmarks": 50, "random_state": 0} if n == 50 else {}
+    heard, most = [], {"n_landmarks": 40, "random_state": 0} if n == 40 else {}
     est = estimator(3, loss=loss, verbose=1, callback=lambda *a: heard.append(a), **most).fit(D)
     out, err = capsys.readouterr()
     steps = [step for step, _, loss in heard if not isinstance(loss, str)]
@@ -141,7 +145,7 @@ def test_verbose_shows_the_iterations_and_leaves_the_callback_alone(D, loss, est
 
 
 def placed_by(D, **settings):
-    return LandmarkNeucMDS(4, n_landmarks=50, random_state=0, **settings).fit(D)
+    return LandmarkNeucMDS(4, n_landmarks=40, random_state=0, **settings).fit(D)
 
 
 @pytest.mark.slow
@@ -157,10 +161,3 @@ def test_a_pair_of_landmarks_without_weight_does_not_matter(D, loss):
         ends.append(est.fit(spoiled, weights=weights).landmark_result_.coordinates)
     np.testing.assert_array_equal(ends[0], ends[1])
     np.testing.assert_array_equal(ends[1], ends[2])
-
-
-def test_landmarks_start_where_they_are_put(D):
-    first = placed_by(D, loss="relative")
-    again = placed_by(D, loss="relative", init=first.landmark_result_)
-    assert again.landmark_result_.signature == first.landmark_result_.signature
-    assert again.landmark_result_.loss_value <= first.landmark_result_.loss_value * (1 + 1e-6)

@@ -18,7 +18,8 @@ from neucmds import (
 )
 from neucmds.api import ALL_METHODS
 
-N = 14
+N = 11
+pytestmark = pytest.mark.usefixtures("few_starts")
 
 
 @pytest.fixture(autouse=True)

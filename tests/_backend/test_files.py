@@ -82,37 +82,42 @@ def test_what_cannot_be_a_file_is_refused(tmp_path):
             pytest.fail("it was opened")
 
 
-# Each call that changes names, killed before and after it, while a file and a folder are replaced.
+# Killed before each call that changes names in turn, while a file or a folder is replaced, by a
+# process that prints how many kills it took until one of its children came to the end.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 from neucmds._backend.files import atomic_file, atomic_folder
 
-place, wanted = Path(sys.argv[1]), int(sys.argv[2])
 calls = 0
 
 def audit(event, arguments):
     global calls
     if event in ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "open", "shutil.rmtree"):
         calls += 1
-        if calls == wanted:
+        if calls == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
 write = lambda file: file.write(b"new")
-sys.addaudithook(audit)
-if sys.argv[3] == "file":
-    with atomic_file(place / "a") as file:
-        write(file)
-else:
-    atomic_folder(place / "f", {"a": write, "b": write}, overwrite=True, owned=["c"])
+for number in range(1, 40):
+    place, child = Path(sys.argv[1], str(number)), os.fork()
+    if child == 0:
+        sys.addaudithook(audit)
+        if sys.argv[2] == "file":
+            with atomic_file(place / "a") as file:
+                write(file)
+        else:
+            atomic_folder(place / "f", {"a": write, "b": write}, overwrite=True, owned=["c"])
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        print(number)
+        break
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL there")
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_a_killed_process_leaves_the_old_or_the_new_whole(tmp_path, what):
-    ended = False
     for number in range(1, 40):
         place = tmp_path / str(number)
         (place / "f").mkdir(parents=True)
@@ -120,26 +125,26 @@ def test_a_killed_process_leaves_the_old_or_the_new_whole(tmp_path, what):
         for name in "abc":
             (place / "f" / name).write_bytes(b"old")
         (place / "f" / "of others").write_bytes(b"kept")
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, place, str(number), what],
-            env=os.environ | {"PYTHONPATH": str(SRC)},
-            timeout=60,
-            check=False,
-        )
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path, what],
+        env=os.environ | {"PYTHONPATH": str(SRC)},
+        timeout=60,
+        check=True,
+        capture_output=True,
+    )
+    last = int(done.stdout)
+    assert last > 4
+    old, new = dict.fromkeys("abc", b"old"), dict.fromkeys("ab", b"new")
+    for number in range(1, last + 1):
+        place = tmp_path / str(number)
         assert (place / "a").read_bytes() in (b"old", b"new")
         folders = [path for path in (place / "f", place / "f.old") if path.is_dir()]
         states = [
             {name: (folder / name).read_bytes() for name in "abc" if (folder / name).exists()}
             for folder in folders
         ]
-        old, new = dict.fromkeys("abc", b"old"), dict.fromkeys("ab", b"new")
         assert any(state in (old, new) for state in states)
         assert any((folder / "of others").exists() for folder in folders)
-        if done.returncode == 0:
-            ended = True
-            break
-    assert ended
-    assert number > 4
     assert states == [new] if what == "folder" else (place / "a").read_bytes() == b"new"
 
 

@@ -114,10 +114,10 @@ def growth_of_the_client():
     watcher.join()
 
 
-def test_landmarks_place_by_a_loss_on_the_workers(cluster):
-    x = features(2000)
-    settings = {"n_landmarks": 60, "metric": "cityblock", "loss": "relative", "random_state": 0}
-    lazy = da.from_array(x, chunks=(500, -1))
+def test_landmarks_place_by_a_loss_on_the_workers(cluster, few_starts):
+    x = features(800)
+    settings = {"n_landmarks": 40, "metric": "cityblock", "loss": "relative", "random_state": 0}
+    lazy = da.from_array(x, chunks=(200, -1))
     est = LandmarkNeucMDS(3, **settings).fit(lazy)
     placed = est.transform(lazy)
     assert isinstance(placed, da.Array)

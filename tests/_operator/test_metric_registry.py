@@ -13,7 +13,9 @@ from neucmds._operator.metric_registry import SUM_METRICS, FittedMetric
 
 RNG = np.random.default_rng(0)
 X = np.abs(RNG.normal(size=(150, 5))) * np.geomspace(5, 1, 5) + 0.1
-ALL = {"landmarks": np.arange(40), "metric_params": None, "random_state": 0}
+# Not by folds, which choose how to place: what is placed is the claim here.
+PLAIN = {"placement": "least_squares", "random_state": 0}
+ALL = {"landmarks": np.arange(40), **PLAIN}
 
 
 @pytest.mark.parametrize("metric", ["angular", "euclidean", "braycurtis", "canberra", "jaccard"])
@@ -34,8 +36,8 @@ def test_landmarks_know_every_metric_that_all_of_D_knows(metric):
 @pytest.mark.parametrize("metric", ["seuclidean", "mahalanobis"])
 @pytest.mark.parametrize("estimator", [NeucMDS, LandmarkNeucMDS])
 def test_new_objects_do_not_depend_on_who_comes_with_them(estimator, metric):
-    settings = {"random_state": 0, "metric": metric}
-    est = estimator(3, **settings, **({"n_landmarks": 30} if estimator is LandmarkNeucMDS else {}))
+    settings = {"n_landmarks": 30, **PLAIN} if estimator is LandmarkNeucMDS else {}
+    est = estimator(3, metric=metric, **settings)
     est.fit(X)
     together = est.transform(X[:6] * 1.1)
     alone = np.concatenate([est.transform(X[i : i + 1] * 1.1) for i in range(6)])

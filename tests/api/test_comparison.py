@@ -25,7 +25,7 @@ def full(D, method):
 
 @pytest.mark.slow
 def test_compare_from_both_ends_equals_each_method_by_itself():
-    D = hops(700)
+    D = hops(520)
     table = compare(D, 10)
     for one in table.methods:
         with warnings.catch_warnings():
@@ -37,9 +37,9 @@ def test_compare_from_both_ends_equals_each_method_by_itself():
     assert table.as_dict()["methods"][0]["method"] == "classical"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_starts")
 def test_compare_puts_corrections_losses_and_smacof_beside_the_methods():
-    D = hops(25)
+    D = hops(15)
     table = compare(D, 3, methods=api.COMPARED)
     assert not table.left_out
     d2 = lingoes(D).sq_dissimilarity

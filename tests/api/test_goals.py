@@ -64,7 +64,7 @@ def test_what_cannot_be_reached_is_said_with_what_can():
 
 @pytest.mark.slow
 def test_auto_is_the_same_every_time_and_refuses_what_it_cannot_hold_out():
-    d = planted(20)
+    d = planted(8)
     assert len({neuc_mds(d, "auto", squared=True).requested for _ in range(2)}) == 1
     with pytest.raises(InputError, match="needs 6 objects"):
         neuc_mds(d[:5, :5], "auto", squared=True)
@@ -75,7 +75,7 @@ def test_auto_is_the_same_every_time_and_refuses_what_it_cannot_hold_out():
 @pytest.mark.slow
 @pytest.mark.parametrize("wanted", ["auto", 0.9])
 def test_both_estimators_choose_as_the_function_does(wanted):
-    d = planted(25)
+    d = planted(9)
     expected = neuc_mds(d, wanted, squared=True).requested
     for estimator in (NeucMDS, LandmarkNeucMDS):
         est = estimator(wanted, metric="precomputed", squared=True, random_state=0)
@@ -85,7 +85,7 @@ def test_both_estimators_choose_as_the_function_does(wanted):
 
 @pytest.mark.slow
 def test_what_was_tried_is_written_as_json():
-    found = inspect(planted(20), squared=True)
+    found = inspect(planted(9), squared=True)
     scan = json.loads(json.dumps(found.as_dict()))["scan"]
     assert scan["errors"] == list(found.scan.errors)
     assert len(scan["standard_errors"]) == len(scan["ks"])

@@ -15,7 +15,7 @@ from neucmds.errors import OverfitWarning
 
 @pytest.fixture(scope="module")
 def D():
-    return squareform(pdist(np.random.default_rng(0).normal(size=(80, 3)), "cityblock"))
+    return squareform(pdist(np.random.default_rng(0).normal(size=(60, 3)), "cityblock"))
 
 
 def some_pairs(D, share, seed=0):
@@ -25,12 +25,12 @@ def some_pairs(D, share, seed=0):
     return sp.csr_array(np.where(seen | seen.T, D, 0))
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_starts")
 @pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
 def test_half_of_the_pairs_predict_the_others(D, loss):
     known = some_pairs(D, 0.5)
     emb = neuc_mds(known, (3, 1), loss=loss, random_state=0)
-    hidden = (known.toarray() == 0) & ~np.eye(80, dtype=bool)
+    hidden = (known.toarray() == 0) & ~np.eye(60, dtype=bool)
     d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
     error = np.median(np.abs(d_hat[hidden] / D[hidden] - 1))
     plain = neuc_mds(D, (3, 1), loss=loss, random_state=0)
@@ -72,17 +72,17 @@ def test_weights_of_a_graph_count():
 
 
 def test_a_large_graph_is_embedded_from_sampled_pairs():
-    graph = lattice(25)
+    graph = lattice(20)
     est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=150, random_state=0)
     est.fit(graph)
     d = dijkstra(graph, directed=False)
-    off = ~np.eye(625, dtype=bool)
+    off = ~np.eye(400, dtype=bool)
 
     def error(emb):
         d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
         return np.median(np.abs(d_hat[off] / d[off] - 1))
 
-    assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", random_state=0))
+    assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", n_init=1))
     assert est.result_.solver == "sampled pairs"
 
 
@@ -98,10 +98,10 @@ def test_a_sampled_fit_reports_what_all_pairs_say(loss):
 
 
 def test_a_sampled_fit_of_the_squared_loss_comes_near_that_of_all_pairs():
-    x = np.random.default_rng(0).normal(size=(700, 10))
+    x = np.random.default_rng(0).normal(size=(500, 10))
     graph = kneighbors_graph(x, 8, mode="distance")
     graph = graph.maximum(graph.T)
-    emb = neuc_mds(graph, 10, metric="shortest_path", n_pairs=320, random_state=0)
+    emb = neuc_mds(graph, 10, metric="shortest_path", n_pairs=250, random_state=0)
     whole = neuc_mds(graph, 10, metric="shortest_path")
     assert evaluate(emb, dijkstra(graph, directed=False)).r2 > whole.r2 - 0.05
 
@@ -123,7 +123,7 @@ def test_all_paths_are_taken_while_they_fit(monkeypatch):
 
 def test_all_pairs_of_what_is_no_metric_end_where_the_matrix_does():
     """Shortest paths made a metric of it, and the negative coordinates were lost."""
-    x = np.random.default_rng(1).normal(size=(60, 3))
+    x = np.random.default_rng(1).normal(size=(40, 3))
     D = np.sqrt(((x[:, None] - x[None]) ** 2).sum(-1)) ** 2.5
     whole, listed = neuc_mds(D, 8), neuc_mds(sp.coo_array(D), 8)
     assert listed.signature == whole.signature

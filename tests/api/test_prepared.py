@@ -11,7 +11,7 @@ import neucmds
 from neucmds import api, compare, curve, evaluate, inspect, neuc_mds
 
 
-def hops(n=24, seed=0):
+def hops(n=11, seed=0):
     """Squares of distances: symmetric and hollow, but no metric."""
     x = np.random.default_rng(seed).uniform(size=(n, 3))
     return ((x[:, None] - x[None, :]) ** 2).sum(-1)
@@ -28,8 +28,8 @@ KINDS = {
     "list": lambda D, folder: D.tolist(),
     "path": as_path,
     "frame": lambda D, folder: pd.DataFrame(D, *[[f"o{i}" for i in range(len(D))]] * 2),
-    "dask": lambda D, folder: pytest.importorskip("dask.array").from_array(D, chunks=(17, 17)),
-    "zarr": lambda D, folder: pytest.importorskip("zarr").array(D, chunks=(16, 16)),
+    "dask": lambda D, folder: pytest.importorskip("dask.array").from_array(D, chunks=(7, 7)),
+    "zarr": lambda D, folder: pytest.importorskip("zarr").array(D, chunks=(6, 6)),
     "blocked": lambda D, folder: neucmds.operators.BlockedGram(as_path(D, folder)),
     "prepared": lambda D, folder: api.prepare(D),
 }

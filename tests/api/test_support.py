@@ -14,14 +14,14 @@ from neucmds.api.options import INPUTS, OPTIONS, cell
 from neucmds.errors import rendered
 from neucmds.operators import BlockedGram
 
-SIDE, N = 8, 64
+SIDE, N = 6, 36
 X = np.random.default_rng(0).normal(size=(N, 3))
 D = np.abs(X[:, None] - X).sum(axis=2)
 PATH = sp.diags_array([np.ones(SIDE - 1), np.ones(SIDE - 1)], offsets=[-1, 1])
 GRID = (sp.kron(PATH, sp.eye_array(SIDE)) + sp.kron(sp.eye_array(SIDE), PATH)).tocsr()
 WEIGHTS = 1 + (np.add.outer(np.arange(N), np.arange(N)) % 2)
-# A D of 64 objects takes 49,152 bytes.
-LITTLE_MEMORY = 30_000
+# A D of 36 objects takes 15,552 bytes.
+LITTLE_MEMORY = 9_500
 
 
 def given(kind, folder, monkeypatch):
@@ -33,16 +33,16 @@ def given(kind, folder, monkeypatch):
     if kind == "large graph":
         monkeypatch.setattr(table, "MOST_PATHS", 10)
     if kind == "dask":
-        return pytest.importorskip("dask.array").from_array(D, chunks=32), {}
+        return pytest.importorskip("dask.array").from_array(D, chunks=18), {}
     return {
         "matrix": (D, {}),
         "operator": (BlockedGram(folder / "d.npy"), {}),
         "pairs": (sp.csr_array(D), {}),
         "features": (X, {"metric": "cityblock"}),
-        "sampled": (X, {"metric": "cityblock", "n_pairs": 40}),
+        "sampled": (X, {"metric": "cityblock", "n_pairs": 24}),
         "graph": (GRID, {"metric": "shortest_path"}),
         "large graph": (GRID, {"metric": "shortest_path"}),
-        "landmarks": (D, {"landmarks": 30}),
+        "landmarks": (D, {"landmarks": 20}),
     }[kind]
 
 
@@ -58,7 +58,7 @@ def asked_for(name, folder):
         "checkpoint": {"checkpoint": folder / "kept"},
         "squared": {"squared": True},
         "symmetrize": {"symmetrize": True},
-        "n_pairs": {"n_pairs": 40},
+        "n_pairs": {"n_pairs": 24},
     }[name]
 
 

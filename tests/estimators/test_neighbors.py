@@ -70,10 +70,10 @@ def test_the_score_is_r_squared_of_new_to_fitted_objects(digits):
     assert expected > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_starts")
 def test_a_grid_search_needs_no_y(digits):
     X, _ = digits
-    D = pairwise_distances(X[:90], metric="cityblock")
+    D = pairwise_distances(X[:60], metric="cityblock")
     grid = {"n_components": [1, 6], "loss": ["squared", "relative"]}
     search = GridSearchCV(NeucMDS(metric="precomputed"), grid, cv=3).fit(D)
     # R² on the squared scale is what the squared loss minimises.

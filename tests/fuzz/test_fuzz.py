@@ -49,7 +49,7 @@ def test_a_file_is_read_and_a_mutated_one_read_or_refused_by_one_line(kind, tmp_
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_a_matrix_is_embedded_as_stated_or_refused_by_one_line(seed):
     assert examine(draw(seed))["findings"] == []
 

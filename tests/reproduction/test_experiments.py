@@ -25,7 +25,7 @@ from reproduction.registry import EXPERIMENTS, select
 from reproduction.smacof import run_smacof
 from reproduction.sources import SYNTHETIC, Settings
 
-SMALL = 80
+SMALL = 50
 pytestmark = pytest.mark.slow
 
 

@@ -38,7 +38,7 @@ def fit(D, k, method):
 
 
 @pytest.mark.parametrize("method", [*PAPER_METHODS, "exact", "refined"])
-@given(dissimilarity_matrices(max_n=14), st.integers(1, 8))
+@given(dissimilarity_matrices(max_n=10), st.integers(1, 8))
 @settings(max_examples=30, deadline=None)
 def test_the_three_terms_sum_to_brute_force_stress(method, D, k):
     embedding = fit(D, min(k, D.shape[0] - 1), method)
