@@ -13,6 +13,7 @@ SLOW_FILES = (
     "_methods/refined/test_completion.py",
     "_methods/refined/test_loss_starts.py",
     "_methods/refined/test_signatures.py",
+    "_methods/test_stress.py",
     "_operator/test_blocked.py",
     "_operator/test_chunked_rows.py",
     "_operator/test_cluster.py",
@@ -22,18 +23,25 @@ SLOW_FILES = (
     "_placement/test_new_rows.py",
     "_placement/test_newton.py",
     "_spectrum/test_krylov.py",
+    "api/test_landmarks.py",
+    "api/test_support.py",
     "cli/test_processes.py",
+    "estimators/test_contract.py",
+    "estimators/test_landmark.py",
     "report/test_browser.py",
     "tests/test_devices.py",
     "tests/test_losses.py",
     "tests/test_scale.py",
 )
+# A page with all its tables.
+SLOW_FIXTURES = {"case"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of slow files."""
+    """Mark the tests of slow files, and those that wait for a slow fixture."""
     for item in items:
-        if item.path.as_posix().endswith(SLOW_FILES):
+        waits = SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+        if waits or item.path.as_posix().endswith(SLOW_FILES):
             item.add_marker(pytest.mark.slow)
 
 

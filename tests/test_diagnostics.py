@@ -59,6 +59,7 @@ def test_metric_has_no_violation(n, dtype):
     assert triangle_violations(DenseGram(d * d)).violated > 0
 
 
+@pytest.mark.slow
 def test_negative_share_is_of_the_sum_of_sizes():
     d = random_matrix(20) ** 2
     spectrum = full_spectrum(DenseGram(d))
@@ -69,6 +70,7 @@ def test_negative_share_is_of_the_sum_of_sizes():
     assert 1 <= found.suggested_k < 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signature", [(3, 0), (10, 3)])
 def test_planted_structure_is_suggested(signature):
     rng = np.random.default_rng(0)
@@ -81,6 +83,7 @@ def test_planted_structure_is_suggested(signature):
     assert 0.9 < found.held_out_r2 < 1
 
 
+@pytest.mark.slow
 def test_noise_predicts_nothing():
     found = inspect(random_matrix(60))
     assert found.held_out_r2 <= 0.05

@@ -42,6 +42,7 @@ def every_kind_of_fit(D):
     yield neuc_mds(sparse.csr_array(D * known), 4), known
 
 
+@pytest.mark.slow
 def test_explained_is_the_r2_lost_without_a_coordinate(D):
     for embedding, w in every_kind_of_fit(D):
         sq = (embedding.coordinates[:, None] - embedding.coordinates) ** 2 * embedding.signs

@@ -105,6 +105,7 @@ class TestSpectrum:
         assert next(t.get_text() for t in ax.texts) == f"{100 * largest[0] / lam.sum():.1f} %"
 
 
+@pytest.mark.slow
 def test_curve_has_a_line_for_every_method_on_log_scales(data, tmp_path):
     curves = curve(data, range(1, 31))
     ax = drawn(plots.plot_curve(curves), tmp_path)
@@ -208,6 +209,7 @@ class TestCoordinates:
         ax = drawn(plots.plot_coordinates(neuc_mds(data, 1)), tmp_path)
         assert ax.get_ylabel() == ""
 
+    @pytest.mark.slow
     def test_objects_without_a_value_are_grey_and_counted(self, embedding, tmp_path):
         for color in (["a", None] * 20, np.where(np.arange(40) % 2, np.nan, np.arange(40) + 0.5)):
             ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)

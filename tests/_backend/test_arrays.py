@@ -65,6 +65,7 @@ def test_the_estimator_measures_and_files_stay_with_the_library(backend, tmp_pat
     np.testing.assert_array_equal(type(embedding).load(tmp_path / "e.npz").coordinates, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_landmarks_weights_and_gaps_work(backend):
     settings = {"n_components": 3, "n_landmarks": 20, "squared": True, "random_state": 0}

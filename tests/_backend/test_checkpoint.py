@@ -115,6 +115,7 @@ def test_a_npy_file_is_written_row_by_row(tmp_path, shape):
     assert found.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_a_fit_of_listed_pairs_goes_on_and_refuses_others(tmp_path):
     rng, kept = np.random.default_rng(0), tmp_path / "fit.part"
     D = squareform(pdist(rng.normal(size=(150, 6)), "cityblock"))

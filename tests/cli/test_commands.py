@@ -309,6 +309,7 @@ def test_no_command_prints_the_help(run):
     assert "neucmds demo" in outcome.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "rest"), [("embed", "--plots none --force"), ("compare", "--methods classical")]
 )

@@ -70,6 +70,7 @@ def test_the_score_is_r_squared_of_new_to_fitted_objects(digits):
     assert expected > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_starts")
 def test_a_grid_search_needs_no_y(digits):
     X, _ = digits

@@ -185,6 +185,7 @@ def test_with_weights_it_measures_what_the_fit_did():
     assert quality.stress == pytest.approx(embedding.stress)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "D", [[[0, 1], [1, 0]], [[0, 1, 1], [1, 0, 4], [1, 4, 0]], np.zeros((4, 4)), 1 - np.eye(9)]
 )

@@ -37,7 +37,9 @@ def fit(D, k, method):
         return neuc_mds(D, k, method, squared=True)
 
 
-@pytest.mark.parametrize("method", [*PAPER_METHODS, "exact", "refined"])
+@pytest.mark.parametrize(
+    "method", [*PAPER_METHODS, "exact", pytest.param("refined", marks=pytest.mark.slow)]
+)
 @given(dissimilarity_matrices(max_n=10), st.integers(1, 8))
 @settings(max_examples=30, deadline=None)
 def test_the_three_terms_sum_to_brute_force_stress(method, D, k):

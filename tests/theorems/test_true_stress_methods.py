@@ -29,6 +29,7 @@ def fit(D, k, method, **kwargs):
 matrices = st.builds(random_hollow, st.integers(0, 10**6), st.integers(3, 16))
 
 
+@pytest.mark.slow
 @given(matrices, st.integers(1, 8))
 @settings(max_examples=30, deadline=None)
 def test_exact_is_never_worse_than_a_published_method_nor_refined_than_exact(D, k):
@@ -41,6 +42,7 @@ def test_exact_is_never_worse_than_a_published_method_nor_refined_than_exact(D, 
     assert all(np.diff(refined.history) <= 0)
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 10**6),
     st.sampled_from([(3, 0), (2, 3), (1, 3), (0, 2)]),
