@@ -224,7 +224,7 @@ def describe(
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds._spectrum import full_spectrum
+    >>> from neucmds.api import full_spectrum
     >>> from neucmds.diagnostics import describe
     >>> from neucmds.operators import DenseGram
     >>> gram = DenseGram(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 16.0], [1.0, 16.0, 0.0]]))
@@ -313,7 +313,7 @@ def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds._spectrum import full_spectrum
+    >>> from neucmds.api import full_spectrum
     >>> from neucmds.diagnostics import classical_turning_point
     >>> from neucmds.operators import DenseGram
     >>> gram = DenseGram(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 16.0], [1.0, 16.0, 0.0]]))

@@ -5,6 +5,7 @@ takes; estimators and commands call these or their parts (`embed`, `prepare`, `f
 `embed_spectrum`), and nobody repeats the order.
 """
 
+from neucmds._spectrum import full_spectrum as full_spectrum
 from neucmds.api.comparison import COMPARED, ComparedMethod, Comparison, compare
 from neucmds.api.entry import embed as embed
 from neucmds.api.entry import neuc_mds

@@ -10,8 +10,8 @@ import numpy as np
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import Components
 from neucmds._operator import Gram
-from neucmds._spectrum import Ends, Spectrum, full_spectrum
-from neucmds.api import StressCurves, prepare, solve_for
+from neucmds._spectrum import Ends, Spectrum
+from neucmds.api import StressCurves, full_spectrum, prepare, solve_for
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots._figures import (
