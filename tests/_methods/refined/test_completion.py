@@ -12,8 +12,6 @@ from neucmds import InputError, neuc_mds
 from neucmds._input import Components
 from neucmds._methods.refined import completion
 from neucmds._methods.refined.completion import _Problem
-from neucmds._methods.refined.descent import Refined
-from neucmds._methods.refined.losses import PairLoss
 from neucmds.datasets import euclidean_ball
 from neucmds.errors import ConvergenceWarning, OverfitWarning
 
@@ -103,22 +101,6 @@ def test_less_is_clear_by_a_tenth_and_two_standard_errors_or_ranks():
         assert completion._clearly_less(errors, others) == clear
     assert not completion._clearly_less(errors[:9], errors[:9] + 9)
     assert completion._clearly_less(errors[:10], errors[:10] + 9)
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_an_added_column_has_the_length_that_lowers_the_weighted_stress_most(sign):
-    d, w = low_rank(n=12, signs=(1, -1)), random_weights(12)
-    np.fill_diagonal(w, 0)
-    x = 0.3 * np.random.default_rng(1).normal(size=(12, 1))
-    end = Refined(x - x.mean(), np.ones(1), PairLoss("squared", 0.0), 0.0, (), True, 0.0)
-    start = completion._with_steepest_column(_Problem(d, w), end, sign)
-    np.testing.assert_array_equal(start.signs, [1, sign])
-
-    def stress(times):
-        y = start.coordinates * [1, times]
-        return np.sum(w * (np.sum(start.signs * (y[:, None] - y) ** 2, axis=-1) - d) ** 2)
-
-    assert stress(1) < min(stress(0), stress(0.98), stress(1.02))
 
 
 @pytest.mark.parametrize(("n", "k", "share"), [(60, 4, 0.5), (24, 2, 0.25), (6, 1, 0.1)])

@@ -9,7 +9,7 @@ import pytest
 
 from neucmds import ConvergenceWarning, FewerComponentsWarning, InputError, neuc_mds
 from neucmds._input import Components
-from neucmds._methods.refined import starts
+from neucmds._methods.refined import completion, starts
 from neucmds._methods.refined.descent import Refined, Start
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.signatures import lowest_end, steepest_column
@@ -98,15 +98,20 @@ def end_at(x, signs, value=0.0):
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_an_added_column_has_the_length_that_lowers_the_stress_most(sign):
-    D = strongly_negative(12)
-    x = 0.3 * np.random.default_rng(1).normal(size=(12, 1))
-    start = starts._with_steepest_column(DenseGram(D), end_at(x - x.mean(), [1]), sign)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_added_column_has_the_length_that_lowers_the_stress_most(weighted, sign):
+    D, x = strongly_negative(12), 0.3 * np.random.default_rng(1).normal(size=(12, 1))
+    w = np.random.default_rng(2).gamma(1.0, size=D.shape) * (1 - np.eye(12))
+    w, end = (w + w.T) if weighted else np.ones_like(w), end_at(x - x.mean(), [1])
+    if weighted:
+        start = completion._with_steepest_column(completion._Problem(D, w), end, sign)
+    else:
+        start = starts._with_steepest_column(DenseGram(D), end, sign)
     np.testing.assert_array_equal(start.signs, [1, sign])
 
     def stress(times):
         y = start.coordinates * [1, times]
-        return np.sum((np.sum(start.signs * (y[:, None] - y) ** 2, axis=-1) - D) ** 2)
+        return np.sum(w * (np.sum(start.signs * (y[:, None] - y) ** 2, axis=-1) - D) ** 2)
 
     assert stress(1) < min(stress(0), stress(0.98), stress(1.02))
 
