@@ -5,9 +5,12 @@ from neucmds._methods.geometry import (
     canonical,
     column_signs,
     diagonalize,
+    gram_rounding,
     rounding_level,
     sq_dissimilarities,
 )
+from neucmds._methods.selection import Selection
+from neucmds._spectrum import Spectrum
 
 
 def brute(x, y, signs):
@@ -55,3 +58,15 @@ def test_a_core_is_diagonalized_without_its_null_space():
 def test_the_first_largest_entry_decides_the_sign_whatever_rounding_does():
     column = np.array([0.9, -2.0, 2.0 * (1 + 1e-9), 0.0])
     np.testing.assert_array_equal(column_signs(np.stack([column, -column], axis=1)), [-1.0, 1.0])
+
+
+def test_values_that_are_off_by_a_share_move_the_norm_by_the_bound():
+    lam, share = np.array([9.0, 4.0, -6.0]), 1e-6
+    values = lam * (1 + share)
+    part = Spectrum(
+        values, np.eye(9)[:, :3], 0 * lam, 7.0, 200.0, 2, 1, value_errors=share * values
+    )
+    # ‖B − G‖² = ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from values that are off.
+    moved = 2 * values @ (values - lam)
+    found = gram_rounding(part, Selection(np.arange(3), values))
+    assert moved <= found <= (1 + 10 * share) * moved

@@ -151,9 +151,10 @@ def test_the_lowest_point_of_a_cubic_is_found_within_a_tenth_of_the_ends(bottom)
     cubic = np.polynomial.Polynomial.fromroots([bottom, -0.7]).integ()
     low, high = (_Seen(t, cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
     assert _lowest_of_cubic(low, high) == pytest.approx(bottom)
-    near = np.polynomial.Polynomial.fromroots([0.01, -0.7]).integ()
-    low, high = (_Seen(t, near(t), near.deriv()(t)) for t in (0.0, 1.0))
-    assert _lowest_of_cubic(low, high) == pytest.approx(0.1)
+    for near, kept in ((0.01, 0.1), (0.99, 0.9)):
+        cubic = np.polynomial.Polynomial.fromroots([near, -0.7]).integ()
+        low, high = (_Seen(t, cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
+        assert _lowest_of_cubic(low, high) == pytest.approx(kept)
     assert _lowest_of_cubic(_Seen(1, 0, -1), _Seen(3, np.inf, 1)) == pytest.approx(2.0)
 
 
