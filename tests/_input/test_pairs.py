@@ -84,6 +84,7 @@ REFUSED = {
     "lengths": (([0], [1], [1.0, 2.0]), "equally long, not 1, 1, 2"),
     "heavy": (([0], [1], [1.0], [1e70]), "weights are too large"),
     "light": (([0], [1], [1.0], [1e-70]), "weights are too small"),
+    "heavy and far": (([0], [1], [1e42], [1e20]), "weights are too large"),
     "text": (([0], [1], ["far"]), "third column of pairs must hold numbers"),
     "not square": (sparse.csr_array((2, 3)), "not square: 2 × 3"),
     "complex": (sparse.csr_array(1j * np.eye(2)), "complex128 entries"),
