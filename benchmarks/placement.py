@@ -214,7 +214,7 @@ def many_objects() -> dict[str, Callable[[], np.ndarray]]:
 def held_out(D: np.ndarray, loss: str, k: int = 10) -> dict[str, object]:
     """Error of new objects to fitted ones, over that among fitted ones, by the loss itself."""
     n, sq = D.shape[0], D**2
-    pair_loss = PairLoss(loss, floor_of(sq))
+    pair_loss = PairLoss(loss, 0.0).floored(floor_of(sq))
     one_start = {} if loss == "squared" else {"n_init": 1}
 
     def errors(left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray) -> np.ndarray:

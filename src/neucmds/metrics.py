@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
-from neucmds._methods import rounding_level, sq_dissimilarities
+from neucmds._methods import flat, rounding_level, sq_dissimilarities
 from neucmds._operator import Gram
 
 __all__ = ["PairErrors", "Quality", "measure", "pair_errors"]
@@ -94,7 +94,14 @@ class Quality:
         return asdict(self)
 
 
-def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = None) -> Quality:
+def measure(
+    gram: Gram,
+    coordinates: Array,
+    signs: Array,
+    *,
+    weights: Array = None,
+    curvature: float = 0.0,
+) -> Quality:
     """Measure coordinates with a signature against the D behind an operator.
 
     `neucmds.evaluate` does the same for an `Embedding` and a D of any kind.
@@ -108,6 +115,8 @@ def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = No
     weights : array of shape (n, n), optional
         Sums over pairs are weighted: `stress`, `normalized_stress`, `r2`, `scaled_additive_error`,
         `raw_stress`, `stress1` and `stress_1`. All else counts pairs of positive weight alike.
+    curvature : float, default=0
+        κ in units of 1/d², as `Embedding.kappa`: D̂ is turned into d̂² first.
 
     Returns
     -------
@@ -124,7 +133,7 @@ def measure(gram: Gram, coordinates: Array, signs: Array, *, weights: Array = No
 
     Paper: subsec:eva-pert-metric.
     """
-    points = _Points.of(gram, coordinates, signs, weights)
+    points = _Points.of(gram, coordinates, signs, weights, curvature)
     share = SAMPLED_PAIRS / max(SAMPLED_PAIRS, gram.n * (gram.n - 1) // 2)
     sums, ratios, errors, nearest = _Sums(), _Sample(share), _Sample(share), _Neighbors(points)
     for block in points.blocks(gram):
@@ -176,13 +185,19 @@ class PairErrors:
 
 
 def pair_errors(
-    gram: Gram, coordinates: Array, signs: Array, *, weights: Array = None, limit: float = 0.1
+    gram: Gram,
+    coordinates: Array,
+    signs: Array,
+    *,
+    weights: Array = None,
+    curvature: float = 0.0,
+    limit: float = 0.1,
 ) -> PairErrors:
     """Count the pairs that are off by more than a limit, and average the error of each object.
 
     Parameters
     ----------
-    gram, coordinates, signs
+    gram, coordinates, signs, curvature
         As for `measure`.
     weights : array of shape (n, n), optional
         Pairs of weight zero are left out; all others count alike.
@@ -203,7 +218,7 @@ def pair_errors(
     >>> found.pairs_off, found.worst(1)
     (2, [2])
     """
-    points = _Points.of(gram, coordinates, signs, weights)
+    points = _Points.of(gram, coordinates, signs, weights, curvature)
     totals, counts = np.zeros(gram.n), np.zeros(gram.n, dtype=np.int64)
     pairs_off = 0
     for block in points.blocks(gram):
@@ -254,11 +269,19 @@ class _Points:
     x: Array
     signs: Array
     weights: Array | None
+    curvature: float
 
     @classmethod
-    def of(cls, gram: Gram, coordinates: Array, signs: Array, weights: Array | None) -> _Points:
+    def of(
+        cls,
+        gram: Gram,
+        coordinates: Array,
+        signs: Array,
+        weights: Array | None,
+        curvature: float,
+    ) -> _Points:
         x = asarray_like(coordinates, gram.diagonal(), dtype=gram.xp.float64)
-        return cls(x, asarray_like(signs, x), weights)
+        return cls(x, asarray_like(signs, x), weights, curvature)
 
     def blocks(self, gram: Gram) -> Iterator[_Block]:
         """Row blocks of D beside D̂, upper triangle only."""
@@ -272,7 +295,7 @@ class _Points:
             if self.weights is not None:
                 weights = xp.astype(self.weights[rows, rows.start :], xp.float64, copy=False)
                 counted = counted & (weights > 0)
-            d_hat = sq_dissimilarities(x, y, self.signs)
+            d_hat = flat(sq_dissimilarities(x, y, self.signs), self.curvature)
             yield _Block(rows, part, d, d_hat, rounding_level(x, y), counted, weights)
 
 

@@ -50,6 +50,8 @@ def asked_for(name, folder):
     return {
         "method": {"method": "neuc+"},
         "loss": {"loss": "relative", "n_init": 1},
+        "floor": {"floor": 0.5, "loss": "relative", "n_init": 1},
+        "curvature": {"curvature": -1.0, "loss": "relative", "n_init": 1},
         "n_components": {"n_components": 0.5},
         "weights": {"weights": WEIGHTS},
         "missing": {"missing": "ignore"},

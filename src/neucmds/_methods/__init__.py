@@ -16,6 +16,11 @@ from neucmds._methods.procrustes import align as align
 from neucmds._methods.refined.completion import FEW_LISTED as FEW_LISTED
 from neucmds._methods.refined.completion import complete_and_refine as complete_and_refine
 from neucmds._methods.refined.completion import from_all_pairs as from_all_pairs
+from neucmds._methods.refined.curvature import check_range as check_range
+from neucmds._methods.refined.curvature import curved as curved
+from neucmds._methods.refined.curvature import distances as distances
+from neucmds._methods.refined.curvature import flat as flat
+from neucmds._methods.refined.descent import FEW_OBJECTS as FEW_OBJECTS
 from neucmds._methods.refined.descent import Keep as Keep
 from neucmds._methods.refined.descent import Limits as Limits
 from neucmds._methods.refined.descent import Start as Start
@@ -25,6 +30,9 @@ from neucmds._methods.refined.loss_starts import refine_for_loss as refine_for_l
 from neucmds._methods.refined.losses import LOSSES as LOSSES
 from neucmds._methods.refined.losses import PairLoss as PairLoss
 from neucmds._methods.refined.products import refine as refine
+from neucmds._methods.refined.scouting import SCOUTS as SCOUTS
+from neucmds._methods.refined.scouting import Scout as Scout
+from neucmds._methods.refined.scouting import mean_distance as mean_distance
 from neucmds._methods.refined.starts import as_start as as_start
 from neucmds._methods.refined.starts import best_refined as best_refined
 from neucmds._methods.refined.tiles import Tiles as Tiles

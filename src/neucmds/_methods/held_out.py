@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import row_blocks, to_numpy
 from neucmds._input import Pairs
+from neucmds._methods.refined.curvature import curved
 from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.solution import Solution
+from neucmds._methods.solution import Solution, errors_of_pairs
 from neucmds._operator import Check
 
 Floats = npt.NDArray[np.float64]
@@ -69,7 +70,6 @@ def _sums(sq: Floats, signs: Floats, loss: PairLoss, d: Floats, mean: float) -> 
 
     `sq` has the squared difference of every coordinate, one row for each pair.
     """
-    d_hat = sq @ signs
-    rises = np.sum(sq * (sq - 2 * np.multiply.outer(d_hat - d, signs)), axis=0)
-    stress, off = float(np.sum((d_hat - d) ** 2)), d - mean
-    return np.array([stress, loss.value(d, d_hat), off.sum(), off @ off, *rises])
+    squares, rises = errors_of_pairs(sq, signs, d, loss.curvature)
+    off, cost = d - mean, loss.value(curved(d, loss.curvature), sq @ signs)
+    return np.array([squares.sum(), cost, off.sum(), off @ off, *rises.sum(axis=0)])

@@ -32,6 +32,7 @@ from neucmds._methods.geometry import (
     stress_rounding,
     stress_terms,
 )
+from neucmds._methods.refined.curvature import curved, flat
 from neucmds._methods.refined.descent import Refined
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.products import stress_terms_at
@@ -44,6 +45,8 @@ Floats = npt.NDArray[np.float64]
 
 # Entries of a block of differences on a GPU: 1 GB in float64.
 _DEVICE_ELEMENTS = 2**27
+# Objects whose pairs tell what each coordinate adds to a curved fit.
+RISE_OBJECTS = 1000
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Solution:
         Its value over all n² ordered pairs; NaN for the squared one.
     relative_gradient : float
         0 at a stationary point; NaN where it was not measured.
-    stress_standard_error, r2_standard_error, held_out_pairs
+    stress_standard_error, r2_standard_error, held_out_pairs, mean_distance
         As of `Embedding`.
     """
 
@@ -119,6 +122,7 @@ class Solution:
     r2_standard_error: float = 0.0
     held_out_pairs: int = 0
     positive_trace: float = math.nan
+    mean_distance: float = math.nan
 
 
 def from_selection(
@@ -200,10 +204,11 @@ def from_refinement(
     x, lengths = canonical(x, found.signs)
     signs = np.sign(lengths)
     sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
-    if weights is not None:
+    if found.loss.curvature:
+        terms, error, rises = _curved_stress(gram, weights, x, signs, found.loss.curvature)
+    elif weights is not None:
         assert isinstance(gram, DenseGram)
         terms, error, rises = _weighted_stress(gram.sq_dissimilarity, weights, x, signs)
-        sums = _weighted_sums(gram.sq_dissimilarity, weights)
     else:
         rises = stress_rises(gram, x, signs, gram.quadratic(x))
         if found.stress_terms is not None:
@@ -211,6 +216,9 @@ def from_refinement(
             error = stress_rounding(gram, x, terms, found.gram_rounding)
         else:
             terms, error = stress_terms_at(gram, x, signs)
+    if weights is not None:
+        assert isinstance(gram, DenseGram)
+        sums = _weighted_sums(gram.sq_dissimilarity, weights)
     eigenvalues, residuals = _starting_eigenvalues(spectrum, signs, requested)
     squared = found.loss.name == "squared"
     # Where the STRESS is less than its rounding error, no gradient says anything.
@@ -246,7 +254,8 @@ def _loss_as_returned(gram: Gram, found: Refined, x: Array, signs: Floats) -> fl
 
     def of_rows(rows: slice, d: Array) -> float:
         d_hat = sq_dissimilarities(x[rows, :], x, a)
-        return found.loss.value(xp.astype(d, xp.float64), d_hat)
+        d = curved(xp.astype(d, xp.float64), found.loss.curvature)
+        return found.loss.value(d, d_hat)
 
     return sum(gram.on_each(of_rows))
 
@@ -269,7 +278,8 @@ def from_pairs(found: Refined, pairs: Pairs) -> Solution:
     """Take coordinates fitted to listed pairs; STRESS and sums count these in both orders."""
     x, lengths = canonical(to_numpy(found.coordinates), found.signs)
     d, w = pairs.sq_dissimilarity, np.ones(pairs.size) if pairs.weight is None else pairs.weight
-    stress, rises = _stress_of_pairs(x, np.sign(lengths), pairs, w, near=found.coordinates)
+    curvature, near = found.loss.curvature, found.coordinates
+    stress, rises = _stress_of_pairs(x, np.sign(lengths), pairs, w, curvature, near)
     mean = float(w @ d) / float(w.sum())
     return Solution(
         coordinates=x * column_signs(x),
@@ -293,7 +303,7 @@ def from_pairs(found: Refined, pairs: Pairs) -> Solution:
 
 
 def _stress_of_pairs(
-    x: Floats, signs: Floats, pairs: Pairs, w: Floats, near: Array
+    x: Floats, signs: Floats, pairs: Pairs, w: Floats, curvature: float, near: Array
 ) -> tuple[float, Floats]:
     """Σ w (D̂ − D)² of listed pairs in both orders, and how it rises without each coordinate.
 
@@ -306,10 +316,30 @@ def _stress_of_pairs(
         i, j = (asarray_like(ends[some], near, dtype=xp.int64) for ends in (pairs.i, pairs.j))
         d, weight = (asarray_like(part[some], near) for part in (pairs.sq_dissimilarity, w))
         sq = (xp.take(table, i, axis=0) - xp.take(table, j, axis=0)) ** 2
-        residual = sq @ form - d
-        stress += 2 * float(weight @ residual**2)
-        rises += 2 * to_numpy(weight @ (sq * (sq - 2 * residual[:, None] * form)))
+        residual_sq, rise = errors_of_pairs(sq, form, d, curvature)
+        stress += 2 * float(weight @ residual_sq)
+        rises += 2 * to_numpy(weight @ rise)
     return stress, rises
+
+
+def errors_of_pairs(
+    sq: Array, signs: Array, d: Array, curvature: float = 0.0
+) -> tuple[Array, Array]:
+    """Squared errors of d², and how they rise without each coordinate.
+
+    Parameters
+    ----------
+    sq : array of shape (m, k)
+        The squared difference of every coordinate, one row for each pair.
+    signs : array of shape (k,)
+    d : array of shape (m,)
+        d².
+    curvature : float, default=0
+    """
+    d_hat = sq @ signs
+    residual_sq = (flat(d_hat, curvature) - d) ** 2
+    without = flat(d_hat[:, None] - sq * signs, curvature) - d[:, None]
+    return residual_sq, without**2 - residual_sq[:, None]
 
 
 def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:
@@ -345,6 +375,39 @@ def _weighted_stress(
     error = level * math.sqrt(spread)
     bound = error * (2 * math.sqrt(value) + error) + level * value
     return (value, 0.0, 0.0), bound, np.asarray(to_numpy(rises))
+
+
+def _curved_stress(
+    gram: Gram, weights: Array | None, x: Array, signs: Floats, curvature: float
+) -> tuple[StressTerms, float, Floats]:
+    """Σ w (d̂² − d²)² as C1, a bound on its error, and how it rises without each coordinate.
+
+    The rises are of at most `RISE_OBJECTS` objects with all: each takes an inverse of g of each
+    pair.
+    """
+    xp, a, n = namespace(x), asarray_like(signs, x), gram.n
+    step = -(-n // RISE_OBJECTS)
+    value, rises, counted = 0.0, np.zeros(signs.size), 0.0
+    for rows, part in gram.walk():
+        d = xp.astype(part, xp.float64, copy=False)
+        w = None if weights is None else xp.astype(weights[rows, :], xp.float64, copy=False)
+
+        def stress(d_hat: Array, some: slice = slice(None), d: Array = d, w: Any = w) -> float:
+            residual = (flat(d_hat, curvature) - d[some, :]) ** 2
+            return float(xp.sum(residual if w is None else w[some, :] * residual))
+
+        d_hat = sq_dissimilarities(x[rows, :], x, a)
+        value += stress(d_hat)
+        some = slice(-rows.start % step, None, step)
+        y, there = x[rows, :][some, :], d_hat[some, :]
+        own = stress(there, some)
+        counted += own
+        for axis in range(signs.size):
+            change = (y[:, axis][:, None] - x[:, axis][None, :]) ** 2
+            rises[axis] += stress(there - float(signs[axis]) * change, some) - own
+    share = counted / value if value else 1.0
+    error = 64 * eps(np.float64) * gram.moments.sq_norm
+    return (value, 0.0, 0.0), error, rises / (share or 1.0)
 
 
 def _hidden_below(

@@ -17,7 +17,7 @@ from neucmds._backend.arrays import (
     stacked_cholesky,
     stacked_eigh,
 )
-from neucmds._methods import PairLoss, sq_dissimilarities
+from neucmds._methods import PairLoss, curved, sq_dissimilarities
 from neucmds._placement.least_squares import (
     Fitted,
     LeastSquaresPlacement,
@@ -63,6 +63,7 @@ class LossPlacement:
 
     def place(self, sq_dissimilarity: Array, weights: Array | None = None) -> Array:
         """Return coordinates (m, k), computed with the library and on the device of the rows."""
+        sq_dissimilarity = curved(sq_dissimilarity, self.loss.curvature)
         fitted = Fitted.of(self.coordinates, self.signs, sq_dissimilarity)
         squared = LeastSquaresPlacement(self.coordinates, self.signs)
 

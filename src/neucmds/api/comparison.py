@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from neucmds._input import Components, NComponents
 from neucmds._methods import smacof_solution
@@ -108,6 +108,7 @@ def compare(
     *,
     squared: bool = False,
     symmetrize: bool = False,
+    curvature: float | Literal["auto"] = 0.0,
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Comparison:
@@ -125,6 +126,8 @@ def compare(
         up to 2000 objects, "smacof" of up to 1000.
     squared, symmetrize, random_state
         As for `neuc_mds`.
+    curvature : float or "auto", default=0
+        Of "refined/distance" and "refined/relative", as for `neuc_mds`.
     callback : callable, optional
         Called before each longer piece of work, with 0, None and a few words.
 
@@ -170,7 +173,8 @@ def compare(
     for method in methods:
         tell(callback, method)
         try:
-            rows.append(_compared(prepared, spectrum, components, method, random_state))
+            seeded = {"curvature": curvature, "random_state": random_state}
+            rows.append(_compared(prepared, spectrum, components, method, **seeded))
         except InputError as problem:
             if method in ALL_METHODS:
                 raise
@@ -183,7 +187,7 @@ def _compared(
     spectrum: Spectrum | None,
     components: Components,
     method: str,
-    random_state: Any,
+    **seeded: Any,
 ) -> ComparedMethod:
     start = time.perf_counter()
     if method in ALL_METHODS:
@@ -197,21 +201,28 @@ def _compared(
             labels=prepared.labels,
         )
     else:
-        embedding = _beside(prepared, components, method, random_state)
+        embedding = _beside(prepared, components, method, **seeded)
     seconds = time.perf_counter() - start
-    quality = measure(prepared.gram, embedding.coordinates, embedding.signs)
+    quality = measure(
+        prepared.gram, embedding.coordinates, embedding.signs, curvature=embedding.kappa
+    )
     return ComparedMethod(method, embedding, quality, seconds)
 
 
 def _beside(
-    prepared: Prepared, components: Components, method: str, random_state: Any
+    prepared: Prepared,
+    components: Components,
+    method: str,
+    curvature: float | Literal["auto"],
+    random_state: Any,
 ) -> Embedding:
     """Embed by another loss, by a correction of D, or by SMACOF."""
     if prepared.n > (most := COMPARED_UP_TO[method]):
         raise InputError(f"{prepared.n:,} objects take too long, more than {most:,}.")
     if method in REFINED_LOSSES:
         wanted = components.signature or components.total
-        options = Options(wanted, loss=REFINED_LOSSES[method], random_state=random_state)
+        loss = REFINED_LOSSES[method]
+        options = Options(wanted, loss=loss, curvature=curvature, random_state=random_state)
         return fit(prepared, options).embedding
     gram, k = dense_gram(prepared, method), components.total
     facts: dict[str, Any] = {

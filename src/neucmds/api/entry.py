@@ -36,6 +36,8 @@ def neuc_mds(
     method: str = DEFAULT_METHOD,
     *,
     loss: str = "squared",
+    floor: float | None = None,
+    curvature: float | Literal["auto"] = 0.0,
     metric: Any = PRECOMPUTED,
     landmarks: Any = None,
     n_pairs: int | None = None,
@@ -77,9 +79,18 @@ def neuc_mds(
     loss : {"squared", "distance", "relative"}, default="squared"
         What "refined" minimises. "squared": Σ(D̂ − D)², the paper's STRESS, in which far pairs rule.
         "distance": Σ(√D̂⁺ − d)², with d = √D: what SMACOF minimises. "relative": Σ(D̂/D − 1)², in
-        which near pairs count like far ones; d below half of the 1 % quantile of the positive d
-        counts as that much. The last two need D ≥ 0, and all of D in memory. New objects are
-        placed by the same loss.
+        which near pairs count like far ones. The last two need D ≥ 0, and all of D in memory. New
+        objects are placed by the same loss.
+    floor : float, optional
+        For "relative", the d below which every pair counts as if it were this far apart. By default
+        half of the 1 % quantile of the positive d, or the median distance to the nearest other
+        object if that is less. `Embedding.floor` tells.
+    curvature : float or "auto", default=0
+        κ, in units of 1/(mean d)², for "distance" and "relative": D̂ approximates g(d) instead of
+        d², and errors still count in d. κ < 0 is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ:
+        trees and networks gain most. κ > 0 is spherical, g(d) = 2(1 − cos cd)/c² with c² = κ.
+        "auto": the κ with the least error, found by short descents on up to 1000 objects; 0 unless
+        another gains more than 1 %. `Embedding.distance` inverts g.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph, a sparse
         array of lengths of edges or one of networkx, and the nodes are embedded; an edge counts
@@ -160,6 +171,8 @@ def neuc_mds(
         n_components=n_components,
         method=method,
         loss=loss,
+        floor=floor,
+        curvature=curvature,
         random_state=random_state,
         tol=tol,
         max_iter=max_iter,

@@ -6,29 +6,35 @@ Nothing but this module and `inspect` calls a solver.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import sqrt
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import is_numpy
+from neucmds._backend.arrays import Array, is_numpy, min_and_max
 from neucmds._backend.memory import require_memory
-from neucmds._input import Components, refuse_parts_of
+from neucmds._input import AUTO, Components, refuse_parts_of
 from neucmds._methods import (
+    FEW_OBJECTS,
     MAX_DENSE,
     METHODS,
     Keep,
     Limits,
+    Scout,
     Selection,
     Solution,
     Tiles,
     best_refined,
+    check_range,
     complete_and_refine,
     exact_selection,
     from_refinement,
     from_selection,
+    mean_distance,
     minimize,
     neuc_plus,
     refine,
@@ -232,18 +238,70 @@ def _least_loss(
             f"{option('loss', options.loss)} of {prepared.n} objects",
             f"use {option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss",
         )
+    D, weights = gram.sq_dissimilarity, prepared.weights
+    components, curvature = scouted(lambda: D, prepared.n, components, options, weights)
+    unit = mean_distance(D, weights)
+    kappa = curvature / unit**2 if curvature else 0.0
+    check_range(kappa, sqrt(min_and_max(D)[1]), curvature)
     found = refine_for_loss(
-        gram.sq_dissimilarity,
+        D,
         components,
         options.loss,
         limits,
         solve=partial(solve_roughly, solver=options.solver),
         start=options.init,
-        weights=prepared.weights,
+        weights=weights,
         n_init=options.n_init,
+        floor=options.floor,
+        curvature=kappa,
         random_state=options.random_state,
     )
-    return from_refinement(gram, found, weights=prepared.weights, solver="loss")
+    solution = from_refinement(gram, found, weights=weights, solver="loss")
+    return replace(solution, mean_distance=unit)
+
+
+def scouted(
+    squares: Callable[[], Array] | None,
+    n: int,
+    components: Components,
+    options: Options,
+    weights: Array | None = None,
+) -> tuple[Components, float]:
+    """Choose curvature and signature by short descents, where they are not given.
+
+    The signature of few objects is chosen with the fit itself.
+
+    Parameters
+    ----------
+    squares : callable or None
+        Returns D on the squared scale, of all objects or of some of them.
+    n : int
+        Number of all objects.
+    components, options
+        Of the fit.
+    weights : array, optional
+        Of the pairs in D.
+    """
+    curvature, free = options.curvature, options.n_init is None and options.init is None
+    many = n > FEW_OBJECTS and free and components.signature is None and options.loss != "squared"
+    if squares is None or not (many or curvature == AUTO):
+        return components, float(curvature)
+    seed = int(check_random_state(options.random_state).randint(2**31))
+    scout = Scout.among(
+        squares(),
+        weights,
+        seed,
+        components=components,
+        loss=options.loss,
+        solve=partial(solve_roughly, solver=options.solver),
+        floor=options.floor,
+    )
+    if curvature == AUTO:
+        tell(options.callback, "looking for the curvature")
+        curvature = scout.curvature()
+    if many:
+        components = Components(components.total, scout.signature(float(curvature)))
+    return components, float(curvature)
 
 
 def warn_of_surprises(embedding: Embedding) -> None:

@@ -258,7 +258,7 @@ def fit_landmarks(
     bound = None if metric == PRECOMPUTED else BoundMetric.of(metric, symmetrize=symmetrize)
     ids = _chosen(X, bound, landmarks, n_landmarks, _least_count(options.n_components), rng)
     whole = bound is None and int(X.shape[1]) == n
-    space = None if bound is None else _metric_on(bound, X, ids, squared)
+    space = None if bound is None else metric_on(bound, X, ids, squared)
     name = metric if bound is None else bound.metric
     if space is not None:
         among = to_numpy(space.among())
@@ -457,7 +457,7 @@ def _chosen(
     if metric is None:
         among = _taken(X, ids, ids)
         return np.sort(ids[selection.maxmin(ids.size, count, lambda i: among[:, i], rng)])
-    space = _metric_on(metric, X, ids, False)
+    space = metric_on(metric, X, ids, False)
 
     def to_one(i: int) -> Any:
         one = space.points[i : i + 1]
@@ -466,7 +466,7 @@ def _chosen(
     return np.sort(ids[selection.maxmin(ids.size, count, to_one, rng)])
 
 
-def _metric_on(metric: BoundMetric, X: Any, ids: Indices, squared: bool) -> FittedMetric:
+def metric_on(metric: BoundMetric, X: Any, ids: Indices, squared: bool) -> FittedMetric:
     """Fit a metric to all of X, and keep some rows; in double precision, for they are few."""
     some = _taken(X, ids)
     some = namespace(some).astype(some, namespace(some).float64, copy=False)

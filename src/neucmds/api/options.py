@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from neucmds._backend import checkpoint_path
 from neucmds._backend.arrays import is_dask, to_numpy
 from neucmds._backend.memory import available_memory
-from neucmds._input import NComponents, Pairs, as_real, exceeds_range, out_of_range
+from neucmds._input import AUTO, NComponents, Pairs, as_real, exceeds_range, out_of_range
 from neucmds._methods import METHODS, Limits, Start, as_start, check_count
 from neucmds._operator import DenseGram, Gram, outside_memory
 from neucmds._spectrum import check_solver
@@ -75,6 +75,8 @@ FITS = {
 OPTIONS = {
     "method": "a closed form",
     "loss": '`loss="distance"`, `"relative"`',
+    "floor": "`floor`",
+    "curvature": "`curvature`",
     "n_components": '`n_components=0.9`, `"auto"`',
     "weights": "`weights`",
     "missing": '`missing="ignore"`',
@@ -114,12 +116,18 @@ _ALL_PATHS = _no(
 )
 _NOT_SAMPLED = _no(f"does not go with {option('n_pairs')}, a sample of pairs; leave one out.")
 _NO_START = _no(f"needs {_REFINED}: a closed form has no start.")
+_NO_LOSS = _no(
+    f"needs {option('loss', 'relative')} or {option('loss', 'distance')}, which count errors of d; "
+    "the STRESS of all others is defined on d²."
+)
 _COUNTED_ALIKE = Cell(
     "refused",
     f"weights and missing entries need {_REFINED}: the closed forms count every pair alike.",
 )
 _BLOCKS = {
     "loss": _IN_MEMORY,
+    "floor": _IN_MEMORY,
+    "curvature": _IN_MEMORY,
     "weights": _PAIRS_ALIKE,
     "missing": _PAIRS_ALIKE,
     "n_init": _IN_MEMORY,
@@ -180,6 +188,8 @@ TABLE: dict[str, dict[str, Cell]] = {
     },
     "closed form": {
         "loss": _no(f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it."),
+        "floor": _NO_LOSS,
+        "curvature": _NO_LOSS,
         "init": _NO_START,
         "n_init": _NO_START,
         "checkpoint": _no(f"keeps the coordinates of {_REFINED}, and no eigenpairs; leave it out."),
@@ -193,10 +203,12 @@ TABLE: dict[str, dict[str, Cell]] = {
         )
     },
     "squared loss": {
+        "floor": _NO_LOSS,
+        "curvature": _NO_LOSS,
         "n_init": _no(
             "is for the losses with several valleys; "
             f"{option('loss', 'squared')} starts once, from eigenvectors."
-        )
+        ),
     },
 }
 
@@ -259,7 +271,8 @@ class Options:
 
     Parameters
     ----------
-    n_components, method, loss, random_state, tol, max_iter, n_init, init, callback, checkpoint
+    n_components, method, loss, floor, curvature, random_state, tol, max_iter, n_init, init,
+    callback, checkpoint
         As for `neuc_mds`; a start of "refined", once checked, is a `Start`, and its signature the
         number of coordinates.
     solver : {"auto", "full", "krylov"}
@@ -269,6 +282,8 @@ class Options:
     n_components: NComponents = None
     method: str = DEFAULT_METHOD
     loss: str = "squared"
+    floor: float | None = None
+    curvature: float | str = 0.0
     random_state: Any = None
     tol: float | None = None
     max_iter: int | None = None
@@ -289,6 +304,9 @@ class Options:
             checkpoint_path(self.checkpoint)
         if self.n_init is not None:
             check_count(n_init=self.n_init)
+        check_curvature(self.curvature)
+        if self.floor is not None and not (_is_number(self.floor) and self.floor > 0):
+            raise InputError(f"{option('floor', self.floor)} must be a positive number, or None.")
         if self.method != "refined":
             refuse("closed form", self.asked)
         elif self.loss == "squared":
@@ -304,6 +322,8 @@ class Options:
         asked = {
             "method": None if self.method == "refined" else self.method,
             "loss": None if self.loss == "squared" else self.loss,
+            "floor": self.floor,
+            "curvature": self.curvature or None,
             "n_components": self.n_components if isinstance(self.n_components, GOALS) else None,
             "init": self.init,
             "n_init": None if self.n_init == 1 else self.n_init,
@@ -319,6 +339,17 @@ class Options:
             return limits
         most = limits.max_iter
         return replace(limits, callback=lambda step, loss: callback(step, most, loss))
+
+
+def check_curvature(curvature: Any) -> None:
+    """Refuse what is no curvature."""
+    if curvature != AUTO and not _is_number(curvature):
+        raise InputError(f"{option('curvature', curvature)} must be a number or 'auto'.")
+
+
+def _is_number(value: Any) -> bool:
+    plain = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return plain and bool(np.isfinite(value))
 
 
 def check_callback(callback: Any) -> None:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, namespace, on_cpu, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, is_dask, namespace, on_cpu, to_numpy
 from neucmds._backend.memory import require_memory
-from neucmds._input import Components, Pairs, check_pairs
-from neucmds._methods import FEW_LISTED, Start, from_all_pairs, from_pairs, held_out, refine_pairs
+from neucmds._input import AUTO, Components, Pairs, check_pairs
+from neucmds._methods import (
+    FEW_LISTED,
+    SCOUTS,
+    Start,
+    check_range,
+    curved,
+    from_all_pairs,
+    from_pairs,
+    held_out,
+    refine_pairs,
+)
 from neucmds._operator import (
     BoundMetric,
     Check,
@@ -25,8 +36,8 @@ from neucmds._operator import (
     graph_pairs,
     shortest_path_rows,
 )
-from neucmds.api.fitting import solve_roughly
-from neucmds.api.landmarks import embed_landmarks
+from neucmds.api.fitting import scouted, solve_roughly
+from neucmds.api.landmarks import embed_landmarks, metric_on
 from neucmds.api.options import Options
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
@@ -35,6 +46,8 @@ from neucmds.errors import InputError, option
 # weights that are the inverse of the share drawn to the power 1, ½, ¼ and 0, .59, .78, .84 and .87
 # of the ten nearest were kept (64 features, cityblock, k = 20, 320 pairs a row, 100 iterations).
 RELATIVE_POWER = 0.5
+# Objects that choose the curvature by a user's function, each pair a call.
+FEW_SCOUTS = 200
 
 
 def _require_memory(size: int, n: int, k: int, advice: str = "pass fewer pairs") -> None:
@@ -55,9 +68,7 @@ def embed_pairs(
     pairs: Pairs,
     options: Options,
     squared: bool = False,
-    start: Start | None = None,
-    checks: Iterable[Check] | None = None,
-    weight_power: float = 1.0,
+    beside: _Beside | None = None,
 ) -> Embedding:
     """Embed objects of which some pairs are known: no n × n array, O(m·k) for m pairs.
 
@@ -67,38 +78,44 @@ def embed_pairs(
     options : Options
     squared : bool, default=False
         As for `neuc_mds`.
-    start : Start, optional
-        Where to start; by default landmarks are embedded by shortest paths over the known pairs,
-        and all objects placed among them. By the squared loss few objects start where the same
-        pairs as weights of a whole D end.
-    checks : iterable, optional
-        Of a sample: pairs drawn from all, by which STRESS, R² and loss of all are estimated.
-    weight_power : float, default=1
-        Weights count to this power: with less than 1, near pairs of a sample count more.
+    beside : _Beside, optional
+        What else is known of the objects; by default shortest paths over the known pairs, and by
+        the squared loss few objects start where the same pairs as weights of a whole D end.
     """
     components = Components.parse(options.n_components, pairs.n)
     _require_memory(pairs.size, pairs.n, components.total)
     check_pairs(pairs, components.total)
-    start = options.init if start is None else start
-    if start is None and options.loss == "squared" and pairs.n <= FEW_LISTED:
+    few = options.loss == "squared" and pairs.n <= FEW_LISTED and beside is None
+    beside = _bridged(pairs, components, options) if beside is None else beside
+    components, curvature = scouted(beside.of_scouts, pairs.n, components, options)
+    weight = np.ones(pairs.size) if pairs.weight is None else pairs.weight
+    unit = float(weight @ np.sqrt(np.maximum(pairs.sq_dissimilarity, 0))) / float(weight.sum())
+    kappa = curvature / unit**2 if curvature else 0.0
+    check_range(kappa, sqrt(max(0.0, float(pairs.sq_dissimilarity.max()))), curvature)
+    start = options.init
+    if start is None and few:
         start = from_all_pairs(pairs, components, partial(solve_roughly, methods="neuc+"))
     if start is None:
         rng = check_random_state(options.random_state)
-        wanted = _start_size(pairs.n, components.total)
-        landmarks = np.sort(rng.permutation(pairs.n)[:wanted])
-        rows = shortest_path_rows(as_graph(pairs.graph()), landmarks)
-        start = _placed_among(landmarks, _known_or_bridged(pairs, landmarks, rows), components, rng)
+        start = beside.start(components, kappa, rng)
     if on_cpu(start.coordinates):
         start = replace(start, coordinates=to_numpy(start.coordinates))
-    counted = pairs
-    if weight_power != 1 and pairs.weight is not None:
-        power = pairs.weight**weight_power
-        counted = replace(pairs, weight=power * (pairs.weight.sum() / power.sum()))
-    limits = options.limits(pairs.n)
-    found = refine_pairs(counted, start, limits, options.loss, checkpoint=options.checkpoint)
-    solution = from_pairs(found, pairs)
+    counted = replace(pairs, sq_dissimilarity=curved(pairs.sq_dissimilarity, kappa))
+    if beside.weight_power != 1 and pairs.weight is not None:
+        power = pairs.weight**beside.weight_power
+        counted = replace(counted, weight=power * (pairs.weight.sum() / power.sum()))
+    found = refine_pairs(
+        counted,
+        start,
+        options.limits(pairs.n),
+        options.loss,
+        floor=options.floor,
+        curvature=kappa,
+        checkpoint=options.checkpoint,
+    )
+    solution = replace(from_pairs(found, pairs), mean_distance=unit)
     return build_embedding(
-        solution if checks is None else held_out(solution, pairs, checks),
+        solution if beside.checks is None else held_out(solution, pairs, beside.checks),
         method="refined",
         requested=components.total,
         squared=squared,
@@ -134,8 +151,17 @@ def embed_features(
         metric_params=metric.params,
         random_state=options.random_state,
     )
+
+    def of_scouts() -> Any:
+        among = metric_on(metric, features, _scouts(n, metric.metric), False).among()
+        return to_numpy(among) ** 2
+
     power = RELATIVE_POWER if options.loss == "relative" else 1.0
-    return _embed_sample(sample, options, components, power, near=features)
+    # Calls of a user's function, and chunks of workers, are fetched for the curvature alone.
+    dear = callable(metric.metric) or is_dask(features)
+    choosing = None if dear and options.curvature != AUTO else of_scouts
+    beside = _Beside.of(sample, choosing, power, near=features)
+    return embed_pairs(sample.pairs, options, beside=beside)
 
 
 def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Embedding:
@@ -145,7 +171,18 @@ def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Emb
     sizes, n_landmarks = _sizes(n_pairs, n, components, options.loss)
     seed = options.random_state
     sample = graph_pairs(graph, sizes, n_landmarks=n_landmarks, random_state=seed)
-    return _embed_sample(sample, options, components)
+
+    def of_scouts() -> Any:
+        ids = _scouts(n)
+        return shortest_path_rows(graph, ids)[:, ids] ** 2
+
+    return embed_pairs(sample.pairs, options, beside=_Beside.of(sample, of_scouts))
+
+
+def _scouts(n: int, metric: Any = None) -> npt.NDArray[np.intp]:
+    """Draw objects that choose curvature and signature; fewer where a user's function is called."""
+    count = min(n, FEW_SCOUTS if callable(metric) else SCOUTS)
+    return np.sort(np.random.default_rng(0).choice(n, count, replace=False))
 
 
 def _sizes(n_pairs: int | None, n: int, components: Components, loss: str) -> tuple[Sizes, int]:
@@ -161,18 +198,75 @@ def _sizes(n_pairs: int | None, n: int, components: Components, loss: str) -> tu
     return sizes, min(sizes.n_sources(n), max(40, 5 * k))
 
 
-def _embed_sample(
-    sample: PairSample,
-    options: Options,
-    components: Components,
-    weight_power: float = 1.0,
-    near: Array | None = None,
-) -> Embedding:
-    """Fit a sample of pairs from where its landmarks place all objects, and measure the fit."""
-    rng, sq_to_landmarks = check_random_state(options.random_state), sample.to_landmarks**2
-    start = _placed_among(sample.landmarks, sq_to_landmarks, components, rng, near)
-    checks = sample.checks
-    return embed_pairs(sample.pairs, options, start=start, checks=checks, weight_power=weight_power)
+@dataclass(frozen=True, eq=False)
+class _Beside:
+    """What is known of the objects beside the pairs that are fitted.
+
+    Parameters
+    ----------
+    to_landmarks : callable
+        Returns some objects, and the squared dissimilarities (n, L) of all to them.
+    of_scouts : callable or None
+        Returns the squared dissimilarities among some objects, which choose for all.
+    checks : iterable, optional
+        Of a sample: pairs drawn from all, by which STRESS, R² and loss of all are estimated.
+    weight_power : float, default=1
+        Weights count to this power: with less than 1, near pairs of a sample count more.
+    near : array, optional
+        Objects are placed on its device.
+    """
+
+    to_landmarks: Callable[[], tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]]
+    of_scouts: Callable[[], Array] | None
+    checks: Iterable[Check] | None = None
+    weight_power: float = 1.0
+    near: Array | None = None
+
+    @classmethod
+    def of(
+        cls,
+        sample: PairSample,
+        of_scouts: Callable[[], Array] | None,
+        weight_power: float = 1.0,
+        near: Array | None = None,
+    ) -> _Beside:
+        """Take what was found with a sample."""
+
+        def to_landmarks() -> Any:
+            return sample.landmarks, sample.to_landmarks**2
+
+        return cls(to_landmarks, of_scouts, sample.checks, weight_power, near)
+
+    def start(self, components: Components, kappa: float, rng: np.random.RandomState) -> Start:
+        """Embed landmarks by the squared loss and place all objects among them."""
+        landmarks, sq_to_landmarks = self.to_landmarks()
+        sq_to_landmarks = curved(sq_to_landmarks, kappa)
+        among = sq_to_landmarks[landmarks]
+        among = (among + among.T) / 2
+        options = Options(components.signature or components.total, random_state=rng)
+        embedding, _ = embed_landmarks(among, options, squared=True)
+        assert embedding.placement is not None
+        if self.near is not None and not on_cpu(self.near):
+            wide = namespace(self.near).float64
+            sq_to_landmarks = asarray_like(sq_to_landmarks, self.near, wide)
+        x = embedding.placement.place(sq_to_landmarks)
+        return Start(x, to_numpy(embedding.signs).astype(np.float64))
+
+
+def _bridged(pairs: Pairs, components: Components, options: Options) -> _Beside:
+    """Return what shortest paths over the known pairs say."""
+
+    def to_some(count: int) -> Any:
+        rng = check_random_state(options.random_state)
+        some = np.sort(rng.permutation(pairs.n)[:count])
+        rows = shortest_path_rows(as_graph(pairs.graph()), some)
+        return some, _known_or_bridged(pairs, some, rows)
+
+    def of_scouts() -> Any:
+        some, squares = to_some(min(pairs.n, SCOUTS))
+        return (squares[some] + squares[some].T) / 2
+
+    return _Beside(lambda: to_some(_start_size(pairs.n, components.total)), of_scouts)
 
 
 def _known_or_bridged(
@@ -189,26 +283,3 @@ def _known_or_bridged(
         known = column[other] >= 0
         sq_to_landmarks[one[known], column[other[known]]] = pairs.sq_dissimilarity[known]
     return sq_to_landmarks
-
-
-def _placed_among(
-    landmarks: npt.NDArray[np.intp],
-    sq_to_landmarks: npt.NDArray[np.float64],
-    components: Components,
-    rng: np.random.RandomState,
-    near: Array | None = None,
-) -> Start:
-    """Embed landmarks by the squared loss and place all objects among them: a start.
-
-    They are placed on the device of `near`, if that is not the CPU.
-    """
-    among = sq_to_landmarks[landmarks]
-    among = (among + among.T) / 2
-    wanted = components.signature or components.total
-    options = Options(wanted, random_state=rng)
-    embedding, _ = embed_landmarks(among, options, squared=True)
-    assert embedding.placement is not None
-    if near is not None and not on_cpu(near):
-        sq_to_landmarks = asarray_like(sq_to_landmarks, near, namespace(near).float64)
-    x = embedding.placement.place(sq_to_landmarks)
-    return Start(x, to_numpy(embedding.signs).astype(np.float64))

@@ -8,8 +8,8 @@ import typer
 
 from neucmds import api
 from neucmds.cli.console import print_json, print_table, say, steps
-from neucmds.cli.inputs import parse_components
-from neucmds.cli.options import File, Json, Number, Seed, Squared, Symmetrize
+from neucmds.cli.inputs import parse_components, parse_curvature
+from neucmds.cli.options import Curvature, File, Json, Number, Seed, Squared, Symmetrize
 from neucmds.cli.tables import comparison_table
 from neucmds.errors import InputError
 
@@ -35,6 +35,7 @@ def compare(
     ] = None,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
+    curvature: Curvature = "0",
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -51,6 +52,7 @@ def compare(
             names,
             squared=squared,
             symmetrize=symmetrize,
+            curvature=parse_curvature(curvature),
             random_state=seed,
             callback=progress.hear,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +18,7 @@ from neucmds.cli.inputs import (
     from_weighted,
     parse_axes,
     parse_components,
+    parse_curvature,
     read_annotations,
     read_features,
     read_graph,
@@ -25,6 +26,7 @@ from neucmds.cli.inputs import (
 from neucmds.cli.options import (
     Categories,
     ColorBy,
+    Curvature,
     Folder,
     Force,
     Json,
@@ -62,6 +64,7 @@ def embed(
     components: Number = None,
     method: Method = DEFAULT_METHOD,
     loss: Loss = "squared",
+    curvature: Curvature = "0",
     missing: MissingPairs = Missing.error,
     weights: Annotated[
         Path | None,
@@ -158,6 +161,7 @@ def embed(
         parse_components(components),
         method,
         loss,
+        parse_curvature(curvature),
         missing=missing,
         weights=weights,
         squared=squared,
@@ -209,6 +213,7 @@ class Job:
     components: NComponents
     method: str
     loss: str
+    curvature: float | Literal["auto"]
     missing: Missing
     weights: Path | None
     squared: bool
@@ -262,6 +267,7 @@ class Job:
             self.components,
             self.method,
             self.loss,
+            curvature=self.curvature,
             random_state=self.seed,
             max_iter=self.max_iter,
             callback=progress.hear,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,6 +30,18 @@ from neucmds.errors import InputError
 from neucmds.ordination import EnvFit, VectorFit, envfit
 
 ENVFIT_HEADER = ("x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n")
+
+
+def parse_curvature(text: str) -> float | Literal["auto"]:
+    """Read a number, or ``auto``."""
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"--curvature {text} is not understood; pass a number such as -4, or auto."
+        ) from None
 
 
 def parse_components(text: str | None) -> NComponents:

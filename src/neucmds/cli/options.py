@@ -69,6 +69,15 @@ Loss = Annotated[
         "distance (as SMACOF), relative (near pairs count like far ones).",
     ),
 ]
+Curvature = Annotated[
+    str,
+    typer.Option(
+        "--curvature",
+        metavar="NUMBER",
+        help="Of --loss distance and relative, in units of 1/(mean d)²: below 0 hyperbolic (trees, "
+        "networks), above 0 spherical; auto: the one that fits best.",
+    ),
+]
 MissingPairs = Annotated[
     Missing,
     typer.Option("--missing", help="What to do about pairs that are not known (NA, blank)."),

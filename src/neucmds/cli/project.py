@@ -11,7 +11,7 @@ import typer
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import read_new_objects
-from neucmds._methods import sq_dissimilarities
+from neucmds._methods import flat, sq_dissimilarities
 from neucmds.cli.console import print_json, say, steps
 from neucmds.cli.options import Force, Json
 from neucmds.cli.outputs import check_file, coordinate_rows, write_csv, write_file, write_rows
@@ -99,5 +99,6 @@ def _errors(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> An
         np.asarray(to_numpy(embedding.coordinates)[fitted], dtype=np.float64),
         np.asarray(to_numpy(embedding.signs), dtype=np.float64),
     )
+    d_hat = flat(d_hat, embedding.kappa)
     norm = np.nansum(sq_new**2, axis=1)
     return np.nansum((d_hat - sq_new) ** 2, axis=1) / np.where(norm > 0, norm, 1.0)

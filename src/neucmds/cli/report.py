@@ -12,10 +12,11 @@ from neucmds import api
 from neucmds._input import check_column, match_rows, read_metadata
 from neucmds.api import DEFAULT_METHOD
 from neucmds.cli.console import say, steps
-from neucmds.cli.inputs import parse_components
+from neucmds.cli.inputs import parse_components, parse_curvature
 from neucmds.cli.options import (
     Categories,
     ColorBy,
+    Curvature,
     File,
     Force,
     Loss,
@@ -38,6 +39,7 @@ def report(
     components: Number = None,
     method: Method = DEFAULT_METHOD,
     loss: Loss = "squared",
+    curvature: Curvature = "0",
     missing: MissingPairs = Missing.error,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
@@ -90,10 +92,15 @@ def report(
             table = match_rows(table, prepared.labels, prepared.n)
             if color_by is not None:
                 check_column(table, color_by)
-        found = api.embed(
-            prepared,
-            api.Options(wanted, method, loss, random_state=seed, callback=progress.hear),
+        options = api.Options(
+            wanted,
+            method,
+            loss,
+            curvature=parse_curvature(curvature),
+            random_state=seed,
+            callback=progress.hear,
         )
+        found = api.embed(prepared, options)
         content = report_page(
             found.embedding,
             prepared,

@@ -106,7 +106,13 @@ def measured(
         seen,
         prepared,
         api.evaluate(seen, prepared),
-        pair_errors(prepared.gram, seen.coordinates, seen.signs, weights=prepared.weights),
+        pair_errors(
+            prepared.gram,
+            seen.coordinates,
+            seen.signs,
+            weights=prepared.weights,
+            curvature=seen.kappa,
+        ),
         spectrum,
     )
 
@@ -122,6 +128,9 @@ def describe(result: Result) -> dict[str, Any]:
         "method": embedding.method,
         "loss": embedding.loss,
         "loss_value": embedding.loss_value,
+        "floor": embedding.floor,
+        "curvature": embedding.curvature,
+        "mean_distance": embedding.mean_distance,
         "requested": embedding.requested,
         "k": embedding.k,
         "signature": embedding.signature,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from neucmds._methods import (
     Solution,
     StressTerms,
     align,
+    distances,
     nearest,
     paired_sq_dissimilarities,
     sq_dissimilarities,
@@ -107,6 +108,11 @@ class Embedding:
         Number of pairs that were not fitted and estimate these.
     missing : {"error", "ignore"}
         Whether `transform` takes NaN for a dissimilarity that is not known.
+    curvature : float
+        κ in units of 1/(mean d)²: D̂ approximates g(d), which is d² where κ is zero (see
+        `neuc_mds`). Negative: hyperbolic; positive: spherical. STRESS and R² are of d², always.
+    mean_distance : float
+        The mean d, the unit of the curvature; NaN for the squared loss.
     landmarks : ndarray of shape (L,) or None
         Numbers of the landmarks, if all other objects were placed among them: `transform` takes
         dissimilarities to these alone, in this order, and STRESS, R², weights, eigenvalues and
@@ -141,13 +147,16 @@ class Embedding:
     r2_standard_error: float = 0.0
     held_out_pairs: int = 0
     missing: str = "error"
+    curvature: float = 0.0
+    mean_distance: float = math.nan
     landmarks: npt.NDArray[np.intp] | None = None
 
     def __repr__(self) -> str:
         positive, negative = self.signature
+        bend = f" of curvature {self.curvature:.3g}" if self.curvature else ""
         return (
             f"<Embedding of {self.n} objects by {self.method}: {positive} positive and "
-            f"{negative} negative coordinates, STRESS {self.stress:.4g} "
+            f"{negative} negative coordinates{bend}, STRESS {self.stress:.4g} "
             f"({self.normalized_stress:.2%} of ‖D‖²){self._estimated}>"
         )
 
@@ -250,19 +259,43 @@ class Embedding:
             xp.astype(self.signs, xp.complex128)
         )
 
-    def dissimilarities(self, rows: Any = None, cols: Any = None) -> Array:
-        """D̂ on the squared scale, all of it or the given rows and columns.
+    @property
+    def floor(self) -> float:
+        """The d below which "relative" counts every pair as this far apart; NaN for "squared"."""
+        if not isinstance(self.placement, LossPlacement):
+            return math.nan
+        return float(distances(np.array([self.placement.loss.floor]), self.kappa)[0])
+
+    @property
+    def kappa(self) -> float:
+        """The curvature in units of 1/d²."""
+        return self.curvature / self.mean_distance**2 if self.curvature else 0.0
+
+    def dissimilarities(
+        self,
+        rows: Any = None,
+        cols: Any = None,
+        *,
+        scale: Literal["squared", "distance"] = "squared",
+    ) -> Array:
+        """D̂, all of it or the given rows and columns.
 
         Parameters
         ----------
         rows, cols : slice, int, str, sequence of them, mask of length n, or None
             Which objects, by number or by name; None means all.
+        scale : {"squared", "distance"}, default="squared"
+            "squared": D̂ itself, which may be negative; where the embedding is curved, it is on the
+            scale of g(d). "distance": what it says of d, as `distance`.
         """
+        if scale not in ("squared", "distance"):
+            raise InputError(f"{option('scale', scale)} must be 'squared' or 'distance'.")
         row_ids, col_ids = self._indices(rows), self._indices(cols)
         d_hat = sq_dissimilarities(self._taken(row_ids), self._taken(col_ids), self.signs)
         xp = namespace(d_hat)
         same = asarray_like(row_ids[:, None] == col_ids[None, :], d_hat, dtype=xp.bool)
-        return xp.where(same, xp.zeros_like(d_hat), d_hat)
+        d_hat = xp.where(same, xp.zeros_like(d_hat), d_hat)
+        return d_hat if scale == "squared" else distances(d_hat, self.kappa)
 
     def distance(self, i: Any, j: Any, *, squared: bool = False) -> Any:
         """Dissimilarities of pairs: the first of `i` with the first of `j`, and so on.
@@ -272,8 +305,8 @@ class Embedding:
         i, j : int, str, or sequences of them
             Objects, by number or by name; shapes are broadcast.
         squared : bool, default=False
-            False: √max(D̂, 0), on the scale of distances; a negative D̂ counts as zero. True: D̂
-            itself, which may be negative.
+            False: √max(D̂, 0), on the scale of distances; a negative D̂ counts as zero, and a
+            curvature is taken back. True: D̂ itself, which may be negative.
 
         Returns
         -------
@@ -305,7 +338,7 @@ class Embedding:
             x, y = (self._taken(ids.ravel()[some]) for ids in (left, right))
             parts.append(paired_sq_dissimilarities(x, y, self.signs))
         d_hat = xp.concat(parts) if parts else self.signs[:0]
-        d_hat = d_hat if squared else xp.sqrt(xp.clip(d_hat, min=0.0))
+        d_hat = d_hat if squared else distances(d_hat, self.kappa)
         return float(d_hat[0]) if left.ndim == 0 else xp.reshape(d_hat, left.shape)
 
     def between(self, a: Array, b: Array) -> Array:
@@ -627,6 +660,9 @@ def build_embedding(
         placement = LinearPlacement(*(xp.astype(part, dtype, copy=False) for part in of_rows))
     if solution.loss is not None:
         placement = LossPlacement(coordinates, signs, solution.loss)
+    curvature = 0.0
+    if solution.loss is not None and solution.loss.curvature:
+        curvature = solution.loss.curvature * solution.mean_distance**2
     spectral = (solution.eigenvalues, solution.weights, solution.residuals)
     eigenvalues, weights, residuals = (
         asarray_like(values, coordinates, dtype=xp.float64) for values in spectral
@@ -650,6 +686,8 @@ def build_embedding(
         total_sum_of_squares=solution.total_sum_of_squares,
         trace=solution.trace,
         loss="squared" if solution.loss is None else solution.loss.name,
+        curvature=curvature,
+        mean_distance=solution.mean_distance,
         loss_value=sum(solution.stress_terms) if solution.loss is None else solution.loss_value,
         relative_gradient=solution.relative_gradient,
         stress_error=solution.stress_error,

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from neucmds.embedding.result import Embedding
 
 # 2: losses; and labels as JSON in bytes, where an array of strings lost NULs at their ends.
-# 3: landmarks.
-FORMAT_VERSION = 3
+# 3: landmarks. 4: curvature.
+FORMAT_VERSION = 4
 _ALWAYS: dict[str, type] = {
     "sq_norm": float,
     "method": str,
@@ -48,6 +48,8 @@ _LATER: dict[str, type] = {
     "r2_standard_error": float,
     "held_out_pairs": int,
     "positive_trace": float,
+    "curvature": float,
+    "mean_distance": float,
 }
 _ARRAYS = (
     *("coordinates", "signs", "eigenvalues", "weights"),
@@ -149,7 +151,10 @@ def _placement(header: dict[str, Any], arrays: dict[str, Any], x: Array) -> Plac
     if kind == "LinearPlacement":
         return LinearPlacement(arrays["placement_mean"], arrays["placement_projector"])
     if kind == "LossPlacement":
-        loss = PairLoss(header["loss"], _scalar(header, "loss_floor", float))
+        curvature = float(header.get("curvature", 0.0))
+        kappa = curvature / float(header["mean_distance"]) ** 2 if curvature else 0.0
+        floor = _scalar(header, "loss_floor", float)
+        loss = PairLoss(header["loss"], floor, curvature=kappa)
         return LossPlacement(x, signs, loss)
     if kind == "LeastSquaresPlacement":
         offsets, ridge = arrays.get("placement_offsets"), arrays.get("placement_ridge")

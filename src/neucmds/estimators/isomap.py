@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
@@ -42,7 +42,7 @@ class NeucIsomap(SignedTransformer):
         Neighbours that each object is joined to. Parts of the graph that remain are joined at their
         closest pairs, with a warning. Which of equally near objects is the last neighbour depends
         on the number of threads.
-    method, loss, max_iter
+    method, loss, floor, curvature, max_iter
         As for `NeucMDS`.
     metric : str or callable, default="euclidean"
         Of `sklearn.neighbors.NearestNeighbors`; "precomputed": X holds dissimilarities.
@@ -88,6 +88,8 @@ class NeucIsomap(SignedTransformer):
         *,
         method: str = DEFAULT_METHOD,
         loss: str = "squared",
+        floor: float | None = None,
+        curvature: float | Literal["auto"] = 0.0,
         metric: Any = "euclidean",
         metric_params: dict[str, Any] | None = None,
         max_iter: int | None = None,
@@ -98,6 +100,8 @@ class NeucIsomap(SignedTransformer):
         self.n_neighbors = n_neighbors
         self.method = method
         self.loss = loss
+        self.floor = floor
+        self.curvature = curvature
         self.metric = metric
         self.metric_params = metric_params
         self.max_iter = max_iter
@@ -127,6 +131,8 @@ class NeucIsomap(SignedTransformer):
                 self.n_components,
                 self.method,
                 loss=self.loss,
+                floor=self.floor,
+                curvature=self.curvature,
                 metric="shortest_path",
                 max_iter=self.max_iter,
                 random_state=self.random_state,

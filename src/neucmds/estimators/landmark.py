@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import joblib
 import numpy as np
@@ -50,7 +50,7 @@ class LandmarkNeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components, method, loss, squared, tol
+    n_components, method, loss, floor, curvature, squared, tol
         As for `neuc_mds`, of the landmarks; `loss` is also what places new objects.
     n_landmarks : int, float or None, default=None
         Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more.
@@ -128,6 +128,8 @@ class LandmarkNeucMDS(SignedTransformer):
         method: str = DEFAULT_METHOD,
         placement: str = "auto",
         loss: str = "squared",
+        floor: float | None = None,
+        curvature: float | Literal["auto"] = 0.0,
         metric: Any = "precomputed",
         metric_params: dict[str, Any] | None = None,
         squared: bool = False,
@@ -145,6 +147,8 @@ class LandmarkNeucMDS(SignedTransformer):
         self.method = method
         self.placement = placement
         self.loss = loss
+        self.floor = floor
+        self.curvature = curvature
         self.metric = metric
         self.metric_params = metric_params
         self.squared = squared
@@ -182,6 +186,8 @@ class LandmarkNeucMDS(SignedTransformer):
                 self.n_components,
                 self.method,
                 self.loss,
+                self.floor,
+                self.curvature,
                 random_state=self.random_state,
                 tol=self.tol,
                 init=self.init,

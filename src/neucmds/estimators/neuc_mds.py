@@ -24,7 +24,17 @@ from neucmds.estimators.transformer import SignedTransformer
 
 # Parameters that `neuc_mds` takes as they are.
 _PASSED_ON = (
-    *("method", "loss", "n_pairs", "squared", "symmetrize", "missing", "random_state"),
+    *(
+        "method",
+        "loss",
+        "floor",
+        "curvature",
+        "n_pairs",
+        "squared",
+        "symmetrize",
+        "missing",
+        "random_state",
+    ),
     *("tol", "max_iter", "n_init", "init", "checkpoint"),
 )
 
@@ -34,7 +44,7 @@ class NeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components, method, loss
+    n_components, method, loss, floor, curvature
         As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
         As for `neuc_mds`: "precomputed", "shortest_path", or a metric of features. `transform` then
@@ -90,6 +100,8 @@ class NeucMDS(SignedTransformer):
         *,
         method: str = DEFAULT_METHOD,
         loss: str = "squared",
+        floor: float | None = None,
+        curvature: float | Literal["auto"] = 0.0,
         metric: Any = "precomputed",
         metric_params: dict[str, Any] | None = None,
         squared: bool = False,
@@ -108,6 +120,8 @@ class NeucMDS(SignedTransformer):
         self.n_components = n_components
         self.method = method
         self.loss = loss
+        self.floor = floor
+        self.curvature = curvature
         self.metric = metric
         self.metric_params = metric_params
         self.squared = squared

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._backend.progress import progress_steps
+from neucmds._methods import flat
 from neucmds._operator import BoundMetric
 from neucmds.api import Callback, Options
 from neucmds.embedding import Embedding
@@ -152,6 +153,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         placed, sq_dissimilarity = self._transform(X), self._measured(X)
         d_hat = to_numpy(self._model.between(placed, self._model.coordinates))
+        d_hat = flat(d_hat, self._model.kappa)
         known = ~np.isnan(sq_dissimilarity)
         d, fitted = sq_dissimilarity[known], d_hat[known]
         spread = float(np.sum((d - d.mean()) ** 2))

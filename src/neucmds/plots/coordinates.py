@@ -128,7 +128,9 @@ def plot_coordinates(
     signs = f"{positive} positive, {negative} negative"
     whose = "" if embedding.landmarks is None else " of the landmarks"
     r2 = "" if math.isnan(embedding.r2) else f", R²{whose} {embedding.r2:.3g}".replace("-", "−")
-    set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs}){r2}")
+    bend = f", curvature {embedding.curvature:.3g}" if embedding.curvature else ""
+    bend = bend.replace("-", "−")
+    set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs}){bend}{r2}")
     notes = _set_aspect(ax)
     if not shown.all():
         notes.append(f"{int((~shown).sum())} objects without finite coordinates left out")

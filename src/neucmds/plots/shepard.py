@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
+from neucmds._methods import flat
 from neucmds._operator import DenseGram, Gram, lazy_operator
 from neucmds.api import Prepared, prepare
 from neucmds.embedding import Embedding
@@ -142,6 +143,7 @@ def sampled_pairs(
         sq_given = np.where(to_numpy(known.weights)[i, j] > 0, sq_given, np.nan)
     x = to_numpy(embedding.coordinates)
     sq_fitted = ((x[i] - x[j]) ** 2).astype(np.float64) @ to_numpy(embedding.signs)
+    sq_fitted = flat(sq_fitted, embedding.kappa)
     finite = np.isfinite(sq_given) & np.isfinite(sq_fitted)
     on_scale: Callable[[Floats], Floats] = np.asarray if known.squared else signed_root
     return SampledPairs(

@@ -136,7 +136,9 @@ def gather(
     found = Findings(
         embedding,
         quality=evaluate(embedding, prepared),
-        errors=pair_errors(prepared.gram, x, signs, weights=prepared.weights),
+        errors=pair_errors(
+            prepared.gram, x, signs, weights=prepared.weights, curvature=embedding.kappa
+        ),
         pairs=sampled_pairs(prepared, embedding, random_state=random_state),
         total_sum_of_squares=embedding.total_sum_of_squares,
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from neucmds.api import StressCurves
 from neucmds.diagnostics import Inspection, Triangles, TurningPoint
+from neucmds.embedding import Embedding
 from neucmds.plots import printable
 
 # What is said where objects without names are named by their numbers, as everywhere in Python.
@@ -38,6 +39,16 @@ def percent(share: float) -> str:
     if share == 0:
         return "0 %"
     return f"{100 * share:,.0f} %" if abs(share) >= 10 else f"{100 * share:.3g} %"
+
+
+def curvature_words(embedding: Embedding) -> str:
+    """Say what the curvature of an embedding means."""
+    kind = (
+        "curved like a saddle, as trees and networks are"
+        if embedding.curvature < 0
+        else "curved like a sphere"
+    )
+    return f"{embedding.curvature:.3g} / (mean d)²: {kind}".replace("-", "−")
 
 
 def count(number: float) -> str:

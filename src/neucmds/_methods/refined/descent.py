@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -85,6 +85,13 @@ class Limits:
         if tol is None:
             tol = TOL_OF_FEW if loss != "squared" and n <= FEW_OBJECTS else TOL[loss]
         return cls(MAX_ITER[loss] if max_iter is None else max_iter, tol, callback)
+
+    def after(self, iterations: int) -> Limits:
+        """Return what is left after some iterations, the callback told of all of them."""
+        left, tell = replace(self, max_iter=self.max_iter - iterations), self.callback
+        if tell is None:
+            return left
+        return replace(left, callback=lambda step, value: tell(step + iterations, value))
 
     def at_most(self, max_iter: int) -> Limits:
         """Return the limits of a means to an end: so many iterations, and quietly."""

@@ -36,8 +36,14 @@ from neucmds._backend.cuda_kernels import pair_changes, pair_forms
 from neucmds._backend.threads import parallel_map
 from neucmds._input import Pairs
 from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, dot
-from neucmds._methods.refined.losses import FLOOR_QUANTILE, FLOOR_SHARE, PairLoss, power_of_four
-from neucmds._methods.refined.tiles import minimize, moments, second_moments_about
+from neucmds._methods.refined.losses import (
+    FLOOR_QUANTILE,
+    PairLoss,
+    PairTerms,
+    least_told_apart,
+    power_of_four,
+)
+from neucmds._methods.refined.tiles import lowered, minimize, moments, second_moments_about
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[Any]
@@ -66,6 +72,7 @@ def refine_pairs(
     loss: str = "relative",
     *,
     floor: float | None = None,
+    curvature: float = 0.0,
     checkpoint: str | PathLike[str] | None = None,
 ) -> Refined:
     """Lower a loss of listed pairs, the signature fixed, until the coordinates are at rest.
@@ -80,8 +87,10 @@ def refine_pairs(
     limits : Limits
     loss : {"relative", "distance", "squared"}, default="relative"
     floor : float, optional
-        The least d that is told apart by "relative", and by the rounded corner of "distance"; half
-        of the 1 % quantile of the positive d by default.
+        The least d that is told apart by "relative", and by the rounded corner of "distance"; that
+        of `pair_floor` by default.
+    curvature : float, default=0
+        κ, in units of 1/d²: `pairs` hold g(d).
     checkpoint : path, optional
         A file that the coordinates are written to every few seconds, and that the descent goes on
         from if it is there. It is removed at the end.
@@ -99,36 +108,39 @@ def refine_pairs(
     """
     _check(pairs, start, loss)
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
-    listed = ListedPairs.of(pairs, loss, like=like, floor=floor)
+    listed = ListedPairs.of(pairs, loss, like=like, floor=floor, curvature=curvature)
     if checkpoint is None:
-        return minimize(listed, start, limits)
-    problem = (pairs.i, pairs.j, pairs.sq_dissimilarity, pairs.weight, loss, floor, limits.tol)
-    kept = Checkpoint(checkpoint, *problem, start.coordinates, start.signs)
+        return minimize(listed, *lowered(listed, start, limits))
+    problem = (pairs.i, pairs.j, pairs.sq_dissimilarity, pairs.weight, loss, floor, curvature)
+    kept = Checkpoint(checkpoint, *problem, limits.tol, start.coordinates, start.signs)
     done = int(kept.held.get("iteration", 0))
+    steps = count(done + 1)
+    limits = replace(limits, keep=lambda x, _: kept.save(x=x, iteration=next(steps)))
     if done:
         start = replace(start, coordinates=asarray_like(kept.held["x"], like))
         limits = replace(limits, max_iter=max(0, limits.max_iter - done))
-    steps = count(done + 1)
-    found = minimize(
-        listed,
-        start,
-        replace(limits, keep=lambda x, _: kept.save(x=x, iteration=next(steps))),
-    )
+    else:
+        start, limits = lowered(listed, start, limits)
+    found = minimize(listed, start, limits)
     kept.remove()
     return found
 
 
-def pair_floor(pairs: Pairs) -> float:
-    """Half of the 1 % quantile of the positive d of the listed pairs; unsquared scale.
+def pair_floor(pairs: Pairs, curvature: float = 0.0) -> float:
+    """Return the floor of d of the listed pairs, as `least_told_apart`.
 
     Weights do not count: of all pairs of 18,000 nodes 1 % are nearer than the 180th nearest node,
     and with a floor that high .91 of the ten nearest are kept instead of .97.
     """
-    d = pairs.sq_dissimilarity[pairs.sq_dissimilarity > 0]
+    known = pairs.sq_dissimilarity > 0
+    d = pairs.sq_dissimilarity[known]
     if d.size == 0:
         return 1.0
+    nearest = np.full(pairs.n, np.inf)
+    for ends in (pairs.i, pairs.j):
+        np.minimum.at(nearest, ends[known], d)
     rank = int(FLOOR_QUANTILE * (d.size - 1))
-    return FLOOR_SHARE * sqrt(float(np.partition(d, rank)[rank]))
+    return least_told_apart(float(np.partition(d, rank)[rank]), nearest, float(d.max()), curvature)
 
 
 def _check(pairs: Pairs, start: Start, loss: str) -> None:
@@ -296,11 +308,21 @@ class ListedPairs:
     unit: float
 
     @classmethod
-    def of(cls, pairs: Pairs, loss: str, *, like: Array, floor: float | None = None) -> ListedPairs:
-        """Bring pairs to the library and device of an array, in the precision of the descent."""
+    def of(
+        cls,
+        pairs: Pairs,
+        loss: str,
+        *,
+        like: Array,
+        floor: float | None = None,
+        curvature: float = 0.0,
+    ) -> ListedPairs:
+        """Bring pairs to the library and device of an array, in the precision of the descent.
+
+        Parameters are those of `refine_pairs`, and an array.
+        """
         xp, few = namespace(like), pairs.size <= SMALL
         dtype = xp.float64 if few and on_cpu(like) else xp.float32
-        least = (pair_floor(pairs) if floor is None else floor) ** 2
         scale, weight_scale = power_of_four(pairs.sq_dissimilarity), 1.0
         d, u, i, j = pairs.sq_dissimilarity / scale, None, pairs.i, pairs.j
         if pairs.weight is not None:
@@ -314,7 +336,8 @@ class ListedPairs:
                 u = hubs.spread(np.ones(pairs.size) if u is None else u, listed, place, gap=0.0)
         else:
             i, j = (asarray_like(ends, like, dtype=xp.int32) for ends in (i, j))
-        made = PairLoss(loss, least / scale)
+        floor = pair_floor(pairs, curvature) if floor is None else floor
+        made = PairLoss(loss, 0.0, curvature=curvature * scale).floored(floor / sqrt(scale))
         return cls(
             i,
             j,
@@ -506,7 +529,7 @@ class ListedPairs:
         if self._weights is not None:
             pull = self._weights[part] * residual
             return _dot(pull, residual), pull
-        terms = self.loss.terms(self.d[part], residual + self.d[part])
+        terms = self._terms(residual, part)
         uq = terms.residual if self.u is None else self.u[part] * terms.residual
         return _dot(uq, terms.residual), uq * terms.slope
 
@@ -514,10 +537,19 @@ class ListedPairs:
         """Return u q′² of some pairs, and how q bends."""
         if self._weights is not None:
             return self._weights[part], None
-        terms = self.loss.terms(self.d[part], residual + self.d[part], bend=True)
+        terms = self._terms(residual, part, bend=True)
         assert terms.slope is not None
         w = terms.slope * terms.slope
         return w if self.u is None else self.u[part] * w, terms.curvature
+
+    def _terms(self, residual: Array, part: slice, bend: bool = False) -> PairTerms:
+        d, known = self.d[part], None if self._known is None else self._known[part]
+        return self.loss.terms(d, residual + d, bend=bend, known=known)
+
+    @cached_property
+    def _known(self) -> Array | None:
+        """What the loss takes of D alone, where that costs more than D itself."""
+        return self.loss.of_pairs(self.d)
 
     @cached_property
     def _weights(self) -> Array | None:

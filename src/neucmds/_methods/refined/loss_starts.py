@@ -26,9 +26,11 @@ from neucmds._backend.threads import worker_pool
 from neucmds._input import Components
 from neucmds._methods.geometry import canonical, sq_dissimilarities
 from neucmds._methods.refined.completion import complete_and_refine
+from neucmds._methods.refined.curvature import curved
 from neucmds._methods.refined.descent import FEW_OBJECTS, Limits, Refined, Start
-from neucmds._methods.refined.starts import FEWER_OBJECTS, best_refined
-from neucmds._methods.refined.tiles import Tiles, minimize
+from neucmds._methods.refined.products import refine
+from neucmds._methods.refined.starts import FEWER_OBJECTS, best_refined, eigenvector_start
+from neucmds._methods.refined.tiles import FLOOR_STEP, Tiles, lowered, minimize
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum
 
@@ -50,9 +52,6 @@ PROBING_TOL = 1e-3
 # eight rugged rows of the shared data (four seeds) "distance" ended 0.28 % above the lowest value
 # seen with 24 starts, none smoothed, half anywhere and half near the best; 0.07 % with 24 of these.
 KINDS: tuple[tuple[float | None, float], ...] = ((None, 1.0), (None, 0.3), (None, 1.0), (1.0, 0.0))
-# Where the floor of d falls in stages, each divides it by this, and goes so far.
-FLOOR_STEP = 3.0
-STAGE = Limits(30, 1e-3)
 # Size of an added column, relative to the others, where the spectrum has too few of a sign.
 PADDING = 0.05
 
@@ -67,6 +66,8 @@ def refine_for_loss(
     start: Start | None = None,
     weights: Array | None = None,
     n_init: int | None = None,
+    floor: float | None = None,
+    curvature: float = 0.0,
     random_state: Any = None,
 ) -> Refined:
     """Find coordinates, signature included, at which a loss is least.
@@ -90,35 +91,38 @@ def refine_for_loss(
         Starts, the squared solution first; with more than one, other numbers of negatives are tried
         as well. By default, for up to 600 objects, these are tried, and up to 10 coordinates have
         12 starts, 32 for up to 100 objects; otherwise 1.
+    floor : float, optional
+        As for `Tiles.of`.
+    curvature : float, default=0
+        κ, in units of 1/d²: coordinates are of g(d).
     random_state : int, RandomState or None
         Seed of the eigensolver and of the starts.
     """
+    sq_dissimilarity = curved(sq_dissimilarity, curvature)
     n = int(sq_dissimilarity.shape[0])
     few = n <= FEW_OBJECTS if n_init is None else n_init > 1
     if n_init is None:
         usual = MORE_STARTS if n <= FEWER_OBJECTS else STARTS
         n_init = usual if n <= FEW_OBJECTS and components.total <= FEW_COORDINATES else 1
     rng = check_random_state(random_state)
-    tiles = Tiles.of(sq_dissimilarity, loss, weights=weights)
+    tiles = Tiles.of(sq_dissimilarity, loss, weights=weights, floor=floor, curvature=curvature)
     if start is not None:
         return minimize(tiles, start, limits)
     seed = int(rng.randint(2**31 - components.total))
-    source = _Source.of(sq_dissimilarity, weights, components, solve, rng)
+    source = Source.of(sq_dissimilarity, weights, components, solve, rng)
     if source.spectrum is None:
         return minimize(tiles, source.place, limits)
-    search = _Search(tiles, source, replace(limits, callback=None, keep=None), n_init, seed)
+    search = Search(tiles, source, replace(limits, callback=None, keep=None), n_init, seed)
     place: Start | Refined
     with worker_pool() if is_numpy(tiles.d) else nullcontext():
-        if few and components.signature is None:
-            place = search.lowest()
-        elif n_init > 1:
-            place = search.followed(search.ends_of(source.place.signature[1], n_init))
+        if n_init > 1 or (few and components.signature is None):
+            place = search.lowest(components.signature)
         else:
-            place = approach(tiles, source.place)
+            place, limits = approach(tiles, source.place, limits)
         return minimize(tiles, place, limits)
 
 
-def approach(tiles: Tiles, start: Start) -> Start:
+def approach(tiles: Tiles, start: Start, limits: Limits) -> tuple[Start, Limits]:
     """Bring a start that says nothing of the near pairs close to a minimum, by floors that fall.
 
     Where d spans many decades, the near pairs of the squared solution are wrong by factors of a
@@ -132,22 +136,20 @@ def approach(tiles: Tiles, start: Start) -> Start:
     ----------
     tiles : Tiles
     start : Start
-        Returned as it is, if its loss is below that of all objects in one place.
+        If its loss is below that of all objects in one place, floors fall as always.
+    limits : Limits
+        Also returned, less what was spent.
     """
     before = tiles.rounded_value_of(start.coordinates, start.signs)
     if tiles.loss.name == "squared" or before <= tiles.size:
-        return start
-    place: Start | Refined = start
-    floor = min_and_max(tiles.d)[1] / FLOOR_STEP**2
-    while floor > tiles.loss.floor:
-        place = minimize(replace(tiles, loss=replace(tiles.loss, floor=floor)), place, STAGE)
-        floor /= FLOOR_STEP**2
+        return lowered(tiles, start, limits)
+    place, left = lowered(tiles, start, limits, min_and_max(tiles.d)[1] / FLOOR_STEP**2)
     after = tiles.rounded_value_of(place.coordinates, start.signs)
-    return Start(place.coordinates, start.signs) if after < before else start
+    return (place, left) if after < before else (start, limits)
 
 
 @dataclass(frozen=True)
-class _Source:
+class Source:
     """The squared solution, and the spectrum from which it has others with other signs.
 
     There is none where the gaps allow only a smaller model.
@@ -156,6 +158,8 @@ class _Source:
     place: Start
     gram: Gram | None
     spectrum: Spectrum | None
+    # Whether signatures that they contain are not looked at for others.
+    briefly: bool = False
 
     @classmethod
     def of(
@@ -165,7 +169,7 @@ class _Source:
         components: Components,
         solve: Solve,
         rng: Any,
-    ) -> _Source:
+    ) -> Source:
         xp, limits = namespace(sq_dissimilarity), Limits.of("squared", len(sq_dissimilarity))
         values = xp.astype(sq_dissimilarity, xp.float64, copy=False)
         if weights is not None and _has_gaps(weights):
@@ -201,9 +205,12 @@ class _Source:
         assert self.gram is not None
         assert self.spectrum is not None
         components = Components(k, (k - negatives, negatives))
-        refined = best_refined(
-            self.gram, self.spectrum, components, Limits.of("squared", self.gram.n)
-        )
+        limits = Limits.of("squared", self.gram.n)
+        if self.briefly:
+            start = eigenvector_start(self.spectrum, self.gram.diagonal(), components)
+            refined = refine(self.gram, start, limits)
+        else:
+            refined = best_refined(self.gram, self.spectrum, components, limits)
         return _padded(_turned(refined), components, check_random_state(negatives))
 
 
@@ -223,11 +230,11 @@ class _Tried:
 
 
 @dataclass(frozen=True)
-class _Search:
+class Search:
     """Short descents that compare places."""
 
     tiles: Tiles
-    source: _Source
+    source: Source
     limits: Limits
     n_init: int
     seed: int
@@ -250,18 +257,29 @@ class _Search:
         counted = n * (n - 1) if w is None else int(xp.sum(xp.astype(w > 0, xp.int64)))
         return float(xp.sum(d)) / max(1, counted)
 
-    def lowest(self) -> Refined:
-        """Return the lowest end over signatures.
+    def lowest(self, signature: tuple[int, int] | None = None) -> Refined:
+        """Return the lowest end over signatures, or of a given one.
 
         From the number of negatives of the squared solution one walks to lower ends, by a quarter
         of the starts each; the last one has all of them. The first number and none at all are
         followed to their ends, too: a fit with these signatures alone hardly ends lower.
         """
-        own = here = self.source.place.signature[1]
-        while (best := min((here, here - 1, here + 1), key=self._value_of)) != here:
-            here = best
+        own = self.source.place.signature[1]
+        if signature is not None:
+            return self.followed(self.ends_of(own, self.n_init))
+        here = self.walked()
         others = [self.ends_of(q, self.few)[0] for q in {own, 0} - {here}]
         return self.followed(self.ends_of(here, self.n_init) + others)
+
+    def walked(self) -> int:
+        """Return the number of negatives that one walks to from that of the squared solution."""
+        own = here = self.source.place.signature[1]
+        for way in (1, -1):
+            while self._value_of(here + way) < self._value_of(here):
+                here += way
+            if here != own:
+                break
+        return here
 
     @property
     def few(self) -> int:
@@ -277,7 +295,8 @@ class _Search:
         The squared solution is the first start; of the others, which are random, most are anywhere.
         """
         if negatives not in self.tried:
-            place = approach(self.tiles, self.source.with_negatives(negatives))
+            begun = self.source.with_negatives(negatives)
+            place, _ = approach(self.tiles, begun, self.limits)
             rng = check_random_state(self.seed + negatives)
             self.tried[negatives] = _Tried(rng, [minimize(self.tiles, place, self.brief)])
         tried = self.tried[negatives]
@@ -288,8 +307,8 @@ class _Search:
             spread, smoothing = KINDS[(i - 1) % len(KINDS)]
             anywhere = x.std() * noise if spread is None else x + spread * x.std(axis=0) * noise
             start = Start(asarray_like(anywhere, best.coordinates), best.signs)
-            begun = self.smoothly(start, smoothing) if smoothing else start
-            tried.ends.append(minimize(self.tiles, begun, self.brief))
+            smooth = self.smoothly(start, smoothing) if smoothing else start
+            tried.ends.append(minimize(self.tiles, smooth, self.brief))
             tried.ends.sort(key=attrgetter("value"))
             del tried.ends[FINALISTS:]
         tried.starts = max(tried.starts, starts)

@@ -44,7 +44,13 @@ from neucmds._methods.refined.descent import (
     lowest_point,
     search_by_slopes,
 )
-from neucmds._methods.refined.losses import PairLoss, check_defined, floor_of, power_of_four
+from neucmds._methods.refined.losses import (
+    PairLoss,
+    PairTerms,
+    check_defined,
+    floor_of,
+    power_of_four,
+)
 
 if TYPE_CHECKING:
     from neucmds._methods.refined.listed_pairs import ListedPairs
@@ -61,6 +67,10 @@ LAST_RENEWAL = 8
 DROPPED_CURVATURE = 0.25
 # What keeps the block of an object without near partners invertible.
 RIDGE = 1e-7
+# Where the floor of d falls in stages, from so many times the last one, each divides it by this.
+FIRST_FLOOR = 16.0
+FLOOR_STEP = 2.0
+STAGE_ITERATIONS, STAGE_TOL = 40, 1e-3
 # Up to so many objects float64 costs next to nothing.
 SMALL = 600
 # A tile of float32 takes 256 KB: four of them stay in the L2 cache.
@@ -100,12 +110,40 @@ def minimize(pairs: Tiles | ListedPairs, start: Start | Refined, limits: Limits)
     return Refined(
         end.state.x * root,
         start.signs,
-        replace(pairs.loss, floor=pairs.loss.floor * pairs.scale),
+        pairs.loss.scaled(pairs.scale),
         value * unit,
         tuple(one * unit for one in end.history),
         end.converged,
         end.relative_gradient,
     )
+
+
+def lowered(
+    pairs: Tiles | ListedPairs, start: Start, limits: Limits, first: float | None = None
+) -> tuple[Start, Limits]:
+    """Descend on floors that fall to the one before the last; also return what is left of limits.
+
+    No object got stuck on the way down, where many did that began with the last floor.
+
+    Parameters
+    ----------
+    pairs : Tiles or ListedPairs
+    start : Start
+    limits : Limits
+        Of the whole way: each floor has a part of its iterations.
+    first : float, optional
+        The highest floor; by default, and only for "relative", 16 times the last one of d.
+    """
+    if first is None:
+        first = FIRST_FLOOR**2 * pairs.loss.floor if pairs.loss.name == "relative" else 0.0
+    floor, left = first, limits
+    while floor > pairs.loss.floor and left.max_iter:
+        loss = replace(pairs.loss, floor=floor)
+        most, tol = min(left.max_iter, STAGE_ITERATIONS), max(limits.tol, STAGE_TOL)
+        end = minimize(replace(pairs, loss=loss), start, replace(left, max_iter=most, tol=tol))
+        start, left = Start(end.coordinates, start.signs), left.after(len(end.history) - 1)
+        floor /= FLOOR_STEP**2
+    return start, left
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,6 +308,7 @@ class Tiles:
         *,
         weights: Array | None = None,
         floor: float | None = None,
+        curvature: float = 0.0,
         exact: bool = False,
     ) -> Tiles:
         """Scale D and weights, and round them to the precision of the tiles.
@@ -277,13 +316,15 @@ class Tiles:
         Parameters
         ----------
         sq_dissimilarity : array of shape (n, n), float32 or float64
-            D, squared scale; finite where `weights` is zero, too.
+            D, squared scale, or g(d) of a curvature; finite where `weights` is zero, too.
         loss : {"squared", "distance", "relative"}
         weights : array of shape (n, n), optional
             Symmetric, not negative; multiplies the loss of each pair. Zero: not observed.
         floor : float, optional
             The least d that is told apart by "relative", and by the rounded corner of "distance";
-            half of the 1 % quantile of the positive d by default.
+            that of `floor_of` by default.
+        curvature : float, default=0
+            κ, in units of 1/d².
         exact : bool, default=False
             Whether float64 is used of any number of objects, and no fit is exact enough to stop.
 
@@ -301,10 +342,11 @@ class Tiles:
             weight_scale = power_of_four(weights)
             weights = _scaled(weights, weight_scale, dtype)
         d = _scaled(sq_dissimilarity, scale, dtype, weights)
-        least = 0.0 if floor is None else floor**2 / scale
-        if floor is None and loss != "squared":
-            least = floor_of(d, weights)
-        made = PairLoss(loss, least)
+        made = PairLoss(loss, 0.0, curvature=curvature * scale)
+        if floor is not None:
+            made = made.floored(floor / sqrt(scale))
+        elif loss != "squared":
+            made = made.floored(floor_of(d, weights, made.curvature))
         unit = scale**made.degree * weight_scale
         no_signs = xp.zeros_like(sq_dissimilarity[0, :0], dtype=xp.float64)
         return cls(d, made, no_signs, weights, scale, unit, 0.0 if exact else EXACT)
@@ -354,7 +396,7 @@ class Tiles:
             value, pulled = 0.0, xp.zeros_like(extended)
             for tile in share:
                 d, u, d_hat = self._seen(tile, factors)
-                terms = self.loss.terms(d, d_hat)
+                terms = self._terms(tile, d, d_hat)
                 pull = terms.residual if u is None else u * terms.residual
                 value += tile.times * _dot(pull, terms.residual)
                 if terms.slope is not None:
@@ -387,7 +429,7 @@ class Tiles:
             sums = np.zeros(3)
             for tile in share:
                 d, u, d_hat, first, second = self._seen(tile, factors, (left, right), factors_2)
-                terms = self.loss.terms(d, d_hat, bend=True)
+                terms = self._terms(tile, d, d_hat, bend=True)
                 if terms.slope is not None:
                     first *= terms.slope
                     second *= terms.slope
@@ -416,8 +458,9 @@ class Tiles:
             total: Any = 0.0
             pull: Any = 0.0
             for columns in _cuts(0, n, self._steps[1]):
-                d, u, d_hat = self._seen(_Tile(rows, columns, 1.0), factors)
-                terms = self.loss.terms(d, d_hat)
+                tile = _Tile(rows, columns, 1.0)
+                d, u, d_hat = self._seen(tile, factors)
+                terms = self._terms(tile, d, d_hat)
                 slope = xp.ones_like(d_hat) if terms.slope is None else terms.slope
                 weighted = slope if u is None else u * slope
                 some = xp.astype(weighted * slope, xp.float64, copy=False)
@@ -471,6 +514,23 @@ class Tiles:
             left[tile.rows, :] @ transposed(right[tile.columns, :]) for left, right in factors
         )
         return self._narrow(d), u, *products
+
+    def _terms(self, tile: _Tile, d: Array, d_hat: Array, bend: bool = False) -> PairTerms:
+        known = None if self._known is None else self._known[tile.rows, tile.columns]
+        return self.loss.terms(d, d_hat, bend=bend, known=known)
+
+    @cached_property
+    def _known(self) -> Array | None:
+        """What the loss takes of D alone, where that costs more than D itself."""
+        if self.loss.of_pairs(self.d[:1, :1]) is None:
+            return None
+        known, n = namespace(self.d).empty_like(self.d, dtype=self.precision), int(self.d.shape[0])
+
+        def walk(rows: slice) -> None:
+            known[rows, :] = self.loss.of_pairs(self._narrow(self.d[rows, :]))
+
+        self._spread(walk, list(row_blocks(n, n)))
+        return known
 
     def _narrow(self, array: Array) -> Array:
         return namespace(array).astype(array, self.precision, copy=False)

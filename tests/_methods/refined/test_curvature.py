@@ -1,0 +1,69 @@
+"""g and its inverse, losses on the scale of g, and the two spaces that have no error on it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neucmds._methods.refined.curvature import check_range, curved, distances, flat
+from neucmds._methods.refined.losses import PairLoss
+from neucmds.errors import InputError
+
+curvatures = st.sampled_from([-2.0, -0.3, 0.0, 0.2, 0.9])
+
+
+@given(curvatures, st.integers(0, 2**31))
+def test_g_is_d_squared_for_near_pairs_and_has_an_inverse(curvature, seed):
+    d = np.random.default_rng(seed).uniform(0, 3, 40)
+    link = curved(d**2, curvature)
+    if curvature:
+        c = np.sqrt(abs(curvature))
+        of_angle = np.cosh(c * d) - 1 if curvature < 0 else 1 - np.cos(c * d)
+        np.testing.assert_allclose(link, 2 * of_angle / c**2, atol=1e-12)
+    np.testing.assert_allclose(distances(link, curvature), d, atol=1e-7)
+    np.testing.assert_allclose(flat(link, curvature), d**2, atol=1e-7)
+    near = np.array([1e-6, -0.5])
+    np.testing.assert_allclose(curved(near, curvature), near, rtol=1e-5)
+    np.testing.assert_allclose(flat(near, curvature), near, rtol=1e-5)
+    assert distances(near, curvature)[1] == 0
+
+
+@given(curvatures, st.sampled_from(["distance", "relative"]), st.integers(0, 2**31))
+def test_errors_count_in_d_whatever_the_curvature(curvature, name, seed):
+    rng = np.random.default_rng(seed)
+    d, floor = rng.uniform(0.1, 2.9, 40), 0.5
+    d_hat = d * (1 + rng.uniform(-1e-4, 1e-4, 40))
+    loss = PairLoss(name, 0.0, curvature=curvature).floored(floor)
+    link, fitted = curved(d**2, curvature), curved(d_hat**2, curvature)
+    found = loss.terms(link, fitted.copy(), bend=True)
+    error = d_hat - d
+    # q of "relative" is D̂/D − 1 where κ is zero, twice the relative error of d.
+    expected = error if name == "distance" else 2 * error * _slope(d, floor, curvature)
+    np.testing.assert_allclose(found.residual, expected, rtol=2e-3, atol=1e-9)
+    step = 1e-5 * fitted
+    up, down = (loss.terms(link, fitted + s).residual for s in (step, -step))
+    np.testing.assert_allclose((up - down) / (2 * step), found.slope, rtol=1e-4)
+    squares = error**2 if name == "distance" else (error / np.maximum(d, floor)) ** 2
+    assert loss.in_distances(link, fitted) == pytest.approx(squares.sum(), rel=1e-3)
+    if name == "distance":
+        bent = 1 + found.residual * (up - 2 * found.residual + down) / (step * found.slope) ** 2
+        np.testing.assert_allclose(found.curvature, bent, atol=1e-2)
+
+
+def _slope(d, floor, curvature):
+    """What an error of d counts: 1/d, and below the floor g′(d)/g′(f) of 1/f."""
+    c = np.sqrt(abs(curvature))
+
+    def slope(d):
+        return 2 * d if not c else 2 * (np.sinh if curvature < 0 else np.sin)(c * d) / c
+
+    low = np.maximum(d, floor)
+    return slope(d) / slope(low) / low
+
+
+def test_a_curvature_that_the_largest_d_does_not_allow_is_refused():
+    check_range(1.0, np.pi, 1.0)
+    with pytest.raises(InputError, match=r"pass at most 2\.47"):
+        check_range(4.0, np.pi / 2 * 1.001, 2.47 * 1.002)
+    with pytest.raises(InputError, match="pass at least -576"):
+        check_range(-600.0, 1.0, -600.0)

@@ -1,0 +1,130 @@
+"""Curved embeddings as users see them: exact spaces, the choice of κ, and what follows a fit."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
+from neucmds.errors import InputError
+
+
+def sphere(n=60):
+    x = np.random.default_rng(0).normal(size=(n, 3))
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    return np.arccos(np.clip(x @ x.T, -1, 1)) * (1 - np.eye(n))
+
+
+def disc(n=60, radius=3.0):
+    """Points of a disc of the hyperbolic plane, uniform by area."""
+    rng = np.random.default_rng(1)
+    r, t = np.arccosh(1 + rng.random(n) * (np.cosh(radius) - 1)), rng.uniform(0, 2 * np.pi, n)
+    x = np.c_[np.cosh(r), np.sinh(r) * np.cos(t), np.sinh(r) * np.sin(t)]
+    product = x * [1, -1, -1] @ x.T
+    return np.arccosh(np.maximum(product, 1)) * (1 - np.eye(n))
+
+
+def mean_of(D):
+    return D.sum() / (len(D) * (len(D) - 1))
+
+
+def errors(emb, D):
+    off = ~np.eye(len(D), dtype=bool)
+    return np.abs(np.asarray(emb.dissimilarities(scale="distance"))[off] / D[off] - 1)
+
+
+@pytest.fixture(scope="module")
+def hyperbolic():
+    D = disc()
+    return D, neuc_mds(D, (2, 1), loss="relative", curvature=-(mean_of(D) ** 2), n_init=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("D", "k", "sign"), [(sphere(), (3, 0), 1), (disc(), (2, 1), -1)])
+def test_spheres_and_hyperbolic_planes_are_exact(D, k, sign):
+    emb = neuc_mds(D, k, loss="relative", curvature=sign * mean_of(D) ** 2, n_init=4)
+    assert errors(emb, D).mean() < 1e-6
+    assert emb.r2 == pytest.approx(1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("D", "sign"), [(sphere(), 1), (disc(), -1)])
+def test_the_curvature_is_found(D, sign):
+    emb = neuc_mds(D, 3, loss="relative", curvature="auto", n_init=4)
+    assert emb.curvature == pytest.approx(sign * mean_of(D) ** 2, rel=0.03)
+    assert errors(emb, D).mean() < 0.005
+    flat = np.random.default_rng(0).normal(size=(60, 3))
+    D = np.linalg.norm(flat[:, None] - flat, axis=2)
+    assert neuc_mds(D, 3, loss="relative", curvature="auto", n_init=2).curvature == 0
+
+
+def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
+    D, emb = hyperbolic
+    n, unit = len(D), mean_of(D)
+    assert emb.curvature == pytest.approx(-(unit**2))
+    assert emb.mean_distance == pytest.approx(unit)
+    np.testing.assert_allclose(emb.dissimilarities(), 2 * (np.cosh(D) - 1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(emb.distance(0, range(n)), D[0], atol=1e-3)
+    quality = evaluate(emb, D)
+    assert quality.relative_error_mean == pytest.approx(errors(emb, D).mean(), rel=1e-6, abs=1e-9)
+    assert quality.stress == pytest.approx(emb.stress, rel=1e-3, abs=1e-9)
+    np.testing.assert_allclose(emb.transform(D[:5]), emb.coordinates[:5], atol=1e-3)
+    emb.save(tmp_path / "curved.npz")
+    again = Embedding.load(tmp_path / "curved.npz")
+    assert (again.curvature, again.floor) == (emb.curvature, emb.floor)
+    np.testing.assert_array_equal(again.distance(0, range(n)), emb.distance(0, range(n)))
+    np.testing.assert_array_equal(again.transform(D[:3]), emb.transform(D[:3]))
+
+
+def test_stress_and_explained_are_those_of_d(hyperbolic):
+    D, _ = hyperbolic
+    emb = neuc_mds(D, 2, loss="distance", curvature=-2.0, n_init=1)
+    fitted = np.asarray(emb.dissimilarities(scale="distance")) ** 2
+    assert emb.stress == pytest.approx(((fitted - D**2) ** 2).sum(), rel=1e-9)
+    one = neuc_mds(D, 2, loss="distance", curvature=-2.0, init=emb, max_iter=1)
+    x = np.asarray(one.coordinates)[:, 1:]
+    without = np.arccosh(1 + one.kappa / -2 * np.maximum(x - x.T, x.T - x) ** 2) ** 2 / -one.kappa
+    total = ((D**2 - (D**2).sum() / (len(D) * (len(D) - 1))) ** 2)[~np.eye(len(D), dtype=bool)]
+    lost = one.r2 - (1 - ((without - D**2) ** 2).sum() / total.sum())
+    assert one.explained[0] == pytest.approx(lost, rel=1e-6)
+
+
+def test_estimators_landmarks_and_sampled_pairs_take_it():
+    D = disc(120)
+    how = {"loss": "relative", "curvature": -(mean_of(D) ** 2)}
+    est = LandmarkNeucMDS((2, 1), n_landmarks=80, random_state=0, **how)
+    est.fit_transform(D)
+    assert errors(est.result_, D).mean() < 0.02
+    assert NeucMDS((2, 1), n_init=2, **how).fit(D).score(D[:4]) > 0.999
+    graph = np.where(np.sort(D, axis=1)[:, [12]] >= D, D, 0)
+    graph = np.maximum(graph, graph.T)
+    emb = neuc_mds(csr_array(graph), (3, 1), metric="shortest_path", n_pairs=60, **how)
+    assert emb.held_out_pairs
+    assert emb.curvature == pytest.approx(how["curvature"])
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"curvature": -1.0}, "curvature=-1.0 needs loss='relative'"),
+        ({"curvature": "auto", "method": "classical"}, "curvature='auto' needs"),
+        ({"loss": "relative", "curvature": "often"}, "must be a number or 'auto'"),
+        ({"loss": "relative", "curvature": np.nan}, "must be a number or 'auto'"),
+        ({"loss": "relative", "curvature": 9.0}, "no two points are farther apart; pass at most"),
+        ({"loss": "relative", "curvature": -1e4}, "rounding of far ones; pass at least"),
+        ({"loss": "relative", "floor": 0.0}, "must be a positive number"),
+        ({"floor": 1.0}, "floor=1.0 needs loss='relative'"),
+    ],
+)
+def test_what_cannot_be_is_refused(how, says):
+    with pytest.raises(InputError, match=says):
+        neuc_mds(disc(20), 2, **how)
+
+
+def test_a_floor_is_kept_and_told():
+    D = disc(30)
+    emb = neuc_mds(D, 2, loss="relative", floor=1.5, n_init=1)
+    assert emb.floor == pytest.approx(1.5)
+    D = D + 0.01 * (1 - np.eye(30))
+    assert neuc_mds(D, 2, loss="relative", n_init=1).floor <= np.median(
+        np.where(D > 0, D, np.inf).min(axis=1)
+    )
