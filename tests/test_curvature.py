@@ -1,11 +1,13 @@
 """Curved embeddings as users see them: exact spaces, the choice of κ, and what follows a fit."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
-from neucmds.errors import InputError
+from neucmds.errors import ConvergenceWarning, InputError
 
 
 def sphere(n=60):
@@ -73,6 +75,16 @@ def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
     assert (again.curvature, again.floor) == (emb.curvature, emb.floor)
     np.testing.assert_array_equal(again.distance(0, range(n)), emb.distance(0, range(n)))
     np.testing.assert_array_equal(again.transform(D[:3]), emb.transform(D[:3]))
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_many_objects_are_fitted_on_all_threads(loss):
+    D = disc(700)
+    how = {"loss": loss, "max_iter": 3, "n_init": 1, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        emb = neuc_mds(D, (2, 1), curvature=-(mean_of(D) ** 2), **how)
+    assert errors(emb, D).mean() < 0.05
 
 
 def test_stress_and_explained_are_those_of_d(hyperbolic):

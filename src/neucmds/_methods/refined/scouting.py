@@ -31,7 +31,7 @@ FARTHEST = 15.0
 LEAST_GAIN = 0.01
 # Steps between the best of these and its neighbours.
 REFINEMENTS = 5
-# Share of the best √|κ| within which it is known.
+# The search ends when √|κ| is known to this share, or costs differ by no more than this.
 KNOWN = 0.02
 
 
@@ -111,7 +111,8 @@ class Scout:
     def _between(self, before: float, best: float, after: float) -> float:
         """Return the best place between two ends, from one that is better than both."""
         for _ in range(REFINEMENTS):
-            if abs(after - before) < KNOWN * abs(best):
+            worse = max(self._cost(before), self._cost(after))
+            if abs(after - before) < KNOWN * abs(best) or worse < (1 + KNOWN) * self._cost(best):
                 break
             left, right = best - before, best - after
             if 4 * min(abs(left), abs(right)) < max(abs(left), abs(right)):

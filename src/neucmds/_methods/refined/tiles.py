@@ -389,6 +389,7 @@ class Tiles:
     def at(self, x: Array) -> TileSlopes:
         """Return the value and the gradient, in one pass over the pairs."""
         xp, k, factors = namespace(x), int(x.shape[1]), self._factors(x)
+        terms_of = self._terms_of()
         # the last column of ones makes row sums of the pulls in the same product
         extended = self._narrow(xp.concat([x, xp.ones_like(x[:, :1])], axis=1))
 
@@ -396,7 +397,7 @@ class Tiles:
             value, pulled = 0.0, xp.zeros_like(extended)
             for tile in share:
                 d, u, d_hat = self._seen(tile, factors)
-                terms = self._terms(tile, d, d_hat)
+                terms = terms_of(tile, d, d_hat)
                 pull = terms.residual if u is None else u * terms.residual
                 value += tile.times * _dot(pull, terms.residual)
                 if terms.slope is not None:
@@ -418,7 +419,7 @@ class Tiles:
         Elsewhere it is exact to second order, the rest as if q were.
         """
         xp, factors, factors_2 = namespace(x), self._factors(x), self._factors(p)
-        minus_2a = -2.0 * self.signs[None, :]
+        minus_2a, terms_of = -2.0 * self.signs[None, :], self._terms_of(bend=True)
         # D1_ij = 2(x_i − x_j)ᵀA(p_i − p_j), one product of 2k + 2 columns
         cross = xp.sum(x * p * self.signs[None, :], axis=1)[:, None] * 2.0
         ones = xp.ones_like(cross)
@@ -429,7 +430,7 @@ class Tiles:
             sums = np.zeros(3)
             for tile in share:
                 d, u, d_hat, first, second = self._seen(tile, factors, (left, right), factors_2)
-                terms = self._terms(tile, d, d_hat, bend=True)
+                terms = terms_of(tile, d, d_hat)
                 if terms.slope is not None:
                     first *= terms.slope
                     second *= terms.slope
@@ -453,6 +454,7 @@ class Tiles:
         """
         xp, n, features, factors = namespace(x), int(x.shape[0]), moments(x), self._factors(x)
         sums, pulls = empty_like(x, tuple(features.shape)), empty_like(x, (n,))
+        terms_of = self._terms_of()
 
         def walk(rows: slice) -> None:
             total: Any = 0.0
@@ -460,7 +462,7 @@ class Tiles:
             for columns in _cuts(0, n, self._steps[1]):
                 tile = _Tile(rows, columns, 1.0)
                 d, u, d_hat = self._seen(tile, factors)
-                terms = self._terms(tile, d, d_hat)
+                terms = terms_of(tile, d, d_hat)
                 slope = xp.ones_like(d_hat) if terms.slope is None else terms.slope
                 weighted = slope if u is None else u * slope
                 some = xp.astype(weighted * slope, xp.float64, copy=False)
@@ -515,9 +517,16 @@ class Tiles:
         )
         return self._narrow(d), u, *products
 
-    def _terms(self, tile: _Tile, d: Array, d_hat: Array, bend: bool = False) -> PairTerms:
-        known = None if self._known is None else self._known[tile.rows, tile.columns]
-        return self.loss.terms(d, d_hat, bend=bend, known=known)
+    def _terms_of(self, bend: bool = False) -> Callable[[_Tile, Array, Array], PairTerms]:
+        """Return what makes the terms of a tile of D and D̂."""
+        # Here, not in the walk: it is spread over the same threads.
+        known = self._known
+
+        def terms(tile: _Tile, d: Array, d_hat: Array) -> PairTerms:
+            part = None if known is None else known[tile.rows, tile.columns]
+            return self.loss.terms(d, d_hat, bend=bend, known=part)
+
+        return terms
 
     @cached_property
     def _known(self) -> Array | None:
