@@ -17,7 +17,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
-PAGES = [ROOT / "docs" / "guide" / name for name in ("choosing.md", "missing.md", "statistics.md")]
+NAMES = ("choosing.md", "losses.md", "missing.md", "statistics.md")
+PAGES = [ROOT / "docs" / "guide" / name for name in NAMES]
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -189,7 +190,34 @@ def defaults() -> str:
     return table(["`loss`", "`max_iter`", "`tol`", f"`tol`, up to {FEW_OBJECTS} objects"], rows)
 
 
+def curvature() -> str:
+    """Return the relative loss at κ = 0 and at the κ of "auto"."""
+    rows = record("curvature")["rows"]
+
+    def both(flat: Any, bent: Any, name: str) -> str:
+        return f"{100 * flat[name]:.2f} % → {100 * bent[name]:.2f} %"
+
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    return table(
+        ("", "n", "k", "κ", "signature", "mean error of d", "of the ten nearest", "recall@10"),
+        (
+            (
+                bent["set"],
+                f"{bent['n']:,}",
+                str(bent["k"]),
+                f"{bent['curvature']:.1f}".replace("-", "−"),
+                f"({', '.join(map(str, bent['signature']))})",
+                both(flat, bent, "mean_error"),
+                both(flat, bent, "near_error"),
+                f"{flat['recall_10']:.3f} → {bent['recall_10']:.3f}",
+            )
+            for flat, bent in pairs
+        ),
+    )
+
+
 TABLES = {
+    "curvature": curvature,
     "methods": methods,
     "new-objects": new_objects,
     "held-out": held_out,
