@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
 from scipy.spatial import procrustes as scipy_procrustes
@@ -29,6 +29,7 @@ def test_a_positive_signature_gives_scipys_disparity(seed):
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
+@example(398)
 def test_an_isometry_of_the_form_is_undone_and_noise_is_what_is_left(seed):
     rng = np.random.default_rng(seed)
     signs = np.array([1.0, 1, 1, -1, -1])
