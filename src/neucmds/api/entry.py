@@ -89,7 +89,7 @@ def neuc_mds(
         κ, in units of 1/(mean d)², for "distance" and "relative": D̂ approximates g(d) instead of
         d², and errors still count in d. κ < 0 is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ:
         trees and networks gain most. κ > 0 is spherical, g(d) = 2(1 − cos cd)/c² with c² = κ.
-        "auto": the κ with the least error, found by short descents on up to 1000 objects; 0 unless
+        "auto": the κ with the least error, found by short descents on up to 500 objects; 0 unless
         another gains more than 1 %. `Embedding.distance` inverts g.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph, a sparse
@@ -140,8 +140,8 @@ def neuc_mds(
     n_init : int, optional
         Starts of the losses other than "squared", of which the best is returned; 1: one start, with
         its own signature. By default 32 for up to 100 objects and 12 for up to 600 with up to 10
-        coordinates, and other signatures for up to 600 objects; else 1. Signatures are compared
-        by a quarter of the starts.
+        coordinates, each signature compared by a quarter of them; else 1, for more objects with the
+        signature that short descents on 500 of them choose.
     init : Embedding or (coordinates, signs), optional
         Where "refined" starts: a warm start, which keeps its signature and with it the number of
         its coordinates.

@@ -218,8 +218,9 @@ class Embedding:
         """R² lost without each coordinate, the others as they are; shape (k,).
 
         They do not add up to `r2`: coordinates are fitted together. Where more coordinates make a
-        fit worse ("classical"), R² rises without one, and what is lost is negative. NaN where R²
-        is, or in files written before it was stored.
+        fit worse ("classical"), R² rises without one, and what is lost is negative. Of a curved
+        embedding of more than 1000 objects it is estimated from the pairs of some 1000 with all.
+        NaN where R² is, or in files written before it was stored.
         """
         total = self.total_sum_of_squares or math.nan
         rises = np.full(self.k, math.nan) if self.stress_rises is None else self.stress_rises

@@ -24,18 +24,8 @@ from neucmds.estimators.transformer import SignedTransformer
 
 # Parameters that `neuc_mds` takes as they are.
 _PASSED_ON = (
-    *(
-        "method",
-        "loss",
-        "floor",
-        "curvature",
-        "n_pairs",
-        "squared",
-        "symmetrize",
-        "missing",
-        "random_state",
-    ),
-    *("tol", "max_iter", "n_init", "init", "checkpoint"),
+    *("method", "loss", "floor", "curvature", "n_pairs", "squared", "symmetrize", "missing"),
+    *("random_state", "tol", "max_iter", "n_init", "init", "checkpoint"),
 )
 
 

@@ -531,7 +531,7 @@ class Tiles:
     @cached_property
     def _known(self) -> Array | None:
         """What the loss takes of D alone, where that costs more than D itself."""
-        if self.loss.of_pairs(self.d[:1, :1]) is None:
+        if not self.loss.curvature:
             return None
         known, n = namespace(self.d).empty_like(self.d, dtype=self.precision), int(self.d.shape[0])
 
