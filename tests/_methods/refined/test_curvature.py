@@ -45,6 +45,8 @@ def test_errors_count_in_d_whatever_the_curvature(curvature, name, seed):
     np.testing.assert_allclose((up - down) / (2 * step), found.slope, rtol=1e-4)
     squares = error**2 if name == "distance" else (error / np.maximum(d, floor)) ** 2
     assert loss.in_distances(link, fitted) == pytest.approx(squares.sum(), rel=1e-3)
+    counted = rng.integers(0, 2, 40)
+    assert loss.in_distances(link, fitted, counted) == pytest.approx(counted @ squares, rel=1e-3)
     if name == "distance":
         bent = 1 + found.residual * (up - 2 * found.residual + down) / (step * found.slope) ** 2
         np.testing.assert_allclose(found.curvature, bent, atol=1e-2)

@@ -182,13 +182,13 @@ class PairLoss:
             q = self.terms(d, d_hat).residual
         return float(xp.sum(q * q if u is None else u * q * q))
 
-    def in_distances(self, d: Array, d_hat: Array) -> float:
+    def in_distances(self, d: Array, d_hat: Array, u: Array | None = None) -> float:
         """Return Σ of squared errors of d, for "relative" relative to max(d, f): of any κ alike."""
         xp, of_d = namespace(d), distances(d, self.curvature)
         q = distances(d_hat, self.curvature) - of_d
         if self.name == "relative":
             q /= _at_least(of_d, float(arc(xp.sqrt(xp.asarray(self.floor)), self.curvature)))
-        return float(xp.sum(q * q))
+        return float(xp.sum(q * q if u is None else u * q * q))
 
     @property
     def is_quadratic(self) -> bool:

@@ -147,7 +147,7 @@ class Scout:
             end = search.ends_of(search.walked() if given is None else given[1], 1)[0]
         x = asarray_like(end.coordinates, link)
         d_hat = sq_dissimilarities(x, x, asarray_like(end.signs, x))
-        self.seen[curvature] = end.loss.in_distances(link, d_hat), end.signature
+        self.seen[curvature] = end.loss.in_distances(link, d_hat, self.weights), end.signature
         return self.seen[curvature]
 
     @cached_property
