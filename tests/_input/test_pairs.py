@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from neucmds._input.pairs import FewPairsWarning, as_pairs, check_pairs, make_pairs
+from neucmds._input.pairs import FewPairsWarning, as_pairs, check_pairs, make_pairs, read_edges
 from neucmds.errors import InputError
 
 
@@ -32,6 +32,9 @@ def test_every_container_gives_the_same_pairs(tmp_path):
         assert listed(pairs) == expected
         assert pairs.labels == ("a", "b", "c")
     assert listed(as_pairs(stored)) == expected
+    edges, names = read_edges(plain)
+    np.testing.assert_array_equal(edges.toarray(), stored.toarray())
+    assert names == ("a", "b", "c")
     assert listed(as_pairs(np.array([[0, 1, 1.0], [2, 1, 2.0], [0, 2, 2.5]]))) == expected
 
 

@@ -3,16 +3,17 @@
 import itertools
 from dataclasses import replace
 
+import array_api_strict
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from neucmds import Embedding, InputError, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement import LeastSquaresPlacement
+from neucmds._placement import LeastSquaresPlacement, LinearPlacement
 from neucmds._placement.secular import secular_minimum
 
 
@@ -23,6 +24,7 @@ def objective(z, p, t, m):
 
 
 @settings(max_examples=15, deadline=None)
+@example((-0.4, 0.0), 40.0, 0)
 @given(
     st.sampled_from([(0.5, 0.1), (-0.5, -0.1), (0.7, -0.3), (0.4, 0.0), (1.0, 1.0)]),
     st.sampled_from([-20.0, -1.0, 0.0, 3.0, 40.0]),
@@ -155,6 +157,14 @@ def test_what_shrinkage_adds_is_the_ridge_of_the_objects_own_noise():
     np.testing.assert_allclose(
         replace(plain, shrinkage=0.7).place(row), replace(plain, ridge=ridge).place(row), rtol=1e-8
     )
+
+
+def test_triangulation_answers_in_the_library_of_the_new_objects():
+    rng = np.random.default_rng(0)
+    rule, delta = LinearPlacement(*map(rng.random, (9, (9, 2)))), rng.random((3, 9))
+    found = rule.place(array_api_strict.asarray(delta.astype(np.float32)))
+    assert found.dtype == array_api_strict.float64
+    np.testing.assert_allclose(np.asarray(found), rule.place(delta), atol=1e-6)
 
 
 # Gaps

@@ -13,7 +13,9 @@ from sklearn.manifold import smacof
 from neucmds import neuc_mds
 from neucmds._input import Components
 from neucmds._methods.refined.descent import Start
-from neucmds._methods.refined.loss_starts import _has_gaps, _padded
+from neucmds._methods.refined.loss_starts import Source, _has_gaps, _padded
+from neucmds._operator import DenseGram
+from neucmds._spectrum import full_spectrum
 
 LOSSES = ("distance", "relative")
 
@@ -99,6 +101,10 @@ def test_signs_that_the_spectrum_lacks_begin_as_small_columns():
     assert _padded(place, Components(2), rng) is _padded(place, Components(1, (1, 0)), rng) is place
     none = _padded(Start(x[:, :0], np.zeros(0)), Components(1), rng)
     assert none.coordinates.std() == pytest.approx(1.0, rel=0.1)
+    gram = DenseGram(city_blocks(20))
+    source = Source(Start(x[:20], place.signs), gram, full_spectrum(gram))
+    assert [source.with_negatives(q).signature for q in range(3)] == [(2, 0), (1, 1), (0, 2)]
+    assert source.with_negatives(1) is source.place
     w = 1 - np.eye(5)
     assert not _has_gaps(w)
     w[1, 2] = w[2, 1] = 0
