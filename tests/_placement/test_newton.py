@@ -72,3 +72,13 @@ def test_an_object_takes_few_steps(monkeypatch):
     assert steps
     assert sum(steps) <= 16 * 50
     assert len(steps) <= 50
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative", "squared"])
+def test_objects_with_landmarks_of_their_own_are_placed_as_if_others_were_not_known(loss):
+    rule, delta = case(loss, m=8)
+    own = np.array([np.random.default_rng(i).permutation(60)[:30] for i in range(8)])
+    rows = np.full(delta.shape, np.nan)
+    few = np.take_along_axis(delta, own, axis=1)
+    np.put_along_axis(rows, own, few, axis=1)
+    np.testing.assert_allclose(rule.place(few, own=own), rule.place(rows), atol=1e-6)

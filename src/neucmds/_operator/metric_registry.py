@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -52,7 +52,7 @@ class Prepared:
     # One more number for each object.
     vector: Array | None = None
 
-    def __getitem__(self, rows: slice) -> Prepared:
+    def __getitem__(self, rows: Any) -> Prepared:
         vector = None if self.vector is None else self.vector[rows]
         return Prepared(self.left[rows, :], self.right[rows, :], vector)
 
@@ -97,6 +97,14 @@ class FittedMetric:
     def squares(self, new: Array) -> Array:
         """Squared dissimilarities of new feature rows to the fitted ones."""
         return self.metric.squares(self.metric.prepare(new), self.points)
+
+    def own_squares(self, new: Array, ids: Sequence[Any]) -> list[Array]:
+        """Squared dissimilarities of every new row to some of the fitted ones, its own ids."""
+        if not is_numpy(new):  # a device compares all in less time than it takes to choose
+            rows = zip(self.squares(new), ids, strict=True)
+            return [row[asarray_like(some, row, namespace(row).int64)] for row, some in rows]
+        ready, squares = self.metric.prepare(new), self.metric.squares
+        return [squares(ready[i : i + 1], self.points[some])[0] for i, some in enumerate(ids)]
 
     def between(self, new: Array) -> Array:
         """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""

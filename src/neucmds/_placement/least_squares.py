@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._backend.threads import parallel_map
+from neucmds._methods import sq_dissimilarities
 from neucmds._placement.secular import secular_minimum
 from neucmds.errors import InputError, option
 
@@ -291,18 +292,79 @@ class Fitted:
         )
         return cls(x, signs, products, asarray_like(spread.ravel(), like, dtype=xp.int64))
 
+    def own(self, ids: Array) -> OwnFitted:
+        """Return those of them that each new object is compared with, one row of ids each."""
+        xp = namespace(self.x)
+        x = xp.take(self.x, xp.reshape(ids, (-1,)), axis=0)
+        return OwnFitted(xp.reshape(x, (*ids.shape, -1)), self.signs)
+
+    def some(self, which: Array) -> Fitted:
+        """Return what these new objects are compared with: the same as all."""
+        return self
+
+    def at(self, columns: Array) -> Array:
+        """Return x_j of one column j for each new object."""
+        return namespace(self.x).take(self.x, columns, axis=0)
+
+    def sums(self, w: Array) -> Array:
+        """Σ_j w_ij x_j for every row of weights."""
+        return w @ self.x
+
+    def inner(self, v: Array) -> Array:
+        """Return v_i · x_j for every row v_i."""
+        return v @ namespace(v).matrix_transpose(self.x)
+
+    def d_hat(self, v: Array) -> Any:
+        """D̂ of new objects where they are."""
+        return sq_dissimilarities(v, self.x, self.signs)
+
     def second_moments(self, w: Array) -> Array:
         """Σ_j w_ij x_j x_jᵀ for every row of weights."""
         xp, k = namespace(w), int(self.x.shape[1])
         return xp.reshape(xp.take(w @ self.products, self.spread, axis=1), (-1, k, k))
 
 
-def weighted_system(fitted: Fitted, d: Array, w: Array, ridge: Array | None = None) -> System:
+@dataclass(frozen=True)
+class OwnFitted:
+    """What `Fitted` is, where every new object is compared with some of its own: x is (m, q, k)."""
+
+    x: Array
+    signs: Array
+
+    def some(self, which: Array) -> OwnFitted:
+        """Return what these new objects are compared with."""
+        return OwnFitted(namespace(self.x).take(self.x, which, axis=0), self.signs)
+
+    def at(self, columns: Array) -> Array:
+        """Return x_j of one column j for each new object."""
+        rows = asarray_like(np.arange(columns.shape[0]), columns)
+        return self.x[rows, columns]
+
+    def sums(self, w: Array) -> Array:
+        """Σ_j w_ij x_ij for every row of weights."""
+        return (w[:, None, :] @ self.x)[:, 0, :]
+
+    def inner(self, v: Array) -> Array:
+        """Return v_i · x_ij for every row v_i."""
+        return (self.x @ v[:, :, None])[:, :, 0]
+
+    def d_hat(self, v: Array) -> Array:
+        """D̂ of new objects where they are."""
+        return (self.x - v[:, None, :]) ** 2 @ self.signs
+
+    def second_moments(self, w: Array) -> Array:
+        """Σ_j w_ij x_ij x_ijᵀ for every row of weights."""
+        return namespace(w).matrix_transpose(self.x * w[:, :, None]) @ self.x
+
+
+def weighted_system(
+    fitted: Fitted | OwnFitted, d: Array, w: Array, ridge: Array | None = None
+) -> System:
     """Make the systems of objects of which each has weights of its own.
 
     Parameters
     ----------
-    fitted : Fitted
+    fitted : Fitted or OwnFitted
     d, w : arrays of shape (m, n)
         Squared dissimilarities and weights, finite.
     ridge : array of shape (k,), optional
@@ -313,11 +375,11 @@ def weighted_system(fitted: Fitted, d: Array, w: Array, ridge: Array | None = No
     # From the object of the largest weight, which then adds nothing to the sums: next to it all
     # others may count 1e-20 as much, and would be lost in what it adds.
     first = xp.argmax(w, axis=1)
-    origin, total = y[first], xp.sum(w, axis=1, keepdims=True)
+    origin, total = fitted.at(first), xp.sum(w, axis=1, keepdims=True)
     w = w / xp.where(total > 0, total, xp.ones_like(total))
     others = xp.asarray(w, copy=True)
     others[rows, first] = 0.0
-    sums = others @ y
+    sums = fitted.sums(others)
     mean = sums - xp.sum(others, axis=1, keepdims=True) * origin
     second = fitted.second_moments(others)
     # What a difference of these is known to: nothing else may be left of it, below zero too.
@@ -326,14 +388,14 @@ def weighted_system(fitted: Fitted, d: Array, w: Array, ridge: Array | None = No
     second -= mean[:, :, None] * mean[:, None, :]
     # c_j = y_jᵀAy_j − D_j, with y_j from the mean
     center = origin + mean
-    c = ((y * y) @ signs)[None, :] - d
-    c -= 2 * (center * signs) @ y.T
+    c = (y * y) @ signs - d
+    c -= 2 * fitted.inner(center * signs)
     c += ((center * center) @ signs)[:, None]
     c[rows, first] = (mean * mean) @ signs - d[rows, first]
     weighted = w * c
     level, squares = xp.sum(weighted, axis=1), xp.vecdot(weighted, c)
     weighted[rows, first] = 0.0
-    from_origin = weighted @ y - xp.sum(weighted, axis=1, keepdims=True) * origin
+    from_origin = fitted.sums(weighted) - xp.sum(weighted, axis=1, keepdims=True) * origin
     pull = from_origin - level[:, None] * mean
     count = 1 / xp.clip(xp.vecdot(w, w), min=TINY)
     if ridge is not None:
@@ -374,28 +436,37 @@ def known_and_counts(delta: Array, weights: Array | None) -> tuple[Array, Array]
 
 
 def in_blocks(
-    place: Callable[[Array, Array | None], Array], delta: Array, weights: Array | None, k: int
+    place: Callable[..., Array],
+    delta: Array,
+    weights: Array | None,
+    k: int,
+    own: Array | None = None,
 ) -> Array:
-    """Place rows in blocks, in double precision, where they lie and in threads on the CPU."""
+    """Place rows in blocks, in double precision, where they lie and in threads on the CPU.
+
+    `place` is given dissimilarities, weights and, of `own`, the columns of each object.
+    """
     xp = namespace(delta)
     if not delta.shape[0] or not k:
         return empty_like(delta, (int(delta.shape[0]), k))
 
     def block(rows: slice) -> Array:
         w = None if weights is None else asarray_like(weights[rows], delta, dtype=xp.float64)
-        return place(xp.astype(delta[rows, :], xp.float64, copy=False), w)
+        d = xp.astype(delta[rows, :], xp.float64, copy=False)
+        return place(d, w) if own is None else place(d, w, own[rows, :])
 
+    # Every object has a copy of its own landmarks.
+    wide = int(delta.shape[1]) * (1 if own is None else k)
     if is_numpy(delta):
-        parts = parallel_map(block, row_blocks(len(delta), int(delta.shape[1]), BLOCK))
+        parts = parallel_map(block, row_blocks(len(delta), wide, BLOCK))
     else:
-        parts = [block(rows) for rows in _device_blocks(delta)]
+        parts = [block(rows) for rows in _device_blocks(delta, wide)]
     return xp.astype(xp.concat(parts, axis=0), delta.dtype, copy=False)
 
 
-def _device_blocks(delta: Array) -> Iterator[slice]:
+def _device_blocks(delta: Array, wide: int) -> Iterator[slice]:
     """Cut rows into equal blocks that fit: for a last row alone all steps are taken once more."""
-    m, n = (int(size) for size in delta.shape)
-    free = free_memory(delta)
+    m, free = int(delta.shape[0]), free_memory(delta)
     entries = DEVICE_BLOCK if free is None else min(DEVICE_BLOCK, max(BLOCK, free // 80))
-    count = -(-m * n // entries)
+    count = -(-m * wide // entries)
     return row_blocks(m, 1, -(-m // count))

@@ -17,10 +17,10 @@ from neucmds._backend.arrays import (
     stacked_cholesky,
     stacked_eigh,
 )
-from neucmds._methods import PairLoss, curved, sq_dissimilarities
+from neucmds._methods import PairLoss, curved
 from neucmds._placement.least_squares import (
     Fitted,
-    LeastSquaresPlacement,
+    OwnFitted,
     in_blocks,
     known_and_counts,
     weighted_system,
@@ -61,25 +61,31 @@ class LossPlacement:
     signs: Array
     loss: PairLoss
 
-    def place(self, sq_dissimilarity: Array, weights: Array | None = None) -> Array:
-        """Return coordinates (m, k), computed with the library and on the device of the rows."""
-        sq_dissimilarity = curved(sq_dissimilarity, self.loss.curvature)
-        fitted = Fitted.of(self.coordinates, self.signs, sq_dissimilarity)
-        squared = LeastSquaresPlacement(self.coordinates, self.signs)
+    def place(
+        self, sq_dissimilarity: Array, weights: Array | None = None, own: Array | None = None
+    ) -> Array:
+        """Return coordinates (m, k), computed with the library and on the device of the rows.
 
-        def place(delta: Array, w: Array | None) -> Array:
+        Of `own`, integers of the shape of the dissimilarities, each row says which fitted objects
+        these are to; by default to all of them, in order.
+        """
+        sq_dissimilarity = curved(sq_dissimilarity, self.loss.curvature)
+        everyone = Fitted.of(self.coordinates, self.signs, sq_dissimilarity)
+
+        def place(delta: Array, w: Array | None, ids: Array | None = None) -> Array:
             xp, counts = namespace(delta), w
+            fitted = everyone if ids is None else everyone.own(ids)
             if bool(xp.any(xp.isnan(delta))):
                 delta, counts = known_and_counts(delta, w)
             problem = _Problem(fitted, self.loss, delta, counts)
             if not self.loss.is_quadratic:
-                return _descended(problem, squared)
+                return _descended(problem)
             x, left = _least(problem)
             if int(left.shape[0]):
-                x[left] = _descended(problem.some(left), squared, x[left])
+                x[left] = _descended(problem.some(left), x[left])
             return x
 
-        return in_blocks(place, sq_dissimilarity, weights, int(self.coordinates.shape[1]))
+        return in_blocks(place, sq_dissimilarity, weights, int(self.coordinates.shape[1]), own)
 
 
 def _least(problem: _Problem) -> tuple[Array, Array]:
@@ -92,22 +98,21 @@ def _least(problem: _Problem) -> tuple[Array, Array]:
     residual = problem.d_hat(x) - d
     pull = w * residual
     value = xp.vecdot(pull, residual)
-    gradient = 4 * (xp.sum(pull, axis=1, keepdims=True) * x - pull @ fitted.x)
+    gradient = 4 * (xp.sum(pull, axis=1, keepdims=True) * x - fitted.sums(pull))
     # A step of g/h gains g²/2h, and h is about 8 Σ w |x − y|² at most.
-    curvature = 8 * (w @ xp.sum(fitted.x**2, axis=1))
+    curvature = 8 * xp.vecdot(w, xp.sum(fitted.x**2, axis=-1))
     away = xp.vecdot(gradient, gradient) > TOL * value * curvature
     largest = xp.max(w, axis=1)
     ruled = largest > ALL_BUT_ONE * (xp.sum(w, axis=1) - largest)
     return x, xp.nonzero(away | ruled)[0]
 
 
-def _descended(
-    problem: _Problem, squared: LeastSquaresPlacement, start: Array | None = None
-) -> Array:
+def _descended(problem: _Problem, start: Array | None = None) -> Array:
     """Descend from the best of several starts."""
-    xp = namespace(problem.delta)
+    xp, d = namespace(problem.delta), problem.delta
     # The rule of the squared loss has one minimum.
-    starts = [_mean_of_nearest(problem), squared.place(problem.delta, problem.counts)]
+    squared = weighted_system(problem.fitted, d, problem.counted(xp.ones_like(d)))
+    starts = [_mean_of_nearest(problem), squared.positions()]
     if start is not None:
         starts.append(start)
     values = xp.stack([problem.value(x) for x in starts])
@@ -121,19 +126,19 @@ def _descended(
 
 
 def _mean_of_nearest(problem: _Problem) -> Array:
-    measured, x = problem.delta, problem.fitted.x
-    xp = namespace(measured)
+    measured, xp = problem.delta, namespace(problem.delta)
     if problem.counts is not None:
         measured = xp.where(problem.counts > 0, measured, xp.full_like(measured, np.inf))
-    count = min(NEAREST, int(measured.shape[1]))
-    return xp.mean(x[k_smallest(measured, count)[1]], axis=1)
+    columns = k_smallest(measured, min(NEAREST, int(measured.shape[1])))[1]
+    near = [problem.fitted.at(columns[:, a]) for a in range(int(columns.shape[1]))]
+    return xp.mean(xp.stack(near), axis=0)
 
 
 @dataclass(frozen=True)
 class _Problem:
     """Some new objects: their dissimilarities, and how much each counts (None: all alike)."""
 
-    fitted: Fitted
+    fitted: Fitted | OwnFitted
     loss: PairLoss
     delta: Array
     counts: Array | None
@@ -144,7 +149,8 @@ class _Problem:
         if which.shape[0] == self.delta.shape[0]:
             return self
         counts = None if self.counts is None else xp.take(self.counts, which, axis=0)
-        return replace(self, delta=xp.take(self.delta, which, axis=0), counts=counts)
+        delta = xp.take(self.delta, which, axis=0)
+        return replace(self, fitted=self.fitted.some(which), delta=delta, counts=counts)
 
     def value(self, x: Array) -> Array:
         terms = self.loss.terms(self.delta, self.d_hat(x))
@@ -155,7 +161,7 @@ class _Problem:
         return values if self.counts is None else self.counts * values
 
     def d_hat(self, x: Array) -> Any:
-        return sq_dissimilarities(x, self.fitted.x, self.fitted.signs)
+        return self.fitted.d_hat(x)
 
     def model(self, x: Array) -> _Model:
         """Gradient g and Hessian of every object.
@@ -163,7 +169,7 @@ class _Problem:
         g = 4A[(Σc)x − cY] with c = u q q′, and the Hessian is 8 A[Σ w (x − y)(x − y)ᵀ]A + 4(Σc)A
         with w = u(q′² + q q″).
         """
-        xp, y, a = namespace(x), self.fitted.x, self.fitted.signs
+        xp, a = namespace(x), self.fitted.signs
         terms = self.loss.terms(self.delta, self.d_hat(x), bend=True)
         one = xp.ones_like(terms.residual) if terms.slope is None else terms.slope
         slope = self.counted(one)
@@ -175,12 +181,12 @@ class _Problem:
         hessian = 8 * self._second_moments(x, w) * (a[:, None] * a[None, :])
         form = xp.eye(int(a.shape[0]), dtype=xp.float64, device=device(x)) * a
         hessian += (4 * pull)[:, :, None] * form
-        gradient = 4 * a * (pull * x - c @ y)
+        gradient = 4 * a * (pull * x - self.fitted.sums(c))
         return _Model(gradient, _upwards(hessian))
 
     def _second_moments(self, x: Array, w: Array) -> Array:
         """Σ_j w_ij (x_i − y_j)(x_i − y_j)ᵀ for every object i."""
-        xp, mean = namespace(x), w @ self.fitted.x
+        xp, mean = namespace(x), self.fitted.sums(w)
         cross = x[:, :, None] * mean[:, None, :]
         own = xp.sum(w, axis=1)[:, None, None] * (x[:, :, None] * x[:, None, :])
         moments = self.fitted.second_moments(w)

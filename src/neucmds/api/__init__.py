@@ -23,6 +23,8 @@ from neucmds.api.options import Options as Options
 from neucmds.api.options import tell as tell
 from neucmds.api.prepared import Prepared, prepare
 from neucmds.api.prepared import prepare_some as prepare_some
+from neucmds.api.two_levels import TwoLevelFit as TwoLevelFit
+from neucmds.api.two_levels import fit_two_levels as fit_two_levels
 
 # The parts above that are named twice are for the package itself.
 __all__ = [

@@ -84,6 +84,8 @@ class LandmarkFit:
         For messages.
     paths : ndarray of shape (n, L), optional
         Lengths of the shortest paths of a graph to the landmarks.
+    of_fitted : bool, default=False
+        Whether the objects to place are those that the landmarks are among, in their order.
     """
 
     landmarks: Indices
@@ -93,6 +95,7 @@ class LandmarkFit:
     space: FittedMetric | None = None
     metric: Any = PRECOMPUTED
     paths: npt.NDArray[np.float32] | None = None
+    of_fitted: bool = False
 
     @property
     def width(self) -> int:
@@ -109,23 +112,34 @@ class LandmarkFit:
             Number of the first object, for messages.
         weights : array of shape (m, L), optional
         """
-        squared, xp = self.embedding.squared, namespace(rows)
+        xp = namespace(rows)
         if self.space is not None:
             block = self.space.squares(xp.astype(rows, xp.float64, copy=False))
         else:
             whole = rows.shape[1] == self.n
-            block = _taken(rows, slice(None), self.landmarks) if whole else rows
+            block = taken(rows, slice(None), self.landmarks) if whole else rows
+        objects = range(first, first + int(block.shape[0]))
+        return self.checked(block, objects, self.landmarks, weights)
+
+    def checked(
+        self,
+        block: Array,
+        objects: Sequence[int] | Indices,
+        landmarks: Indices,
+        weights: Any = None,
+    ) -> Array:
+        """Square dissimilarities of objects to landmarks, and refuse what cannot be."""
+        squared, xp = self.embedding.squared, namespace(block)
         # One sum finds what is not finite; only then is it worth looking for.
         if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
-            objects = range(first, first + int(block.shape[0]))
-            _refuse_not_finite(to_numpy(block), objects, self.landmarks, self.metric)
+            _refuse_not_finite(to_numpy(block), objects, landmarks, self.metric)
         return sq_rows(
             block,
             self.embedding.coordinates,
             squared=squared or self.space is not None,
             loss=self.embedding.loss if squared else "squared",
             weights=weights,
-            first=first,
+            first=int(objects[0]) if len(objects) else 0,
         )
 
     def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
@@ -256,14 +270,14 @@ def fit_landmarks(
         paths, metric, symmetrize = X, PRECOMPUTED, True
     n = int(X.shape[0])
     bound = None if metric == PRECOMPUTED else BoundMetric.of(metric, symmetrize=symmetrize)
-    ids = _chosen(X, bound, landmarks, n_landmarks, _least_count(options.n_components), rng)
+    ids = chosen_rows(X, bound, landmarks, n_landmarks, least_count(options.n_components), rng)
     whole = bound is None and int(X.shape[1]) == n
     space = None if bound is None else metric_on(bound, X, ids, squared)
     name = metric if bound is None else bound.metric
     if space is not None:
         among = to_numpy(space.among())
     else:
-        among = to_numpy(_taken(X, ids, ids if whole else slice(None)))
+        among = to_numpy(taken(X, ids, ids if whole else slice(None)))
     _refuse_not_finite(among, ids, ids, name)
     if bound is None and not whole:
         _refuse_other_order(among, ids)
@@ -378,7 +392,7 @@ def _paths(
 ) -> tuple[Indices, npt.NDArray[np.float32]]:
     """Choose landmarks of a graph; return them and the paths of all nodes to them, (n, L)."""
     graph = as_graph(graph)
-    n, k = int(graph.shape[0]), _least_count(options.n_components)
+    n, k = int(graph.shape[0]), least_count(options.n_components)
     named = not isinstance(landmarks, str)
     which = selection.named(landmarks, n, k) if named else landmarks
     count = 0 if named else selection.landmark_count(n_landmarks, n, k)
@@ -400,7 +414,7 @@ def _refuse_not_finite(
     which = "1 pair," if len(bad) == 1 else f"{len(bad)} pairs, the first being"
     raise InputError(
         f"{what} {block[i, j]} for {which} object {int(objects[i])} and landmark "
-        f"{int(landmarks[j])}; drop or repair these objects."
+        f"{int(np.broadcast_to(landmarks, block.shape)[i, j])}; drop or repair these objects."
     )
 
 
@@ -415,13 +429,13 @@ def _refuse_other_order(among: Any, landmarks: Indices) -> None:
         )
 
 
-def _least_count(n_components: Any) -> int:
+def least_count(n_components: Any) -> int:
     """Coordinates that the landmarks must at least suffice for."""
     parts = np.atleast_1d(np.asarray(1 if n_components is None else n_components))
     return int(parts.sum()) if np.issubdtype(parts.dtype, np.integer) else 1
 
 
-def _chosen(
+def chosen_rows(
     X: Any,
     metric: BoundMetric | None,
     landmarks: Any,
@@ -455,7 +469,7 @@ def _chosen(
         return np.sort(selection.maxmin(n, count, lambda i: to_numpy(X[:, i]), rng))
     ids = selection.random_sample(n, min(n, SPREAD_SAMPLE * count), rng)
     if metric is None:
-        among = _taken(X, ids, ids)
+        among = taken(X, ids, ids)
         return np.sort(ids[selection.maxmin(ids.size, count, lambda i: among[:, i], rng)])
     space = metric_on(metric, X, ids, False)
 
@@ -468,7 +482,7 @@ def _chosen(
 
 def metric_on(metric: BoundMetric, X: Any, ids: Indices, squared: bool) -> FittedMetric:
     """Fit a metric to all of X, and keep some rows; in double precision, for they are few."""
-    some = _taken(X, ids)
+    some = taken(X, ids)
     some = namespace(some).astype(some, namespace(some).float64, copy=False)
     return metric.fitted_to(X, squared, some=some)
 
@@ -500,7 +514,7 @@ def _start_among(options: Options, ids: Indices, n: int) -> Start | None:
     return Start(to_numpy(start.coordinates)[ids], start.signs)
 
 
-def _taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
+def taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
     """Rows and columns of X, in memory."""
     if is_dask(X):
         return np.asarray(X[rows][:, columns].compute())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Literal
 
@@ -35,7 +36,15 @@ from neucmds._input import (
 )
 from neucmds._operator import as_graph, known_everywhere
 from neucmds._placement import Recipe, checked_weights
-from neucmds.api import DEFAULT_METHOD, LandmarkFit, Options, fit_landmarks, warn_of_surprises
+from neucmds.api import (
+    DEFAULT_METHOD,
+    LandmarkFit,
+    Options,
+    TwoLevelFit,
+    fit_landmarks,
+    fit_two_levels,
+    warn_of_surprises,
+)
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer, is_elsewhere
@@ -53,7 +62,14 @@ class LandmarkNeucMDS(SignedTransformer):
     n_components, method, loss, floor, curvature, squared, tol
         As for `neuc_mds`, of the landmarks; `loss` is also what places new objects.
     n_landmarks : int, float or None, default=None
-        Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more.
+        Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more; in
+        two levels 2 % of all objects, if that is more.
+    n_near : int or None, default=0
+        Above 0, two levels: every object is compared with a random part of some global landmarks
+        and with as many landmarks near it, which are found by placing it, and not with the others;
+        the landmarks, too. This takes fewer dissimilarities, and gets near pairs right: for
+        `loss="relative"`, a metric that is expensive, or a million objects. None: 4 for each
+        coordinate; there are 5 global ones for each. 0: all are compared with all landmarks.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
         Drawn; spread out, each the farthest from those before it, among 10 objects drawn for each
         landmark, or all of a D in memory; or named by their rows.
@@ -124,6 +140,7 @@ class LandmarkNeucMDS(SignedTransformer):
         n_components: NComponents = 2,
         n_landmarks: int | float | None = None,
         *,
+        n_near: int | None = 0,
         landmarks: Any = "random",
         method: str = DEFAULT_METHOD,
         placement: str = "auto",
@@ -143,6 +160,7 @@ class LandmarkNeucMDS(SignedTransformer):
     ) -> None:
         self.n_components = n_components
         self.n_landmarks = n_landmarks
+        self.n_near = n_near
         self.landmarks = landmarks
         self.method = method
         self.placement = placement
@@ -193,7 +211,9 @@ class LandmarkNeucMDS(SignedTransformer):
                 init=self.init,
                 callback=callback,
             )
-            self._fitted: LandmarkFit = fit_landmarks(
+            two_levels = self.n_near is None or self.n_near != 0
+            fitted = partial(fit_two_levels, n_near=self.n_near) if two_levels else fit_landmarks
+            self._fitted: LandmarkFit = fitted(
                 rows,
                 options,
                 metric=metric,
@@ -241,7 +261,9 @@ class LandmarkNeucMDS(SignedTransformer):
         -------
         array of shape (n, k)
         """
-        coordinates = self.fit(X, weights=weights)._transform(X, out, checkpoint=checkpoint)
+        self.fit(X, weights=weights)
+        # Landmarks are where they were fitted already.
+        coordinates = self._transform(X, out, checkpoint=checkpoint, fitted=True)
         if not is_dask(coordinates):
             self._placed = replace(
                 self.landmark_result_,
@@ -291,6 +313,7 @@ class LandmarkNeucMDS(SignedTransformer):
         out: str | PathLike[str] | None = None,
         weights: Any = None,
         checkpoint: str | PathLike[str] | None = None,
+        fitted: bool = False,
     ) -> Array:
         rows = self._checked(X, reset=False)
         if weights is not None and is_numpy(rows):
@@ -299,7 +322,7 @@ class LandmarkNeucMDS(SignedTransformer):
             weights = checked_weights(
                 weights, shape, self.landmark_result_.k, self.landmark_result_.labels
             )
-        placed = self._fitted.place_all(
+        placed = replace(self._fitted, of_fitted=fitted).place_all(
             rows,
             out,
             weights=weights,
@@ -308,6 +331,28 @@ class LandmarkNeucMDS(SignedTransformer):
             progress=progress_bar("placed") if self.verbose else None,
         )
         return asarray_like(placed, X) if out is None and is_elsewhere(X) else placed
+
+    def landmarks_to_ask(self, coarse: Any) -> Any:
+        """Say which landmarks objects in two levels are to be compared with, if you compare them.
+
+        Put the dissimilarities where these columns are in an array (m, L) of NaN, and give that to
+        ``landmark_result_.transform``: the first time for `coarse`, the second for coordinates.
+
+        Parameters
+        ----------
+        coarse : int or array of shape (m, k)
+            Number of objects of which nothing is known; or their coordinates from the global
+            landmarks.
+
+        Returns
+        -------
+        ndarray of shape (m, n_global) or (m, n_near)
+            Numbers among the landmarks, in the order of `landmarks_`.
+        """
+        check_is_fitted(self)
+        if not isinstance(self._fitted, TwoLevelFit):
+            raise InputError(f"all {self._fitted.width} landmarks are to be asked: n_near is 0.")
+        return self._fitted.to_ask(coarse)
 
     @property
     def result_(self) -> Embedding:  # type: ignore[override]

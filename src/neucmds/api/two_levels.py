@@ -1,0 +1,279 @@
+"""Two levels: every object is placed from a random part of the landmarks and from those near it.
+
+Landmarks that are the same for all objects are far from most, and near pairs are guessed from far
+ones. Here there are many landmarks, and an object is compared with few: with its own part of the
+global ones, which say roughly where it is, and with those that are nearest there. The landmarks are
+fitted from such pairs, too: nothing of size L × L or n × L is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from neucmds._backend.arrays import Array, asarray_like, k_smallest, namespace, row_blocks, to_numpy
+from neucmds._input import Pairs, as_real
+from neucmds._methods import PairLoss, Start, check_count
+from neucmds._operator import BoundMetric
+from neucmds._placement import LossPlacement
+from neucmds.api.landmarks import (
+    LandmarkFit,
+    chosen_rows,
+    fit_landmarks,
+    least_count,
+    metric_on,
+    taken,
+)
+from neucmds.api.options import GOALS, PRECOMPUTED, Options, tell
+from neucmds.api.partial_input import embed_pairs
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, option
+
+Indices = npt.NDArray[np.intp]
+Floats = npt.NDArray[np.float64]
+# Landmarks of an object for each coordinate: global ones, a part of twice as many, and near ones.
+GLOBAL, NEAR = 5, 4
+# Landmarks, at least, and as a share of all objects: they take no more dissimilarities than others.
+# Of 4,000 strings 1,000 and 1,500 kept .809 and .834 of the ten nearest of others (k = 32).
+FEWEST, SHARE = 2000, 0.02
+# Share of the near landmarks that an object is compared with before it is placed anew.
+FIRST = 2 / 3
+
+
+@dataclass(frozen=True)
+class Levels:
+    """How many landmarks of each kind an object is compared with.
+
+    Parameters
+    ----------
+    sources : ndarray of shape (G,)
+        Numbers of the global landmarks among all, in random order.
+    n_global, n_near : int
+        An object has a part of `n_global` of the former.
+    """
+
+    sources: Indices
+    n_global: int
+    n_near: int
+
+    @classmethod
+    def draw(cls, n_landmarks: int, n_near: int, k: int, rng: np.random.RandomState) -> Levels:
+        """Draw the global landmarks."""
+        n_global = min(n_landmarks, GLOBAL * k)
+        sources = rng.permutation(n_landmarks)[: 2 * n_global]
+        return cls(sources.astype(np.intp), n_global, min(n_near, n_landmarks - n_global))
+
+    def parts(self, keys: npt.ArrayLike) -> Indices:
+        """Return the global landmarks (m, n_global) of objects, each known by a number."""
+        count = self.sources.size
+        starts = np.asarray(keys, dtype=np.int64) % count
+        places = (starts[:, None] + np.arange(self.n_global)) % count
+        return np.asarray(self.sources[places])
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """How many near landmarks are asked for at a time."""
+        first = round(FIRST * self.n_near)
+        return first, self.n_near - first
+
+
+@dataclass(frozen=True)
+class TwoLevelFit(LandmarkFit):
+    """Embedded landmarks of which every object is compared with some."""
+
+    levels: Levels = Levels(np.zeros(0, np.intp), 0, 0)
+
+    def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
+        """Coordinates (m, k) of some objects; landmarks among fitted ones stay where they are."""
+        if self.space is None and int(rows.shape[1]) != self.n:
+            return super().place(rows, first, weights)
+        xp, objects = namespace(rows), np.arange(first, first + int(rows.shape[0]))
+        if not self.of_fitted:
+            return xp.astype(self._placed(rows, objects), rows.dtype, copy=False)
+        order = np.argsort(self.landmarks)
+        at = order[np.searchsorted(self.landmarks[order], objects) % self.width]
+        x = asarray_like(to_numpy(self.embedding.coordinates)[at], rows, dtype=rows.dtype)
+        others = np.flatnonzero(self.landmarks[at] != objects)
+        if others.size:
+            placed = self._placed(taken(rows, others), objects[others])
+            x[asarray_like(others, x, dtype=xp.int64)] = xp.astype(placed, x.dtype, copy=False)
+        return x
+
+    def _placed(self, rows: Array, objects: Indices) -> Array:
+        """Place objects roughly, then twice from landmarks near by."""
+        xp, rule = namespace(rows), rule_of(self.embedding)
+        ids = self.levels.parts(self._keys(rows, objects))
+        squares = xp.reshape(self.own_squares(rows, list(ids), objects), ids.shape)
+        for count in self.levels.rounds:
+            coarse = rule.place(squares, own=_like(ids, squares))
+            more = nearest_landmarks(rule, coarse, ids, count)
+            ids = np.concatenate([ids, more], axis=1)
+            asked = self.own_squares(rows, list(more), objects)
+            squares = xp.concat([squares, xp.reshape(asked, more.shape)], axis=1)
+        return rule.place(squares, own=_like(ids, squares))
+
+    def to_ask(self, coarse: Any) -> Indices:
+        """Return what landmarks new objects, or those at some places, are to be compared with."""
+        if isinstance(coarse, (int, np.integer)):
+            return self.levels.parts(np.arange(coarse))
+        rule, x = rule_of(self.embedding), to_numpy(as_real(coarse, "coarse")).astype(np.float64)
+        return nearest_landmarks(rule, x, np.zeros((len(x), 0), np.intp), self.levels.n_near)
+
+    def own_squares(
+        self, rows: Array, ids: Sequence[Indices], objects: Indices, at: Indices | None = None
+    ) -> Array:
+        """Squared dissimilarities of objects to landmarks of their own, one after the other.
+
+        The objects are all rows, or those `at` some numbers.
+        """
+        xp, columns = namespace(rows), np.concatenate(ids)
+        at, sizes = np.arange(len(ids)) if at is None else at, [len(some) for some in ids]
+        if self.space is not None:
+            some = xp.astype(taken(rows, at), xp.float64, copy=False)
+            block = xp.concat(self.space.own_squares(some, ids))
+        else:
+            block = rows[at.repeat(sizes), self.landmarks[columns]]
+        landmarks = self.landmarks[columns][:, None]
+        return self.checked(block[:, None], objects.repeat(sizes), landmarks)[:, 0]
+
+    def _keys(self, rows: Array, objects: Indices) -> Any:
+        """Return a number for every object, the same wherever it stands among others."""
+        if self.space is None:
+            return objects
+        return [crc32(row) for row in np.ascontiguousarray(to_numpy(rows))]
+
+
+def rule_of(embedding: Embedding) -> LossPlacement:
+    """Return the rule that places objects from landmarks of their own, by the loss of the fit."""
+    rule = embedding.placement
+    if isinstance(rule, LossPlacement):
+        return rule
+    return LossPlacement(embedding.coordinates, embedding.signs, PairLoss("squared", 0.0))
+
+
+def nearest_landmarks(rule: LossPlacement, coarse: Array, known: Indices, count: int) -> Indices:
+    """Nearest landmarks (m, count) by D̂ of objects at some places, without those they have."""
+    xp = namespace(coarse)
+    x, signs = (asarray_like(part, coarse) for part in (rule.coordinates, rule.signs))
+    found, norms = np.empty((int(coarse.shape[0]), count), dtype=np.intp), (x * x) @ signs
+    for rows in row_blocks(len(found), len(x)):
+        # The norm of an object shifts all its D̂ alike.
+        ranks = norms - 2 * (coarse[rows, :] * signs) @ xp.matrix_transpose(x)
+        own = xp.arange(ranks.shape[0])[:, None]
+        ranks[own, _like(known[rows], ranks)] = xp.inf
+        found[rows] = to_numpy(k_smallest(ranks, count)[1])
+    return found
+
+
+def fit_two_levels(
+    X: Any,
+    options: Options,
+    *,
+    n_near: int | None,
+    metric: Any = PRECOMPUTED,
+    landmarks: Any = "random",
+    n_landmarks: int | float | None = None,
+    **reading: Any,
+) -> TwoLevelFit:
+    """Choose landmarks, and fit them from a part of their pairs.
+
+    Parameters
+    ----------
+    X, options, metric, landmarks, n_landmarks, reading
+        As for `fit_landmarks`.
+    n_near : int or None
+        Near landmarks of every object; None: 3 for each coordinate.
+    """
+    n, k = int(X.shape[0]), least_count(options.n_components)
+    rng = check_random_state(options.random_state)
+    options = replace(options, random_state=rng)
+    n_near = _refused(X, options, n_near, k, reading.get("weights"))
+    squared, symmetrize = (bool(reading.get(name)) for name in ("squared", "symmetrize"))
+    bound = None if metric == PRECOMPUTED else BoundMetric.of(metric, symmetrize=symmetrize)
+    if n_landmarks is None:
+        n_landmarks = min(n, max(FEWEST, round(SHARE * n), 4 * (GLOBAL + NEAR) * k))
+    ids = chosen_rows(X, bound, landmarks, n_landmarks, k, rng)
+    levels = Levels.draw(ids.size, n_near, k, rng)
+    tell(options.callback, f"embedding {levels.sources.size} global landmarks")
+    base = fit_landmarks(X, options, metric=metric, landmarks=ids[levels.sources], **reading)
+    space = None if bound is None else metric_on(bound, X, ids, squared)
+    hubs = TwoLevelFit(ids, base.embedding, None, base.n, space, base.metric, levels=levels)
+    tell(options.callback, f"embedding {ids.size} landmarks")
+    if space is None:
+        return replace(hubs, embedding=_embedded(hubs, X, ids, options))
+    return replace(hubs, embedding=_embedded(hubs, taken(X, ids), np.arange(ids.size), options))
+
+
+def _refused(X: Any, options: Options, n_near: Any, k: int, weights: Any) -> int:
+    """Return the number of near landmarks, or refuse what two levels do not go with."""
+    two = f"two levels ({option('n_near', n_near)})"
+    if n_near is not None:
+        check_count(n_near=n_near)
+    if options.method != "refined" or isinstance(options.n_components, GOALS):
+        raise InputError(f"{two} need {option('method', 'refined')} and a number of coordinates.")
+    if weights is not None:
+        raise InputError(f"{two} do not take weights of pairs, most of which are never asked for.")
+    return NEAR * k if n_near is None else int(n_near)
+
+
+def _embedded(hubs: TwoLevelFit, rows: Array, at: Indices, options: Options) -> Embedding:
+    """Embed all landmarks, rows `at` some numbers, from pairs with global and with near ones."""
+    levels, embedding, everyone = hubs.levels, hubs.embedding, np.arange(hubs.width)
+    base, x = rule_of(embedding), np.zeros((hubs.width, embedding.k))
+    x[levels.sources] = to_numpy(base.coordinates)
+    others = np.setdiff1d(everyone, levels.sources)
+    parts = levels.parts(others)
+    squares = to_numpy(hubs.own_squares(rows, list(parts), hubs.landmarks[others], at[others]))
+    rule = replace(base, coordinates=x)
+    x[others] = rule.place(np.reshape(squares, parts.shape), own=parts)
+    pairs = joined(hubs.width, others.repeat(levels.n_global), parts.ravel(), squares)
+    for _ in levels.rounds:
+        near = nearest_landmarks(replace(base, coordinates=x), x, everyone[:, None], levels.n_near)
+        i, j = _not_in(pairs, everyone.repeat(levels.n_near), near.ravel())
+        own, starts = np.unique(i, return_index=True)
+        asked = np.split(j, starts[1:])
+        squares = to_numpy(hubs.own_squares(rows, asked, hubs.landmarks[own], at[own]))
+        pairs = joined(hubs.width, i, j, squares, pairs)
+        embedding = embed_hubs(pairs, x, embedding, options)
+        x = to_numpy(embedding.coordinates)
+    return embedding
+
+
+def embed_hubs(pairs: Pairs, x: Floats, fitted: Embedding, options: Options) -> Embedding:
+    """Embed landmarks from listed pairs and a start, with signature and curvature of a fit."""
+    unit = float(np.mean(np.sqrt(np.maximum(pairs.sq_dissimilarity, 0))))
+    options = replace(
+        options,
+        n_components=fitted.signature,
+        init=Start(x, to_numpy(fitted.signs).astype(np.float64)),
+        curvature=fitted.kappa * unit**2,
+    )
+    return replace(embed_pairs(pairs, options, fitted.squared), missing="ignore")
+
+
+def joined(n: int, i: Indices, j: Indices, squares: Floats, more: Pairs | None = None) -> Pairs:
+    """Return pairs of landmarks, each once, with others that are there already."""
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    if more is not None:
+        low, high = np.concatenate([more.i, low]), np.concatenate([more.j, high])
+        squares = np.concatenate([more.sq_dissimilarity, squares])
+    key, first = np.unique(low * n + high, return_index=True)
+    first = first[key // n != key % n]
+    return Pairs(n, low[first], high[first], squares[first])
+
+
+def _not_in(known: Pairs, i: Indices, j: Indices) -> tuple[Indices, Indices]:
+    """Return pairs that are not known yet, each once, in ascending order."""
+    key = np.unique(np.minimum(i, j) * known.n + np.maximum(i, j))
+    key = np.setdiff1d(key, known.i * known.n + known.j, assume_unique=True)
+    return key // known.n, key % known.n
+
+
+def _like(ids: Indices, array: Array) -> Array:
+    return asarray_like(ids, array, dtype=namespace(array).int64)

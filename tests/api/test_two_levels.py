@@ -1,0 +1,129 @@
+"""Two levels: few dissimilarities per object, near pairs right, one place for one object."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from neucmds import InputError, LandmarkNeucMDS
+from neucmds._methods.geometry import sq_dissimilarities
+
+SETTINGS = {"n_landmarks": 150, "loss": "relative", "random_state": 0}
+
+
+def sheet(n, seed=0):
+    """Draw points of a bent sheet."""
+    flat = np.random.default_rng(seed).uniform(-1, 1, size=(n, 2))
+    return np.column_stack([flat, np.sin(2 * flat[:, 0]), flat[:, 0] * flat[:, 1]])
+
+
+class Counted:
+    """A distance that counts how often it is computed."""
+
+    calls = 0
+
+    def __call__(self, a, b):
+        self.calls += 1
+        return float(np.abs(a - b).sum())
+
+
+def near_error(x, signs, d):
+    """Median relative error of the ten nearest of every object."""
+    near = np.argsort(d, axis=1)[:, 1:11]
+    d_hat = np.sqrt(np.maximum(sq_dissimilarities(x, x, signs), 0))
+    found, true = (np.take_along_axis(one, near, axis=1) for one in (d_hat, d))
+    return float(np.median(np.abs(found / true - 1)))
+
+
+@pytest.fixture(scope="module")
+def points():
+    return sheet(600)
+
+
+@pytest.fixture(scope="module")
+def fitted(points):
+    est = LandmarkNeucMDS(4, n_near=15, metric="cityblock", **SETTINGS)
+    return est, est.fit_transform(points)
+
+
+def test_objects_are_compared_with_few_landmarks_and_near_pairs_are_right(points):
+    count, d = Counted(), cdist(points, points, "cityblock")
+    two = LandmarkNeucMDS(4, n_near=15, metric=count, **SETTINGS)
+    x = two.fit_transform(points)
+    # 20 global and 15 near landmarks of each, and all pairs of 40 global ones
+    assert count.calls <= 35 * 600 + 40 * 39 + 64 * 32
+    count.calls = 0
+    placed = two.transform(sheet(50, seed=1))
+    assert count.calls == 35 * 50
+    one = LandmarkNeucMDS(4, 35, metric="cityblock", loss="relative", random_state=0)
+    few = near_error(one.fit_transform(points), one.signature_, d)
+    assert near_error(x, two.signature_, d) < 0.7 * few
+    assert np.isfinite(placed).all()
+
+
+def test_an_object_is_placed_the_same_wherever_it_stands(fitted):
+    est, new = fitted[0], sheet(40, seed=2)
+    whole, turned = est.transform(new), est.transform(new[::-1])[::-1]
+    np.testing.assert_allclose(turned, whole, atol=1e-12)
+    np.testing.assert_allclose(est.transform(new[7:8]), whole[7:8], atol=1e-9)
+
+
+def test_dissimilarities_in_a_matrix_give_what_the_metric_gives(points):
+    d = cdist(points, points, "cityblock")
+    est = LandmarkNeucMDS(4, n_near=15, **SETTINGS)
+    x = est.fit_transform(d)
+    assert near_error(x, est.signature_, d) < 0.07
+    np.testing.assert_array_equal(x[est.landmarks_], est.landmark_result_.coordinates)
+    np.testing.assert_allclose(est.result_.coordinates, x)
+
+
+def test_a_caller_may_compare_objects_alone(points, fitted):
+    est, new = fitted[0], sheet(30, seed=3)
+    d = cdist(new, points[est.landmarks_], "cityblock")
+    rows, known = np.full(d.shape, np.nan), est.landmarks_to_ask(30)
+    np.put_along_axis(rows, known, np.take_along_axis(d, known, axis=1), axis=1)
+    coarse = est.landmark_result_.transform(rows)
+    asked = est.landmarks_to_ask(coarse)
+    assert asked.shape == (30, 15)
+    np.put_along_axis(rows, asked, np.take_along_axis(d, asked, axis=1), axis=1)
+    hubs = est.landmark_result_
+    d_hat = hubs.between(hubs.transform(rows), hubs.coordinates)
+    found = np.sqrt(np.maximum(d_hat, 0)) / d - 1
+    near = np.argsort(d, axis=1)[:, :10]
+    assert np.median(np.abs(np.take_along_axis(found, near, axis=1))) < 0.07
+
+
+def test_rows_go_to_a_file_and_go_on_after_an_interruption(points, fitted, tmp_path):
+    est = fitted[0]
+    out, kept = tmp_path / "x.npy", tmp_path / "x.part"
+    written = est.transform(points, out=out, checkpoint=kept)
+    np.testing.assert_array_equal(written, est.transform(points))
+
+
+def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
+    da = pytest.importorskip("dask.array")
+    est = LandmarkNeucMDS(4, n_near=15, metric="cityblock", **SETTINGS)
+    lazy = da.from_array(points, chunks=(170, -1))
+    placed = est.fit_transform(lazy).compute()
+    np.testing.assert_allclose(placed, fitted[1], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_near": -1}, "n_near=-1 must be a whole number"),
+        ({"n_near": 5, "method": "neuc"}, "need method='refined'"),
+        ({"n_near": 5, "n_components": 0.9}, "and a number of coordinates"),
+    ],
+)
+def test_what_two_levels_do_not_take_is_refused(points, settings, message):
+    with pytest.raises(InputError, match=message):
+        LandmarkNeucMDS(**{"n_components": 4, "metric": "cityblock", **settings}).fit(points)
+
+
+def test_weights_and_questions_without_two_levels_are_refused(points):
+    est = LandmarkNeucMDS(4, n_near=5, metric="cityblock")
+    with pytest.raises(InputError, match="do not take weights"):
+        est.fit(points, weights=np.ones((600, 600)))
+    est = LandmarkNeucMDS(4, 20, metric="cityblock").fit(points)
+    with pytest.raises(InputError, match="n_near is 0"):
+        est.landmarks_to_ask(3)
