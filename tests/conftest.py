@@ -35,13 +35,16 @@ SLOW_FILES = (
 )
 # A page with all its tables.
 SLOW_FIXTURES = {"case"}
+# Two seconds to import.
+SLOW_PACKAGES = ("torch", "tensor", "skbio", "scikit_bio")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of slow files, and those that wait for a slow fixture."""
+    """Mark the tests of slow files, of slow packages, and those that wait for a slow fixture."""
     for item in items:
         waits = SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ()))
-        if waits or item.path.as_posix().endswith(SLOW_FILES):
+        imports = any(name in item.name for name in SLOW_PACKAGES)
+        if waits or imports or item.path.as_posix().endswith(SLOW_FILES):
             item.add_marker(pytest.mark.slow)
 
 

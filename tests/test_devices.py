@@ -1,5 +1,7 @@
 """What runs on a GPU, run with torch on the CPU: the same numbers as NumPy gives."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -14,8 +16,15 @@ from neucmds._operator.neighbor_search import nearest_rows
 from neucmds._operator.sampled_pairs import Sizes, feature_pairs
 from neucmds.estimators import landmark
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+torch: Any = None
 pytestmark = pytest.mark.usefixtures("few_starts")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _torch() -> None:
+    """Imported by the first test: that takes two seconds."""
+    global torch
+    torch = pytest.importorskip("torch", reason="torch is not installed")
 
 
 @pytest.fixture

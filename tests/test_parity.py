@@ -10,7 +10,6 @@ from scipy.spatial.distance import pdist, squareform
 
 from neucmds import neuc_mds
 
-skbio_ordination = pytest.importorskip("skbio.stats.ordination")
 VEGAN = json.loads((Path(__file__).parent / "fixtures" / "vegan_wcmdscale.json").read_text())
 
 
@@ -36,7 +35,8 @@ def test_classical_equals_scikit_learn_on_euclidean_input(euclidean):
 
 
 def test_classical_equals_scikit_bio_on_euclidean_input(euclidean):
-    pcoa = skbio_ordination.pcoa(euclidean, dimensions=5, method="eigh", warn_neg_eigval=False)
+    ordination = pytest.importorskip("skbio.stats.ordination")
+    pcoa = ordination.pcoa(euclidean, dimensions=5, method="eigh", warn_neg_eigval=False)
     ours = neuc_mds(euclidean, 5, "classical")
     theirs = np.asarray(pcoa.samples)
     np.testing.assert_allclose(up_to_column_signs(ours.coordinates, theirs), theirs, atol=1e-10)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-import skbio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -16,7 +15,7 @@ from scipy.spatial.distance import pdist, squareform
 from threadpoolctl import threadpool_limits
 
 from neucmds._backend import arrays
-from neucmds._input import as_dissimilarity, as_real, dissimilarity
+from neucmds._input import as_dissimilarity, as_real, dissimilarity, named_features
 from neucmds.errors import InputError
 
 NAMES = ("ant", "bee", "cat", "dog")
@@ -92,7 +91,7 @@ CONTAINERS = {
     "nullable frame": lambda: (pd.DataFrame(SMALL, NAMES, NAMES).convert_dtypes(), NAMES),
     "numbered frame": lambda: (pd.DataFrame(SMALL, [6, 7, 8, 9], [*"6789"]), tuple("6789")),
     "unlabelled frame": lambda: (pd.DataFrame(SMALL), None),
-    "skbio": lambda: (skbio.DistanceMatrix(SMALL, NAMES), NAMES),
+    "skbio": lambda: (pytest.importorskip("skbio").DistanceMatrix(SMALL, NAMES), NAMES),
     "masked, nothing masked": lambda: (np.ma.masked_array(SMALL.copy()), None),
     "strict": lambda: (array_api_strict.asarray(SMALL.copy()), None),
     "strict condensed": lambda: (array_api_strict.asarray(squareform(SMALL)), None),
@@ -356,6 +355,8 @@ def test_labels_go_with_the_objects():
     assert renamed.values is first.values
     frame = pd.DataFrame(SMALL, NAMES, NAMES)
     assert as_dissimilarity(frame, labels="abcd").labels == tuple("abcd")
+    assert named_features(frame, None)[1] == NAMES
+    assert named_features(frame, "abcd")[1] == "abcd"
     assert "4 objects but 3 labels" in refusal(SMALL, labels="abc")
     assert "'b' names objects 1 and 3" in refusal(SMALL, labels="abcb")
     assert "'a' names objects 0 and 1" in refusal(pd.DataFrame(SMALL, list("aacd"), list("aacd")))

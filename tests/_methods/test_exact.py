@@ -1,7 +1,10 @@
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from neucmds._input.components import Components
+from neucmds._methods import exact
 from neucmds._methods.exact import _matching_pursuit, exact_selection, exact_weights
 from neucmds._methods.geometry import stress_terms
 from neucmds._methods.selection import neuc_plus
@@ -47,6 +50,11 @@ def test_fixed_signs_are_kept_or_become_zero():
     fixed = exact_weights(spectrum, gram.diagonal(), kept, signs)
     totals = [sum(stress_terms(spectrum, gram.diagonal(), s)) for s in (free, fixed)]
     assert totals[0] <= totals[1] * (1 + 1e-12)
+    supports = [np.arange(3), kept, kept[:0], kept]
+    assert len(exact._promising(spectrum, gram.diagonal(), supports)) == 2
+    with patch.object(exact, "MAX_DENSE", 19):  # then only the best one is worth more
+        assert exact._promising(spectrum, gram.diagonal(), supports) == [pytest.approx(kept)]
+        assert exact._promising(spectrum, gram.diagonal(), [kept[:0]]) == []
 
 
 @pytest.mark.parametrize("signature", [(2, 1), (1, 2), (3, 0)])

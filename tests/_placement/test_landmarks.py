@@ -57,4 +57,6 @@ def test_a_sample_has_each_object_once_in_order(n, count):
     assert ids.size == count
     assert np.all(np.diff(ids) > 0)
     assert 0 <= ids[0] <= ids[-1] < n
+    if (n, count) != (1000, 49):  # so few are drawn one by one
+        np.testing.assert_array_equal(ids, np.sort(np.random.RandomState(0).permutation(n)[:count]))
     assert not np.array_equal(ids, random_sample(n, count, np.random.RandomState(1))) or n == count

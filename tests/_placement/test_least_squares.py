@@ -165,6 +165,8 @@ def test_triangulation_answers_in_the_library_of_the_new_objects():
     found = rule.place(array_api_strict.asarray(delta.astype(np.float32)))
     assert found.dtype == array_api_strict.float64
     np.testing.assert_allclose(np.asarray(found), rule.place(delta), atol=1e-6)
+    single = LinearPlacement(rule.mean.astype("f"), rule.projector.astype("f"))
+    assert single.place(delta.astype("f")).dtype == np.float32
 
 
 # Gaps

@@ -27,7 +27,7 @@ def some_pairs(D, share, seed=0):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_starts")
-@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+@pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_half_of_the_pairs_predict_the_others(D, loss):
     known = some_pairs(D, 0.5)
     emb = neuc_mds(known, (3, 1), loss=loss, random_state=0)
@@ -74,11 +74,11 @@ def test_weights_of_a_graph_count():
 
 @pytest.mark.slow
 def test_a_large_graph_is_embedded_from_sampled_pairs():
-    graph = lattice(20)
-    est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=150, random_state=0)
+    graph = lattice(14)
+    est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=100, random_state=0)
     est.fit(graph)
     d = dijkstra(graph, directed=False)
-    off = ~np.eye(400, dtype=bool)
+    off = ~np.eye(196, dtype=bool)
 
     def error(emb):
         d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
@@ -101,10 +101,10 @@ def test_a_sampled_fit_reports_what_all_pairs_say(loss):
 
 @pytest.mark.slow
 def test_a_sampled_fit_of_the_squared_loss_comes_near_that_of_all_pairs():
-    x = np.random.default_rng(0).normal(size=(500, 10))
+    x = np.random.default_rng(0).normal(size=(300, 10))
     graph = kneighbors_graph(x, 8, mode="distance")
     graph = graph.maximum(graph.T)
-    emb = neuc_mds(graph, 10, metric="shortest_path", n_pairs=250, random_state=0)
+    emb = neuc_mds(graph, 10, metric="shortest_path", n_pairs=150, random_state=0)
     whole = neuc_mds(graph, 10, metric="shortest_path")
     assert evaluate(emb, dijkstra(graph, directed=False)).r2 > whole.r2 - 0.05
 

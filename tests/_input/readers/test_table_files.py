@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-import skbio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import squareform
@@ -118,6 +117,7 @@ def test_every_text_layout_gives_the_same_matrix(case, write):
 
 
 def test_lsmat_of_scikit_bio_is_read(tmp_path):
+    skbio = pytest.importorskip("skbio")
     skbio.DistanceMatrix(D, NAMES).write(tmp_path / "d.lsmat")
     expect(read_table(tmp_path / "d.lsmat"))
 

@@ -12,8 +12,9 @@ from sklearn.manifold import smacof
 
 from neucmds import neuc_mds
 from neucmds._input import Components
-from neucmds._methods.refined.descent import Start
-from neucmds._methods.refined.loss_starts import Source, _has_gaps, _padded
+from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.loss_starts import Source, _has_gaps, _padded, approach
+from neucmds._methods.refined.tiles import Tiles, lowered
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
 
@@ -83,6 +84,19 @@ def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
     assert neuc_mds(D, 6).stress < 38  # 180 from eigenvectors as LAPACK returns them
     assert neuc_mds(D, 2, weights=np.ones((20, 20))).stress < 120  # 288
     assert neuc_mds(D, 2, loss="distance").loss_value < 54  # 114 with (1, 1)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_only_a_start_that_says_nothing_of_near_pairs_comes_by_way_of_high_floors(loss):
+    x, signs, limits = np.random.default_rng(0).normal(size=(20, 2)), np.ones(2), Limits(200, 1e-4)
+    tiles = Tiles.of(cdist(x, x) ** 2, loss)
+    near = Start(1.05 * x, signs)
+    (found, left), (plain, rest) = (way(tiles, near, limits) for way in (approach, lowered))
+    np.testing.assert_array_equal(found.coordinates, plain.coordinates)
+    assert left == rest
+    far, left = approach(tiles, Start(100 * x[::-1], signs), limits)
+    assert tiles.rounded_value_of(far.coordinates, signs) < tiles.size
+    assert left.max_iter < 200
 
 
 def test_signs_that_the_spectrum_lacks_begin_as_small_columns():

@@ -37,6 +37,11 @@ def test_what_follows_a_line_is_what_would_be_computed_there():
     gram = DenseGram(synthetic.euclidean_ball(n, random_state=0))
     x = coordinates(n)
     start = FreeCoordinates.at(gram, x, gram.matmat(x), SIGNS, gram.matmat)
+    line = products._Line.of(start, -start.step, gram.matmat(-start.step))
+    for t in (0.0, 0.5, 2.0):
+        there = x - t * start.step
+        there = FreeCoordinates.at(gram, there, gram.matmat(there), SIGNS, gram.matmat)
+        assert np.polyval(line.quartic[::-1], t) == pytest.approx(there.value, rel=1e-9)
     moved = start.minimize_along(-start.step)
     anew = FreeCoordinates.at(gram, moved.x, gram.matmat(moved.x), SIGNS, gram.matmat)
     for name in ("bx", "inner", "diagonal_error"):
