@@ -52,16 +52,6 @@ def test_without_a_random_state_the_seed_is_fixed(D):
     np.testing.assert_array_equal(drawn, again)
 
 
-def test_the_loss_is_that_of_the_coordinates_as_returned():
-    D = squareform(pdist(np.random.default_rng(0).normal(size=(60, 3)), "cityblock"))
-    D[0, 1] = D[1, 0] = 1e5
-    emb = neuc_mds(D.astype(np.float32), 3, loss="relative", n_init=1)
-    x, off = emb.coordinates.astype(np.float64), ~np.eye(60, dtype=bool)
-    d_hat = ((x[:, None] - x) ** 2) @ emb.signs
-    q = (d_hat - D**2) / np.maximum(D**2, emb.placement.loss.floor)
-    assert emb.loss_value == pytest.approx(np.sum(q[off] ** 2), rel=1e-3)
-
-
 @pytest.mark.parametrize("loss", ["distance", "relative"])
 def test_a_saved_embedding_places_by_its_loss(fits, D, loss, tmp_path):
     fits[loss].save(tmp_path / "a.npz")
@@ -83,23 +73,6 @@ def test_a_warm_start_goes_on_from_where_it_is_put(fits, D, loss):
     again = placed_by(D, loss=loss, init=warm).landmark_result_
     assert again.signature == warm.signature
     assert again.loss_value <= warm.loss_value * (1 + 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"loss": "huber"}, "loss='huber' is unknown"),
-        ({"loss": "relative", "method": "neuc+"}, "needs method='refined'"),
-        ({"init": "here"}, "pass an Embedding"),
-        ({"init": (np.zeros((5, 2)), [1, 2])}, "signs of ±1"),
-        ({"init": (np.ones((5, 2)), [1, -1])}, "all 5 objects in one place"),
-        ({"n_init": 0, "loss": "relative"}, "n_init=0 must be"),
-        ({"n_init": 3}, "losses with several valleys"),
-    ],
-)
-def test_what_cannot_be_obeyed_is_refused(D, settings, message):
-    with pytest.raises(InputError, match=message):
-        neuc_mds(D, 3, **settings)
 
 
 def test_an_init_and_weights_of_other_objects_are_refused(D):

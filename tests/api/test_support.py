@@ -94,8 +94,3 @@ def test_closed_forms_refuse_what_needs_a_descent(name, tmp_path):
     gaps = np.where(WEIGHTS - 1 + np.eye(N) > 0, D, np.nan)
     with pytest.raises(InputError, match="method='refined'"):
         neuc_mds(gaps if name == "missing" else D, 2, "neuc+", **asked_for(name, tmp_path))
-
-
-def test_the_squared_loss_starts_once():
-    with pytest.raises(InputError, match="n_init=3 is for the losses with several valleys"):
-        neuc_mds(D, 2, n_init=3)

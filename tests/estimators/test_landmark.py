@@ -180,6 +180,9 @@ def test_the_result_is_of_all_fitted_objects(features):
     est = LandmarkNeucMDS(3, 50, metric="cityblock", random_state=0).fit(features)
     with pytest.raises(AttributeError, match=r"only 50 landmarks have .* call fit_transform"):
         _ = est.result_
+    with pytest.raises(AttributeError, match="call fit_transform"):
+        est.kneighbors()
+    assert not hasattr(est, "embedding_")
     placed = est.fit_transform(features)
     others = np.setdiff1d(np.arange(300), est.landmarks_)
     np.testing.assert_array_equal(est.result_.coordinates[others], placed[others])

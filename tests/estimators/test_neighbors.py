@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from neucmds import Embedding, InputError, LandmarkNeucMDS, NeucMDS
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS
 from neucmds.estimators import KNeighborsGraph
 
 
@@ -52,14 +52,6 @@ def test_neighbours_with_pandas_output(digits):
         est.kneighbors_graph(mode="angle")
 
 
-def test_landmarks_alone_have_no_neighbours_to_offer(digits):
-    X, _ = digits
-    est = LandmarkNeucMDS(4, n_landmarks=100, metric="cityblock").fit(X)
-    with pytest.raises(AttributeError, match="call fit_transform"):
-        est.kneighbors()
-    assert not hasattr(est, "embedding_")
-
-
 def test_the_score_is_r_squared_of_new_to_fitted_objects(digits):
     X, _ = digits
     est = NeucMDS(10, metric="cityblock").fit(X[:200])
@@ -88,12 +80,3 @@ def test_a_pipeline_classifies_by_the_graph(digits):
     model = make_pipeline(KNeighborsGraph(mds, 5), knn).fit(X[:400], y[:400])
     plain = KNeighborsClassifier(5, metric="manhattan").fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) >= plain.score(X[400:], y[400:]) - 0.02
-
-
-def test_a_saved_landmark_embedding_places_objects(digits, tmp_path):
-    X, _ = digits
-    est = LandmarkNeucMDS(4, n_landmarks=100, metric="cityblock", random_state=0).fit(X)
-    est.landmark_result_.save(tmp_path / "model.npz")
-    again = Embedding.load(tmp_path / "model.npz")
-    d = pairwise_distances(X[:5], X[est.landmarks_], metric="cityblock")
-    np.testing.assert_allclose(again.transform(d), est.transform(X[:5]), rtol=1e-9, atol=1e-9)

@@ -73,16 +73,6 @@ def test_features_in_a_dask_array_are_features(features):
     np.testing.assert_allclose(ours.transform(lazy[:4]), expected.transform(features[:4]))
 
 
-def test_a_metric_without_answer_is_refused(features):
-    def broken(a, b):
-        return float("nan") if a[0] > 1 else 1.0
-
-    with pytest.raises(InputError, match="NaN or infinity, first for objects"):
-        NeucMDS(2, metric=broken).fit(features)
-    with pytest.raises(InputError, match="metric='nope'"):
-        NeucMDS(2, metric="nope").fit(features)
-
-
 def test_the_score_is_on_the_scale_of_the_fit(features):
     """Lengths of paths are squared by the fit, and so `squared` is refused."""
     ring = sparse.csr_array(np.roll(np.eye(40), 1, axis=1) + np.roll(np.eye(40), -1, axis=1))

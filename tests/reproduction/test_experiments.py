@@ -29,10 +29,11 @@ SMALL = 50
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def small(tmp_path):
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
     """A bench of small synthetic sets, without any files."""
-    return Bench(Settings(seed=5, data_home=tmp_path, download=False, n=SMALL), n_seeds=2)
+    empty = tmp_path_factory.mktemp("empty")
+    return Bench(Settings(seed=5, data_home=empty, download=False, n=SMALL), n_seeds=2)
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if "randommatrix" not in name])
