@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS
 from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._operator.graph import as_graph, nearest_landmarks, shortest_path_rows
 
 SETTINGS = {"n_landmarks": 150, "loss": "relative", "random_state": 0}
 
@@ -127,3 +129,45 @@ def test_weights_and_questions_without_two_levels_are_refused(points):
     est = LandmarkNeucMDS(4, 20, metric="cityblock").fit(points)
     with pytest.raises(InputError, match="n_near is 0"):
         est.landmarks_to_ask(3)
+
+
+# Graphs
+
+
+def walled(side):
+    """Draw a grid of streets of different lengths, with a wall that ends before the border."""
+    rng, number = np.random.default_rng(0), np.arange(side * side).reshape(side, side)
+    i = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
+    j = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
+    wall = (j == i + side) & (i // side == side // 2) & (i % side < side - 6)
+    i, j = i[~wall], j[~wall]
+    return sparse.coo_array((rng.uniform(1, 1.5, size=i.size), (i, j)), shape=(side**2,) * 2)
+
+
+def test_nodes_of_a_graph_know_their_nearest_landmarks():
+    graph = as_graph(walled(20))
+    # Dense in one corner: nodes of the other must be searched for farther.
+    landmarks = np.unique(np.concatenate([np.arange(0, 60), [150, 399]]))
+    ids, lengths = nearest_landmarks(graph, landmarks, 9, n_jobs=1)
+    true = shortest_path_rows(graph, landmarks).T
+    enough = np.isfinite(lengths)
+    assert enough[:, :5].all()
+    np.testing.assert_allclose(lengths[enough], np.sort(true, axis=1)[:, :9][enough], rtol=1e-5)
+    np.testing.assert_allclose(lengths[enough], true[np.nonzero(enough)[0], ids[enough]], rtol=1e-5)
+
+
+def test_near_nodes_of_a_graph_are_told_apart_by_the_landmarks_near_them():
+    graph = walled(24)
+    d = shortest_path_rows(as_graph(graph), np.arange(576))
+    settings = {"metric": "shortest_path", "loss": "relative", "random_state": 0}
+    two = LandmarkNeucMDS(6, 120, n_near=None, **settings)
+    one = LandmarkNeucMDS(6, 54, **settings)
+    x = two.fit_transform(graph)
+    assert near_error(x, two.signature_, d) < 0.8 * near_error(
+        one.fit_transform(graph), one.signature_, d
+    )
+    np.testing.assert_allclose(two.transform([5, 3]), x[[5, 3]], rtol=1e-9)
+    np.testing.assert_array_equal(x[two.landmarks_], two.landmark_result_.coordinates)
+    assert two.score([1, 2, 3, 4]) > 0.95
+    with pytest.raises(InputError, match="must be 'random'"):
+        LandmarkNeucMDS(6, 54, landmarks="maxmin", n_near=9, **settings).fit(graph)

@@ -15,8 +15,10 @@ from neucmds._operator.gram import Moments as Moments
 from neucmds._operator.graph import as_graph as as_graph
 from neucmds._operator.graph import graph_pairs as graph_pairs
 from neucmds._operator.graph import landmark_paths as landmark_paths
+from neucmds._operator.graph import nearest_landmarks as nearest_landmarks
 from neucmds._operator.graph import neighbor_graph as neighbor_graph
 from neucmds._operator.graph import networkx_lengths as networkx_lengths
+from neucmds._operator.graph import path_blocks as path_blocks
 from neucmds._operator.graph import shortest_path_rows as shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric as BoundMetric
 from neucmds._operator.metric_registry import FittedMetric as FittedMetric

@@ -102,6 +102,16 @@ class LandmarkFit:
         """Number of landmarks."""
         return int(self.landmarks.size)
 
+    @property
+    def compared(self) -> int:
+        """Landmarks that an object is compared with at a time."""
+        return self.width
+
+    def nodes(self, which: Any = slice(None)) -> Array:
+        """Return nodes of the graph as rows that are placed."""
+        assert self.paths is not None
+        return self.paths[which]
+
     def squares(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Squared dissimilarities (m, L) of some objects to the landmarks.
 
@@ -168,7 +178,7 @@ class LandmarkFit:
         progress : callable, optional
             Told how many of all rows are done.
         """
-        shape, width = (int(rows.shape[0]), self.embedding.k), max(rows.shape[1], self.width)
+        shape, width = (int(rows.shape[0]), self.embedding.k), max(rows.shape[1], self.compared)
         if is_numpy(rows):
             kept = None
             if checkpoint is not None:
@@ -216,7 +226,7 @@ class LandmarkFit:
         # Some ten arrays of a block live at a time; beyond 2²⁷ entries nothing runs faster.
         entries = 2**21 if free is None else max(2**21, min(2**27, free // 160))
         placed = empty_like(rows, shape)
-        for some in row_blocks(shape[0], max(int(rows.shape[1]), self.width), entries):
+        for some in row_blocks(shape[0], max(int(rows.shape[1]), self.compared), entries):
             placed[some] = self.place(rows[some, :], some.start)
             if progress is not None:
                 progress(some.stop, shape[0])
@@ -322,7 +332,7 @@ def embed_by_landmarks(
         index=labels,
         **reading,
     )
-    coordinates = found.place_all(data if found.paths is None else found.paths)
+    coordinates = found.place_all(data if found.paths is None else found.nodes())
     coordinates = to_numpy(coordinates) if is_dask(coordinates) else coordinates
     return found.of_all(coordinates, labels)
 

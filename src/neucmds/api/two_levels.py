@@ -20,8 +20,9 @@ from sklearn.utils import check_random_state
 from neucmds._backend.arrays import Array, asarray_like, k_smallest, namespace, row_blocks, to_numpy
 from neucmds._input import Pairs, as_real
 from neucmds._methods import PairLoss, Start, check_count
-from neucmds._operator import BoundMetric
+from neucmds._operator import BoundMetric, nearest_landmarks, path_blocks
 from neucmds._placement import LossPlacement
+from neucmds._placement import landmarks as selection
 from neucmds.api.landmarks import (
     LandmarkFit,
     chosen_rows,
@@ -30,7 +31,7 @@ from neucmds.api.landmarks import (
     metric_on,
     taken,
 )
-from neucmds.api.options import GOALS, PRECOMPUTED, Options, tell
+from neucmds.api.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, refuse, tell
 from neucmds.api.partial_input import embed_pairs
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
@@ -85,16 +86,29 @@ class Levels:
 
 @dataclass(frozen=True)
 class TwoLevelFit(LandmarkFit):
-    """Embedded landmarks of which every object is compared with some."""
+    """Embedded landmarks of which every object is compared with some.
+
+    Parameters
+    ----------
+    levels : Levels
+    near : ndarray of shape (n, n_near), optional
+        Of a graph: the landmarks near every node. `paths` has the lengths to its global ones, then
+        to these, NaN where one is not known; rows are numbers of nodes.
+    """
 
     levels: Levels = Levels(np.zeros(0, np.intp), 0, 0)
+    near: Indices | None = None
 
     def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Coordinates (m, k) of some objects; landmarks among fitted ones stay where they are."""
-        if self.space is None and int(rows.shape[1]) != self.n:
-            return super().place(rows, first, weights)
+        if weights is not None:
+            raise InputError("objects in two levels take no weights; leave them out.")
+        if self.space is None and self.near is None and int(rows.shape[1]) != self.n:
+            return super().place(rows, first)
         xp, objects = namespace(rows), np.arange(first, first + int(rows.shape[0]))
-        if not self.of_fitted:
+        if self.near is not None:
+            objects = rows[:, 0].astype(np.intp)
+        elif not self.of_fitted:
             return xp.astype(self._placed(rows, objects), rows.dtype, copy=False)
         order = np.argsort(self.landmarks)
         at = order[np.searchsorted(self.landmarks[order], objects) % self.width]
@@ -105,14 +119,43 @@ class TwoLevelFit(LandmarkFit):
             x[asarray_like(others, x, dtype=xp.int64)] = xp.astype(placed, x.dtype, copy=False)
         return x
 
+    @property
+    def compared(self) -> int:
+        """Landmarks that an object is compared with at a time; those near a node are known."""
+        return self.width if self.near is None else self.levels.n_global + self.levels.n_near
+
+    def nodes(self, which: Any = slice(None)) -> Array:
+        """Return nodes of the graph as rows that are placed."""
+        assert self.near is not None
+        return np.arange(len(self.near), dtype=np.float64)[which, None]
+
+    def squares(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
+        """Squared dissimilarities (m, L) to the landmarks; of a graph NaN where none is known."""
+        if self.near is None:
+            return super().squares(rows, first, weights)
+        ids, squares = self._known(rows[:, 0].astype(np.intp))
+        out = np.full((len(rows), self.width), np.nan)
+        np.put_along_axis(out, ids, squares, axis=1)
+        return out
+
+    def _known(self, nodes: Indices) -> tuple[Indices, Floats]:
+        """Return the landmarks that nodes have paths to, and the squared lengths of these."""
+        assert self.near is not None
+        assert self.paths is not None
+        ids = np.concatenate([self.levels.parts(nodes), self.near[nodes]], axis=1)
+        return ids, self.paths[nodes].astype(np.float64) ** 2
+
     def _placed(self, rows: Array, objects: Indices) -> Array:
         """Place objects roughly, then twice from landmarks near by."""
         xp, rule = namespace(rows), rule_of(self.embedding)
+        if self.near is not None:
+            ids, squares = self._known(objects)
+            return rule.place(squares, own=ids)
         ids = self.levels.parts(self._keys(rows, objects))
         squares = xp.reshape(self.own_squares(rows, list(ids), objects), ids.shape)
         for count in self.levels.rounds:
             coarse = rule.place(squares, own=_like(ids, squares))
-            more = nearest_landmarks(rule, coarse, ids, count)
+            more = nearest_by_form(rule, coarse, ids, count)
             ids = np.concatenate([ids, more], axis=1)
             asked = self.own_squares(rows, list(more), objects)
             squares = xp.concat([squares, xp.reshape(asked, more.shape)], axis=1)
@@ -123,7 +166,7 @@ class TwoLevelFit(LandmarkFit):
         if isinstance(coarse, (int, np.integer)):
             return self.levels.parts(np.arange(coarse))
         rule, x = rule_of(self.embedding), to_numpy(as_real(coarse, "coarse")).astype(np.float64)
-        return nearest_landmarks(rule, x, np.zeros((len(x), 0), np.intp), self.levels.n_near)
+        return nearest_by_form(rule, x, np.zeros((len(x), 0), np.intp), self.levels.n_near)
 
     def own_squares(
         self, rows: Array, ids: Sequence[Indices], objects: Indices, at: Indices | None = None
@@ -157,7 +200,7 @@ def rule_of(embedding: Embedding) -> LossPlacement:
     return LossPlacement(embedding.coordinates, embedding.signs, PairLoss("squared", 0.0))
 
 
-def nearest_landmarks(rule: LossPlacement, coarse: Array, known: Indices, count: int) -> Indices:
+def nearest_by_form(rule: LossPlacement, coarse: Array, known: Indices, count: int) -> Indices:
     """Nearest landmarks (m, count) by D̂ of objects at some places, without those they have."""
     xp = namespace(coarse)
     x, signs = (asarray_like(part, coarse) for part in (rule.coordinates, rule.signs))
@@ -193,11 +236,14 @@ def fit_two_levels(
     n, k = int(X.shape[0]), least_count(options.n_components)
     rng = check_random_state(options.random_state)
     options = replace(options, random_state=rng)
-    n_near = _refused(X, options, n_near, k, reading.get("weights"))
-    squared, symmetrize = (bool(reading.get(name)) for name in ("squared", "symmetrize"))
-    bound = None if metric == PRECOMPUTED else BoundMetric.of(metric, symmetrize=symmetrize)
+    n_near = _refused(options, n_near, k, reading.get("weights"))
     if n_landmarks is None:
         n_landmarks = min(n, max(FEWEST, round(SHARE * n), 4 * (GLOBAL + NEAR) * k))
+    if metric == SHORTEST_PATH:
+        ids = _chosen_nodes(X, landmarks, n_landmarks, k, rng)
+        return _of_graph(X, ids, Levels.draw(ids.size, n_near, k, rng), options, reading)
+    squared, symmetrize = (bool(reading.get(name)) for name in ("squared", "symmetrize"))
+    bound = None if metric == PRECOMPUTED else BoundMetric.of(metric, symmetrize=symmetrize)
     ids = chosen_rows(X, bound, landmarks, n_landmarks, k, rng)
     levels = Levels.draw(ids.size, n_near, k, rng)
     tell(options.callback, f"embedding {levels.sources.size} global landmarks")
@@ -210,7 +256,56 @@ def fit_two_levels(
     return replace(hubs, embedding=_embedded(hubs, taken(X, ids), np.arange(ids.size), options))
 
 
-def _refused(X: Any, options: Options, n_near: Any, k: int, weights: Any) -> int:
+def _chosen_nodes(
+    graph: Any, landmarks: Any, n_landmarks: Any, k: int, rng: np.random.RandomState
+) -> Indices:
+    """Return the nodes that are landmarks: as named, or drawn."""
+    n = int(graph.shape[0])
+    if not isinstance(landmarks, str):
+        return selection.named(landmarks, n, k)
+    if landmarks != "random":
+        raise InputError(f"{option('landmarks', landmarks)} of two levels must be 'random'.")
+    return selection.random_sample(n, selection.landmark_count(n_landmarks, n, k), rng)
+
+
+def _of_graph(
+    graph: Any, ids: Indices, levels: Levels, options: Options, reading: dict[str, Any]
+) -> TwoLevelFit:
+    """Fit landmarks of a graph from paths to global ones and to those that searches find near."""
+    refuse("graph", {"squared": True} if reading.get("squared") else {})
+    n, jobs, sources = int(graph.shape[0]), reading.get("n_jobs"), levels.sources
+    paths = np.empty((n, levels.n_global + levels.n_near), np.float32)
+    among, starts = np.empty((sources.size, sources.size)), np.arange(n) % sources.size
+    tell(options.callback, f"searching from {sources.size} global landmarks")
+    for part, rows in path_blocks(graph, ids[sources], jobs):
+        among[part] = rows[:, ids[sources]]
+        for place, row in enumerate(rows, part.start):
+            column = (place - starts) % sources.size
+            own = np.flatnonzero(column < levels.n_global)
+            paths[own, column[own]] = row[own]
+    tell(options.callback, f"searching from {ids.size} landmarks")
+    near, lengths = nearest_landmarks(graph, ids, levels.n_near, n_jobs=jobs)
+    paths[:, levels.n_global :] = np.where(np.isinf(lengths), np.nan, lengths)
+    if options.loss == "relative" and options.floor is None:
+        # Landmarks are farther apart than nodes.
+        shortest = np.minimum.reduceat(graph.data, graph.indptr[:-1])
+        options = replace(options, floor=float(np.median(shortest[shortest > 0])))
+    everyone = np.arange(sources.size)
+    base = fit_landmarks(among, options, landmarks=everyone, symmetrize=True)
+    fitted = TwoLevelFit(ids, base.embedding, None, n, paths=paths, levels=levels, near=near)
+    tell(options.callback, f"embedding {ids.size} landmarks")
+    rule, x = rule_of(base.embedding), np.zeros((ids.size, base.embedding.k))
+    x[sources] = to_numpy(rule.coordinates)
+    known, squares = fitted._known(ids)
+    far = slice(0, levels.n_global)
+    x = replace(rule, coordinates=x).place(squares[:, far], own=known[:, far])
+    x[sources] = to_numpy(rule.coordinates)
+    i, j = np.nonzero(np.isfinite(squares))
+    pairs = joined(ids.size, i, known[i, j], squares[i, j])
+    return replace(fitted, embedding=embed_hubs(pairs, x, base.embedding, options))
+
+
+def _refused(options: Options, n_near: Any, k: int, weights: Any) -> int:
     """Return the number of near landmarks, or refuse what two levels do not go with."""
     two = f"two levels ({option('n_near', n_near)})"
     if n_near is not None:
@@ -234,7 +329,7 @@ def _embedded(hubs: TwoLevelFit, rows: Array, at: Indices, options: Options) -> 
     x[others] = rule.place(np.reshape(squares, parts.shape), own=parts)
     pairs = joined(hubs.width, others.repeat(levels.n_global), parts.ravel(), squares)
     for _ in levels.rounds:
-        near = nearest_landmarks(replace(base, coordinates=x), x, everyone[:, None], levels.n_near)
+        near = nearest_by_form(replace(base, coordinates=x), x, everyone[:, None], levels.n_near)
         i, j = _not_in(pairs, everyone.repeat(levels.n_near), near.ravel())
         own, starts = np.unique(i, return_index=True)
         asked = np.split(j, starts[1:])

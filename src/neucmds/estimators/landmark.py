@@ -69,7 +69,8 @@ class LandmarkNeucMDS(SignedTransformer):
         and with as many landmarks near it, which are found by placing it, and not with the others;
         the landmarks, too. This takes fewer dissimilarities, and gets near pairs right: for
         `loss="relative"`, a metric that is expensive, or a million objects. None: 4 for each
-        coordinate; there are 5 global ones for each. 0: all are compared with all landmarks.
+        coordinate; there are 5 global ones for each. 0: all are compared with all landmarks. Of
+        a graph, searches from the landmarks find those near a node.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
         Drawn; spread out, each the farthest from those before it, among 10 objects drawn for each
         landmark, or all of a D in memory; or named by their rows.
@@ -386,21 +387,20 @@ class LandmarkNeucMDS(SignedTransformer):
         return graph
 
     def _paths_of(self, X: Any) -> Any:
-        """Paths to the landmarks of all nodes of the fitted graph, or of some by their numbers."""
-        n, paths = self.n_features_in_, self._fitted.paths
-        assert paths is not None
+        """Rows of all nodes of the fitted graph, or of some by their numbers."""
+        n, nodes_of = self.n_features_in_, self._fitted.nodes
         if hasattr(X, "tocoo") or hasattr(X, "adj"):
             if _digest(as_graph(X)) != self._graph:
                 raise InputError(
                     "the nodes, edges or lengths of the graph are not those that were fitted; pass "
                     "the same graph, or numbers of its nodes, or fit this one."
                 )
-            return paths
+            return nodes_of()
         nodes = np.asarray(X)
         whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
         if not whole or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= n:
             raise InputError(f"pass the graph, or numbers of its nodes from 0 to {n - 1}.")
-        return paths[nodes]
+        return nodes_of(nodes)
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         """Return rows of X as an array of NumPy, dask, or another library on a device."""
