@@ -1,5 +1,7 @@
 """`neuc_mds(landmarks=…)`: an embedding of all objects, whatever the input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,6 +57,33 @@ def test_new_objects_need_dissimilarities_to_landmarks_alone(loss, tmp_path):
         np.testing.assert_allclose(placed, embedding.coordinates[others], atol=1e-8)
     with pytest.raises(InputError, match=r"expected \(m, 12\)"):
         embedding.transform(D[:3])
+
+
+@pytest.mark.slow
+def test_few_landmarks_of_the_relative_loss_keep_neighbours():
+    """Negative coordinates that few landmarks tell make objects of different clusters near."""
+    rng = np.random.default_rng(0)
+
+    def mutated(reads, rate):
+        return np.where(rng.random(reads.shape) < rate, rng.integers(4, size=reads.shape), reads)
+
+    species = rng.integers(4, size=(1, 100))
+    for copies, rate in ((6, 0.4), (5, 0.2), (3, 0.06)):
+        species = mutated(np.repeat(species, copies, axis=0), rate)
+    abundance = rng.pareto(1.2, len(species)) + 0.2
+    drawn = rng.choice(len(species), 400, p=abundance / abundance.sum())
+    reads = mutated(species[drawn], 0.02)
+    D = (reads[:, None] != reads).sum(axis=2) + np.diag(np.full(len(reads), np.inf))
+    limit = np.partition(D, 9, axis=1)[:, 9:10]
+    np.fill_diagonal(D, 0)
+    emb = neuc_mds(D, (12, 8), landmarks=90, loss="relative", random_state=0)
+    plain = replace(emb.placement, shrinkage=0.0).place(D[:, emb.landmarks] ** 2)
+    plain[emb.landmarks] = emb.coordinates[emb.landmarks]
+
+    def kept(found):
+        return np.mean(np.take_along_axis(D, found.neighbors(10)[0], axis=1) <= limit)
+
+    assert kept(emb) > kept(replace(emb, coordinates=plain)) + 0.03
 
 
 def test_landmarks_are_counted_drawn_spread_or_named():

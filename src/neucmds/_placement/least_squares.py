@@ -146,7 +146,7 @@ class LeastSquaresPlacement:
         total = xp.sum(delta, axis=1, dtype=xp.float64)
         gaps = bool(xp.any(xp.isnan(total))) and bool(xp.any(xp.isnan(delta)))
         if weights is None and not gaps:
-            placed = self._alike(delta, total).positions(self.shrinkage, self._farthest)
+            placed = self._alike(delta, total).positions(self.shrinkage, self.farthest)
             return xp.astype(placed, delta.dtype, copy=False)
         fitted = Fitted.of(self.coordinates, self.signs, delta)
         offsets = None if self.offsets is None else asarray_like(self.offsets, fitted.x)
@@ -155,7 +155,7 @@ class LeastSquaresPlacement:
         def place(d: Array, w: Array | None) -> Array:
             d, w = known_and_counts(d, w)
             d = d if offsets is None else d - offsets
-            return weighted_system(fitted, d, w, ridge).positions(self.shrinkage, self._farthest)
+            return weighted_system(fitted, d, w, ridge).positions(self.shrinkage, self.farthest)
 
         return in_blocks(place, delta, weights, int(self.coordinates.shape[1]))
 
@@ -201,7 +201,7 @@ class LeastSquaresPlacement:
         return x @ w / len(x), m, shift, (a[:, None] * w).T
 
     @cached_property
-    def _farthest(self) -> float:
+    def farthest(self) -> float:
         """Squared length that no difference of fitted objects exceeds."""
         x = to_numpy(self.coordinates).astype(np.float64)
         return 4 * float(np.max(np.sum(x * x, axis=1), initial=0.0))
@@ -236,16 +236,28 @@ class System:
     count: Array
     center: Array | None = None
 
-    def positions(self, shrinkage: float = 0.0, farthest: float = 0.0) -> Array:
-        """Return the coordinates of the minimum, or of what shrinkage makes of it."""
+    def positions(
+        self, shrinkage: float = 0.0, farthest: float = 0.0, *, every: bool = True
+    ) -> Array:
+        """Return the coordinates of the minimum, or of what shrinkage makes of it.
+
+        Parameters
+        ----------
+        shrinkage, farthest : float
+            As of `LeastSquaresPlacement`.
+        every : bool, default=True
+            Whether positive coordinates are held, too. Noise in negative ones makes objects near
+            that are not; in positive ones it makes all alike far.
+        """
         z, e = secular_minimum(self.p, self.t, self.m)
         if shrinkage and z.shape[1]:
-            z = self._shrunk(z, e, shrinkage, farthest)
+            held = self.m if every else namespace(z).clip(self.m, max=0.0)
+            z = self._shrunk(z, e, shrinkage, farthest, held)
         if len(self.back.shape) == 2:
             return z @ self.back
         return self.center + (z[:, None, :] @ self.back)[:, 0, :]
 
-    def _shrunk(self, z: Array, e: Array, shrinkage: float, farthest: float) -> Array:
+    def _shrunk(self, z: Array, e: Array, shrinkage: float, farthest: float, m: Array) -> Array:
         """Hold objects by their noise, from where and at which e they are without that."""
         xp, k = namespace(z), int(z.shape[1])
         c = xp.sum(self.m * z * z, axis=1)
@@ -255,7 +267,7 @@ class System:
         # What is farther out than fitted objects are from each other has noise of its own scale:
         # objects 1e4 times farther out came to the center for 10 % of it.
         noise = noise * (farthest / xp.clip(self.mean, min=max(farthest, TINY))) ** 2
-        held = 1 + 0.25 * noise[:, None] * self.m**2
+        held = 1 + 0.25 * noise[:, None] * m**2
         root = xp.sqrt(held)
         return secular_minimum(self.p / root, self.t, self.m / held, start=e)[0] / root
 

@@ -20,6 +20,7 @@ from neucmds._backend.arrays import (
 from neucmds._methods import PairLoss, curved
 from neucmds._placement.least_squares import (
     Fitted,
+    LeastSquaresPlacement,
     OwnFitted,
     in_blocks,
     known_and_counts,
@@ -55,11 +56,14 @@ class LossPlacement:
     signs : array of shape (k,)
     loss : PairLoss
         The loss of the fit, with its floor.
+    shrinkage : float, default=0
+        As that of `LeastSquaresPlacement`, of negative coordinates alone and for "relative".
     """
 
     coordinates: Array
     signs: Array
     loss: PairLoss
+    shrinkage: float = 0.0
 
     def place(
         self, sq_dissimilarity: Array, weights: Array | None = None, own: Array | None = None
@@ -71,6 +75,7 @@ class LossPlacement:
         """
         sq_dissimilarity = curved(sq_dissimilarity, self.loss.curvature)
         everyone = Fitted.of(self.coordinates, self.signs, sq_dissimilarity)
+        farthest = LeastSquaresPlacement(self.coordinates, self.signs).farthest
 
         def place(delta: Array, w: Array | None, ids: Array | None = None) -> Array:
             xp, counts = namespace(delta), w
@@ -80,7 +85,7 @@ class LossPlacement:
             problem = _Problem(fitted, self.loss, delta, counts)
             if not self.loss.is_quadratic:
                 return _descended(problem)
-            x, left = _least(problem)
+            x, left = _least(problem, self.shrinkage, farthest)
             if int(left.shape[0]):
                 x[left] = _descended(problem.some(left), x[left])
             return x
@@ -88,13 +93,13 @@ class LossPlacement:
         return in_blocks(place, sq_dissimilarity, weights, int(self.coordinates.shape[1]), own)
 
 
-def _least(problem: _Problem) -> tuple[Array, Array]:
+def _least(problem: _Problem, shrinkage: float, farthest: float) -> tuple[Array, Array]:
     """Return the minima of a loss quadratic in D̂, and of which objects rounding hides them."""
     fitted, d = problem.fitted, problem.delta
     xp = namespace(d)
     slope = problem.loss.terms(d, xp.asarray(d, copy=True)).slope
     w = problem.counted(xp.ones_like(d) if slope is None else slope * slope)
-    x = weighted_system(fitted, d, w).positions()
+    x = weighted_system(fitted, d, w).positions(shrinkage, farthest, every=False)
     residual = problem.d_hat(x) - d
     pull = w * residual
     value = xp.vecdot(pull, residual)
@@ -104,7 +109,7 @@ def _least(problem: _Problem) -> tuple[Array, Array]:
     away = xp.vecdot(gradient, gradient) > TOL * value * curvature
     largest = xp.max(w, axis=1)
     ruled = largest > ALL_BUT_ONE * (xp.sum(w, axis=1) - largest)
-    return x, xp.nonzero(away | ruled)[0]
+    return x, xp.nonzero(ruled if shrinkage else away | ruled)[0]
 
 
 def _descended(problem: _Problem, start: Array | None = None) -> Array:

@@ -41,6 +41,8 @@ from neucmds._methods import Start
 from neucmds._operator import BoundMetric, DenseGram, FittedMetric, Gram, as_graph, landmark_paths
 from neucmds._placement import (
     PLACEMENTS,
+    SHRINKAGE,
+    LossPlacement,
     Recipe,
     cross_validated,
     least_squares_rule,
@@ -354,8 +356,9 @@ def embed_landmarks(
     options : Options
         The callback does not hear of the folds, which `random_state` draws.
     placement : {"auto", "least_squares", "linear"}
-        "auto" chooses the ridge, the offsets and, for "neuc", the signature by cross-validation;
-        "least_squares" has neither ridge nor offsets; "linear" is plain triangulation.
+        "auto" chooses the ridge, the offsets and, for "neuc", the signature by cross-validation,
+        and holds negative coordinates of the relative loss by the noise of each object;
+        "least_squares" has none of these; "linear" is plain triangulation.
     weights : ndarray of shape (L, L), optional
         How much each pair counts. Nothing is cross-validated then: the offsets and the noise of a
         recipe are means over pairs that count alike.
@@ -392,6 +395,9 @@ def embed_landmarks(
         recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
     embedding = embed(sq_dissimilarity, recipe.n_components, method, whole=True)
     if has_own_rule:
+        if placement == "auto" and isinstance(embedding.placement, LossPlacement):
+            held = replace(embedding.placement, shrinkage=SHRINKAGE)
+            embedding = replace(embedding, placement=held)
         return embedding, recipe
     rule = least_squares_rule(sq_dissimilarity, embedding, recipe)
     return replace(embedding, placement=rule), recipe

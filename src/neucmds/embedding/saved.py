@@ -155,7 +155,7 @@ def _placement(header: dict[str, Any], arrays: dict[str, Any], x: Array) -> Plac
         kappa = curvature / float(header["mean_distance"]) ** 2 if curvature else 0.0
         floor = _scalar(header, "loss_floor", float)
         loss = PairLoss(header["loss"], floor, curvature=kappa)
-        return LossPlacement(x, signs, loss)
+        return LossPlacement(x, signs, loss, float(arrays.get("placement_shrinkage", 0.0)))
     if kind == "LeastSquaresPlacement":
         offsets, ridge = arrays.get("placement_offsets"), arrays.get("placement_ridge")
         shrinkage = float(arrays.get("placement_shrinkage", SHRINKAGE))

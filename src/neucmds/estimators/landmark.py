@@ -76,8 +76,9 @@ class LandmarkNeucMDS(SignedTransformer):
         landmark, or all of a D in memory; or named by their rows.
     placement : {"auto", "least_squares", "linear"}, default="auto"
         "auto": least squares with a ridge and offsets chosen on landmarks held out; with "neuc" the
-        signature is chosen so too. "least_squares": without these. "linear": plain triangulation,
-        which divides by small eigenvalues.
+        signature is chosen so too, and with "relative" noise holds negative coordinates.
+        "least_squares": without these. "linear": plain triangulation, which divides by small
+        eigenvalues.
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, a
