@@ -32,6 +32,7 @@ from neucmds._backend.arrays import (
     min_and_max,
     minkowski,
     namespace,
+    row_blocks,
     to_numpy,
 )
 from neucmds._backend.cuda_kernels import between
@@ -41,6 +42,8 @@ from neucmds.errors import InputError, option
 BlockFunction = Callable[[Array, Array], Array]
 # Rows whose dissimilarities to as many others are computed in both orders.
 CHECKED = 64
+# Dissimilarities of a block on a GPU: 1 GB in float64.
+DEVICE_BLOCK = 2**27
 
 
 @dataclass(frozen=True)
@@ -98,13 +101,23 @@ class FittedMetric:
         """Squared dissimilarities of new feature rows to the fitted ones."""
         return self.metric.squares(self.metric.prepare(new), self.points)
 
-    def own_squares(self, new: Array, ids: Sequence[Any]) -> list[Array]:
-        """Squared dissimilarities of every new row to some of the fitted ones, its own ids."""
-        if not is_numpy(new):  # a device compares all in less time than it takes to choose
-            rows = zip(self.squares(new), ids, strict=True)
-            return [row[asarray_like(some, row, namespace(row).int64)] for row, some in rows]
-        ready, squares = self.metric.prepare(new), self.metric.squares
-        return [squares(ready[i : i + 1], self.points[some])[0] for i, some in enumerate(ids)]
+    def own_squares(self, new: Array, ids: Sequence[Any]) -> Array:
+        """Squared dissimilarities of every new row to some of the fitted ones, one after another.
+
+        On a device all are compared: that takes less time than to choose.
+        """
+        if is_numpy(new):
+            ready, squares = self.metric.prepare(new), self.metric.squares
+            own = (squares(ready[i : i + 1], self.points[some]) for i, some in enumerate(ids))
+            return np.concatenate([row[0] for row in own])
+        xp, found = namespace(new), []
+        for rows in row_blocks(len(ids), int(self.points.left.shape[0]), DEVICE_BLOCK):
+            sizes = [len(some) for some in ids[rows]]
+            at = np.arange(len(sizes)).repeat(sizes), np.concatenate(ids[rows])
+            found.append(
+                self.squares(new[rows, :])[tuple(asarray_like(i, new, xp.int64) for i in at)]
+            )
+        return xp.concat(found)
 
     def between(self, new: Array) -> Array:
         """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""

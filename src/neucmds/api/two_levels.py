@@ -179,7 +179,7 @@ class TwoLevelFit(LandmarkFit):
         at, sizes = np.arange(len(ids)) if at is None else at, [len(some) for some in ids]
         if self.space is not None:
             some = xp.astype(taken(rows, at), xp.float64, copy=False)
-            block = xp.concat(self.space.own_squares(some, ids))
+            block = self.space.own_squares(some, ids)
         else:
             block = rows[at.repeat(sizes), self.landmarks[columns]]
         landmarks = self.landmarks[columns][:, None]
