@@ -271,13 +271,13 @@ class Search:
         others = [self.ends_of(q, self.few)[0] for q in {own, 0} - {here}]
         return self.followed(self.ends_of(here, self.n_init) + others)
 
-    def walked(self) -> int:
-        """Return the number of negatives that one walks to from that of the squared solution."""
-        own = here = self.source.place.signature[1]
+    def walked(self, first: int | None = None) -> int:
+        """Return the number of negatives that one walks to, by default from the squared start's."""
+        first = here = self.source.place.signature[1] if first is None else first
         for way in (1, -1):
             while self._value_of(here + way) < self._value_of(here):
                 here += way
-            if here != own:
+            if here != first:
                 break
         return here
 

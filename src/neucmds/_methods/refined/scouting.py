@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf, pi, sqrt
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,14 @@ from neucmds._methods.refined.tiles import Tiles
 # Objects that decide for all of them: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
 SCOUTS = 500
 BRIEF = Limits(150, 2e-3)
-# √−κ that are tried first, in units of 1/(mean d), as long as it gains.
-STEPS = (1.0, 2.0, 4.0, 8.0)
+# √−κ that are tried first, in units of 1/(mean d): short descents do not tell 1 from 0.
+STEPS = (2.0, 4.0, 8.0)
 # √−κ times the largest d: beyond it nothing has been gained on any data.
 FARTHEST = 15.0
-# Share of the loss that a curvature must gain to be chosen.
+# Share of the loss that a curvature must gain to be chosen, or to be looked for.
 LEAST_GAIN = 0.01
 # Steps between the best of these and its neighbours.
 REFINEMENTS = 5
-# The search ends when √|κ| is known to this share, or costs differ by no more than this.
-KNOWN = 0.02
 
 
 def mean_distance(sq_dissimilarity: Array, weights: Array | None = None) -> float:
@@ -90,61 +88,57 @@ class Scout:
 
     def curvature(self) -> float:
         """Return the κ with the least error of d, in units of 1/(mean d)²; zero unless it gains."""
-        flat = self._cost(0.0)
         longest = sqrt(float(namespace(self.sq_dissimilarity).max(self.sq_dissimilarity)))
         unit = self.mean / longest
         hyperbolic = [-step for step in STEPS if step < FARTHEST * unit] + [-FARTHEST * unit]
         # On a scale of ±√|κ|: spheres above zero, up to the one that has the longest d as its half.
         sphere = [pi * unit / 2, 0.97 * pi * unit, pi * unit]
-        best = 0.0
         for way in (hyperbolic, sphere):
-            before, here = 0.0, 0.0
-            for step in way:
-                if self._cost(step) > self._cost(here):
-                    here = self._between(before, here, step) if here else here
-                    break
-                before, here = here, step
-            best = min(best, here, key=self._cost)
-        gains = self._cost(best) < (1 - LEAST_GAIN) * flat
-        return _signed_square(best) if gains else 0.0
+            best = self._lowest(way)
+            if self._cost(best) < (1 - LEAST_GAIN) * self._cost(0.0):
+                return _signed_square(best)
+        return 0.0
 
-    def _between(self, before: float, best: float, after: float) -> float:
-        """Return the best place between two ends, from one that is better than both."""
+    def _lowest(self, way: list[float]) -> float:
+        """Return the best of 0 and some places, and of others beside it; two that lose end it."""
+        known, lost = [0.0], 0
+        while lost < 2 and len(known) <= len(way):
+            known.append(way[len(known) - 1])
+            lost = lost + 1 if self._cost(known[-1]) > min(map(self._cost, known[:-1])) else 0
         for _ in range(REFINEMENTS):
-            worse = max(self._cost(before), self._cost(after))
-            if abs(after - before) < KNOWN * abs(best) or worse < (1 + KNOWN) * self._cost(best):
+            known.sort()
+            at = known.index(min(known, key=self._cost))
+            if known[at] == 0.0 or at in (0, len(known) - 1):
                 break
-            left, right = best - before, best - after
-            if 4 * min(abs(left), abs(right)) < max(abs(left), abs(right)):
-                middle = best + 2 * min(left, right, key=abs)
-            else:  # the vertex of the parabola through three points
-                fall, rise = (self._cost(best) - self._cost(end) for end in (before, after))
-                slope = left * rise - right * fall
-                middle = best - 0.5 * (left**2 * rise - right**2 * fall) / (slope or inf)
-            if abs(middle - best) < 1e-3 * abs(best):
+            three = known[at - 1 : at + 2]
+            square, slope, height = np.polyfit(three, [self._cost(root) for root in three], 2)
+            lowest = height - 0.25 * slope**2 / square
+            if lowest > (1 - LEAST_GAIN) * self._cost(known[at]):
                 break
-            ends = (before, best) if (middle - before) * (middle - best) < 0 else (best, after)
-            if self._cost(middle) < self._cost(best):
-                before, best, after = ends[0], middle, ends[1]
-            else:
-                before, after = (middle, after) if ends[1] == best else (before, middle)
-        return best
+            known.append(-0.5 * slope / square)
+        return min(known, key=self._cost)
 
     def _cost(self, root: float) -> float:
         return self._tried(_signed_square(root))[0]
 
     def _tried(self, curvature: float) -> tuple[float, tuple[int, int]]:
+        """Return the error of d and the signature; others are tried from that of the nearest κ."""
         if curvature in self.seen:
             return self.seen[curvature]
+        nearest = min(self.seen, key=lambda other: abs(other - curvature), default=None)
+        first = None if nearest is None else self.seen[nearest][1][1]
         kappa = curvature / self.mean**2
         link = curved(self.sq_dissimilarity, kappa)
         rng = check_random_state(self.seed)
         tiles = Tiles.of(link, self.loss, weights=self.weights, floor=self.floor, curvature=kappa)
-        given = self.components.signature
         with worker_pool() if is_numpy(link) else nullcontext():
             source = Source.of(link, self.weights, self.components, self.solve, rng)
             search = Search(tiles, replace(source, briefly=True), BRIEF, 1, self.seed)
-            end = search.ends_of(search.walked() if given is None else given[1], 1)[0]
+            if source.spectrum is None or self.components.signature is not None:
+                first = source.place.signature[1]
+            else:
+                first = search.walked(first)
+            end = search.ends_of(first, 1)[0]
         x = asarray_like(end.coordinates, link)
         d_hat = sq_dissimilarities(x, x, asarray_like(end.signs, x))
         self.seen[curvature] = end.loss.in_distances(link, d_hat, self.weights), end.signature
