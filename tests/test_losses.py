@@ -121,11 +121,10 @@ def placed_by(D, **settings):
     return LandmarkNeucMDS(4, n_landmarks=40, random_state=0, **settings).fit(D)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_a_pair_of_landmarks_without_weight_does_not_matter(D, loss):
-    est = placed_by(D, loss=loss)
-    marks, w, ends = est.landmarks_, np.ones_like(D), []
+    est = LandmarkNeucMDS(4, n_landmarks=40, loss=loss, tol=1e-2, random_state=0)
+    marks, w, ends = placed_by(D, method="neuc+").landmarks_, np.ones_like(D), []
     i, j = marks[[3, 7]]
     w[i, j] = w[j, i] = 0
     for value, weights in ((1e3, w), (1.0, w), (1.0, w[np.ix_(marks, marks)])):

@@ -105,7 +105,6 @@ class TestSpectrum:
         assert next(t.get_text() for t in ax.texts) == f"{100 * largest[0] / lam.sum():.1f} %"
 
 
-@pytest.mark.slow
 def test_curve_has_a_line_for_every_method_on_log_scales(data, tmp_path):
     curves = curve(data, range(1, 31))
     ax = drawn(plots.plot_curve(curves), tmp_path)
@@ -114,7 +113,6 @@ def test_curve_has_a_line_for_every_method_on_log_scales(data, tmp_path):
 
 
 class TestCoordinates:
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("color", "entries"),
         [
@@ -148,7 +146,6 @@ class TestCoordinates:
         ax = plots.plot_coordinates(embedding, ["plot 10", "plot 9", "10", "9"] * 10)
         assert texts(ax) == ["9", "10", "plot 9", "plot 10"]
 
-    @pytest.mark.slow
     def test_names_are_text_not_formulas_and_underscores_do_not_hide_them(
         self, embedding, tmp_path
     ):
@@ -209,7 +206,6 @@ class TestCoordinates:
         ax = drawn(plots.plot_coordinates(neuc_mds(data, 1)), tmp_path)
         assert ax.get_ylabel() == ""
 
-    @pytest.mark.slow
     def test_objects_without_a_value_are_grey_and_counted(self, embedding, tmp_path):
         for color in (["a", None] * 20, np.where(np.arange(40) % 2, np.nan, np.arange(40) + 0.5)):
             ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)
@@ -345,7 +341,6 @@ def test_what_cannot_be_drawn_is_refused(data, embedding):
         plots.plot_shepard(data[:39, :39], embedding)
 
 
-@pytest.mark.slow
 def test_a_caller_s_axes_are_used_and_their_figure_keeps_its_size(embedding):
     from matplotlib.figure import Figure
 
@@ -359,7 +354,6 @@ def test_a_caller_s_axes_are_used_and_their_figure_keeps_its_size(embedding):
     plots.plot_coordinates(labelled, ["a", "b"] * 20, ax=part, names=True)
 
 
-@pytest.mark.slow
 def test_pyplot_is_never_imported():
     import subprocess
 

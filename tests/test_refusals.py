@@ -174,6 +174,7 @@ def test_what_cannot_be_had_is_refused(plain, call, match):
     refused(lambda: call(plain), match)
 
 
+@pytest.mark.slow
 def test_a_generator_seeds_like_a_random_state():
     generator = np.random.default_rng(5)
     state = np.random.RandomState(np.random.default_rng(5).bit_generator)
@@ -279,6 +280,7 @@ def test_the_estimator_takes_known_pairs(container):
     assert est.transform(D[:3]).shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_pairs_obey_gaps():
     known = sparse.coo_array(np.where(D > 4, np.nan, D))
     refused(lambda: neuc_mds(known, 2), "not finite")

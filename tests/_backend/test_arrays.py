@@ -50,6 +50,7 @@ def test_every_backend_agrees_with_numpy(backend, method):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.slow
 def test_the_estimator_measures_and_files_stay_with_the_library(backend, tmp_path):
     ours = backend(np.sqrt(D))
     estimator, expected = NeucMDS(4).fit(ours), NeucMDS(4).fit(np.sqrt(D))

@@ -29,7 +29,7 @@ def test_gaps_and_the_diagonal_have_no_weight():
     counted = ~np.isnan(gaps) & ~np.eye(N, dtype=bool)
     for library in (np, array_api_strict):
         data = Dissimilarity(library.asarray(gaps))
-        for weights, expected in ((None, counted), (W, counted * W)):
+        for weights, expected in ((None, counted), *((w, counted * w) for w in (W, W / 999))):
             filled, w = as_weighted(data, weights)
             np.testing.assert_array_equal(np.asarray(w), expected)
             np.testing.assert_array_equal(np.asarray(filled), np.nan_to_num(gaps))

@@ -58,6 +58,7 @@ def test_a_core_is_diagonalized_without_its_null_space():
 def test_the_first_largest_entry_decides_the_sign_whatever_rounding_does():
     column = np.array([0.9, -2.0, 2.0 * (1 + 1e-9), 0.0])
     np.testing.assert_array_equal(column_signs(np.stack([column, -column], axis=1)), [-1.0, 1.0])
+    assert column_signs(np.zeros((4, 0))).shape == (0,)
 
 
 def test_values_that_are_off_by_a_share_move_the_norm_by_the_bound():

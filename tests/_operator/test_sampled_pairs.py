@@ -92,6 +92,7 @@ def test_what_cannot_be_sampled_is_refused(features):
         NeucMDS(2, metric="braycurtis", n_pairs=200, random_state=0).fit(x)
 
 
+@pytest.mark.slow
 def test_a_sample_of_pairs_fits_features_nearly_as_well_as_all(features):
     settings = {"metric": "cityblock", "loss": "relative", "random_state": 0}
     every = NeucMDS(4, n_init=1, **settings).fit(features)

@@ -38,6 +38,7 @@ def test_compare_from_both_ends_equals_each_method_by_itself():
 
 
 @pytest.mark.usefixtures("few_starts")
+@pytest.mark.slow
 def test_compare_puts_corrections_losses_and_smacof_beside_the_methods():
     D = hops(15)
     table = compare(D, 3, methods=api.COMPARED)

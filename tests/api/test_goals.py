@@ -47,6 +47,7 @@ def test_one_coordinate_fewer_would_miss_the_share(method):
     assert found.requested <= neuc_mds(d, 0.9, "neuc+", squared=True).requested
 
 
+@pytest.mark.slow
 def test_a_share_holds_for_other_losses_and_with_gaps():
     d = np.sqrt(np.abs(planted(40)))
     assert neuc_mds(d, 0.5, loss="distance", n_init=1).r2 >= 0.5

@@ -25,7 +25,6 @@ def some_pairs(D, share, seed=0):
     return sp.csr_array(np.where(seen | seen.T, D, 0))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("few_starts")
 @pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_half_of_the_pairs_predict_the_others(D, loss):
@@ -72,7 +71,6 @@ def test_weights_of_a_graph_count():
     assert missed[0] > missed[1]
 
 
-@pytest.mark.slow
 def test_a_large_graph_is_embedded_from_sampled_pairs():
     graph = lattice(14)
     est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=100, random_state=0)
@@ -99,7 +97,6 @@ def test_a_sampled_fit_reports_what_all_pairs_say(loss):
     assert f"from {emb.held_out_pairs} pairs that were not fitted" in repr(emb)
 
 
-@pytest.mark.slow
 def test_a_sampled_fit_of_the_squared_loss_comes_near_that_of_all_pairs():
     x = np.random.default_rng(0).normal(size=(300, 10))
     graph = kneighbors_graph(x, 8, mode="distance")
@@ -124,7 +121,6 @@ def test_all_paths_are_taken_while_they_fit(monkeypatch):
     assert table.MOST_PATHS == 10_000
 
 
-@pytest.mark.slow
 def test_all_pairs_of_what_is_no_metric_end_where_the_matrix_does():
     """Shortest paths made a metric of it, and the negative coordinates were lost."""
     x = np.random.default_rng(1).normal(size=(40, 3))

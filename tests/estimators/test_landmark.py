@@ -91,7 +91,7 @@ def test_all_objects_as_landmarks_in_any_order_is_still_all_dissimilarities(feat
 
 def test_threads_and_chunks_do_not_change_a_number(features):
     one, two = (
-        LandmarkNeucMDS(3, 50, metric="canberra", random_state=0, n_jobs=jobs).fit(features)
+        LandmarkNeucMDS(3, 50, metric="canberra", method="neuc+", n_jobs=jobs).fit(features)
         for jobs in (1, 2)
     )
     many = np.tile(features, (200, 1))  # 60,000 rows of 50: two chunks
@@ -99,7 +99,7 @@ def test_threads_and_chunks_do_not_change_a_number(features):
 
 
 def test_coordinates_go_straight_to_disk(features, tmp_path):
-    est = LandmarkNeucMDS(3, 50, metric="cityblock", random_state=0).fit(features)
+    est = LandmarkNeucMDS(3, 50, metric="cityblock", method="neuc+").fit(features)
     out = est.transform(features, out=tmp_path / "coordinates.npy")
     assert isinstance(out, np.memmap)
     np.testing.assert_array_equal(np.load(tmp_path / "coordinates.npy"), est.transform(features))
@@ -172,12 +172,12 @@ def test_neither_the_matrix_nor_the_block_ever_exists():
 
 
 def test_verbose_shows_progress(features, capsys):
-    LandmarkNeucMDS(2, 50, metric="cityblock", verbose=1).fit_transform(features)
+    LandmarkNeucMDS(2, 50, metric="cityblock", method="neuc+", verbose=1).fit_transform(features)
     assert "placed: 100%" in capsys.readouterr().err
 
 
 def test_the_result_is_of_all_fitted_objects(features):
-    est = LandmarkNeucMDS(3, 50, metric="cityblock", random_state=0).fit(features)
+    est = LandmarkNeucMDS(3, 50, metric="cityblock", method="neuc+").fit(features)
     with pytest.raises(AttributeError, match=r"only 50 landmarks have .* call fit_transform"):
         _ = est.result_
     with pytest.raises(AttributeError, match="call fit_transform"):
@@ -249,7 +249,7 @@ def test_a_block_without_its_landmarks_is_refused(features):
 def test_dask_features_come_back_as_a_lazy_dask_array(features):
     da = pytest.importorskip("dask.array")
     lazy = da.from_array(features, chunks=(70, 4))
-    settings = {"n_components": 3, "n_landmarks": 30, "metric": "cityblock", "random_state": 0}
+    settings = {"n_components": 3, "n_landmarks": 30, "metric": "cityblock", "method": "neuc+"}
     est = LandmarkNeucMDS(**settings).fit(lazy)
     placed = est.transform(lazy)
     assert isinstance(placed, da.Array)

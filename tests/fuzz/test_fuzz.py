@@ -40,7 +40,7 @@ def test_a_file_is_read_and_a_mutated_one_read_or_refused_by_one_line(kind, tmp_
     path = tmp_path / kind.name
     path.write_bytes(content(kind))
     kind.readers[0](path)
-    seeds = (*FOUND_FILES.get(kind.name, ()), *range(40))
+    seeds = (*FOUND_FILES.get(kind.name, ()), *range(24))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the tokenizer, on headers of npy files
         found = [finding for seed in seeds for finding in problems(kind, seed, tmp_path)[1]]
@@ -49,7 +49,7 @@ def test_a_file_is_read_and_a_mutated_one_read_or_refused_by_one_line(kind, tmp_
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_a_matrix_is_embedded_as_stated_or_refused_by_one_line(seed):
     assert examine(draw(seed))["findings"] == []
 

@@ -145,6 +145,10 @@ def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(
     smooth = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(least), SIGNS)
     given = {"smoothing": least} if loss == "distance" else {"floor": least**0.5}
     assert smooth.at(x).value == pytest.approx(value_of(loss, d, w, x, **given), rel=1e-10)
+    plain, zero = Tiles(d, PairLoss(loss, FLOOR**2), SIGNS), np.zeros(1)
+    own = residual(loss, zero, zero)[0][0] ** 2
+    assert plain._own_cost == pytest.approx(40 * own)
+    assert replace(plain, weights=np.diag(np.arange(40.0)))._own_cost == pytest.approx(780 * own)
     far = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(1e6 * d.max()), SIGNS).at(x).value
     unit = (1e6 * d.max()) ** 2 if loss == "relative" else 4e6 * d.max()
     assert far * unit == pytest.approx(value_of("squared", d, w, x), rel=1e-5)

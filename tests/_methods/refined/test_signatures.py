@@ -12,7 +12,11 @@ from neucmds._input import Components
 from neucmds._methods.refined import completion, starts
 from neucmds._methods.refined.descent import Refined, Start
 from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.refined.signatures import lowest_end, steepest_column
+from neucmds._methods.refined.signatures import (
+    _without_null_columns,
+    lowest_end,
+    steepest_column,
+)
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
 
@@ -44,7 +48,6 @@ def fitted(D, signature, **settings):
         return neuc_mds(D, signature, squared=True, **settings)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_no_signature_ends_above_one_that_it_contains(case, weighted):
@@ -114,6 +117,13 @@ def test_an_added_column_has_the_length_that_lowers_the_stress_most(weighted, si
         return np.sum(w * (np.sum(start.signs * (y[:, None] - y) ** 2, axis=-1) - D) ** 2)
 
     assert stress(1) < min(stress(0), stress(0.98), stress(1.02))
+
+
+def test_columns_are_null_beside_others_and_not_by_their_unit():
+    x = np.random.default_rng(0).normal(size=(9, 2))
+    x, _ = np.linalg.qr(x - x.mean(axis=0))
+    for lengths, left in (((1e6, 1e-3), 1), ((1e-6, 1e-7), 2)):
+        assert _without_null_columns(end_at(x * lengths, [1, 1])).signature == (left, 0)
 
 
 def reached(signature, value_of):
