@@ -207,6 +207,8 @@ def test_the_worst_gap_is_found_and_rounding_is_none(data, n, dtype):
     with drawn_tiles(data):
         D[i, j] += rounding
         as_dissimilarity(D.astype(dtype), squared=True)
+        plain = np.abs(D).astype(dtype)  # and what rounding left is kept to the last bit
+        np.testing.assert_array_equal(as_dissimilarity(plain).values, plain**2)
         D[i, j] += 10
         message = refusal(D.astype(dtype), squared=True)
     assert f"largest gap 10 at ({min(i, j)}, {max(i, j)});" in message
@@ -306,6 +308,7 @@ def test_similarities_are_recognised_and_the_conversion_named(similarity, conver
 def test_what_leaves_the_range_of_stress_is_refused(size, squared, said):
     D = np.array([[0, size], [size, 0]])
     assert said in refusal(D, squared=squared)
+    assert not squared or said in refusal(-D, squared=True)
     as_dissimilarity(D / size, squared=squared)
 
 

@@ -5,7 +5,7 @@ from sklearn.utils import check_random_state
 
 from neucmds import InputError, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._operator import DenseGram
+from neucmds._operator import BlockedGram, DenseGram
 from neucmds._placement.dimension import _Split, among, fewest, scan_dimensions
 from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement
 from neucmds._spectrum import full_spectrum
@@ -61,7 +61,10 @@ def test_the_error_of_a_split_is_that_of_pairs_of_placed_objects():
         left = (sq_dissimilarities(y, y, fit.signs) - d[np.ix_(held, held)])[np.triu_indices(5, 1)]
         assert split.error(k) == pytest.approx(np.mean(left**2))
     ids = np.array([0, 7, 11, 19])
-    np.testing.assert_array_equal(among(DenseGram(d), ids), d[np.ix_(ids, ids)])
+    in_blocks = BlockedGram(d, squared=True, max_memory=7 * 48 * 20)
+    assert len(in_blocks.row_slices()) > 1
+    for gram, some in ((DenseGram(d), ids), (in_blocks, ids), (in_blocks, np.arange(20))):
+        np.testing.assert_array_equal(among(gram, some), d[np.ix_(some, some)])
 
 
 def test_objects_that_have_nothing_in_common_are_predicted_by_no_number_of_coordinates():

@@ -71,6 +71,8 @@ def test_weights_of_what_is_not_known_do_not_count(features):
         embedding.transform(new, weights=weights)
     weights[1, 23:27] = 1.0
     expected = embedding.transform(new, weights=weights)
+    found = embedding.transform(new, weights=1e-300 * weights)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
     weights[1, :20] = 1e300
     np.testing.assert_allclose(embedding.transform(new, weights=weights), expected, atol=1e-10)
 

@@ -156,7 +156,7 @@ class TestPython:
     def test_a_mapping_keeps_every_digit_and_other_things_are_refused(self):
         values = [0.1 + 0.2, 1e-300, np.float32(0.1)]
         np.testing.assert_array_equal(column_values(as_metadata({"x": values}), "x"), values)
-        some = as_metadata({"one": np.array([5, None]), "none": np.array([None, None])})
+        some = as_metadata(pd.DataFrame({"one": [5, None], "none": [None] * 2}, dtype=object))
         np.testing.assert_array_equal(column_values(some, "one"), [5, np.nan])
         assert column_values(some, "none") == (None, None)
         with pytest.raises(InputError, match="metadata is a list"):

@@ -253,13 +253,15 @@ def test_npz_labels_are_names_and_not_classes(held, labels, write):
         (FRAME.reset_index(drop=True), NAMES),
         (FRAME.rename_axis("id").reset_index(), NAMES),
         (pd.DataFrame(D, columns=list("012")), None),
+        (pd.DataFrame({"d": squareform(D)}), None),
     ],
-    ids=["index", "columns only", "first column", "counted"],
+    ids=["index", "columns only", "first column", "counted", "condensed"],
 )
 def test_parquet_is_read(frame, labels, tmp_path):
     pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
     frame.to_parquet(tmp_path / "d.parquet")
-    expect(read_table(tmp_path / "d.parquet"), labels)
+    values = squareform(D) if frame.shape[1] == 1 else D
+    expect(read_table(tmp_path / "d.parquet"), labels, values)
 
 
 def test_parquet_without_pandas_names_the_extra(write, monkeypatch):

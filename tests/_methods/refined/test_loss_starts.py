@@ -119,6 +119,10 @@ def test_signs_that_the_spectrum_lacks_begin_as_small_columns():
     source = Source(Start(x[:20], place.signs), gram, full_spectrum(gram))
     assert [source.with_negatives(q).signature for q in range(3)] == [(2, 0), (1, 1), (0, 2)]
     assert source.with_negatives(1) is source.place
+    d, w = city_blocks(20) ** 2, 1 - np.eye(20)
+    w[1, 2] = w[2, 1] = 0
+    filled = Source.of(d, w, Components(2), lambda gram, *_: full_spectrum(gram), rng).gram
+    np.testing.assert_allclose(filled.sq_dissimilarity[w > 0], d[w > 0])
     w = 1 - np.eye(5)
     assert not _has_gaps(w)
     w[1, 2] = w[2, 1] = 0
