@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
+from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, curve, evaluate, neuc_mds
+from neucmds.api import prepare
+from neucmds.cli.outputs import axis_rows
 from neucmds.errors import ConvergenceWarning, InputError
+from neucmds.report import report_page
+from neucmds.report.findings import nearest_of
 
 
 def sphere(n=60):
@@ -75,6 +79,28 @@ def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
     assert (again.curvature, again.floor) == (emb.curvature, emb.floor)
     np.testing.assert_array_equal(again.distance(0, range(n)), emb.distance(0, range(n)))
     np.testing.assert_array_equal(again.transform(D[:3]), emb.transform(D[:3]))
+
+
+def test_pictures_tables_and_the_page_tell_it(hyperbolic):
+    D, emb = hyperbolic
+    told = f"curvature −{-emb.curvature:.3g}"
+    assert told in emb.plot().get_title(loc="left")
+    assert told in emb.plot_shepard(D).get_title(loc="left")
+    header, rows = axis_rows(emb)
+    assert {float(row[header.index("curvature")]) for row in rows} == {emb.curvature}
+    assert "curved like a saddle: trees and networks are" in report_page(emb).decode()
+    assert "0: flat" in report_page(neuc_mds(D, 2)).decode()
+    near = nearest_of(emb, prepare(D), 3)
+    np.testing.assert_allclose(near.fitted_of_fitted, near.given_of_fitted, rtol=1e-3)
+    np.testing.assert_allclose(near.fitted_of_given, near.given_of_given, rtol=1e-3)
+
+
+def test_a_curve_of_losses_takes_it():
+    D = disc(15)
+    kinds = ["refined/relative", "classical"]
+    found = curve(D, [2, 3], kinds, curvature=-(mean_of(D) ** 2))
+    assert list(found.stress) == kinds
+    assert found.normalized("refined/relative")[1] < 1e-6 < found.normalized("classical")[1]
 
 
 @pytest.mark.parametrize("loss", ["distance", "relative"])

@@ -242,9 +242,10 @@ class TestCurve:
 
     def test_shares_a_folder_with_embed(self, run, here, matrix):
         assert run("embed", matrix, "-k", 3, "--plots", "none").code == 0
-        options = ["curve", matrix, "--k-max", 4, "--refined", "--plots", "none", "--json"]
+        words = "--k-max 4 --methods classical,refined/relative --curvature=-1 --plots none --json"
+        options = ["curve", matrix, *words.split()]
         document = run(*options).document
-        assert list(document["stress"])[-1] == "refined"
+        assert list(document["stress"]) == ["classical", "refined/relative"]
         classical = document["stress"]["classical"]
         assert document["classical"]["best_stress"] == pytest.approx(min(classical))
         assert run(*options).code == 2

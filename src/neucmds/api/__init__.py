@@ -7,6 +7,7 @@ takes; estimators and commands call these or their parts (`embed`, `prepare`, `f
 
 from neucmds._spectrum import full_spectrum as full_spectrum
 from neucmds.api.comparison import COMPARED, ComparedMethod, Comparison, compare
+from neucmds.api.comparison import REFINED_LOSSES as REFINED_LOSSES
 from neucmds.api.entry import embed as embed
 from neucmds.api.entry import neuc_mds
 from neucmds.api.exploration import CURVE_TO, StressCurves, curve, evaluate, inspect

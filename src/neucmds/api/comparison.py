@@ -220,10 +220,7 @@ def _beside(
     if prepared.n > (most := COMPARED_UP_TO[method]):
         raise InputError(f"{prepared.n:,} objects take too long, more than {most:,}.")
     if method in REFINED_LOSSES:
-        wanted = components.signature or components.total
-        loss = REFINED_LOSSES[method]
-        options = Options(wanted, loss=loss, curvature=curvature, random_state=random_state)
-        return fit(prepared, options).embedding
+        return embed_by_loss(prepared, components, method, curvature, random_state)
     gram, k = dense_gram(prepared, method), components.total
     facts: dict[str, Any] = {
         "method": method,
@@ -238,6 +235,19 @@ def _beside(
     own = DenseGram(corrected.sq_dissimilarity)
     classical = solve_for(own, Components(k), "classical", random_state=0)
     return replace(embed_spectrum(own, classical, Components(k), "classical"), **facts)
+
+
+def embed_by_loss(
+    prepared: Prepared,
+    components: Components,
+    method: str,
+    curvature: float | Literal["auto"],
+    random_state: Any = 0,
+) -> Embedding:
+    """Embed by one of `REFINED_LOSSES`."""
+    wanted, loss = components.signature or components.total, REFINED_LOSSES[method]
+    options = Options(wanted, loss=loss, curvature=curvature, random_state=random_state)
+    return fit(prepared, options).embedding
 
 
 def _chosen_for_all(prepared: Prepared, goal: float | str, random_state: Any) -> Components:

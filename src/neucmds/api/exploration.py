@@ -14,6 +14,7 @@ from neucmds._methods import Selection
 from neucmds._operator import Gram
 from neucmds._placement import LEAST_OBJECTS
 from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
+from neucmds.api.comparison import REFINED_LOSSES, embed_by_loss
 from neucmds.api.fitting import embed_spectrum, solve_for
 from neucmds.api.goals import held_out_scan
 from neucmds.api.options import CLOSED_FORMS, Callback, as_seed, check_methods, tell
@@ -85,6 +86,7 @@ def curve(
     *,
     squared: bool = False,
     symmetrize: bool = False,
+    curvature: float | Literal["auto"] = 0.0,
     callback: Callback | None = None,
 ) -> StressCurves:
     """Compute STRESS against the number of coordinates, for several methods from one spectrum.
@@ -97,9 +99,12 @@ def curve(
     ks : iterable of int, optional
         Numbers of coordinates; by default a grid up to 100, or n − 1 if that is less.
     methods : sequence of str
-        The closed forms by default: "refined" takes longer.
+        The closed forms by default. "refined" takes longer, "refined/distance" and
+        "refined/relative", the other losses, longer still.
     squared, symmetrize
         As for `neuc_mds`.
+    curvature : float or "auto", default=0
+        Of "refined/distance" and "refined/relative", as for `neuc_mds`; "auto" at every k.
     callback : callable, optional
         Called before each longer piece of work, with 0, None and a few words.
 
@@ -128,18 +133,23 @@ def curve(
         raise InputError(
             f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
         )
-    check_methods(methods)
+    shared = [method for method in methods if method not in REFINED_LOSSES]
+    check_methods(shared)
     largest = max(size.total for size in sizes)
     tell(callback, f"computing the spectrum of {gram.n:,} objects")
     if _takes_all(gram.n, largest):
         spectrum = full_spectrum(gram)
     else:
-        spectrum = solve_for(gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0)
+        wanted = shared or ("classical",)
+        spectrum = solve_for(gram, sizes, wanted, solver="krylov", tol=1e-6, random_state=0)
     stress: dict[str, list[float]] = {method: [] for method in methods}
     for components in sizes:
         tell(callback, f"k = {components.total}")
         for method in methods:
-            embedding = embed_spectrum(gram, spectrum, components, method)
+            if method in shared:
+                embedding = embed_spectrum(gram, spectrum, components, method)
+            else:
+                embedding = embed_by_loss(prepared, components, method, curvature)
             stress[method].append(embedding.stress)
     return StressCurves(
         grid,

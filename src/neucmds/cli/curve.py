@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from neucmds import api
-from neucmds.api import CLOSED_FORMS, CURVE_TO, StressCurves
+from neucmds.api import ALL_METHODS, CLOSED_FORMS, CURVE_TO, REFINED_LOSSES, StressCurves
 from neucmds.cli.console import print_json, print_table, say, steps
+from neucmds.cli.inputs import parse_curvature
 from neucmds.cli.options import (
     PICTURES,
+    Curvature,
     File,
     Folder,
     Force,
@@ -41,11 +43,18 @@ def curve(
             show_default=False,
         ),
     ] = None,
-    refined: Annotated[
-        bool, typer.Option("--refined", help="Also refine at every k, which takes longer.")
-    ] = False,
+    methods: Annotated[
+        str,
+        typer.Option(
+            "--methods",
+            metavar="NAMES",
+            help=f"Some of {','.join((*ALL_METHODS, *REFINED_LOSSES))}; those that refine take "
+            "longer.",
+        ),
+    ] = ",".join(CLOSED_FORMS),
     squared: Squared = False,
     symmetrize: Symmetrize = False,
+    curvature: Curvature = "0",
     output: Folder = None,
     as_json: Json = False,
     force: Force = False,
@@ -54,13 +63,18 @@ def curve(
     """Draw STRESS against k for every method."""
     folder = default_folder(file) if output is None else output
     outputs = Outputs(folder, CURVE_FILES, force=force)
-    methods = (*CLOSED_FORMS, "refined") if refined else CLOSED_FORMS
     with steps() as progress:
         progress.now(f"reading {file}")
         prepared = api.prepare(file, squared=squared, symmetrize=symmetrize)
         ks = spaced_ks(_largest_k(k_max, prepared.n))
         progress.now("embedding", len(ks) + 1)
-        curves = api.curve(prepared, ks, methods, callback=progress.hear)
+        curves = api.curve(
+            prepared,
+            ks,
+            methods.split(","),
+            curvature=parse_curvature(curvature),
+            callback=progress.hear,
+        )
         add_curve(outputs, curves, plots)
         files = outputs.commit()
     if as_json:

@@ -104,9 +104,11 @@ def axis_rows(embedding: Embedding) -> tuple[list[str], Iterator[list[str]]]:
     columns |= {f"share_of_{name}": share for name, share in embedding.shares.items()}
     signs, values = to_numpy(embedding.signs), zip(*map(to_numpy, columns.values()), strict=True)
     lines = zip(embedding.axis_names, signs, values, strict=True)
-    whose = [embedding._whose] if embedding._whose else []
-    rows = ([name, f"{sign:+.0f}", *map(_digits, line), *whose] for name, sign, line in lines)
-    return ["axis", "sign", *columns, *["of"] * len(whose)], rows
+    of_all = {"curvature": _digits(embedding.curvature)} if embedding.curvature else {}
+    of_all |= {"of": embedding._whose} if embedding._whose else {}
+    rest = of_all.values()
+    rows = ([name, f"{sign:+.0f}", *map(_digits, line), *rest] for name, sign, line in lines)
+    return ["axis", "sign", *columns, *of_all], rows
 
 
 def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -5,6 +5,7 @@ figure of the Axes (``ax.figure``), and ``ax.figure.savefig(path)`` writes png, 
 """
 
 from neucmds.plots._figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, printable
+from neucmds.plots._figures import bend as bend
 from neucmds.plots.coordinates import (
     GROUP_COLOURS,
     GROUP_MARKERS,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,6 +102,12 @@ def legend_below(ax: Axes, columns: int) -> Any:
 def set_title(ax: Axes, title: str) -> None:
     """Put a title above the data, on the left."""
     ax.set_title(title, loc="left", fontsize=11).set_parse_math(False)
+
+
+def bend(embedding: Embedding) -> str:
+    """Say how an embedding is curved, for a title; nothing where it is flat."""
+    text = f", curvature {embedding.curvature:.3g}" if embedding.curvature else ""
+    return text.replace("-", "−")
 
 
 def printable(text: str) -> str:

@@ -22,6 +22,7 @@ from neucmds.plots._figures import (
     Floats,
     Marks,
     axes_or_new,
+    bend,
     is_ours,
     percent,
     place_legend,
@@ -128,9 +129,7 @@ def plot_coordinates(
     signs = f"{positive} positive, {negative} negative"
     whose = "" if embedding.landmarks is None else " of the landmarks"
     r2 = "" if math.isnan(embedding.r2) else f", R²{whose} {embedding.r2:.3g}".replace("-", "−")
-    bend = f", curvature {embedding.curvature:.3g}" if embedding.curvature else ""
-    bend = bend.replace("-", "−")
-    set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs}){bend}{r2}")
+    set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs}){bend(embedding)}{r2}")
     notes = _set_aspect(ax)
     if not shown.all():
         notes.append(f"{int((~shown).sum())} objects without finite coordinates left out")

@@ -22,6 +22,7 @@ from neucmds.plots._figures import (
     Floats,
     Marks,
     axes_or_new,
+    bend,
     legend_below,
     set_title,
 )
@@ -86,7 +87,8 @@ def plot_shepard(
     unit = " (squared)" if pairs.squared else ""
     ax.set_xlabel(f"dissimilarity given{unit}")
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
-    set_title(ax, f"Shepard plot, {embedding.method}, k = {embedding.k} ({pairs.drawn})")
+    what = f"{embedding.method}, k = {embedding.k}{bend(embedding)}"
+    set_title(ax, f"Shepard plot, {what} ({pairs.drawn})")
     legend_below(ax, 3)
     return ax
 

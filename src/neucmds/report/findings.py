@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
+from neucmds._methods import flat
 from neucmds._operator import DenseGram
 from neucmds._placement import among
 from neucmds.api import (
@@ -50,7 +51,7 @@ class Nearest:
     by_given, by_fitted : ndarray of shape (n, m)
         Their numbers, nearest first; −1 where fewer are known.
     given_of_given, fitted_of_given, given_of_fitted, fitted_of_fitted : ndarray of shape (n, m)
-        D and D̂ of these pairs, squared scale.
+        D and D̂ of these pairs, both on the scale of d².
     """
 
     by_given: npt.NDArray[np.intp]
@@ -193,10 +194,9 @@ def nearest_of(embedding: Embedding, prepared: Prepared, count: int = NEAREST) -
         d[np.arange(own.size), own] = np.inf
         by_given[rows], given_of_given[rows] = _smallest(d, m)
     left = np.repeat(np.arange(n)[:, None], m, axis=1)
-    fitted_of_given = to_numpy(embedding.distance(left, np.maximum(by_given, 0), squared=True))
-    return Nearest(
-        by_given, indices, given_of_given, fitted_of_given, given_of_fitted, np.asarray(d_hat)
-    )
+    of_given = to_numpy(embedding.distance(left, np.maximum(by_given, 0), squared=True))
+    fitted = [flat(part, embedding.kappa) for part in (of_given, np.asarray(d_hat))]
+    return Nearest(by_given, indices, given_of_given, fitted[0], given_of_fitted, fitted[1])
 
 
 def _smallest(d: Floats, m: int) -> tuple[npt.NDArray[np.intp], Floats]:

@@ -16,12 +16,13 @@ from neucmds._backend.arrays import to_numpy
 from neucmds.api import COMPARED
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.plots import printable
+from neucmds.plots import bend, printable
 from neucmds.report.findings import Findings
 from neucmds.report.payload import MOST_SVG, payload
 from neucmds.report.words import (
     CONVENTIONS,
     count,
+    curvature_words,
     inspection_facts,
     marked,
     object_name,
@@ -108,7 +109,7 @@ def _template() -> Any:
     environment.filters["minus"] = lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", str(text))
     writers = (count, percent, significant)
     environment.filters |= {write.__name__: write for write in writers}
-    said = (inspection_facts, outlying, paradox, object_name, zip, *writers)
+    said = (curvature_words, inspection_facts, outlying, paradox, object_name, zip, *writers)
     environment.globals |= {function.__name__: function for function in said}
     return environment.get_template("page.html.j2")
 
@@ -207,7 +208,7 @@ def _methods(found: Findings) -> dict[str, Any]:
     )
     shown = next(same, None)
     if shown is None:
-        shown, name = 0, f"this page: {emb.method}, {emb.loss} loss"
+        shown, name = 0, f"this page: {emb.method}, {emb.loss} loss{bend(emb)}"
         entries.insert(0, (name, emb.signature, found.quality))
     columns = []
     for field, title, write, more in MEASURES:

@@ -43,11 +43,10 @@ def percent(share: float) -> str:
 
 def curvature_words(embedding: Embedding) -> str:
     """Say what the curvature of an embedding means."""
-    kind = (
-        "curved like a saddle, as trees and networks are"
-        if embedding.curvature < 0
-        else "curved like a sphere"
-    )
+    if not embedding.curvature:
+        return "0: flat"
+    saddle, sphere = "curved like a saddle: trees and networks are", "curved like a sphere"
+    kind = saddle if embedding.curvature < 0 else sphere
     return f"{embedding.curvature:.3g} / (mean d)²: {kind}".replace("-", "−")
 
 
