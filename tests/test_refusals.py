@@ -36,9 +36,11 @@ NAMES = "abcdefghijkl"
 
 @pytest.fixture(autouse=True)
 def _quiet():
+    """No warnings, and D as it was."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+    np.testing.assert_array_equal(D, np.abs(X[:, None] - X).sum(axis=2))
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +174,11 @@ REFUSED = [
 @pytest.mark.parametrize(("call", "match"), REFUSED)
 def test_what_cannot_be_had_is_refused(plain, call, match):
     refused(lambda: call(plain), match)
+
+
+def test_too_little_memory_is_told_before_d_is_squared(monkeypatch):
+    monkeypatch.setattr("neucmds._operator.choose.available_memory", lambda: 1000)
+    refused(lambda: neuc_mds(D, 2), "beyond D, but 1 kB are free; ask for fewer")
 
 
 @pytest.mark.slow

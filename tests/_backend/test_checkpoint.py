@@ -6,10 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from scipy import sparse
-from scipy.spatial.distance import pdist, squareform
 
-from neucmds import InputError, neuc_mds
+from neucmds import InputError
 from neucmds._backend import Checkpoint, checkpoint, npy_output
 
 VALUES = np.arange(40.0).reshape(10, 4)
@@ -113,25 +111,3 @@ def test_a_npy_file_is_written_row_by_row(tmp_path, shape):
     found = np.load(tmp_path / "a.npy")
     np.testing.assert_array_equal(found, values)
     assert found.dtype == np.float32
-
-
-@pytest.mark.slow
-def test_a_fit_of_listed_pairs_goes_on_and_refuses_others(tmp_path):
-    rng, kept = np.random.default_rng(0), tmp_path / "fit.part"
-    D = squareform(pdist(rng.normal(size=(150, 6)), "cityblock"))
-    listed = sparse.csr_array(np.triu(np.where(rng.random(D.shape) < 0.6, D, 0)))
-    settings = {"loss": "relative", "checkpoint": kept}  # random_state=None: the same start again
-    whole = neuc_mds(listed, 3, **settings)
-
-    def interrupt(step, total, what):
-        if isinstance(what, float) and step == 6:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        neuc_mds(listed, 3, callback=interrupt, **settings)
-    for D, other in ((2 * listed, {}), (listed, {"tol": 1e-5})):
-        with pytest.raises(InputError, match="another D or other parameters"):
-            neuc_mds(D, 3, **settings, **other)
-    found = neuc_mds(listed, 3, **settings)
-    assert found.history[-1] == pytest.approx(whole.history[-1], rel=1e-3)
-    assert not kept.exists()

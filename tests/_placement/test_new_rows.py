@@ -71,8 +71,6 @@ def test_weights_of_what_is_not_known_do_not_count(features):
         embedding.transform(new, weights=weights)
     weights[1, 23:27] = 1.0
     expected = embedding.transform(new, weights=weights)
-    found = embedding.transform(new, weights=1e-300 * weights)
-    np.testing.assert_allclose(found, expected, atol=1e-10)
     weights[1, :20] = 1e300
     np.testing.assert_allclose(embedding.transform(new, weights=weights), expected, atol=1e-10)
 
@@ -119,9 +117,6 @@ def test_objects_far_from_all_fitted_ones_are_placed_as_far_or_refused(loss, sig
     D = signed(*signature)
     single = neuc_mds((D * 1e-24).astype(np.float32), 2, loss=loss, squared=True, n_init=n_init)
     assert np.isfinite(single.transform((D * 1e18).astype(np.float32))).all()
-    tiny = (D[:3] * 1e-24).astype(np.float32)  # whose fourth powers float32 cannot hold
-    expected = single.transform(tiny.astype(float))
-    np.testing.assert_allclose(single.transform(tiny), expected, atol=1e-5 * abs(expected).max())
     embedding = neuc_mds(D, signature, loss=loss, squared=True, n_init=n_init)
     for fit in (embedding, neuc_mds(D, 3, "neuc+", squared=True)):
         for factor in (1e60, 1e200):

@@ -22,8 +22,10 @@ def stress(coordinates, signs, d):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("placement", ["auto", "least_squares", "linear"])
-@pytest.mark.parametrize("landmarks", ["random", "maxmin"])
+@pytest.mark.parametrize(
+    ("placement", "landmarks"),
+    [("auto", "maxmin"), ("least_squares", "random"), ("linear", "random")],
+)
 def test_what_k_coordinates_express_exactly_is_placed_exactly(placement, landmarks):
     signs = np.array([1.0, 1.0, 1.0, -1.0])
     x = np.random.default_rng(3).normal(size=(90, 4))

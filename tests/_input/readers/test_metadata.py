@@ -72,8 +72,9 @@ class TestColumns:
             ("site,depth\na,1\nb,1,2\n", "Expected 2 fields in line 3, saw 3"),
             ("site\na,1,2\nb,1,2\n", "fewer names of columns than columns"),
             (b"site,d\xe9pth\na,1\n", "UTF-8"),
+            ("site,d,d \na,1,2\n", "two columns 'd'"),
         ],
-        ids=["empty", "blank", "cells", "header", "long", "few names", "latin"],
+        ids=["empty", "blank", "cells", "header", "long", "few names", "latin", "twice"],
     )
     def test_what_is_no_table_is_refused_in_one_line(self, write, text, message):
         with pytest.raises(FileFormatError, match=message) as error:
