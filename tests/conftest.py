@@ -27,6 +27,7 @@ SLOW_FILES = (
     "api/test_landmarks.py",
     "api/test_partial_input.py",
     "api/test_support.py",
+    "api/test_two_levels.py",
     "cli/test_processes.py",
     "estimators/test_contract.py",
     "estimators/test_landmark.py",
@@ -36,6 +37,7 @@ SLOW_FILES = (
     "tests/test_losses.py",
     "tests/test_plots.py",
     "tests/test_scale.py",
+    "theorems/test_default_fit_is_not_above_others.py",
 )
 # A page with all its tables.
 SLOW_FIXTURES = {"case"}
