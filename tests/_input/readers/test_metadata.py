@@ -51,6 +51,8 @@ class TestColumns:
     def test_quoted_delimiters_stay_in_their_cell_and_only_blank_and_na_are_missing(self, write):
         table = read_metadata(write("sites.csv", 'site,note\na,"wet, cold\nwindy"\nb,x\n'))
         assert column_values(table, "note") == ("wet, cold\nwindy", "x")
+        table = read_metadata(write("sites.csv", '"a,b,c";"soil"\n"x,y,z";"peat"\n'))
+        assert (list(table.index), column_values(table, "soil")) == (["x,y,z"], ("peat",))
         cells = ["None", "none", "?", "nan", "Few", "", "NA"]
         text = "".join(f"s{i},{i},{cell}\n" for i, cell in enumerate(cells))
         table = read_metadata(write("s.csv", f"site,depth,Shrub\n{text}"), categories=("depth",))

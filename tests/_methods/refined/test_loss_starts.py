@@ -12,8 +12,15 @@ from sklearn.manifold import smacof
 
 from neucmds import neuc_mds
 from neucmds._input import Components
-from neucmds._methods.refined.descent import Limits, Start
-from neucmds._methods.refined.loss_starts import Source, _has_gaps, _padded, approach
+from neucmds._methods.refined.descent import Limits, Refined, Start
+from neucmds._methods.refined.loss_starts import (
+    Search,
+    Source,
+    _has_gaps,
+    _padded,
+    _Tried,
+    approach,
+)
 from neucmds._methods.refined.tiles import Tiles, lowered
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
@@ -127,6 +134,17 @@ def test_signs_that_the_spectrum_lacks_begin_as_small_columns():
     assert not _has_gaps(w)
     w[1, 2] = w[2, 1] = 0
     assert _has_gaps(w)
+
+
+@pytest.mark.parametrize(
+    ("own", "values", "reached"),
+    [(1, (5, 4, 3, 2, 9), 3), (2, (1, 2, 3, 4, 5), 0), (2, (0, 2, 3, 2, 1), 4), (1, (5, 4, 5), 1)],
+)
+def test_more_negatives_are_tried_before_fewer_while_the_loss_falls(own, values, reached):
+    place = Start(np.zeros((5, len(values) - 1)), np.repeat([1, -1], [len(values) - 1 - own, own]))
+    ends = [Refined(None, None, None, value, (), True, 0.0) for value in values]
+    tried = {q: _Tried(None, [end]) for q, end in enumerate(ends)}
+    assert Search(None, Source(place, None, None), None, 1, 0, tried).walked() == reached
 
 
 def hops(edges, n):
