@@ -9,6 +9,7 @@ import pytest
 # Files that take most of the time of the whole: processes of their own, clusters, thousands of
 # random matrices, the paper's data. `make test-fast` leaves them out.
 SLOW_FILES = (
+    "_backend/test_arrays.py",
     "_backend/test_threads.py",
     "_methods/refined/test_completion.py",
     "_methods/refined/test_loss_starts.py",
@@ -23,14 +24,17 @@ SLOW_FILES = (
     "_placement/test_least_squares.py",
     "_placement/test_new_rows.py",
     "_placement/test_newton.py",
+    "_placement/test_recipe.py",
     "_spectrum/test_krylov.py",
     "api/test_landmarks.py",
     "api/test_partial_input.py",
     "api/test_support.py",
     "api/test_two_levels.py",
     "cli/test_processes.py",
+    "datasets/test_synthetic.py",
     "estimators/test_contract.py",
     "estimators/test_landmark.py",
+    "estimators/test_refit.py",
     "report/test_browser.py",
     "tests/test_curvature.py",
     "tests/test_devices.py",

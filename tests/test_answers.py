@@ -23,7 +23,7 @@ def D():
 
 @pytest.fixture(scope="module")
 def emb(D):
-    return neuc_mds(pd.DataFrame(D, SITES, SITES), (5, 3), squared=True)
+    return neuc_mds(pd.DataFrame(D, SITES, SITES), (5, 3), "neuc", squared=True)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ def D():
 
 @pytest.fixture(scope="module")
 def emb(D):
-    return neuc_mds(pd.DataFrame(D, NAMES, NAMES), (4, 2))
+    return neuc_mds(pd.DataFrame(D, NAMES, NAMES), (4, 2), "neuc")
 
 
 def test_a_frame_has_names_and_signs(emb):
@@ -70,7 +70,7 @@ def test_anndata_in_and_out(D, emb):
     adata.obsp["distances"] = D[::-1, ::-1]
     table = from_anndata(adata)
     assert list(table.index) == NAMES[::-1]
-    np.testing.assert_allclose(neuc_mds(table, (4, 2)).stress, emb.stress)
+    np.testing.assert_allclose(neuc_mds(table, (4, 2), "neuc").stress, emb.stress)
     to_anndata(emb, adata)
     np.testing.assert_array_equal(adata.obsm["X_neucmds"], emb.coordinates[::-1])
     np.testing.assert_array_equal(adata.uns["X_neucmds"]["signs"], emb.signs)

@@ -59,6 +59,7 @@ class TestFits:
         (row,) = fit.as_rows()
         assert (row["variable"], row["kind"], row["p"], row["n"]) == ("v", "vector", 0.01, 60)
 
+    @pytest.mark.slow
     def test_noise_has_p_values_of_all_sizes(self, points):
         rng = np.random.default_rng(1)
         noise = {f"v{i}": rng.normal(size=60) for i in range(60)}

@@ -30,7 +30,6 @@ def torch(values):
 BACKENDS = [read_only, strict, torch]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("method", ALL_METHODS)
 def test_every_backend_agrees_with_numpy(backend, method):
@@ -50,7 +49,6 @@ def test_every_backend_agrees_with_numpy(backend, method):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.slow
 def test_the_estimator_measures_and_files_stay_with_the_library(backend, tmp_path):
     ours = backend(np.sqrt(D))
     estimator, expected = NeucMDS(4).fit(ours), NeucMDS(4).fit(np.sqrt(D))
@@ -66,7 +64,6 @@ def test_the_estimator_measures_and_files_stay_with_the_library(backend, tmp_pat
     np.testing.assert_array_equal(type(embedding).load(tmp_path / "e.npz").coordinates, x)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_landmarks_weights_and_gaps_work(backend):
     settings = {"n_components": 3, "n_landmarks": 20, "squared": True, "random_state": 0}

@@ -159,6 +159,7 @@ def peak_memory(**options):
     return peak
 
 
+@pytest.mark.slow
 def test_a_copy_is_all_the_memory_that_is_taken(tmp_path):
     D = distances(3000)
     np.save(tmp_path / "D.npy", D)
@@ -233,7 +234,7 @@ def test_symmetrize_averages_and_fills_on_the_scale_given(data, xp, squared, cop
         np.testing.assert_array_equal(np.asarray(array), D)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.data(),
     LIBRARIES,

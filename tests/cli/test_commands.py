@@ -124,6 +124,7 @@ class TestEmbed:
         assert "\x1b" not in missing.err
 
 
+@pytest.mark.slow
 class TestInspect:
     def test_says_that_it_is_not_euclidean(self, run, matrix):
         outcome = run("inspect", matrix)
@@ -158,7 +159,6 @@ class TestInspect:
         assert document["triangles"]["worst_ratio"] is None
         assert run("inspect", "d.npy").code == 0
 
-    @pytest.mark.slow
     def test_names_outlying_entries(self, run, here):
         d = squared_gaps(9)
         d[2, 5] = d[5, 2] = 9999.0
@@ -167,7 +167,6 @@ class TestInspect:
         assert "9999 between object 2 and object 5 (objects are counted from 0)" in out
         assert run("inspect", "slip.npy", "--json").document["outliers"]["entries"][0][:2] == [2, 5]
 
-    @pytest.mark.slow
     def test_says_what_is_estimated(self, run, here, monkeypatch):
         monkeypatch.setattr("neucmds.api.exploration.FULL_UP_TO", 100)
         np.save(here / "many.npy", squared_gaps(820))
