@@ -6,6 +6,7 @@ import pytest
 from neucmds import InputError
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.peer_smacof import smacof_solution
+from neucmds._methods.refined.curvature import flat
 from neucmds._methods.refined.descent import Refined
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.selection import Selection
@@ -110,6 +111,24 @@ def test_the_loss_is_that_of_the_precision_returned_and_eigenvalues_those_of_the
         single.eigenvalues, sorted(lam[[0, 1, -1]], key=lambda value: -abs(value))
     )
     assert from_refinement(DenseGram(d), found, solver="init").eigenvalues.size == 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_curved_fit_reports_the_stress_of_d_itself(weighted):
+    rng = np.random.default_rng(4)
+    d, w, x = rng.uniform(1, 2, (9, 9)), rng.uniform(0, 1, (9, 9)), rng.normal(size=(9, 2))
+    d, w = (np.triu(a, 1) + np.triu(a, 1).T for a in (d, w))
+    loss = PairLoss("relative", 0.5, curvature=-0.3)
+    found = Refined(x - x.mean(axis=0), np.array([1.0, -1.0]), loss, 0.0, (), True, 0.0)
+    one = from_refinement(DenseGram(d), found, weights=w if weighted else None)
+    u, y, signs = w if weighted else 1 - np.eye(9), one.coordinates, np.sign(one.weights)
+
+    def stress(kept):
+        return np.sum(u * (flat(form(y[:, kept], signs[kept]), -0.3) - d) ** 2)
+
+    assert one.stress_terms == pytest.approx((stress([0, 1]), 0, 0))
+    rises = [stress([1]) - stress([0, 1]), stress([0]) - stress([0, 1])]
+    np.testing.assert_allclose(one.stress_rises, rises)
 
 
 def test_smacof_has_positive_coordinates_and_needs_positive_dissimilarities():
