@@ -1,17 +1,22 @@
-"""Draws the picture of README and of the first page: `python docs/picture.py`."""
+"""Draws the pictures of README, of the first page and of the maths: `python docs/picture.py`."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import shortest_path
 from sklearn.datasets import load_digits
 
 from neucmds import curve, neuc_mds
 from neucmds.datasets import hop_distances
 
-PICTURE = Path(__file__).parent / "_static" / "paradox.svg"
+PICTURES = Path(__file__).parent / "_static"
 # Lines of closed forms, and of the default at a few k, in colours that the colour-blind tell apart.
 STYLES = {
     "classical": ("#d55e00", "classical MDS, PCoA"),
@@ -20,7 +25,7 @@ STYLES = {
 REFINED_AT = (2, 3, 5, 10, 20, 50, 100)
 
 
-def draw() -> Figure:
+def draw_paradox() -> Figure:
     """Draw STRESS against k on 1,797 digits."""
     D = hop_distances(load_digits().data, n_neighbors=5, connect=True)
     curves = curve(D)
@@ -43,12 +48,68 @@ def draw() -> Figure:
     ax.set_yticks([0.001, 0.01, 0.1], ["0.1 %", "1 %", "10 %"])
     ax.set(xlabel="coordinates an object", ylabel="share of ‖D‖² unexplained")
     ax.set_title("Hops between 1,797 digits: more coordinates, worse?", loc="left", fontsize=11)
+    _tidy(ax)
+    return figure
+
+
+def draw_curvature() -> Figure:
+    """Draw g(d), and the error of three sets of distances against κ."""
+    figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+    ax, beside = figure.subplots(1, 2)
+    d = np.linspace(0, 2, 60)
+    for kappa, colour in ((-4, "#0072b2"), (-1, "#56b4e9"), (0, "#555555"), (1, "#e69f00")):
+        c = np.sqrt(abs(kappa)) or 1.0
+        g = {-1: 4 * np.sinh(c * d / 2) ** 2 / c**2, 0: d**2, 1: 4 * np.sin(c * d / 2) ** 2 / c**2}
+        label = f"κ = {kappa}".replace("-", "−")
+        ax.plot(d, g[np.sign(kappa)], color=colour, linewidth=2, label=label)
+    ax.set(xlabel="d", ylabel="g(d)", ylim=(0, 8))
+    ax.legend(frameon=False, fontsize=9)
+    roots = np.array([-6, -5, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.25, 1.5])
+    colours = ("#009e73", "#0072b2", "#e69f00")
+    for (name, (D, signature, sign)), colour in zip(_spaces().items(), colours, strict=True):
+        mean = D.sum() / (len(D) * (len(D) - 1))
+        shown = np.union1d(roots, sign * mean if sign else [])
+        shown = shown[shown <= np.pi * mean / D.max()]
+        errors = [100 * _error(D, signature, c * abs(c)) for c in shown]
+        beside.plot(shown, errors, "o-", color=colour, markersize=4, label=name)
+    beside.set(xlabel="±√|κ| · mean d", ylabel="mean error of d, %", ylim=(0, 32))
+    beside.legend(frameon=False, fontsize=9, loc="upper right")
+    for one in (ax, beside):
+        _tidy(one)
+    return figure
+
+
+def _spaces(n: int = 80) -> dict[str, tuple[Any, tuple[int, int], int]]:
+    """Distances in a tree, a hyperbolic disc and a sphere, a signature, and κ where it is ±1/d²."""
+    rng, hollow = np.random.default_rng(0), 1 - np.eye(n)
+    child = np.arange(1, n)
+    edges = coo_array((np.ones(n - 1), (rng.integers(0, child), child)), shape=(n, n))
+    x = rng.normal(size=(n, 3))
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    r, t = np.arccosh(1 + rng.random(n) * (np.cosh(3) - 1)), rng.uniform(0, 2 * np.pi, n)
+    y = np.c_[np.cosh(r), np.sinh(r) * np.cos(t), np.sinh(r) * np.sin(t)]
+    return {
+        "tree": (shortest_path(edges.tocsr(), directed=False), (2, 1), 0),
+        "hyperbolic disc": (np.arccosh(np.maximum(y * [1, -1, -1] @ y.T, 1)) * hollow, (2, 1), -1),
+        "sphere": (np.arccos(np.clip(x @ x.T, -1, 1)) * hollow, (3, 0), 1),
+    }
+
+
+def _error(D: Any, signature: tuple[int, int], curvature: float) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = neuc_mds(D, signature, loss="relative", curvature=curvature, n_init=4)
+    fitted, off = found.dissimilarities(scale="distance"), D > 0
+    return float(np.mean(np.abs(fitted[off] / D[off] - 1)))
+
+
+def _tidy(ax: Any) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="#e6e6e6", linewidth=0.6)
-    return figure
 
 
 if __name__ == "__main__":
     # Text as text keeps the file small; a fixed salt and no date keep it the same from run to run.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "neucmds"}):
-        draw().savefig(PICTURE, metadata={"Date": None}, facecolor="white")
+        for name, draw in {"paradox": draw_paradox, "curvature": draw_curvature}.items():
+            draw().savefig(PICTURES / f"{name}.svg", metadata={"Date": None}, facecolor="white")

@@ -95,12 +95,13 @@ def test_pictures_tables_and_the_page_tell_it(hyperbolic):
     np.testing.assert_allclose(near.fitted_of_given, near.given_of_given, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_curve_of_losses_takes_it():
-    D = disc(15)
+    D = disc(12)
     kinds = ["refined/relative", "classical"]
-    found = curve(D, [2, 3], kinds, curvature=-(mean_of(D) ** 2))
+    found = curve(D, [3], kinds, curvature=-(mean_of(D) ** 2))
     assert list(found.stress) == kinds
-    assert found.normalized("refined/relative")[1] < 1e-6 < found.normalized("classical")[1]
+    assert found.normalized("refined/relative")[0] < 1e-6 < found.normalized("classical")[0]
 
 
 @pytest.mark.parametrize("loss", ["distance", "relative"])
