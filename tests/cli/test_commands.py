@@ -232,6 +232,7 @@ class TestCurve:
         assert [row[0] for row in rows] == [str(k) for k in range(1, 14)]
         assert (here / "gaps-neucmds" / "curve.png").exists()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("x", [range(8), [0] * 8, [0] * 4 + [1] * 4])
     def test_perfect_fits_have_a_curve(self, run, here, x):
         np.save(here / "d.npy", np.abs(np.subtract.outer(x, x)).astype(float))

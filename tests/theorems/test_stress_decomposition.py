@@ -41,7 +41,7 @@ def fit(D, k, method):
     "method", [*PAPER_METHODS, "exact", pytest.param("refined", marks=pytest.mark.slow)]
 )
 @given(dissimilarity_matrices(max_n=10), st.integers(1, 8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_three_terms_sum_to_brute_force_stress(method, D, k):
     embedding = fit(D, min(k, D.shape[0] - 1), method)
     x, s = embedding.coordinates, embedding.signs
@@ -53,7 +53,7 @@ def test_the_three_terms_sum_to_brute_force_stress(method, D, k):
 
 
 @given(euclidean_matrices(), st.integers(1, 8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_euclidean_input_makes_neuc_equal_classical(D, k):
     k = min(k, D.shape[0] - 1)
     neuc, classical = fit(D, k, "neuc"), fit(D, k, "classical")
@@ -63,7 +63,7 @@ def test_euclidean_input_makes_neuc_equal_classical(D, k):
 
 
 @given(dissimilarity_matrices())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_all_coordinates_rebuild_any_hollow_matrix(D):
     """prop:bilinear: every hollow symmetric matrix is the squared form of some vectors."""
     embedding = fit(D, D.shape[0] - 1, "neuc")
@@ -72,7 +72,7 @@ def test_all_coordinates_rebuild_any_hollow_matrix(D):
 
 @pytest.mark.parametrize("method", PAPER_METHODS)
 @given(dissimilarity_matrices(), st.integers(1, 8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_transform_of_the_fitted_rows_returns_their_coordinates(method, D, k):
     embedding = fit(D, min(k, D.shape[0] - 1), method)
     if embedding.k == 0:

@@ -184,6 +184,7 @@ def minimized(kind, d, x, loss, w=None, **given):
 @pytest.mark.parametrize("kind", ["tiles", "listed"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("small", [600, 10])  # the second: all in float32
+@pytest.mark.slow
 def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     d, x = bumpy(60)
     w, heard = random_weights(60, 0.2), []
