@@ -150,6 +150,8 @@ def test_nodes_of_a_graph_know_their_nearest_landmarks():
     landmarks = np.unique(np.concatenate([np.arange(0, 60), [150, 399]]))
     ids, lengths = nearest_landmarks(graph, landmarks, 9, n_jobs=1)
     true = shortest_path_rows(graph, landmarks).T
+    order = np.argsort(lengths, axis=1)
+    ids, lengths = (np.take_along_axis(one, order, axis=1) for one in (ids, lengths))
     enough = np.isfinite(lengths)
     assert enough[:, :5].all()
     np.testing.assert_allclose(lengths[enough], np.sort(true, axis=1)[:, :9][enough], rtol=1e-5)

@@ -33,8 +33,8 @@ BLOCK_BYTES = 2**26
 CHECKED_NODES = 200
 # Nodes whose nearest are searched together, in one subgraph.
 NEAR_BLOCK = 256
-# Landmarks from which nodes near them are searched together, and nodes that are sorted together.
-SEARCHED, ROWS_AT_ONCE = 64, 2**14
+# Landmarks from which nodes near them are searched together.
+SEARCHED = 64
 # Attributes of networkx edges that may be meant as lengths.
 _OTHER_LENGTHS = {"cost", "distance"}
 # scipy's searches hold Python's lock, so they run in processes, which take a second to start: so
@@ -198,19 +198,25 @@ def nearest_landmarks(
     reach = min(n - 1, most * n // landmarks.size + 1)
     sample = landmarks[:: max(1, landmarks.size // 40)]
     farthest = nearest_nodes(graph, reach, sample, n_jobs=n_jobs)[2].reshape(-1, reach).max(axis=1)
-    limit = float(np.median(farthest))
-    ids, lengths = _smallest(n, most, *_within(graph, landmarks, limit, n_jobs))
-    while (few := np.flatnonzero(np.isinf(lengths[:, (most - 1) // 2]))).size:
+    limit, wanted, about = float(np.median(farthest)), np.arange(n), np.arange(landmarks.size)
+    ids, lengths = np.zeros((n, most), np.int32), np.full((n, most), inf, np.float32)
+    while True:
+        lengths[wanted] = inf
+        for part, ball, rows in _within(graph, landmarks[about], limit, n_jobs):
+            inside = np.isin(ball, wanted, assume_unique=True)
+            here, new = ball[inside], rows.T[inside]
+            far = np.concatenate([lengths[here], new], axis=1)
+            which = np.broadcast_to(about[part].astype(np.int32), new.shape)
+            which = np.concatenate([ids[here], which], axis=1)
+            order = np.argpartition(far, most - 1, axis=1)[:, :most]
+            ids[here] = np.take_along_axis(which, order, axis=1)
+            lengths[here] = np.take_along_axis(far, order, axis=1)
+        wanted = wanted[2 * np.isfinite(lengths[wanted]).sum(axis=1) < most]
+        if wanted.size == 0:
+            return ids, lengths
         limit *= 2
-        to_any = csgraph.dijkstra(graph, indices=few, min_only=True, limit=limit)
+        to_any = csgraph.dijkstra(graph, indices=wanted, min_only=True, limit=limit)
         about = np.flatnonzero(np.isfinite(to_any[landmarks]))
-        source, node, length = _within(graph, landmarks[about], limit, n_jobs)
-        place = np.full(n, -1)
-        place[few] = np.arange(few.size)
-        of_few = place[node] >= 0
-        again = about[source[of_few]], place[node[of_few]], length[of_few]
-        ids[few], lengths[few] = _smallest(few.size, most, *again)
-    return ids, lengths
 
 
 def graph_pairs(
@@ -308,10 +314,10 @@ def _search(graph: Any, sources: Ints, limit: float = inf) -> Floats:
 
 def _within(
     graph: Any, sources: Ints, limit: float, n_jobs: int | None
-) -> tuple[Ints, Ints, Floats]:
-    """Return all paths from some nodes up to a limit: number of the source, node and length."""
+) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """Search up to a limit: numbers of some sources, nodes about them, and a row from each."""
     # Sources of one cell of a few are near each other, and share a small subgraph.
-    seeds = sources[:: max(1, min(SEARCHED, sources.size))]
+    seeds = sources[::SEARCHED]
     cell = csgraph.dijkstra(graph, indices=seeds, min_only=True, return_predecessors=True)[2]
     order = np.argsort(cell[sources], kind="stable")
     parts = [order[s : s + SEARCHED] for s in range(0, order.size, SEARCHED)]
@@ -321,30 +327,9 @@ def _within(
         to_any = csgraph.dijkstra(graph, indices=own, min_only=True, limit=limit)
         ball = np.flatnonzero(np.isfinite(to_any))
         rows = _search(graph[ball][:, ball], np.searchsorted(ball, own), limit)
-        i, j = np.nonzero(np.isfinite(rows))
-        lengths = rows[i, j].astype(np.float32)
-        return part[i].astype(np.int32), ball[j].astype(np.int32), lengths
+        return part, ball, rows.astype(np.float32)
 
-    found = list(_mapped(search, graph, parts, float(len(parts)) * graph.shape[0] * 8, n_jobs))
-    source, node, length = (np.concatenate(column) for column in zip(*found, strict=True))
-    return source, node, length
-
-
-def _smallest(n: int, count: int, source: Ints, node: Ints, length: Floats) -> tuple[Ints, Floats]:
-    """Return the nearest `count` sources of n nodes, ascending, and how far they are."""
-    stored: Any = sparse.csr_array((length, (node, source)), shape=(n, int(source.max()) + 1))
-    ids, lengths = np.zeros((n, count), np.int32), np.full((n, count), np.inf, np.float32)
-    sizes = np.diff(stored.indptr)
-    for start in range(0, n, ROWS_AT_ONCE):
-        rows = slice(start, min(start + ROWS_AT_ONCE, n))
-        here = slice(stored.indptr[rows.start], stored.indptr[rows.stop])
-        filled = np.arange(max(count, sizes[rows].max())) < sizes[rows][:, None]
-        far, which = np.full(filled.shape, np.inf, np.float32), np.zeros(filled.shape, np.int32)
-        far[filled], which[filled] = stored.data[here], stored.indices[here]
-        order = np.argsort(far, axis=1)[:, :count]
-        ids[rows] = np.take_along_axis(which, order, axis=1)
-        lengths[rows] = np.take_along_axis(far, order, axis=1)
-    return ids, lengths
+    yield from _mapped(search, graph, parts, float(len(parts)) * graph.shape[0] * 8, n_jobs)
 
 
 def _nearest(

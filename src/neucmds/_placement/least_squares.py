@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -279,6 +279,7 @@ class Fitted:
     Parameters
     ----------
     x : array of shape (n, k), float64
+        Or (m, q, k), if each of m new objects is compared with some of its own.
     signs : array of shape (k,)
     products : array of shape (n, k(k + 1)/2)
         x_a x_b for a ≤ b.
@@ -304,79 +305,54 @@ class Fitted:
         )
         return cls(x, signs, products, asarray_like(spread.ravel(), like, dtype=xp.int64))
 
-    def own(self, ids: Array) -> OwnFitted:
+    def own(self, ids: Array) -> Fitted:
         """Return those of them that each new object is compared with, one row of ids each."""
         xp = namespace(self.x)
         x = xp.take(self.x, xp.reshape(ids, (-1,)), axis=0)
-        return OwnFitted(xp.reshape(x, (*ids.shape, -1)), self.signs)
+        return replace(self, x=xp.reshape(x, (*ids.shape, -1)))
 
     def some(self, which: Array) -> Fitted:
-        """Return what these new objects are compared with: the same as all."""
-        return self
+        """Return what these new objects are compared with."""
+        if len(self.x.shape) == 2:
+            return self
+        return replace(self, x=namespace(self.x).take(self.x, which, axis=0))
 
     def at(self, columns: Array) -> Array:
         """Return x_j of one column j for each new object."""
-        return namespace(self.x).take(self.x, columns, axis=0)
+        if len(self.x.shape) == 2:
+            return namespace(self.x).take(self.x, columns, axis=0)
+        return self.x[asarray_like(np.arange(columns.shape[0]), columns), columns]
 
     def sums(self, w: Array) -> Array:
         """Σ_j w_ij x_j for every row of weights."""
-        return w @ self.x
+        return w @ self.x if len(self.x.shape) == 2 else (w[:, None, :] @ self.x)[:, 0, :]
 
     def inner(self, v: Array) -> Array:
         """Return v_i · x_j for every row v_i."""
-        return v @ namespace(v).matrix_transpose(self.x)
+        if len(self.x.shape) == 2:
+            return v @ namespace(v).matrix_transpose(self.x)
+        return (self.x @ v[:, :, None])[:, :, 0]
 
     def d_hat(self, v: Array) -> Any:
         """D̂ of new objects where they are."""
-        return sq_dissimilarities(v, self.x, self.signs)
-
-    def second_moments(self, w: Array) -> Array:
-        """Σ_j w_ij x_j x_jᵀ for every row of weights."""
-        xp, k = namespace(w), int(self.x.shape[1])
-        return xp.reshape(xp.take(w @ self.products, self.spread, axis=1), (-1, k, k))
-
-
-@dataclass(frozen=True)
-class OwnFitted:
-    """What `Fitted` is, where every new object is compared with some of its own: x is (m, q, k)."""
-
-    x: Array
-    signs: Array
-
-    def some(self, which: Array) -> OwnFitted:
-        """Return what these new objects are compared with."""
-        return OwnFitted(namespace(self.x).take(self.x, which, axis=0), self.signs)
-
-    def at(self, columns: Array) -> Array:
-        """Return x_j of one column j for each new object."""
-        rows = asarray_like(np.arange(columns.shape[0]), columns)
-        return self.x[rows, columns]
-
-    def sums(self, w: Array) -> Array:
-        """Σ_j w_ij x_ij for every row of weights."""
-        return (w[:, None, :] @ self.x)[:, 0, :]
-
-    def inner(self, v: Array) -> Array:
-        """Return v_i · x_ij for every row v_i."""
-        return (self.x @ v[:, :, None])[:, :, 0]
-
-    def d_hat(self, v: Array) -> Array:
-        """D̂ of new objects where they are."""
+        if len(self.x.shape) == 2:
+            return sq_dissimilarities(v, self.x, self.signs)
         return (self.x - v[:, None, :]) ** 2 @ self.signs
 
     def second_moments(self, w: Array) -> Array:
-        """Σ_j w_ij x_ij x_ijᵀ for every row of weights."""
-        return namespace(w).matrix_transpose(self.x * w[:, :, None]) @ self.x
+        """Σ_j w_ij x_j x_jᵀ for every row of weights."""
+        xp, k = namespace(w), int(self.x.shape[-1])
+        if len(self.x.shape) == 3:
+            return xp.matrix_transpose(self.x * w[:, :, None]) @ self.x
+        return xp.reshape(xp.take(w @ self.products, self.spread, axis=1), (-1, k, k))
 
 
-def weighted_system(
-    fitted: Fitted | OwnFitted, d: Array, w: Array, ridge: Array | None = None
-) -> System:
+def weighted_system(fitted: Fitted, d: Array, w: Array, ridge: Array | None = None) -> System:
     """Make the systems of objects of which each has weights of its own.
 
     Parameters
     ----------
-    fitted : Fitted or OwnFitted
+    fitted : Fitted
     d, w : arrays of shape (m, n)
         Squared dissimilarities and weights, finite.
     ridge : array of shape (k,), optional

@@ -21,7 +21,6 @@ from neucmds._methods import PairLoss, curved
 from neucmds._placement.least_squares import (
     Fitted,
     LeastSquaresPlacement,
-    OwnFitted,
     in_blocks,
     known_and_counts,
     weighted_system,
@@ -143,7 +142,7 @@ def _mean_of_nearest(problem: _Problem) -> Array:
 class _Problem:
     """Some new objects: their dissimilarities, and how much each counts (None: all alike)."""
 
-    fitted: Fitted | OwnFitted
+    fitted: Fitted
     loss: PairLoss
     delta: Array
     counts: Array | None

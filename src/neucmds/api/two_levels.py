@@ -17,7 +17,15 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, k_smallest, namespace, row_blocks, to_numpy
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    is_numpy,
+    k_smallest,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from neucmds._input import Pairs, as_real
 from neucmds._methods import PairLoss, Start, check_count
 from neucmds._operator import BoundMetric, nearest_landmarks, path_blocks
@@ -43,6 +51,8 @@ GLOBAL, NEAR = 5, 4
 # Landmarks, at least, and as a share of all objects: they take no more dissimilarities than others.
 # Of 4,000 strings 1,000 and 1,500 kept .809 and .834 of the ten nearest of others (k = 32).
 FEWEST, SHARE = 2000, 0.02
+# Iterations of a fit that is to tell which landmarks are near.
+BRIEF = 30
 # Share of the near landmarks that an object is compared with before it is placed anew.
 FIRST = 2 / 3
 
@@ -151,15 +161,30 @@ class TwoLevelFit(LandmarkFit):
         if self.near is not None:
             ids, squares = self._known(objects)
             return rule.place(squares, own=ids)
+        # On a device comparing all takes less time than choosing.
+        all_squares = None if is_numpy(rows) else self.squares(rows, int(objects[0]))
+        each = np.arange(objects.size)[:, None]
+
+        def ask(ids: Indices) -> Array:
+            if all_squares is not None:
+                return all_squares[_like(each, rows), _like(ids, rows)]
+            return np.reshape(self.own_squares(rows, list(ids), objects), ids.shape)
+
         ids = self.levels.parts(self._keys(rows, objects))
-        squares = xp.reshape(self.own_squares(rows, list(ids), objects), ids.shape)
+        squares = ask(ids)
         for count in self.levels.rounds:
             coarse = rule.place(squares, own=_like(ids, squares))
             more = nearest_by_form(rule, coarse, ids, count)
             ids = np.concatenate([ids, more], axis=1)
-            asked = self.own_squares(rows, list(more), objects)
-            squares = xp.concat([squares, xp.reshape(asked, more.shape)], axis=1)
+            squares = xp.concat([squares, ask(more)], axis=1)
         return rule.place(squares, own=_like(ids, squares))
+
+    def started(self, others: Indices, parts: Indices, squares: Floats) -> Floats:
+        """Coordinates (L, k) of all landmarks, where the global ones alone are embedded."""
+        rule, x = rule_of(self.embedding), np.zeros((self.width, self.embedding.k))
+        x[self.levels.sources] = to_numpy(rule.coordinates)
+        x[others] = replace(rule, coordinates=x).place(squares, own=parts)
+        return x
 
     def to_ask(self, coarse: Any) -> Indices:
         """Return what landmarks new objects, or those at some places, are to be compared with."""
@@ -231,7 +256,7 @@ def fit_two_levels(
     X, options, metric, landmarks, n_landmarks, reading
         As for `fit_landmarks`.
     n_near : int or None
-        Near landmarks of every object; None: 3 for each coordinate.
+        Near landmarks of every object; None: 4 for each coordinate.
     """
     n, k = int(X.shape[0]), least_count(options.n_components)
     rng = check_random_state(options.random_state)
@@ -251,9 +276,10 @@ def fit_two_levels(
     space = None if bound is None else metric_on(bound, X, ids, squared)
     hubs = TwoLevelFit(ids, base.embedding, None, base.n, space, base.metric, levels=levels)
     tell(options.callback, f"embedding {ids.size} landmarks")
-    if space is None:
-        return replace(hubs, embedding=_embedded(hubs, X, ids, options))
-    return replace(hubs, embedding=_embedded(hubs, taken(X, ids), np.arange(ids.size), options))
+    rows, at = (X, ids) if space is None else (taken(X, ids), np.arange(ids.size))
+    names = reading.get("columns")
+    labels = None if names is None else tuple(str(names[i]) for i in ids)
+    return replace(hubs, embedding=replace(_embedded(hubs, rows, at, options), labels=labels))
 
 
 def _chosen_nodes(
@@ -294,12 +320,10 @@ def _of_graph(
     base = fit_landmarks(among, options, landmarks=everyone, symmetrize=True)
     fitted = TwoLevelFit(ids, base.embedding, None, n, paths=paths, levels=levels, near=near)
     tell(options.callback, f"embedding {ids.size} landmarks")
-    rule, x = rule_of(base.embedding), np.zeros((ids.size, base.embedding.k))
-    x[sources] = to_numpy(rule.coordinates)
     known, squares = fitted._known(ids)
-    far = slice(0, levels.n_global)
-    x = replace(rule, coordinates=x).place(squares[:, far], own=known[:, far])
-    x[sources] = to_numpy(rule.coordinates)
+    others = np.setdiff1d(np.arange(ids.size), sources)
+    far = others[:, None], np.arange(levels.n_global)
+    x = fitted.started(others, known[far], squares[far])
     i, j = np.nonzero(np.isfinite(squares))
     pairs = joined(ids.size, i, known[i, j], squares[i, j])
     return replace(fitted, embedding=embed_hubs(pairs, x, base.embedding, options))
@@ -320,22 +344,22 @@ def _refused(options: Options, n_near: Any, k: int, weights: Any) -> int:
 def _embedded(hubs: TwoLevelFit, rows: Array, at: Indices, options: Options) -> Embedding:
     """Embed all landmarks, rows `at` some numbers, from pairs with global and with near ones."""
     levels, embedding, everyone = hubs.levels, hubs.embedding, np.arange(hubs.width)
-    base, x = rule_of(embedding), np.zeros((hubs.width, embedding.k))
-    x[levels.sources] = to_numpy(base.coordinates)
     others = np.setdiff1d(everyone, levels.sources)
     parts = levels.parts(others)
     squares = to_numpy(hubs.own_squares(rows, list(parts), hubs.landmarks[others], at[others]))
-    rule = replace(base, coordinates=x)
-    x[others] = rule.place(np.reshape(squares, parts.shape), own=parts)
+    x = hubs.started(others, parts, np.reshape(squares, parts.shape))
     pairs = joined(hubs.width, others.repeat(levels.n_global), parts.ravel(), squares)
-    for _ in levels.rounds:
-        near = nearest_by_form(replace(base, coordinates=x), x, everyone[:, None], levels.n_near)
+    for last in (False, True):
+        rule = replace(rule_of(embedding), coordinates=x)
+        near = nearest_by_form(rule, x, everyone[:, None], levels.n_near)
         i, j = _not_in(pairs, everyone.repeat(levels.n_near), near.ravel())
         own, starts = np.unique(i, return_index=True)
         asked = np.split(j, starts[1:])
         squares = to_numpy(hubs.own_squares(rows, asked, hubs.landmarks[own], at[own]))
         pairs = joined(hubs.width, i, j, squares, pairs)
-        embedding = embed_hubs(pairs, x, embedding, options)
+        # The first time they are only to tell which are near.
+        steps = options.max_iter if last else min(BRIEF, options.max_iter or BRIEF)
+        embedding = embed_hubs(pairs, x, embedding, replace(options, max_iter=steps))
         x = to_numpy(embedding.coordinates)
     return embedding
 

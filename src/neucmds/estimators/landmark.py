@@ -317,7 +317,9 @@ class LandmarkNeucMDS(SignedTransformer):
         checkpoint: str | PathLike[str] | None = None,
         fitted: bool = False,
     ) -> Array:
-        rows = self._checked(X, reset=False)
+        # The graph that was just fitted need not be told from others.
+        known = fitted and self._of_graph
+        rows = self._fitted.nodes() if known else self._checked(X, reset=False)
         if weights is not None and is_numpy(rows):
             weights = rows_ordered_as(weights, X, "rows of weights")
             shape = (rows.shape[0], self._fitted.width)
