@@ -216,8 +216,35 @@ def curvature() -> str:
     )
 
 
+def curved_spaces() -> str:
+    """Return the error of signed coordinates beside hyperbolic and product spaces."""
+    rows = record("curved_spaces")["rows"]
+    sets = list(dict.fromkeys(row["set"] for row in rows))
+
+    def cell(data: str, prefix: tuple[str, ...]) -> str:
+        own = [row for row in rows if row["set"] == data and row["method"].startswith(prefix)]
+        best = min(own, key=lambda row: row["mean"])
+        ranked = "" if best["mAP"] is None else f", {best['mAP']:.2f}"
+        return f"{100 * best['mean']:.1f} %, {100 * best['p99']:.0f} %{ranked}"
+
+    kinds = {
+        "signed coordinates, κ chosen": ("neucmds, κ chosen",),
+        "signed coordinates, κ = 0": ("neucmds, κ = 0",),
+        "Euclidean": ("E",),
+        "hyperbolic (H)": tuple(f"H{row['numbers']}, " for row in rows),
+        "H × H": tuple(f"H{row['numbers'] // 2} × H" for row in rows),
+        "S × H": ("S",),
+        "H × E": tuple(f"H{row['numbers'] // 2} × E" for row in rows),
+        "hydra": ("hydra",),
+    }
+    sizes = {row["set"]: f"{row['set']}, k = {row['numbers']}" for row in rows}
+    lines = ([name, *(cell(data, prefix) for data in sets)] for name, prefix in kinds.items())
+    return table(["mean and p99 error of d, mAP", *(sizes[data] for data in sets)], lines)
+
+
 TABLES = {
     "curvature": curvature,
+    "curved-spaces": curved_spaces,
     "methods": methods,
     "new-objects": new_objects,
     "held-out": held_out,
