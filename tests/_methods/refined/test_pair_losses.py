@@ -72,9 +72,7 @@ def value_of(loss, d, w, x, **settings):
 KINDS = {
     "one tile": {"_ONE_TILE": 2**16},
     "tiles": {"_ONE_TILE": 0, "_TILE_ROWS": 5, "_TILE_COLUMNS": 7},
-    "listed": {"HUB_SHARE": 1.1, "BLOCK": 64},
-    "hubs": {"HUB_SHARE": 0.8, "HUB_BLOCK": 8},
-    "all hubs": {"HUB_SHARE": 0.0, "HUB_BLOCK": 8, "HUB_SHARES": 2},
+    "listed": {"BLOCK": 64},
 }
 
 
@@ -98,8 +96,6 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted
     module, n = tiles if "tile" in kind else listed_pairs, 23
     d, x = bumpy(n, seed)
     w = None if weighted is None else random_weights(n, weighted, seed)
-    if w is not None:
-        w[3, :] = w[:, 3] = np.where(np.arange(n) == 3, 0.0, 0.7)  # a hub
     counted = np.ones((n, n)) if w is None else w
     p = np.random.default_rng(seed + 1).standard_normal(x.shape)
     p -= p.mean(axis=0)
@@ -301,17 +297,6 @@ def test_the_floor_is_half_of_the_lowest_percent_or_the_usual_nearest(curvature)
     pairs = make_pairs(4, [0, 0, 1, 0], [1, 2, 2, 3], [0.0, 2.0, 2.0, 3.0])
     assert pair_floor(pairs) == pytest.approx(1.0)
     assert pair_floor(replace(pairs, sq_dissimilarity=np.zeros(4))) == 1.0
-
-
-def test_the_hubs_are_the_objects_of_most_pairs():
-    d, _ = bumpy()
-    w = random_weights(40, 0.6)
-    w[[3, 30]], w[:, [3, 30]] = 1.0, 1.0
-    np.fill_diagonal(w, 0)
-    for share, most, expected in ((0.8, 1000, [3, 30]), (0.0, 2, [3, 30]), (1.1, 1000, [])):
-        with patch.multiple(listed_pairs, HUB_SHARE=share, MOST_HUBS=most):
-            hubs = ListedPairs.of(listed(d, w), "squared", like=np.zeros(0)).hubs
-        np.testing.assert_array_equal(hubs.ids, expected)
 
 
 def test_an_interrupted_descent_goes_on(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 An iteration takes two passes over the pairs: one for how D̂ changes along a line, one for the
 gradient, a sparse product with the pairs' pulls u q q′. In main memory passes are cut into parts
-that stay in the cache, and pairs with hubs are rows of a matrix; elsewhere each is one operation.
+that stay in the cache; elsewhere each is one operation.
 """
 
 from __future__ import annotations
@@ -55,14 +55,6 @@ SMALL = 2**17
 BLOCK, DEVICE_BLOCK = 2**17, 2**27
 # Pieces of the product with the pulls; each has n × k sums of its own, which are added up in turn.
 PIECES = 4
-# Share of all others that a hub is paired with: so many gaps at most are carried along.
-HUB_SHARE = 0.5
-# Most hubs; a block of rows has as many rows as there are.
-MOST_HUBS = 1000
-# Shares of the rows, each with sums over them for the hubs.
-HUB_SHARES = 16
-# Entries of a block of rows: 256 KB of float64, a quarter of an L2 cache.
-HUB_BLOCK = 2**15
 
 
 def refine_pairs(
@@ -156,138 +148,21 @@ def _check(pairs: Pairs, start: Start, loss: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Hubs:
-    """Objects that are paired with most others, and where the matrix of their pairs lies.
-
-    Three in five pairs of a sample are with landmarks. As an n × h matrix with gaps of weight zero
-    they cost an iteration a sixth of what they cost as listed pairs (1.4 million of them, k = 16,
-    one core: 9 ms instead of 55). D̂ comes from the expanded formula, for which float64 has the
-    digits.
-
-    Parameters
-    ----------
-    n : int
-        Number of objects.
-    ids : ndarray of shape (h,)
-    listed : int
-        Length of an array of values before those of the matrix.
-    """
-
-    n: int
-    ids: Ints
-    listed: int
-
-    @classmethod
-    def split(cls, pairs: Pairs) -> tuple[_Hubs, Ints, Ints]:
-        """Return the hubs, which pairs have none, and where in the matrix the other pairs are."""
-        degrees = pairs.degrees
-        ids = np.flatnonzero(degrees >= HUB_SHARE * (pairs.n - 1))
-        if ids.size > MOST_HUBS:
-            order = np.argsort(-degrees[ids], kind="stable")
-            ids = np.sort(ids[order[:MOST_HUBS]])
-        column = np.full(pairs.n, -1)
-        column[ids] = np.arange(ids.size)
-        first, second = column[pairs.i], column[pairs.j]
-        listed = np.flatnonzero((first < 0) & (second < 0))
-        # A pair of two hubs has one place, too.
-        by_second = second >= 0
-        row, at = np.where(by_second, pairs.i, pairs.j), np.where(by_second, second, first)
-        place = (row.astype(np.int64) * ids.size + at)[by_second | (first >= 0)]
-        return cls(pairs.n, ids, listed.size), listed, place
-
-    @property
-    def size(self) -> int:
-        """Number of entries of the matrix."""
-        return self.n * self.ids.size
-
-    def spread(self, values: Floats, listed: Ints, place: Ints, gap: float) -> Floats:
-        """Put the values of all pairs in one array: of the listed ones, then of the matrix."""
-        if self.size == 0:
-            return values
-        out = np.full(self.listed + self.size, gap)
-        out[: self.listed] = values[listed]
-        others = np.ones(values.size, dtype=bool)
-        others[listed] = False
-        out[self.listed + place] = values[others]
-        return out
-
-    @cached_property
-    def blocks(self) -> list[slice]:
-        """Rows of the matrix that stay in the cache."""
-        if self.size == 0:
-            return []
-        step = max(self.ids.size, HUB_BLOCK // self.ids.size)
-        return [slice(s, min(s + step, self.n)) for s in range(0, self.n, step)]
-
-    @cached_property
-    def shares(self) -> list[list[slice]]:
-        """Blocks in so few parts that each can have sums of its own."""
-        count = min(HUB_SHARES, len(self.blocks))
-        return [self.blocks[i::count] for i in range(count)]
-
-    def rows_of(self, values: Floats, rows: slice) -> Floats:
-        """Return rows of the matrix in an array, as a view."""
-        h = self.ids.size
-        return values[self.listed + rows.start * h : self.listed + rows.stop * h].reshape(-1, h)
-
-    def forms(self, x: Floats, signs: Floats) -> Callable[[slice], Floats]:
-        """Return the function of rows that computes D̂ there."""
-        norms, ones = np.sum(x * x * signs, axis=1, keepdims=True), np.ones((len(x), 1))
-        left = np.concatenate([x * (-2 * signs), norms, ones], axis=1)
-        right = np.concatenate([x, ones, norms], axis=1)[self.ids].T
-        return lambda rows: left[rows] @ right
-
-    def times(self, values: Floats, columns: Floats) -> Floats:
-        """Multiply the symmetric matrix that has the values of hubs, and zeros, with columns."""
-        some, total = columns[self.ids], np.zeros(columns.shape)
-
-        def walk(share: list[slice]) -> Floats:
-            across = np.zeros(some.shape)
-            for rows in share:
-                part = self.rows_of(values, rows)
-                total[rows] = part @ some
-                across += part.T @ columns[rows]
-            return across
-
-        for across in parallel_map(walk, self.shares):
-            total[self.ids] += across
-        return total
-
-    def add_blocks(self, x: Floats, weights: Floats, out: Floats) -> None:
-        """Add Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i."""
-        some = moments(x[self.ids])
-
-        def walk(share: list[slice]) -> Floats:
-            across = np.zeros(some.shape)
-            for rows in share:
-                w = self.rows_of(weights, rows).astype(np.float64)
-                out[rows] += second_moments_about(x[rows], w @ some)
-                across += w.T @ moments(x[rows])
-            return across
-
-        of_hubs = sum(parallel_map(walk, self.shares))
-        out[self.ids] += second_moments_about(x[self.ids], of_hubs)
-
-
-@dataclass(frozen=True, eq=False)
 class ListedPairs:
     """A loss of listed pairs as a function of the coordinates, on any array library.
 
     Parameters
     ----------
-    i, j : arrays of shape (l,), integer
-        The listed pairs: those without a hub.
+    i, j : arrays of shape (m,), integer
     d : array of shape (m,), float32 or float64
-        D / scale of the listed pairs, then of the matrix of the others; its gaps hold ones.
+        D / scale.
     u : array of shape (m,) or None
-        Weights, at most about one, and zero for gaps.
+        Weights, at most about one.
     loss : PairLoss
         With the floor f² / scale.
     signs : array of shape (k,), float64
     starts, partners, pair : arrays of integers
-        Every listed pair in both orders, by rows: where a row starts, the other object, which pair.
-    hubs : _Hubs
-        None but in main memory.
+        Every pair in both orders, by rows: where a row starts, the other object, which pair.
     scale : float
         A power of four: rounding is the same whatever the unit of D.
     unit : float
@@ -303,7 +178,6 @@ class ListedPairs:
     starts: Array
     partners: Array
     pair: Array
-    hubs: _Hubs
     scale: float
     unit: float
 
@@ -328,13 +202,7 @@ class ListedPairs:
         if pairs.weight is not None:
             weight_scale = power_of_four(pairs.weight)
             u = pairs.weight / weight_scale
-        hubs = _Hubs(pairs.n, np.zeros(0, dtype=np.int64), pairs.size)
-        if is_numpy(like):
-            hubs, listed, place = _Hubs.split(pairs)
-            i, j, d = i[listed], j[listed], hubs.spread(d, listed, place, gap=1.0)
-            if hubs.size:
-                u = hubs.spread(np.ones(pairs.size) if u is None else u, listed, place, gap=0.0)
-        else:
+        if not is_numpy(like):
             i, j = (asarray_like(ends, like, dtype=xp.int32) for ends in (i, j))
         floor = pair_floor(pairs, curvature) if floor is None else floor
         made = PairLoss(loss, 0.0, curvature=curvature * scale).floored(floor / sqrt(scale))
@@ -346,7 +214,6 @@ class ListedPairs:
             made,
             asarray_like(np.zeros(0), like, dtype=xp.float64),
             *_by_rows(pairs.n, i, j),
-            hubs,
             scale,
             scale**made.degree * weight_scale,
         )
@@ -394,15 +261,7 @@ class ListedPairs:
         def write(part: slice, forms: Array) -> None:
             out[part] = forms[:, 0] - self.d[part]
 
-        def write_hubs(rows: slice) -> None:
-            d_hat = of_hubs(rows)
-            d_hat -= self.hubs.rows_of(self.d, rows)
-            self.hubs.rows_of(out, rows)[...] = d_hat
-
         self._walk(narrow, signs[:, None], write)
-        if self.hubs.size:
-            of_hubs = self.hubs.forms(x, self.signs)
-            parallel_map(write_hubs, self.hubs.blocks)
         return out
 
     def line(self, x: Array, direction: Array, here: ListedSlopes) -> ListedLine:
@@ -494,24 +353,11 @@ class ListedPairs:
             d1[part] -= residual[part]
             d1[part] -= self.d[part]
 
-        def write_hubs(rows: slice) -> None:
-            second, first = change(rows), there(rows)
-            first -= second
-            self.hubs.rows_of(d2, rows)[...] = second
-            # Rounded before the rest is taken off: NumPy is slow where precisions are mixed.
-            rounded = self.hubs.rows_of(d1, rows)
-            rounded[...] = first
-            rounded -= self.hubs.rows_of(residual, rows)
-            rounded -= self.hubs.rows_of(self.d, rows)
-
         self._walk(table, form, write)
-        if self.hubs.size:
-            there, change = self.hubs.forms(x + p, self.signs), self.hubs.forms(p, self.signs)
-            parallel_map(write_hubs, self.hubs.blocks)
         return d1, d2
 
     def _walk(self, table: Array, form: Array, write: Callable[[slice, Array], None]) -> None:
-        """Hand on (rows i − rows j of a table)² @ form, part by part of the listed pairs."""
+        """Hand on (rows i − rows j of a table)² @ form, part by part of the pairs."""
         xp = namespace(table)
 
         def walk(part: slice) -> None:
@@ -567,19 +413,17 @@ class ListedPairs:
             # In both orders, so that no digit depends on the order in which threads finish.
             both = namespace(values).take(values, self.pair, axis=0)
             return sparse_times(self.starts, self.partners, both, columns)
-        n = self.hubs.n
 
         def walk(rows: slice) -> tuple[Floats, Floats]:
             first = self._firsts[rows.start : rows.stop + 1]
             part = slice(int(first[0]), int(first[-1]))
             # Pairs are the upper half as they stand; with its transpose, nothing is copied to both
             # halves: 25 ms instead of 45 (2.6 million pairs, k = 16, one core).
-            half = sparse.csr_array(
-                (values[part], self.j[part], first - first[0]), shape=(rows.stop - rows.start, n)
-            )
+            shape = (rows.stop - rows.start, len(columns))
+            half = sparse.csr_array((values[part], self.j[part], first - first[0]), shape=shape)
             return half @ columns, half.T @ columns[rows]
 
-        summed, pieces = self.hubs.times(values, columns), _cut(self._firsts, PIECES)
+        summed, pieces = np.zeros(columns.shape), _cut(self._firsts, PIECES)
         for rows, (upper, lower) in zip(pieces, parallel_map(walk, pieces), strict=True):
             summed[rows] += upper
             summed += lower
@@ -587,8 +431,8 @@ class ListedPairs:
 
     @cached_property
     def _firsts(self) -> Ints:
-        """Where the listed pairs of every first object begin, in main memory."""
-        firsts = np.searchsorted(self.i, np.arange(self.hubs.n + 1))
+        """Where the pairs of every first object begin, in main memory."""
+        firsts = np.searchsorted(self.i, np.arange(self.starts.size))
         return firsts.astype(np.int32 if self.i.size < 2**31 else np.int64)
 
     def _blocks_by_object(self, x: Floats, weights: Floats) -> Floats:
@@ -610,8 +454,6 @@ class ListedPairs:
 
         blocks = max(1, int(self.starts[-1]) * max(1, k) // BLOCK)
         parallel_map(walk, _cut(self.starts, blocks))
-        if self.hubs.size:
-            self.hubs.add_blocks(x, weights, out)
         return out
 
     @cached_property
