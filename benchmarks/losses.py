@@ -4,13 +4,13 @@
     NEUCMDS_DATA=… python benchmarks/losses.py --quick    sets of up to 50 objects at k = 2 and 3
     NEUCMDS_DATA=… python benchmarks/losses.py digits     names that contain a word
     NEUCMDS_DATA=… python benchmarks/losses.py Helsinki --k 64
+    NEUCMDS_DATA=… python benchmarks/losses.py relative   one loss of all sets
     python benchmarks/losses.py --render                  the tables from the record alone
     python benchmarks/losses.py --pages                   those of docs/guide/losses.md and README
 
 Beside the losses stand classical MDS, SMACOF (scikit-learn's, best of eight starts, where that is
-a matter of seconds) and, for latencies, the best matrix of rank k. The rows of one set and k
-replace those that the record has of them, and the rest stays: it can be made in pieces, in any
-order.
+a matter of seconds) and, for latencies, the best matrix of rank k. A row replaces that which the
+record has of its set, k and method, and the rest stays: it can be made in pieces, in any order.
 """
 
 from __future__ import annotations
@@ -193,10 +193,10 @@ METHODS: dict[str, Callable[[np.ndarray, int], Fitted]] = {
 }
 
 
-def rows_of(case: Case, D: np.ndarray, k: int) -> Iterator[dict[str, Any]]:
+def rows_of(case: Case, D: np.ndarray, k: int, methods: set[str]) -> Iterator[dict[str, Any]]:
     gram = DenseGram(D**2)
     for name, fit in METHODS.items():
-        if name == "smacof" and D.shape[0] > MOST_SMACOF:
+        if name not in methods or (name == "smacof" and D.shape[0] > MOST_SMACOF):
             continue
         wall, cpu = time.perf_counter(), time.process_time()
         x, signs, facts = fit(D, k)
@@ -209,7 +209,7 @@ def rows_of(case: Case, D: np.ndarray, k: int) -> Iterator[dict[str, Any]]:
             "distortion": quality_of(gram, x, signs).distortion,
             **{"seconds": wall, "cpu_seconds": cpu, **facts},
         }
-    if case.group == "latency":
+    if case.group == "latency" and methods == {*METHODS}:
         yield {
             **{"data": case.name, "group": case.group, "n": D.shape[0], "k": k},
             **{"method": "rank k of D", **measures(D, rank_k(D, k))},
@@ -403,7 +403,9 @@ def filled(text: str, tables: dict[str, str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("words", nargs="*", help="only cases whose name contains one of these")
+    parser.add_argument(
+        "words", nargs="*", help="only these methods, and sets whose name contains one"
+    )
     parser.add_argument("--k", nargs="+", type=int, help="only these numbers of coordinates")
     parser.add_argument("--quick", action="store_true", help="small sets only, no record")
     parser.add_argument("--render", action="store_true", help="print the record's tables")
@@ -417,7 +419,8 @@ def main() -> None:
         print(render(json.loads(RECORD.read_text())))
         return
     warnings.simplefilter("ignore")
-    words = arguments.words
+    methods = {*METHODS} & {*arguments.words} or {*METHODS}
+    words = [word for word in arguments.words if word not in METHODS]
     cases = [*stored(arguments.quick), *([] if arguments.quick else others())]
     if words:
         cases = [case for case in cases if any(word in case.name for word in words)]
@@ -428,7 +431,7 @@ def main() -> None:
         fit_squared(D, 2)  # so that no method pays for what the first call imports
         for k in arguments.k or case.ks:
             rows = []
-            for row in rows_of(case, D, k):
+            for row in rows_of(case, D, k, methods):
                 rows.append(row)
                 print(row["data"], k, row["method"], f"{row.get('seconds', 0):.2f} s", flush=True)
             record = _with_rows(_record(target) if target else record, rows)
@@ -451,13 +454,19 @@ def _record(path: Path | None) -> dict[str, Any]:
 
 
 def _with_rows(record: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Put the rows of one set and k in the place of those that are there, sorted as the cases."""
-    data, k = rows[0]["data"], rows[0]["k"]
-    kept = [row for row in record["rows"] if (row["data"], row["k"]) != (data, k)]
+    """Put rows in the place of those that are there, sorted as the cases and methods."""
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["data"], row["k"], row["method"]
+
+    new = {key(row) for row in rows}
+    kept = [row for row in record["rows"] if key(row) not in new]
+    methods = [*METHODS, "rank k of D"]
     order = {"shared": 0, "latency": 2, "digits": 3, "streets": 4}
 
-    def place(row: dict[str, Any]) -> tuple[int, int, str, int]:
-        return order.get(row["group"], 1), row["n"], row["data"], row["k"]
+    def place(row: dict[str, Any]) -> tuple[Any, ...]:
+        group, method = order.get(row["group"], 1), methods.index(row["method"])
+        return group, row["n"], row["data"], row["k"], method
 
     return {**record, "rows": sorted([*kept, *rows], key=place)}
 

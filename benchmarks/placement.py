@@ -17,6 +17,8 @@ Parts, all by default:
   ones. Beside it `refit`, the same with the new objects fitted along with the others;
   what is left without the worst 1 % of the objects; and `least`: no place among the fitted objects
   has less, as the minimum is global, or with "distance" none that ten more starts find.
+- `curved`: the same for the relative loss at the κ that `curvature="auto"` chooses for all objects,
+  and `of_d`, by errors of d relative to d: the loss is linear in D̂, which grows as fast as g.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ import real_data
 from measure import RECORDS, machine, versions, write_record
 from neucmds import Embedding, datasets, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods.refined.curvature import curved as curved_squares
+from neucmds._methods.refined.curvature import distances
 from neucmds._methods.refined.losses import LOSSES, PairLoss, floor_of
 from neucmds._placement import newton
 from neucmds._placement.least_squares import LeastSquaresPlacement
@@ -211,11 +215,15 @@ def many_objects() -> dict[str, Callable[[], np.ndarray]]:
     return found
 
 
-def held_out(D: np.ndarray, loss: str, k: int = 10) -> dict[str, object]:
+def held_out(
+    D: np.ndarray, loss: str, k: int = 10, curvature: float | str = 0
+) -> dict[str, object]:
     """Error of new objects to fitted ones, over that among fitted ones, by the loss itself."""
-    n, sq = D.shape[0], D**2
-    pair_loss = PairLoss(loss, 0.0).floored(floor_of(sq))
+    n = D.shape[0]
     one_start = {} if loss == "squared" else {"n_init": 1}
+    whole = neuc_mds(D, k, loss=loss, curvature=curvature, random_state=0, **one_start)
+    kappa, sq = whole.kappa, curved_squares(D**2, whole.kappa)
+    pair_loss = PairLoss(loss, 0.0, curvature=kappa).floored(floor_of(sq, None, kappa))
 
     def errors(left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray) -> np.ndarray:
         d_hat = sq_dissimilarities(left, right, signs)
@@ -223,18 +231,27 @@ def held_out(D: np.ndarray, loss: str, k: int = 10) -> dict[str, object]:
             return (np.sqrt(np.maximum(d_hat, 0)) - np.sqrt(d)) ** 2
         return pair_loss.terms(d, d_hat).residual ** 2
 
-    whole = neuc_mds(D, k, loss=loss, random_state=0, **one_start)
+    def of_d(left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray) -> np.ndarray:
+        true = distances(d, kappa)
+        fitted = distances(sq_dissimilarities(left, right, signs), kappa)
+        return ((fitted - true) / np.maximum(true, whole.floor)) ** 2
+
     refit = errors(whole.coordinates, whole.coordinates, whole.signs, sq).sum() / (n * (n - 1))
-    trained, placed_errors, least, converged = [], [], [], []
+    trained, placed_errors, least, converged, errors_of_d = [], [], [], [], []
     for new, old in folds(n, 0):
-        model = neuc_mds(D[np.ix_(old, old)], k, loss=loss, random_state=0, **one_start)
+        known = D[np.ix_(old, old)]
+        bend = kappa * (known.sum() / (old.size * (old.size - 1))) ** 2
+        model = neuc_mds(known, k, loss=loss, curvature=bend, random_state=0, **one_start)
         placed = model.transform(D[np.ix_(new, old)])
         x, signs = model.coordinates, model.signs
         among = errors(x, x, signs, sq[np.ix_(old, old)])
         trained.append(among.sum() / (old.size * (old.size - 1)))
         placed_errors.append(errors(placed, x, signs, sq[np.ix_(new, old)]).mean(axis=1))
         converged.append(model.converged)
-        best = least_possible(model, sq[np.ix_(new, old)])
+        if curvature:
+            of_all = of_d(x, x, signs, sq[np.ix_(old, old)]).sum() / (old.size * (old.size - 1))
+            errors_of_d.append((of_all, of_d(placed, x, signs, sq[np.ix_(new, old)]).mean(axis=1)))
+        best = least_possible(model, D[np.ix_(new, old)] ** 2)
         least.append(
             np.min([errors(y, x, signs, sq[np.ix_(new, old)]).mean(axis=1) for y in best], 0)
         )
@@ -249,9 +266,21 @@ def held_out(D: np.ndarray, loss: str, k: int = 10) -> dict[str, object]:
         "refit": float(np.sqrt(refit) / fitted),
         "ratio_without_worst_1_percent": float(np.sqrt(own[:-few].mean()) / fitted),
         "share_of_worst_1_percent": float(own[-few:].sum() / own.sum()),
+        **_ratios_of_d(errors_of_d, few),
+        "curvature": whole.curvature,
         "signature": list(model.signature),
         "converged": all(converged),
     }
+
+
+def _ratios_of_d(errors: list[tuple[float, np.ndarray]], few: int) -> dict[str, float]:
+    """Return both ratios of relative errors of d, where these were measured."""
+    if not errors:
+        return {}
+    fitted = np.mean([of_all for of_all, _ in errors])
+    own = np.sort(np.concatenate([of_new for _, of_new in errors]))
+    ratios = np.sqrt(own.mean() / fitted), np.sqrt(own[:-few].mean() / fitted)
+    return dict(zip(("of_d", "of_d_without_worst_1_percent"), map(float, ratios), strict=True))
 
 
 def least_possible(model: Embedding, delta: np.ndarray) -> list[np.ndarray]:
@@ -277,26 +306,37 @@ def least_possible(model: Embedding, delta: np.ndarray) -> list[np.ndarray]:
 
 
 def losses(names: Names) -> Rows:
+    for name, D in loaded(names):
+        yield name, {loss: told(name, loss, held_out(D, loss)) for loss in LOSSES}
+
+
+def curved(names: Names) -> Rows:
+    for name, D in loaded(names):
+        yield name, told(name, "curved", held_out(D, "relative", curvature="auto"))
+
+
+def loaded(names: Names) -> Iterator[tuple[str, np.ndarray]]:
     for name, load in many_objects().items():
-        if not name.startswith(names):
-            continue
-        D = load()
-        D = (D + D.T) / 2
-        np.fill_diagonal(D, 0.0)
-        rows = {}
-        for loss in LOSSES:
-            row = rows[loss] = held_out(D, loss)
-            print(
-                f"{name} (n = {D.shape[0]}), {loss}: held-out {row['ratio']:.3f} × training, "
-                f"fitted along with the others {row['refit']:.3f} ×, without the "
-                f"worst 1 % of objects {row['ratio_without_worst_1_percent']:.3f} ×; "
-                f"{'' if row['converged'] else 'not '}converged",
-                flush=True,
-            )
-        yield name, rows
+        if name.startswith(names):
+            D = load()
+            D = (D + D.T) / 2
+            np.fill_diagonal(D, 0.0)
+            yield name, D
 
 
-PARTS = {"methods": methods, "pairs": pairs, "losses": losses}
+def told(name: str, what: str, row: dict[str, object]) -> dict[str, object]:
+    print(
+        f"{name}, {what}: κ {row['curvature']:.3g}, held-out {row['ratio']:.3f} × training, "
+        f"fitted along with the others {row['refit']:.3f} ×, without the "
+        f"worst 1 % of objects {row['ratio_without_worst_1_percent']:.3f} ×; "
+        f"{'' if row['converged'] else 'not '}converged",
+        {name: row[name] for name in row if name.startswith("of_d")},
+        flush=True,
+    )
+    return row
+
+
+PARTS = {"methods": methods, "pairs": pairs, "losses": losses, "curved": curved}
 
 
 def main() -> None:

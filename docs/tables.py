@@ -71,12 +71,18 @@ def new_objects() -> str:
 
 def held_out() -> str:
     """Return errors of new objects to fitted ones over those among the fitted, by every loss."""
-    names = ("squared", "distance", "relative")
+    names, found = ("squared", "distance", "relative"), record("placement")
+
+    def curved(row: Any) -> str:
+        kappa = f"{row['curvature']:.2g}".replace("-", "−")
+        return f"{row['ratio']:.2f}, of d {row['of_d']:.2f} (κ = {kappa})"
+
     rows = (
-        [data, *(f"{losses[name]['ratio']:.2f}" for name in names)]
-        for data, losses in record("placement")["losses"].items()
+        [data, *(f"{losses[name]['ratio']:.2f}" for name in names), curved(found["curved"][data])]
+        for data, losses in found["losses"].items()
     )
-    return table(["new / fitted, k = 10, five folds", *(f'`"{m}"`' for m in names)], rows)
+    head = ["new / fitted, k = 10, five folds", *(f'`"{m}"`' for m in names)]
+    return table([*head, '`"relative"`, `curvature="auto"`'], rows)
 
 
 def gaps() -> str:
