@@ -68,8 +68,8 @@ class LandmarkNeucMDS(SignedTransformer):
         Above 0, two levels: every object is compared with a random part of some global landmarks
         and with as many landmarks near it, which are found by placing it, and not with the others;
         the landmarks, too. This takes fewer dissimilarities, and gets near pairs right: for
-        `loss="relative"`, a metric that is expensive, or a million objects. None: 4 for each
-        coordinate; there are 5 global ones for each. 0: all are compared with all landmarks. Of
+        `loss="relative"`, a metric that is expensive, or a million objects. None: 3 for each
+        coordinate; there are 6 global ones for each. 0: all are compared with all landmarks. Of
         a graph, searches from the landmarks find those near a node.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
         Drawn; spread out, each the farthest from those before it, among 10 objects drawn for each
