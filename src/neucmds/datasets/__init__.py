@@ -1,17 +1,10 @@
 """Data to try things on: the paper's synthetic sets, and hop counts in neighbour graphs."""
 
 from neucmds.datasets.hops import hop_distances
-from neucmds.datasets.synthetic import (
-    bray_curtis_gamma,
-    euclidean_ball,
-    random_hops,
-    random_simplex,
-)
+from neucmds.datasets.synthetic import euclidean_ball, random_simplex
 
 __all__ = [
     "random_simplex",
     "euclidean_ball",
-    "bray_curtis_gamma",
-    "random_hops",
     "hop_distances",
 ]

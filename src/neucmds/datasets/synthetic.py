@@ -1,7 +1,7 @@
-"""Dissimilarities made from nothing: the paper's two sets and two larger ones for benchmarks.
+"""The paper's two synthetic sets.
 
-Every function here returns the matrix D of **squared** dissimilarities, which is the paper's D:
-hand it to `neuc_mds(D, …, squared=True)`. Entries may be negative where the docstring says so.
+Both functions return the matrix D of **squared** dissimilarities, which is the paper's D:
+hand it to `neuc_mds(D, …, squared=True)`. Entries of Random-simplex may be negative.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import row_blocks
-from neucmds.datasets.hops import hop_distances
 from neucmds.errors import InputError
 
-__all__ = ["bray_curtis_gamma", "euclidean_ball", "random_hops", "random_simplex"]
+__all__ = ["euclidean_ball", "random_simplex"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -99,70 +98,6 @@ def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) ->
         return np.square(gap, out=gap)
 
     return _hollow_symmetric(n, squared_gap)
-
-
-def bray_curtis_gamma(
-    n: int = 1000, *, n_species: int = 50, shape: float = 0.3, random_state: Any = None
-) -> Floats:
-    """Squared Bray-Curtis dissimilarities of random abundance tables, as ecologists have them.
-
-    Abundances are Gamma(shape, 1) per species times a Gamma(2, 1) sampling effort per object. The
-    small shape makes tables sparse in effect, the uneven effort makes the dissimilarity far from
-    Euclidean.
-
-    Parameters
-    ----------
-    n, n_species : int
-        Rows and columns of the abundance table.
-    shape : float
-        Shape of the gamma law of abundances; smaller is sparser.
-    random_state : int, RandomState instance or None
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        D, on the squared scale.
-    """
-    _check_size(n)
-    rng = check_random_state(random_state)
-    table = rng.gamma(shape, size=(n, n_species)) * rng.gamma(2.0, size=(n, 1))
-
-    def squared_bray_curtis(rows: slice, cols: slice) -> Floats:
-        block = cdist(table[rows], table[cols], "braycurtis")
-        return np.square(block, out=block)
-
-    return _hollow_symmetric(n, squared_bray_curtis)
-
-
-def random_hops(
-    n: int = 1000, *, n_neighbors: int = 10, dim: int = 3, random_state: Any = None
-) -> Floats:
-    """Squared hop counts in the nearest-neighbour graph of uniform random points.
-
-    A graph metric of the kind of the paper's image rows (subsec:eva-pert-metric), at any size.
-
-    Parameters
-    ----------
-    n : int
-        Number of points.
-    n_neighbors : int
-        Neighbours per point; edges are undirected. Below about ln(n) the graph may fall apart,
-        which is reported as `InputError`.
-    dim : int
-        Dimension of the cube the points are drawn in.
-    random_state : int, RandomState instance or None
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        D, on the squared scale.
-    """
-    _check_size(n)
-    points = check_random_state(random_state).uniform(size=(n, dim))
-    hops = hop_distances(points, n_neighbors)
-    return np.square(hops, out=hops)
 
 
 def _check_size(n: int) -> None:
