@@ -4,7 +4,7 @@ import pytest
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
 from neucmds._spectrum.krylov import sampled_residuals
-from neucmds._spectrum.polish import Pairs, polish, unexplained_sq
+from neucmds._spectrum.polish import RitzPairs, polish, unexplained_sq
 
 
 def test_a_residual_in_one_row_is_seen_by_the_sample(noise):
@@ -61,7 +61,7 @@ def test_what_pairs_leave_unexplained_is_the_norm_of_the_difference(noise):
 
 def test_a_pair_is_real_beyond_its_residual_and_known_within_what_is_allowed(noise):
     gram, none = DenseGram(noise(20)), np.zeros((4, 0))
-    pairs = Pairs(np.array([1, 1e-3, -2, 1e-20]), none, none, none, np.array([0.5, 1e-2, 2, 0]))
+    pairs = RitzPairs(np.array([1, 1e-3, -2, 1e-20]), none, none, none, np.array([0.5, 1e-2, 2, 0]))
     assert pairs.real(gram).tolist() == [True, False, False, False]
     assert pairs.known(gram, np.full(4, 2.0)).tolist() == [True, False, True, True]
     assert pairs.known(gram, np.full(4, 0.4)).tolist() == [False, False, False, True]

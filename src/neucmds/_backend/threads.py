@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from numbers import Integral
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import joblib
 import threadpoolctl
 
-from neucmds._backend.arrays import BLOCK_ELEMENTS, row_blocks
+from neucmds._backend.arrays import BLOCK_ELEMENTS, Array, is_numpy, row_blocks
 from neucmds.errors import InputError, option
 
 # Entries of a slice of rows: 1 MB in float64.
@@ -66,6 +66,11 @@ def worker_pool() -> Iterator[None]:
             yield
         finally:
             open_pool.reset(token)
+
+
+def pool_for(array: Array) -> AbstractContextManager[None]:
+    """Return the pool for work on NumPy's arrays; other libraries have threads of their own."""
+    return worker_pool() if is_numpy(array) else nullcontext()
 
 
 # By hand: a call of joblib.Parallel takes 10 ms, for it waits by polling, one of this 0.07 ms; and

@@ -16,10 +16,10 @@ from neucmds._methods.procrustes import align as align
 from neucmds._methods.refined.completion import FEW_LISTED as FEW_LISTED
 from neucmds._methods.refined.completion import complete_and_refine as complete_and_refine
 from neucmds._methods.refined.completion import from_all_pairs as from_all_pairs
-from neucmds._methods.refined.curvature import check_range as check_range
 from neucmds._methods.refined.curvature import curved as curved
 from neucmds._methods.refined.curvature import distances as distances
 from neucmds._methods.refined.curvature import flat as flat
+from neucmds._methods.refined.curvature import kappa_of as kappa_of
 from neucmds._methods.refined.descent import FEW_OBJECTS as FEW_OBJECTS
 from neucmds._methods.refined.descent import Keep as Keep
 from neucmds._methods.refined.descent import Limits as Limits

@@ -61,41 +61,18 @@ class Solution:
         Signed squared length of each column.
     dtype : dtype
         Precision of the input, in which coordinates are returned.
-    stress_terms : tuple of three floats
-        C1, C2 and C3; a weighted STRESS stands first, beside two zeros.
-    stress_rises : ndarray of shape (k,)
-        By how much the STRESS rises without each coordinate.
-    stress_error : float
-        Bound on the difference between the STRESS as computed and that of the coordinates as they
-        are returned.
-    sq_norm : float
-        ‖D‖²_F, weighted as the STRESS is.
-    total_sum_of_squares : float
-        Σ(D − mean)² over pairs i ≠ j, weighted as the STRESS is.
-    trace : float
-        Trace of B, n − 1 times half the mean squared dissimilarity of a pair.
-    positive_trace : float
-        Sum of the positive eigenvalues of B; NaN where they are not all known.
     eigenvalues, residuals : ndarray
         Kept eigenvalues and ``‖Bu − λu‖`` of each.
     projector : array of shape (n, k), optional
         ``U_W Λ_W⁻¹`` times the map from U_W to coordinates, where coordinates are linear in B.
     row_means : array of shape (n,), optional
         Row means of D, which go with the projector.
-    hidden_below : float
-        Magnitude below which eigenvalues that may exist could not be told from rounding; 0 where
-        none is missing for that reason.
-    converged : bool
-    solver : str
-    history : tuple of floats
     loss : PairLoss, optional
         The loss that was minimised, with its floor; None for the squared one.
     loss_value : float
         Its value over all n² ordered pairs; NaN for the squared one.
-    relative_gradient : float
-        0 at a stationary point; NaN where it was not measured.
-    stress_standard_error, r2_standard_error, held_out_pairs, mean_distance
-        As of `Embedding`.
+
+    All others are as of `Embedding`.
     """
 
     coordinates: Array

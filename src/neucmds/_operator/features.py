@@ -22,10 +22,10 @@ from neucmds._operator.blocked import Progress
 from neucmds._operator.gram import Gram, Indices, Moments
 from neucmds._operator.metric_registry import (
     CHECKED,
+    FeatureRows,
     FittedMetric,
     InnerMetric,
     PairMetric,
-    Prepared,
     refuse_asymmetry,
     refuse_own,
     refuse_undefined,
@@ -95,7 +95,7 @@ class FeatureGram(Gram):
         self.squared = squared
         fitted = FittedMetric.of(metric, features, squared, params)
         self.metric: PairMetric = fitted.metric
-        self.points: Prepared = fitted.points
+        self.points: FeatureRows = fitted.points
         self.tile = tile or (CPU_TILE if on_cpu(features) else GPU_TILE)
         self.progress = progress
         self._passes = [0]  # shared with the float32 version of itself

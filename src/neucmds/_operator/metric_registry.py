@@ -47,7 +47,7 @@ DEVICE_BLOCK = 2**27
 
 
 @dataclass(frozen=True)
-class Prepared:
+class FeatureRows:
     """Feature rows made ready for a metric, a function of inner products of `left` and `right`."""
 
     left: Array
@@ -55,29 +55,29 @@ class Prepared:
     # One more number for each object.
     vector: Array | None = None
 
-    def __getitem__(self, rows: Any) -> Prepared:
+    def __getitem__(self, rows: Any) -> FeatureRows:
         vector = None if self.vector is None else self.vector[rows]
-        return Prepared(self.left[rows, :], self.right[rows, :], vector)
+        return FeatureRows(self.left[rows, :], self.right[rows, :], vector)
 
-    def astype(self, dtype: Any) -> Prepared:
+    def astype(self, dtype: Any) -> FeatureRows:
         """Round all of it."""
         xp = namespace(self.left)
         vector = None if self.vector is None else xp.astype(self.vector, dtype)
-        return Prepared(xp.astype(self.left, dtype), xp.astype(self.right, dtype), vector)
+        return FeatureRows(xp.astype(self.left, dtype), xp.astype(self.right, dtype), vector)
 
 
 class PairMetric(ABC):
     """A dissimilarity between feature rows, fitted to the features it will be used on."""
 
     @abstractmethod
-    def prepare(self, features: Array) -> Prepared:
+    def prepare(self, features: Array) -> FeatureRows:
         """Make feature rows, the fitted ones or new ones, ready."""
 
     @abstractmethod
-    def squares(self, rows: Prepared, cols: Prepared) -> Array:
+    def squares(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Return squared dissimilarities between all rows and all cols, in a new array."""
 
-    def dissimilarities(self, rows: Prepared, cols: Prepared) -> Array:
+    def dissimilarities(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Return dissimilarities between all rows and all cols, on the scale of the metric."""
         return namespace(rows.left).sqrt(self.squares(rows, cols))
 
@@ -87,7 +87,7 @@ class FittedMetric:
     """A metric and the fitted objects, which others are compared with."""
 
     metric: PairMetric
-    points: Prepared
+    points: FeatureRows
 
     @classmethod
     def of(
@@ -144,10 +144,10 @@ class InnerMetric(PairMetric):
     """A squared dissimilarity that is a function of inner products, entry by entry."""
 
     @abstractmethod
-    def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
+    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Turn inner products into squared dissimilarities, over themselves where possible."""
 
-    def squares(self, rows: Prepared, cols: Prepared) -> Array:
+    def squares(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """One product, then the function."""
         inner = rows.left @ namespace(rows.left).matrix_transpose(cols.right)
         return self.finish(inner, rows, cols)
@@ -159,7 +159,7 @@ class _OfDirections(InnerMetric):
     def __init__(self, features: Array) -> None:
         del features
 
-    def prepare(self, features: Array) -> Prepared:
+    def prepare(self, features: Array) -> FeatureRows:
         """Scale every row to unit length."""
         xp = namespace(features)
         # Twice: the squares of very long or short rows leave the range of floats.
@@ -169,13 +169,13 @@ class _OfDirections(InnerMetric):
             raise InputError(f"row {empty} of the features is zero: it has no direction; drop it.")
         scaled = features / largest
         unit = scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
-        return Prepared(unit, unit)
+        return FeatureRows(unit, unit)
 
 
 class Angular(_OfDirections):
     """The angle between two vectors, in radians: arccos of their cosine similarity."""
 
-    def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
+    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
         """arccos(g)²."""
         return _square(in_place("acos", in_place("clip", inner, -1.0, 1.0)))
 
@@ -183,7 +183,7 @@ class Angular(_OfDirections):
 class Cosine(_OfDirections):
     """One minus the cosine similarity, as in scikit-learn and SciPy."""
 
-    def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
+    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
         """(1 − g)²."""
         inner -= 1.0
         return _square(inner)
@@ -198,14 +198,14 @@ class SquaredNorm(InnerMetric):
         means = xp.mean(xp.astype(features, xp.float64), axis=0)
         self.origin = xp.astype(means, features.dtype)
 
-    def prepare(self, features: Array) -> Prepared:
+    def prepare(self, features: Array) -> FeatureRows:
         """Let norms ride along as columns: (−2x, ‖x‖², 1) · (y, 1, ‖y‖²) = ‖x − y‖²."""
         xp = namespace(features)
         x = features - self.origin
         norms = xp.sum(x * x, axis=1, keepdims=True)
         ones = xp.ones_like(norms)
         left = xp.concat([-2.0 * x, norms, ones], axis=1)
-        return Prepared(left, xp.concat([x, ones, norms], axis=1))
+        return FeatureRows(left, xp.concat([x, ones, norms], axis=1))
 
 
 class EuclideanPower(SquaredNorm):
@@ -217,7 +217,7 @@ class EuclideanPower(SquaredNorm):
             raise InputError(f"{option('power', power)} must be a positive number.")
         self.power = float(power)
 
-    def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
+    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
         """(‖x − y‖²)^power, since that is the square of ‖x − y‖^power."""
         sq = in_place("clip", inner, 0.0, math.inf)
         return sq if self.power == 1 else in_place("pow", sq, self.power)
@@ -236,7 +236,7 @@ class RBF(SquaredNorm):
             raise InputError(f"{option('gamma', gamma)} must be a positive number.")
         self.gamma = float(gamma)
 
-    def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
+    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
         """−2 expm1(−gamma ‖x − y‖²): no digits lost between near points."""
         sq = in_place("clip", inner, 0.0, math.inf)
         sq *= -self.gamma
@@ -255,7 +255,7 @@ class Balls(SquaredNorm):
             )
         super().__init__(features[:, :-1])
 
-    def prepare(self, features: Array) -> Prepared:
+    def prepare(self, features: Array) -> FeatureRows:
         """Split centres from radii, which must not be negative."""
         xp = namespace(features)
         radii = features[:, -1]
@@ -267,9 +267,9 @@ class Balls(SquaredNorm):
             )
         centres = super().prepare(features[:, :-1])
         # A copy: a strided column would be read with the stride in every tile.
-        return Prepared(centres.left, centres.right, xp.asarray(radii, copy=True))
+        return FeatureRows(centres.left, centres.right, xp.asarray(radii, copy=True))
 
-    def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
+    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
         """max(0, gap)²."""
         gap = in_place("sqrt", in_place("clip", inner, 0.0, math.inf))
         gap -= rows.vector[:, None]  # type: ignore[index]
@@ -292,7 +292,7 @@ class Hyperbolic(InnerMetric):
             )
         self.model = model
 
-    def prepare(self, features: Array) -> Prepared:
+    def prepare(self, features: Array) -> FeatureRows:
         """Lift to the hyperboloid, where cosh of the distance is x₀y₀ − x·y."""
         xp = namespace(features)
         if self.model == "hyperboloid":
@@ -308,9 +308,9 @@ class Hyperbolic(InnerMetric):
                     f"{option('model', 'hyperboloid')} if they are on it."
                 )
             x, time = 2.0 * features / (1.0 - sq), (1.0 + sq) / (1.0 - sq)
-        return Prepared(xp.concat([time, -x], axis=1), xp.concat([time, x], axis=1))
+        return FeatureRows(xp.concat([time, -x], axis=1), xp.concat([time, x], axis=1))
 
-    def finish(self, inner: Array, rows: Prepared, cols: Prepared) -> Array:
+    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
         """arccosh(g)²."""
         return _square(in_place("acosh", in_place("clip", inner, 1.0, math.inf)))
 
@@ -325,11 +325,11 @@ class BlockMetric(PairMetric):
         # Whether what it returns must be looked at: a user's function.
         self.checked = checked
 
-    def prepare(self, features: Array) -> Prepared:
+    def prepare(self, features: Array) -> FeatureRows:
         """Leave the features as they are."""
-        return Prepared(features, features)
+        return FeatureRows(features, features)
 
-    def squares(self, rows: Prepared, cols: Prepared) -> Array:
+    def squares(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Call, check the shape, and square."""
         made = self.dissimilarities(rows, cols)
         if self.squared:
@@ -337,7 +337,7 @@ class BlockMetric(PairMetric):
         # What a user's function returns may be the user's own.
         return _square(made) if isinstance(self.function, _Pairwise) else made * made
 
-    def dissimilarities(self, rows: Prepared, cols: Prepared) -> Array:
+    def dissimilarities(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Call, and check the shape."""
         made = self.function(rows.left, cols.right)
         due = (int(rows.left.shape[0]), int(cols.right.shape[0]))

@@ -29,7 +29,7 @@ _STEPS = 3
 
 
 @dataclass(frozen=True)
-class Pairs:
+class RitzPairs:
     """Ritz pairs with their images B u: as many from the top as asked for, the rest from below."""
 
     values: Floats
@@ -39,7 +39,7 @@ class Pairs:
     residuals: Floats
 
     @classmethod
-    def of(cls, rows: Array, images: Array, n_top: int, n_bottom: int) -> Pairs:
+    def of(cls, rows: Array, images: Array, n_top: int, n_bottom: int) -> RitzPairs:
         """Rayleigh–Ritz on orthonormal rows and their images."""
         projected = to_numpy(rows @ images.T)
         lam, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
@@ -65,7 +65,7 @@ class Pairs:
 
 def polish(
     gram: Gram, rows: Array, n_top: int, allowed: Callable[[Floats], Floats]
-) -> tuple[Pairs, int, float]:
+) -> tuple[RitzPairs, int, float]:
     """Improve Ritz vectors in float64 until their residuals are as allowed, in at most three steps.
 
     The first `n_top` rows belong to the largest values, the others to the smallest; `allowed` gives
@@ -73,7 +73,7 @@ def polish(
     and the largest residual that the first float64 product found.
     """
     xp, n_bottom = gram.xp, int(rows.shape[0]) - n_top
-    pairs = Pairs.of(rows, gram.matmat(rows.T).T, n_top, n_bottom)
+    pairs = RitzPairs.of(rows, gram.matmat(rows.T).T, n_top, n_bottom)
     n_products, noise = int(rows.shape[0]), float(np.max(pairs.residuals, initial=0.0))
     for _ in range(_STEPS):
         size = np.abs(pairs.values)
@@ -92,7 +92,7 @@ def polish(
             steps, _ = project_out(pairs.rows, steps)
             steps, _ = orthonormal_rows(steps, 1e-8)
         images = xp.concat([pairs.images, gram.matmat(steps.T).T], axis=0)
-        pairs = Pairs.of(xp.concat([pairs.rows, steps], axis=0), images, n_top, n_bottom)
+        pairs = RitzPairs.of(xp.concat([pairs.rows, steps], axis=0), images, n_top, n_bottom)
         n_products += int(steps.shape[0])
     return pairs, n_products, noise
 

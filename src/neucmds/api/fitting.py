@@ -29,11 +29,11 @@ from neucmds._methods import (
     Solution,
     Tiles,
     best_refined,
-    check_range,
     complete_and_refine,
     exact_selection,
     from_refinement,
     from_selection,
+    kappa_of,
     mean_distance,
     minimize,
     neuc_plus,
@@ -241,8 +241,6 @@ def _least_loss(
     D, weights = gram.sq_dissimilarity, prepared.weights
     components, curvature = scouted(lambda: D, prepared.n, components, options, weights)
     unit = mean_distance(D, weights)
-    kappa = curvature / unit**2 if curvature else 0.0
-    check_range(kappa, sqrt(min_and_max(D)[1]), curvature)
     found = refine_for_loss(
         D,
         components,
@@ -253,7 +251,7 @@ def _least_loss(
         weights=weights,
         n_init=options.n_init,
         floor=options.floor,
-        curvature=kappa,
+        curvature=kappa_of(curvature, unit, sqrt(min_and_max(D)[1])),
         random_state=options.random_state,
     )
     solution = from_refinement(gram, found, weights=weights, solver="loss")

@@ -19,11 +19,11 @@ from neucmds._methods import (
     FEW_LISTED,
     SCOUTS,
     Start,
-    check_range,
     curved,
     from_all_pairs,
     from_pairs,
     held_out,
+    kappa_of,
     refine_pairs,
 )
 from neucmds._operator import (
@@ -90,8 +90,8 @@ def embed_pairs(
     components, curvature = scouted(beside.of_scouts, pairs.n, components, options)
     weight = np.ones(pairs.size) if pairs.weight is None else pairs.weight
     unit = float(weight @ np.sqrt(np.maximum(pairs.sq_dissimilarity, 0))) / float(weight.sum())
-    kappa = curvature / unit**2 if curvature else 0.0
-    check_range(kappa, sqrt(max(0.0, float(pairs.sq_dissimilarity.max()))), curvature)
+    largest = sqrt(max(0.0, float(pairs.sq_dissimilarity.max())))
+    kappa = kappa_of(curvature, unit, largest)
     start = options.init
     if start is None and few:
         start = from_all_pairs(pairs, components, partial(solve_roughly, methods="neuc+"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -20,6 +20,7 @@ from neucmds._methods import (
     StressTerms,
     align,
     distances,
+    kappa_of,
     nearest,
     paired_sq_dissimilarities,
     sq_dissimilarities,
@@ -270,7 +271,7 @@ class Embedding:
     @property
     def kappa(self) -> float:
         """The curvature in units of 1/d²."""
-        return self.curvature / self.mean_distance**2 if self.curvature else 0.0
+        return kappa_of(self.curvature, self.mean_distance)
 
     def dissimilarities(
         self,
@@ -668,36 +669,25 @@ def build_embedding(
     eigenvalues, weights, residuals = (
         asarray_like(values, coordinates, dtype=xp.float64) for values in spectral
     )
+    names = {field.name for field in fields(Embedding)}
+    shared = {f.name: getattr(solution, f.name) for f in fields(Solution) if f.name in names}
+    found: dict[str, Any] = shared | {
+        "coordinates": coordinates,
+        "eigenvalues": eigenvalues,
+        "weights": weights,
+        "residuals": residuals,
+        "loss": "squared" if solution.loss is None else solution.loss.name,
+        "loss_value": sum(solution.stress_terms) if solution.loss is None else solution.loss_value,
+    }
     return Embedding(
-        coordinates=coordinates,
+        **found,
         signs=signs,
-        eigenvalues=eigenvalues,
-        weights=weights,
-        stress_terms=solution.stress_terms,
-        sq_norm=solution.sq_norm,
         method=method,
         requested=requested,
         squared=squared,
         labels=labels,
         placement=placement,
-        residuals=residuals,
-        converged=solution.converged,
-        solver=solution.solver,
-        history=solution.history,
-        total_sum_of_squares=solution.total_sum_of_squares,
-        trace=solution.trace,
-        loss="squared" if solution.loss is None else solution.loss.name,
         curvature=curvature,
-        mean_distance=solution.mean_distance,
-        loss_value=sum(solution.stress_terms) if solution.loss is None else solution.loss_value,
-        relative_gradient=solution.relative_gradient,
-        stress_error=solution.stress_error,
-        stress_rises=solution.stress_rises,
-        positive_trace=solution.positive_trace,
-        hidden_below=solution.hidden_below,
-        stress_standard_error=solution.stress_standard_error,
-        r2_standard_error=solution.r2_standard_error,
-        held_out_pairs=solution.held_out_pairs,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from neucmds._backend.arrays import Array, to_numpy
 from neucmds._backend.files import read_npz
-from neucmds._methods import LOSSES, PairLoss
+from neucmds._methods import LOSSES, PairLoss, kappa_of
 from neucmds._placement import (
     SHRINKAGE,
     LeastSquaresPlacement,
@@ -152,7 +152,7 @@ def _placement(header: dict[str, Any], arrays: dict[str, Any], x: Array) -> Plac
         return LinearPlacement(arrays["placement_mean"], arrays["placement_projector"])
     if kind == "LossPlacement":
         curvature = float(header.get("curvature", 0.0))
-        kappa = curvature / float(header["mean_distance"]) ** 2 if curvature else 0.0
+        kappa = kappa_of(curvature, float(header["mean_distance"])) if curvature else 0.0
         floor = _scalar(header, "loss_floor", float)
         loss = PairLoss(header["loss"], floor, curvature=kappa)
         return LossPlacement(x, signs, loss, float(arrays.get("placement_shrinkage", 0.0)))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neucmds._methods.refined.curvature import check_range, curved, distances, flat
+from neucmds._methods.refined.curvature import curved, distances, flat, kappa_of
 from neucmds._methods.refined.losses import PairLoss
 from neucmds.errors import InputError
 
@@ -64,8 +64,8 @@ def _slope(d, floor, curvature):
 
 
 def test_a_curvature_that_the_largest_d_does_not_allow_is_refused():
-    check_range(1.0, np.pi, 1.0)
+    assert kappa_of(1.0, 0.5, np.pi / 2) == 4.0
     with pytest.raises(InputError, match=r"pass at most 2\.47"):
-        check_range(4.0, np.pi / 2 * 1.001, 2.47 * 1.002)
+        kappa_of(2.47 * 1.002, np.sqrt(2.47 * 1.002 / 4), np.pi / 2 * 1.001)
     with pytest.raises(InputError, match="pass at least -576"):
-        check_range(-600.0, 1.0, -600.0)
+        kappa_of(-600.0, 1.0, 1.0)

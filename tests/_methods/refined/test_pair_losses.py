@@ -184,7 +184,8 @@ def minimized(kind, d, x, loss, w=None, **given):
 def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     d, x = bumpy(60)
     w, heard = random_weights(60, 0.2), []
-    with patch.object(tiles, "SMALL", small), patch.object(listed_pairs, "SMALL", 4 * small - 40):
+    most = 4 * small - 40
+    with patch.object(tiles, "FEW_OBJECTS", small), patch.object(listed_pairs, "FEW_PAIRS", most):
         end = minimized(
             kind, d, x, loss, w, max_iter=500, tol=1e-5, callback=lambda *a: heard.append(a)
         )

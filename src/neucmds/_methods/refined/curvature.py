@@ -22,19 +22,22 @@ MOST_HYPERBOLIC = 24.0
 LEAST_COSINE = 0.05
 
 
-def check_range(curvature: float, largest: float, given: float) -> None:
-    """Refuse a curvature that the largest d does not allow.
+def kappa_of(curvature: float, unit: float, largest: float = 0.0) -> float:
+    """Return κ in units of 1/d²; one that the largest d does not allow is refused.
 
     Parameters
     ----------
     curvature : float
-        κ in units of 1/d².
+        κ in units of 1/(mean d)².
+    unit : float
+        The mean d.
     largest : float
-        The largest d.
-    given : float
-        κ as the user gave it.
+        The largest d, if it is to be checked.
     """
-    reach = sqrt(abs(curvature)) * largest
+    if not curvature:
+        return 0.0
+    kappa = curvature / unit**2
+    reach = sqrt(abs(kappa)) * largest
     most = pi * (1 + 1e-6) if curvature > 0 else MOST_HYPERBOLIC
     if reach > most:
         why = (
@@ -42,12 +45,13 @@ def check_range(curvature: float, largest: float, given: float) -> None:
             if curvature > 0
             else "beyond it near pairs drown in the rounding of far ones"
         )
-        bound = given * (most / reach) ** 2
+        bound = curvature * (most / reach) ** 2
         raise InputError(
-            f"{option('curvature', given)} makes the largest dissimilarity {reach / most:.3g} "
+            f"{option('curvature', curvature)} makes the largest dissimilarity {reach / most:.3g} "
             f"times as long as it can be: {why}; pass {'at most' if bound > 0 else 'at least'} "
             f"{bound:.3g}, or 'auto'."
         )
+    return kappa
 
 
 def curved(sq_distance: Array, curvature: float) -> Array:

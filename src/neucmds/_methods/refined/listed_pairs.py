@@ -50,7 +50,7 @@ Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
 # Up to so many pairs float64 costs next to nothing.
-SMALL = 2**17
+FEW_PAIRS = 2**17
 # Entries of a block of differences: 512 KB of float32, a quarter of an L2 cache; 0.5 GB on a GPU.
 BLOCK, DEVICE_BLOCK = 2**17, 2**27
 # Pieces of the product with the pulls; each has n × k sums of its own, which are added up in turn.
@@ -195,7 +195,7 @@ class ListedPairs:
 
         Parameters are those of `refine_pairs`, and an array.
         """
-        xp, few = namespace(like), pairs.size <= SMALL
+        xp, few = namespace(like), pairs.size <= FEW_PAIRS
         dtype = xp.float64 if few and on_cpu(like) else xp.float32
         scale, weight_scale = power_of_four(pairs.sq_dissimilarity), 1.0
         d, u, i, j = pairs.sq_dissimilarity / scale, None, pairs.i, pairs.j

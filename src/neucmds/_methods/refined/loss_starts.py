@@ -12,7 +12,6 @@ Signatures are compared by several starts each: chosen by one, that of a binary 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -21,8 +20,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, is_numpy, min_and_max, namespace, to_numpy
-from neucmds._backend.threads import worker_pool
+from neucmds._backend.arrays import Array, asarray_like, min_and_max, namespace, to_numpy
+from neucmds._backend.threads import pool_for
 from neucmds._input import Components
 from neucmds._methods.geometry import canonical, sq_dissimilarities
 from neucmds._methods.refined.completion import complete_and_refine
@@ -114,7 +113,7 @@ def refine_for_loss(
         return minimize(tiles, source.place, limits)
     search = Search(tiles, source, replace(limits, callback=None, keep=None), n_init, seed)
     place: Start | Refined
-    with worker_pool() if is_numpy(tiles.d) else nullcontext():
+    with pool_for(tiles.d):
         if n_init > 1 or (few and components.signature is None):
             place = search.lowest(components.signature)
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import pi, sqrt
@@ -11,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace
-from neucmds._backend.threads import worker_pool
+from neucmds._backend.arrays import Array, asarray_like, namespace
+from neucmds._backend.threads import pool_for
 from neucmds._input import Components
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined.curvature import curved
+from neucmds._methods.refined.curvature import curved, kappa_of
 from neucmds._methods.refined.descent import Limits
 from neucmds._methods.refined.loss_starts import Search, Solve, Source
 from neucmds._methods.refined.tiles import Tiles
@@ -127,11 +126,11 @@ class Scout:
             return self.seen[curvature]
         nearest = min(self.seen, key=lambda other: abs(other - curvature), default=None)
         first = None if nearest is None else self.seen[nearest][1][1]
-        kappa = curvature / self.mean**2
+        kappa = kappa_of(curvature, self.mean)
         link = curved(self.sq_dissimilarity, kappa)
         rng = check_random_state(self.seed)
         tiles = Tiles.of(link, self.loss, weights=self.weights, floor=self.floor, curvature=kappa)
-        with worker_pool() if is_numpy(link) else nullcontext():
+        with pool_for(link):
             source = Source.of(link, self.weights, self.components, self.solve, rng)
             search = Search(tiles, replace(source, briefly=True), BRIEF, 1, self.seed)
             if source.spectrum is None or self.components.signature is not None:

@@ -14,7 +14,6 @@ number of threads, so no digit depends on it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
@@ -33,9 +32,10 @@ from neucmds._backend.arrays import (
     on_cpu,
     row_blocks,
 )
-from neucmds._backend.threads import over_rows, parallel_map, worker_pool
+from neucmds._backend.threads import over_rows, parallel_map, pool_for
 from neucmds._methods.refined.descent import (
     EXACT,
+    FEW_OBJECTS,
     Limits,
     Refined,
     Start,
@@ -71,8 +71,6 @@ RIDGE = 1e-7
 FIRST_FLOOR = 16.0
 FLOOR_STEP = 2.0
 STAGE_ITERATIONS, STAGE_TOL = 40, 1e-3
-# Up to so many objects float64 costs next to nothing.
-SMALL = 600
 # A tile of float32 takes 256 KB: four of them stay in the L2 cache.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 512
@@ -104,7 +102,7 @@ def minimize(pairs: Tiles | ListedPairs, start: Start | Refined, limits: Limits)
     on_step = None if keep is None else lambda state: keep(state.x * root, start.signs)
     # One thread each for BLAS also where all pairs are one tile: its threads wait longer for each
     # other than a product of 100 objects takes.
-    with worker_pool() if is_numpy(pairs.d) else nullcontext():
+    with pool_for(pairs.d):
         end = descend(PairObjective(pairs, x, pairs.at(x)), limits, on_step)
         value = pairs.true_value(end.state.x)
     return Refined(
@@ -335,7 +333,8 @@ class Tiles:
         """
         check_defined(sq_dissimilarity, weights, loss)
         xp = namespace(sq_dissimilarity)
-        narrow = sq_dissimilarity.shape[0] > SMALL and not exact
+        # Of few objects float64 costs next to nothing.
+        narrow = sq_dissimilarity.shape[0] > FEW_OBJECTS and not exact
         dtype = xp.float32 if narrow else xp.float64
         scale, weight_scale = power_of_four(sq_dissimilarity), 1.0
         if weights is not None:
