@@ -5,8 +5,8 @@
 64 features, cityblock, k = 20: clusters on a curved 5-dimensional sheet. The ten
 nearest of 1,000 queries by D̂ are compared with the ten nearest by cityblock, found by brute force;
 within = how many candidates by D̂ hold nine in ten of them. Beside: the same descent with the
-squared loss, and `LandmarkNeucMDS` with either loss. Seconds are also told as a multiple of finding
-the nearest of all objects alone.
+squared loss, `LandmarkNeucMDS` with either loss, and two levels of it, with a fifth of all rows as
+landmarks. Seconds are also told as a multiple of finding the nearest of all objects alone.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ def main() -> None:
         "pairs, squared": NeucMDS(K, loss="squared", **sampled),
         "landmarks, squared": LandmarkNeucMDS(K, 1000, **common),
         "landmarks, relative": LandmarkNeucMDS(K, 1000, loss="relative", **common),
+        "two levels, relative": LandmarkNeucMDS(K, 0.2, n_near=None, loss="relative", **common),
     }
     rows = []
     for name, estimator in cases.items():

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 import warnings
 from contextlib import contextmanager
 
@@ -173,3 +174,21 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, monkeypatch):
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-8)
     np.testing.assert_allclose(found.stress, expected.stress, rtol=1e-8)
     assert found.signature == expected.signature
+
+
+@pytest.mark.slow
+def test_objects_in_two_levels_are_placed_though_a_worker_is_killed(cluster):
+    x = features(600)
+    lazy = da.from_array(x, chunks=(30, -1))
+    settings = {"metric": "cityblock", "loss": "relative", "random_state": 0}
+    est = LandmarkNeucMDS(4, 150, n_near=12, **settings).fit(lazy)
+    victim = next(iter(cluster.run(os.getpid).values()))
+    threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
+    placed = est.transform(lazy.map_blocks(slowly, dtype=x.dtype)).compute()
+    assert victim not in cluster.run(os.getpid).values()
+    np.testing.assert_allclose(placed, est.transform(x), atol=1e-6)
+
+
+def slowly(rows):
+    time.sleep(0.1)
+    return rows
