@@ -63,7 +63,7 @@ class LandmarkNeucMDS(SignedTransformer):
         As for `neuc_mds`, of the landmarks; `loss` is also what places new objects.
     n_landmarks : int, float or None, default=None
         Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more; in
-        two levels 2 % of all objects, if that is more.
+        two levels 3000, or 2 % of all objects if that is more.
     n_near : int or None, default=0
         Above 0, two levels: every object is compared with a random part of some global landmarks
         and with as many landmarks near it, which are found by placing it, and not with the others;
