@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import asarray_like, eps, is_numpy, to_numpy
+from neucmds._backend.arrays import eps, to_numpy
 from neucmds._methods import stress_from_errors
 from neucmds._operator import DenseGram, Gram, Outliers, outlying_entries
 from neucmds._placement import DimensionScan, among
@@ -422,22 +422,11 @@ def triangle_violations(
         ids = np.arange(gram.n) if drawn is None else np.sort(drawn)
         return _all_triples(np.sqrt(among(gram, ids)), _slack(gram), exact=drawn is None)
     i, j, k = _distinct_triples(gram.n, samples, rng)
-    sides = [np.sqrt(_pairs(gram, a, b)) for a, b in ((i, j), (j, k), (i, k))]
+    sides = [np.sqrt(gram.entries(a, b)) for a, b in ((i, j), (j, k), (i, k))]
     longest = np.maximum(np.maximum(*sides[:2]), sides[2])
     others = sides[0] + sides[1] + sides[2] - longest
     violated = int((longest > others + _slack(gram) * float(longest.max())).sum())
     return Triangles(violated, int(i.size), False, _worst(longest, others))
-
-
-def _pairs(
-    gram: DenseGram, i: npt.NDArray[np.int64], j: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
-    """D of some pairs."""
-    d, xp = gram.sq_dissimilarity, gram.xp
-    if is_numpy(d):
-        return np.asarray(d[i, j], dtype=np.float64)
-    at = asarray_like(i * gram.n + j, d, dtype=xp.int64)
-    return to_numpy(xp.take(xp.reshape(d, (-1,)), at)).astype(np.float64)
 
 
 def _all_triples(dissimilarity: npt.NDArray[np.float64], slack: float, *, exact: bool) -> Triangles:

@@ -141,18 +141,13 @@ class _NpyRows:
         header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
         file.seek(first * shape[1] * self.dtype.itemsize, os.SEEK_CUR)
-        self.done, self.checkpoint = 0, checkpoint
+        self.checkpoint = checkpoint
 
     def __setitem__(self, rows: slice, values: npt.NDArray[Any]) -> None:
-        start, stop, _ = rows.indices(self.shape[0])
-        block = np.ascontiguousarray(values, dtype=self.dtype)
-        if start != self.done or block.shape != (stop - start, self.shape[1]):
-            raise ValueError(f"rows {start} to {stop} of shape {block.shape} do not come next")
-        self.file.write(block.data)
-        self.done = stop
+        self.file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
         if self.checkpoint is not None:
             self.file.flush()
-            self.checkpoint.save(rows=self.first + stop)
+            self.checkpoint.save(rows=self.first + rows.stop)
 
 
 @contextmanager

@@ -32,9 +32,7 @@ def progress_bar(
 
 
 @contextmanager
-def progress_steps(
-    what: str, stream: TextIO | None = None, every: float = 0.5
-) -> Iterator[Callable[[int, float], None]]:
+def progress_steps(what: str) -> Iterator[Callable[[int, float], None]]:
     """Yield what shows the number of a step and a value, for work of unknown length.
 
     The line appears with the first call of ``report(step, value)``, and ends with the context.
@@ -46,7 +44,7 @@ def progress_steps(
     def report(step: int, value: float) -> None:
         nonlocal bar
         if bar is None:
-            bar = tqdm(desc=what, file=stream, mininterval=every, unit=" iterations")
+            bar = tqdm(desc=what, mininterval=0.5, unit=" iterations")
         bar.set_postfix_str(f"loss {value:.6g}", refresh=False)
         bar.update(step - bar.n)
 

@@ -33,7 +33,7 @@ from neucmds._methods.geometry import (
     stress_terms,
 )
 from neucmds._methods.refined.curvature import curved, flat
-from neucmds._methods.refined.descent import Refined
+from neucmds._methods.refined.descent import Refined, numbers_of_signs
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.products import stress_terms_at
 from neucmds._methods.selection import Selection, neuc
@@ -243,9 +243,8 @@ def _starting_eigenvalues(
     """Eigenvalues of the signature of refined coordinates, largest first, and their residuals."""
     if spectrum is None:
         return np.zeros(0), np.zeros(0)
-    negative = int(np.sum(signs < 0))
-    signature = (signs.size - negative, negative)
-    kept = neuc(spectrum.ends, Components(requested or signs.size, signature)).kept
+    components = Components(requested or signs.size, numbers_of_signs(signs))
+    kept = neuc(spectrum.ends, components).kept
     lam = spectrum.ends.values[kept]
     by_size = np.argsort(-np.abs(lam), kind="stable")
     return lam[by_size], to_numpy(spectrum.residuals)[kept][by_size]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from neucmds._backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
@@ -13,10 +15,11 @@ from neucmds._backend.arrays import (
     namespace,
     on_cpu,
     row_blocks,
+    to_numpy,
 )
 from neucmds._backend.blas import symmetric_times
 from neucmds._backend.threads import parallel_map
-from neucmds._operator.gram import Gram, Indices, Result
+from neucmds._operator.gram import Floats, Gram, Indices, Result
 from neucmds._operator.single_precision import Rounded, RoundedGram
 
 
@@ -64,6 +67,14 @@ class DenseGram(Gram):
         """Return some rows of D."""
         some = asarray_like(indices, self.sq_dissimilarity, dtype=self.xp.int64)
         return self.xp.take(self.sq_dissimilarity, some, axis=0)
+
+    def entries(self, i: Indices, j: Indices) -> Floats:
+        """Return D of some pairs, as NumPy float64."""
+        d = self.sq_dissimilarity
+        if is_numpy(d):
+            return np.asarray(d[i, j], dtype=np.float64)
+        at = asarray_like(i * self.n + j, d, dtype=self.xp.int64)
+        return to_numpy(self.xp.take(self.xp.reshape(d, (-1,)), at)).astype(np.float64)
 
     def product(self, block: Array) -> Array:
         """D @ block in one matrix product; row by row if D must be widened for it."""

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, centered, namespace, row_blocks, row_moments
+from neucmds._backend.arrays import Array, centered, namespace, row_blocks, row_moments, to_numpy
 from neucmds._input import out_of_range
 from neucmds._operator.single_precision import Rounded, SingleGram
 
 Result = TypeVar("Result")
+Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 
@@ -84,6 +85,14 @@ class Gram(ABC):
     def pick(self, indices: Indices) -> Array | None:
         """Return some rows of D; None where that costs more than as many rows."""
         return None
+
+    def entries(self, i: Indices, j: Indices) -> Floats:
+        """Return D of some pairs, as NumPy float64; row by row where D is not in memory."""
+        out, order = np.empty(i.size), np.argsort(i, kind="stable")
+        rows, starts = np.unique(i[order], return_index=True)
+        for row, members in zip(rows.tolist(), np.split(order, starts[1:]), strict=True):
+            out[members] = to_numpy(self.rows(slice(row, row + 1)))[0, j[members]]
+        return out
 
     def walk(self) -> Iterator[tuple[slice, Array]]:
         """Pass over D once: row slices and their rows, which last until the next but one."""

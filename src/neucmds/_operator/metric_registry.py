@@ -143,6 +143,9 @@ class FittedMetric:
 class InnerMetric(PairMetric):
     """A squared dissimilarity that is a function of inner products, entry by entry."""
 
+    def __init__(self, features: Array) -> None:
+        """Fit it to features; most have nothing to learn from them."""
+
     @abstractmethod
     def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Turn inner products into squared dissimilarities, over themselves where possible."""
@@ -155,9 +158,6 @@ class InnerMetric(PairMetric):
 
 class _OfDirections(InnerMetric):
     """A metric that looks at the directions of vectors alone."""
-
-    def __init__(self, features: Array) -> None:
-        del features
 
     def prepare(self, features: Array) -> FeatureRows:
         """Scale every row to unit length."""
@@ -285,7 +285,7 @@ class Hyperbolic(InnerMetric):
     """
 
     def __init__(self, features: Array, model: str = "poincare") -> None:
-        del features
+        super().__init__(features)
         if model not in ("poincare", "hyperboloid"):
             raise InputError(
                 f"{option('model', model)} is unknown; choose poincare or hyperboloid."

@@ -23,6 +23,8 @@ from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
 
+# Parameters that `neuc_mds` takes as they are.
+_PASSED_ON = ("method", "loss", "floor", "curvature", "max_iter", "random_state")
 # Path lengths held at once while new objects are placed: 256 MB.
 PATHS_AT_ONCE = 2**25
 
@@ -129,13 +131,8 @@ class NeucIsomap(SignedTransformer):
             self.result_ = neuc_mds(
                 self.graph_,
                 self.n_components,
-                self.method,
-                loss=self.loss,
-                floor=self.floor,
-                curvature=self.curvature,
                 metric="shortest_path",
-                max_iter=self.max_iter,
-                random_state=self.random_state,
+                **{name: getattr(self, name) for name in _PASSED_ON},
             )
         return self
 

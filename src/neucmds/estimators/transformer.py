@@ -190,10 +190,6 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             yield hear
         print(summary(self._model))
 
-    @property
-    def _n_features_out(self) -> int:
-        return self._model.k
-
     def dissimilarities(self) -> Array:
         """D̂ between the objects of `embedding_`, on the squared scale; it may be negative."""
         check_is_fitted(self)

@@ -140,7 +140,7 @@ def sampled_pairs(
             f"D has {gram.n} objects, but the embedding {n}; pass the D it was made of."
         )
     i, j = _pairs(n, max_pairs, n if isinstance(gram, DenseGram) else MAX_ROWS_READ, random_state)
-    sq_given = _entries(gram, i, j)
+    sq_given = gram.entries(i, j)
     if known.weights is not None:
         sq_given = np.where(to_numpy(known.weights)[i, j] > 0, sq_given, np.nan)
     x = to_numpy(embedding.coordinates)
@@ -186,18 +186,6 @@ def _pairs(
     i = rng.choice(rows, size=min(max_pairs, n * (n - 1) // 2))
     j = rng.integers(0, n - 1, size=i.size)
     return i, j + (j >= i)
-
-
-def _entries(gram: Gram, i: npt.NDArray[np.intp], j: npt.NDArray[np.intp]) -> Floats:
-    """Return D at pairs, on the squared scale; outside memory row by row."""
-    if isinstance(gram, DenseGram) and isinstance(gram.sq_dissimilarity, np.ndarray):
-        return gram.sq_dissimilarity[i, j].astype(np.float64)
-    out = np.empty(i.size)
-    order = np.argsort(i, kind="stable")
-    rows, starts = np.unique(i[order], return_index=True)
-    for row, members in zip(rows.tolist(), np.split(order, starts[1:]), strict=True):
-        out[members] = to_numpy(gram.rows(slice(row, row + 1)))[0, j[members]]
-    return out
 
 
 def _scatter_pairs(ax: Axes, x: Floats, y: Floats, negative: Marks) -> None:

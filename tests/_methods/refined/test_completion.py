@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist, squareform
 from neucmds import InputError, neuc_mds
 from neucmds._input import Components
 from neucmds._methods.refined import completion
-from neucmds._methods.refined.completion import _Problem
+from neucmds._methods.refined.completion import Weighted
 from neucmds.datasets import euclidean_ball
 from neucmds.errors import ConvergenceWarning, OverfitWarning
 
@@ -52,12 +52,12 @@ def test_row_effects_are_the_least_squares_fit_of_what_was_observed():
     design = np.zeros((i.size, 9))
     design[np.arange(i.size), i] = design[np.arange(i.size), j] = 1
     effects = np.linalg.lstsq(design, d[i, j], rcond=None)[0]
-    problem = _Problem(d, w)
+    problem = Weighted(d, w)
     found = completion._row_effects(problem)
     np.testing.assert_allclose(found, effects[:, None] + effects, rtol=1e-6)
     assert problem.observed_pairs == i.size
     assert problem.has_gaps
-    assert not _Problem(d, 1 - np.eye(9)).has_gaps
+    assert not Weighted(d, 1 - np.eye(9)).has_gaps
     assert problem.variance == pytest.approx(d[i, j].var())
     filled = problem.filled(found).sq_dissimilarity
     np.testing.assert_array_equal(filled, np.where(w > 0, d, found))
@@ -67,7 +67,7 @@ def test_row_effects_are_the_least_squares_fit_of_what_was_observed():
 def test_held_out_pairs_are_disjoint_and_leave_every_object_two_thirds(n, folds, share):
     w = 1 - np.eye(n)
     w[2, 5] = w[5, 2] = 0
-    held = list(completion._hold_outs(_Problem(w, w), np.random.default_rng(0)))
+    held = list(completion._hold_outs(Weighted(w, w), np.random.default_rng(0)))
     assert len(held) == folds
     assert np.sum(held, axis=0).max() == 1
     for one in held:
@@ -76,7 +76,7 @@ def test_held_out_pairs_are_disjoint_and_leave_every_object_two_thirds(n, folds,
         assert np.all(one.sum(axis=1) <= w.sum(axis=1) // 3)
         assert 0.7 * share * w.sum() <= one.sum() <= 1.02 * share * w.sum() + 1
     sparse = np.eye(n, k=1) + np.eye(n, k=-1)  # no object has a pair to spare
-    assert not np.any(list(completion._hold_outs(_Problem(w, sparse), np.random.default_rng(0))))
+    assert not np.any(list(completion._hold_outs(Weighted(w, sparse), np.random.default_rng(0))))
 
 
 def test_the_sizes_double_and_the_numbers_of_coordinates_are_counted():

@@ -107,7 +107,7 @@ def test_an_added_column_has_the_length_that_lowers_the_stress_most(weighted, si
     w = np.random.default_rng(2).gamma(1.0, size=D.shape) * (1 - np.eye(12))
     w, end = (w + w.T) if weighted else np.ones_like(w), end_at(x - x.mean(), [1])
     if weighted:
-        start = completion._with_steepest_column(completion._Problem(D, w), end, sign)
+        start = completion._with_steepest_column(completion.Weighted(D, w), end, sign)
     else:
         start = starts._with_steepest_column(DenseGram(D), end, sign)
     np.testing.assert_array_equal(start.signs, [1, sign])

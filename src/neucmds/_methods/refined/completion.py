@@ -47,7 +47,7 @@ BRIEF = 30
 
 
 @dataclass(frozen=True)
-class _Problem:
+class Weighted:
     """D with gaps filled by anything finite, and the weights that say which entries count."""
 
     sq_dissimilarity: Array
@@ -81,11 +81,11 @@ class _Problem:
         """Variance of the entries that count."""
         return float(np.var(to_numpy(self.sq_dissimilarity)[to_numpy(self.observed)]))
 
-    def filled(self, prediction: Array) -> _Problem:
+    def filled(self, prediction: Array) -> Weighted:
         """Put a prediction where nothing was observed."""
         xp = namespace(prediction)
         d = xp.where(self.observed, self.sq_dissimilarity, prediction)
-        return _Problem(d, self.weights)
+        return Weighted(d, self.weights)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def complete_and_refine(
         When a smaller model, or none but row effects, predicts held-out entries better; that is
         what is returned then. Or when more numbers are asked for than pairs were observed.
     """
-    problem = _Problem(sq_dissimilarity, weights)
+    problem = Weighted(sq_dissimilarity, weights)
     settings = _Settings(limits, _generator(random_state), solve)
     # Products of 300 × 3 numbers took two threads of BLAS 4.4 to 5.9 s of processor time where one
     # took 3.1, and on a machine that is busy they wait for each other.
@@ -139,7 +139,7 @@ def complete_and_refine(
         return _completed(problem, components, settings)
 
 
-def _completed(problem: _Problem, components: Components, settings: _Settings) -> Refined:
+def _completed(problem: Weighted, components: Components, settings: _Settings) -> Refined:
     if not problem.has_gaps:
         return _fit(problem, components, settings)
     best = _best_size(problem, components, settings)
@@ -168,11 +168,11 @@ def from_all_pairs(pairs: Pairs, components: Components, solve: Solve) -> Start:
     weights[both] = 1.0 if pairs.weight is None else np.tile(pairs.weight, 2)
     settings = _Settings(Limits.of("squared", pairs.n), _generator(0), solve)
     with single_blas_thread():
-        end = _grown(_Problem(d, weights), _sizes(components), settings)
+        end = _grown(Weighted(d, weights), _sizes(components), settings)
     return Start(end.coordinates, end.signs)
 
 
-def _grown(problem: _Problem, sizes: list[Components], settings: _Settings) -> Refined:
+def _grown(problem: Weighted, sizes: list[Components], settings: _Settings) -> Refined:
     """Fill the gaps by models of growing size.
 
     Filled by shortest paths instead, some fits of 30 to 60 objects end at a lower STRESS;
@@ -195,29 +195,29 @@ def _grown(problem: _Problem, sizes: list[Components], settings: _Settings) -> R
 
 
 def _fit_filled(
-    problem: _Problem, filled: _Problem, components: Components, settings: _Settings
+    problem: Weighted, filled: Weighted, components: Components, settings: _Settings
 ) -> Refined:
     """Let filled gaps count like the average pair; what is reported is of the observed ones."""
     xp, observed = namespace(problem.weights), problem.observed
     count = int(xp.sum(xp.astype(observed, xp.int64)))
     average = float(xp.sum(problem.weights)) / count
     weights = xp.where(observed, problem.weights, xp.full_like(problem.weights, average))
-    found = _fit(_Problem(filled.sq_dissimilarity, weights), components, settings)
+    found = _fit(Weighted(filled.sq_dissimilarity, weights), components, settings)
     value = problem.tiles.value_of(found.coordinates, found.signs)
     return replace(found, value=value, history=(value,))
 
 
-def _grow(problem: _Problem, sizes: list[Components], settings: _Settings) -> list[Refined]:
+def _grow(problem: Weighted, sizes: list[Components], settings: _Settings) -> list[Refined]:
     """Fit models of growing size, each filling the gaps for the next."""
     fits = []
     for size in sizes:
         last = size is sizes[-1]
         fits.append(_fit(problem, size, settings if last else settings.of_a_means()))
-        problem = problem.filled(_predict(fits[-1]))
+        problem = problem.filled(predicted(fits[-1]))
     return fits
 
 
-def _best_size(problem: _Problem, components: Components, settings: _Settings) -> int | None:
+def _best_size(problem: Weighted, components: Components, settings: _Settings) -> int | None:
     """Return which model size predicts held-out entries best; None if row effects alone do.
 
     Warns when that is not the size asked for.
@@ -241,7 +241,7 @@ def _best_size(problem: _Problem, components: Components, settings: _Settings) -
     return len(sizes) - 1
 
 
-def _warn_if_undetermined(problem: _Problem, k: int) -> None:
+def _warn_if_undetermined(problem: Weighted, k: int) -> None:
     """Say when k coordinates are more numbers than pairs were observed."""
     why = _undetermined(problem, k)
     if why is None:
@@ -256,7 +256,7 @@ def _warn_if_undetermined(problem: _Problem, k: int) -> None:
     )
 
 
-def _undetermined(problem: _Problem, k: int) -> str | None:
+def _undetermined(problem: Weighted, k: int) -> str | None:
     """Say by how much k coordinates are more numbers than pairs were observed; None if not."""
     unknowns, pairs = _unknowns(problem.n, k), problem.observed_pairs
     if unknowns <= pairs:
@@ -265,7 +265,7 @@ def _undetermined(problem: _Problem, k: int) -> str | None:
 
 
 def _held_out_errors(
-    problem: _Problem, held_out: Array, sizes: list[Components], settings: _Settings
+    problem: Weighted, held_out: Array, sizes: list[Components], settings: _Settings
 ) -> Floats:
     """Squared errors on held-out entries, relative to their variance: row effects, then sizes.
 
@@ -274,12 +274,12 @@ def _held_out_errors(
     """
     xp = namespace(problem.weights)
     kept = xp.where(held_out, xp.zeros_like(problem.weights), problem.weights)
-    training = _Problem(problem.sq_dissimilarity, kept)
+    training = Weighted(problem.sq_dissimilarity, kept)
     row_effects = _row_effects(training)
     fits = _grow(training.filled(row_effects), sizes, settings)
     which = np.triu(to_numpy(held_out))
     d = to_numpy(problem.sq_dissimilarity)[which]
-    predictions = [row_effects, *(_predict(fit) for fit in fits)]
+    predictions = [row_effects, *(predicted(fit) for fit in fits)]
     variance = problem.variance
     rows = [(d - to_numpy(prediction)[which]) ** 2 for prediction in predictions]
     return np.minimum(np.stack(rows) / variance if variance > 0 else np.stack(rows), 25.0)
@@ -301,7 +301,7 @@ def _clearly_less(errors: Floats, others: Floats) -> bool:
     return bool(wilcoxon(gain, alternative="greater").pvalue < 0.02)
 
 
-def _predicts_badly(problem: _Problem, errors: Floats, best: int, sizes: list[Components]) -> str:
+def _predicts_badly(problem: Weighted, errors: Floats, best: int, sizes: list[Components]) -> str:
     """Say what predicts held-out entries better than the size asked for, why, and what to do."""
     norms, k = np.sqrt(errors.mean(axis=1)), sizes[-1].total
     model = "row effects alone" if best == 0 else f"{sizes[best - 1].total} coordinates"
@@ -331,7 +331,7 @@ def _sizes(components: Components) -> list[Components]:
     return [Components(size) for size in (*doubled, components.total)]
 
 
-def _fit(problem: _Problem, components: Components, settings: _Settings) -> Refined:
+def _fit(problem: Weighted, components: Components, settings: _Settings) -> Refined:
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(problem.sq_dissimilarity)
     spectrum = settings.solve(gram, components)
@@ -347,14 +347,14 @@ def _fit(problem: _Problem, components: Components, settings: _Settings) -> Refi
     return descend(start_of(components))
 
 
-def _with_steepest_column(problem: _Problem, end: Refined, sign: float) -> Start | None:
+def _with_steepest_column(problem: Weighted, end: Refined, sign: float) -> Start | None:
     """Add the column of a sign that lowers the weighted STRESS fastest; None if none does.
 
     Along t·a·vvᵀ it is f − t·a·vᵀHv + t²Σ w_ij (v_i − v_j)⁴, with H = −4(Diag(R1) − R) and
     R = w∘(D̂ − D).
     """
     w, xp = problem.weights, namespace(problem.weights)
-    pull = w * (_predict(end) - problem.sq_dissimilarity)
+    pull = w * (predicted(end) - problem.sq_dissimilarity)
     total = xp.sum(pull, axis=1)[:, None]
 
     def rate(v: Array) -> Array:
@@ -371,12 +371,13 @@ def _with_steepest_column(problem: _Problem, end: Refined, sign: float) -> Start
     return Start(xp.concat([end.coordinates, column], axis=1), np.append(end.signs, sign))
 
 
-def _predict(end: Refined) -> Array:
+def predicted(end: Refined) -> Array:
+    """Return D̂ of all pairs."""
     x = end.coordinates
     return sq_dissimilarities(x, x, asarray_like(end.signs, x))
 
 
-def _row_effects(problem: _Problem) -> Array:
+def _row_effects(problem: Weighted) -> Array:
     """D_ij ≈ r_i + r_j by least squares on what was observed."""
     observed = to_numpy(problem.observed).copy()
     np.fill_diagonal(observed, False)
@@ -396,7 +397,7 @@ def _generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(seed.randint(2**31))
 
 
-def _hold_outs(problem: _Problem, random: np.random.Generator) -> Iterator[Array]:
+def _hold_outs(problem: Weighted, random: np.random.Generator) -> Iterator[Array]:
     """Choose disjoint shares of the observed pairs, as many as it takes for their error to tell.
 
     5 % of many pairs; of few as many tenths as have `ENOUGH` pairs together, all ten if need be. No

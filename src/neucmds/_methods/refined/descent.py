@@ -72,7 +72,6 @@ class Limits:
         n: int,
         max_iter: int | None = None,
         tol: float | None = None,
-        callback: Callback | None = None,
     ) -> Limits:
         """Return the limits of a loss of n objects: defaults wherever None is passed."""
         if loss not in LOSSES:
@@ -84,7 +83,7 @@ class Limits:
             raise InputError(f"{option('tol', tol)} must be a number from 0 to 1.")
         if tol is None:
             tol = TOL_OF_FEW if loss != "squared" and n <= FEW_OBJECTS else TOL[loss]
-        return cls(MAX_ITER[loss] if max_iter is None else max_iter, tol, callback)
+        return cls(MAX_ITER[loss] if max_iter is None else max_iter, tol)
 
     def after(self, iterations: int) -> Limits:
         """Return what is left after some iterations, the callback told of all of them."""

@@ -23,8 +23,8 @@ from sklearn.utils import check_random_state
 from neucmds._backend.arrays import Array, asarray_like, min_and_max, namespace, to_numpy
 from neucmds._backend.threads import pool_for
 from neucmds._input import Components
-from neucmds._methods.geometry import canonical, sq_dissimilarities
-from neucmds._methods.refined.completion import complete_and_refine
+from neucmds._methods.geometry import canonical
+from neucmds._methods.refined.completion import Weighted, complete_and_refine, predicted
 from neucmds._methods.refined.curvature import curved
 from neucmds._methods.refined.descent import FEW_OBJECTS, Limits, Refined, Start
 from neucmds._methods.refined.products import refine
@@ -171,7 +171,8 @@ class Source:
     ) -> Source:
         xp, limits = namespace(sq_dissimilarity), Limits.of("squared", len(sq_dissimilarity))
         values = xp.astype(sq_dissimilarity, xp.float64, copy=False)
-        if weights is not None and _has_gaps(weights):
+        pairs = None if weights is None else Weighted(values, weights)
+        if pairs is not None and pairs.has_gaps:
             found = complete_and_refine(
                 values,
                 xp.astype(weights, xp.float64, copy=False),
@@ -183,9 +184,7 @@ class Source:
             place = Start(found.coordinates, found.signs)
             if place.signs.size < components.total:
                 return cls(place, None, None)
-            x = found.coordinates
-            predicted = sq_dissimilarities(x, x, asarray_like(found.signs, x))
-            values = xp.where(weights > 0, values, predicted)
+            values = pairs.filled(predicted(found)).sq_dissimilarity
             # A guess is no distance of an object to itself.
             values = values * (1 - asarray_like(np.eye(values.shape[0]), values))
             values = (values + xp.matrix_transpose(values)) / 2
@@ -333,9 +332,3 @@ def _padded(place: Start, components: Components, rng: Any) -> Start:
     columns = size * rng.standard_normal((x.shape[0], int(missing.sum())))
     signs = np.concatenate([place.signs, np.ones(missing[0]), -np.ones(missing[1])])
     return Start(asarray_like(np.concatenate([x, columns], axis=1), place.coordinates), signs)
-
-
-def _has_gaps(weights: Array) -> bool:
-    """Tell whether a pair of different objects has weight zero."""
-    xp, n = namespace(weights), int(weights.shape[0])
-    return int(xp.sum(xp.astype(weights > 0, xp.int64))) < n * (n - 1)
