@@ -132,14 +132,6 @@ class TestInspect:
         for word in ("Euclidean?", "no", "negative share (NEF)", "triangle", "noise", "suggested"):
             assert word in outcome.out
 
-    def test_euclidean_distances_are_euclidean(self, run, here):
-        np.save(here / "line.npy", np.sqrt(squared_gaps(9)))
-        document = run("inspect", "line.npy", "--json").document
-        assert document["euclidean"]
-        assert document["negative_share"] == 0
-        assert document["triangles"]["violated"] == 0
-        assert document["positive_eigenvalues"] == 2
-
     def test_counts_duplicates_and_negative_entries(self, run, here):
         d = squared_gaps(6)
         d[:, 1], d[1, :] = d[:, 0], d[0, :]

@@ -315,11 +315,3 @@ def test_pair_errors_leave_out_what_has_no_weight():
     assert np.isnan(found.of_object[0])
     np.testing.assert_allclose(found.of_object[1:], 1.0)
     assert 0 not in found.worst(6)
-
-
-def test_plots_of_an_embedding_are_one_call(tmp_path):
-    d = squared_gaps(9)
-    embedding = neuc_mds(d, 3)
-    ax = embedding.plot(["a", "b", "c"] * 3, axes=(3, 1), title="third")
-    assert ax.get_xlabel().startswith("axis 3")
-    assert "36 pairs" in embedding.plot_shepard(d).get_title(loc="left")
