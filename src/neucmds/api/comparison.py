@@ -203,10 +203,7 @@ def _compared(
     else:
         embedding = _beside(prepared, components, method, **seeded)
     seconds = time.perf_counter() - start
-    quality = measure(
-        prepared.gram, embedding.coordinates, embedding.signs, curvature=embedding.kappa
-    )
-    return ComparedMethod(method, embedding, quality, seconds)
+    return ComparedMethod(method, embedding, measure(**prepared.beside(embedding)), seconds)
 
 
 def _beside(

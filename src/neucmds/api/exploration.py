@@ -278,13 +278,7 @@ def evaluate(
             "the objects of D have other names than those of the embedding, or another order; pass "
             "D in the order of its labels."
         )
-    return measure(
-        prepared.gram,
-        embedding.coordinates,
-        embedding.signs,
-        weights=prepared.weights,
-        curvature=embedding.kappa,
-    )
+    return measure(**prepared.beside(embedding))
 
 
 def _outer_spectrum(gram: Gram) -> Spectrum:

@@ -24,6 +24,7 @@ from neucmds._operator import (
     shortest_path_rows,
 )
 from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Callback, check_callback, refuse
+from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
 
@@ -57,6 +58,16 @@ class Prepared:
     def n(self) -> int:
         """Number of objects."""
         return self.gram.n
+
+    def beside(self, embedding: Embedding) -> dict[str, Any]:
+        """Return what `neucmds.metrics` measures an embedding of these objects by."""
+        return {
+            "gram": self.gram,
+            "coordinates": embedding.coordinates,
+            "signs": embedding.signs,
+            "weights": self.weights,
+            "curvature": embedding.kappa,
+        }
 
 
 def prepare(

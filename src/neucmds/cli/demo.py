@@ -48,14 +48,13 @@ def demo(
         curves = api.curve(prepared, ks, callback=progress.hear)
         progress.now("writing the result")
         chosen = found[DEFAULT_METHOD]
-        x, signs = chosen.embedding.coordinates, chosen.embedding.signs
         result = Result(
             MATRIX,
             chosen.embedding,
             chosen.embedding,
             prepared,
             chosen.quality,
-            pair_errors(prepared.gram, x, signs),
+            pair_errors(**prepared.beside(chosen.embedding)),
             curves.eigenvalues,
         )
         groups = [str(digit) for digit in digits]

@@ -106,13 +106,7 @@ def measured(
         seen,
         prepared,
         api.evaluate(seen, prepared),
-        pair_errors(
-            prepared.gram,
-            seen.coordinates,
-            seen.signs,
-            weights=prepared.weights,
-            curvature=seen.kappa,
-        ),
+        pair_errors(**prepared.beside(seen)),
         spectrum,
     )
 

@@ -133,13 +133,10 @@ def gather(
     squared = embedding.squared if squared is None else squared
     prepared = prepare(D, max(1, embedding.k), squared=squared, keep_copy=True, **reading)
     say("measuring the embedding")
-    x, signs = embedding.coordinates, embedding.signs
     found = Findings(
         embedding,
         quality=evaluate(embedding, prepared),
-        errors=pair_errors(
-            prepared.gram, x, signs, weights=prepared.weights, curvature=embedding.kappa
-        ),
+        errors=pair_errors(**prepared.beside(embedding)),
         pairs=sampled_pairs(prepared, embedding, random_state=random_state),
         total_sum_of_squares=embedding.total_sum_of_squares,
     )
