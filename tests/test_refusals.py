@@ -94,6 +94,10 @@ REFUSED = [
     *[(lambda _, m=m: neuc_mds(D, 2, max_iter=m), "max_iter=") for m in (0, 2.5)],
     *[(lambda _, t=t: neuc_mds(D, 2, tol=t), "tol=") for t in (-1, "x")],
     *[
+        (lambda _, t=t: neuc_mds(D, 2, "neuc+", tol=t), "between 0 and 1")
+        for t in (0, 1, -1e-3, np.nan, "small")
+    ],
+    *[
         (lambda _, i=i: neuc_mds(D, 2, init=i), match)
         for i, match in [
             ([[1, 2], [3]], "shape"),

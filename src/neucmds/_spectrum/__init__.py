@@ -1,7 +1,6 @@
 """Both ends of the spectrum of B: all of it by LAPACK, or as much as is kept by Krylov."""
 
 from neucmds._spectrum.full import full_spectrum as full_spectrum
-from neucmds._spectrum.krylov import check_solver as check_solver
 from neucmds._spectrum.krylov import solve as solve
 from neucmds._spectrum.spectrum import Ends as Ends
 from neucmds._spectrum.spectrum import Spectrum as Spectrum

@@ -25,12 +25,10 @@ from neucmds._spectrum.lanczos import KrylovBasis, QueuedBasis, orthonormal_rows
 from neucmds._spectrum.polish import polish, unexplained_sq
 from neucmds._spectrum.search import Check, Rule, Search, allowed_residuals, null_level, split_of
 from neucmds._spectrum.spectrum import Spectrum
-from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-SOLVERS = ("auto", "full", "krylov")
 # A pair that was not kept is handed on if its residual is below this, relative to the kept scale.
 EXTRA_TOL = 3e-4
 # Up to this size a float64 eigh is affordable, and better than no answer.
@@ -48,16 +46,6 @@ SINGLE_ERROR = 0.1
 _SAMPLE, _LARGEST = 256, 32
 # Entries of D that are sampled at a time on a GPU: 0.5 GB in float64.
 _DEVICE_ELEMENTS = 2**26
-
-
-def check_solver(solver: str, tol: float) -> None:
-    """Refuse a solver that does not exist, or a tolerance that none can use."""
-    if solver not in SOLVERS:
-        raise InputError(
-            f"{option('solver', solver)} is not known; choose one of {', '.join(SOLVERS)}."
-        )
-    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
-        raise InputError(f"{option('tol', tol)} must be a number between 0 and 1.")
 
 
 def solve(
@@ -97,7 +85,6 @@ def solve(
         The kept pairs with residuals in float64, of all rows of B or of a sample, then more pairs
         from both ends with the recurrence's estimate. ``rule(spectrum.ends)`` keeps the same pairs.
     """
-    check_solver(solver, tol)
     # Time of LAPACK over Krylov on one core, for Euclidean-ball / hops / Bray–Curtis:
     #   n = 450: k = 10 1.3 0.9 0.9, k = n/8 0.9 0.4 0.6 (21 ms in all)
     #   n = 800: k = 10 3.1 2.2 2.0, k = n/12 1.8 1.0 1.4, k = n/8 1.0 0.7 0.9

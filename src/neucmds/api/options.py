@@ -16,7 +16,6 @@ from neucmds._backend.memory import available_memory
 from neucmds._input import AUTO, NComponents, Pairs, as_real, exceeds_range, out_of_range
 from neucmds._methods import METHODS, Limits, Start, as_start, check_count
 from neucmds._operator import DenseGram, Gram, outside_memory
-from neucmds._spectrum import check_solver
 from neucmds.errors import InputError, option
 
 ALL_METHODS = (*METHODS, "exact", "refined")
@@ -295,8 +294,9 @@ class Options:
 
     def __post_init__(self) -> None:
         check_methods((self.method,))
-        if self.tol is not None and self.method != "refined":
-            check_solver(self.solver, self.tol)
+        of_eigenpairs = None if self.method == "refined" else self.tol
+        if of_eigenpairs is not None and not (_is_number(of_eigenpairs) and 0 < of_eigenpairs < 1):
+            raise InputError(f"{option('tol', self.tol)} must be a number between 0 and 1.")
         object.__setattr__(self, "random_state", as_seed(self.random_state))
         check_callback(self.callback)
         self.limits(2)
