@@ -113,6 +113,7 @@ def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
     ("settings", "message"),
     [
         ({"n_near": -1}, "n_near=-1 must be a whole number"),
+        ({"n_near": 5, "n_landmarks": 50}, "need at least 53 landmarks, not 50"),
         ({"n_near": 5, "method": "neuc"}, "need method='refined'"),
         ({"n_near": 5, "n_components": 0.9}, "and a number of coordinates"),
     ],

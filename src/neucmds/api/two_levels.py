@@ -83,10 +83,16 @@ class Levels:
     def draw(
         cls, n_landmarks: int, n_near: int, k: int, rng: np.random.RandomState, most: int = 0
     ) -> Levels:
-        """Draw the global landmarks: twice as many as an object has, or `most`."""
-        n_global = min(n_landmarks, GLOBAL * k)
-        sources = rng.permutation(n_landmarks)[: max(2 * n_global, most)]
-        return cls(sources.astype(np.intp), n_global, min(n_near, n_landmarks - n_global))
+        """Draw the global landmarks: twice as many as an object has, or up to `most`."""
+        n_global = GLOBAL * k
+        if n_landmarks < 2 * n_global + n_near:
+            raise InputError(
+                f"two levels ({option('n_near', n_near)}) of {k} coordinates need at least "
+                f"{2 * n_global + n_near} landmarks, not {n_landmarks}; leave {option('n_near')} "
+                "out, or have more landmarks."
+            )
+        sources = rng.permutation(n_landmarks)[: max(2 * n_global, min(most, n_landmarks // 2))]
+        return cls(sources.astype(np.intp), n_global, n_near)
 
     def parts(self, keys: npt.ArrayLike) -> Indices:
         """Return the global landmarks (m, n_global) of objects, each known by a number."""
@@ -368,10 +374,11 @@ def _embedded(hubs: TwoLevelFit, rows: Array, at: Indices, options: Options) -> 
         rule = replace(rule_of(embedding), coordinates=x)
         near = nearest_by_form(rule, x, everyone[:, None], levels.n_near)
         i, j = _not_in(pairs, everyone.repeat(levels.n_near), near.ravel())
-        own, starts = np.unique(i, return_index=True)
-        asked = np.split(j, starts[1:])
-        squares = to_numpy(hubs.own_squares(rows, asked, hubs.landmarks[own], at[own]))
-        pairs = joined(hubs.width, i, j, squares, pairs)
+        if i.size:
+            own, starts = np.unique(i, return_index=True)
+            asked = np.split(j, starts[1:])
+            squares = to_numpy(hubs.own_squares(rows, asked, hubs.landmarks[own], at[own]))
+            pairs = joined(hubs.width, i, j, squares, pairs)
         # The first time they are only to tell which are near.
         steps = options.max_iter if last else min(BRIEF, options.max_iter or BRIEF)
         embedding = embed_hubs(pairs, x, embedding, replace(options, max_iter=steps))
