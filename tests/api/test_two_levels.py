@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from neucmds import InputError, LandmarkNeucMDS
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator.graph import as_graph, nearest_landmarks, shortest_path_rows
 
@@ -47,6 +47,7 @@ def fitted(points):
     return est, est.fit_transform(points)
 
 
+@pytest.mark.slow
 def test_objects_are_compared_with_few_landmarks_and_near_pairs_are_right(points):
     count, d = Counted(), cdist(points, points, "cityblock")
     two = LandmarkNeucMDS(4, n_near=15, metric=count, **SETTINGS)
@@ -67,6 +68,9 @@ def test_an_object_is_placed_the_same_wherever_it_stands(fitted):
     whole, turned = est.transform(new), est.transform(new[::-1])[::-1]
     np.testing.assert_allclose(turned, whole, atol=1e-12)
     np.testing.assert_allclose(est.transform(new[7:8]), whole[7:8], atol=1e-9)
+    np.testing.assert_allclose(est.transform(new.astype(np.float32)), whole, atol=1e-4)
+    new[:, 2] = -0.0
+    np.testing.assert_allclose(est.transform(new + 0.0), est.transform(new), atol=1e-9)
 
 
 def test_dissimilarities_in_a_matrix_give_what_the_metric_gives(points):
@@ -76,6 +80,10 @@ def test_dissimilarities_in_a_matrix_give_what_the_metric_gives(points):
     assert near_error(x, est.signature_, d) < 0.07
     np.testing.assert_array_equal(x[est.landmarks_], est.landmark_result_.coordinates)
     np.testing.assert_allclose(est.result_.coordinates, x)
+    some = cdist(sheet(40, seed=2), points, "cityblock")
+    whole = est.transform(some)
+    np.testing.assert_allclose(est.transform(some[::-1])[::-1], whole, atol=1e-9)
+    np.testing.assert_allclose(est.transform(some[7:8].astype(np.float32)), whole[7:8], atol=1e-4)
 
 
 def test_a_caller_may_compare_objects_alone(points, fitted):
@@ -101,6 +109,7 @@ def test_rows_go_to_a_file_and_go_on_after_an_interruption(points, fitted, tmp_p
     np.testing.assert_array_equal(written, est.transform(points))
 
 
+@pytest.mark.slow
 def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
     da = pytest.importorskip("dask.array")
     est = LandmarkNeucMDS(4, n_near=15, metric="cityblock", **SETTINGS)
@@ -114,6 +123,8 @@ def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
     [
         ({"n_near": -1}, "n_near=-1 must be a whole number"),
         ({"n_near": 5, "n_landmarks": 50}, "need at least 53 landmarks, not 50"),
+        ({"n_near": None, "n_components": 50}, "need at least 750 landmarks, not 600"),
+        ({"n_near": 5, "placement": "linear"}, "place objects by the loss"),
         ({"n_near": 5, "method": "neuc"}, "need method='refined'"),
         ({"n_near": 5, "n_components": 0.9}, "and a number of coordinates"),
     ],
@@ -130,6 +141,33 @@ def test_weights_and_questions_without_two_levels_are_refused(points):
     est = LandmarkNeucMDS(4, 20, metric="cityblock").fit(points)
     with pytest.raises(InputError, match="n_near is 0"):
         est.landmarks_to_ask(3)
+    d = cdist(points, points[:100], "cityblock")
+    with pytest.raises(InputError, match="X is 600 × 100, but two levels"):
+        LandmarkNeucMDS(4, n_near=5, landmarks=np.arange(100)).fit(d)
+
+
+@pytest.mark.parametrize(
+    ("coarse", "message"),
+    [
+        (True, "coarse=True must be a whole number"),
+        (-3, "coarse=-3 must be a whole number"),
+        (2.5, "coarse=2.5 must be a whole number"),
+        (np.zeros(4), r"shape \(4,\), or NaN; pass finite coordinates of shape \(m, 4\)"),
+        (np.zeros((3, 5)), r"shape \(3, 5\), or NaN"),
+        (np.full((3, 4), np.nan), "or NaN"),
+    ],
+)
+def test_questions_about_anything_but_objects_are_refused(fitted, coarse, message):
+    with pytest.raises(InputError, match=message):
+        fitted[0].landmarks_to_ask(coarse)
+
+
+def test_landmarks_start_where_objects_or_landmarks_are_said_to_be(points, fitted):
+    est, x = fitted
+    for start in (x, est.landmark_result_.coordinates):
+        settings = {**SETTINGS, "init": (start, est.signature_)}
+        again = LandmarkNeucMDS(4, n_near=15, metric="cityblock", **settings).fit(points)
+        assert again.landmark_result_.signature == est.landmark_result_.signature
 
 
 # Graphs
@@ -159,6 +197,7 @@ def test_nodes_of_a_graph_know_their_nearest_landmarks():
     np.testing.assert_allclose(lengths[enough], true[np.nonzero(enough)[0], ids[enough]], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_near_nodes_of_a_graph_are_told_apart_by_the_landmarks_near_them():
     graph = walled(24)
     d = shortest_path_rows(as_graph(graph), np.arange(576))
@@ -174,3 +213,24 @@ def test_near_nodes_of_a_graph_are_told_apart_by_the_landmarks_near_them():
     assert two.score([1, 2, 3, 4]) > 0.95
     with pytest.raises(InputError, match="must be 'random'"):
         LandmarkNeucMDS(6, 54, landmarks="maxmin", n_near=9, **settings).fit(graph)
+
+
+def test_a_graph_starts_where_its_nodes_are_said_to_be():
+    settings = {"n_near": 6, "metric": "shortest_path", "random_state": 0}
+    est = LandmarkNeucMDS(2, 60, **settings)
+    x = est.fit_transform(walled(10))
+    again = LandmarkNeucMDS(2, 60, init=(x, est.signature_), **settings).fit(walled(10))
+    assert again.landmark_result_.signature == est.landmark_result_.signature
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the fit is")
+def test_graphs_of_many_edges_of_length_zero_are_searched_to_the_end():
+    rng, i = np.random.default_rng(0), np.arange(1, 300)
+    lengths = (rng.random(299) > 0.9) * 1.0
+    graph = sparse.coo_array((lengths, (i, rng.integers(0, i))), shape=(300, 300))
+    settings = {"metric": "shortest_path", "loss": "relative", "random_state": 0}
+    for est in (LandmarkNeucMDS(2, 60, n_near=6, **settings), NeucMDS(2, n_pairs=20, **settings)):
+        assert np.isfinite(est.fit_transform(graph)).all()
+    with pytest.raises(InputError, match="global landmarks are in one place"):
+        LandmarkNeucMDS(2, 60, n_near=6, **settings).fit(graph * 0)

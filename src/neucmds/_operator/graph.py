@@ -214,7 +214,7 @@ def nearest_landmarks(
         wanted = wanted[2 * np.isfinite(lengths[wanted]).sum(axis=1) < most]
         if wanted.size == 0:
             return ids, lengths
-        limit *= 2
+        limit = 2 * limit or float(graph.data.mean())
         to_any = csgraph.dijkstra(graph, indices=wanted, min_only=True, limit=limit)
         about = np.flatnonzero(np.isfinite(to_any[landmarks]))
 
@@ -355,7 +355,8 @@ def _nearest(
             length = np.take_along_axis(rows, ids, axis=1)
             found.append((np.repeat(todo[enough], count), ball[ids].ravel(), length.ravel()))
             reach.append(length.max(axis=1))
-        todo, limit = todo[~enough], 1.5 * limit
+        # Many edges may have length 0.
+        todo, limit = todo[~enough], 1.5 * limit or float(graph.data.mean())
     i, j, length = (np.concatenate(column) for column in zip(*found, strict=True))
     return (i, j, length), 1.05 * float(np.quantile(np.concatenate(reach), 0.95))
 

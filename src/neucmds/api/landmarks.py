@@ -299,7 +299,7 @@ def fit_landmarks(
     names = columns if columns is None or not whole else [columns[i] for i in ids]
     if weights is not None:
         weights = _weights_among(weights, ids, n, names, columns if whole else index)
-    options = replace(options, init=_start_among(options, ids, n))
+    options = replace(options, init=start_among(options, ids, n))
     embedding, recipe = embed_landmarks(known.values, options, placement, weights, squared=squared)
     embedding = replace(embedding, labels=None if names is None else tuple(map(str, names)))
     return LandmarkFit(ids, embedding, recipe, n if whole else None, space, name, paths)
@@ -522,7 +522,7 @@ def _weights_among(
     return given if own else given[np.ix_(ids, ids)]
 
 
-def _start_among(options: Options, ids: Indices, n: int) -> Start | None:
+def start_among(options: Options, ids: Indices, n: int) -> Start | None:
     """Where the landmarks start, from their coordinates or from those of all objects."""
     start: Start | None = options.init
     if start is None or int(start.coordinates.shape[0]) != n:

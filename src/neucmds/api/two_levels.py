@@ -38,6 +38,7 @@ from neucmds.api.landmarks import (
     fit_landmarks,
     least_count,
     metric_on,
+    start_among,
     taken,
 )
 from neucmds.api.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, refuse, tell
@@ -184,7 +185,7 @@ class TwoLevelFit(LandmarkFit):
                 return all_squares[_like(each, rows), _like(ids, rows)]
             return np.reshape(self.own_squares(rows, list(ids), objects), ids.shape)
 
-        ids = self.levels.parts(self._keys(rows, objects))
+        ids = self.levels.parts(self._keys(rows))
         squares = ask(ids)
         for count in self.levels.rounds:
             coarse = rule.place(squares, own=_like(ids, squares))
@@ -202,10 +203,17 @@ class TwoLevelFit(LandmarkFit):
 
     def to_ask(self, coarse: Any) -> Indices:
         """Return what landmarks new objects, or those at some places, are to be compared with."""
-        if isinstance(coarse, (int, np.integer)):
-            return self.levels.parts(np.arange(coarse))
-        rule, x = rule_of(self.embedding), to_numpy(as_real(coarse, "coarse")).astype(np.float64)
-        return nearest_by_form(rule, x, np.zeros((len(x), 0), np.intp), self.levels.n_near)
+        if isinstance(coarse, (int, float, np.generic)):
+            check_count(coarse=coarse)
+            return self.levels.parts(np.arange(int(coarse)))
+        x, k = to_numpy(as_real(coarse, "coarse")).astype(np.float64), self.embedding.k
+        if x.shape[1:] != (k,) or not np.isfinite(x).all():
+            raise InputError(
+                f"{option('coarse')} has shape {x.shape}, or NaN; pass finite coordinates of shape "
+                f"(m, {k}), or the number of objects."
+            )
+        none = np.zeros((len(x), 0), np.intp)
+        return nearest_by_form(rule_of(self.embedding), x, none, self.levels.n_near)
 
     def own_squares(
         self, rows: Array, ids: Sequence[Indices], objects: Indices, at: Indices | None = None
@@ -224,11 +232,15 @@ class TwoLevelFit(LandmarkFit):
         landmarks = self.landmarks[columns][:, None]
         return self.checked(block[:, None], objects.repeat(sizes), landmarks)[:, 0]
 
-    def _keys(self, rows: Array, objects: Indices) -> Any:
-        """Return a number for every object, the same wherever it stands among others."""
+    def _keys(self, rows: Array) -> list[int]:
+        """Return a number for every row by what it holds, the same in either precision."""
         if self.space is None:
-            return objects
-        return [crc32(row) for row in np.ascontiguousarray(to_numpy(rows))]
+            some = self.levels.sources[: self.levels.n_global]
+            rows = taken(rows, slice(None), self.landmarks[some])
+        with np.errstate(over="ignore"):
+            # Adding 0 makes −0 equal to 0.
+            values = to_numpy(rows).astype(np.float32) + np.float32(0)
+        return [crc32(row) for row in np.ascontiguousarray(values)]
 
 
 def rule_of(embedding: Embedding) -> LossPlacement:
@@ -277,7 +289,7 @@ def fit_two_levels(
     n, k = int(X.shape[0]), least_count(options.n_components)
     rng = check_random_state(options.random_state)
     options = replace(options, random_state=rng)
-    n_near = _refused(options, n_near, k, reading.get("weights"))
+    n_near = _refused(X if metric == PRECOMPUTED else None, options, n_near, k, reading)
     if n_landmarks is None:
         n_landmarks = min(n, max(FEWEST, round(SHARE * n), 4 * (GLOBAL + NEAR) * k))
     if metric == SHORTEST_PATH:
@@ -287,6 +299,7 @@ def fit_two_levels(
     bound = None if metric == PRECOMPUTED else BoundMetric.of(metric, symmetrize=symmetrize)
     ids = chosen_rows(X, bound, landmarks, n_landmarks, k, rng)
     levels = Levels.draw(ids.size, n_near, k, rng, min(MOST_GLOBAL, isqrt(20 * n)))
+    options = _started(options, ids, levels, n)
     tell(options.callback, f"embedding {levels.sources.size} global landmarks")
     base = fit_landmarks(X, options, metric=metric, landmarks=ids[levels.sources], **reading)
     space = None if bound is None else metric_on(bound, X, ids, squared)
@@ -296,6 +309,12 @@ def fit_two_levels(
     names = reading.get("columns")
     labels = None if names is None else tuple(str(names[i]) for i in ids)
     return replace(hubs, embedding=replace(_embedded(hubs, rows, at, options), labels=labels))
+
+
+def _started(options: Options, ids: Indices, levels: Levels, n: int) -> Options:
+    """Have the global landmarks start where all landmarks or all objects do."""
+    options = replace(options, init=start_among(options, ids, n))
+    return replace(options, init=start_among(options, levels.sources, ids.size))
 
 
 def _chosen_nodes(
@@ -326,13 +345,15 @@ def _of_graph(
             column = (place - each) % sources.size
             for first in np.flatnonzero(column < levels.n_global):
                 paths[first :: sources.size, column[first]] = row[first :: sources.size]
+    options = _started(options, ids, levels, n)
     tell(options.callback, f"searching from {ids.size} landmarks")
     near, lengths = nearest_landmarks(graph, ids, levels.n_near, n_jobs=jobs)
     paths[:, levels.n_global :] = np.where(np.isinf(lengths), np.nan, lengths)
-    if options.loss == "relative" and options.floor is None:
+    if options.loss == "relative" and options.floor is None and graph.data.any():
         # Landmarks are farther apart than nodes.
-        shortest = np.minimum.reduceat(graph.data, graph.indptr[:-1])
-        options = replace(options, floor=float(np.median(shortest[shortest > 0])))
+        lengths = np.where(graph.data > 0, graph.data, np.inf)
+        shortest = np.minimum.reduceat(lengths, graph.indptr[:-1])
+        options = replace(options, floor=float(np.median(shortest[np.isfinite(shortest)])))
     base = fit_landmarks(among, options, landmarks=each, symmetrize=True)
     fitted = TwoLevelFit(ids, base.embedding, None, n, paths=paths, levels=levels, near=near)
     tell(options.callback, f"embedding {ids.size} landmarks")
@@ -350,15 +371,22 @@ def _of_graph(
     return replace(fitted, embedding=embedding)
 
 
-def _refused(options: Options, n_near: Any, k: int, weights: Any) -> int:
+def _refused(D: Any, options: Options, n_near: Any, k: int, reading: dict[str, Any]) -> int:
     """Return the number of near landmarks, or refuse what two levels do not go with."""
     two = f"two levels ({option('n_near', n_near)})"
     if n_near is not None:
         check_count(n_near=n_near)
     if options.method != "refined" or isinstance(options.n_components, GOALS):
         raise InputError(f"{two} need {option('method', 'refined')} and a number of coordinates.")
-    if weights is not None:
+    if reading.get("weights") is not None:
         raise InputError(f"{two} do not take weights of pairs, most of which are never asked for.")
+    if reading.get("placement", "auto") != "auto":
+        raise InputError(f"{two} place objects by the loss; leave {option('placement')} out.")
+    if D is not None and D.shape[0] != D.shape[1]:
+        raise InputError(
+            f"X is {D.shape[0]} × {D.shape[1]}, but {two} take all columns of D; leave "
+            f"{option('n_near')} out, or pass metric= if X holds features."
+        )
     return NEAR * k if n_near is None else int(n_near)
 
 
@@ -388,6 +416,8 @@ def _embedded(hubs: TwoLevelFit, rows: Array, at: Indices, options: Options) -> 
 
 def embed_hubs(pairs: Pairs, x: Floats, fitted: Embedding, options: Options) -> Embedding:
     """Embed landmarks from listed pairs and a start, with signature and curvature of a fit."""
+    if not fitted.k:
+        raise InputError(f"all {fitted.n} global landmarks are in one place; have more landmarks.")
     unit = float(np.mean(np.sqrt(np.maximum(pairs.sq_dissimilarity, 0))))
     options = replace(
         options,

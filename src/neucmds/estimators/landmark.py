@@ -62,8 +62,8 @@ class LandmarkNeucMDS(SignedTransformer):
     n_components, method, loss, floor, curvature, squared, tol
         As for `neuc_mds`, of the landmarks; `loss` is also what places new objects.
     n_landmarks : int, float or None, default=None
-        Number of landmarks, or their share of all objects. None: 1000, or 4k if that is more; in
-        two levels 3000, or 2 % of all objects if that is more.
+        Number of landmarks, or their share of all objects. None: 1000, or 4·k if that is more; in
+        two levels the most of 3000, 2 % of all objects and 36·k.
     n_near : int or None, default=0
         Above 0, two levels: every object is compared with a random part of some global landmarks
         and with as many landmarks near it, which are found by placing it, and not with the others;
@@ -78,7 +78,7 @@ class LandmarkNeucMDS(SignedTransformer):
         "auto": least squares with a ridge and offsets chosen on landmarks held out; with "neuc" the
         signature is chosen so too, and with "relative" noise holds negative coordinates.
         "least_squares": without these. "linear": plain triangulation, which divides by small
-        eigenvalues.
+        eigenvalues. Two levels place by `loss`, and take "auto" alone.
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, a
@@ -247,6 +247,9 @@ class LandmarkNeucMDS(SignedTransformer):
         weights: Any = None,
     ) -> Array:
         """Fit, and place all objects.
+
+        In two levels landmarks stay where they were fitted; ``fit(X).transform(X)`` places their
+        rows anew, as those of other objects, and so moves them a little. Nodes of a graph stay.
 
         Parameters
         ----------
