@@ -125,6 +125,10 @@ def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
         ({"n_near": 5, "n_landmarks": 50}, "need at least 53 landmarks, not 50"),
         ({"n_near": None, "n_components": 50}, "need at least 750 landmarks, not 600"),
         ({"n_near": 5, "placement": "linear"}, "place objects by the loss"),
+        (
+            {"n_near": 5, "init": (np.eye(48, 4), np.ones(4))},
+            "pass those of all 600, or of the 600",
+        ),
         ({"n_near": 5, "method": "neuc"}, "need method='refined'"),
         ({"n_near": 5, "n_components": 0.9}, "and a number of coordinates"),
     ],

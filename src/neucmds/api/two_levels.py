@@ -313,6 +313,12 @@ def fit_two_levels(
 
 def _started(options: Options, ids: Indices, levels: Levels, n: int) -> Options:
     """Have the global landmarks start where all landmarks or all objects do."""
+    count = n if options.init is None else int(options.init.coordinates.shape[0])
+    if count not in (n, ids.size):
+        raise InputError(
+            f"{option('init')} has coordinates of {count} objects; pass those of all {n}, or of "
+            f"the {ids.size} landmarks."
+        )
     options = replace(options, init=start_among(options, ids, n))
     return replace(options, init=start_among(options, levels.sources, ids.size))
 
