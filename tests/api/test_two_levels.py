@@ -47,7 +47,6 @@ def fitted(points):
     return est, est.fit_transform(points)
 
 
-@pytest.mark.slow
 def test_objects_are_compared_with_few_landmarks_and_near_pairs_are_right(points):
     count, d = Counted(), cdist(points, points, "cityblock")
     two = LandmarkNeucMDS(4, n_near=15, metric=count, **SETTINGS)
@@ -109,7 +108,6 @@ def test_rows_go_to_a_file_and_go_on_after_an_interruption(points, fitted, tmp_p
     np.testing.assert_array_equal(written, est.transform(points))
 
 
-@pytest.mark.slow
 def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
     da = pytest.importorskip("dask.array")
     est = LandmarkNeucMDS(4, n_near=15, metric="cityblock", **SETTINGS)
@@ -201,7 +199,6 @@ def test_nodes_of_a_graph_know_their_nearest_landmarks():
     np.testing.assert_allclose(lengths[enough], true[np.nonzero(enough)[0], ids[enough]], rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_near_nodes_of_a_graph_are_told_apart_by_the_landmarks_near_them():
     graph = walled(24)
     d = shortest_path_rows(as_graph(graph), np.arange(576))
@@ -227,7 +224,6 @@ def test_a_graph_starts_where_its_nodes_are_said_to_be():
     assert again.landmark_result_.signature == est.landmark_result_.signature
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the fit is")
 def test_graphs_of_many_edges_of_length_zero_are_searched_to_the_end():
     rng, i = np.random.default_rng(0), np.arange(1, 300)
