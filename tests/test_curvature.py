@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, curve, evaluate, neuc_mds
 from neucmds.api import prepare
@@ -61,6 +62,19 @@ def test_the_curvature_is_found(D, sign):
     flat = np.random.default_rng(0).normal(size=(60, 3))
     D = np.linalg.norm(flat[:, None] - flat, axis=2)
     assert neuc_mds(D, 3, loss="relative", curvature="auto", n_init=2).curvature == 0
+
+
+@pytest.mark.slow
+def test_trees_are_curved_and_perfect_fits_are_not():
+    parent = np.random.default_rng(0).integers(0, np.arange(1, 60))
+    edges = (np.ones(59), (parent, np.arange(1, 60)))
+    D = shortest_path(csr_array(edges, shape=(60, 60)), directed=False)
+    flat = neuc_mds(D, 3, loss="relative", n_init=4)
+    emb = neuc_mds(D, 3, loss="relative", curvature="auto", n_init=4)
+    assert emb.curvature < -4
+    assert errors(emb, D).mean() < 0.8 * errors(flat, D).mean()
+    assert np.max(emb.explained) < 100  # of R², also where D̂ is far below zero
+    assert neuc_mds([[0, 1.0], [1.0, 0]], 1, loss="distance", curvature="auto").curvature == 0
 
 
 def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):

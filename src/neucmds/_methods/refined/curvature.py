@@ -45,7 +45,7 @@ def kappa_of(curvature: float, unit: float, largest: float = 0.0) -> float:
             if curvature > 0
             else "beyond it near pairs drown in the rounding of far ones"
         )
-        bound = curvature * (most / reach) ** 2
+        bound = 0.99 * curvature * (most / reach) ** 2
         raise InputError(
             f"{option('curvature', curvature)} makes the largest dissimilarity {reach / most:.3g} "
             f"times as long as it can be: {why}; pass {'at most' if bound > 0 else 'at least'} "
@@ -57,7 +57,7 @@ def kappa_of(curvature: float, unit: float, largest: float = 0.0) -> float:
 def curved(sq_distance: Array, curvature: float) -> Array:
     """Return g(d) of d², a new array unless κ is zero.
 
-    What is negative stays as it is; beyond a sphere all d are those of antipodes.
+    Below zero it is −g(√−d²); beyond a sphere all d are those of antipodes.
     """
     if not curvature:
         return sq_distance
@@ -66,14 +66,15 @@ def curved(sq_distance: Array, curvature: float) -> Array:
     half = xp.sinh(half) if curvature < 0 else xp.sin(xp.clip(half, None, pi / 2))
     half *= half
     half *= 4 / abs(curvature)
-    return xp.where(sq_distance < 0, sq_distance, half)
+    return xp.sign(sq_distance) * half
 
 
 def flat(link: Array, curvature: float) -> Array:
-    """Return d² of g(d) or of D̂: the inverse of `curved`."""
+    """Return d² of g(d) or of D̂: the inverse of `curved`, of negative D̂ as well."""
     if not curvature:
         return link
-    return namespace(link).where(link < 0, link, distances(link, curvature) ** 2)
+    xp = namespace(link)
+    return xp.sign(link) * arc(xp.sqrt(xp.abs(link)), curvature) ** 2
 
 
 def distances(link: Array, curvature: float) -> Array:

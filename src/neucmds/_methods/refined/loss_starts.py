@@ -100,9 +100,7 @@ def refine_for_loss(
     sq_dissimilarity = curved(sq_dissimilarity, curvature)
     n = int(sq_dissimilarity.shape[0])
     few = n <= FEW_OBJECTS if n_init is None else n_init > 1
-    if n_init is None:
-        usual = MORE_STARTS if n <= FEWER_OBJECTS else STARTS
-        n_init = usual if n <= FEW_OBJECTS and components.total <= FEW_COORDINATES else 1
+    n_init = usual_starts(n, components.total) if n_init is None else n_init
     rng = check_random_state(random_state)
     tiles = Tiles.of(sq_dissimilarity, loss, weights=weights, floor=floor, curvature=curvature)
     if start is not None:
@@ -119,6 +117,13 @@ def refine_for_loss(
         else:
             place, limits = approach(tiles, source.place, limits)
         return minimize(tiles, place, limits)
+
+
+def usual_starts(n: int, k: int) -> int:
+    """Return how many starts n objects have in k coordinates."""
+    if n > FEW_OBJECTS or k > FEW_COORDINATES:
+        return 1
+    return MORE_STARTS if n <= FEWER_OBJECTS else STARTS
 
 
 def approach(tiles: Tiles, start: Start, limits: Limits) -> tuple[Start, Limits]:

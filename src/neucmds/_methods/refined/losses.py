@@ -180,15 +180,15 @@ class PairLoss:
             q = distances(d_hat, self.curvature) - distances(d, self.curvature)
         else:
             q = self.terms(d, d_hat).residual
-        return float(xp.sum(q * q if u is None else u * q * q))
+        return float(xp.sum(xp.abs(q) if u is None else u * xp.abs(q)))
 
     def in_distances(self, d: Array, d_hat: Array, u: Array | None = None) -> float:
-        """Return Σ of squared errors of d, for "relative" relative to max(d, f): of any κ alike."""
+        """Return Σ|d̂ − d|, for "relative" relative to max(d, f): of any κ alike."""
         xp, of_d = namespace(d), distances(d, self.curvature)
         q = distances(d_hat, self.curvature) - of_d
         if self.name == "relative":
             q /= _at_least(of_d, float(arc(xp.sqrt(xp.asarray(self.floor)), self.curvature)))
-        return float(xp.sum(q * q if u is None else u * q * q))
+        return float(xp.sum(xp.abs(q) if u is None else u * xp.abs(q)))
 
     @property
     def is_quadratic(self) -> bool:

@@ -16,7 +16,7 @@ from neucmds._input import Components
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.curvature import curved, kappa_of
 from neucmds._methods.refined.descent import Limits
-from neucmds._methods.refined.loss_starts import Search, Solve, Source
+from neucmds._methods.refined.loss_starts import Search, Solve, Source, usual_starts
 from neucmds._methods.refined.tiles import Tiles
 
 # Objects that decide for all of them: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
@@ -26,8 +26,10 @@ BRIEF = Limits(150, 2e-3)
 STEPS = (2.0, 4.0, 8.0)
 # √−κ times the largest d: beyond it nothing has been gained on any data.
 FARTHEST = 15.0
-# Share of the loss that a curvature must gain to be chosen, or to be looked for.
-LEAST_GAIN = 0.01
+# Share of the squared error that a curvature must gain to be chosen, or to be looked for.
+LEAST_GAIN = 0.02
+# Squared error, relative to that of all objects in one place, that no curvature can lower.
+PERFECT = 1e-20
 # Steps between the best of these and its neighbours.
 REFINEMENTS = 5
 
@@ -92,6 +94,8 @@ class Scout:
         hyperbolic = [-step for step in STEPS if step < FARTHEST * unit] + [-FARTHEST * unit]
         # On a scale of ±√|κ|: spheres above zero, up to the one that has the longest d as its half.
         sphere = [pi * unit / 2, 0.97 * pi * unit, pi * unit]
+        if self._cost(0.0) < PERFECT:
+            return 0.0
         for way in (hyperbolic, sphere):
             best = self._lowest(way)
             if self._cost(best) < (1 - LEAST_GAIN) * self._cost(0.0):
@@ -99,11 +103,8 @@ class Scout:
         return 0.0
 
     def _lowest(self, way: list[float]) -> float:
-        """Return the best of 0 and some places, and of others beside it; two that lose end it."""
-        known, lost = [0.0], 0
-        while lost < 2 and len(known) <= len(way):
-            known.append(way[len(known) - 1])
-            lost = lost + 1 if self._cost(known[-1]) > min(map(self._cost, known[:-1])) else 0
+        """Return the best of 0 and some places, and of others beside it."""
+        known = [0.0, *way]
         for _ in range(REFINEMENTS):
             known.sort()
             at = known.index(min(known, key=self._cost))
@@ -121,26 +122,36 @@ class Scout:
         return self._tried(_signed_square(root))[0]
 
     def _tried(self, curvature: float) -> tuple[float, tuple[int, int]]:
-        """Return the error of d and the signature; others are tried from that of the nearest κ."""
+        """Return the error of d and the signature, others tried from that of the nearest κ.
+
+        The error is the square of the mean one, relative to that of all objects in one place. Mean
+        squares would be those of few pairs with D̂ < 0: trees in three coordinates have some.
+        """
         if curvature in self.seen:
             return self.seen[curvature]
         nearest = min(self.seen, key=lambda other: abs(other - curvature), default=None)
         first = None if nearest is None else self.seen[nearest][1][1]
+        # Of one start each the order is that of chance where few objects have several valleys.
+        starts = -(-usual_starts(len(self.sq_dissimilarity), self.components.total) // 4)
         kappa = kappa_of(curvature, self.mean)
         link = curved(self.sq_dissimilarity, kappa)
         rng = check_random_state(self.seed)
         tiles = Tiles.of(link, self.loss, weights=self.weights, floor=self.floor, curvature=kappa)
         with pool_for(link):
             source = Source.of(link, self.weights, self.components, self.solve, rng)
-            search = Search(tiles, replace(source, briefly=True), BRIEF, 1, self.seed)
+            search = Search(tiles, replace(source, briefly=True), BRIEF, starts, self.seed)
             if source.spectrum is None or self.components.signature is not None:
                 first = source.place.signature[1]
             else:
                 first = search.walked(first)
-            end = search.ends_of(first, 1)[0]
+            end = search.followed(search.ends_of(first, starts))
         x = asarray_like(end.coordinates, link)
         d_hat = sq_dissimilarities(x, x, asarray_like(end.signs, x))
-        self.seen[curvature] = end.loss.in_distances(link, d_hat, self.weights), end.signature
+        error, of_none = (
+            end.loss.in_distances(link, fitted, self.weights) for fitted in (d_hat, 0 * d_hat)
+        )
+        # A square, like a parabola near the best κ.
+        self.seen[curvature] = (error / of_none) ** 2 if of_none else 0.0, end.signature
         return self.seen[curvature]
 
     @cached_property
