@@ -180,7 +180,7 @@ class PairLoss:
             q = distances(d_hat, self.curvature) - distances(d, self.curvature)
         else:
             q = self.terms(d, d_hat).residual
-        return float(xp.sum(xp.abs(q) if u is None else u * xp.abs(q)))
+        return float(xp.sum(q * q if u is None else u * q * q))
 
     def in_distances(self, d: Array, d_hat: Array, u: Array | None = None) -> float:
         """Return Σ|d̂ − d|, for "relative" relative to max(d, f): of any κ alike."""
