@@ -131,7 +131,7 @@ class Scout:
             return self.seen[curvature]
         nearest = min(self.seen, key=lambda other: abs(other - curvature), default=None)
         first = None if nearest is None else self.seen[nearest][1][1]
-        # Of one start each the order is that of chance where few objects have several valleys.
+        # With one start each, chance would decide between κ where a loss has several valleys.
         starts = -(-usual_starts(len(self.sq_dissimilarity), self.components.total) // 4)
         kappa = kappa_of(curvature, self.mean)
         link = curved(self.sq_dissimilarity, kappa)
