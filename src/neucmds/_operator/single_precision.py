@@ -28,7 +28,7 @@ class Rounded(Protocol):
 
     @property
     def precision(self) -> float:
-        """Relative error of a product."""
+        """Relative error of a product, beside what BLAS adds by summing n terms."""
 
     def products(self) -> AbstractContextManager[Multiply]:
         """Give the function for B @ block, to single precision but as float64."""
