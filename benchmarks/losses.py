@@ -300,8 +300,8 @@ MEASURES = (
     ("raw stress", "raw_stress", ".3g", min),
     ("distortion", "distortion", ".3f", min),
     ("mean relative error", "mean_error", ".1%", min),
-    ("99 % of the pairs within", "p99_error", ".0%", min),
-    ("10 nearest kept", "recall_10", ".1%", max),
+    ("p99 relative error", "p99_error", ".0%", min),
+    ("recall@10", "recall_10", ".1%", max),
 )
 
 
@@ -324,7 +324,8 @@ def _best_of_rows(table: dict[tuple[str, int, str], dict[str, Any]]) -> str:
     """In what share of the rows each loss has the best value of each measure."""
     sizes = {(data, k): row["n"] for (data, k, _), row in table.items()}
     large = [case for case, n in sizes.items() if n >= LARGE]
-    lines = [f"| best of the three in … of {len(sizes)} rows | " + " | ".join(_code(LOSSES)) + " |"]
+    head = f"| share of {len(sizes)} rows in which the loss is best |"
+    lines = [f"{head} " + " | ".join(_code(LOSSES)) + " |"]
     lines.append("|---|" + "---|" * len(LOSSES))
 
     def add(title: str, name: str, good: Callable[..., float], cases: Iterable[Any]) -> None:

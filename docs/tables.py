@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
-NAMES = ("choosing.md", "losses.md", "missing.md", "statistics.md")
+NAMES = ("choosing.md", "coordinates.md", "losses.md", "missing.md", "statistics.md")
 PAGES = [ROOT / "docs" / "guide" / name for name in NAMES]
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -106,6 +106,25 @@ def gaps() -> str:
         "warned",
     ]
     return table(head, rows)
+
+
+def isomap() -> str:
+    """Return errors of geodesic distances, of Isomap and of `NeucIsomap`."""
+    rows = (
+        [
+            f"{r['data']}, k = {r['k']}",
+            r["method"],
+            f"({r['signature'][0]}, {r['signature'][1]})",
+            f"{100 * r['geodesic_error']:.1f} %",
+            f"{100 * r['geodesic_error_held_out']:.1f} %",
+            f"{100 * r['neighbors_kept']:.0f} %",
+        ]
+        for r in record("isomap")["rows"]
+        if r["k"] != 20
+    )
+    return table(
+        ["data", "method", "signature", "mean relative error", "held out", "recall@10"], rows
+    )
 
 
 TESTED = {
@@ -255,6 +274,7 @@ TABLES = {
     "new-objects": new_objects,
     "held-out": held_out,
     "gaps": gaps,
+    "isomap": isomap,
     "permanova": permanova,
     "permdisp": permdisp,
     "goes-with": goes_with,

@@ -35,7 +35,15 @@ def run(page, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "blocks"),
-    [("statistics.md", 4), ("migration.md", 6), ("missing.md", 4), ("scale.md", 1)],
+    [
+        ("choosing.md", 0),
+        ("coordinates.md", 0),
+        ("losses.md", 1),
+        ("migration.md", 6),
+        ("missing.md", 4),
+        ("scale.md", 1),
+        ("statistics.md", 4),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")
 def test_a_page_prints_what_it_says(page, blocks, tmp_path):
