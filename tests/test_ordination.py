@@ -4,13 +4,18 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.spatial.distance import pdist, squareform
 
+from neucmds import neuc_mds, procrustes
 from neucmds.errors import InputError, NeucmdsWarning
-from neucmds.ordination import envfit, read_metadata
+from neucmds.ordination import dispersion, envfit, protest, read_metadata, species_scores
 
 FIXTURES = Path(__file__).parent / "fixtures"
 VEGAN = json.loads((FIXTURES / "vegan_envfit.json").read_text())
+TESTS = json.loads((FIXTURES / "vegan_tests.json").read_text())
+DUNE = pd.read_csv(FIXTURES / "dune_braycurtis.csv", index_col=0).rename(index=str)
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +108,86 @@ class TestFits:
             envfit(points, {"v": points[:, 0]}, permutations=-1)
         with pytest.raises(InputError, match="no variable 'x'"):
             envfit(points, {"v": points[:, 0]}, permutations=0)["x"]
+
+
+class TestDispersion:
+    @pytest.fixture
+    def d_of(self, request):
+        def d_of(name):
+            if name == "dune":
+                return DUNE
+            if name == "mite":
+                mites = pd.read_csv(FIXTURES / "mite_species.csv", index_col=0)
+                return squareform(pdist(mites.to_numpy(float), "braycurtis"))
+            folder = request.getfixturevalue("data_home") / "dissimilarities"
+            return np.load(folder / "moving_pictures_unifrac.npz")["D"]
+
+        return d_of
+
+    # R's optim ends the search for a spatial median early: 2e-5 from the least sum of distances.
+    @pytest.mark.parametrize(("center", "tol"), [("centroid", 1e-10), ("median", 3e-4)])
+    @pytest.mark.parametrize("name", ["dune", "mite", "moving_pictures"])
+    @pytest.mark.filterwarnings("ignore:.* squared distances are negative")
+    def test_it_is_betadisper_and_permutest(self, d_of, name, center, tol):
+        vegan = TESTS["dispersion"][name]
+        orders, numbers = vegan["permutations"], vegan[center]
+        found = dispersion(d_of(name), vegan["groups"], center=center, permutations=orders)
+        for field in ("distances", "group_distances", "f", "permuted"):
+            np.testing.assert_allclose(getattr(found, field), numbers[field], rtol=tol)
+        assert found.p == pytest.approx(numbers["p"])
+
+    def test_groups_go_by_name_and_objects_without_one_are_left_out(self):
+        env = pd.read_csv(FIXTURES / "dune_env.csv", index_col=0).rename(index=str)
+        groups = env["Management"].where(env.index != "3")
+        found = dispersion(DUNE, groups.sample(frac=1, random_state=0), random_state=0)
+        rest = DUNE.drop(index="3", columns="3")
+        alone = dispersion(rest.to_numpy(), list(groups.dropna()), random_state=0)
+        assert (found.f, found.p) == (pytest.approx(alone.f), alone.p)
+        assert np.isnan(found.distances[2])
+
+    def test_negative_squared_distances_are_zero_with_a_warning(self):
+        d = np.array([[0, 1, 1, 5], [1, 0, 9, 5], [1, 9, 0, 5], [5, 5, 5, 0]])
+        with pytest.warns(NeucmdsWarning, match="1 squared distances are negative"):
+            found = dispersion(d, list("aaab"), center="centroid", permutations=0)
+        assert found.distances[0] == 0
+        assert np.isnan(found.p)
+
+    def test_what_has_no_groups_is_refused(self):
+        for groups in (["a"] * 20, list(map(str, range(20)))):
+            with pytest.raises(InputError, match="no spread to compare"):
+                dispersion(DUNE, groups)
+        with pytest.raises(InputError, match="must be 'median' or 'centroid'"):
+            dispersion(DUNE, ["a", "b"] * 10, center="mean")
+        with pytest.raises(InputError, match="numbers 0 to 19 a row"):
+            dispersion(DUNE, ["a", "b"] * 10, permutations=[[0] * 20])
+
+
+class TestProtest:
+    def test_it_is_vegan_s_also_of_other_numbers_of_axes(self):
+        vegan = TESTS["protest"]
+        x, y = (np.array(vegan[part]) for part in "xy")
+        found = protest(x, y, permutations=vegan["permutations"])
+        for field in ("correlation", "disparity", "permuted", "p"):
+            np.testing.assert_allclose(getattr(found, field), vegan[field], rtol=1e-10)
+
+    def test_coordinates_with_signs_are_compared_within_their_isometries(self):
+        a, b = (neuc_mds(DUNE, signature, "neuc") for signature in ((2, 1), (3, 1)))
+        found = protest(a, b, permutations=19, random_state=0)
+        assert found.disparity == pytest.approx(procrustes(a, b).disparity, abs=1e-9)
+        assert (found.n, found.p) == (20, 0.05)
+        assert found.permuted.max() < found.correlation
+
+
+def test_species_scores_are_wascores():
+    vegan, plants = TESTS["wascores"], pd.read_csv(FIXTURES / "dune_species.csv", index_col=0)
+    points = np.array(vegan["points"])
+    for expand, name in ((False, "scores"), (True, "expanded")):
+        found = species_scores(points, plants.reset_index(drop=True), expand=expand)
+        assert list(found.index) == vegan["species"]
+        np.testing.assert_allclose(found, vegan[name], rtol=1e-10)
+    named = neuc_mds(DUNE, 2)
+    shuffled = plants.rename(index=str).sample(frac=1, random_state=0)
+    expected = species_scores(named.coordinates, plants.reset_index(drop=True))
+    np.testing.assert_allclose(species_scores(named, shuffled), expected)
+    with pytest.raises(InputError, match="negative or missing"):
+        species_scores(points, -plants.reset_index(drop=True))

@@ -1,24 +1,46 @@
-"""What the axes mean: how variables measured on the objects relate to their coordinates."""
+"""What is known of the objects beside D and coordinates: variables, groups, another ordination."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import to_numpy
-from neucmds._input import as_metadata, column_values, listed, match_rows, read_metadata
+from neucmds._input import (
+    as_dissimilarity,
+    as_metadata,
+    column_values,
+    common_objects,
+    listed,
+    match_rows,
+    read_metadata,
+    row_names,
+)
+from neucmds._methods import align, columns_by_sign
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
 
-__all__ = ["EnvFit", "FactorFit", "VectorFit", "envfit", "read_metadata"]
+__all__ = [
+    "Dispersion",
+    "EnvFit",
+    "FactorFit",
+    "Protest",
+    "VectorFit",
+    "dispersion",
+    "envfit",
+    "protest",
+    "read_metadata",
+    "species_scores",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -175,12 +197,11 @@ def envfit(
     (array([[0. , 0.5],
            [1. , 0.5]]), 0.5)
     """
-    coordinates, labels = _coordinates(embedding)
+    coordinates, _, labels = _coordinates(embedding)
     wanted = _checked_axes(axes, coordinates.shape[1])
     x = coordinates[:, [a - 1 for a in wanted]]
     table = match_rows(as_metadata(metadata), labels, len(x))
-    if not isinstance(permutations, (int, np.integer)) or permutations < 0:
-        raise InputError(f"{option('permutations', permutations)} must be a whole number ≥ 0.")
+    _check_permutations(permutations)
     seed = check_random_state(random_state).randint(2**31)
     vectors, factors = [], []
     for name in table.columns:
@@ -197,6 +218,308 @@ def envfit(
         message = f"of {len(x)} objects, those with a value are fitted: {listed(fewer)}."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     return found
+
+
+def species_scores(
+    embedding: Any, abundances: Any, *, axes: Sequence[int] | None = None, expand: bool = False
+) -> Any:
+    """Place species where they are found: averages of the objects, weighted by abundance.
+
+    As vegan's ``wascores``.
+
+    Parameters
+    ----------
+    embedding : Embedding or array of shape (n, k)
+    abundances : DataFrame or mapping of str to sequence
+        A column for each species, with numbers that are not negative; rows are matched with the
+        objects as those of the metadata of `envfit`.
+    axes : sequence of int, optional
+        Which axes, counted from 1; all by default.
+    expand : bool, default=False
+        Stretch the averages until they vary as much as the objects do, as ``expand = TRUE``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each species, a column for each axis; NaN for a species that is nowhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ordination import species_scores
+    >>> x = np.array([[0.0], [1.0], [2.0]])
+    >>> species_scores(x, {"moss": [1, 1, 0], "sedge": [0, 1, 3]})["axis1"].to_list()
+    [0.5, 1.75]
+    """
+    coordinates, _, labels = _coordinates(embedding)
+    wanted = _checked_axes(axes or range(1, coordinates.shape[1] + 1), coordinates.shape[1])
+    x = coordinates[:, [a - 1 for a in wanted]]
+    table = match_rows(as_metadata(abundances), labels, len(x))
+    try:
+        weights = table.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("abundances must be numbers; leave out other columns.") from error
+    if not weights.min(initial=0.0) >= 0:
+        raise InputError("abundances are negative or missing; use 0 where nothing was found.")
+    totals = weights.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        scores = (weights.T @ x) / totals[:, None]
+    if expand:
+        here = totals > 0
+        center, spread = _moments(scores[here], totals[here])
+        scores = center + (scores - center) * np.sqrt(_moments(x, weights.sum(axis=1))[1] / spread)
+    names = [f"axis{a}" for a in wanted]
+    if isinstance(embedding, Embedding):
+        names = [embedding.axis_names[a - 1] for a in wanted]
+    return type(table)(scores, index=list(table.columns), columns=names)
+
+
+def _moments(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return weighted means and variances of columns."""
+    center = np.average(x, axis=0, weights=weights)
+    return center, np.average((x - center) ** 2, axis=0, weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Dispersion:
+    """How far the objects of each group lie from its center, and whether groups differ in that.
+
+    Parameters
+    ----------
+    groups : tuple of str
+        Names of the groups, in alphabetical order.
+    distances : ndarray of shape (n,)
+        Distance of each object to the center of its group; NaN for objects of no group.
+    group_distances : ndarray of shape (groups,)
+        Their mean in each group.
+    f : float
+        The F statistic of an analysis of variance of the distances.
+    p : float
+        Share of permutations with an F as large; NaN without permutations.
+    permuted : ndarray of shape (permutations,)
+        F of each permutation.
+    """
+
+    groups: tuple[str, ...]
+    distances: Floats
+    group_distances: Floats
+    f: float
+    p: float
+    permuted: Floats
+
+
+def dispersion(
+    D: Any,
+    groups: Any,
+    *,
+    center: Literal["median", "centroid"] = "median",
+    squared: bool = False,
+    permutations: Any = 999,
+    random_state: Any = None,
+) -> Dispersion:
+    """Compare the spread of groups (PERMDISP), as vegan's ``betadisper`` with ``permutest``.
+
+    Distances to the centroid of a group come from D itself: z² is the mean of d² to the group less
+    half the mean of d² within it. Distances to the spatial median, vegan's default, come from the
+    principal coordinates of all objects, those of positive and of negative eigenvalues apart. The
+    test permutes the residuals of the distances.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`
+        All of it in memory.
+    groups : sequence of length n, or Series
+        The group of each object, None or NaN for none; a Series with the names of the objects is
+        matched by them.
+    center : {"median", "centroid"}, default="median"
+        As ``type`` of ``betadisper``.
+    squared : bool, default=False
+        Whether D holds squared dissimilarities.
+    permutations : int or array of shape (m, n), default=999
+        How many, 0 for none; or the permutations themselves, of the objects that have a group.
+    random_state : int, RandomState or None
+        Draws the permutations.
+
+    Returns
+    -------
+    Dispersion
+
+    Notes
+    -----
+    Negative squared distances, which negative eigenvalues allow, become zero with a
+    `NeucmdsWarning`, as in vegan.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ordination import dispersion
+    >>> x = np.array([0.0, 1.0, 2.0, 10.0, 14.0, 18.0])
+    >>> found = dispersion(abs(x[:, None] - x), list("aaabbb"), random_state=0)
+    >>> found.group_distances.round(3).tolist(), round(found.f, 2)
+    ([0.667, 2.667], 2.12)
+    """
+    if center not in ("median", "centroid"):
+        raise InputError(f"{option('center', center)} must be 'median' or 'centroid'.")
+    data = as_dissimilarity(D, squared=squared)
+    named = data.labels if row_names(_frame(groups)) is not None else None
+    table = match_rows(as_metadata(_frame(groups)), named, data.n)
+    names = [str(v) if v == v and v is not None else "" for v in table.iloc[:, 0]]
+    rows = np.flatnonzero(names)
+    levels, member = np.unique(np.array(names)[rows], return_inverse=True)
+    if not 1 < levels.size < rows.size:
+        raise InputError(
+            f"{levels.size} groups of {rows.size} objects have no spread to compare; give at least "
+            "two groups, one of them with two objects."
+        )
+    sq_d = to_numpy(data.values).astype(np.float64)[np.ix_(rows, rows)]
+    parts = [member == g for g in range(levels.size)]
+    to_center = _to_medians if center == "median" else _to_centroids
+    sq_distances = to_center(sq_d, parts)
+    below = sq_distances < -1e-12 * float(np.abs(sq_d).max())
+    if below.any():
+        message = f"{int(below.sum())} squared distances are negative and changed to zero."
+        warnings.warn(NeucmdsWarning(message), stacklevel=2)
+    z = np.sqrt(np.maximum(sq_distances, 0.0))
+    means = np.array([z[part].mean() for part in parts])
+    orders = _as_orders(permutations, z.size, random_state)
+    residuals = z - means[member]
+    sums = [np.bincount(member, row, levels.size) for row in (z - z.mean(), *residuals[orders])]
+    between = np.sum(np.square(sums) / np.bincount(member), axis=1)
+    within = np.sum(np.square([z - z.mean(), *residuals[orders]]), axis=1) - between
+    f = (between / (levels.size - 1)) / (within / (z.size - levels.size))
+    distances = np.full(data.n, math.nan)
+    distances[rows] = z
+    return Dispersion(
+        tuple(map(str, levels)), distances, means, float(f[0]), _share(f[1:], f[0]), f[1:]
+    )
+
+
+def _frame(groups: Any) -> Any:
+    return groups.to_frame("groups") if hasattr(groups, "to_frame") else {"groups": groups}
+
+
+def _to_centroids(sq_d: Floats, parts: Sequence[Any]) -> Floats:
+    """Squared distances to the centroids of groups, from D itself."""
+    found = np.empty(len(sq_d))
+    for part in parts:
+        means = sq_d[np.ix_(part, part)].mean(axis=1)
+        found[part] = means - means.mean() / 2
+    return found
+
+
+def _to_medians(sq_d: Floats, parts: Sequence[Any]) -> Floats:
+    """Squared distances to spatial medians, the positive part less the negative one."""
+    b = -0.5 * _centered(_centered(sq_d).T)
+    lam, vectors = np.linalg.eigh((b + b.T) / 2)
+    found = np.zeros(len(sq_d))
+    for sign in (1.0, -1.0):
+        kept = sign * lam > math.sqrt(np.finfo(np.float64).eps) * np.abs(lam).max()
+        x = vectors[:, kept] * np.sqrt(np.abs(lam[kept]))
+        for part in parts:
+            found[part] += sign * np.sum((x[part] - _spatial_median(x[part])) ** 2, axis=1)
+    return found
+
+
+def _spatial_median(x: Floats) -> Floats:
+    """Return the point with the least sum of distances to some others."""
+
+    def total(point: Floats) -> tuple[float, Floats]:
+        gaps = point - x
+        lengths = np.linalg.norm(gaps, axis=1)
+        return float(lengths.sum()), np.sum(gaps / np.maximum(lengths, 1e-300)[:, None], axis=0)
+
+    limits: Any = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}
+    return np.asarray(
+        minimize(total, x.mean(axis=0), jac=True, method="L-BFGS-B", options=limits).x
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Protest:
+    """Whether two ordinations of the same objects agree better than by chance.
+
+    Parameters
+    ----------
+    correlation : float
+        √(1 − disparity): vegan's ``t0``, or r.
+    disparity : float
+        Of `neucmds.procrustes`: vegan's ``ss``, or m²₁₂.
+    p : float
+        Share of permutations with a correlation as large; NaN without permutations.
+    permuted : ndarray of shape (permutations,)
+        Correlation of each permutation.
+    n : int
+        Number of objects compared.
+    """
+
+    correlation: float
+    disparity: float
+    p: float
+    permuted: Floats
+    n: int
+
+
+def protest(a: Any, b: Any, *, permutations: Any = 999, random_state: Any = None) -> Protest:
+    """Test whether two ordinations of the same objects agree, as vegan's ``protest``.
+
+    Parameters
+    ----------
+    a, b : Embedding or array of shape (n, k)
+        As for `neucmds.procrustes`; columns of an array are positive. The isometries are those of
+        O(p, q): where there are negative coordinates, each permutation takes a descent.
+    permutations : int or array of shape (m, n), default=999
+        How many, 0 for none; or the permutations themselves, of the objects of `b`.
+    random_state : int, RandomState or None
+        Draws the permutations.
+
+    Returns
+    -------
+    Protest
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ordination import protest
+    >>> x = np.random.default_rng(0).normal(size=(20, 2))
+    >>> protest(x, 3 * x[:, ::-1] + 1, permutations=99, random_state=0).p
+    0.01
+    """
+    (x, x_signs, x_names), (y, y_signs, y_names) = _coordinates(a), _coordinates(b)
+    rows, cols = common_objects(x_names, len(x), y_names, len(y))
+    (x, y), signs, _ = columns_by_sign(x[rows], x_signs, y[cols], y_signs)
+    orders = _as_orders(permutations, len(x), random_state)
+    if (signs > 0).all():
+        norm = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
+        products = np.stack([x.T @ y, *(x.T @ y[order] for order in orders)])
+        found = np.linalg.svd(products / norm, compute_uv=False).sum(axis=1)
+    else:
+        left = [align(x, y, signs).disparity, *(align(x, y[o], signs).disparity for o in orders)]
+        found = np.sqrt(1 - np.array(left))
+    disparity = max(0.0, 1 - float(found[0]) ** 2)
+    return Protest(float(found[0]), disparity, _share(found[1:], found[0]), found[1:], len(x))
+
+
+def _check_permutations(permutations: Any) -> None:
+    if not isinstance(permutations, (int, np.integer)) or permutations < 0:
+        raise InputError(f"{option('permutations', permutations)} must be a whole number ≥ 0.")
+
+
+def _as_orders(permutations: Any, n: int, random_state: Any) -> npt.NDArray[np.intp]:
+    """Return permutations of n objects, a row each: those given, or as many as asked for."""
+    if np.ndim(permutations) == 2:
+        orders = np.asarray(permutations)
+        if not np.array_equal(np.sort(orders, axis=1), np.tile(np.arange(n), (len(orders), 1))):
+            raise InputError(f"{option('permutations')} must hold the numbers 0 to {n - 1} a row.")
+        return orders.astype(np.intp)
+    _check_permutations(permutations)
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    return np.array([rng.permutation(n) for _ in range(permutations)], np.intp).reshape(-1, n)
+
+
+def _share(permuted: Floats, observed: float) -> float:
+    """Share of the permutations, the data as they are among them, with a statistic as large."""
+    as_large = int(np.sum(permuted >= observed - _TIE))
+    return (as_large + 1) / (permuted.size + 1) if permuted.size else math.nan
 
 
 def _fit_vector(
@@ -261,12 +584,8 @@ def _permutation_p(
     permutations: int,
     rng: np.random.Generator,
 ) -> float:
-    """Share of the permutations, the data as they are among them, with an r² as large."""
-    if not permutations:
-        return math.nan
-    orders: Iterator[npt.NDArray[np.intp]] = (rng.permutation(n) for _ in range(permutations))
-    as_large = sum(r2(order) >= observed - _TIE for order in orders)
-    return (as_large + 1) / (permutations + 1)
+    permuted = [r2(rng.permutation(n)) for _ in range(permutations)]
+    return _share(np.array(permuted), observed)
 
 
 def _centered(values: Floats) -> Floats:
@@ -274,9 +593,11 @@ def _centered(values: Floats) -> Floats:
     return centered
 
 
-def _coordinates(embedding: Any) -> tuple[Floats, tuple[str, ...] | None]:
+def _coordinates(embedding: Any) -> tuple[Floats, Floats, tuple[str, ...] | None]:
+    """Return coordinates, signs, and names if there are some."""
     if isinstance(embedding, Embedding):
-        return to_numpy(embedding.coordinates).astype(np.float64), embedding.labels
+        x, signs = (to_numpy(part) for part in (embedding.coordinates, embedding.signs))
+        return x.astype(np.float64), signs.astype(np.float64), embedding.labels
     try:
         values = np.asarray(to_numpy(embedding), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -285,7 +606,7 @@ def _coordinates(embedding: Any) -> tuple[Floats, tuple[str, ...] | None]:
         raise InputError(
             f"coordinates have shape {values.shape}; they must be finite numbers of shape (n, k)."
         )
-    return values, None
+    return values, np.ones(values.shape[1]), None
 
 
 def _checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:

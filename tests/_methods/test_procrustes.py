@@ -1,8 +1,10 @@
 """Coordinates laid over others: all that the isometries of the form can undo is undone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from scipy.spatial import procrustes as scipy_procrustes
 
 from neucmds import InputError, evaluate, neuc_mds, procrustes
 from neucmds._methods import align, sq_dissimilarities
+from neucmds.errors import NeucmdsWarning
 
 
 def centered(n, k, rng):
@@ -53,26 +56,30 @@ def test_an_isometry_of_the_form_is_undone_and_noise_is_what_is_left(seed):
     np.testing.assert_allclose(*pairs, atol=1e-6 * np.sum(x**2))
 
 
-@pytest.mark.filterwarnings("ignore:2 of 3 coordinates")
-def test_signatures_that_differ_come_with_a_pair_that_both_can_have():
+def test_zeros_stand_for_coordinates_that_one_of_both_lacks():
     dune = Path(__file__).parents[1] / "fixtures" / "dune_braycurtis.csv"
-    a, b = neuc_mds(dune, (2, 1)), neuc_mds(dune, (2, 1), "neuc")
-    assert (a.signature, b.signature) == ((2, 0), (2, 1))
-    for one, other in ((a, b), (b, a)):
-        with pytest.raises(InputError, match=r"fit both with n_components=\(2, 0\)"):
-            procrustes(one, other)
-    assert procrustes(neuc_mds(dune, (2, 0)), neuc_mds(dune, (2, 0), "neuc")).disparity < 0.5
+    a, b = neuc_mds(dune, (3, 0)), neuc_mds(dune, (2, 1), "neuc")
+    assert (a.signature, b.signature) == ((3, 0), (2, 1))
+    found = procrustes(a, b)
+    assert found.coordinates.shape == (20, 4)
+    assert found.disparity < 0.5
+    form, back = np.diag([1.0, 1, 1, -1]), np.diag([*b.signs, 1.0])
+    np.testing.assert_allclose(found.isometry @ form @ found.isometry.T, back, atol=1e-8)
 
 
-def test_other_signatures_and_sizes_are_refused():
-    e = np.random.default_rng(0).normal(size=(30, 30)) ** 3
-    D = e + e.T - 2 * np.diag(np.diag(e))
-    fits = [neuc_mds(D, s, "neuc", squared=True) for s in ((3, 0), (2, 1))]
-    with pytest.raises(InputError, match=r"\(3, 0\) and \(2, 1\)"):
-        procrustes(*fits)
-    with pytest.raises(InputError, match="30 and 20 objects"):
-        procrustes(fits[0], neuc_mds(D[:20, :20], (3, 0), "neuc", squared=True))
-    assert procrustes(fits[0], fits[0]).disparity < 1e-20
+def test_objects_are_matched_by_common_names_or_all_by_number():
+    table = pd.read_csv(Path(__file__).parents[1] / "fixtures/dune_braycurtis.csv", index_col=0)
+    table = table.rename(index=str)
+    a, some = neuc_mds(table, 3), table.sample(12, random_state=0).index
+    b = neuc_mds(table.loc[some, some], 3)
+    with pytest.warns(NeucmdsWarning, match="of 20 and 12 objects, 12 are in both"):
+        found = procrustes(a, b)
+    assert {a.labels[i] for i in found.objects} == set(some)
+    assert found.disparity < 0.3
+    for other in (replace(b, labels=None), replace(b, labels=tuple("abcdefghijkl"))):
+        with pytest.raises(InputError, match=r"(20 and 12 objects, and no names|0 of 20 and 12)"):
+            procrustes(a, other)
+    assert procrustes(a, a).disparity < 1e-20
 
 
 def test_opposite_signatures_are_told_what_can_be_compared():

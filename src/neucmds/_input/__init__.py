@@ -13,6 +13,7 @@ from neucmds._input.containers import to_square as to_square
 from neucmds._input.containers import unwrap as unwrap
 from neucmds._input.dissimilarity import Dissimilarity as Dissimilarity
 from neucmds._input.dissimilarity import as_dissimilarity as as_dissimilarity
+from neucmds._input.names import common_objects as common_objects
 from neucmds._input.names import listed as listed
 from neucmds._input.names import order_of as order_of
 from neucmds._input.names import ordered_by_name as ordered_by_name

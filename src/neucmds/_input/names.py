@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from neucmds.errors import InputError
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.errors import InputError, NeucmdsWarning
+
+Numbers = npt.NDArray[np.intp]
 
 # Names that a message gives before it only counts.
 _EXAMPLES = 4
@@ -59,6 +65,30 @@ def order_of(
         advice = "they agree but for case, blanks and punctuation: make them the same"
     difference = ", and ".join(said)
     raise InputError(f"{what} and the objects have different names: {difference}; {advice}.")
+
+
+def common_objects(
+    a: Sequence[str] | None, n_a: int, b: Sequence[str] | None, n_b: int
+) -> tuple[Numbers, Numbers]:
+    """Return the numbers of the objects that two results share: by name, or else all by number."""
+    if a is None or b is None:
+        if n_a != n_b:
+            raise InputError(
+                f"there are {n_a} and {n_b} objects, and no names on both sides that say which are "
+                "the same; give both names."
+            )
+        return np.arange(n_a), np.arange(n_b)
+    at = {name: i for i, name in enumerate(b)}
+    pairs = np.array([(i, at[name]) for i, name in enumerate(a) if name in at], dtype=np.intp)
+    if len(pairs) < 2:
+        raise InputError(
+            f"{len(pairs)} of {n_a} and {n_b} objects have the same name ({examples(a)}; "
+            f"{examples(b)}); name them alike."
+        )
+    if len(pairs) < max(n_a, n_b):
+        message = f"of {n_a} and {n_b} objects, {len(pairs)} are in both, and are compared."
+        warnings.warn(NeucmdsWarning(message), stacklevel=3)
+    return pairs[:, 0], pairs[:, 1]
 
 
 def _simplified(name: str) -> str:

@@ -13,6 +13,7 @@ from neucmds._methods.neighbors import nearest as nearest
 from neucmds._methods.peer_smacof import smacof_solution as smacof_solution
 from neucmds._methods.procrustes import Alignment as Alignment
 from neucmds._methods.procrustes import align as align
+from neucmds._methods.procrustes import columns_by_sign as columns_by_sign
 from neucmds._methods.refined.completion import FEW_LISTED as FEW_LISTED
 from neucmds._methods.refined.completion import complete_and_refine as complete_and_refine
 from neucmds._methods.refined.completion import from_all_pairs as from_all_pairs

@@ -29,12 +29,38 @@ class Alignment:
         T, with T A Tᵀ = A for the signature A: it changes no dissimilarity.
     scale : float
         c.
+    objects : ndarray of shape (n,) or None
+        Numbers in X of the objects compared, a row of `coordinates` each; None: all of X.
     """
 
     disparity: float
     coordinates: Floats
     isometry: Floats
     scale: float
+    objects: npt.NDArray[np.intp] | None = None
+
+
+def columns_by_sign(
+    x: Floats, x_signs: Floats, y: Floats, y_signs: Floats
+) -> tuple[list[Floats], Floats, list[npt.NDArray[np.intp]]]:
+    """Center two sets of coordinates, and put their positive columns first.
+
+    Where one has fewer columns of a sign, columns of zeros stand for the others: they come after
+    all of its own in the order that is returned for each, beside the common signs.
+    """
+    counts = [max(int(np.sum(s == sign)) for s in (x_signs, y_signs)) for sign in (1, -1)]
+    parts, orders = [], []
+    for points, own in ((x, x_signs), (y, y_signs)):
+        order, spare = [], own.size
+        for sign, count in zip((1, -1), counts, strict=True):
+            held = np.flatnonzero(own == sign)
+            lacking = count - held.size
+            order += [*held, *range(spare, spare + lacking)]
+            spare += lacking
+        centered = points - points.mean(axis=0)
+        orders.append(np.array(order, dtype=np.intp))
+        parts.append(np.pad(centered, ((0, 0), (0, spare - own.size)))[:, orders[-1]])
+    return parts, np.repeat([1.0, -1.0], counts), orders
 
 
 def align(x: Floats, y: Floats, signs: Floats, scaling: bool = True) -> Alignment:

@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, is_array, namespace, row_blocks, to_numpy
 from neucmds._backend.files import atomic_file
-from neucmds._input import as_real, ordered_by_name, rows_ordered_as
+from neucmds._input import as_real, common_objects, ordered_by_name, rows_ordered_as
 from neucmds._methods import (
     Alignment,
     Solution,
     StressTerms,
     align,
+    columns_by_sign,
     distances,
     kappa_of,
     nearest,
@@ -700,8 +701,9 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
     Parameters
     ----------
     a, b : Embedding
-        Of the same number of objects, and of the same signature. Objects are matched by name if
-        both have names, otherwise by number.
+        Objects are matched by name if both have names, those of one alone left out with a warning;
+        otherwise by number. Where one has fewer coordinates of a sign, zeros stand for the others,
+        as in vegan's ``procrustes``.
     scaling : bool, default=True
         Whether b may be multiplied by a constant.
 
@@ -720,27 +722,19 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
     >>> procrustes(neuc_mds(D, 3), neuc_mds(2 * D, 3)).disparity < 1e-12
     True
     """
-    if a.n != b.n:
-        raise InputError(f"the embeddings hold {a.n} and {b.n} objects; they must hold the same.")
-    if a.signature != b.signature:
-        # As a fit may return fewer of a sign than asked for, what both have is what both can have.
-        common = tuple(map(min, a.signature, b.signature))
-        advice = (
-            f"fit both with {option('n_components', common)}"
-            if any(common)
-            else "compare D̂: evaluate(a, b.dissimilarities(), squared=True)"
-        )
+    if not any(map(min, a.signature, b.signature)):
         raise InputError(
-            f"the signatures {a.signature} and {b.signature} differ, and no isometry leads from "
-            f"one to the other; {advice}."
+            f"the signatures {a.signature} and {b.signature} share no sign, and no isometry leads "
+            "from one to the other; compare D̂: evaluate(a, b.dissimilarities(), squared=True)."
         )
-    order = np.arange(b.n) if a.labels is None or b.labels is None else b._numbers(list(a.labels))
-    x, y = (to_numpy(emb.coordinates).astype(np.float64) for emb in (a, b))
-    y = y[order]
-    # Columns of one sign stand together in both, in the order of their weights.
-    by_sign_a, by_sign_b = (np.argsort(-to_numpy(emb.signs), kind="stable") for emb in (a, b))
-    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
-    there = align(x[:, by_sign_a], y[:, by_sign_b], to_numpy(a.signs)[by_sign_a], scaling)
-    back = np.argsort(by_sign_a, kind="stable")
-    isometry = there.isometry[np.argsort(by_sign_b, kind="stable")][:, back]
-    return replace(there, coordinates=there.coordinates[:, back], isometry=isometry)
+    rows = common_objects(a.labels, a.n, b.labels, b.n)
+    of_a, of_b = (
+        (to_numpy(emb.coordinates)[ids].astype(np.float64), to_numpy(emb.signs))
+        for emb, ids in zip((a, b), rows, strict=True)
+    )
+    (x, y), signs, (order_a, order_b) = columns_by_sign(*of_a, *of_b)
+    there, back = align(x, y, signs, scaling), np.argsort(order_a)
+    isometry = there.isometry[np.argsort(order_b)][:, back]
+    return replace(
+        there, coordinates=there.coordinates[:, back], isometry=isometry, objects=rows[0]
+    )
