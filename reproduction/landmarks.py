@@ -25,7 +25,7 @@ def landmark_factor(bench: Bench, share: float, k: int, method: str = "neuc") ->
     rng = check_random_state(bench.settings.seed)
     chosen = rng.permutation(len(d))[: round(share * len(d))]
     few, wanted = d[np.ix_(chosen, chosen)], min(k, len(chosen) - 1)
-    fitted = fit(prepare(few, squared=True), Options(wanted, method, solver="full")).embedding
+    fitted = fit(prepare(few, squared=True), Options(wanted, method)).embedding
     placed = fitted.transform(d[:, chosen])
     full = bench.embedding(name, method, k).stress
     return measure(gram, placed, fitted.signs).stress / full

@@ -60,7 +60,6 @@ import json, resource
 from pathlib import Path
 import numpy as np
 from neucmds import InputError, neuc_mds
-from neucmds.api import Options, fit, prepare
 
 n = 3000
 x = np.random.default_rng(0).normal(size=n)
@@ -69,7 +68,7 @@ triangle = np.ones(n * (n - 1) // 2)
 ways = [
     (80, lambda: neuc_mds(D, 2, "neuc+")),
     (80, lambda: neuc_mds(triangle, 2, "neuc+")),
-    (300, lambda: fit(prepare(D, squared=True), Options(2, "neuc+", solver="full"))),
+    (300, lambda: neuc_mds(D, 400, "neuc+", squared=True)),
     (600, lambda: neuc_mds(D, 2, squared=True, weights=D)),
     (200, lambda: neuc_mds(D, 2, squared=True, loss="distance")),
 ]

@@ -91,7 +91,7 @@ def test_pairs_taken_as_found_meet_a_looser_tolerance(noise, library, spare):
     D, keep = noise(1500), rule("neuc", 20)
     spectrum = krylov(DenseGram(library.asarray(D)), keep, 20, tol=1e-5, spare=spare)
     left, kept = lengths_left(D, spectrum), keep(spectrum.ends).kept
-    assert spectrum.remainder is not None  # there was no float64 step
+    assert np.all(spectrum.value_errors[kept] > 1e-12)  # there was no float64 step
     assert spare == (kept.size < left.size)
     scale = np.abs(spectrum.ends.values[kept]).max()
     assert left[kept].max() <= 1e-5 * scale
@@ -99,20 +99,6 @@ def test_pairs_taken_as_found_meet_a_looser_tolerance(noise, library, spare):
     np.testing.assert_allclose(
         np.asarray(spectrum.residuals)[kept], left[kept], rtol=0.15, atol=1e-8 * scale
     )
-
-
-@pytest.mark.parametrize("solver", ["full", "krylov"])
-@every_library
-def test_images_are_products_with_the_matrix(noise, solver, library):
-    D = noise(1200)
-    spectrum = solve(DenseGram(library.asarray(D)), rule("neuc", 20), 20, solver=solver, tol=1e-3)
-    some = np.array([0, 3, 2])
-    true = DenseGram(D).matmat(np.asarray(spectrum.vectors)[:, some])
-    scale = np.linalg.norm(true)
-    np.testing.assert_allclose(np.asarray(spectrum.images(some)), true, atol=3e-7 * scale, rtol=0)
-    known = np.asarray(spectrum.take(some)) * np.asarray(spectrum.values)[some]
-    # The remainder is what makes them so.
-    assert (np.linalg.norm(known - true) > 1e-5 * scale) == (solver == "krylov")
 
 
 @pytest.fixture

@@ -46,7 +46,6 @@ def full_spectrum(gram: Gram) -> Spectrum:
     bound = scale * gram.n * float(xp.finfo(values.dtype).eps)
     # What is seen of that bound in practice; the STRESS of a complete spectrum is known to it.
     value_error = 8 * scale * math.sqrt(gram.n) * eps(xp.float64, xp)
-    nothing = xp.zeros((gram.n - 1, 0), dtype=xp.float64, device=gram.device)
     return Spectrum(
         values=values,
         vectors=vectors,
@@ -58,7 +57,6 @@ def full_spectrum(gram: Gram) -> Spectrum:
         n_products=gram.n,
         solver="full",
         precision=eps(gram.dtype, xp),
-        remainder=(nothing, xp.zeros((0, gram.n), dtype=xp.float64, device=gram.device)),
         value_errors=np.full(gram.n - 1, value_error),
     )
 

@@ -170,12 +170,7 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
         above, below = above[:0], below[:0]
     found = _Found(values, rows, residuals, top, as_found=True)
     spectrum = _assembled(search, basis, check, found, (above, below), check.noise)
-    which = np.r_[kept[:top], above, below, kept[top:]]
-    # B u − θ u lies in the next block.
-    block = basis.rows[basis.size : basis.size + ritz.remainder.shape[1], :]
-    block = gram.xp.asarray(block, copy=True)
-    remainder = asarray_like(np.ascontiguousarray(ritz.remainder[which]), rows), block
-    return replace(spectrum, n_products=basis.n_products, remainder=remainder)
+    return replace(spectrum, n_products=basis.n_products)
 
 
 def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool) -> Spectrum:

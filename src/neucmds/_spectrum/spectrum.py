@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -98,8 +98,6 @@ class Spectrum:
         Name of the solver that found the pairs.
     precision : float
         Relative rounding of the entries of D.
-    remainder : (array of shape (m, b), array of shape (b, n)) or None
-        Their product is what is left of ``B u − λ u``, a pair a row, where the solver knows it.
     value_errors : ndarray of shape (m,), optional
         Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
     unknown_sq : float, optional
@@ -115,9 +113,8 @@ class Spectrum:
     n_bottom: int
     converged: bool = True
     n_products: int = 0
-    solver: str = field(default="full")
+    solver: str = "full"
     precision: float = EPS
-    remainder: tuple[Array, Array] | None = None
     value_errors: npt.NDArray[np.float64] | None = None
     unknown_sq: float | None = None
 
@@ -141,21 +138,6 @@ class Spectrum:
             return self.vectors
         xp = namespace(self.vectors)
         return xp.take(self.vectors, asarray_like(kept, self.vectors, dtype=xp.int64), axis=1)
-
-    def images(self, kept: npt.NDArray[np.intp]) -> Array | None:
-        """Return B u of some eigenvectors, one column each; None where no product was kept.
-
-        They are as exact as the solver's products were: to single precision, it may be.
-        """
-        if self.remainder is None:
-            return None
-        images = self.take(kept) * asarray_like(self.ends.values[kept], self.vectors)
-        coefficients, rows = self.remainder
-        if rows.shape[0]:
-            xp = namespace(rows)
-            some = xp.take(coefficients, asarray_like(kept, rows, dtype=xp.int64), axis=0)
-            images += xp.matrix_transpose(some @ rows)
-        return images
 
     @property
     def complete(self) -> bool:

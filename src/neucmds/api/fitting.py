@@ -114,9 +114,9 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
         embedding = build_embedding(solution, method=method, requested=components.total, **facts)
     else:
         tell(options.callback, f"computing the spectrum of {gram.n:,} objects")
-        solver, seed = options.solver, options.random_state
         tol = EIGENPAIR_TOL if options.tol is None or method == "refined" else options.tol
-        spectrum = solve_for(gram, components, method, solver=solver, tol=tol, random_state=seed)
+        seed = options.random_state
+        spectrum = solve_for(gram, components, method, tol=tol, random_state=seed)
         tell(options.callback, f"embedding by {method}")
         embedding = embed_spectrum(gram, spectrum, components, method, limits=limits, **facts)
     return Fit(replace(embedding, missing=prepared.missing), spectrum, prepared)
@@ -221,7 +221,7 @@ def _free_coordinates(
             weights,
             components,
             limits,
-            solve=partial(solve_roughly, methods="neuc+", solver=options.solver),
+            solve=partial(solve_roughly, methods="neuc+"),
             random_state=options.random_state,
         )
     return from_refinement(gram, found, weights=weights, solver="weighted")
@@ -246,7 +246,7 @@ def _least_loss(
         components,
         options.loss,
         limits,
-        solve=partial(solve_roughly, solver=options.solver),
+        solve=solve_roughly,
         start=options.init,
         weights=weights,
         n_init=options.n_init,
@@ -291,7 +291,7 @@ def scouted(
         seed,
         components=components,
         loss=options.loss,
-        solve=partial(solve_roughly, solver=options.solver),
+        solve=solve_roughly,
         floor=options.floor,
     )
     if curvature == AUTO:

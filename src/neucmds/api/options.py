@@ -274,8 +274,6 @@ class Options:
     callback, checkpoint
         As for `neuc_mds`; a start of "refined", once checked, is a `Start`, and its signature the
         number of coordinates.
-    solver : {"auto", "full", "krylov"}
-        How the eigenpairs are computed.
     """
 
     n_components: NComponents = None
@@ -290,7 +288,6 @@ class Options:
     init: Any = None
     callback: Callback | None = None
     checkpoint: str | PathLike[str] | None = None
-    solver: str = "auto"
 
     def __post_init__(self) -> None:
         check_methods((self.method,))

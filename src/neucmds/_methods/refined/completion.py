@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, centered, namespace, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds._backend.threads import single_blas_thread
 from neucmds._input import Components, Pairs
 from neucmds._methods.exact import MAX_DENSE
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.descent import FEW_OBJECTS, MAX_ITER, Limits, Refined, Start
-from neucmds._methods.refined.signatures import lowest_end, steepest_column
+from neucmds._methods.refined.signatures import lowest_end, with_steepest_column
 from neucmds._methods.refined.starts import eigenvector_start
 from neucmds._methods.refined.tiles import Tiles, minimize
 from neucmds._operator import DenseGram, Gram
@@ -341,34 +341,10 @@ def _fit(problem: Weighted, components: Components, settings: _Settings) -> Refi
         return lowest_end(
             components.signature,
             start_of,
-            partial(_with_steepest_column, problem),
+            partial(with_steepest_column, problem.sq_dissimilarity, weights=problem.weights),
             descend,
         )
     return descend(start_of(components))
-
-
-def _with_steepest_column(problem: Weighted, end: Refined, sign: float) -> Start | None:
-    """Add the column of a sign that lowers the weighted STRESS fastest; None if none does.
-
-    Along t·a·vvᵀ it is f − t·a·vᵀHv + t²Σ w_ij (v_i − v_j)⁴, with H = −4(Diag(R1) − R) and
-    R = w∘(D̂ − D).
-    """
-    w, xp = problem.weights, namespace(problem.weights)
-    pull = w * (predicted(end) - problem.sq_dissimilarity)
-    total = xp.sum(pull, axis=1)[:, None]
-
-    def rate(v: Array) -> Array:
-        return centered((-4.0 * sign) * (total * v - pull @ v))
-
-    found = steepest_column(rate, total[:, 0])
-    if found is None:
-        return None
-    v, slope = found
-    fourth = float(xp.sum(w * (v - xp.matrix_transpose(v)) ** 4))
-    if not fourth > 0:
-        return None
-    column = v * float(np.sqrt(slope / (2 * fourth)))
-    return Start(xp.concat([end.coordinates, column], axis=1), np.append(end.signs, sign))
 
 
 def predicted(end: Refined) -> Array:

@@ -107,11 +107,10 @@ def check_count(**counts: Any) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """Coordinates, the sign of each, and B @ coordinates where the solver knows it."""
+    """Coordinates and the sign of each."""
 
     coordinates: Array
     signs: Floats
-    images: Array | None = None
 
     @property
     def signature(self) -> tuple[int, int]:

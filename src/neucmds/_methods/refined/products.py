@@ -40,8 +40,7 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
     ----------
     gram : Gram
     start : Start
-        Centered eigenvector coordinates are best. Its images, B @ coordinates, must be as exact as
-        `gram` multiplies: they save a product.
+        Centered eigenvector coordinates are best.
     limits : Limits
     """
     signs, keep = start.signs, limits.keep
@@ -49,8 +48,7 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
     x = centered(1.0 * asarray_like(start.coordinates, gram.diagonal()))
     rounded, found = gram.rounded() if gram.n > SMALL else None, None
     with nullcontext(gram.matmat) if rounded is None else rounded.products() as multiply:
-        bx = multiply(x) if start.images is None else start.images
-        here = FreeCoordinates.at(gram, x, bx, signs, multiply)
+        here = FreeCoordinates.at(gram, x, multiply(x), signs, multiply)
         # STRESS is ‖B‖² less what fits: at a share of 1e-5 single precision has two digits left.
         if rounded is None or here.value > 4e-5 * gram.frobenius_sq:
             found = descend(here, limits, on_step)
@@ -58,7 +56,7 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
         here = FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
         found = descend(here, limits, on_step)
     end = found.state.exact()
-    if end.gram_rounding > UNRESOLVED * end.value and (d := _in_memory(gram)) is not None:
+    if end.gram_rounding > UNRESOLVED * end.value and (d := in_memory(gram)) is not None:
         return _refine_by_residuals(gram, d, (x, end.x), signs, limits)
     terms = end.stress_terms()
     return Refined(
@@ -98,8 +96,8 @@ def _split_terms(gram: Gram, x: Array, signs: Floats, value: float) -> StressTer
     return (value - c2 - c3, c2, c3) if c2 + c3 < value else (value, 0.0, 0.0)
 
 
-def _in_memory(gram: Gram) -> Array | None:
-    """Return D as one array, if it is or may be one."""
+def in_memory(gram: Gram) -> Array | None:
+    """Return D as one array, if it is or may be one: always that of few objects."""
     if isinstance(gram, DenseGram):
         return gram.sq_dissimilarity
     if gram.n > MAX_GATHERED:
@@ -114,7 +112,7 @@ def stress_terms_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[Stre
     """
     x = asarray_like(coordinates, gram.diagonal())
     here = FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
-    if here.gram_rounding > UNRESOLVED * here.value and (d := _in_memory(gram)) is not None:
+    if here.gram_rounding > UNRESOLVED * here.value and (d := in_memory(gram)) is not None:
         value = Tiles.of(d, "squared", exact=True).value_of(x, signs)
         terms = _split_terms(gram, x, signs, value)
         return terms, stress_rounding(gram, x, terms, 0.0)

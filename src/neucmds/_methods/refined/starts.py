@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, asarray_like, centered, to_numpy
+from neucmds._backend.arrays import Array, asarray_like, to_numpy
 from neucmds._input import Components
 from neucmds._methods.exact import MAX_DENSE, exact_selection, exact_weights
 from neucmds._methods.geometry import diagonalize, stress_terms
 from neucmds._methods.refined.descent import Limits, Refined, Start
-from neucmds._methods.refined.products import SMALL, refine
-from neucmds._methods.refined.signatures import WORTH, lowest_end, steepest_column
+from neucmds._methods.refined.products import in_memory, refine
+from neucmds._methods.refined.signatures import WORTH, lowest_end, with_steepest_column
 from neucmds._methods.selection import Selection, neuc, neuc_plus
 from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
@@ -69,7 +69,7 @@ def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits:
         result = lowest_end(
             components.signature,
             start_of,
-            partial(_with_steepest_column, gram),
+            partial(with_steepest_column, in_memory(gram)),
             partial(refine, gram, limits=limits),
         )
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
@@ -83,30 +83,6 @@ def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits:
         other = best_refined(gram, spectrum, euclidean, quiet)
         result = other if other.value < (1 - WORTH) * result.value else result
     return result
-
-
-def _with_steepest_column(gram: Gram, end: Refined, sign: float) -> Start | None:
-    """Add the column of a sign that lowers STRESS fastest, of the length that lowers it most.
-
-    f falls at the rate t·a·vᵀHv at G + t·a·vvᵀ, with H = C(8E + 4n·Diag(e) + 4Σe·I)C, E = B − G and
-    e = diag(E); f being quadratic in G, the second-order term is t²(6 + 2nΣv⁴) for a unit v.
-    """
-    xp, x = gram.xp, end.coordinates
-    a = asarray_like(end.signs, x)
-    e = gram.diagonal() - (x * x) @ a
-    pull = (4 * (gram.n * e + xp.sum(e)))[:, None]
-
-    def rate(v: Array) -> Array:
-        rest = gram.matmat(v) - x @ (a[:, None] * (xp.matrix_transpose(x) @ v))
-        return centered(sign * (8 * rest + pull * v))
-
-    found = steepest_column(rate, gram.diagonal())
-    if found is None:
-        return None
-    v, slope = found
-    length = slope / (2 * (6 + 2 * gram.n * float(xp.sum(v**4))))
-    column = v * float(np.sqrt(length))
-    return Start(xp.concat([x, column], axis=1), np.append(end.signs, sign))
 
 
 def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Components) -> Start:
@@ -127,11 +103,7 @@ def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Component
     kept, signs, lengths = chosen.kept[real], signs[real], lengths[real]
     mixed = _untied(spectrum, kept)
     u = spectrum.take(kept) if mixed is None else mixed
-    scale = asarray_like(lengths, u)[None, :]
-    # B u must be as exact as the descent will multiply: in double precision up to some size.
-    exact = spectrum.complete or int(u.shape[0]) > SMALL
-    images = spectrum.images(kept) if exact and mixed is None else None
-    return Start(u * scale, signs, None if images is None else images * scale)
+    return Start(u * asarray_like(lengths, u)[None, :], signs)
 
 
 def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array | None:
