@@ -107,6 +107,7 @@ bench-quick: $(VENV)/.bench
 reproduction: $(VENV)/.cli
 	$(BIN)/python -m reproduction -o paper-neucmds
 	cp paper-neucmds/reproduction.md docs/reproduction.md
+	cp paper-neucmds/reproduction.json benchmarks/records/reproduction.json
 
 clean:
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-lock $(VENV)-dist dist docs/_build docs/reference docs/stories demo paper-neucmds .pytest_cache .mypy_cache .ruff_cache .hypothesis

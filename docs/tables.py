@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
 NAMES = ("choosing.md", "coordinates.md", "losses.md", "missing.md", "statistics.md")
-PAGES = [ROOT / "docs" / "guide" / name for name in NAMES]
+PAGES = [*(ROOT / "docs" / "guide" / name for name in NAMES), ROOT / "docs" / "reliability.md"]
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -267,7 +267,21 @@ def curved_spaces() -> str:
     return table(["mean and p99 error of d, mAP", *(sizes[data] for data in sets)], lines)
 
 
+def fuzz() -> str:
+    """Return how many files and matrices the fuzz run has tried, and what it found."""
+    kinds = {"files": ("files", "readings"), "matrices": ("matrices", "fits")}
+    rows = []
+    for kind, (trials, checks) in kinds.items():
+        run = record("fuzz")[kind]
+        sums = run["sums"]
+        refused = f"{sums['refused'] / sums[checks]:.0%}"
+        found = str(len(sums["findings"]))
+        rows.append([f"{sums[trials]:,} {trials}", f"{sums[checks]:,} {checks}", refused, found])
+    return table(["trials", "checks", "refused with one line", "open findings"], rows)
+
+
 TABLES = {
+    "fuzz": fuzz,
     "curvature": curvature,
     "curved-spaces": curved_spaces,
     "methods": methods,

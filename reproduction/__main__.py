@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from neucmds.errors import InputError
-from reproduction.document import reproduction
+from reproduction.document import RECORD, reproduction
 from reproduction.records import Record
 from reproduction.registry import select
 from reproduction.runner import run_experiments
@@ -39,6 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
         records.append(record)
         write(asked.output, record, plots=not asked.no_plots)
     (asked.output / DOCUMENT).write_text(reproduction(records), encoding="utf-8")
+    (asked.output / Path(RECORD).name).write_text(as_json(records), encoding="utf-8")
     show(records)
     print(f"Written to {asked.output}, {DOCUMENT} among the files.")
     return 0
@@ -71,6 +72,12 @@ def write(folder: Path, record: Record, *, plots: bool) -> None:
         figure = draw(record)
         for kind in ("png", "svg"):
             figure.savefig(folder / f"{name}.{kind}")
+
+
+def as_json(records: Sequence[Record]) -> str:
+    """Return the records as JSON, a line for each number, without the curves of figures."""
+    content = [record.as_dict() | {"panels": []} for record in records]
+    return json.dumps(content, ensure_ascii=False).replace('{"row"', '\n{"row"') + "\n"
 
 
 def show(records: Sequence[Record]) -> None:

@@ -21,7 +21,7 @@ def run(bench: Bench) -> Record:
         cells=tuple(shares),
         panels=tuple(_panel(bench, name) for name in found),
         skipped=tuple(skipped),
-        notes=("Panels other than Renal are stand-ins under their own names.",),
+        notes=("Panels other than Renal show the public expression sets.",),
     )
 
 

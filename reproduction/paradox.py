@@ -59,7 +59,7 @@ def _cells(bench: Bench, name: str, curves: dict[str, Floats]) -> list[Cell]:
     for method, curve in curves.items():
         head = curve[:last]
         rise = float(np.max(head[1:] / head[:-1], initial=1.0) - 1)
-        column = f"largest rise in one step up to k = {last}: {method}"
+        column = f"largest rise in one step: {method}"
         cells.append(Cell(name, column, rise))
     return cells
 

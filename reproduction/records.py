@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -111,6 +112,12 @@ class Cell:
             content["published"] = self.printed.value
         return content | {"difference": self.difference, "verdict": self.verdict}
 
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Cell:
+        """Return the cell that `as_dict` wrote."""
+        kept = {one.name: content[one.name] for one in fields(cls)}
+        return cls(**kept | {"printed": kept["printed"] and Printed(**kept["printed"])})
+
 
 @dataclass(frozen=True)
 class Skipped:
@@ -188,6 +195,16 @@ class Record:
         content = asdict(self)
         content["cells"] = [cell.as_dict() for cell in self.cells]
         return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Record:
+        """Return the record that `as_dict` wrote, without its panels."""
+        parts = {
+            "cells": tuple(Cell.from_dict(cell) for cell in content["cells"]),
+            "skipped": tuple(Skipped(**skip) for skip in content["skipped"]),
+            "panels": (),
+        }
+        return cls(**{**content, **parts})
 
 
 def versions() -> dict[str, str]:

@@ -86,8 +86,8 @@ def _noise(images: npt.NDArray[np.uint8], settings: Settings) -> Floats:
 
 
 def _missing(images: npt.NDArray[np.uint8], settings: Settings) -> Floats:
-    # 50 entries an image where they are few (3072), a twentieth where they are many (784): no
-    # single rule comes near all three published rows.
+    # 50 entries per image of 3072, a twentieth of images of 784: no single rule comes near all
+    # three published rows.
     fraction = 50 / images[0].size if images[0].size > 1000 else 0.05
     return missing_pixels(images, fraction=fraction, random_state=settings.seed)
 

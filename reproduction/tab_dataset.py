@@ -19,13 +19,13 @@ def run(bench: Bench) -> Record:
     return Record(
         "table:dataset",
         ("tab:dataset",),
-        "Data sets: size, negative eigenvalues of B, classes, metric or not",
+        "Data sets",
         {"seed": bench.settings.seed, "n": bench.settings.n, "n_seeds": bench.n_seeds},
         cells=(*cells, *not_run(published.DATASET, skipped)),
         skipped=tuple(skipped),
         notes=(
-            "“negative eigenvalues” counts as print does, rounding of zeros included (E19); "
-            "“beyond rounding” leaves out the constant vector and all other zeros.",
+            "The paper's count of negative eigenvalues includes zeros that rounding made negative "
+            "(E19).",
         ),
     )
 

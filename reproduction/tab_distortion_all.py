@@ -16,8 +16,7 @@ def run(bench: Bench) -> Record:
         "Average geometric distortion of √D against √D̂",
         lambda bench, name: distortion_cells(bench, name, DISTORTION_ALL, prefix=""),
         notes=(
-            "Image rows stand twice: as published, where pairs of twins enter with the rounding of "
-            "their zero (E14), and with twins left out, which is what does not depend on the "
-            "machine.",
+            "On images, pairs of twins enter with the rounding error of a zero (E14). Values "
+            "without twins do not depend on the machine.",
         ),
     )

@@ -25,9 +25,9 @@ def run(bench: Bench) -> Record:
     return Record(
         "table:genomics-stand-ins",
         (),
-        "Five expression sets that can be had, measured like CuMiDa's",
+        "Five public expression sets in place of CuMiDa's",
         {"seed": bench.settings.seed, "perplexity": PERPLEXITY},
         cells=tuple(cells),
         skipped=tuple(skipped),
-        notes=("These are not the paper's sets and there is no published number for them.",),
+        notes=("The paper does not use these sets.",),
     )

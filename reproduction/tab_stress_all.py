@@ -24,12 +24,9 @@ def run(bench: Bench) -> Record:
         ),
         smacof={"starts": 1, "max_iter": MAX_ITER},
         notes=(
-            "All columns are ‖D̂ − D‖²_F on the squared scale, rows of print brought to it (E7), "
-            "except “smacof”, which is what print has (E16).",
-            "“smacof on √D” is the fair column: SMACOF fits √D, and its STRESS is measured as "
-            "everybody else's.",
-            f"SMACOF has one start and at most {MAX_ITER} iterations; scikit-learn's default is "
-            "four starts.",
+            "STRESS is the S-STRESS ‖D̂ − D‖²_F on squared dissimilarities (E7). “smacof” is "
+            "scikit-learn's own stress, as in the paper (E16); “smacof on √D” is the S-STRESS of "
+            f"SMACOF fitted to √D, with one start and at most {MAX_ITER} iterations.",
         ),
     )
 

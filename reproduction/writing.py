@@ -100,17 +100,17 @@ def csv_rows(record: Record) -> list[list[Any]]:
     return rows
 
 
-def markdown(record: Record, level: int = 1) -> str:
+def markdown(record: Record) -> str:
     """Write one record: published numbers line by line, then what is ours alone."""
     label = f" (`{', '.join(record.labels)}`)" if record.labels else ""
-    parts = [f"{'#' * level} {record.name}{label}", f"{record.title}."]
+    parts = [f"# {record.name}{label}", f"{record.title}."]
     parts += list(record.notes)
     printed = [printed_row(cell) for cell in record.cells if cell.printed is not None]
     if printed:
-        parts.append(_table(PRINTED_HEADER, printed))
+        parts.append(markdown_table(PRINTED_HEADER, printed))
     header, lines = own_table(record)
     if lines:
-        parts += ["Ours alone:" if printed else "", _table(header, lines)]
+        parts += ["Ours alone:" if printed else "", markdown_table(header, lines)]
     if record.skipped:
         parts.append("\n".join(f"- {reason}" for reason in reasons([record])))
     settings = ", ".join(f"{name} {value}" for name, value in record.parameters.items())
@@ -118,7 +118,8 @@ def markdown(record: Record, level: int = 1) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines

@@ -2,9 +2,9 @@
 An ecologist's afternoon
 ========================
 
-Twenty dune meadows, the plants on them, and what is known of each site: is the kind of management
-visible in the plants? The same from the command line, and from R and back, is in
-:doc:`/guide/ecologists_afternoon`.
+Twenty dune meadows, the plants on them, and a table of site variables: do meadows under different
+management have different plants? :doc:`/guide/ecologists_afternoon` does the same from the command
+line, and from R and back.
 
 The data are ``dune`` and ``dune.env``, which R's package vegan ships (GPL-2).
 """
@@ -22,7 +22,7 @@ from neucmds.ordination import envfit
 folder = Path("../../tests/fixtures")
 plants = pd.read_csv(folder / "dune_species.csv", index_col=0)
 sites = pd.read_csv(folder / "dune_env.csv", index_col=0)
-print(f"{plants.shape[0]} sites, {plants.shape[1]} plants; known: {', '.join(sites.columns)}")
+print(f"{plants.shape[0]} sites, {plants.shape[1]} plants; variables: {', '.join(sites.columns)}")
 
 # %%
 # Is Bray–Curtis Euclidean here?
@@ -30,13 +30,13 @@ print(f"{plants.shape[0]} sites, {plants.shape[1]} plants; known: {', '.join(sit
 
 D = squareform(pdist(plants, "braycurtis"))
 found = inspect(D)
-print(f"{found.negative_eigenvalues} of {found.n - 1} eigenvalues are negative,")
-print(f"{found.negative_share:.1%} of the sum of their sizes")
+print(f"{found.negative_eigenvalues} of {found.n - 1} eigenvalues are negative;")
+print(f"they make up {found.negative_share:.1%} of the sum of absolute eigenvalues")
 
 # %%
 # Which method?
 # -------------
-# STRESS as a share of what there is to explain, four coordinates.
+# S-STRESS as a share of ‖D‖² (squared dissimilarities), k = 4.
 
 for row in compare(D, 4).methods:
     print(f"{row.method:18} {row.quality.normalized_stress:6.2%}")
@@ -44,9 +44,8 @@ for row in compare(D, 4).methods:
 # %%
 # The picture
 # -----------
-# Colours are kinds of management: biological farming (BF), hobby farming (HF), nature conservation
-# (NM), standard farming (SF). The arrow points where the soil is thicker, as vegan's ``envfit``
-# draws it.
+# Colours show the management: biological farming (BF), hobby farming (HF), nature conservation
+# (NM), standard farming (SF). The arrow, fitted as by vegan's ``envfit``, points to thicker soil.
 
 names = [str(name) for name in plants.index]
 emb = neuc_mds(pd.DataFrame(D, names, names), 4)
@@ -58,11 +57,11 @@ emb.plot(list(sites["Management"]), names=True, ellipses=True, arrows=fitted, ax
 # %%
 # How far to trust it
 # -------------------
-# Given against fitted dissimilarities: a pair off the line is a pair that the picture shows wrong.
+# The Shepard plot: pairs off the line are shown too near or too far in the embedding.
 
 fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
 emb.plot_shepard(D, ax=ax)
 print(f"R² {emb.r2:.3f}")
 
 # %%
-# Tests belong on D, not on the picture: :doc:`/guide/statistics`.
+# Run tests such as PERMANOVA on D itself: :doc:`/guide/statistics`.

@@ -2,11 +2,11 @@
 Digits and the dimensionality paradox
 =====================================
 
-More coordinates should make a better embedding. For classical MDS they do not: past some number it
-gets *worse*, because it drops the negative part of the spectrum and has nothing to set against it.
+More coordinates should give a better embedding. Beyond some number, classical MDS gets *worse*,
+because it keeps positive eigenvalues and drops the negative ones that would balance them.
 
-The data are scikit-learn's 1,797 handwritten digits (UCI, CC BY 4.0); the dissimilarity is the
-number of hops in the graph of five nearest neighbours, as in Isomap.
+The data are scikit-learn's 1,797 handwritten digits (UCI, CC BY 4.0). The dissimilarity is the
+number of hops on the 5-nearest-neighbour graph, as in Isomap.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ D = hop_distances(images, n_neighbors=5, connect=True)
 # %%
 # The paradox
 # -----------
-# STRESS against the number of coordinates. The closed forms need one spectrum for all k.
+# STRESS against the number of coordinates; one spectrum serves the closed forms at every k.
 
 curves = curve(D)
 fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
@@ -35,12 +35,13 @@ ax.annotate(f"classical MDS is best at k = {turn.k}", (turn.k, 0.25), xytext=(8,
             textcoords="offset points", color="#555555")  # fmt: skip
 ax.set(xscale="log", yscale="log", xlabel="coordinates", ylabel="STRESS, share of ‖D‖²")
 ax.grid(color="#e6e6e6")
-_ = ax.legend(frameon=False)
+ax.legend(frameon=False)
+_ = ax.set_title("S-STRESS of three closed forms, 1,797 digits", loc="left")
 
 # %%
-# Where it comes from
-# -------------------
-# The spectrum has two ends. Classical MDS sees the upper one.
+# The cause
+# ---------
+# The spectrum has a positive and a negative end. Classical MDS keeps only the positive end.
 
 values = curves.eigenvalues
 values = values[np.abs(values) > 1e-9 * values.max()]  # beyond rounding
@@ -51,31 +52,34 @@ ax.bar(rank[values < 0], values[values < 0], color="#d55e00", width=1, label="ne
 ax.set(yscale="symlog", xlabel="rank", ylabel="eigenvalue of B")
 ax.legend(frameon=False)
 negative = -values[values < 0].sum() / np.abs(values).sum()
-print(f"{np.sum(values < 0)} of {values.size} are negative, {negative:.0%} of the sum of sizes")
+print(f"{np.sum(values < 0)} of {values.size} eigenvalues are negative,")
+print(f"{negative:.0%} of the sum of absolute eigenvalues")
+_ = ax.set_title("Spectrum of B", loc="left")
 
 # %%
 # Twenty coordinates
 # ------------------
+# The squared loss has the lowest STRESS, the relative loss the best recall@10.
 
-print("method      signs      STRESS     R²   10 nearest kept")
+print("method, loss       signs      STRESS     R²   recall@10")
 tie = np.partition(D + np.diag(np.full(len(D), np.inf)), 9, axis=1)[:, 9:10]
 for label, emb in {
     "classical": neuc_mds(D, 20, "classical"),
     "neuc+": neuc_mds(D, 20, "neuc+"),
     "exact": neuc_mds(D, 20, "exact"),
-    "refined": neuc_mds(D, 20),
-    "relative": neuc_mds(D, 20, loss="relative"),
+    "refined, squared": neuc_mds(D, 20),
+    "refined, relative": neuc_mds(D, 20, loss="relative"),
 }.items():
     nearest, _ = emb.neighbors(10)
     kept = np.mean(np.take_along_axis(D, nearest, axis=1) <= tie)
     share = emb.normalized_stress
-    print(f"{label:10}  {emb.signature!s:8}  {share:7.2%}  {emb.r2:.3f}   {kept:.0%}")
+    print(f"{label:17}  {emb.signature!s:8}  {share:7.2%}  {emb.r2:.3f}   {kept:.0%}")
 
 # %%
 # A positive against a negative coordinate
 # ----------------------------------------
-# Along the first coordinate digits that are apart are less alike; along the negative one, *more*.
-# Digits that are far from everything lie at the ends of the negative coordinate.
+# A difference in the first coordinate makes two digits further apart; a difference in the negative
+# coordinate makes them closer. Colours show the digit.
 
 emb = neuc_mds(D, 20, "neuc+")
 first_negative = int(np.argmax(emb.signs < 0))
@@ -84,4 +88,5 @@ for ax, column in zip(axes, (1, first_negative), strict=True):
     x, y = emb.coordinates[:, [0, column]].T
     drawn = ax.scatter(x, y, c=digits, s=6, cmap="tab10")
     ax.set(xlabel=emb.axis_names[0], ylabel=emb.axis_names[column])
+fig.suptitle("neuc+, k = 20: a positive and a negative coordinate")
 _ = fig.colorbar(drawn, ax=axes, ticks=range(10), label="digit")

