@@ -72,6 +72,7 @@ $(VENV)/.docs: $(VENV)/.cli
 docs: $(VENV)/.docs $(VENV)/.test
 	$(PYTEST) --doctest-modules src/neucmds
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
+	$(BIN)/python docs/links.py docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 # A wheel and an sdist, and from each an environment of its own in which the program runs.
@@ -89,6 +90,7 @@ lint-actions: $(VENV)/.cli
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 

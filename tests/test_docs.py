@@ -15,7 +15,7 @@ import pytest
 import neucmds
 
 ROOT = Path(__file__).resolve().parents[1]
-LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
 if not (ROOT / "docs" / "conf.py").exists():
     pytest.skip("the documentation is not part of this installation", allow_module_level=True)
 
@@ -36,7 +36,13 @@ def read(path):
 
 def pages():
     docs = (p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
-    return sorted([*docs, ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+    return sorted([*docs, *ROOT.glob("*.md")])
+
+
+def anchors(page):
+    """Return the anchors of a page, as GitHub and the site make them from its headings."""
+    headings = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_every_public_name_is_in_the_reference():
@@ -94,13 +100,14 @@ def test_each_loss_is_best_at_what_the_guide_recommends_it_for(losses):
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_links_to_files_lead_somewhere(page):
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
         # The stories become pages when the site is built.
         made = re.sub(r"^(\.\./)*stories/(story_\w+)\.rst$", r"docs/gallery/\2.py", target)
-        found = (ROOT / made) if made != target else (page.parent / target)
+        found = (ROOT / made) if made != target else (page.parent / target if target else page)
         if not (ROOT / "benchmarks").exists() and "benchmarks/" in target:
             continue
         assert found.exists(), target
+        assert not anchor or anchor in anchors(found), f"{target}#{anchor}"
 
 
 @pytest.mark.parametrize("page", ["paper_map.md", "errata.md"])
