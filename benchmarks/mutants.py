@@ -7,7 +7,7 @@ and so do the keywords of `SAME_ANSWER`: a further copy, lengths left unchecked 
 points to another line are no fault.
 
     pip install coverage
-    python benchmarks/mutants.py --count 300 --record benchmarks/records/mutants.json
+    python benchmarks/mutants.py --seed 41 --record benchmarks/records/mutants.json
 """
 
 from __future__ import annotations
@@ -192,7 +192,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", default="1/1", help="the i-th of j parts, for several processes")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
-    parser.add_argument("--record", type=Path)
+    parser.add_argument(
+        "--record", type=Path, help="written after each; what it holds is not redone"
+    )
+    parser.add_argument("--again", action="store_true", help="only the survivors of the record")
     given = parser.parse_args()
     # Imported once, and shared by all forks; the package itself is not.
     import hypothesis, numpy, pandas, pytest, scipy.spatial, sklearn.manifold  # noqa: E401, F401, I001
@@ -212,24 +215,27 @@ def main() -> None:
         ]
         chosen = random.Random(given.seed).sample(every, min(given.count, len(every)))
         part, parts = map(int, given.part.split("/"))
+        chosen = chosen[part - 1 :: parts]
+        done: dict[str, bool] = {}
+        if given.record and given.record.exists():
+            done = json.loads(given.record.read_text())["killed"]
         tests = {name: of for each in PACKAGES for name, of in reached(root, each).items()}
-        rows = []
-        for path, node in chosen[part - 1 :: parts]:
+        for path, node in chosen:
+            module = str(path.relative_to(home))
+            name = f"{module}:{node.lineno}:{node.col_offset} {ast.unparse(node)}"
+            if name in done and not (given.again and not done[name]):
+                continue
             source = path.read_text()
             path.write_text(mutate(source, node))
-            module = str(path.relative_to(home))
-            rows.append({"module": module, "line": node.lineno, "was": ast.unparse(node)})
             lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
             near = [test for line in lines for test in tests[module].get(line, ())]
-            rows[-1]["killed"] = killed(root, list(dict.fromkeys(near)))
+            done[name] = killed(root, list(dict.fromkeys(near)))
             path.write_text(source)
-            print(json.dumps(rows[-1]), flush=True)
-        dead = sum(row["killed"] for row in rows)
-        print(f"{dead} of {len(rows)} mutants killed: {dead / len(rows):.1%}")
-        if given.record:
-            survivors = [row for row in rows if not row["killed"]]
-            share = {"mutants": len(rows), "killed": dead, "sites": len(every)}
-            given.record.write_text(json.dumps({**share, "survivors": survivors}, indent=1))
+            print("killed" if done[name] else "SURVIVED", name, flush=True)
+            if given.record:
+                share = {"mutants": len(done), "dead": sum(done.values()), "sites": len(every)}
+                given.record.write_text(json.dumps({**share, "killed": done}, indent=1))
+    print(f"{sum(done.values())} of {len(done)} killed: {sum(done.values()) / len(done):.1%}")
 
 
 if __name__ == "__main__":

@@ -138,14 +138,14 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted
 def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(loss):
     d, x = bumpy()
     w, least = np.ones_like(d), float(d.mean())
-    smooth = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(least), SIGNS)
+    smooth = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(least), SIGNS, d.dtype)
     given = {"smoothing": least} if loss == "distance" else {"floor": least**0.5}
     assert smooth.at(x).value == pytest.approx(value_of(loss, d, w, x, **given), rel=1e-10)
-    plain, zero = Tiles(d, PairLoss(loss, FLOOR**2), SIGNS), np.zeros(1)
+    plain, zero = Tiles(d, PairLoss(loss, FLOOR**2), SIGNS, d.dtype), np.zeros(1)
     own = residual(loss, zero, zero)[0][0] ** 2
     assert plain._own_cost == pytest.approx(40 * own)
     assert replace(plain, weights=np.diag(np.arange(40.0)))._own_cost == pytest.approx(780 * own)
-    far = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(1e6 * d.max()), SIGNS).at(x).value
+    far = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(1e6 * d.max()), SIGNS, d.dtype).at(x).value
     unit = (1e6 * d.max()) ** 2 if loss == "relative" else 4e6 * d.max()
     assert far * unit == pytest.approx(value_of("squared", d, w, x), rel=1e-5)
 
@@ -153,7 +153,7 @@ def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_curvature_along_a_line_is_that_of_the_line(loss):
     d, x = bumpy()
-    system = Tiles(d, PairLoss(loss, FLOOR**2), SIGNS)
+    system = Tiles(d, PairLoss(loss, FLOOR**2), SIGNS, d.dtype)
     p, h = np.random.default_rng(2).standard_normal(x.shape), 1e-4
     p -= p.mean(axis=0)
     up, down = system.at(x + h * p).value, system.at(x - h * p).value

@@ -106,7 +106,7 @@ def refine_for_loss(
     if start is not None:
         return minimize(tiles, start, limits)
     seed = int(rng.randint(2**31 - components.total))
-    source = Source.of(sq_dissimilarity, weights, components, solve, rng)
+    source = Source.of(sq_dissimilarity, weights, components, solve, rng, n > FEW_OBJECTS)
     if source.spectrum is None:
         return minimize(tiles, source.place, limits)
     search = Search(tiles, source, replace(limits, callback=None, keep=None), n_init, seed)
@@ -162,8 +162,8 @@ class Source:
     place: Start
     gram: Gram | None
     spectrum: Spectrum | None
-    # Whether signatures that they contain are not looked at for others.
-    briefly: bool = False
+    # Whether it is sought from eigenvectors alone, not from what its signature contains as well.
+    briefly: bool = True
 
     @classmethod
     def of(
@@ -173,8 +173,9 @@ class Source:
         components: Components,
         solve: Solve,
         rng: Any,
+        briefly: bool = True,
     ) -> Source:
-        xp, limits = namespace(sq_dissimilarity), Limits.of("squared", len(sq_dissimilarity))
+        xp = namespace(sq_dissimilarity)
         values = xp.astype(sq_dissimilarity, xp.float64, copy=False)
         pairs = None if weights is None else Weighted(values, weights)
         if pairs is not None and pairs.has_gaps:
@@ -182,7 +183,7 @@ class Source:
                 values,
                 xp.astype(weights, xp.float64, copy=False),
                 components,
-                limits,
+                Limits.of("squared", len(values)),
                 solve=lambda gram, wanted: solve(gram, wanted, "neuc+"),
                 random_state=rng,
             )
@@ -194,11 +195,11 @@ class Source:
             values = values * (1 - asarray_like(np.eye(values.shape[0]), values))
             values = (values + xp.matrix_transpose(values)) / 2
             gram = DenseGram(values)
-            return cls(place, gram, solve(gram, components, "refined"))
+            return cls(place, gram, solve(gram, components, "refined"), briefly)
         gram = DenseGram(values)
         spectrum = solve(gram, components, "refined")
-        refined = best_refined(gram, spectrum, components, limits)
-        return cls(_padded(_turned(refined), components, rng), gram, spectrum)
+        place = _squared(gram, spectrum, components, rng, briefly)
+        return cls(place, gram, spectrum, briefly)
 
     def with_negatives(self, negatives: int) -> Start:
         """Return the squared solution with so many negatives."""
@@ -208,19 +209,22 @@ class Source:
         assert self.gram is not None
         assert self.spectrum is not None
         components = Components(k, (k - negatives, negatives))
-        limits = Limits.of("squared", self.gram.n)
-        if self.briefly:
-            start = eigenvector_start(self.spectrum, self.gram.diagonal(), components)
-            refined = refine(self.gram, start, limits)
-        else:
-            refined = best_refined(self.gram, self.spectrum, components, limits)
-        return _padded(_turned(refined), components, check_random_state(negatives))
+        rng = check_random_state(negatives)
+        return _squared(self.gram, self.spectrum, components, rng, self.briefly)
 
 
-def _turned(refined: Refined) -> Start:
-    """Return coordinates whose columns are orthogonal and ordered by weight."""
+def _squared(
+    gram: Gram, spectrum: Spectrum, components: Components, rng: Any, briefly: bool
+) -> Start:
+    """Return the squared solution, its columns orthogonal and ordered by weight."""
+    limits = Limits.of("squared", gram.n)
+    if briefly:
+        start = eigenvector_start(spectrum, gram.diagonal(), components)
+        refined = refine(gram, start, limits)
+    else:
+        refined = best_refined(gram, spectrum, components, limits)
     x, weights = canonical(refined.coordinates, refined.signs)
-    return Start(x, np.where(weights < 0, -1.0, 1.0))
+    return _padded(Start(x, np.where(weights < 0, -1.0, 1.0)), components, rng)
 
 
 @dataclass
@@ -242,6 +246,15 @@ class Search:
     n_init: int
     seed: int
     tried: dict[int, _Tried] = field(default_factory=dict)
+
+    @property
+    def k(self) -> int:
+        return self.source.place.signs.size
+
+    @property
+    def own(self) -> int:
+        """The number of negatives of the squared solution."""
+        return self.source.place.signature[1]
 
     @cached_property
     def brief(self) -> Limits:
@@ -267,18 +280,24 @@ class Search:
         of the starts each; the last one has all of them. The first number and none at all are
         followed to their ends, too: a fit with these signatures alone hardly ends lower.
         """
-        own = self.source.place.signature[1]
         if signature is not None:
-            return self.followed(self.ends_of(own, self.n_init))
+            return self.followed(self.ends_of(self.own, self.n_init))
         here = self.walked()
-        others = [self.ends_of(q, self.few)[0] for q in {own, 0} - {here}]
+        others = [self.ends_of(q, self.few)[0] for q in {self.own, 0} - {here}]
         return self.followed(self.ends_of(here, self.n_init) + others)
 
     def walked(self, first: int | None = None) -> int:
         """Return the number of negatives that one walks to, by default from the squared start's."""
-        first = here = self.source.place.signature[1] if first is None else first
+        if first is None or self.source.spectrum is None:
+            first = self.own
+        here = first
+
+        def value_of(negatives: int) -> float:
+            exists = self.source.spectrum is not None and 0 <= negatives <= self.k
+            return self.ends_of(negatives, self.few)[0].value if exists else np.inf
+
         for way in (1, -1):
-            while self._value_of(here + way) < self._value_of(here):
+            while value_of(here + way) < value_of(here):
                 here += way
             if here != first:
                 break
@@ -287,10 +306,6 @@ class Search:
     @property
     def few(self) -> int:
         return -(-self.n_init // 4)
-
-    def _value_of(self, negatives: int) -> float:
-        exists = 0 <= negatives <= self.source.place.signs.size
-        return self.ends_of(negatives, self.few)[0].value if exists else np.inf
 
     def ends_of(self, negatives: int, starts: int) -> list[Refined]:
         """Return the lowest ends of short descents with so many negatives, the lowest first.

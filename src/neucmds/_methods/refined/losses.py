@@ -284,13 +284,13 @@ def floor_of(link: Array, weights: Array | None = None, curvature: float = 0.0) 
     quantile = _quantile(counted, blocks)
     if quantile is None:
         return 1.0
-    nearest = np.concatenate([to_numpy(_nearest(*counted(rows))) for rows in blocks])
-    return least_told_apart(quantile, nearest, min_and_max(link)[1], curvature)
-
-
-def _nearest(block: Array, counted: Array) -> Array:
-    xp = namespace(block)
-    return xp.min(xp.where(counted, block, xp.full_like(block, inf)), axis=1)
+    nearest = []
+    for rows in blocks:
+        block, some = counted(rows)
+        xp = namespace(block)
+        block = xp.where(some, block, xp.full_like(block, inf))
+        nearest.append(to_numpy(xp.min(block, axis=1)))
+    return least_told_apart(quantile, np.concatenate(nearest), min_and_max(link)[1], curvature)
 
 
 def _quantile(counted: Callable[[slice], tuple[Array, Array]], blocks: list[slice]) -> float | None:
@@ -300,23 +300,20 @@ def _quantile(counted: Callable[[slice], tuple[Array, Array]], blocks: list[slic
     precision numbers that are positive are ordered like the integers of the same bits.
     """
 
-    def bits(rows: slice) -> Array:
+    def counts(rows: slice, high: int | None = None) -> npt.NDArray[Any]:
+        """Count by the upper half of the bits, or by the lower one of those with an upper half."""
         block, some = counted(rows)
-        return block[some].view(namespace(block).int32)  # as NumPy's, torch's and CuPy's arrays do
+        xp = namespace(block)
+        bits = block[some].view(xp.int32)  # as NumPy's, torch's and CuPy's arrays do
+        half = bits >> 16 if high is None else bits[bits >> 16 == high] & 0xFFFF
+        return to_numpy(xp.bincount(half, minlength=2**16))
 
-    def counts_of(bits: Array, length: int) -> npt.NDArray[Any]:
-        counts: npt.NDArray[Any] = to_numpy(namespace(bits).bincount(bits, minlength=length))
-        return counts
-
-    coarse = np.sum([counts_of(bits(rows) >> 16, 2**15) for rows in blocks], axis=0)
+    coarse = np.sum([counts(rows) for rows in blocks], axis=0)
     if not coarse.any():
         return None
     rank = int(FLOOR_QUANTILE * (int(coarse.sum()) - 1))
     high = int(np.searchsorted(np.cumsum(coarse), rank + 1))
-    fine: npt.NDArray[Any] = np.zeros(2**16, dtype=np.int64)
-    for rows in blocks:
-        some = bits(rows)
-        fine += counts_of(some[some >> 16 == high] & 0xFFFF, 2**16)
+    fine = np.sum([counts(rows, high) for rows in blocks], axis=0)
     rank -= int(coarse[:high].sum())
     low = int(np.searchsorted(np.cumsum(fine), rank + 1))
     return float(np.array([(high << 16) | low], dtype=np.int32).view(np.float32)[0])

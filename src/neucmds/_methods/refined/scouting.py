@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import pi, sqrt
 from typing import Any
@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds._backend.arrays import Array, asarray_like, namespace
-from neucmds._backend.threads import pool_for
 from neucmds._input import Components
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.curvature import curved, kappa_of
@@ -75,17 +74,19 @@ class Scout:
             xp = namespace(sq_dissimilarity)
             drawn = np.sort(np.random.default_rng(seed).choice(n, SCOUTS, replace=False))
             at = asarray_like(drawn, sq_dissimilarity, dtype=xp.int64)
-
-            def some(array: Array) -> Array:
-                return xp.take(xp.take(array, at, axis=0), at, axis=1)
-
-            sq_dissimilarity = some(sq_dissimilarity)
-            weights = None if weights is None else some(weights)
+            sq_dissimilarity, weights = (
+                None if array is None else xp.take(xp.take(array, at, axis=0), at, axis=1)
+                for array in (sq_dissimilarity, weights)
+            )
         return cls(sq_dissimilarity, weights=weights, seed=seed, **how)
 
     def signature(self, curvature: float = 0.0) -> tuple[int, int]:
         """Return the signature with the least loss, κ in units of 1/(mean d)²."""
-        return self._tried(curvature)[1]
+        if curvature not in self.seen:
+            search = self._search(curvature)
+            negatives = search.walked()
+            return search.k - negatives, negatives
+        return self.seen[curvature][1]
 
     def curvature(self) -> float:
         """Return the κ with the least error of d, in units of 1/(mean d)²; zero unless it gains."""
@@ -131,20 +132,11 @@ class Scout:
             return self.seen[curvature]
         nearest = min(self.seen, key=lambda other: abs(other - curvature), default=None)
         first = None if nearest is None else self.seen[nearest][1][1]
-        # With one start each, chance would decide between κ where a loss has several valleys.
-        starts = -(-usual_starts(len(self.sq_dissimilarity), self.components.total) // 4)
-        kappa = kappa_of(curvature, self.mean)
-        link = curved(self.sq_dissimilarity, kappa)
-        rng = check_random_state(self.seed)
-        tiles = Tiles.of(link, self.loss, weights=self.weights, floor=self.floor, curvature=kappa)
-        with pool_for(link):
-            source = Source.of(link, self.weights, self.components, self.solve, rng)
-            search = Search(tiles, replace(source, briefly=True), BRIEF, starts, self.seed)
-            if source.spectrum is None or self.components.signature is not None:
-                first = source.place.signature[1]
-            else:
-                first = search.walked(first)
-            end = search.followed(search.ends_of(first, starts))
+        search = self._search(curvature)
+        fixed = self.components.signature is not None
+        ends = search.ends_of(search.own if fixed else search.walked(first), search.n_init)
+        end = search.followed(ends)
+        link = search.tiles.d * search.tiles.scale
         x = asarray_like(end.coordinates, link)
         d_hat = sq_dissimilarities(x, x, asarray_like(end.signs, x))
         error, of_none = (
@@ -153,6 +145,16 @@ class Scout:
         # A square, like a parabola near the best κ.
         self.seen[curvature] = (error / of_none) ** 2 if of_none else 0.0, end.signature
         return self.seen[curvature]
+
+    def _search(self, curvature: float) -> Search:
+        """Return the search of a fit with this κ, by short descents."""
+        # With one start each, chance would decide between κ where a loss has several valleys.
+        starts = -(-usual_starts(len(self.sq_dissimilarity), self.components.total) // 4)
+        kappa = kappa_of(curvature, self.mean)
+        link, rng = curved(self.sq_dissimilarity, kappa), check_random_state(self.seed)
+        tiles = Tiles.of(link, self.loss, weights=self.weights, floor=self.floor, curvature=kappa)
+        source = Source.of(link, self.weights, self.components, self.solve, rng)
+        return Search(tiles, source, BRIEF, starts, self.seed)
 
     @cached_property
     def mean(self) -> float:

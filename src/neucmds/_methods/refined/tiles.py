@@ -285,18 +285,18 @@ class Tiles:
         What a loss of one here is in the units of D.
     resolution : float
         Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
-    dtype : dtype, optional
-        Precision of the tiles; that of `d` by default.
+    precision : dtype
+        Of the tiles.
     """
 
     d: Array
     loss: PairLoss
     signs: Array
+    precision: Any
     weights: Array | None = None
     scale: float = 1.0
     unit: float = 1.0
     resolution: float = EXACT
-    dtype: Any = None
 
     @classmethod
     def of(
@@ -348,12 +348,7 @@ class Tiles:
             made = made.floored(floor_of(d, weights, made.curvature))
         unit = scale**made.degree * weight_scale
         no_signs = xp.zeros_like(sq_dissimilarity[0, :0], dtype=xp.float64)
-        return cls(d, made, no_signs, weights, scale, unit, 0.0 if exact else EXACT)
-
-    @property
-    def precision(self) -> Any:
-        """The dtype of the tiles."""
-        return self.d.dtype if self.dtype is None else self.dtype
+        return cls(d, made, no_signs, dtype, weights, scale, unit, 0.0 if exact else EXACT)
 
     @property
     def rounding(self) -> float:
@@ -368,7 +363,7 @@ class Tiles:
     def exact(self) -> Tiles:
         """Return the same loss with tiles in float64; D itself stays as it is."""
         wide = namespace(self.d).float64
-        return self if self.precision == wide else replace(self, dtype=wide)
+        return self if self.precision == wide else replace(self, precision=wide)
 
     def signed(self, signs: Floats) -> Tiles:
         """Return the same pairs for coordinates of other signs."""
