@@ -66,7 +66,7 @@ def measure_cells(
     measure: Measure,
     methods: Iterable[str] = ALL_METHODS,
 ) -> list[Cell]:
-    """One cell a method; synthetic sets get their range over many seeds."""
+    """One cell per method; synthetic sets get their range over many seeds."""
     return [_measure_cell(bench, row, published, measure, method) for method in methods]
 
 

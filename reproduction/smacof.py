@@ -49,7 +49,7 @@ def run_smacof(
     given = d if on_squared else np.sqrt(d)
     start = check_random_state(seed).uniform(size=(len(d), k))
     with warnings.catch_warnings():
-        # scikit-learn announces new defaults; none of them is used here
+        # scikit-learn announces new defaults, which are not used here
         warnings.simplefilter("ignore", FutureWarning)
         x, own_stress = smacof(
             given,

@@ -67,7 +67,7 @@ for name, emb in fits.items():
 # %%
 # How good are they?
 # ------------------
-# Relative errors over all pairs, and over near pairs: each crossing and its ten nearest. Recall@10
+# Relative errors over all pairs, and over near pairs: each crossing and its ten nearest. The recall
 # is the share of the ten nearest that are among the ten nearest by the estimate.
 
 far = np.where(np.eye(len(D), dtype=bool), np.inf, D)

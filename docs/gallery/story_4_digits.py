@@ -59,7 +59,7 @@ _ = ax.set_title("Spectrum of B", loc="left")
 # %%
 # Twenty coordinates
 # ------------------
-# The squared loss has the lowest STRESS, the relative loss the best recall@10.
+# The squared loss has the lowest STRESS, the relative loss the best recall.
 
 print("method, loss       signs      STRESS     R²   recall@10")
 tie = np.partition(D + np.diag(np.full(len(D), np.inf)), 9, axis=1)[:, 9:10]

@@ -82,7 +82,7 @@ def missing_pixels(
 
     Paper: subsec:eva-pert-metric and the missing rows of tab:image-other-metric. Unlike the other
     image rows these were computed with true differences, so there is no wraparound here: with 5 %
-    removed the MNIST and Fashion rows come out within 3 %, with 50 of 3072 entries an image
+    removed the MNIST and Fashion rows come out within 3 %, with 50 of 3072 entries per image
     CIFAR-10's within 1 %.
 
     Parameters
