@@ -159,6 +159,13 @@ def test_what_shrinkage_adds_is_the_ridge_of_the_objects_own_noise():
     )
 
 
+def test_no_two_fitted_objects_are_farther_apart_than_the_farthest():
+    for size in (0.1, 10.0):
+        x = size * np.array([[3.0, 0, 0], [-3.0, 0, 0], [0, 1.0, 1.0]])
+        assert LeastSquaresPlacement(x, np.ones(3)).farthest == pytest.approx((6 * size) ** 2)
+    assert LeastSquaresPlacement(np.zeros((0, 2)), np.ones(2)).farthest == 0
+
+
 def test_triangulation_answers_in_the_library_of_the_new_objects():
     rng = np.random.default_rng(0)
     rule, delta = LinearPlacement(*map(rng.random, (9, (9, 2)))), rng.random((3, 9))

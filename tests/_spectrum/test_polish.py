@@ -7,12 +7,22 @@ from neucmds._spectrum.krylov import sampled_residuals
 from neucmds._spectrum.polish import RitzPairs, polish, unexplained_sq
 
 
+class Counting(DenseGram):
+    """Counts the rows that are read."""
+
+    rows_read = 0
+
+    def pick(self, ids):
+        self.rows_read += len(ids)
+        return super().pick(ids)
+
+
 def test_a_residual_in_one_row_is_seen_by_the_sample(noise):
     # One object far from all others: its row holds nearly all of B, and of the rounding.
     D = noise(1500)
     D[700, :] = D[:, 700] = 1e4
     D[700, 700] = 0.0
-    gram = DenseGram(D)
+    gram = Counting(D)
     u = np.zeros((1, 1500))
     u[0, 3], u[0, 1200] = 1.0, -1.0
     left = gram.matmat(u.T)[:, 0]
@@ -20,6 +30,7 @@ def test_a_residual_in_one_row_is_seen_by_the_sample(noise):
     assert sampled_residuals(gram, np.zeros(1), u)[0] == pytest.approx(
         np.linalg.norm(left), rel=0.1
     )
+    assert gram.rows_read == 32 + 256
     u[0, 3], u[0, 700] = 0.0, 1.0
     true = np.linalg.norm(gram.matmat(u.T))
     assert sampled_residuals(gram, np.zeros(1), u)[0] == pytest.approx(true, rel=0.1)

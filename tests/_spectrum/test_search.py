@@ -65,6 +65,18 @@ def test_a_value_that_moved_beyond_its_residual_is_a_copy_that_was_missing():
     assert not made(0.0, values=values).moved_since(replace(earlier, split=(1, 1)))
 
 
+def test_a_check_measures_the_worst_of_what_is_kept_by_what_it_is_allowed():
+    values, left = np.array([5e9, 30.0, 1.0, -2.0]), np.array([1.0, 0.03, 1e9, 1e-4])
+    basis = SimpleNamespace(ritz=lambda: Ritz(values, None, None, left), precision=1e-14)
+    search = Search.of(GRAM, lambda ends: SimpleNamespace(kept=np.array([0, 1, 3])), 3, 1e-7, True)
+    check = search._check(basis, 7)
+    assert (check.split, check.settled, check.step, check.scale) == ((2, 1), True, 7, 5e9)
+    # A hundredth of 30 is allowed, where the huge one is allowed 500.
+    np.testing.assert_allclose(check.allowed, [1, 0.3 / 500, 0.01 / 500, 0.02 / 500])
+    assert check.worst == pytest.approx(0.03 / (0.3 / 500) / 5e9)
+    assert check.noise == pytest.approx(5e-5)
+
+
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(45, 80))
 def test_a_restart_keeps_what_is_kept_and_more_of_both_ends(top, bottom, capacity):
     search = Search.of(GRAM, None, 20, 1e-7, True)

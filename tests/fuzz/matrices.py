@@ -5,14 +5,18 @@ from __future__ import annotations
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from neucmds import Embedding, InputError, neuc_mds
-from neucmds.api import ALL_METHODS, Options, fit, prepare
+from neucmds._spectrum import solve
+from neucmds.api import ALL_METHODS
 
 Floats = np.ndarray
 CLOSED = tuple(method for method in ALL_METHODS if method != "refined")
@@ -143,13 +147,12 @@ def ways(case: Case) -> dict[str, tuple[Floats, dict[str, Any]]]:
     }
 
 
-def fitted(D: Floats, **options: Any) -> Embedding | None:
+def fitted(D: Floats, solver: str = "", **options: Any) -> Embedding | None:
     """Return an embedding, or None where D or the options are refused by one line."""
     try:
-        if "solver" in options:
-            ready = prepare(D.copy(), squared=options.pop("squared"))
-            return fit(ready, Options(**options)).embedding
-        return neuc_mds(D.copy(), **options)
+        chosen = patch("neucmds.api.fitting.solve", partial(solve, solver=solver))
+        with chosen if solver else nullcontext():
+            return neuc_mds(D.copy(), **options)
     except InputError as error:
         if "\n" in str(error) or not str(error):
             raise ValueError(f"not one line: {str(error)!r}") from error
