@@ -56,7 +56,6 @@ _SHOWN = re.compile(
 # The numbers of this table stand in tab:evaluation-1-all again.
 _REPEATED = "table:distortion-all"
 _MARKS = {"differs": "**", "in range": "*"}
-_MOST_COLUMNS = 10
 
 
 def reproduction(records: Sequence[Record]) -> str:
@@ -119,16 +118,14 @@ def _section(title: str, records: Sequence[Record]) -> list[str]:
     cells = {(c.row, c.column): c for r in records for c in r.cells if _is_shown(c)}
     rows = list(dict.fromkeys(row for row, _ in cells))
     columns = list(dict.fromkeys(column for _, column in cells))
-    if not cells:
-        return [f"### {title}", text]
+    if all(cell.verdict == "same digits" for cell in cells.values()):
+        same = f"All {len(cells)} numbers have the printed digits." if cells else ""
+        return [f"### {title}", f"{text} {same}".strip()]
     own = {column for (_, column), cell in cells.items() if cell.printed is None}
     own -= {column for (_, column), cell in cells.items() if cell.printed is not None}
     names = {c: f"{c} †" if c in own and len(own) < len(columns) else c for c in columns}
     lines = [[names[c], *(_shown(cells.get((row, c))) for row in rows)] for c in columns]
-    grid = [["", *rows], *lines]
-    if len(rows) > _MOST_COLUMNS:
-        grid = [list(line) for line in zip(*grid, strict=True)]
-    return [f"### {title}", text, markdown_table(grid[0], grid[1:])]
+    return [f"### {title}", text, markdown_table(["", *rows], lines)]
 
 
 def _is_shown(cell: Cell) -> bool:
