@@ -4,6 +4,7 @@ from neucmds._input.components import AUTO as AUTO
 from neucmds._input.components import MOST_CHOSEN as MOST_CHOSEN
 from neucmds._input.components import Components as Components
 from neucmds._input.components import NComponents as NComponents
+from neucmds._input.containers import as_objects as as_objects
 from neucmds._input.containers import as_real as as_real
 from neucmds._input.containers import named_features as named_features
 from neucmds._input.containers import read_square as read_square

@@ -138,6 +138,24 @@ def named_features(data: Any, labels: Any) -> tuple[Any, Any]:
     return as_real(data, "features"), row_names(data) if labels is None else labels
 
 
+def as_objects(data: Any) -> list[Any] | None:
+    """Return objects of any kind, such as strings, one by one; None: rows of numbers, or a table.
+
+    A list of equally long lists of numbers has rows of numbers.
+    """
+    if isinstance(data, (list, tuple)):
+        try:
+            array = np.asarray(data) if data and not isinstance(data[0], str) else None
+        except (ValueError, TypeError):
+            array = None
+    elif arrays.is_numpy(data) or (hasattr(data, "iloc") and not is_frame(data)):
+        array = np.asarray(data)
+    else:
+        return None
+    numbers = array is not None and array.ndim == 2 and array.dtype.kind in "fiub"
+    return None if numbers else list(data)
+
+
 def _from_sequence(data: object) -> np.ndarray[Any, Any]:
     refuse_networkx(data)
     if not (isinstance(data, Sequence) or hasattr(data, "__array__")):

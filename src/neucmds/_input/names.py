@@ -112,8 +112,9 @@ def is_frame(data: Any) -> bool:
 
 
 def row_names(data: Any) -> tuple[str, ...] | None:
-    """Names of the rows of a table, if they are text and all different."""
-    names = tuple(data.index) if is_frame(data) else ()
+    """Names of the rows of a table, if they are text and all different; a list of texts is one."""
+    named_by = data if isinstance(data, (list, tuple)) else ()
+    names = tuple(data.index if hasattr(data, "iloc") else named_by)
     named = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
     return names if names and named else None
 

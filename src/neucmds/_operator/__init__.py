@@ -2,6 +2,9 @@
 
 from neucmds._operator.blocked import BlockedGram as BlockedGram
 from neucmds._operator.blocked import Progress as Progress
+from neucmds._operator.calls import Called as Called
+from neucmds._operator.calls import Tape as Tape
+from neucmds._operator.calls import watched as watched
 from neucmds._operator.choose import dense_operator as dense_operator
 from neucmds._operator.choose import feature_operator as feature_operator
 from neucmds._operator.choose import is_store as is_store
@@ -23,11 +26,13 @@ from neucmds._operator.graph import shortest_path_rows as shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric as BoundMetric
 from neucmds._operator.metric_registry import FittedMetric as FittedMetric
 from neucmds._operator.metric_registry import known_everywhere as known_everywhere
-from neucmds._operator.metric_registry import refuse_no_dissimilarity as refuse_no_dissimilarity
+from neucmds._operator.metric_registry import refuse_calls as refuse_calls
+from neucmds._operator.metric_registry import refuse_params as refuse_params
 from neucmds._operator.outliers import Outliers as Outliers
 from neucmds._operator.outliers import outlying_entries as outlying_entries
 from neucmds._operator.sampled_pairs import Check as Check
 from neucmds._operator.sampled_pairs import PairSample as PairSample
 from neucmds._operator.sampled_pairs import Sizes as Sizes
+from neucmds._operator.sampled_pairs import called_pairs as called_pairs
 from neucmds._operator.sampled_pairs import feature_pairs as feature_pairs
 from neucmds._operator.single_precision import Multiply as Multiply

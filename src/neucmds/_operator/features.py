@@ -27,6 +27,7 @@ from neucmds._operator.metric_registry import (
     InnerMetric,
     PairMetric,
     refuse_asymmetry,
+    refuse_calls,
     refuse_own,
     refuse_undefined,
 )
@@ -93,9 +94,9 @@ class FeatureGram(Gram):
         self.n = int(features.shape[0])
         self.dtype, self.device = features.dtype, features.device
         self.squared = squared
-        fitted = FittedMetric.of(metric, features, squared, params)
-        self.metric: PairMetric = fitted.metric
-        self.points: FeatureRows = fitted.points
+        self.fitted = FittedMetric.of(metric, features, squared, params)
+        self.metric: PairMetric = self.fitted.metric
+        self.points: FeatureRows = self.fitted.points
         self.tile = tile or (CPU_TILE if on_cpu(features) else GPU_TILE)
         self.progress = progress
         self._passes = [0]  # shared with the float32 version of itself
@@ -161,7 +162,12 @@ class FeatureGram(Gram):
 
     def dense(self) -> Array:
         """Return D itself, on the squared scale: what is kept when it fits in memory."""
-        out, everyone = empty_like(self.points.left, (self.n, self.n)), range(self.n)
+        everyone = range(self.n)
+        if self.fitted.called is not None:
+            out = self.metric.squares(self.points, self.points)
+            refuse_undefined(out, self.fitted.called.__name__, everyone, everyone)
+            return out
+        out = empty_like(self.points.left, (self.n, self.n))
         for rows, cols, tile in self._tiles():
             refuse_undefined(tile, "the metric", everyone[rows], everyone[cols])
             out[rows, cols] = tile
@@ -188,7 +194,7 @@ class FeatureGram(Gram):
             here = self.points[rows]
             for cols in strips[i:]:
                 tile = self.metric.squares(here, self.points[cols])
-                if rows == cols and getattr(self.metric, "checked", False):
+                if rows == cols and self.metric.checked:
                     refuse_own(tile)
                 yield rows, cols, _hollow(tile, self.xp) if rows == cols else tile
             if self.progress is not None:
@@ -196,6 +202,9 @@ class FeatureGram(Gram):
 
     def _refuse_asymmetry(self) -> None:
         """Compare a small tile with its mirror image, since half of D is never computed."""
+        if self.fitted.called is not None:
+            refuse_calls(self.fitted.called, self.points.left)
+            return
         some = min(self.n // 2, CHECKED)
         first, second = self.points[:some], self.points[some : 2 * some]
         there = self.metric.dissimilarities(first, second)

@@ -37,11 +37,12 @@ from neucmds._backend.arrays import (
 )
 from neucmds._backend.cuda_kernels import between
 from neucmds._input import tolerance, working_dtype
+from neucmds._operator.calls import Called
 from neucmds.errors import InputError, option
 
 BlockFunction = Callable[[Array, Array], Array]
-# Rows whose dissimilarities to as many others are computed in both orders.
-CHECKED = 64
+# Rows whose dissimilarities to as many others are computed in both orders; pairs of a function.
+CHECKED, CHECKED_PAIRS = 64, 32
 # Dissimilarities of a block on a GPU: 1 GB in float64.
 DEVICE_BLOCK = 2**27
 
@@ -69,6 +70,10 @@ class FeatureRows:
 class PairMetric(ABC):
     """A dissimilarity between feature rows, fitted to the features it will be used on."""
 
+    name, squared = "the metric", False
+    # Whether what it returns must be looked at: a user's function.
+    checked = False
+
     @abstractmethod
     def prepare(self, features: Array) -> FeatureRows:
         """Make feature rows, the fitted ones or new ones, ready."""
@@ -80,6 +85,14 @@ class PairMetric(ABC):
     def dissimilarities(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Return dissimilarities between all rows and all cols, on the scale of the metric."""
         return namespace(rows.left).sqrt(self.squares(rows, cols))
+
+    def refuse_negative(self, made: Array) -> None:
+        """Refuse negative dissimilarities of a user's function, unless it squares them."""
+        if self.checked and not self.squared and (lowest := min_and_max(made)[0]) < 0:
+            raise InputError(
+                f"{self.name} gives a negative dissimilarity, {lowest:.4g}; pass "
+                f"{option('squared', True)} if it returns squared ones."
+            )
 
 
 @dataclass(frozen=True)
@@ -97,6 +110,22 @@ class FittedMetric:
         found = fit_metric(metric, features, squared, dict(params or {}))
         return cls(found, found.prepare(features))
 
+    @property
+    def called(self) -> Called | None:
+        """The user's function, if it is called pair by pair."""
+        function = getattr(self.metric, "function", None)
+        return function if isinstance(function, Called) else None
+
+    def taking(self, new: Sequence[Any]) -> tuple[FittedMetric, Array]:
+        """Return the same with new objects that are no arrays, and the rows that stand for them."""
+        called = self.called
+        if called is None or called.items is None:
+            raise InputError("rows of numbers were fitted; pass new objects as such, (m, d).")
+        known = replace(called, items=[*called.items, *new])
+        rows = np.arange(len(called.items), len(called.items) + len(new), dtype=np.float64)
+        metric = BlockMetric(known, known.__name__, self.metric.squared, checked=True)
+        return replace(self, metric=metric), rows[:, None]
+
     def squares(self, new: Array) -> Array:
         """Squared dissimilarities of new feature rows to the fitted ones."""
         return self.metric.squares(self.metric.prepare(new), self.points)
@@ -106,6 +135,10 @@ class FittedMetric:
 
         On a device all are compared: that takes less time than to choose.
         """
+        if self.called is not None:
+            at = np.arange(len(ids)).repeat([len(some) for some in ids]), np.concatenate(ids)
+            made = self.paired(self.metric.prepare(new), self.points, *at)
+            return made if self.metric.squared else made * made
         if is_numpy(new):
             ready, squares = self.metric.prepare(new), self.metric.squares
             own = (squares(ready[i : i + 1], self.points[some]) for i, some in enumerate(ids))
@@ -119,15 +152,23 @@ class FittedMetric:
             )
         return xp.concat(found)
 
+    def paired(self, rows: FeatureRows, cols: FeatureRows, i: Any, j: Any) -> Array:
+        """Dissimilarities by a user's function of listed pairs: row i of some with col j."""
+        assert self.called is not None
+        made = self.called.listed(rows.left, cols.right, i, j)
+        self.metric.refuse_negative(made)
+        return made
+
     def between(self, new: Array) -> Array:
         """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""
         return self.metric.dissimilarities(self.metric.prepare(new), self.points)
 
     def among(self) -> Array:
         """Dissimilarities of all fitted objects, on the scale of the metric."""
+        if self.called is not None:
+            refuse_calls(self.called, self.points.left)
         made = self.metric.dissimilarities(self.points, self.points)
-        if getattr(self.metric, "checked", False):
-            # scikit-learn calls a function of two rows in one order alone.
+        if self.metric.checked and self.called is None:
             some = min(int(made.shape[0]) // 2, CHECKED)
             rest = self.points[some : 2 * some]
             back = self.metric.dissimilarities(rest, self.points[:some])
@@ -322,7 +363,6 @@ class BlockMetric(PairMetric):
         self, function: BlockFunction, name: str, squared: bool, checked: bool = False
     ) -> None:
         self.function, self.name, self.squared = function, name, squared
-        # Whether what it returns must be looked at: a user's function.
         self.checked = checked
 
     def prepare(self, features: Array) -> FeatureRows:
@@ -335,7 +375,8 @@ class BlockMetric(PairMetric):
         if self.squared:
             return made
         # What a user's function returns may be the user's own.
-        return _square(made) if isinstance(self.function, _Pairwise) else made * made
+        own = isinstance(self.function, (_Pairwise, Called))
+        return _square(made) if own else made * made
 
     def dissimilarities(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Call, and check the shape."""
@@ -346,11 +387,7 @@ class BlockMetric(PairMetric):
                 f"{self.name} returned shape {tuple(made.shape)} for blocks of {due[0]} and "
                 f"{due[1]} rows; {due} is due."
             )
-        if self.checked and not self.squared and (lowest := min_and_max(made)[0]) < 0:
-            raise InputError(
-                f"{self.name} gives a negative dissimilarity, {lowest:.4g}; pass "
-                f"{option('squared', True)} if it returns squared ones."
-            )
+        self.refuse_negative(made)
         return namespace(rows.left).astype(made, rows.left.dtype, copy=False)
 
 
@@ -431,17 +468,32 @@ def refuse_own(among: Array) -> None:
         )
 
 
-def refuse_no_dissimilarity(metric: Any, params: dict[str, Any] | None, features: Array) -> None:
-    """Raise for a function of two rows that is no dissimilarity on some of them."""
-    some = features[: CHECKED // 2]
-    half = int(some.shape[0]) // 2
-    # Squared ones may be negative: what needs lengths refuses those itself.
-    found = BoundMetric.of(metric, params).fitted_to(some, squared=True)
-    among = found.metric.dissimilarities(found.points, found.points)
-    back = found.metric.dissimilarities(found.points[half:], found.points[:half])
-    refuse_undefined(among, "the metric", range(2 * half + 1), range(2 * half + 1))
-    refuse_own(among)
-    refuse_asymmetry(among[:half, half:], back, "average it over both")
+def refuse_calls(
+    called: Called, rows: Array, advice: str = f"pass {option('symmetrize', True)} to average"
+) -> None:
+    """Raise for a function that is no dissimilarity on some pairs: n calls at most of n objects."""
+    n = len(rows)
+    i = np.unique(np.linspace(0, n - 2, min(n // 3, CHECKED_PAIRS)).astype(int))
+    j = (i + n // 2) % n
+    there, back, own = (
+        called.listed(rows, rows, *ends).astype(rows.dtype) for ends in ((i, j), (j, i), (i, i))
+    )
+    at = int(np.argmin(np.isfinite(there))) if i.size else 0
+    refuse_undefined(there[at : at + 1, None], called.__name__, i[at:], j[at:])
+    among = np.full((i.size, i.size), there.max(initial=0.0))
+    np.fill_diagonal(among, own)
+    if i.size:
+        refuse_own(among)
+    refuse_asymmetry(there[:, None], back[None], advice)
+
+
+def refuse_params(params: Any, metric: Any) -> None:
+    """Refuse arguments of a metric where there is none."""
+    if params:
+        raise InputError(
+            f"{option('metric_params')} are arguments of a metric on features, which "
+            f"{option('metric', metric)} is not; leave them out."
+        )
 
 
 def known_everywhere(metric: Any) -> bool:
@@ -524,20 +576,9 @@ class _Pairwise:
                 return cdist(x, y, metric, **self.params)
             return pairwise_distances(x, y, metric=metric, **self.params)
         except (ValueError, TypeError) as problem:
-            if callable(self.metric):
-                _refuse_no_number(self.metric, self.metric(x[0], y[0], **self.params))
-                raise
             reason = " ".join(str(problem).split())[:200]
             named = option("metric", self.metric)
             raise InputError(f"{named} cannot be used here: {reason}") from problem
-
-
-def _refuse_no_number(metric: Any, made: Any) -> None:
-    """Refuse a function of two rows that returns no number."""
-    number = np.asarray(made)
-    if number.ndim or number.dtype.kind not in "biuf":
-        name, kind = getattr(metric, "__name__", "the metric"), type(made).__name__
-        raise InputError(f"{name} returns {kind} for two rows; it must return one real number.")
 
 
 @dataclass(frozen=True)
@@ -561,6 +602,8 @@ class BoundMetric:
 
     metric: Any
     params: dict[str, Any]
+    # Objects of any kind, of which a row of features has the number.
+    items: Sequence[Any] | None = None
 
     @classmethod
     def of(
@@ -580,8 +623,14 @@ class BoundMetric:
     def on_blocks(self, features: Array) -> tuple[Any, dict[str, Any]]:
         """Return the metric as a function of two blocks, and what is left of its parameters."""
         if callable(self.metric) and is_numpy(features):
-            return _Pairwise(self.metric, self.params), {}
+            return Called(self.metric, self.params, self.items), {}
         return self.metric, self.params
+
+    def numbered(self, items: Sequence[Any]) -> tuple[Array, BoundMetric]:
+        """Return features that stand for objects of any kind, and the metric on them."""
+        if len(items) < 2:
+            raise InputError(f"there are {len(items)} objects; at least 2 are needed.")
+        return np.arange(len(items), dtype=np.float64)[:, None], replace(self, items=items)
 
     def fitted_to(
         self, features: Array, squared: bool = False, *, some: Array | None = None

@@ -30,12 +30,13 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._input import Pairs, make_pairs
+from neucmds._operator.calls import pair_of
 from neucmds._operator.chunked_rows import ChunkedRows
 from neucmds._operator.metric_registry import (
     BoundMetric,
+    FittedMetric,
     fitted_params,
-    refuse_asymmetry,
-    refuse_own,
+    refuse_calls,
     refuse_undefined,
 )
 from neucmds._operator.neighbor_search import Found, Search, nearest_rows
@@ -223,13 +224,93 @@ def feature_pairs(
     xp = namespace(between)
     between = xp.astype(between, xp.float64, copy=False)
     refuse_undefined(between, option("metric", metric), range(n), landmarks)
-    if callable(metric):
-        among = xp.take(between, asarray_like(landmarks, between, dtype=xp.int64), axis=0)
-        refuse_asymmetry(among, among)
-        refuse_own(among)
     pairs = drawn_pairs(n, sizes, windows, list(_far_rows(rows, windows)), nearest)
     checks = list(_checked_rows(n, rows, rng))
     return PairSample(pairs, landmarks, to_numpy(between), checks)
+
+
+def called_pairs(
+    space: FittedMetric,
+    n_pairs: int,
+    *,
+    n_landmarks: int,
+    near: bool,
+    random_state: Any = None,
+) -> PairSample:
+    """Choose about n·n_pairs/2 pairs for a user's function, each of which is a call.
+
+    All objects are compared with landmarks, at most half of the pairs; with `near`, half of the
+    others are between objects that landmarks are about as far from, and the rest is drawn. The fit
+    is measured on 8 % more.
+    """
+    called, points, rng = space.called, space.points, check_random_state(random_state)
+    assert called is not None
+    refuse_calls(called, points.left)
+    n = int(points.left.shape[0])
+    drawn, budget = rng.permutation(n), n * n_pairs // 2
+    landmarks = np.sort(drawn[: min(n_landmarks, n_pairs // 4)])
+    others, width = np.setdiff1d(np.arange(n), landmarks), landmarks.size
+    to_landmarks = np.empty((n, width))
+    for some in (landmarks, others):
+        to_landmarks[some] = space.metric.dissimilarities(points[some], points[landmarks])
+        refuse_undefined(to_landmarks[some], called.__name__, some, landmarks)
+    low, high = np.triu_indices(width, 1)
+    ends = np.concatenate([landmarks[low], others.repeat(width)])
+    back = np.concatenate([landmarks[high], np.tile(landmarks, others.size)])
+    lengths = np.concatenate([to_landmarks[landmarks[low], high], to_landmarks[others].ravel()])
+    left = max(0, budget - lengths.size)
+    parts = _near_ends(to_landmarks, drawn, left / n, rng) if near else []
+    i, j, weight = _joined_ends(n, others, parts, left, rng)
+    more = space.paired(points, points, i, j)
+    columns = ([ends, i], [back, j], [lengths, more], [np.ones(lengths.size), weight])
+    pairs = make_pairs(n, *(np.concatenate(column) for column in columns), sampled=True)
+    objects = rng.permutation(n)[: min(CHECKED[0], max(1, budget // (12 * CHECKED[1])))]
+    some = _others(n, objects, CHECKED[1], rng)
+    made = space.paired(points, points, objects.repeat(CHECKED[1]), some.ravel())
+    checks = list(zip(objects.tolist(), some, made.reshape(some.shape), strict=True))
+    return PairSample(pairs, landmarks, to_landmarks, checks)
+
+
+def _near_ends(
+    to_landmarks: Floats, drawn: Ints, most: float, rng: np.random.RandomState
+) -> list[tuple[Ints, Ints, float]]:
+    """List near pairs and rings, by what landmarks say: half of `most` for each object."""
+    n, near, rings = int(to_landmarks.shape[0]), max(2, int(most / 4)), []
+    for _ in range(3):
+        rings = Sizes(max(2, int(most / 2)), near, near).rings(n)
+        # Both orders of a ring's pairs are counted.
+        near = max(2, int(most / 2 / (1 + len(rings) / 1.5)))
+    search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
+    parts = [(*search(min(near, n - 1), None)[:2], 1.0)]
+    for reach, size in rings:
+        parts.append((*search(reach, drawn[:size])[:2], 1 / _share(size, n)))
+    return parts
+
+
+def _joined_ends(
+    n: int,
+    others: Ints,
+    parts: list[tuple[Ints, Ints, float]],
+    most: int,
+    rng: np.random.RandomState,
+) -> tuple[Ints, Ints, Floats]:
+    """Return near pairs without landmarks, each once, and more that are drawn, up to `most`."""
+    none = np.zeros(0, dtype=np.int64)
+    i, j = (np.concatenate([none, *(part[at] for part in parts)]) for at in (0, 1))
+    weight = np.concatenate([none, *(np.full(part[0].size, part[2]) for part in parts)])
+    kept = np.flatnonzero((i != j) & np.isin(i, others) & np.isin(j, others))
+    key, first = np.unique((np.minimum(i, j) * n + np.maximum(i, j))[kept], return_index=True)
+    total = others.size * (others.size - 1) // 2
+    count = min(total, max(0, most - key.size))
+    if 3 * count > total:
+        numbers = rng.permutation(total)[:count]
+    else:
+        numbers = rng.permutation(np.unique(rng.randint(total, size=2 * count)))[:count]
+    low, high = pair_of(others.size, numbers)
+    far = np.setdiff1d(others[low] * n + others[high], key)
+    both = np.concatenate([key, far])
+    weights = np.concatenate([weight[kept][first], np.full(far.size, total / max(1, count))])
+    return both // n, both % n, weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,8 +358,7 @@ def _checked_rows(n: int, rows: Any, rng: np.random.RandomState) -> Iterator[Che
     lazy = isinstance(rows, ChunkedRows)
     count, partners = CHECKED_ELSEWHERE if lazy else CHECKED
     objects = rng.permutation(n)[:count]
-    others = rng.randint(n - 1, size=(objects.size, partners))
-    others += others >= objects[:, None]
+    others = _others(n, objects, partners, rng)
     if lazy:
         # Rows of the others stay on the workers.
         between = rows.to(rows.take(objects))
@@ -292,6 +372,12 @@ def _checked_rows(n: int, rows: Any, rng: np.random.RandomState) -> Iterator[Che
         points = space.points[first : first + ids.shape[1]]
         made = space.metric.dissimilarities(points[:1], points[1:])
         yield int(one), some, to_numpy(made)[0].astype(np.float64)
+
+
+def _others(n: int, objects: Ints, count: int, rng: np.random.RandomState) -> Ints:
+    """Draw other objects for some."""
+    others = rng.randint(n - 1, size=(objects.size, count))
+    return np.asarray(others + (others >= objects[:, None]))
 
 
 def _share(size: int, n: int) -> float:

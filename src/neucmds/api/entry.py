@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, Literal
 
 import numpy as np
 
 from neucmds._backend import Checkpoint
-from neucmds._backend.arrays import Array, to_numpy
-from neucmds._input import NComponents, as_labels, as_pairs, check_flags, named_features
-from neucmds._operator import BoundMetric, DenseGram, as_graph
+from neucmds._backend.arrays import Array, is_numpy, to_numpy
+from neucmds._input import (
+    NComponents,
+    as_labels,
+    as_objects,
+    as_pairs,
+    check_flags,
+    named_features,
+    row_names,
+)
+from neucmds._operator import BoundMetric, DenseGram, Tape, as_graph, refuse_params, watched
 from neucmds.api.fitting import Fit, fit, warn_of_surprises
 from neucmds.api.goals import fit_chosen
 from neucmds.api.landmarks import embed_by_landmarks
@@ -39,6 +49,7 @@ def neuc_mds(
     floor: float | None = None,
     curvature: float | Literal["auto"] = 0.0,
     metric: Any = PRECOMPUTED,
+    metric_params: dict[str, Any] | None = None,
     landmarks: Any = None,
     n_pairs: int | None = None,
     squared: bool = False,
@@ -57,14 +68,15 @@ def neuc_mds(
 
     Parameters
     ----------
-    data : array, DataFrame, DistanceMatrix, condensed vector, nested list, path or sparse array
+    data : array, DataFrame, DistanceMatrix, condensed vector, list, path or sparse array
         Symmetric dissimilarities D with a zero diagonal; they need not be Euclidean, nor metric.
         Names travel with a DataFrame, of features too, or a DistanceMatrix. An npy file, memory
         map, zarr array or HDF5 dataset that does not fit in memory is read in blocks of rows. The
         chunks of a dask array stay on its workers. `BlockedGram` and `FeatureGram` of
         `neucmds.operators` are taken as they are. Of a `scipy.sparse` array what is stored was
         observed, zeros included, and the rest was not: "refined" then takes memory and time for
-        these pairs alone. With a `metric`, features or a graph.
+        these pairs alone. With a `metric`, features, a graph, or a list of objects of any kind,
+        such as strings, which name themselves if all differ.
     n_components : int, (int, int), float, "auto" or None, default=2
         Number of coordinates, or a pair (p, q): at most p positive and q negative ones, fewer where
         more do not lower the STRESS. With "refined" and up to 2000 objects, a pair of at most 25
@@ -98,9 +110,12 @@ def neuc_mds(
         nodes, or where all paths do not fit in memory, "refined" samples pairs of nodes and needs
         no n × n array. Otherwise `data` holds features, and the metric is "angular", "balls",
         "cosine", "euclidean", "hyperbolic" or "rbf" (see `neucmds.operators`), or one that
-        `sklearn.metrics.pairwise_distances` knows. A callable (`functools.partial` binds its
-        arguments) takes two rows of NumPy features, as there, but two blocks of rows of any other
-        array library. Dissimilarities that do not fit in memory are never stored.
+        `sklearn.metrics.pairwise_distances` knows. A callable takes two objects of a list, or two
+        rows of NumPy features, but two blocks of rows of any other array library; it is called once
+        for each pair, in the processes that `joblib.parallel_config` says. Dissimilarities that do
+        not fit in memory are never stored.
+    metric_params : dict, optional
+        Further arguments of the metric.
     landmarks : int, float, {"random", "maxmin"} or sequence of int, optional
         Embed some objects and place all others among them by their dissimilarities to these: for
         more objects than all pairs allow. How many, or which share of all, are drawn; how 1000 of
@@ -112,9 +127,9 @@ def neuc_mds(
         STRESS, R² and loss are then estimated from other pairs, with standard errors
         (`Embedding.r2_standard_error`), and a warning says if they are twice as bad as on the
         fitted ones. Large graphs are sampled anyway: 32 for each coordinate, 16 by other losses.
-        A function is also called for 5k landmarks, where the fit starts, and ten others of an
-        object. Pairs of dask features are found on the workers, and fitted on the client in about
-        230 bytes a pair.
+        A function is called for n·n_pairs/2 pairs, those with the landmarks where the fit starts
+        among them, and for 8 % more, which measure the fit. Pairs of dask features are found on
+        the workers, and fitted on the client in about 230 bytes a pair.
     squared : bool, default=False
         False: D holds dissimilarities and is squared inside, as in scikit-learn, scikit-bio and R.
         True: D is taken as it is, and may hold negative entries; this is the paper's D.
@@ -153,7 +168,8 @@ def neuc_mds(
     checkpoint : path, optional
         For "refined" of listed pairs, or of a D that is not held in memory: a file that the
         coordinates are written to every few seconds. After an interruption the same call goes on
-        from them; it is removed at the end. Another D and other parameters are refused.
+        from them; it is removed at the end. Another D and other parameters are refused. What a
+        function that is the metric returned is kept beside it, in ``CHECKPOINT.calls``.
 
     Returns
     -------
@@ -185,6 +201,7 @@ def neuc_mds(
         data,
         options,
         metric=metric,
+        metric_params=metric_params,
         landmarks=landmarks,
         n_pairs=n_pairs,
         squared=squared,
@@ -201,6 +218,7 @@ def embed(
     options: Options,
     *,
     metric: Any = PRECOMPUTED,
+    metric_params: dict[str, Any] | None = None,
     landmarks: Any = None,
     n_pairs: int | None = None,
     squared: bool = False,
@@ -215,38 +233,78 @@ def embed(
     """
     scale: dict[str, Any] = {"squared": squared, "symmetrize": symmetrize}
     check_flags(missing, **scale)
-    if metric == SHORTEST_PATH:
-        data = as_graph(data)
-    elif metric != PRECOMPUTED:
-        data, labels = named_features(data, labels)
+    data, metric, labels = _as_rows(data, metric, metric_params, symmetrize, labels)
     known = data.gram if isinstance(data, Prepared) else data
     kind = kind_of(known, metric, n_pairs, options.method) if landmarks is None else "landmarks"
     reading = {"weights": weights, "missing": None if missing == "error" else missing}
     reading |= {name: flag or None for name, flag in scale.items()} | {"n_pairs": n_pairs}
     asked = {name: value for name, value in reading.items() if value is not None}
     refuse(kind, options.asked | asked)
-    if kind == "landmarks":
-        rules = scale | {"metric": metric, "weights": weights, "labels": labels}
-        return Fit(embed_by_landmarks(data, options, landmarks, **rules))
-    if kind in ("large graph", "sampled", "pairs"):
-        found = _from_some_pairs(kind, data, options, metric, n_pairs, missing, scale)
-        if labels is not None:
-            found = replace(found, labels=as_labels(labels, found.n))
-        return Fit(found)
-    prepared = prepare(
-        data,
-        options.n_components,
-        metric=metric,
-        weights=weights,
-        missing=missing,
-        labels=labels,
-        keep_copy=options.method == "refined",
-        callback=options.callback,
-        **scale,
-    )
+    rules = scale | {"metric": metric, "weights": weights, "labels": labels}
+    with _calls(data, metric, options, n_pairs, kind):
+        if kind == "landmarks":
+            return Fit(embed_by_landmarks(data, options, landmarks, **rules))
+        if kind in ("large graph", "sampled", "pairs"):
+            found = _from_some_pairs(kind, data, options, metric, n_pairs, missing, scale)
+            if labels is not None:
+                found = replace(found, labels=as_labels(labels, found.n))
+            return Fit(found)
+        prepared = prepare(
+            data,
+            options.n_components,
+            missing=missing,
+            keep_copy=options.method == "refined",
+            callback=options.callback,
+            **rules,
+        )
+        if options.checkpoint is not None:
+            if not (_is_called(metric, data) and isinstance(prepared.gram, DenseGram)):
+                return _kept(prepared, options, options.checkpoint)
+            options = replace(options, checkpoint=None)
+        return (fit_chosen if isinstance(options.n_components, GOALS) else fit)(prepared, options)
+
+
+def _as_rows(
+    data: Any, metric: Any, params: dict[str, Any] | None, symmetrize: bool, labels: Any
+) -> tuple[Any, Any, Any]:
+    """Return data as rows or a graph, the metric bound to its arguments, and names of objects."""
+    if metric == SHORTEST_PATH:
+        return as_graph(data), metric, labels
+    if metric == PRECOMPUTED:
+        refuse_params(params, metric)
+        return data, metric, labels
+    bound = BoundMetric.of(metric, params, symmetrize=symmetrize)
+    items = as_objects(data) if callable(bound.metric) and bound.items is None else None
+    if items is None:
+        data, labels = named_features(data, labels)
+        return data, bound, labels
+    labels = row_names(data) if labels is None else labels
+    return *bound.numbered(items), labels
+
+
+def _is_called(metric: Any, data: Any) -> bool:
+    """Tell whether a user's function is called pair by pair."""
+    return isinstance(metric, BoundMetric) and callable(metric.metric) and is_numpy(data)
+
+
+@contextmanager
+def _calls(
+    data: Any, metric: Any, options: Options, n_pairs: int | None, kind: str
+) -> Iterator[None]:
+    """Let the callback hear of calls of a function, and a file beside `checkpoint` keep them."""
+    if not _is_called(metric, data):
+        yield
+        return
+    hear, name, tape = options.callback, getattr(metric.metric, "__name__", "the metric"), None
     if options.checkpoint is not None:
-        return _kept(prepared, options, options.checkpoint)
-    return (fit_chosen if isinstance(options.n_components, GOALS) else fit)(prepared, options)
+        what = data if metric.items is None else metric.items
+        how = (options.n_components, options.loss, options.random_state, n_pairs, kind)
+        tape = Tape(f"{fspath(options.checkpoint)}.calls", what, name, metric.params, how)
+    report = None if hear is None else lambda done, total: hear(done, total, f"calls of {name}")
+    with watched(report, tape):
+        yield
+    if tape is not None:
+        tape.remove()
 
 
 def _from_some_pairs(
@@ -262,8 +320,7 @@ def _from_some_pairs(
     if kind == "large graph":
         return embed_graph(data, options, n_pairs)
     if kind == "sampled":
-        bound = BoundMetric.of(metric, symmetrize=scale["symmetrize"])
-        return embed_features(data, bound, options, n_pairs)
+        return embed_features(data, metric, options, n_pairs)
     pairs = as_pairs(data, allow_missing=missing == "ignore", **scale)
     return replace(embed_pairs(pairs, options, bool(scale["squared"])), missing=missing)
 

@@ -57,9 +57,6 @@ from neucmds.api.prepared import Prepared, prepare
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
-# Calls of a user's function whose results an interruption may lose, with each thread: of 0.5 ms a
-# second.
-CALLS_AT_ONCE = 2**11
 # Objects that "maxmin" looks at, per landmark: each costs as many dissimilarities as placing it.
 SPREAD_SAMPLE = 10
 Indices = npt.NDArray[np.intp]
@@ -182,9 +179,10 @@ class LandmarkFit:
         """
         shape, width = (int(rows.shape[0]), self.embedding.k), max(rows.shape[1], self.compared)
         if is_numpy(rows):
-            kept = None
+            called, kept = None if self.space is None else self.space.called, None
             if checkpoint is not None:
-                kept = Checkpoint(checkpoint, self.embedding.coordinates, rows, weights)
+                items = None if called is None else called.items
+                kept = Checkpoint(checkpoint, self.embedding.coordinates, rows, weights, items)
             with npy_output(out, shape, rows.dtype, kept) as target:
                 done = shape[0] - target.shape[0]
 
@@ -193,9 +191,11 @@ class LandmarkFit:
                     counted = None if weights is None else weights[some]
                     return self.place(rows[some], some.start, counted)
 
-                short = kept is not None and callable(self.metric)
-                elements = CALLS_AT_ONCE if short else BLOCK_ELEMENTS
-                fill_rows(target, place, width, thread_count(n_jobs), progress, elements)
+                jobs, elements = thread_count(n_jobs), BLOCK_ELEMENTS
+                if called is not None:  # it runs in processes, and is cut by time where that shows
+                    seen = kept is not None or progress is not None
+                    jobs, elements = 1, called.at_once(elements) if seen else elements
+                fill_rows(target, place, width, jobs, progress, elements)
             return target if out is None else np.load(out, mmap_mode="r")
         for name, value in (("weights", weights), ("checkpoint", checkpoint)):
             if value is not None:

@@ -99,8 +99,8 @@ _CHOSEN = _no(
 )
 _KEPT = _no(
     f"is for fits of listed pairs (a scipy.sparse D, {option('n_pairs')}, graphs of more than "
-    "10,000 nodes) or of a D that is not held in memory, and for LandmarkNeucMDS.transform; this D "
-    "is: leave it out."
+    "10,000 nodes), of a D that is not held in memory or of a function that is called, and for "
+    "LandmarkNeucMDS.transform; this D is: leave it out."
 )
 _EVERY_PAIR = _no(
     "needs every pair of D, and only some are known here; pass a number of coordinates."
@@ -160,7 +160,7 @@ TABLE: dict[str, dict[str, Cell]] = {
     "features": {
         "loss": _yes("if their D fits in memory"),
         "n_init": _yes("if their D fits in memory"),
-        "checkpoint": _yes("if their D does not fit in memory"),
+        "checkpoint": _yes("if their D does not fit in memory, or the metric is a function"),
     },
     "sampled": {
         "method": _no(f"needs every pair, and {option('n_pairs')} needs {_REFINED}."),

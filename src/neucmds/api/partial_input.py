@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
+from math import isqrt, sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import Array, asarray_like, is_dask, namespace, on_cpu, to_numpy
+from neucmds._backend.arrays import (
+    Array,
+    asarray_like,
+    is_dask,
+    is_numpy,
+    namespace,
+    on_cpu,
+    to_numpy,
+)
 from neucmds._backend.memory import require_memory
 from neucmds._input import AUTO, Components, Pairs, check_pairs
 from neucmds._methods import (
@@ -32,6 +40,7 @@ from neucmds._operator import (
     PairSample,
     Sizes,
     as_graph,
+    called_pairs,
     feature_pairs,
     graph_pairs,
     shortest_path_rows,
@@ -46,8 +55,6 @@ from neucmds.errors import InputError, option
 # weights that are the inverse of the share drawn to the power 1, ½, ¼ and 0, .59, .78, .84 and .87
 # of the ten nearest were kept (64 features, cityblock, k = 20, 320 pairs a row, 100 iterations).
 RELATIVE_POWER = 0.5
-# Objects that choose the curvature by a user's function, each pair a call.
-FEW_SCOUTS = 200
 
 
 def _require_memory(size: int, n: int, k: int, advice: str = "pass fewer pairs") -> None:
@@ -143,18 +150,25 @@ def embed_features(
     if on_cpu(features):
         size, advice = n * sizes.n_far, f"lower {option('n_pairs', n_pairs)}"
         _require_memory(size, n, components.total, advice)
-    sample = feature_pairs(
-        features,
-        metric.metric,
-        sizes=sizes,
-        n_landmarks=n_landmarks,
-        metric_params=metric.params,
-        random_state=options.random_state,
-    )
+    called, seed = callable(metric.metric) and is_numpy(features), options.random_state
+    if called:
+        assert n_pairs is not None
+        near, space = options.loss != "squared", metric.fitted_to(features)
+        sample = called_pairs(space, n_pairs, n_landmarks=n_landmarks, near=near, random_state=seed)
+    else:
+        sample = feature_pairs(
+            features,
+            metric.metric,
+            sizes=sizes,
+            n_landmarks=n_landmarks,
+            metric_params=metric.params,
+            random_state=seed,
+        )
 
     def of_scouts() -> Any:
-        among = metric_on(metric, features, _scouts(n, metric.metric), False).among()
-        return to_numpy(among) ** 2
+        # Of a user's function each pair is a call: some 4 % of those that are fitted.
+        most = isqrt(n * (n_pairs or 0) // 25) if called else SCOUTS
+        return to_numpy(metric_on(metric, features, _scouts(n, most), False).among()) ** 2
 
     power = RELATIVE_POWER if options.loss == "relative" else 1.0
     # Calls of a user's function, and chunks of workers, are fetched for the curvature alone.
@@ -179,10 +193,9 @@ def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Emb
     return embed_pairs(sample.pairs, options, beside=_Beside.of(sample, of_scouts))
 
 
-def _scouts(n: int, metric: Any = None) -> npt.NDArray[np.intp]:
-    """Draw objects that choose curvature and signature; fewer where a user's function is called."""
-    count = min(n, FEW_SCOUTS if callable(metric) else SCOUTS)
-    return np.sort(np.random.default_rng(0).choice(n, count, replace=False))
+def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
+    """Draw objects that choose curvature and signature."""
+    return np.sort(np.random.default_rng(0).choice(n, min(n, SCOUTS, most), replace=False))
 
 
 def _sizes(n_pairs: int | None, n: int, components: Components, loss: str) -> tuple[Sizes, int]:

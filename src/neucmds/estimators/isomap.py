@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from neucmds._backend.arrays import Array
 from neucmds._input import NComponents
 from neucmds._operator import (
+    Called,
     as_graph,
     neighbor_graph,
-    refuse_no_dissimilarity,
+    refuse_calls,
     shortest_path_rows,
 )
 from neucmds.api import DEFAULT_METHOD, neuc_mds
@@ -147,7 +148,8 @@ class NeucIsomap(SignedTransformer):
                 f"n_samples - 1 = {X.shape[0] - 1} is the most."
             )
         if callable(self.metric):
-            refuse_no_dissimilarity(self.metric, self.metric_params, X)
+            called = Called(self.metric, self.metric_params or {})
+            refuse_calls(called, X, "average it over both")
         neighbors = NearestNeighbors(
             n_neighbors=self.n_neighbors,
             metric=self.metric,

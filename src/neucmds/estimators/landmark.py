@@ -24,6 +24,7 @@ from neucmds._backend.arrays import (
 from neucmds._backend.progress import progress_bar
 from neucmds._input import (
     NComponents,
+    as_objects,
     check_flags,
     ordered_by_name,
     read_new_objects,
@@ -201,7 +202,11 @@ class LandmarkNeucMDS(SignedTransformer):
         check_flags(squared=self.squared, symmetrize=self.symmetrize)
         metric = self._bound_metric()
         with self._fitting() as callback:
-            rows = self._as_graph(X) if self._of_graph else self._checked(X)
+            items = as_objects(X) if callable(self.metric) else None
+            if items is not None:
+                rows, metric = metric.numbered(items)
+            else:
+                rows = self._as_graph(X) if self._of_graph else self._checked(X)
             options = Options(
                 self.n_components,
                 self.method,
@@ -322,21 +327,22 @@ class LandmarkNeucMDS(SignedTransformer):
     ) -> Array:
         # The graph that was just fitted need not be told from others.
         known = fitted and self._of_graph
-        rows = self._fitted.nodes() if known else self._checked(X, reset=False)
+        found, rows = self._taking(X) if not known else (self._fitted, self._fitted.nodes())
         if weights is not None and is_numpy(rows):
             weights = rows_ordered_as(weights, X, "rows of weights")
             shape = (rows.shape[0], self._fitted.width)
             weights = checked_weights(
                 weights, shape, self.landmark_result_.k, self.landmark_result_.labels
             )
-        placed = replace(self._fitted, of_fitted=fitted).place_all(
-            rows,
-            out,
-            weights=weights,
-            checkpoint=checkpoint,
-            n_jobs=self.n_jobs,
-            progress=progress_bar("placed") if self.verbose else None,
-        )
+        with self._calling():
+            placed = replace(found, of_fitted=fitted).place_all(
+                rows,
+                out,
+                weights=weights,
+                checkpoint=checkpoint,
+                n_jobs=self.n_jobs,
+                progress=progress_bar("placed") if self.verbose else None,
+            )
         return asarray_like(placed, X) if out is None and is_elsewhere(X) else placed
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
@@ -382,9 +388,19 @@ class LandmarkNeucMDS(SignedTransformer):
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
-        new = self._checked(X, reset=False)
-        new = to_numpy(new) if is_dask(new) else new
-        return to_numpy(self._fitted.squares(new)).astype(np.float64)
+        found, new = self._taking(X)
+        with self._calling():
+            return to_numpy(found.squares(to_numpy(new) if is_dask(new) else new)).astype(
+                np.float64
+            )
+
+    def _taking(self, X: Any) -> tuple[LandmarkFit, Any]:
+        """Return what places objects, and the rows that stand for them."""
+        items = as_objects(X) if callable(self.metric) else None
+        if items is None or self._fitted.space is None:
+            return self._fitted, self._checked(X, reset=False)
+        space, rows = self._fitted.space.taking(items)
+        return replace(self._fitted, space=space), rows
 
     def _as_graph(self, X: Any) -> Any:
         """Return a graph to fit, and keep what tells it from others."""

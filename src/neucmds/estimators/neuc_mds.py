@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._input import (
     NComponents,
+    as_objects,
     ordered_by_name,
     pairs_ordered_as,
     refuse_networkx,
@@ -47,8 +48,12 @@ class NeucMDS(SignedTransformer):
     checkpoint : path, optional
         As for `neuc_mds`; with sampled pairs `random_state` must be a number or None, so that they
         are drawn again.
+    n_jobs : int, optional
+        Processes that call a function which is the metric, by joblib; None: one, or as many as
+        `joblib.parallel_config` says.
     verbose : int, default=0
-        Show the iterations of "refined" on standard error, and print a line on what was found.
+        Show calls of the metric and iterations of "refined" on standard error, and print a line on
+        what was found.
 
     Attributes
     ----------
@@ -105,6 +110,7 @@ class NeucMDS(SignedTransformer):
         n_pairs: int | None = None,
         callback: Any = None,
         checkpoint: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -125,6 +131,7 @@ class NeucMDS(SignedTransformer):
         self.n_pairs = n_pairs
         self.callback = callback
         self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> NeucMDS:
@@ -132,9 +139,10 @@ class NeucMDS(SignedTransformer):
 
         Parameters
         ----------
-        X : array of shape (n, n) or (n, n_features), or sparse array
+        X : array of shape (n, n) or (n, n_features), sparse array, or list
             Dissimilarities, or features when `metric` is not "precomputed". Of a sparse array of
-            dissimilarities what is stored was observed, as for `neuc_mds`.
+            dissimilarities what is stored was observed, as for `neuc_mds`. Objects of any kind
+            when `metric` is a function of two of them.
         y : ignored
         weights : array or DataFrame of shape (n, n), optional
             How much each pair counts; zero: not at all. "refined" only. Names are matched with
@@ -149,7 +157,7 @@ class NeucMDS(SignedTransformer):
         with self._fitting() as callback:
             data = X if self._of_graph else self._checked(X)
             found = neuc_mds(
-                X if self._has_names(X) else data,
+                X if self._has_names(X) or isinstance(data, list) else data,
                 self.n_components,
                 metric=metric,
                 weights=weights,
@@ -168,11 +176,14 @@ class NeucMDS(SignedTransformer):
             return None
         if is_dask(features) and self.n_pairs is not None:
             return ChunkedRows.of(features, self.metric, self.metric_params)
-        if is_dask(features):
+        metric = self._bound_metric()
+        if isinstance(features, list):
+            features, metric = metric.numbered(features)
+        elif is_dask(features):
             features = to_numpy(features)
         else:  # a copy: X is the user's, who may write to it
             features = namespace(features).asarray(features, copy=True)
-        return self._bound_metric().fitted_to(features, self.squared)
+        return metric.fitted_to(features, self.squared)
 
     def fit_transform(self, X: Any, y: Any = None, *, weights: Any = None) -> Array:
         """Fit, and return the coordinates of the fitted objects.
@@ -242,6 +253,8 @@ class NeucMDS(SignedTransformer):
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         refuse_networkx(X, "X")
+        if callable(self.metric) and (items := as_objects(X)) is not None:
+            return items
         if is_array(X) and not is_numpy(X):
             # scikit-learn would move it to NumPy; `neucmds._input` checks it where it is.
             refuse_sparse_tensor(X, "X")
@@ -286,8 +299,11 @@ class NeucMDS(SignedTransformer):
         return outside_memory(X) is not None
 
     def _to_fitted(self, X: Any) -> Any:
-        X = to_numpy(X) if is_dask(X) else X
-        return self._space.between(X)
+        space, X = self._space, to_numpy(X) if is_dask(X) else X
+        if isinstance(X, list):
+            space, X = space.taking(X)
+        with self._calling():
+            return space.between(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
+from joblib import parallel_config  # type: ignore[import-untyped]
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
-from neucmds._backend.progress import progress_steps
+from neucmds._backend.progress import progress_bar, progress_steps
+from neucmds._backend.threads import thread_count
 from neucmds._methods import flat
-from neucmds._operator import BoundMetric
+from neucmds._operator import BoundMetric, refuse_params, watched
 from neucmds.api import Callback, Options
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
@@ -29,6 +31,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     squared: bool
     callback: Callback | None = None
     verbose: int = 0
+    n_jobs: int | None = None
     result_: Embedding
     n_features_in_: int
 
@@ -166,7 +169,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         try:
-            with self._listener() as callback:
+            with self._listener() as callback, self._calling(callback):
                 yield callback
         except BaseException:
             self.__dict__ = before
@@ -180,15 +183,29 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             yield self.callback
             return
         with progress_steps("refined") as show:
+            bars: dict[str, Callable[[int, int], None]] = {}
 
             def hear(step: int, total: int | None, what: float | str) -> None:
                 if not isinstance(what, str):
                     show(step, what)
+                elif total is not None:
+                    bars.setdefault(what, progress_bar(what))(step, total)
                 if self.callback is not None:
                     self.callback(step, total, what)
 
             yield hear
         print(summary(self._model))
+
+    @contextmanager
+    def _calling(self, callback: Callback | None = None) -> Iterator[None]:
+        """Have a function that is the metric called in `n_jobs` processes, and a callback hear."""
+        thread_count(self.n_jobs)  # refuses what is no number of jobs
+        report = None
+        if callback is not None:
+            report = lambda done, total: callback(done, total, "calls of the metric")  # noqa: E731
+        jobs = nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs)
+        with jobs, watched(report):
+            yield
 
     def dissimilarities(self) -> Array:
         """D̂ between the objects of `embedding_`, on the squared scale; it may be negative."""
@@ -215,11 +232,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not (self._precomputed or self._of_graph):
             averaged = getattr(self, "symmetrize", False)
             return BoundMetric.of(self.metric, self.metric_params, symmetrize=averaged)
-        if self.metric_params:
-            raise InputError(
-                f"{option('metric_params')} are arguments of a metric on features, which "
-                f"{option('metric', self.metric)} is not; leave them out."
-            )
+        refuse_params(self.metric_params, self.metric)
         return self.metric
 
     @property

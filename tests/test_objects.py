@@ -1,0 +1,153 @@
+"""Objects of any kind with a function of two of them, as a user calls it, and how often that is."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
+from neucmds._operator import calls
+
+RNG = np.random.default_rng(0)
+WORDS = list(dict.fromkeys("".join(RNG.choice(list("abcd"), size)) for size in [4, 5, 6, 7] * 60))
+
+
+class Edits:
+    """Edit distance that counts its calls."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, a, b, cost=1):
+        self.calls += 1
+        row = list(range(len(b) + 1))
+        for i, x in enumerate(a, 1):
+            above, row = row, [i]
+            for j, y in enumerate(b, 1):
+                row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (x != y) * cost))
+        return row[-1]
+
+
+def uneven(a, b):
+    return abs(len(a) - len(b)) + (a < b)
+
+
+def by_rows(a, b):
+    return abs(a - b).sum()
+
+
+def slow_lengths(a, b):
+    time.sleep(0.01)
+    return abs(len(a) - len(b))
+
+
+def test_all_pairs_of_strings_take_one_call_each():
+    edits, n = Edits(), len(WORDS)
+    emb = neuc_mds(WORDS, 4, "neuc+", metric=edits)
+    assert n * (n - 1) // 2 <= edits.calls <= n * (n - 1) // 2 + n
+    D = np.array([[Edits()(a, b) for b in WORDS[:40]] for a in WORDS[:40]], dtype=float)
+    expected = neuc_mds(D, 4, "neuc+")
+    few = neuc_mds(WORDS[:40], 4, "neuc+", metric=edits)
+    np.testing.assert_allclose(few.coordinates, expected.coordinates)
+    assert emb.labels == tuple(WORDS)
+    assert emb.distance(WORDS[0], WORDS[1]) == emb.distance(0, 1)
+
+
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_sampled_pairs_take_as_many_calls_as_are_asked_for(loss):
+    edits, n = Edits(), len(WORDS)
+    emb = neuc_mds(WORDS, 2, metric=edits, n_pairs=60, loss=loss, random_state=0)
+    assert edits.calls <= 1.15 * n * 60 / 2
+    assert emb.held_out_pairs > 0
+    assert emb.labels == tuple(WORDS)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: NeucMDS(3), lambda: LandmarkNeucMDS(3, 80), lambda: LandmarkNeucMDS(2, n_near=6)],
+)
+def test_estimators_place_and_search_new_strings(make):
+    fitted, new = WORDS[:200], WORDS[200:210]
+    edits = Edits()
+    est = make().set_params(metric=edits, metric_params={"cost": 2}, random_state=0)
+    x = est.fit_transform(fitted)
+    assert x.shape[0] == 200
+    edits.calls = 0
+    placed = est.transform(new)
+    compared = getattr(est, "landmarks_", fitted)
+    assert edits.calls <= len(new) * len(compared)
+    ids = est.kneighbors(new, 3, return_distance=False)
+    np.testing.assert_array_equal(ids, est.result_.neighbors(3, placed)[0])
+    assert est.result_.labels == tuple(fitted)
+    with pytest.raises(InputError, match="rows of numbers were fitted"):
+        clone(est).set_params(metric=by_rows, metric_params=None).fit(np.eye(90)).transform(new)
+
+
+def test_sequences_sets_and_series_are_objects():
+    series = pd.Series([np.arange(n) for n in range(2, 12)], index=list("abcdefghij"))
+    by_sum = neuc_mds(series, 1, metric=lambda a, b: abs(a.sum() - b.sum()))
+    assert by_sum.labels == tuple("abcdefghij")
+    ragged = neuc_mds(series.to_list(), 1, metric=lambda a, b: abs(a.sum() - b.sum()))
+    np.testing.assert_array_equal(ragged.coordinates, by_sum.coordinates)
+    sets = [{1, 2}, {2}, {3, 4}, {1}, {5}]
+    assert neuc_mds(sets, 2, metric=lambda a, b: len(a ^ b)).n == 5
+    images = RNG.normal(size=(9, 3, 4))
+    assert neuc_mds(images, 2, metric=lambda a, b: np.linalg.norm(a - b)).n == 9
+
+
+@pytest.mark.parametrize(
+    "est",
+    [NeucMDS(2), NeucMDS(2, n_pairs=40), LandmarkNeucMDS(2, 60), LandmarkNeucMDS(2, n_near=6)],
+    ids=["all", "sampled", "landmarks", "two levels"],
+)
+def test_a_function_that_depends_on_the_order_is_refused_or_averaged(est):
+    with pytest.raises(InputError, match=r"not symmetric: .* pass symmetrize=True"):
+        est.set_params(metric=uneven, random_state=0).fit(WORDS)
+    assert est.set_params(symmetrize=True).fit(WORDS).transform(WORDS[:2]).shape == (2, 2)
+
+
+@pytest.mark.slow
+def test_processes_call_alike():
+    words = WORDS[:30]
+    one = NeucMDS(2, method="neuc+", metric=slow_lengths).fit(words)
+    two = NeucMDS(2, method="neuc+", metric=slow_lengths, n_jobs=2).fit(words)
+    np.testing.assert_array_equal(one.embedding_, two.embedding_)
+
+
+def test_progress_is_heard_in_calls(monkeypatch, capsys):
+    monkeypatch.setattr(calls, "ROUND", 1e-4)
+    heard = []
+    neuc_mds(WORDS[:60], 2, "neuc+", metric=Edits(), callback=lambda *step: heard.append(step))
+    steps = [step for step in heard if step[2] == "calls of the metric" and step[1] == 60 * 59 // 2]
+    assert len(steps) > 5
+    assert steps[-1][0] == steps[-1][1]
+    NeucMDS(2, metric=Edits(), verbose=1).fit(WORDS[:60])
+    assert "1.77k/1.77k" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", [{}, {"n_pairs": 40}], ids=["all", "sampled"])
+def test_an_interruption_keeps_the_calls_that_were_made(how, tmp_path, monkeypatch):
+    monkeypatch.setattr(calls, "ROUND", 1e-4)
+    monkeypatch.setattr("neucmds._backend.checkpoint.INTERVAL", 0.0)
+    edits, stop = Edits(), 2000
+    kept = {"checkpoint": tmp_path / "kept", "random_state": 0, **how}
+
+    def metric(a, b):
+        if edits.calls == stop:
+            raise KeyboardInterrupt
+        return edits(a, b)
+
+    with pytest.raises(KeyboardInterrupt):
+        neuc_mds(WORDS[:100], 2, metric=metric, **kept)
+    stop = None
+    found = neuc_mds(WORDS[:100], 2, metric=metric, **kept)
+    assert not list(tmp_path.iterdir())
+    again = edits.calls
+    whole = neuc_mds(WORDS[:100], 2, metric=metric, random_state=0, **how)
+    assert again < 2 * (edits.calls - again)
+    assert again - (edits.calls - again) < 200
+    np.testing.assert_allclose(found.coordinates, whole.coordinates, atol=1e-8)
