@@ -4,8 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds._input import order_of, ordered_by_name, pairs_ordered_as, rows_ordered_as
-from neucmds.errors import InputError
+from neucmds._input import (
+    common_objects,
+    order_of,
+    ordered_by_name,
+    pairs_ordered_as,
+    rows_ordered_as,
+)
+from neucmds.errors import InputError, NeucmdsWarning
 
 ABC = ["a", "b", "c"]
 TABLE = pd.DataFrame(np.arange(9).reshape(3, 3), ["c", "a", "b"], ["b", "c", "a"])
@@ -70,3 +76,15 @@ def test_names_are_matched_or_the_difference_is_said():
     ):
         with pytest.raises(InputError, match=said):
             order_of(names, ABC, "rows")
+
+
+def test_objects_in_common_go_by_name_or_else_by_number():
+    for a, b in ((None, ABC), (ABC, None), (None, None)):
+        same(common_objects(a, 3, b, 3), [[0, 1, 2], [0, 1, 2]])
+        with pytest.raises(InputError, match="there are 3 and 4 objects"):
+            common_objects(a, 3, b, 4)
+    same(common_objects(ABC, 3, ["c", "a", "b"], 3), [[0, 1, 2], [1, 2, 0]])
+    with pytest.warns(NeucmdsWarning, match="of 3 and 4 objects, 2 are in both"):
+        same(common_objects(ABC, 3, ["x", "c", "a", "y"], 4), [[0, 2], [2, 1]])
+    with pytest.raises(InputError, match="1 of 3 and 1 objects have the same name"):
+        common_objects(ABC, 3, ["c"], 1)

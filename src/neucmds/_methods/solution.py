@@ -33,7 +33,7 @@ from neucmds._methods.geometry import (
     stress_terms,
 )
 from neucmds._methods.refined.curvature import curved, flat
-from neucmds._methods.refined.descent import Refined, numbers_of_signs
+from neucmds._methods.refined.descent import Refined
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.products import stress_terms_at
 from neucmds._methods.selection import Selection, neuc
@@ -196,7 +196,7 @@ def from_refinement(
     if weights is not None:
         assert isinstance(gram, DenseGram)
         sums = _weighted_sums(gram.sq_dissimilarity, weights)
-    eigenvalues, residuals = _starting_eigenvalues(spectrum, signs, requested)
+    eigenvalues, residuals = _starting_eigenvalues(spectrum, found.signature, requested)
     squared = found.loss.name == "squared"
     # Where the STRESS is less than its rounding error, no gradient says anything.
     converged = found.converged or (squared and sum(terms) <= error)
@@ -238,12 +238,12 @@ def _loss_as_returned(gram: Gram, found: Refined, x: Array, signs: Floats) -> fl
 
 
 def _starting_eigenvalues(
-    spectrum: Spectrum | None, signs: Floats, requested: int | None
+    spectrum: Spectrum | None, signature: tuple[int, int], requested: int | None
 ) -> tuple[Floats, Floats]:
     """Eigenvalues of the signature of refined coordinates, largest first, and their residuals."""
     if spectrum is None:
         return np.zeros(0), np.zeros(0)
-    components = Components(requested or signs.size, numbers_of_signs(signs))
+    components = Components(requested or sum(signature), signature)
     kept = neuc(spectrum.ends, components).kept
     lam = spectrum.ends.values[kept]
     by_size = np.argsort(-np.abs(lam), kind="stable")

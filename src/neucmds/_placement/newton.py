@@ -99,7 +99,7 @@ def _least(problem: _Problem, shrinkage: float, farthest: float) -> tuple[Array,
     slope = problem.loss.terms(d, xp.asarray(d, copy=True)).slope
     w = problem.counted(xp.ones_like(d) if slope is None else slope * slope)
     x = weighted_system(fitted, d, w).positions(shrinkage, farthest, every=False)
-    residual = problem.d_hat(x) - d
+    residual = fitted.d_hat(x) - d
     pull = w * residual
     value = xp.vecdot(pull, residual)
     gradient = 4 * (xp.sum(pull, axis=1, keepdims=True) * x - fitted.sums(pull))
@@ -157,15 +157,12 @@ class _Problem:
         return replace(self, fitted=self.fitted.some(which), delta=delta, counts=counts)
 
     def value(self, x: Array) -> Array:
-        terms = self.loss.terms(self.delta, self.d_hat(x))
+        terms = self.loss.terms(self.delta, self.fitted.d_hat(x))
         q = terms.residual
         return namespace(q).vecdot(self.counted(q), q)
 
     def counted(self, values: Array) -> Array:
         return values if self.counts is None else self.counts * values
-
-    def d_hat(self, x: Array) -> Any:
-        return self.fitted.d_hat(x)
 
     def model(self, x: Array) -> _Model:
         """Gradient g and Hessian of every object.
@@ -174,7 +171,7 @@ class _Problem:
         with w = u(q′² + q q″).
         """
         xp, a = namespace(x), self.fitted.signs
-        terms = self.loss.terms(self.delta, self.d_hat(x), bend=True)
+        terms = self.loss.terms(self.delta, self.fitted.d_hat(x), bend=True)
         one = xp.ones_like(terms.residual) if terms.slope is None else terms.slope
         slope = self.counted(one)
         c = slope * terms.residual
@@ -221,10 +218,6 @@ class _Model:
         step = solve_definite(hessian, -gradient)
         return step, -0.5 * xp.vecdot(gradient, step)
 
-    def renew(self, which: Array, new: _Model) -> None:
-        """Take over the model of some objects."""
-        self.gradient[which], self.hessian[which] = new.gradient, new.hessian
-
 
 def _upwards(hessian: Array) -> Array:
     """Turn negative curvatures round; eigenvectors only where there are some, for they are slow."""
@@ -266,5 +259,6 @@ def _descend(problem: _Problem, x: Array, value: Array) -> Array:
         if not int(left.shape[0]):
             break
         if int(moved.shape[0]):
-            model.renew(moved, problem.some(moved).model(x[moved]))
+            new = problem.some(moved).model(x[moved])
+            model.gradient[moved], model.hessian[moved] = new.gradient, new.hessian
     return x

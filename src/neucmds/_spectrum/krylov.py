@@ -304,7 +304,6 @@ def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
     xp, columns = gram.xp, rows.T
     sizes = np.abs(to_numpy(gram.diagonal()))
     largest = np.argpartition(sizes, max(0, gram.n - _LARGEST))[-_LARGEST:]
-    largest = largest[np.argsort(sizes[largest])]
     others = np.delete(np.arange(gram.n), largest)
     spaced = np.linspace(0, max(0, others.size - 1), min(_SAMPLE, others.size)).astype(np.intp)
     # D is symmetric: the mean of D u is that of its row means with u, and B = −½CDC.

@@ -184,7 +184,8 @@ class QueuedBasis(KrylovBasis):
     54 to 56 ms instead of 92 to 103.
     """
 
-    queued: list[_Queued] = field(default_factory=list)
+    # Where the basis was before each block whose numbers have not been waited for.
+    queued: list[tuple[tuple[int, int, int], Ahead]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -205,17 +206,17 @@ class QueuedBasis(KrylovBasis):
         block = orthonormal_ahead(image)
         self.width = int(block.rows.shape[0])
         self.rows[self.size : self.size + self.width, :] = block.rows
-        self.queued.append(_Queued(before, block))
+        self.queued.append((before, block))
 
     def _settle(self) -> None:
         """Wait for what was queued, and repeat with care what broke down and all that came next."""
         queued, self.queued = self.queued, []
         if not queued:
             return
-        xp, start = namespace(self.rows), queued[0].before[1]
+        xp, start = namespace(self.rows), queued[0][0][1]
         # Lengths of the images, from what is inside the basis and what is not.
         inside = to_numpy(xp.linalg.vector_norm(self.projected[start : self.size, :], axis=1))
-        found = Fetched.of([one.block for one in queued])
+        found = Fetched.of([block for _, block in queued])
         for at, one in enumerate(found):
             b, outside = len(one.factor), np.linalg.norm(one.factor, axis=1)
             largest = float(np.max(np.hypot(inside[:b], outside)))
@@ -223,7 +224,7 @@ class QueuedBasis(KrylovBasis):
             if one.are_orthonormal(self.precision * largest) and one.weakest >= WEAK * largest:
                 self.coupling = one.factor
                 continue
-            self.local, self.size, self.width = queued[at].before
+            self.local, self.size, self.width = queued[at][0]
             for _ in queued[at:]:
                 super().expand()
             return
@@ -251,14 +252,6 @@ class QueuedBasis(KrylovBasis):
         xp = namespace(self.rows)
         some = xp.take(ritz.coefficients, asarray_like(which, self.rows, dtype=xp.int64), axis=1)
         return some.T @ self.rows[: self.size, :]
-
-
-@dataclass(frozen=True)
-class _Queued:
-    """A block whose numbers have not been waited for, and where the basis was before it."""
-
-    before: tuple[int, int, int]
-    block: Ahead
 
 
 def project_out(basis: Array, block: Array) -> tuple[Array, Array]:

@@ -102,7 +102,7 @@ def test_only_a_start_that_says_nothing_of_near_pairs_comes_by_way_of_high_floor
     np.testing.assert_array_equal(found.coordinates, plain.coordinates)
     assert left == rest
     far, left = approach(tiles, Start(100 * x[::-1], signs), limits)
-    assert tiles.rounded_value_of(far.coordinates, signs) < tiles.size
+    assert tiles.value_of(far.coordinates, signs) < tiles.size * tiles.unit
     assert left.max_iter < 200
 
 

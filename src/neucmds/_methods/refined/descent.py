@@ -115,11 +115,11 @@ class Start:
     @property
     def signature(self) -> tuple[int, int]:
         """Numbers of positive and negative coordinates."""
-        return numbers_of_signs(self.signs)
+        return int(np.sum(self.signs > 0)), int(np.sum(self.signs < 0))
 
 
 @dataclass(frozen=True)
-class Refined:
+class Refined(Start):
     """Coordinates at which a loss is (locally) least, and how they were reached.
 
     Parameters
@@ -145,8 +145,6 @@ class Refined:
         Bound on the error of ‖B − G‖² in these.
     """
 
-    coordinates: Array
-    signs: Floats
     loss: PairLoss
     value: float
     history: tuple[float, ...]
@@ -154,16 +152,6 @@ class Refined:
     relative_gradient: float
     stress_terms: StressTerms | None = None
     gram_rounding: float = 0.0
-
-    @property
-    def signature(self) -> tuple[int, int]:
-        """Numbers of positive and negative coordinates."""
-        return numbers_of_signs(self.signs)
-
-
-def numbers_of_signs(signs: Floats) -> tuple[int, int]:
-    """Count the positive and the negative ones."""
-    return int(np.sum(signs > 0)), int(np.sum(signs < 0))
 
 
 class Objective(Protocol):

@@ -320,15 +320,12 @@ class ListedPairs:
         return 2 * float(value), 4 * float(slope)
 
     def moved(self, line: ListedLine, t: float) -> Array:
-        """Residuals at t on a line; D₂ is written over."""
+        """Residuals at t on a line."""
         out = namespace(line.d2).empty_like(line.d2)
 
         def walk(part: slice) -> None:
-            d2 = line.d2[part]
-            d2 *= t
-            d2 += line.d1[part]
-            d2 *= t
-            out[part] = line.here.residual[part] + d2
+            change = t * (line.d1[part] + t * line.d2[part])
+            out[part] = line.here.residual[part] + change
 
         self._each(walk, self._runs)
         return out
@@ -511,7 +508,7 @@ class ListedLine:
         return self.here.pairs.on_line(self, t)
 
     def end(self, t: float, anew: bool = False) -> ListedSlopes:
-        """Return value and gradient at t, the end of the line: it is not to be used afterwards."""
+        """Return value and gradient at t."""
         pairs, x = self.here.pairs, self.here.x + t * self.direction
         # The rounding of residuals that are carried along adds up on the way.
         return pairs.at(x) if anew else pairs.with_residual(x, pairs.moved(self, t))

@@ -110,10 +110,9 @@ def refine_for_loss(
     if source.spectrum is None:
         return minimize(tiles, source.place, limits)
     search = Search(tiles, source, replace(limits, callback=None, keep=None), n_init, seed)
-    place: Start | Refined
     with pool_for(tiles.d):
         if n_init > 1 or (few and components.signature is None):
-            place = search.lowest(components.signature)
+            place: Start = search.lowest(components.signature)
         else:
             place, limits = approach(tiles, source.place, limits)
         return minimize(tiles, place, limits)
@@ -144,11 +143,11 @@ def approach(tiles: Tiles, start: Start, limits: Limits) -> tuple[Start, Limits]
     limits : Limits
         Also returned, less what was spent.
     """
-    before = tiles.rounded_value_of(start.coordinates, start.signs)
-    if tiles.loss.name == "squared" or before <= tiles.size:
+    before = tiles.value_of(start.coordinates, start.signs)
+    if tiles.loss.name == "squared" or before <= tiles.size * tiles.unit:
         return lowered(tiles, start, limits)
     place, left = lowered(tiles, start, limits, min_and_max(tiles.d)[1] / FLOOR_STEP**2)
-    after = tiles.rounded_value_of(place.coordinates, start.signs)
+    after = tiles.value_of(place.coordinates, start.signs)
     return (place, left) if after < before else (start, limits)
 
 

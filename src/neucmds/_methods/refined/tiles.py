@@ -82,13 +82,13 @@ _DEVICE_TILE = 2**26
 _SHARES = 16
 
 
-def minimize(pairs: Tiles | ListedPairs, start: Start | Refined, limits: Limits) -> Refined:
+def minimize(pairs: Tiles | ListedPairs, start: Start, limits: Limits) -> Refined:
     """Lower a loss of pairs of coordinates with a fixed signature until they are at rest.
 
     Parameters
     ----------
     pairs : Tiles or ListedPairs
-    start : Start or Refined
+    start : Start
         Its signs do not change.
     limits : Limits
     """
@@ -374,11 +374,6 @@ class Tiles:
         """Return the loss of coordinates, both in the units of D, computed in float64."""
         x = asarray_like(coordinates, self.d, dtype=namespace(self.d).float64)
         return self.signed(signs).true_value(x / sqrt(self.scale)) * self.unit
-
-    def rounded_value_of(self, coordinates: Array, signs: Floats) -> float:
-        """Return the loss of coordinates as a descent sees it, with D near one."""
-        x = asarray_like(coordinates, self.d, dtype=namespace(self.d).float64)
-        return self.signed(signs).at(x / sqrt(self.scale)).value
 
     def at(self, x: Array) -> TileSlopes:
         """Return the value and the gradient, in one pass over the pairs."""
