@@ -1,7 +1,6 @@
-"""Dissimilarities in, coordinates with a signature out.
+"""Multidimensional scaling with signed coordinates.
 
-Names are imported at their first use: the command line answers at once, and ends without a
-traceback when it is interrupted while NumPy and scikit-learn are being loaded.
+Names are imported on first use, so that the command line starts at once.
 """
 
 from importlib import import_module

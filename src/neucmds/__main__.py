@@ -1,4 +1,4 @@
-"""``python -m neucmds``: the command line."""
+"""Run the command line by ``python -m neucmds``."""
 
 import sys
 

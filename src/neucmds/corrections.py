@@ -1,4 +1,4 @@
-"""What people do today instead: make D Euclidean by adding a constant, then scale classically."""
+"""Corrections that make D Euclidean by adding a constant: Lingoes and Cailliez."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What D is like, and how many coordinates it deserves: known before any embedding."""
+"""Properties of D before any embedding: eigenvalues, triangles, noise, suggested k."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What can go wrong, named: one error for bad input, one warning for each surprise in a result.
+"""One error for bad input, and one warning per surprise in a result.
 
-A message that names a parameter marks it by `option`, so that it is written once and read twice:
-``str(error)`` speaks Python (``symmetrize=True``), the command line renders its own spelling
-(``--symmetrize``) by `rendered`.
+A message marks a parameter by `option`, so that ``str(error)`` spells it in Python
+(``symmetrize=True``) and the command line in its own way (``--symmetrize``), by `rendered`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""To and from the tools people go on with: pandas, scikit-bio, AnnData, networkx."""
+"""Exchange with pandas, scikit-bio, AnnData and networkx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good an embedding is, against D itself: walked in row blocks, never an n×n temporary."""
+"""Quality of an embedding against D, in row blocks."""
 
 from __future__ import annotations
 

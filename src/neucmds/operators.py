@@ -1,6 +1,6 @@
-"""B = −½CDC where D is not a matrix in memory: computed from features, or read in blocks.
+"""Operators for a D that is not a matrix in memory: from features, or read in blocks.
 
-Anything here can be handed to `neucmds.neuc_mds` in place of D.
+Pass them to `neucmds.neuc_mds` in place of D.
 """
 
 from neucmds._operator import BlockedGram, DenseGram, FeatureGram, Gram

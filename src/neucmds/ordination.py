@@ -1,4 +1,4 @@
-"""What is known of the objects beside D and coordinates: variables, groups, another ordination."""
+"""Variables, groups and other ordinations beside D and its coordinates."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What pure noise would give: the semicircle law, its STRESS, and where its spectrum ends.
+"""The STRESS and the spectrum of pure noise: the semicircle law.
 
-Paper: subsec:random, appendix:randommatrices. Errors here are ``Σ_dropped λ² + (Σ_dropped λ)²``,
-which is (C1 + C2)/4 (errata E6), of a random symmetric n × n matrix whose entries have variance σ²,
-in units of n²σ².
+Paper: subsec:random, appendix:randommatrices. Errors are ``Σ_dropped λ² + (Σ_dropped λ)²``, which
+is (C1 + C2)/4 (errata E6), of a random symmetric n × n matrix with entries of variance σ², in units
+of n²σ².
 """
 
 from __future__ import annotations

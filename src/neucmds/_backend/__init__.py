@@ -1,4 +1,4 @@
-"""Array libraries, threads, memory and files: what every other package is written on."""
+"""Array libraries, threads, memory and files."""
 
 from neucmds._backend.checkpoint import Checkpoint as Checkpoint
 from neucmds._backend.checkpoint import checkpoint_path as checkpoint_path

@@ -1,4 +1,4 @@
-"""The only file that tells array libraries apart; everywhere else there is one namespace, `xp`."""
+"""Differences between array libraries; all other modules use one namespace, `xp`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Products of a large matrix with a few vectors, where OpenBLAS can do them without packing.
+"""Products of a large matrix with a few vectors, cut so that OpenBLAS does not pack the matrix.
 
-For every product OpenBLAS first copies the matrix into its own order; with 16 to 40 vectors that is
-half of the time. Its AVX-512 builds skip the copy for products below 10⁶ multiplications, so a
-large product is cut into such panels here. n = 8000, float32, 2 threads, best milliseconds for
-16 / 24 / 32 / 100 vectors: 23 / 28 / 33 / 76 by one product, 11 / 18 / 20 / 67 by panels (no other
-BLAS thread spinning).
+OpenBLAS copies the matrix for every product, which takes half of the time with 16 to 40 vectors.
+Its AVX-512 builds skip the copy below 10⁶ multiplications, so a large product is cut into such
+panels.
 """
 
 from __future__ import annotations

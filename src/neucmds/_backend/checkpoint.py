@@ -1,4 +1,4 @@
-"""A file that lets an interrupted fit, or rows written to a file, go on where they stopped."""
+"""Resume interrupted fits and placements."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Walks over large arrays on an NVIDIA GPU that no library does in one: by CuPy and by Triton.
+"""CUDA kernels for passes over large arrays that no array library does in one.
 
-Each function returns None (or False) where it cannot help, and whoever calls it then takes the
-steps that the array library has. Kernels for tensors of torch are CuPy's as well; without CuPy a
-warning says once what they would be worth.
+Each function returns None (or False) where it does not apply, and the caller uses the array
+library.
 """
 
 from __future__ import annotations

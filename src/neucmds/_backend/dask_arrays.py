@@ -1,4 +1,4 @@
-"""Rows of a dask array: checked by their chunks alone, and placed where they lie."""
+"""Check the rows of a dask array by their chunks, and place them on the workers."""
 
 from __future__ import annotations
 

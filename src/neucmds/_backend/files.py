@@ -1,4 +1,4 @@
-"""Files and folders that are written beside their place and renamed once they are whole."""
+"""Write files and folders beside their place, and rename them when they are complete."""
 
 from __future__ import annotations
 

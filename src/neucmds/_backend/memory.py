@@ -1,4 +1,4 @@
-"""How much memory there is, and how much may be used: bytes as people write them."""
+"""Measure the free memory, and parse and print numbers of bytes."""
 
 from __future__ import annotations
 

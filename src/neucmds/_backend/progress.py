@@ -1,4 +1,4 @@
-"""How far long work has come, and how long it will still take, on one line of standard error."""
+"""Show progress and the time left on one line of standard error."""
 
 from __future__ import annotations
 

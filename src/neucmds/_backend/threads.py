@@ -1,8 +1,7 @@
-"""Threads: how many, pools of them, and the one place that changes how many BLAS uses.
+"""Pools of threads, and the number of threads that BLAS uses.
 
-Work is cut into parts without regard to how many threads there are, so that no digit depends on
-that number. Where BLAS itself spreads products in single precision over threads, it does: by up to
-4e-7 of an eigenvalue and of STRESS, and 3e-6 of the largest coordinate (n = 1800, k = 20).
+Work is cut into parts independently of the number of threads, so results do not depend on it,
+except where BLAS itself sums in single precision (up to 4e-7 of an eigenvalue).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A large float32 matrix times a few columns on the tensor cores of a GPU, by Triton.
 
-cuBLAS multiplies so narrow a block without them. Each factor is split in two TF32 numbers (three
-products), and sums are added up outside the tensor cores, which truncate. The error at n = 100,000
-is 5e-7 to 7e-7 of the product, where that of cuBLAS is 2.7e-6.
+Each factor is split into two TF32 numbers, and sums are added outside the tensor cores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a user holds, read, validated and named: the rest of the package sees a `Dissimilarity`."""
+"""Read, validate and name the input: later packages see a `Dissimilarity`."""
 
 from neucmds._input.components import AUTO as AUTO
 from neucmds._input.components import MOST_CHOSEN as MOST_CHOSEN

@@ -1,4 +1,4 @@
-"""The walk over a dask array: every chunk with its mirror image, where they lie."""
+"""Check a dask array of dissimilarities chunk by chunk, on the workers."""
 
 from __future__ import annotations
 

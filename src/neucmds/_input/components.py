@@ -1,4 +1,4 @@
-"""How many coordinates are wanted, of which signs."""
+"""Parse `n_components`."""
 
 from __future__ import annotations
 

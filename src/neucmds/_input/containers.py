@@ -1,4 +1,4 @@
-"""What comes wrapped: lists, tables and matrices of other libraries become an array and labels."""
+"""Unwrap lists, tables and matrices of other libraries into an array and labels."""
 
 from __future__ import annotations
 

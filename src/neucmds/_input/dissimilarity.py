@@ -1,7 +1,4 @@
-"""From what a user holds to a checked, named matrix of squared dissimilarities.
-
-A matrix in memory is walked by pairs of mirrored tiles, which are checked and squared in one go.
-"""
+"""Turn any matrix into checked, named squared dissimilarities, tile by tile."""
 
 from __future__ import annotations
 

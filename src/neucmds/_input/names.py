@@ -1,4 +1,4 @@
-"""Matching by name: what goes along with the objects is put in their order."""
+"""Match tables, weights and columns with the objects by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dissimilarities of listed pairs: what is stored was observed, the rest was not."""
+"""Dissimilarities of listed pairs: stored entries were observed, the others were not."""
 
 from __future__ import annotations
 

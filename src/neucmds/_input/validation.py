@@ -1,7 +1,7 @@
-"""Is it a dissimilarity matrix? One judgement of every D, and every message about it.
+"""Validate dissimilarities, and say in one line what is wrong with them.
 
-A walk over D takes its `Extent`, a few numbers that tell whether all is well. Where all is not
-well, `validate` reads D once more, row by row, to say what is wrong and where.
+One pass over D takes its `Extent`, a few numbers that suffice if D is valid. If it is not,
+`validate` reads D once more, row by row, to find the place.
 """
 
 from __future__ import annotations

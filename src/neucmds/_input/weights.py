@@ -1,4 +1,4 @@
-"""How much each pair counts: weights a user gives, and gaps in D, as one matrix of weights."""
+"""Combine the weights that a user gives and the gaps of D in one matrix of weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a spectrum to coordinates: which pairs, which weights, and coordinates set free."""
+"""From a spectrum to coordinates: selections, closed forms and free coordinates."""
 
 from neucmds._methods.exact import MAX_DENSE as MAX_DENSE
 from neucmds._methods.exact import exact_selection as exact_selection

@@ -1,7 +1,4 @@
-"""The form that a signature defines: D̂ between coordinates, and its STRESS, which is C1 + C2 + C3.
-
-The STRESS is exact, from the kept pairs and the diagonal of B alone.
-"""
+"""D̂ of coordinates with a signature, and its STRESS as C1 + C2 + C3."""
 
 from __future__ import annotations
 

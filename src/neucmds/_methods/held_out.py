@@ -1,4 +1,4 @@
-"""How good a fit of sampled pairs is on all of them, from pairs that were not fitted."""
+"""Estimate the fit over all pairs from pairs that were not fitted."""
 
 from __future__ import annotations
 

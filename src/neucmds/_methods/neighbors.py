@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by D̂: matrix products block by block, then a few pairs done exactly."""
+"""Exact nearest neighbours by D̂."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SMACOF, scikit-learn's metric one: what most people know as MDS, to compare with."""
+"""scikit-learn's SMACOF, for comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which eigenpairs are kept, and with which weights: pure functions on the ends of a spectrum."""
+"""Select eigenpairs and their weights: pure functions of the ends of a spectrum."""
 
 from __future__ import annotations
 

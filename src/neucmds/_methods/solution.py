@@ -1,4 +1,4 @@
-"""What a method found, before it is wrapped for users: coordinates, weights, STRESS."""
+"""The result of a method: coordinates, weights and STRESS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""B = −½CDC as an operator, never formed: dense, in blocks, on a cluster, or from features."""
+"""The centred operator B = −½CDC: dense, in blocks, on a cluster, or from features."""
 
 from neucmds._operator.blocked import BlockedGram as BlockedGram
 from neucmds._operator.blocked import Progress as Progress

@@ -1,4 +1,4 @@
-"""D outside memory, read in blocks of rows: one pass over it for every block of columns."""
+"""D outside memory, read in blocks of rows."""
 
 from __future__ import annotations
 

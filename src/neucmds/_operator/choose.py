@@ -1,4 +1,4 @@
-"""Which operator holds D: a matrix in memory if it fits, else row blocks, chunks or features."""
+"""Choose the operator: a matrix in memory if it fits, else row blocks, chunks or features."""
 
 from __future__ import annotations
 

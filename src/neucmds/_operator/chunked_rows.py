@@ -1,4 +1,4 @@
-"""Feature rows in the chunks of a dask array: compared on the workers, never gathered."""
+"""Features in a dask array, compared on the workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""D in chunks on the workers of a dask cluster: blocks of columns travel, D does not."""
+"""D in chunks on the workers of a dask cluster: blocks of columns travel, D stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""D never stored: its entries are computed from features, tile by tile, inside every product."""
+"""D computed from features on demand, tile by tile inside every product."""
 
 from __future__ import annotations
 

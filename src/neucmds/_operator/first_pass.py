@@ -1,4 +1,4 @@
-"""The walk over a D that is read in blocks of rows: what it holds, and its moments."""
+"""The first pass over a D that is read in blocks: validation and moments."""
 
 from __future__ import annotations
 

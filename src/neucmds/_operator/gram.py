@@ -1,4 +1,4 @@
-"""The operator B = −½CDC and the few numbers of D that replace the spectrum nobody computes."""
+"""The centred operator B and its moments."""
 
 from __future__ import annotations
 

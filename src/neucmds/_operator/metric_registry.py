@@ -1,10 +1,8 @@
-"""The metrics on features, by name: fitted once, then the same for any two blocks of rows.
+"""The metrics on features, by name.
 
-Most metrics on vectors are a function of an inner product, entry by entry. Norms ride along as two
-further columns, so that ``‖x‖² + ‖y‖² − 2x·y`` is one product and no sums over a tile are left.
-They are computed on the squared scale, where they are smooth at zero: arccos(g)² near g = 1 loses
-no digits, arccos(g) loses half of them. The others are SciPy's and scikit-learn's for NumPy arrays,
-and sums over features for all other libraries.
+Most metrics on vectors are a function of an inner product. Norms are two further columns, so that
+``‖x‖² + ‖y‖² − 2x·y`` is one product. Squares are computed directly: arccos(g)² near g = 1 keeps
+all digits, arccos(g) loses half of them.
 """
 
 from __future__ import annotations

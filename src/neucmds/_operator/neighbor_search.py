@@ -1,4 +1,4 @@
-"""The nearest rows of features: by trees, by descent, or by comparing all with all."""
+"""The nearest rows of features: by trees, by descent, or by brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of D that are huge beside all others: a 99999 for a gap, a slip of a decimal point."""
+"""Find outlying entries of D: a 99999 for a gap, a misplaced decimal point."""
 
 from __future__ import annotations
 

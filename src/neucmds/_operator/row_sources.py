@@ -1,4 +1,4 @@
-"""Where rows of D come from when D is not in memory: a file, something sliceable, a function."""
+"""Rows of a D outside memory: from a file, a sliceable object or a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products with B in single precision: from a float32 copy of B, or from a D that is float32."""
+"""Products with B in single precision."""
 
 from __future__ import annotations
 

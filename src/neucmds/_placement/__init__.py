@@ -1,4 +1,4 @@
-"""Where new objects go: placement rules, landmarks, and what is chosen on objects held out."""
+"""Placement of new objects: rules, landmarks, and choices on held-out objects."""
 
 from neucmds._placement.dimension import LEAST_OBJECTS as LEAST_OBJECTS
 from neucmds._placement.dimension import DimensionScan as DimensionScan

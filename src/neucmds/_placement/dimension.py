@@ -1,9 +1,7 @@
-"""How many coordinates a dissimilarity deserves: those that predict objects held out best.
+"""Choose the number of coordinates that predicts held-out objects best.
 
-A new object is placed from its dissimilarities to fitted ones, and so fits their noise as well;
-dissimilarities between two new objects are not used by anything. So a tenth of the objects is held
-out at a time, and the pairs among *them* are predicted: bi-cross-validation of D. Coordinates that
-fit noise make that error grow.
+A tenth of the objects is held out at a time and placed among the others; the error of pairs between
+two held-out objects, which no step used, is compared (bi-cross-validation).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which objects are landmarks: drawn, spread out, or named by the user."""
+"""Choose landmarks: drawn, spread out, or given by the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where new objects go by least squares on their squared dissimilarities to the fitted objects."""
+"""Place new objects by least squares on squared dissimilarities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New objects: which dissimilarities and weights are refused."""
+"""Validate dissimilarities and weights of new objects."""
 
 from __future__ import annotations
 

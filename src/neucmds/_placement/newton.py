@@ -1,4 +1,4 @@
-"""Where new objects go by a loss of pairs: every object by its own damped Newton steps."""
+"""Place new objects by a loss, each by its own damped Newton steps."""
 
 from __future__ import annotations
 

@@ -1,15 +1,13 @@
-"""A placement rule that does not blow up, learnt from the dissimilarities among landmarks.
+"""A regularised placement rule, chosen on landmarks that are held out.
 
-Plain triangulation divides by small eigenvalues, and repeats on every placed object the misfit
-that a spectral embedding leaves at its landmarks. Three things cure it:
+Plain triangulation divides by small eigenvalues and repeats the misfit of the landmarks on every
+object. The rule here
 
-- least squares on the object's own dissimilarities, not on the centered ones;
-- the landmarks' misfit is theirs: E = D − D̂ among landmarks is fitted by b_i + b_j, and b_j is
-  taken off whatever is measured to landmark j;
-- a ridge towards the center: a coordinate of length² s among L landmarks has variance s/L, and
-  with noise σ² in each dissimilarity it is known to σ²/4s, so the ridge is g·(σ²/4)·(L/s).
-
-Which signature, whether b is taken off, and g are chosen by placing landmarks that were held out.
+- takes least squares on the object's own dissimilarities;
+- fits the misfit E = D − D̂ among landmarks by b_i + b_j, and may subtract b_j from what is
+  measured to landmark j;
+- adds a ridge: a coordinate of length² s among L landmarks has variance s/L, and with noise σ² in
+  each dissimilarity it is known to σ²/4s, so the ridge is g·(σ²/4)·(L/s).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The secular equation, whose root is the global minimum of a least-squares placement."""
+"""Solve the secular equation: the global minimum of a least-squares placement."""
 
 from __future__ import annotations
 

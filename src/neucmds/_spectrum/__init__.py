@@ -1,4 +1,4 @@
-"""Both ends of the spectrum of B: all of it by LAPACK, or as much as is kept by Krylov."""
+"""Both ends of the spectrum of B, by LAPACK or Krylov."""
 
 from neucmds._spectrum.full import full_spectrum as full_spectrum
 from neucmds._spectrum.krylov import solve as solve

@@ -1,4 +1,4 @@
-"""All eigenpairs by LAPACK, with the constant vector taken out exactly."""
+"""All eigenpairs by LAPACK, with the constant vector deflated exactly."""
 
 from __future__ import annotations
 

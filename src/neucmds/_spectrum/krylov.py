@@ -1,4 +1,4 @@
-"""Both ends of the spectrum: by mixed-precision block Lanczos, or all of it where that is less."""
+"""Both ends of the spectrum by mixed-precision block Lanczos, or by LAPACK where faster."""
 
 from __future__ import annotations
 

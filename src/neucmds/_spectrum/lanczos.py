@@ -1,8 +1,7 @@
-"""Block Lanczos with full reorthogonalisation: a basis that grows and is restarted.
+"""Block Lanczos with full reorthogonalisation and thick restarts.
 
-The projected matrix is kept whole, as Rayleigh–Ritz on the basis: thick restarts and vectors
-injected from outside need no bookkeeping, their couplings come out of the next projection. Vectors
-are rows here: a growing basis is then one contiguous array.
+The projected matrix is kept whole, so restarts and injected vectors need no bookkeeping. Vectors
+are rows: a growing basis is then one contiguous array.
 """
 
 from __future__ import annotations

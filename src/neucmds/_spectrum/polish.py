@@ -1,4 +1,4 @@
-"""The float64 finish: Rayleigh–Ritz on what single precision found, and residuals that are true."""
+"""Finish in float64: Rayleigh–Ritz on the single-precision basis, and true residuals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a Krylov basis is checked, what the selection rule then keeps, and when it has converged."""
+"""Decide when to check a Krylov basis and when it has converged."""
 
 from __future__ import annotations
 

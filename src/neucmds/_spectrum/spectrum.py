@@ -1,4 +1,4 @@
-"""What a solver returns: eigenpairs of B from both ends, and the exact sums over all of them."""
+"""Eigenpairs of B from both ends, and exact sums over all of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The one way of the data: input → operator → spectrum → method → `Embedding`.
 
-`neuc_mds` walks it from end to end. `compare`, `inspect`, `curve` and `evaluate` take any D that it
-takes; estimators and commands call these or their parts (`embed`, `prepare`, `fit`, `solve_for`,
-`embed_spectrum`), and nobody repeats the order.
+`neuc_mds` walks it from end to end; `compare`, `inspect`, `curve` and `evaluate` take any D that it
+takes. Estimators and commands call these or their parts.
 """
 
 from neucmds._spectrum import full_spectrum as full_spectrum

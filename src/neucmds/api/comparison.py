@@ -1,4 +1,4 @@
-"""`compare`: methods side by side on one D."""
+"""`compare`: several methods on one D."""
 
 from __future__ import annotations
 

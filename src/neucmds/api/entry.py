@@ -1,4 +1,4 @@
-"""`neuc_mds`: the one way in, whatever the input is."""
+"""`neuc_mds`: the one entry for every kind of input."""
 
 from __future__ import annotations
 

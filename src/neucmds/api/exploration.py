@@ -1,4 +1,4 @@
-"""`inspect`, `curve` and `evaluate`: what D is like, STRESS against k, how good an embedding is."""
+"""`inspect`, `curve` and `evaluate`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""From what is prepared to an `Embedding`: by eigenpairs, or by descent where they do not help.
-
-Nothing but this module and `inspect` calls a solver.
-"""
+"""Fit a prepared D, by eigenpairs or by descent."""
 
 from __future__ import annotations
 

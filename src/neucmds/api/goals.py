@@ -1,4 +1,4 @@
-"""The number of coordinates from a goal: a share of R², or the least error on held-out objects."""
+"""Choose the number of coordinates for a share of R², or for held-out objects."""
 
 from __future__ import annotations
 

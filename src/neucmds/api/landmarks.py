@@ -1,4 +1,4 @@
-"""Landmarks: some objects are embedded, and all others placed among them, row by row."""
+"""Embed landmarks, and place all other objects among them."""
 
 from __future__ import annotations
 

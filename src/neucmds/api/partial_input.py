@@ -1,4 +1,4 @@
-"""Embeddings from some pairs: listed, of features, or of a graph's paths."""
+"""Embed listed pairs, or pairs sampled from features and graphs."""
 
 from __future__ import annotations
 

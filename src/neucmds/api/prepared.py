@@ -1,4 +1,4 @@
-"""Any D, read, validated and behind its operator: where every way through begins."""
+"""Read and validate any D, and put it behind its operator."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Two levels: every object is placed from a random part of the landmarks and from those near it.
+"""Two levels of landmarks: each object is compared with some global and some near ones.
 
-Landmarks that are the same for all objects are far from most, and near pairs are guessed from far
-ones. Here there are many landmarks, and an object is compared with few: with its own part of the
-global ones, which say roughly where it is, and with those that are nearest there. The landmarks are
-fitted from such pairs, too: nothing of size L × L or n × L is made.
+Shared landmarks are far from most objects, so near pairs would be guessed from far ones. Here there
+are many landmarks, and an object is compared with a random part of the global ones and with the
+nearest. The landmarks are fitted from such pairs, too: nothing of size L × L or n × L is made.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line: parsing and printing only; what it prints comes from the library."""
+"""The command line: it parses and prints; the library computes."""
 
 from __future__ import annotations
 

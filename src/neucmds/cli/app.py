@@ -1,4 +1,4 @@
-"""The program: its commands, and what becomes of everything that can go wrong in them."""
+"""The program, its commands, and its exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes where: tables and JSON to standard output, progress and warnings to standard error."""
+"""Print tables and JSON to standard output, progress and warnings to standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``neucmds demo``: every method on handwritten digits that ship with scikit-learn."""
+"""``neucmds demo``: every method on digits that ship with scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user types and names: numbers, dissimilarities, features, graphs, tables of objects."""
+"""Parse the arguments and read the files of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``neucmds inspect``: what to know of a matrix before embedding it."""
+"""``neucmds inspect``: properties of a matrix before embedding it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands share: the same option has the same name and the same words everywhere."""
+"""Options that commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of results: refused before the work, or written all or nothing."""
+"""Write a folder of results, all or nothing."""
 
 from __future__ import annotations
 

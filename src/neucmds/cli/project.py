@@ -1,4 +1,4 @@
-"""``neucmds project``: new objects among those that were embedded."""
+"""``neucmds project``: place new objects in a saved embedding."""
 
 from __future__ import annotations
 

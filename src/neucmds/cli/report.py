@@ -1,4 +1,4 @@
-"""``neucmds report``: one HTML page to look at."""
+"""``neucmds report``: one HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of embed: measured against D or a sample of it, and written as files."""
+"""Measure and write the result of ``embed``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as tables for reading: a few digits, units in the header, the best value marked."""
+"""Results as tables for reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data to try things on: the paper's synthetic sets, and hop counts in neighbour graphs."""
+"""The paper's synthetic sets, and hop counts in neighbour graphs."""
 
 from neucmds.datasets.hops import hop_distances
 from neucmds.datasets.synthetic import euclidean_ball, random_simplex

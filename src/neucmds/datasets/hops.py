@@ -1,4 +1,4 @@
-"""Hop counts in a nearest-neighbour graph: a dissimilarity that is metric but not Euclidean."""
+"""Hop counts in a nearest-neighbour graph: metric, but not Euclidean."""
 
 from __future__ import annotations
 

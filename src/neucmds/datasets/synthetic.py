@@ -1,7 +1,7 @@
 """The paper's two synthetic sets.
 
-Both functions return the matrix D of **squared** dissimilarities, which is the paper's D:
-hand it to `neuc_mds(D, …, squared=True)`. Entries of Random-simplex may be negative.
+Both functions return **squared** dissimilarities, the paper's D: pass them with ``squared=True``.
+Entries of Random-simplex may be negative.
 """
 
 from __future__ import annotations

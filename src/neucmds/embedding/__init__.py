@@ -1,4 +1,4 @@
-"""The result, and what one does with it: D̂, pairs, neighbours, `transform`, `save`, `load`."""
+"""The result: D̂, distances, neighbours, `transform`, `save`, `load`."""
 
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.embedding.result import Embedding, procrustes

@@ -1,4 +1,4 @@
-"""D̂ as an inner product: for a vector index."""
+"""D̂ as an inner product, for vector indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinates with a signature, as one immutable value, and two of them laid over each other."""
+"""`Embedding`: coordinates with a signature, as one immutable value."""
 
 from __future__ import annotations
 

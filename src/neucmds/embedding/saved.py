@@ -1,4 +1,4 @@
-"""An embedding in a file: one npz of arrays, and a header of everything else in JSON."""
+"""Save and load embeddings: one npz of arrays with a header in JSON."""
 
 from __future__ import annotations
 

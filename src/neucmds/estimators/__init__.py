@@ -1,4 +1,4 @@
-"""scikit-learn's face of the library: estimators translate, they do no maths."""
+"""Estimators with scikit-learn's contract; they translate parameters."""
 
 from neucmds.estimators.isomap import NeucIsomap
 from neucmds.estimators.landmark import LandmarkNeucMDS

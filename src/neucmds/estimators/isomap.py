@@ -1,4 +1,4 @@
-"""`NeucIsomap`: shortest paths over a graph of neighbours."""
+"""`NeucIsomap`: geodesic distances of a neighbour graph."""
 
 from __future__ import annotations
 

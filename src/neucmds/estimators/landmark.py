@@ -1,4 +1,4 @@
-"""`LandmarkNeucMDS`: some objects are embedded, all others placed among them."""
+"""`LandmarkNeucMDS`: embed landmarks, and place all other objects among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`KNeighborsGraph`: neighbours by the signed dissimilarity as a step of a pipeline."""
+"""`KNeighborsGraph`: neighbours by D̂ as a step of a pipeline."""
 
 from __future__ import annotations
 

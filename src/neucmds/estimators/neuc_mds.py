@@ -1,4 +1,4 @@
-"""`NeucMDS`: an embedding of all pairs, or of those sampled from features and graphs."""
+"""`NeucMDS`: all pairs, or pairs sampled from features and graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all estimators share: names with signs, neighbours, a score."""
+"""The base of all estimators: names with signs, neighbours, a score."""
 
 from __future__ import annotations
 

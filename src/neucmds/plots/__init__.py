@@ -1,7 +1,7 @@
-"""Pictures of results: functions that take them and return matplotlib Axes.
+"""Plots of results: functions that return matplotlib Axes.
 
-Figures are made without pyplot, so nothing global is set and no window opens; notebooks show the
-figure of the Axes (``ax.figure``), and ``ax.figure.savefig(path)`` writes png, svg or pdf.
+No pyplot: nothing global is set and no window opens. ``ax.figure.savefig(path)`` writes png, svg or
+pdf.
 """
 
 from neucmds.plots._figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, printable

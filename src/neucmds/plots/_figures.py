@@ -1,4 +1,4 @@
-"""What all pictures share: colours, figures, legends and remarks."""
+"""Colours, figures, legends and remarks of all plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names beside points: put where they overlap nothing, as many as there is space for."""
+"""Write names beside points without overlap, as many as fit."""
 
 from __future__ import annotations
 

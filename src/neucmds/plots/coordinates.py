@@ -1,4 +1,4 @@
-"""The objects on two of their axes, with what is known of them."""
+"""Objects on two axes, with groups, arrows and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pairs of objects: what was given, and what the embedding makes of it."""
+"""Fitted against given dissimilarities."""
 
 from __future__ import annotations
 

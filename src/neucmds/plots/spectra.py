@@ -1,4 +1,4 @@
-"""The eigenvalues of B, and STRESS against the number of coordinates."""
+"""Eigenvalues of B, and STRESS against k."""
 
 from __future__ import annotations
 

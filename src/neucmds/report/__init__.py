@@ -1,4 +1,4 @@
-"""One HTML page: what D is like, the embedding, and how far to trust it."""
+"""One HTML page: the data, the embedding, and its quality."""
 
 from __future__ import annotations
 

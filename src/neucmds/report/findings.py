@@ -1,4 +1,4 @@
-"""What the page shows, gathered by the calls that anybody can make."""
+"""Compute what the page shows, by public calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fill the template of the page: rows of its tables, its scripts, and what they may do."""
+"""Fill the template of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of the page for its script: one JSON document, long columns as base64."""
+"""The data of the page for its script: one JSON document, long columns as base64."""
 
 from __future__ import annotations
 

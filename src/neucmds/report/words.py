@@ -1,4 +1,4 @@
-"""Results as text: numbers, and the sentences that the page and the commands share."""
+"""Numbers and sentences that the page and the commands share."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One module a file format: text (CSV, TSV, lsmat), PHYLIP, npy, npz and parquet."""
+"""Read files: text (CSV, TSV, lsmat), PHYLIP, npy, npz and parquet."""

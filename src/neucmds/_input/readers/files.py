@@ -1,4 +1,4 @@
-"""Which file holds what: from a path, or standard input, to an array and labels."""
+"""Choose the reader of a file, or of standard input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that describe the objects, as DataFrames, and matched with the objects by name."""
+"""Read tables that describe the objects, and match them by name."""
 
 from __future__ import annotations
 

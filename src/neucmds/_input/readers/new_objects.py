@@ -1,4 +1,4 @@
-"""Tables of new objects: one row each, one column for every object that was fitted."""
+"""Read tables of new objects: one row per object, one column per fitted object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PHYLIP distance files: a first line with n, then a name and its numbers for each object."""
+"""Read PHYLIP distance files."""
 
 from __future__ import annotations
 

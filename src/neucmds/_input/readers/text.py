@@ -1,7 +1,7 @@
-"""Delimited text: pandas parses the cells, and their layout says what they mean.
+"""Read delimited text: pandas parses the cells, and their layout tells what they mean.
 
-Nothing in such a file says whether it has names; the number of lines against the number of cells
-per line does. Only where both readings have the same shape does the first cell decide.
+The number of lines against the number of cells per line tells whether there are names. Where both
+readings have the same shape, the first cell decides.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Coordinates set free: objectives, the descent, where it starts, and what to do about gaps."""
+"""Free coordinates: objectives, the descent, its starts, and gaps."""

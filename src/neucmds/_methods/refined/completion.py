@@ -1,8 +1,7 @@
-"""Entries nobody observed: filled in by models of growing size, checked on entries held out.
+"""Fill unobserved entries by models of growing size, checked on entries that are held out.
 
-Refining straight after one imputation is a trap: the imputed values pull the start towards
-themselves. So the model grows, 1, 2, 4, …, k coordinates, and refills the gaps after each round;
-and since it can overfit, some of the observed entries tell whether it should have stopped earlier.
+Refining directly after one imputation keeps the imputed values. So the model grows, 1, 2, 4, …, k
+coordinates, and refills the gaps after each round; held-out entries tell when it overfits.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Curvature: which function of d the bilinear form approximates.
+"""Curvature: the function g of d that the bilinear form approximates.
 
     g(d) = 4 sin²(√κ d/2)/κ      κ > 0, a sphere: √κ d ≤ π
     g(d) = d²                    κ = 0, the paper's
     g(d) = 4 sinh²(√−κ d/2)/−κ   κ < 0, hyperbolic
 
-g(d) ≈ d² for near pairs whatever κ is, and g grows with d, so neighbours by D̂ are neighbours by d̂.
-Points of a sphere of curvature κ have ‖x − y‖² = g(d), those of the hyperboloid model have it with
-one negative coordinate: both are signed coordinates without any error.
+g(d) ≈ d² for near pairs, and g increases with d, so neighbours by D̂ are neighbours by d̂.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Listed pairs: any loss of some pairs; time and memory grow with their number m, not with n².
+"""Objective of listed pairs: any loss; time and memory grow with the number of pairs, not with n².
 
-An iteration takes two passes over the pairs: one for how D̂ changes along a line, one for the
-gradient, a sparse product with the pairs' pulls u q q′. In main memory passes are cut into parts
-that stay in the cache; elsewhere each is one operation.
+An iteration takes two passes over the pairs: one for D̂ along a line, one for the gradient, a
+sparse product. In main memory passes are cut into parts that stay in the cache.
 """
 
 from __future__ import annotations

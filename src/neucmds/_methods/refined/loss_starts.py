@@ -1,12 +1,8 @@
-"""Where the descent on a loss begins, with which signature, and how often.
+"""Starts and signatures of the descent on a loss.
 
-The squared solution is the best single start (streets, k = 16: .945 of the ten nearest kept after
-75 iterations, against .902 after 100 from eigenvectors). At small k there are other
-valleys: raw stress over the best of eight SMACOF starts on the shared data (k = 2, 3, 5, 10) is at
-most 1.0005 in 60 of 69 rows, 1.118 at worst, with eight starts for k = 2 and 3 only; below 1 in all
-72 rows with 32 starts up to 100 objects and 12 up to 600, most of them by way of a smoothed loss.
-Signatures are compared by several starts each: chosen by one, that of a binary tree of 15 nodes
-(k = 4, "distance") ended at 11.0 instead of 7.0.
+The squared solution is the best single start. At small k there are other local minima, so more
+starts are tried, most of them through a smoothed loss, and signatures are compared by several
+starts each.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""What a pair of objects costs: the losses that `refined` can minimise, pair by pair.
+"""The losses of a pair of objects that `refined` minimises.
 
-Every loss is a sum of squares, Σ u q(D̂)², with u the user's weights. What the descent needs of it
-is q, its slope dq/dD̂ and how q bends:
+Every loss is a sum of squares, Σ u q(D̂)², with u the user's weights:
 
-    squared    q = D̂ − D                the paper's STRESS: far pairs rule
+    squared    q = D̂ − D                the paper's STRESS: far pairs dominate
     distance   q = √D̂ − d              d = √D: what SMACOF minimises
     relative   q = (D̂ − D)/max(D, f²)  near pairs count like far ones; f the floor
 
-With a curvature κ, D is not d² but g(d) (see `curvature`), and errors still count in d:
+With a curvature κ, D is g(d) instead of d² (see `curvature`), and errors still count in d:
 
     distance   q = g⁻¹(D̂) − d
     relative   q = 2(D̂ − D)/(d·g′(d)), with d = max(d, f): to first order twice the relative error

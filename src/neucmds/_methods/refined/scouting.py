@@ -1,4 +1,4 @@
-"""Signature and curvature by short descents, on all objects or on a sample of them."""
+"""Choose signature and curvature by short descents on a sample of objects."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""A signature that was asked for, whatever the data want: never above one that it contains.
+"""Fit a given signature, never worse than a smaller one that it contains.
 
-Eigenvectors of a sign that the spectrum hardly has are a bad start: the descent from there ended up
-to twice as high as that from the other columns alone. So a signature is also reached from those
-with one coordinate fewer, where they ended, by the column that lowers the objective fastest. At
-G + t·a·vvᵀ, a = ±1, it falls at the rate t·a·vᵀHv for a matrix H that each objective knows: v is
-the eigenvector of the largest eigenvalue of aH, and its length a closed form. If that eigenvalue is
-not positive, no column of that sign helps, and fewer are returned.
+Eigenvectors of a sign that the spectrum hardly has are a bad start. So a signature is also reached
+from those with one coordinate fewer, by the column that lowers the objective fastest. At G +
+t·a·vvᵀ the objective falls at the rate t·a·vᵀHv for a matrix H that each objective knows, so v is
+the eigenvector of the largest eigenvalue of aH. If that is not positive, no column of that sign
+helps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where refinement begins, and with which signature: it is the signature that decides the end."""
+"""Starts of the squared loss, and their signature, which decides where the descent ends."""
 
 from __future__ import annotations
 

@@ -1,14 +1,11 @@
-"""A loss of pairs as an objective of the descent, and tiles of D: any loss of all pairs.
+"""Objective of tiles of D: any loss of all pairs, with weights and gaps.
 
 Every object has its own preconditioner, its Gauss–Newton block
 
     16 Σ_j u q′² A(x_i − x_j)(x_i − x_j)ᵀA  +  4 Σ_j u |q| q′ · I,
 
-renewed every few iterations. Its second term stands for the curvature that Gauss–Newton drops.
-
-D̂ and D are symmetric, so only tiles on and above the diagonal are visited; what a tile adds to the
-gradient of its columns goes into the accumulator of its share. Shares are cut without regard to the
-number of threads, so no digit depends on it.
+renewed every few iterations; the second term stands for the curvature that Gauss–Newton drops. Only
+tiles on and above the diagonal are visited.
 """
 
 from __future__ import annotations
