@@ -9,7 +9,7 @@ from scipy.stats import gmean
 import neucmds.metrics
 from neucmds._backend.arrays import row_blocks
 from neucmds._operator import DenseGram
-from neucmds.metrics import measure
+from neucmds.metrics import measure, pair_errors
 
 
 def case(seed, n=25, k=4):
@@ -135,3 +135,17 @@ def test_nothing_defined_gives_no_distortion():
     for name in ("distortion", "r2", "raw_stress", "stress1", "stress_1", "relative_error_mean"):
         assert np.isnan(getattr(quality, name)), name
     assert quality.undefined_pairs == 6
+
+
+def test_each_object_has_its_share_of_stress_and_its_r2():
+    rng = np.random.default_rng(0)
+    d = rng.uniform(1, 2, size=(9, 9))
+    d = np.triu(d, 1) + np.triu(d, 1).T
+    x = rng.normal(size=(9, 2))
+    gap = (((x[:, None] - x) ** 2).sum(axis=2) - d) ** 2
+    found = pair_errors(DenseGram(d), x, np.ones(2))
+    np.testing.assert_allclose(found.stress_share, gap.sum(axis=1) / gap.sum())
+    for i in range(9):
+        rest = np.delete(d[i], i)
+        expected = 1 - gap[i].sum() / np.sum((rest - rest.mean()) ** 2)
+        assert found.r2_of_object[i] == pytest.approx(expected)

@@ -171,12 +171,20 @@ class PairErrors:
         All pairs with d > 0.
     of_object : ndarray of shape (n,)
         Mean |d̂/d − 1| of each object over its pairs with d > 0; NaN if it has none.
+    stress_share : ndarray of shape (n,)
+        Share of each object's pairs in STRESS; they add up to 1. The stress per point of R's
+        smacof, on the squared scale.
+    r2_of_object : ndarray of shape (n,)
+        1 − Σ(D̂ − D)² / Σ(D − mean)² over the pairs of each object, with their own mean: 1 is
+        perfect, 0 no better than one number for all of them. NaN where these are equal.
     """
 
     limit: float
     pairs_off: int
     pairs: int
     of_object: Floats
+    stress_share: Floats
+    r2_of_object: Floats
 
     def worst(self, count: int = 3) -> list[int]:
         """Return the numbers of the objects with the largest mean error, the worst first."""
@@ -219,18 +227,27 @@ def pair_errors(
     (2, [2])
     """
     points = _Points.of(gram, coordinates, signs, weights, curvature)
-    totals, counts = np.zeros(gram.n), np.zeros(gram.n, dtype=np.int64)
-    pairs_off = 0
+    sums = np.zeros((6, gram.n))
+    pairs_off, center = 0, math.nan
     for block in points.blocks(gram):
         defined = to_numpy(block.counted & (block.d > 0))
         errors = np.zeros(defined.shape)
         errors[defined] = block.relative_errors()
         pairs_off += int((errors > limit).sum())
-        for part, into in ((errors, totals), (defined, counts)):
+        d, d_hat, counted = map(to_numpy, (block.d, block.d_hat, block.counted))
+        # Any number among the entries keeps the digits of a variance.
+        center = float(d[counted][0]) if math.isnan(center) and counted.any() else center
+        residual, shifted = ((d_hat - d) * counted, (d - center) * counted)
+        parts = (errors, defined, residual**2, counted, shifted, shifted**2)
+        for part, into in zip(parts, sums, strict=True):
             into[block.rows] += part.sum(axis=1)
             into[block.rows.start :] += part.sum(axis=0)
-    of_object = np.divide(totals, counts, out=np.full(gram.n, np.nan), where=counts > 0)
-    return PairErrors(limit, pairs_off, int(counts.sum()) // 2, of_object)
+    totals, counts, missed, pairs, first, second = sums
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = second - first**2 / pairs
+        r2 = 1 - missed / np.where(spread > 1e-14 * second, spread, math.nan)
+        share = missed / missed.sum() if missed.any() else np.zeros(gram.n)
+        return PairErrors(limit, pairs_off, int(counts.sum()) // 2, totals / counts, share, r2)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from neucmds import Embedding
+from neucmds import Embedding, InputError
+from neucmds.ordination import species_scores
 
 pytest.importorskip("typer")
 
@@ -43,6 +45,8 @@ def here(tmp_path_factory):
     files = {"braycurtis": "dune", "env": "env", "species": "species"}
     for fixture, name in files.items():
         shutil.copy(FIXTURES / f"dune_{fixture}.csv", folder / f"{name}.csv")
+    table = pd.read_csv(folder / "dune.csv", index_col=0)
+    table.iloc[:15, :15].to_csv(folder / "known.csv")
     return folder
 
 
@@ -59,7 +63,8 @@ def afternoon(here):
 
 
 def test_every_step_runs_and_says_what_the_page_says(afternoon, here, monkeypatch):
-    assert [command[0] for command in COMMANDS] == ["inspect", "compare", *["embed"] * 3]
+    said = ["inspect", "compare", *["embed"] * 4, "project", "embed"]
+    assert [command[0] for command in COMMANDS] == said
     inspected, compared, embedded, *_ = afternoon
     assert "14 positive, 5 negative" in inspected
     assert "6.03 % of the sum of sizes" in inspected
@@ -79,6 +84,13 @@ def test_every_step_runs_and_says_what_the_page_says(afternoon, here, monkeypatc
     )
     assert made.labels == given.labels
     assert made.stress == pytest.approx(given.stress, rel=1e-6)
+    scores, plants = (
+        pd.read_csv(here / name, index_col=0)
+        for name in ("from-species/species.csv", "species.csv")
+    )
+    np.testing.assert_allclose(
+        scores, species_scores(made.coordinates, plants.reset_index(drop=True))
+    )
 
     # On to Python.
     pytest.importorskip("skbio")
@@ -115,6 +127,36 @@ def test_envfit_has_the_numbers_of_vegan(afternoon, here):
         assert f"`{name}`) | " + " | ".join(f"{100 * share:.1f} %" for share in shares) in PAGE
     arrow = vegan["vectors"]["arrows"][0]
     assert [float(rows["A1"][c]) for c in ("cos_x", "cos_y")] == pytest.approx(arrow, abs=1e-6)
+
+
+def test_centroids_and_corrected_coordinates_are_those_of_vegan_and_ape(afternoon, here):
+    vegan = json.loads((FIXTURES / "vegan_envfit.json").read_text())["two_axes"]["factors"]
+    found = pd.read_csv(here / "pcoa" / "centroids.csv", dtype={"class": str})
+    assert list(found["variable"] + found["class"]) == vegan["levels"]
+    np.testing.assert_allclose(found[["centroid_x", "centroid_y"]], vegan["centroids"], atol=1e-8)
+    ape = json.loads((FIXTURES / "vegan_tests.json").read_text())["corrections"]["lingoes"]
+    axes = pd.read_csv(here / "corrected" / "axes.csv")
+    np.testing.assert_allclose(axes["share_of_trace"], ape["share"], rtol=1e-8)
+    x = pd.read_csv(here / "corrected" / "coordinates.csv", index_col=0)
+    np.testing.assert_allclose(np.abs(x), np.abs(ape["points"]), rtol=1e-6, atol=1e-8)
+    model = Embedding.load(here / "corrected" / "embedding.npz")
+    with pytest.raises(InputError, match="without what `transform` needs"):
+        model.transform(np.ones((1, 20)))
+
+
+def test_later_sites_are_placed_by_name_and_drawn(afternoon, here):
+    placed = pd.read_csv(here / "placed.csv", index_col=0).rename(index=str)
+    table = pd.read_csv(here / "dune.csv", index_col=0).rename(index=str)
+    model = Embedding.load(here / "model" / "embedding.npz")
+    assert list(placed.index) == ["16", "17", "18", "19", "20"]
+    new = table.loc[placed.index, list(model.labels)]
+    np.testing.assert_allclose(placed[list(model.axis_names)], model.transform(new))
+    d_hat = model.between(model.transform(new), model.coordinates)
+    missed = np.sum((d_hat - new**2) ** 2, axis=1)
+    spread = np.sum((new**2).sub((new**2).mean(axis=1), axis=0) ** 2, axis=1)
+    np.testing.assert_allclose(placed["r2"], 1 - missed / spread)
+    np.testing.assert_allclose(placed["normalized_stress"], missed / np.sum(new**4, axis=1))
+    assert (here / "placed.png").read_bytes()[:4] == b"\x89PNG"
 
 
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")

@@ -142,7 +142,7 @@ def test_interruption_while_writing_leaves_nothing(run, here, matrix, monkeypatc
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("neucmds.cli.outputs._save_figure", interrupt)
+    monkeypatch.setattr("neucmds.cli.outputs.save_figure", interrupt)
     outcome = run("embed", matrix, "-k", "3")
     assert outcome.code == 130
     _assert_one_line(outcome.err)

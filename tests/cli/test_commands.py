@@ -85,8 +85,8 @@ class TestEmbed:
         (here / "gaps-neucmds" / "mine.txt").write_text("stays")
         assert run("embed", matrix, "-k", 4, "--force", "--plots", "svg").code == 0
         names = {p.name for p in (here / "gaps-neucmds").iterdir()}
-        files = {"axes.csv", "coordinates.csv", "embedding.npz", "quality.json", "mine.txt"}
-        assert names == files | {f"{picture}.svg" for picture in PICTURES}
+        files = {"axes.csv", "coordinates.csv", "objects.csv", "embedding.npz", "quality.json"}
+        assert names == files | {"mine.txt"} | {f"{picture}.svg" for picture in PICTURES}
 
     def test_reads_standard_input(self, run, here):
         buffer = io.BytesIO()

@@ -53,11 +53,28 @@ class TestMetadata:
         assert all(f"<!-- {text} -->" in drawn for text in ("habitat", "bog", "fen"))
 
     def test_numbers_can_be_categories(self, run, here, named_csv, sites):
-        options = ["--metadata", sites, "--arrows", "--categories", "year,depth", "--plots", "none"]
-        _refused(run("embed", named_csv, *options), "no column of numbers for --arrows")
-        assert run("embed", named_csv, "-k", 2, *options[:4], "year", "--plots", "none").code == 0
+        options = ["--metadata", sites, "--arrows", "--categories", "year", "--plots", "none"]
+        assert run("embed", named_csv, "-k", 2, *options).code == 0
         kinds = {r["variable"]: r["kind"] for r in _rows(here / "sites-neucmds" / "envfit.csv")}
         assert kinds == {"depth": "vector", "habitat": "factor", "year": "factor"}
+        classes = [r["class"] for r in _rows(here / "sites-neucmds" / "centroids.csv")]
+        assert classes == ["bog", "fen", "2000", "2001", "2002"]
+
+    def test_objects_without_a_row_are_refused_grey_or_dropped(self, run, here, named_csv, sites):
+        lines = sites.read_text().splitlines(keepends=True)
+        sites.write_text("# made by hand\n" + "".join(lines[:11]))
+        known = {line.split(",")[0] for line in lines[1:11]}
+        command = ["embed", named_csv, "-k", 2, "--metadata", sites, "--color-by", "habitat"]
+        _refused(run(*command), "4 of 14 objects", "--metadata-missing grey")
+        for how, n in (("grey", 14), ("drop", 10)):
+            options = ["--metadata-missing", how, "--plots", "svg", "--force"]
+            outcome = run(*command, *options)
+            assert outcome.code == 0, outcome.err
+            rows = _rows(here / "sites-neucmds" / "coordinates.csv")
+            assert len(rows) == n
+            assert known <= {row["object"] for row in rows}
+            drawn = (here / "sites-neucmds" / "coordinates.svg").read_text()
+            assert ("4 objects without a value in grey" in drawn) == (how == "grey")
 
 
 class TestPictures:
@@ -126,6 +143,19 @@ def test_weights_are_matched_by_name(run, here, named_csv):
     expected = neuc_mds(squared_gaps(), 2, weights=weights, random_state=0)
     saved = Embedding.load(here / "sites-neucmds" / "embedding.npz")
     assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
+    methods = ["neuc+", "refined"]
+    command = ["compare", named_csv, "-k", 2, "--weights", "w.csv", "--methods", ",".join(methods)]
+    stress = {row["method"]: row["stress"] for row in run(*command, "--json").document["methods"]}
+    assert stress["refined"] == pytest.approx(expected.stress, rel=1e-6)
+    fitted = neuc_mds(squared_gaps(), 2, "neuc+")
+    assert stress["neuc+"] == pytest.approx(
+        evaluate(fitted, squared_gaps(), weights=weights).stress
+    )
+    weights[0, 1] = weights[1, 0] = 0
+    pd.DataFrame(weights, names, names).to_csv(here / "w.csv")
+    document = run(*command, "--json").document
+    assert [row["method"] for row in document["methods"]] == ["refined"]
+    assert "needs every pair" in document["left_out"]["neuc+"]
 
 
 class TestLandmarks:

@@ -151,7 +151,7 @@ def refused_as(name: str, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (FileFormatError, ImportError):
+    except (InputError, ImportError):
         raise
     except PermissionError as error:
         raise FileFormatError(f"{name}: permission denied.") from error

@@ -33,6 +33,7 @@ from neucmds._input.readers.files import read_table as read_table
 from neucmds._input.readers.metadata import as_metadata as as_metadata
 from neucmds._input.readers.metadata import check_column as check_column
 from neucmds._input.readers.metadata import column_values as column_values
+from neucmds._input.readers.metadata import described as described
 from neucmds._input.readers.metadata import match_rows as match_rows
 from neucmds._input.readers.metadata import read_metadata as read_metadata
 from neucmds._input.readers.new_objects import read_new_objects as read_new_objects

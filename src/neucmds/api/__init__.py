@@ -7,6 +7,7 @@ takes. Estimators and commands call these or their parts.
 from neucmds._spectrum import full_spectrum as full_spectrum
 from neucmds.api.comparison import COMPARED, ComparedMethod, Comparison, compare
 from neucmds.api.comparison import REFINED_LOSSES as REFINED_LOSSES
+from neucmds.api.comparison import corrected as corrected
 from neucmds.api.entry import embed as embed
 from neucmds.api.entry import neuc_mds
 from neucmds.api.exploration import CURVE_TO, StressCurves, curve, evaluate, inspect
@@ -22,6 +23,7 @@ from neucmds.api.options import Callback as Callback
 from neucmds.api.options import Options as Options
 from neucmds.api.options import tell as tell
 from neucmds.api.prepared import Prepared, prepare
+from neucmds.api.prepared import dense_gram as dense_gram
 from neucmds.api.prepared import prepare_some as prepare_some
 from neucmds.api.two_levels import TwoLevelFit as TwoLevelFit
 from neucmds.api.two_levels import fit_two_levels as fit_two_levels

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
+
+from neucmds._backend.arrays import to_numpy
 from neucmds._input import Components, NComponents
 from neucmds._methods import smacof_solution
 from neucmds._operator import DenseGram
@@ -14,7 +17,7 @@ from neucmds._spectrum import Spectrum
 from neucmds.api.fitting import embed_spectrum, fit, solve_for
 from neucmds.api.goals import fit_chosen
 from neucmds.api.options import ALL_METHODS, Callback, Options, as_seed, tell
-from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
+from neucmds.api.prepared import Prepared, dense_gram, prepare
 from neucmds.corrections import cailliez, lingoes
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
@@ -108,6 +111,7 @@ def compare(
     *,
     squared: bool = False,
     symmetrize: bool = False,
+    weights: Any = None,
     curvature: float | Literal["auto"] = 0.0,
     random_state: Any = 0,
     callback: Callback | None = None,
@@ -126,6 +130,9 @@ def compare(
         up to 2000 objects, "smacof" of up to 1000.
     squared, symmetrize, random_state
         As for `neuc_mds`.
+    weights : array of shape (n, n), optional
+        As for `neuc_mds`: the refined methods minimise weighted sums, all others count pairs alike
+        and are left out where a weight is zero; all are measured with the weights.
     curvature : float or "auto", default=0
         Of "refined/distance" and "refined/relative", as for `neuc_mds`.
     callback : callable, optional
@@ -151,10 +158,10 @@ def compare(
         n_components,
         squared=squared,
         symmetrize=symmetrize,
+        weights=weights,
         keep_copy="refined" in methods,
         callback=callback,
     )
-    refuse_weights(prepared, "compare")
     components = Components.parse(n_components, prepared.n)
     if components.goal is not None:
         components = _chosen_for_all(prepared, components.goal, random_state)
@@ -163,13 +170,15 @@ def compare(
         raise InputError(
             f"{option('methods', unknown)} is unknown; choose from {', '.join(COMPARED)}."
         )
+    left_out = {} if prepared.weights is None else _needing_all_pairs(prepared, methods)
+    methods = [name for name in methods if name not in left_out]
     shared = [name for name in methods if name in ALL_METHODS]
     start, spectrum = time.perf_counter(), None
     if shared:
         tell(callback, f"computing the spectrum of {prepared.n:,} objects")
         spectrum = solve_for(prepared.gram, components, shared, random_state=random_state)
     spectrum_seconds = time.perf_counter() - start
-    rows, left_out = [], {}
+    rows = []
     for method in methods:
         tell(callback, method)
         try:
@@ -182,6 +191,14 @@ def compare(
     return Comparison(prepared.n, components.total, tuple(rows), spectrum_seconds, left_out)
 
 
+def _needing_all_pairs(prepared: Prepared, methods: Sequence[str]) -> dict[str, str]:
+    """Say which methods cannot do without the pairs of weight zero."""
+    if np.count_nonzero(to_numpy(prepared.weights)) == prepared.n * (prepared.n - 1):
+        return {}
+    names = [name for name in methods if not name.startswith("refined")]
+    return dict.fromkeys(names, "Some pairs have no weight, and it needs every pair.")
+
+
 def _compared(
     prepared: Prepared,
     spectrum: Spectrum | None,
@@ -190,7 +207,10 @@ def _compared(
     **seeded: Any,
 ) -> ComparedMethod:
     start = time.perf_counter()
-    if method in ALL_METHODS:
+    if method == "refined" and prepared.weights is not None:
+        wanted = components.signature or components.total
+        embedding = fit(prepared, Options(wanted, random_state=seeded["random_state"])).embedding
+    elif method in ALL_METHODS:
         assert spectrum is not None
         embedding = embed_spectrum(
             prepared.gram,
@@ -228,10 +248,15 @@ def _beside(
     if method == "smacof":
         found = smacof_solution(gram, k, random_state=random_state)
         return build_embedding(found, **facts)
-    corrected = CORRECTIONS[method](gram.sq_dissimilarity, squared=True)
-    own = DenseGram(corrected.sq_dissimilarity)
+    own, _ = corrected(gram, method)
     classical = solve_for(own, Components(k), "classical", random_state=0)
     return replace(embed_spectrum(own, classical, Components(k), "classical"), **facts)
+
+
+def corrected(gram: DenseGram, correction: str) -> tuple[DenseGram, float]:
+    """Make a D Euclidean by one of `CORRECTIONS`, and return it with the constant."""
+    found = CORRECTIONS[correction](gram.sq_dissimilarity, squared=True)
+    return DenseGram(found.sq_dissimilarity), found.constant
 
 
 def embed_by_loss(

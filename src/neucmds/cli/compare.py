@@ -8,8 +8,8 @@ import typer
 
 from neucmds import api
 from neucmds.cli.console import print_json, print_table, say, steps
-from neucmds.cli.inputs import parse_components, parse_curvature
-from neucmds.cli.options import Curvature, File, Json, Number, Seed, Squared, Symmetrize
+from neucmds.cli.inputs import parse_components, parse_curvature, prepare_file
+from neucmds.cli.options import Curvature, File, Json, Number, Seed, Squared, Symmetrize, Weights
 from neucmds.cli.tables import comparison_table
 from neucmds.errors import InputError
 
@@ -33,6 +33,7 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    weights: Weights = None,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
     curvature: Curvature = "0",
@@ -46,12 +47,19 @@ def compare(
     names = api.COMPARED if methods is None else tuple(methods.split(","))
     with steps() as progress:
         progress.now(f"reading {file}", len(names) + 1)
-        found = api.compare(
+        prepared = prepare_file(
             file,
             wanted,
-            names,
+            weights,
             squared=squared,
             symmetrize=symmetrize,
+            keep_copy="refined" in names,
+            callback=progress.hear,
+        )
+        found = api.compare(
+            prepared,
+            wanted,
+            names,
             curvature=parse_curvature(curvature),
             random_state=seed,
             callback=progress.hear,

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from neucmds import api
-from neucmds._input import Components, NComponents, read_square
+from neucmds._input import Components, NComponents
 from neucmds.api import DEFAULT_METHOD
 from neucmds.cli.console import Steps, print_json, print_table, say, steps
 from neucmds.cli.inputs import (
     Drawing,
-    from_weighted,
+    Keeper,
     parse_axes,
     parse_components,
     parse_curvature,
-    read_annotations,
+    prepare_file,
     read_features,
     read_graph,
+    read_kept,
 )
 from neucmds.cli.options import (
     Categories,
     ColorBy,
+    Correction,
     Curvature,
     Folder,
     Force,
     Json,
     Loss,
+    Metadata,
+    MetadataMissing,
     Method,
     Missing,
     MissingPairs,
@@ -40,12 +44,15 @@ from neucmds.cli.options import (
     Seed,
     Squared,
     Symmetrize,
+    Weights,
+    WithoutRow,
 )
-from neucmds.cli.outputs import Outputs, default_folder
+from neucmds.cli.outputs import Outputs, axis_columns, default_folder, object_rows
 from neucmds.cli.results import RESULT_FILES, Result, add_result, describe, measured
 from neucmds.cli.tables import facts, facts_table, suggestion
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
+from neucmds.ordination import species_scores
 
 # The metric of a list of edges, which is no table of features.
 GRAPH = "shortest_path"
@@ -56,8 +63,8 @@ def embed(
         str,
         typer.Argument(
             metavar="FILE",
-            help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet; - reads standard "
-            "input. With --metric a table of features, or a graph.",
+            help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet, qza; - reads "
+            "standard input. With --metric a table of features, or a graph.",
             show_default=False,
         ),
     ],
@@ -66,15 +73,11 @@ def embed(
     loss: Loss = "squared",
     curvature: Curvature = "0",
     missing: MissingPairs = Missing.error,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            "--weights",
-            metavar="FILE",
-            help="A square table of how much each pair counts, matched by name if both have names.",
-            show_default=False,
-        ),
-    ] = None,
+    weights: Weights = None,
+    correction: Annotated[
+        Correction,
+        typer.Option("--correction", help="Make D Euclidean by a constant first, as ape's pcoa."),
+    ] = Correction.none,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
     metric: Annotated[
@@ -98,15 +101,8 @@ def embed(
             show_default=False,
         ),
     ] = None,
-    metadata: Annotated[
-        Path | None,
-        typer.Option(
-            "--metadata",
-            metavar="FILE",
-            help="A table of the objects with a line of column names, matched by name.",
-            show_default=False,
-        ),
-    ] = None,
+    metadata: Metadata = None,
+    metadata_missing: MetadataMissing = WithoutRow.error,
     color_by: ColorBy = None,
     categories: Categories = None,
     axes: Annotated[
@@ -123,8 +119,8 @@ def embed(
         bool,
         typer.Option(
             "--arrows",
-            help="Fit the columns of --metadata to the axes drawn: arrows of the numbers, and "
-            "envfit.csv with r² and p.",
+            help="Fit the columns of --metadata to the axes drawn: arrows of the numbers, "
+            "centroids of the categories, envfit.csv with r² and p, and centroids.csv.",
         ),
     ] = False,
     ellipses: Annotated[
@@ -150,6 +146,7 @@ def embed(
     outputs = Outputs(folder, RESULT_FILES, force=force)
     drawing = Drawing(
         metadata=metadata,
+        without_row=metadata_missing,
         color_by=color_by,
         categories=tuple(categories.split(",")) if categories else (),
         axes=parse_axes(axes),
@@ -164,6 +161,7 @@ def embed(
         parse_curvature(curvature),
         missing=missing,
         weights=weights,
+        correction=correction,
         squared=squared,
         symmetrize=symmetrize,
         metric=metric,
@@ -175,21 +173,35 @@ def embed(
     job.check()
     start = time.perf_counter()
     with steps() as progress:
-        source = job.read(progress)
+        table = drawing.read()
+        source = job.read(progress, drawing.keeper(table))
         _check_axes(drawing.axes, job.components, landmarks or source.n)
-        known = read_annotations(drawing, source.n, source.labels)
+        known = drawing.annotations(table, source.n, source.labels)
         result = job.fit(source, progress, pictures=plots is not Plots.none)
         _refuse_nothing(result.embedding, job.components)
         record = describe(result) | {"seconds": time.perf_counter() - start}
+        if source.constant is not None:
+            record |= {"correction": correction.value, "constant": source.constant}
         progress.now("writing the result")
         add_result(outputs, result, record, plots, known, drawing, seed)
+        if source.columns is not None and float(source.data.min()) >= 0:
+            table = dict(zip(source.columns, source.data.T, strict=True))
+            scores = species_scores(result.embedding.coordinates, table)
+            columns = axis_columns(result.embedding, scores.to_numpy())
+            outputs.add_csv(
+                "species.csv", *object_rows(source.columns, len(scores), columns, "species")
+            )
         files = outputs.commit()
     if result.embedding.landmarks is None:  # which have warned for themselves
         api.warn_of_surprises(result.embedding)
     if as_json:
         print_json(record | {"files": [str(path) for path in files]})
         return
-    print_table(facts_table(f"{file}: {source.n:,} objects", facts(result)))
+    known_facts = facts(result)
+    if source.constant is not None:
+        said = f"{correction.value}, constant {source.constant:.4g}; D is the corrected one below"
+        known_facts.insert(0, ("correction", said))
+    print_table(facts_table(f"{file}: {source.n:,} objects", known_facts))
     if (text := suggestion(result, job.components)) is not None:
         say(text)
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
@@ -203,6 +215,8 @@ class Source:
     n: int
     labels: tuple[str, ...] | None
     metric: str = "precomputed"
+    columns: tuple[str, ...] | None = None
+    constant: float | None = None
 
 
 @dataclass(frozen=True)
@@ -216,6 +230,7 @@ class Job:
     curvature: float | Literal["auto"]
     missing: Missing
     weights: Path | None
+    correction: Correction
     squared: bool
     symmetrize: bool
     metric: str | None
@@ -228,6 +243,7 @@ class Job:
         asked = {
             "--weights": self.weights is not None,
             "--missing ignore": self.missing is not Missing.error,
+            "--correction": self.correction is not Correction.none,
             "--symmetrize": self.symmetrize,
             "--squared": self.squared,
             "--landmarks": self.landmarks is not None,
@@ -238,15 +254,25 @@ class Job:
             if clash is not None:
                 raise InputError(f"{one} and {clash} do not go together; leave one of them out.")
 
-    def read(self, progress: Steps) -> Source:
-        """Read FILE."""
+    def read(self, progress: Steps, keep: Keeper | None) -> Source:
+        """Read FILE, or what is to be kept of it."""
         progress.now(f"reading {self.file}")
-        if self.metric is not None:
-            graph = self.metric == GRAPH
-            data, names = read_graph(self.file) if graph else read_features(self.file, self.metric)
+        if self.metric == GRAPH:
+            if keep is not None:
+                raise InputError(
+                    "--metadata-missing drop would cut paths of the graph; take grey, or leave the "
+                    "nodes out of FILE."
+                )
+            data, names = read_graph(self.file)
             return Source(data, int(data.shape[0]), names, self.metric)
+        if self.metric is not None:
+            data, names, columns = read_features(self.file, self.metric)
+            if keep is not None:
+                rows, names = keep(names)
+                data = data[rows]
+            return Source(data, len(data), names, self.metric, columns)
         if self.landmarks is not None:
-            values, names = read_square(self.file)
+            values, names = read_kept(self.file, keep)
             return Source(values, len(values), names)
         settings: dict[str, Any] = {
             "squared": self.squared,
@@ -255,11 +281,14 @@ class Job:
             "keep_copy": self.method == "refined",
             "callback": progress.hear,
         }
-        if self.weights is None:
-            prepared = api.prepare(self.file, self.components, **settings)
-        else:
-            prepared = from_weighted(self.file, self.weights, self.components, **settings)
-        return Source(prepared, prepared.n, prepared.labels)
+        prepared = prepare_file(self.file, self.components, self.weights, keep, **settings)
+        if self.correction is Correction.none:
+            return Source(prepared, prepared.n, prepared.labels)
+        gram, constant = api.corrected(
+            api.dense_gram(prepared, "--correction"), self.correction.value
+        )
+        prepared = replace(prepared, gram=gram)
+        return Source(prepared, prepared.n, prepared.labels, constant=constant)
 
     def fit(self, source: Source, progress: Steps, *, pictures: bool) -> Result:
         """Embed and measure what was read."""
@@ -282,13 +311,17 @@ class Job:
             labels=source.labels,
             **reading,
         )
+        if self.correction is not Correction.none:
+            # New objects come without the constant, and would be placed elsewhere.
+            found = replace(found, embedding=replace(found.embedding, placement=None))
         progress.now("measuring the result")
         return measured(self.file, source, found, options, pictures=pictures, **scale)
 
 
 _EXCLUDED = {
-    "--metric": ("--weights", "--missing ignore", "--symmetrize", "--squared"),
-    "--landmarks": ("--weights", "--missing ignore"),
+    "--metric": ("--weights", "--missing ignore", "--symmetrize", "--squared", "--correction"),
+    "--landmarks": ("--weights", "--missing ignore", "--correction"),
+    "--correction": ("--weights", "--missing ignore"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from neucmds._input import (
     NComponents,
     as_labels,
     column_values,
+    described,
     match_rows,
     order_of,
     read_edges,
@@ -25,11 +26,17 @@ from neucmds._input import (
 )
 from neucmds._operator import as_graph
 from neucmds.api import Prepared
+from neucmds.cli.options import WithoutRow
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.ordination import EnvFit, VectorFit, envfit
 
 ENVFIT_HEADER = ("x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n")
+CENTROIDS_HEADER = ("x", "y", "variable", "class", "centroid_x", "centroid_y")
+
+Names = tuple[str, ...] | None
+# From the names of all objects to the numbers and names of those that are kept.
+Keeper = Callable[[Names], tuple[list[int], Names]]
 
 
 def parse_curvature(text: str) -> float | Literal["auto"]:
@@ -81,22 +88,47 @@ def parse_axes(text: str | None) -> tuple[int, int] | None:
     return pair[0], pair[1]
 
 
-def from_weighted(file: str, weights: Path, n_components: NComponents, **settings: Any) -> Prepared:
-    """Read dissimilarities and how much each pair counts, matched by name if both have names."""
-    (values, labels), (table, names) = read_square(file), read_square(weights)
-    if labels is not None and names is not None:
-        order = order_of(names, labels, f"weights of {weights.name}")
-        table = table[np.ix_(order, order)]
-    if len(table) != len(values):
-        raise InputError(
-            f"{weights.name} weights {len(table)} objects, but {file} has {len(values)}; give a "
-            "row and a column for each."
-        )
+def read_kept(file: str, keep: Keeper | None) -> tuple[Any, Names]:
+    """Read dissimilarities and names, of all objects or of those to keep."""
+    values, labels = read_square(file)
+    if keep is not None:
+        rows, labels = keep(labels)
+        values = values[np.ix_(rows, rows)]
+    return values, labels
+
+
+def prepare_file(
+    file: str,
+    n_components: NComponents,
+    weights: Path | None = None,
+    keep: Keeper | None = None,
+    **settings: Any,
+) -> Prepared:
+    """Read dissimilarities, of all objects or of those to keep, and how much each pair counts.
+
+    Weights are matched by name if both have names.
+    """
+    if weights is None and keep is None:
+        return api.prepare(file, n_components, **settings)
+    values, labels = read_kept(file, keep)
+    table = None
+    if weights is not None:
+        table, names = read_square(weights)
+        if labels is not None and names is not None:
+            what = f"weights of {weights.name}"
+            order = order_of(names, labels, what, others=keep is not None)
+            table = table[np.ix_(order, order)]
+        if len(table) != len(values):
+            raise InputError(
+                f"{weights.name} weights {len(table)} objects, but {file} has {len(values)}; give "
+                "a row and a column for each."
+            )
     return api.prepare(values, n_components, labels=labels, weights=table, **settings)
 
 
-def read_features(file: str, metric: str) -> tuple[Any, tuple[str, ...] | None]:
-    """Read a table of features for a metric, and the names of its rows."""
+def read_features(file: str, metric: str) -> tuple[Any, Names, tuple[str, ...] | None]:
+    """Read a table of features for a metric, and the names of its rows and columns."""
+    titles = None
     if Path(file).suffix.lower() in (".npy", ".npz"):
         values, names = read_table(file)
         values = np.asarray(values, dtype=np.float64)
@@ -105,14 +137,14 @@ def read_features(file: str, metric: str) -> tuple[Any, tuple[str, ...] | None]:
         if not len(table.columns):
             raise InputError(f"{Path(file).name} has no columns of numbers.")
         columns = [_feature(table, title, Path(file).name) for title in table.columns]
-        values = np.stack(columns, axis=1)
+        values, titles = np.stack(columns, axis=1), tuple(map(str, table.columns))
         names = as_labels(None if table.index.name is None else table.index, len(table))
     if metric == "braycurtis":
         _refuse_negative_or_empty(values, names, file)
-    return values, names
+    return values, names, titles
 
 
-def read_graph(file: str) -> tuple[Any, tuple[str, ...] | None]:
+def read_graph(file: str) -> tuple[Any, Names]:
     """Read edges, two nodes and a length a line, and the names of the nodes."""
     edges, names = read_edges(file)
     return as_graph(edges, names), names
@@ -160,6 +192,8 @@ class Drawing:
     ----------
     metadata : Path, optional
         A table of what is known of them.
+    without_row : WithoutRow
+        What to do about objects that it does not describe.
     color_by : str, optional
         A column of the table.
     categories : tuple of str
@@ -169,6 +203,7 @@ class Drawing:
     """
 
     metadata: Path | None = None
+    without_row: WithoutRow = WithoutRow.error
     color_by: str | None = None
     categories: tuple[str, ...] = ()
     axes: tuple[int, int] | None = None
@@ -181,12 +216,43 @@ class Drawing:
             "--color-by": self.color_by is not None,
             "--arrows": self.arrows,
             "--categories": bool(self.categories),
+            "--metadata-missing": self.without_row is not WithoutRow.error,
         }
         asked = [flag for flag, given in needs_table.items() if given]
         if asked and self.metadata is None:
             raise InputError(f"{asked[0]} needs a table of the objects; pass --metadata FILE.")
         if self.ellipses and self.color_by is None:
             raise InputError("--ellipses need groups; pass --color-by COLUMN.")
+
+    def read(self) -> Any:
+        """Read the table, if there is one."""
+        if self.metadata is None:
+            return None
+        return read_metadata(self.metadata, categories=self.categories)
+
+    def keeper(self, table: Any) -> Keeper | None:
+        """Return what tells the objects that are kept; None if all are."""
+        if self.without_row is not WithoutRow.drop:
+            return None
+
+        def keep(names: Names) -> tuple[list[int], Names]:
+            rows = described(table, names)
+            return rows, names and tuple(names[i] for i in rows)
+
+        return keep
+
+    def annotations(self, table: Any, n: int, names: Names) -> Annotations:
+        """Return what colours the points, and what is fitted, in the order of the objects."""
+        if table is None:
+            return Annotations()
+        table = match_rows(table, names, n, missing=self.without_row.value)
+        if self.color_by is None and not self.arrows:
+            raise InputError(
+                f"--metadata needs --color-by or --arrows; {self.metadata} has the columns "
+                f"{', '.join(map(repr, table.columns))}."
+            )
+        color = None if self.color_by is None else list(column_values(table, self.color_by))
+        return Annotations(color, self.color_by or "", table if self.arrows else None)
 
 
 @dataclass(frozen=True)
@@ -221,34 +287,29 @@ class Annotations:
         ]
 
 
-def read_annotations(drawing: Drawing, n: int, names: Sequence[str] | None) -> Annotations:
-    """Read what colours the points, and what is fitted to the axes, in the order of the objects."""
-    if drawing.metadata is None:
-        return Annotations()
-    table = read_metadata(drawing.metadata, categories=drawing.categories)
-    table, source = match_rows(table, names, n), drawing.metadata.name
-    columns = {title: column_values(table, title) for title in table.columns}
-    if drawing.color_by is None and not drawing.arrows:
-        raise InputError(
-            f"--metadata needs --color-by or --arrows; {source} has the columns "
-            f"{', '.join(map(repr, columns))}."
-        )
-    if drawing.arrows and not any(isinstance(c, np.ndarray) for c in columns.values()):
-        raise InputError(f"{source} has no column of numbers for --arrows.")
-    color = None if drawing.color_by is None else list(column_values(table, drawing.color_by))
-    return Annotations(color, drawing.color_by or "", table if drawing.arrows else None)
-
-
 def envfit_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:
     """Rows of envfit.csv: a variable on a pair of axes each, its direction, r², p and n."""
-    names = embedding.axis_names
-    for fit in fits:
-        if fit is None:
-            continue
-        axes = [*(names[a - 1] for a in fit.axes), ""][:2]
+    for fit, axes in _on_axes(embedding, fits):
         for one in fit.fits:
             kind, cosines = "factor", ["", ""]
             if isinstance(one, VectorFit):
                 kind, cosines = "vector", [*map(repr, one.direction.tolist()), ""][:2]
             p = "" if np.isnan(one.p) else repr(one.p)
             yield [*axes, one.name, kind, *cosines, repr(one.r2), p, one.n]
+
+
+def centroid_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:
+    """Rows of centroids.csv: a class of a variable on a pair of axes each, and where it lies."""
+    for fit, axes in _on_axes(embedding, fits):
+        for one in fit.factors:
+            for level, at in zip(one.levels, one.centroids.tolist(), strict=True):
+                yield [*axes, one.name, level, *[*map(repr, at), ""][:2]]
+
+
+def _on_axes(
+    embedding: Embedding, fits: Sequence[EnvFit | None]
+) -> Iterator[tuple[EnvFit, list[str]]]:
+    """Fits, and the names of the two axes or the one that each is of."""
+    for fit in fits:
+        if fit is not None:
+            yield fit, [*(embedding.axis_names[a - 1] for a in fit.axes), ""][:2]

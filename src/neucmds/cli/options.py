@@ -30,11 +30,28 @@ class Missing(StrEnum):
     ignore = "ignore"
 
 
+class WithoutRow(StrEnum):
+    """What to do about objects that the metadata do not describe."""
+
+    error = "error"
+    grey = "grey"
+    drop = "drop"
+
+
+class Correction(StrEnum):
+    """Constants that make D Euclidean."""
+
+    none = "none"
+    lingoes = "lingoes"
+    cailliez = "cailliez"
+
+
 File = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet; - reads standard input.",
+        help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet, qza; - reads standard "
+        "input.",
         show_default=False,
     ),
 ]
@@ -81,6 +98,31 @@ Curvature = Annotated[
 MissingPairs = Annotated[
     Missing,
     typer.Option("--missing", help="What to do about pairs that are not known (NA, blank)."),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        help="A square table of how much each pair counts, matched by name if both have names.",
+        show_default=False,
+    ),
+]
+Metadata = Annotated[
+    Path | None,
+    typer.Option(
+        "--metadata",
+        metavar="FILE",
+        help="A table of the objects with a line of column names, matched by name.",
+        show_default=False,
+    ),
+]
+MetadataMissing = Annotated[
+    WithoutRow,
+    typer.Option(
+        "--metadata-missing",
+        help="Objects without a row in --metadata: refuse, draw them in grey, or drop them.",
+    ),
 ]
 ColorBy = Annotated[
     str | None,

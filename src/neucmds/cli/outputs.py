@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -66,7 +66,7 @@ class Outputs:
 
     def add_plot(self, name: str, ax: Any) -> None:
         """Plan a picture; its suffix is its format."""
-        self.files[name] = lambda file: _save_figure(ax, file, name.rpartition(".")[2])
+        self.files[name] = lambda file: save_figure(ax, file, name.rpartition(".")[2])
 
     def add_json(self, name: str, document: dict[str, Any]) -> None:
         """Plan a JSON document."""
@@ -88,14 +88,19 @@ class Outputs:
             raise _exists(problem.filename) from problem
 
 
-def coordinate_rows(
-    embedding: Embedding, coordinates: Any, names: Sequence[str] | None
+def object_rows(
+    names: Sequence[str] | None, n: int, columns: Mapping[str, Any], what: str = "object"
 ) -> tuple[list[str], Iterator[list[str]]]:
-    """Header and rows of coordinates, one object each; digits enough to read back the same."""
-    values = to_numpy(coordinates)
-    objects = [str(i) for i in range(len(values))] if names is None else names
-    rows = ([name, *(_digits(x) for x in row)] for name, row in zip(objects, values, strict=True))
-    return ["object", *embedding.axis_names], rows
+    """Header and rows of numbers, one of n objects each; digits enough to read back the same."""
+    objects = [str(i) for i in range(n)] if names is None else names
+    cells = zip(*map(to_numpy, columns.values()), strict=True) if columns else ((),) * n
+    rows = ([name, *map(_digits, row)] for name, row in zip(objects, cells, strict=True))
+    return [what, *columns], rows
+
+
+def axis_columns(embedding: Embedding, coordinates: Any) -> dict[str, Any]:
+    """Columns of coordinates by the names of their axes."""
+    return dict(zip(embedding.axis_names, to_numpy(coordinates).T, strict=True))
 
 
 def axis_rows(embedding: Embedding) -> tuple[list[str], Iterator[list[str]]]:
@@ -164,7 +169,8 @@ def _exists(path: Path | str) -> InputError:
     )
 
 
-def _save_figure(ax: Any, file: BinaryIO, kind: str) -> None:
+def save_figure(ax: Any, file: BinaryIO, kind: str) -> None:
+    """Write the figure of a picture to a binary file."""
     import matplotlib as mpl
 
     # The same result gives the same file: no date, and ids that do not depend on the run.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +15,19 @@ from neucmds._backend.arrays import to_numpy
 from neucmds._input import read_new_objects
 from neucmds._methods import flat, sq_dissimilarities
 from neucmds.cli.console import print_json, say, steps
-from neucmds.cli.options import Force, Json
-from neucmds.cli.outputs import check_file, coordinate_rows, write_csv, write_file, write_rows
+from neucmds.cli.options import PICTURES, Force, Json
+from neucmds.cli.outputs import (
+    axis_columns,
+    check_file,
+    object_rows,
+    save_figure,
+    write_csv,
+    write_file,
+    write_rows,
+)
 from neucmds.embedding import Embedding
+from neucmds.errors import InputError
+from neucmds.plots import plot_coordinates
 from neucmds.report.words import percent
 
 
@@ -32,7 +44,8 @@ def project(
         str,
         typer.Argument(
             metavar="NEW",
-            help="New objects: a row for each, a column for every fitted object.",
+            help="New objects: a row for each, a column for every fitted object; there may be more "
+            "if they have names, as in the matrix of old and new objects.",
             show_default=False,
         ),
     ],
@@ -42,7 +55,17 @@ def project(
             "-o",
             "--output",
             metavar="FILE",
-            help="CSV file for the coordinates; standard output by default, and for -.",
+            help="CSV file for the coordinates, and how well they fit; standard output by default, "
+            "and for -.",
+            show_default=False,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Draw old and new objects together: a png, svg or pdf file.",
             show_default=False,
         ),
     ] = None,
@@ -51,21 +74,28 @@ def project(
 ) -> None:
     """Place new objects in an embedding."""
     output = None if output == Path("-") else output
-    if output is not None:
-        check_file(output, force=force)
+    for place in (output, plot):
+        if place is not None:
+            check_file(place, force=force)
+    if plot is not None and plot.suffix[1:] not in PICTURES:
+        raise InputError(f"--plot {plot} must end in one of .{', .'.join(PICTURES)}.")
     with steps() as progress:
         progress.now("placing new objects")
         embedding = Embedding.load(model / "embedding.npz" if model.is_dir() else model)
         fitted = np.arange(embedding.n) if embedding.landmarks is None else embedding.landmarks
         known = None if embedding.labels is None else tuple(embedding.labels[i] for i in fitted)
-        objects = read_new_objects(new, fitted.size).in_order(known)
+        objects = read_new_objects(new, fitted.size, known)
         coordinates = to_numpy(embedding.transform(objects.values))
-        errors = _errors(embedding, fitted, objects.values, coordinates)
-    header, rows = coordinate_rows(embedding, coordinates, objects.names)
+        fits = _fits(embedding, fitted, objects.values, coordinates)
+    names = objects.names or tuple(str(i) for i in range(len(coordinates)))
+    columns = axis_columns(embedding, coordinates) | fits
+    header, rows = object_rows(names, len(names), columns)
     if output is not None:
         write_file(output, lambda file: write_csv(file, header, rows), force=force)
+    if plot is not None:
+        ax = _drawn(embedding, coordinates, names)
+        write_file(plot, lambda file: save_figure(ax, file, plot.suffix[1:]), force=force)
     if as_json:
-        names = objects.names or tuple(str(i) for i in range(len(coordinates)))
         print_json(
             {
                 "command": "project",
@@ -74,23 +104,25 @@ def project(
                 "signs": embedding.signs,
                 "objects": names,
                 "coordinates": coordinates,
-                "normalized_stress": errors,
-                "files": [] if output is None else [str(output)],
+                **fits,
+                "files": [str(place) for place in (output, plot) if place is not None],
             }
         )
     elif output is None:
         write_rows(sys.stdout, header, rows)
     else:
+        stress = percent(float(np.mean(fits["normalized_stress"])))
         say(
-            f"{len(coordinates):,} objects placed, {percent(float(np.mean(errors)))} of ‖D‖² "
-            f"not explained on average. Written to {output}"
+            f"{len(names):,} objects placed, {stress} of ‖D‖² not explained on average. Written to "
+            f"{output}"
         )
 
 
-def _errors(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> Any:
-    """STRESS of each new object against the fitted ones, as a share of its squared norm.
+def _fits(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> dict[str, Any]:
+    """How well each new object fits: of its STRESS against the fitted objects, two shares.
 
-    Only dissimilarities that are known count.
+    Of its squared norm, and R², of the variance of its squared dissimilarities. Only those that are
+    known count.
     """
     sq_new = np.asarray(new, dtype=np.float64)
     sq_new = sq_new if embedding.squared else sq_new**2
@@ -99,6 +131,22 @@ def _errors(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> An
         np.asarray(to_numpy(embedding.coordinates)[fitted], dtype=np.float64),
         np.asarray(to_numpy(embedding.signs), dtype=np.float64),
     )
-    d_hat = flat(d_hat, embedding.kappa)
-    norm = np.nansum(sq_new**2, axis=1)
-    return np.nansum((d_hat - sq_new) ** 2, axis=1) / np.where(norm > 0, norm, 1.0)
+    missed = np.nansum((flat(d_hat, embedding.kappa) - sq_new) ** 2, axis=1)
+    around = sq_new - np.nanmean(sq_new, axis=1, keepdims=True)
+    norm, spread = (np.nansum(part**2, axis=1) for part in (sq_new, around))
+    return {
+        "normalized_stress": missed / np.where(norm > 0, norm, 1.0),
+        "r2": 1 - missed / np.where(spread > 1e-28 * norm, spread, np.nan),
+    }
+
+
+def _drawn(embedding: Embedding, coordinates: Any, names: Sequence[str]) -> Any:
+    """Draw old and new objects on the first two axes; the new ones have names."""
+    both = replace(
+        embedding,
+        coordinates=np.concatenate([to_numpy(embedding.coordinates), coordinates]),
+        labels=None,
+        landmarks=None,
+    )
+    groups = ["fitted"] * embedding.n + ["new"] * len(names)
+    return plot_coordinates(both, groups, names=[""] * embedding.n + list(names))

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from neucmds import api
-from neucmds._input import check_column, match_rows, read_metadata
+from neucmds._input import check_column, match_rows
 from neucmds.api import DEFAULT_METHOD
 from neucmds.cli.console import say, steps
-from neucmds.cli.inputs import parse_components, parse_curvature
+from neucmds.cli.inputs import Drawing, parse_components, parse_curvature, prepare_file
 from neucmds.cli.options import (
     Categories,
     ColorBy,
@@ -20,6 +20,8 @@ from neucmds.cli.options import (
     File,
     Force,
     Loss,
+    Metadata,
+    MetadataMissing,
     Method,
     Missing,
     MissingPairs,
@@ -27,9 +29,10 @@ from neucmds.cli.options import (
     Seed,
     Squared,
     Symmetrize,
+    Weights,
+    WithoutRow,
 )
 from neucmds.cli.outputs import check_file, write_file
-from neucmds.errors import InputError
 from neucmds.report import report_page
 
 
@@ -41,18 +44,11 @@ def report(
     loss: Loss = "squared",
     curvature: Curvature = "0",
     missing: MissingPairs = Missing.error,
+    weights: Weights = None,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
-    metadata: Annotated[
-        Path | None,
-        typer.Option(
-            "--metadata",
-            metavar="FILE",
-            help="A table of the objects with a line of column names, matched by name; every "
-            "column can colour the points.",
-            show_default=False,
-        ),
-    ] = None,
+    metadata: Metadata = None,
+    metadata_missing: MetadataMissing = WithoutRow.error,
     color_by: ColorBy = None,
     categories: Categories = None,
     seed: Seed = 0,
@@ -71,25 +67,26 @@ def report(
     """Write one HTML page to look at."""
     page = _default_page(file) if output is None else output
     check_file(page, force=force)
-    for flag, given in (("--color-by", color_by), ("--categories", categories)):
-        if given and metadata is None:
-            raise InputError(f"{flag} needs a table of the objects; pass --metadata FILE.")
+    named = tuple(categories.split(",")) if categories else ()
+    drawing = Drawing(metadata, metadata_missing, color_by, named)
+    drawing.check()
     wanted = parse_components(components)
     with steps() as progress:
         progress.now(f"reading {file}")
-        prepared = api.prepare(
+        table = drawing.read()
+        prepared = prepare_file(
             file,
             wanted,
+            weights,
+            drawing.keeper(table),
             squared=squared,
             symmetrize=symmetrize,
             missing=missing.value,
             keep_copy=True,
         )
-        table = None
-        if metadata is not None:
-            named = tuple(categories.split(",")) if categories else ()
-            table = read_metadata(metadata, categories=named)
-            table = match_rows(table, prepared.labels, prepared.n)
+        if table is not None:
+            how = metadata_missing.value
+            table = match_rows(table, prepared.labels, prepared.n, missing=how)
             if color_by is not None:
                 check_column(table, color_by)
         options = api.Options(

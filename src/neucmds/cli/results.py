@@ -12,9 +12,16 @@ from neucmds import api
 from neucmds._input import Components
 from neucmds._spectrum import Spectrum
 from neucmds.api import Prepared
-from neucmds.cli.inputs import ENVFIT_HEADER, Annotations, Drawing, envfit_rows
+from neucmds.cli.inputs import (
+    CENTROIDS_HEADER,
+    ENVFIT_HEADER,
+    Annotations,
+    Drawing,
+    centroid_rows,
+    envfit_rows,
+)
 from neucmds.cli.options import PICTURES, Plots
-from neucmds.cli.outputs import Outputs, axis_rows, coordinate_rows
+from neucmds.cli.outputs import Outputs, axis_columns, axis_rows, object_rows
 from neucmds.embedding import Embedding
 from neucmds.metrics import PairErrors, Quality, pair_errors
 from neucmds.plots import default_axes, plot_coordinates, plot_scree, plot_shepard, plot_spectrum
@@ -30,10 +37,13 @@ COORDINATES = ("coordinates", "coordinates_neg")
 PLOTTED = ("spectrum", "scree", *COORDINATES, "shepard")
 RESULT_FILES = (
     "axes.csv",
+    "centroids.csv",
     "coordinates.csv",
     "embedding.npz",
     "envfit.csv",
+    "objects.csv",
     "quality.json",
+    "species.csv",
     *(f"{plot}.{kind}" for plot in PLOTTED for kind in PICTURES),
 )
 
@@ -160,9 +170,15 @@ def add_result(
 ) -> None:
     """Plan the files of one embedding."""
     embedding = result.embedding
-    outputs.add_csv(
-        "coordinates.csv", *coordinate_rows(embedding, embedding.coordinates, embedding.labels)
-    )
+    columns, errors = axis_columns(embedding, embedding.coordinates), result.errors
+    outputs.add_csv("coordinates.csv", *object_rows(embedding.labels, embedding.n, columns))
+    fitted = {
+        "stress_share": errors.stress_share,
+        "r2": errors.r2_of_object,
+        "mean_relative_error": errors.of_object,
+    }
+    measured = result.measured
+    outputs.add_csv("objects.csv", *object_rows(measured.labels, measured.n, fitted))
     outputs.add_csv("axes.csv", *axis_rows(embedding))
     outputs.files["embedding.npz"] = embedding.save
     outputs.add_json("quality.json", record)
@@ -170,6 +186,7 @@ def add_result(
     fits = known.fits(embedding, pairs, seed)
     if known.variables is not None:
         outputs.add_csv("envfit.csv", ENVFIT_HEADER, envfit_rows(embedding, fits))
+        outputs.add_csv("centroids.csv", CENTROIDS_HEADER, centroid_rows(embedding, fits))
     if plots is Plots.none:
         return
     pictures = {

@@ -25,7 +25,7 @@ def write_names(
     size: float,
     *,
     all_or_none: bool,
-    tips: Sequence[tuple[Floats, str, bool]] = (),
+    tips: Sequence[tuple[Floats, str, bool | None]] = (),
 ) -> list[str]:
     """Write the names of arrows and points where they overlap nothing.
 
@@ -39,8 +39,9 @@ def write_names(
         Area of a point, in square points.
     all_or_none : bool
         Write none of the points' names unless all fit.
-    tips : sequence of (ndarray, str, bool)
-        Tips of arrows, their names, and whether these are certain.
+    tips : sequence of (ndarray, str, bool or None)
+        Tips of arrows, their names, and whether these are certain; None for a centroid, whose name
+        is left out where there is no space.
 
     Returns
     -------
@@ -54,12 +55,14 @@ def write_names(
     marks = ax.transData.transform(points)
     taken = np.hstack([marks - 0.8 * radius, marks + 0.8 * radius])
     for end, name, certain in tips:
-        style = {"fontsize": 9, "fontweight": "bold", "alpha": 1.0 if certain else 0.5}
-        _, taken = _write(ax, name, end, taken, radius, style, of_arrow=True)
+        style: dict[str, Any] = {"fontsize": 8, "fontstyle": "italic"}
+        if certain is not None:
+            style = {"fontsize": 9, "fontweight": "bold", "alpha": 1.0 if certain else 0.5}
+        _, taken = _write(ax, name, end, taken, radius, style, of_arrow=certain is not None)
     if names is None:
         return []
-    texts = []
-    for i in _lonely_first(marks):
+    texts, wanted = [], [i for i in _lonely_first(marks) if names[i]]
+    for i in wanted:
         name = names[i] if len(names[i]) <= 20 else f"{names[i][:19]}…"
         text, taken = _write(ax, name, points[i], taken, radius, {"fontsize": 7.5})
         if text is not None:
@@ -68,7 +71,7 @@ def write_names(
             for written in texts:
                 written.remove()
             return []
-    fitting, total = len(texts), len(points)
+    fitting, total = len(texts), len(wanted)
     return [] if fitting == total else [f"{fitting:,} of {total:,} names fit"]
 
 

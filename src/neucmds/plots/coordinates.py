@@ -89,7 +89,8 @@ def plot_coordinates(
         ``ordiellipse(kind="sd", conf=0.95)``.
     arrows : EnvFit, DataFrame or mapping, optional
         Continuous variables drawn as arrows of length √r²: what `envfit` returned for these two
-        axes, or the variables, which are then fitted here. Those with p > 0.05 are pale.
+        axes, or the variables, which are then fitted here. Those with p > 0.05 are pale. Of
+        categorical variables with p ≤ 0.05 the centroids of the classes are crosses.
     title : str, optional
         What the colours mean.
     ax : Axes, optional
@@ -423,8 +424,8 @@ def _draw_ellipses(
 
 def _draw_arrows(
     ax: Axes, embedding: Embedding, pair: tuple[int, int], arrows: Any, points: Floats
-) -> list[tuple[Floats, str, bool]]:
-    """Draw a variable's arrow from the origin; return tips, names and whether each is certain."""
+) -> list[tuple[Floats, str, bool | None]]:
+    """Draw arrows and centroids; return where they end, names, and whether each is certain."""
     fit = arrows
     if not isinstance(arrows, EnvFit):
         fit = envfit(embedding, arrows, axes=pair, random_state=0)
@@ -433,14 +434,21 @@ def _draw_arrows(
             f"{option('arrows')} were fitted to axes {fit.axes}, but axes {pair} are drawn; "
             "pass axes to envfit."
         )
+    centroids: list[tuple[Floats, str, bool | None]] = []
+    for factor in fit.factors:
+        if factor.p <= SIGNIFICANT:
+            x, y = factor.centroids.T
+            ax.scatter(x, y, marker="+", color="black", s=60, zorder=5)
+            names = [f"{factor.name} {level}" for level in factor.levels]
+            centroids += zip(factor.centroids, names, [None] * len(names), strict=True)
     known = [vector for vector in fit.vectors if vector.r2 > 0]
     if not known:
-        return []
+        return centroids
     ends = np.stack([vector.direction * math.sqrt(vector.r2) for vector in known])
     # As vegan: the longest arrow reaches three quarters of the way to the border.
     reach = np.maximum(np.abs(points.max(axis=0)), np.abs(points.min(axis=0)))
     ends *= 0.75 * float(np.min(reach / np.abs(ends).max(axis=0).clip(1e-12)))
-    tips = []
+    tips: list[tuple[Floats, str, bool | None]] = []
     for vector, end in zip(known, ends, strict=True):
         certain = not vector.p > SIGNIFICANT
         style = _ARROW | {"alpha": 1.0 if certain else 0.35}
@@ -448,7 +456,7 @@ def _draw_arrows(
         tips.append((end, vector.name, certain))
     ax.update_datalim(1.1 * ends)
     ax.autoscale_view()
-    return tips
+    return tips + centroids
 
 
 def _as_names(names: Any, embedding: Embedding) -> Sequence[str] | None:

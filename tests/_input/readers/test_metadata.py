@@ -63,6 +63,11 @@ class TestColumns:
         table = match_rows(read_metadata(write("m.tsv", text)), ["s2", "s1"], 2)
         assert table["ph"].tolist() == [5.0, 4.5]
         assert column_values(table, "plot") == ("1", "2")
+        noted = f"# of 2026\n#\n{text}#s3\tleft\tout\n".replace("#SampleID", "sample-id")
+        for remarked in (noted, noted.replace("sample-id", "#SampleID")):
+            table = read_metadata(write("m.tsv", remarked))
+            assert list(table.index) == ["s1", "s2"]
+            assert column_values(table, "plot") == ("2", "1")
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -116,6 +121,13 @@ class TestMatching:
         np.testing.assert_array_equal(column_values(table, "n"), [2, 1])
         table = matched("old,new\na,b\nb,a\n", ["a", "b"], name_column="new")
         assert column_values(table, "old") == ("b", "a")
+
+    def test_objects_without_a_row_may_have_no_values(self, write):
+        table = match_rows(read_metadata(write("s.csv", SITES)), list("axc"), 3, missing="grey")
+        assert column_values(table, "soil") == ("clay", None, "peat")
+        np.testing.assert_array_equal(column_values(table, "depth"), [1, np.nan, 3.5])
+        with pytest.raises(InputError, match="2 of 2 objects are not among them"):
+            match_rows(read_metadata(write("s.csv", SITES)), list("xy"), 2, missing="grey")
 
     @pytest.mark.parametrize("start", [0, 1])
     def test_running_numbers_of_r_and_pandas_are_no_names(self, matched, start):

@@ -64,6 +64,22 @@ def test_columns_are_put_in_the_order_of_the_fitted_objects(read):
     assert found.in_order(None) is found.in_order(OLD) is found
 
 
+@pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
+def test_a_table_of_old_and_new_objects_gives_the_rows_of_the_new_ones(tmp_path, suffix):
+    names, path = (*OLD, *NEW), tmp_path / f"n.{suffix}"
+    frame = pd.DataFrame(np.arange(25.0).reshape(5, 5), names, names)
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
+        frame.to_parquet(path)
+    elif suffix == "npz":
+        np.savez(path, D=frame, names=np.array(names))
+    else:
+        frame.to_csv(path)
+    found = read_new_objects(path, 3, ("cat", "ant", "bee"))
+    np.testing.assert_array_equal(found.values, frame.loc[list(NEW), ["cat", "ant", "bee"]])
+    assert found.names == NEW
+
+
 def test_parquet_and_a_single_vector_are_read(tmp_path):
     np.save(tmp_path / "n.npy", VALUES[0])
     np.testing.assert_array_equal(read_new_objects(tmp_path / "n.npy", 3).values, VALUES[:1])

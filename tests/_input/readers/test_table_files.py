@@ -2,6 +2,7 @@
 
 import io
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from scipy.spatial.distance import squareform
 
 from neucmds._input import as_dissimilarity, read_table
 from neucmds._input.readers.text import Lines, parse_matrix
-from neucmds.errors import FileFormatError
+from neucmds.errors import FileFormatError, InputError
 
 NAMES = ("ant", "bee", "cat")
 D = np.array([[0, 1.5, 2], [1.5, 0, 3], [2, 3, 0]])
@@ -36,6 +37,16 @@ def expect(table, labels=NAMES, values=D):
 def npy_bytes(array, **options) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, **options)
+    return buffer.getvalue()
+
+
+def qza_bytes(*members: str) -> bytes:
+    """An artifact of QIIME 2: a zip archive with one folder, which holds other things, too."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member in ("metadata.yaml", "provenance/data/distance-matrix.tsv", *members):
+            text = FRAME.to_csv(sep="\t") if member in members else "not read"
+            archive.writestr(f"0f1e2d3c/{member}", text)
     return buffer.getvalue()
 
 
@@ -66,6 +77,12 @@ TEXTS = {
         "d.txt",
         '"ant" "bee" "cat"\n"ant" 0 1.5 2\n"bee" 1.5 0 3\n"cat" 2 3 0\n',
         NAMES,
+    ),
+    "R write.table, numbered": ("d.txt", '"1" "2" "3"\n"1" 0 1.5 2\n"2" 1.5 0 3\n"3" 2 3 0\n',
+                                ("1", "2", "3")),
+    "R without names": ("d.csv", '"","V1","V2","V3"\n"1",0,1.5,2\n"2",1.5,0,3\n"3",2,3,0\n', None),
+    "R lower, blanks, no corner": (
+        "d.tsv", '"ant"\t"bee"\t"cat"\n"ant"\t\t\t\n"bee"\t1.5\t\t\n"cat"\t2\t3\t\n', NAMES,
     ),
     "R write.csv2": (
         "d.csv",
@@ -114,6 +131,15 @@ TEXTS = {
 def test_every_text_layout_gives_the_same_matrix(case, write):
     name, content, labels = TEXTS[case]
     expect(read_table(write(name, content)), labels)
+
+
+def test_a_distance_matrix_of_qiime_2_is_read(write, monkeypatch):
+    path = write("d.qza", qza_bytes("data/distance-matrix.tsv"))
+    expect(read_table(path))
+    monkeypatch.setattr("neucmds._backend.memory._ALWAYS_THERE", 0)
+    monkeypatch.setattr("neucmds._backend.memory.available_memory", lambda: 50)
+    with pytest.raises(InputError, match=r"^the matrix of d.qza needs .* but 50 bytes are free"):
+        read_table(path)
 
 
 def test_lsmat_of_scikit_bio_is_read(tmp_path):
@@ -190,6 +216,12 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index,
         ("d.npz", npz_bytes(A=D, B=D), "2 others that could be it (it has: A, B)"),
         ("d.npz", npz_bytes(D=D.astype(object)), "Object arrays cannot be loaded"),
         ("d.parquet", "no table", "not a parquet file"),
+        ("d.qza", "no archive", "not an artifact of QIIME 2"),
+        (
+            "d.qza",
+            qza_bytes("data/ordination.txt"),
+            "holds data/ordination.txt and no data/distance",
+        ),
         ("d.csv", ",ant,bee,cat\n", "one line of 4 names and no numbers below it"),
         ("d.csv", "ant,bee,cat\n", "one line of 3 names"),
         (

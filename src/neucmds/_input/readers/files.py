@@ -6,6 +6,7 @@ import io
 import math
 import os
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.files import refused_as
+from neucmds._backend.memory import require_memory
 from neucmds._input.names import counts
 from neucmds._input.readers.phylip import parse_phylip
 from neucmds._input.readers.text import (
@@ -37,6 +39,7 @@ KINDS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     ".npy": "npy",
     ".npz": "npz",
+    ".qza": "qza",
 }
 MAGICS = {b"\x93NUMPY": "npy", b"PK": "npz", b"PAR1": "parquet"}
 
@@ -48,7 +51,8 @@ def read_table(path: str | os.PathLike[str], *, mmap: bool = False) -> tuple[Any
     ----------
     path : str or Path
         A file with a known suffix: npy, npz, csv, tsv, txt, lsmat (scikit-bio), phy, phylip, dist
-        (PHYLIP), parquet, pq; or `-` for standard input, told apart by its first bytes.
+        (PHYLIP), parquet, pq, qza (a distance matrix of QIIME 2); or `-` for standard input, told
+        apart by its first bytes.
     mmap : bool, default False
         Open an npy file as a read-only memory map instead of loading it.
 
@@ -145,6 +149,23 @@ def _read_text(stream: BinaryIO, name: str) -> Table:
     return parse_matrix(Lines.of(text, name))
 
 
+def _read_qza(stream: BinaryIO, name: str) -> Table:
+    """Read the distance matrix of an artifact of QIIME 2, a zip archive, and nothing else of it."""
+    with refused_as(name, "an artifact of QIIME 2"), zipfile.ZipFile(stream) as archive:
+        inside = {member.filename.partition("/")[2]: member for member in archive.infolist()}
+        found = inside.get("data/distance-matrix.tsv")
+        if found is None:
+            held = ", ".join([path for path in inside if path.startswith("data/")][:3])
+            raise FileFormatError(
+                f"{name} holds {held or 'no data'} and no data/distance-matrix.tsv; pass an "
+                "artifact of the type DistanceMatrix."
+            )
+        # No more is read than the archive says, whatever is packed into it.
+        require_memory(2 * found.file_size, f"the matrix of {name}", "use fewer samples")
+        with archive.open(found) as member:
+            return _read_text(member, name)  # type: ignore[arg-type]
+
+
 def _read_phylip(stream: BinaryIO, name: str) -> Table:
     return parse_phylip(decoded(stream, name), name)
 
@@ -185,6 +206,7 @@ def frame_numbers(frame: Any, name: str) -> npt.NDArray[np.float64]:
 READERS: dict[str, Callable[[BinaryIO, str], Table]] = {
     "npy": _read_npy,
     "npz": _read_npz,
+    "qza": _read_qza,
     "text": _read_text,
     "phylip": _read_phylip,
     "parquet": _read_parquet,

@@ -57,7 +57,7 @@ def read_metadata(
         If the file cannot be read as a table.
     """
     name, text = read_text(path)
-    cells, decimal, types = _read_cells(text, name)
+    cells, decimal, types = _read_cells(_without_remarks(text), name)
     categories = [*categories, *(title for title in types if types[title] == "categorical")]
     for column in (*categories, *(() if name_column is None else (name_column,))):
         check_column(cells, column)
@@ -99,10 +99,25 @@ def _read_cells(text: str, name: str) -> tuple[Any, str, dict[str, str]]:
     # A line of QIIME's files says what the columns hold.
     typed = frame[frame.iloc[:, 0].str.lower() == "#q2:types"]
     types = {} if typed.empty else typed.iloc[0, 1:].str.lower().to_dict()
-    rows = frame[frame.ne("").any(axis=1) & ~frame.iloc[:, 0].str.startswith("#q2:")]
+    rows = frame[frame.ne("").any(axis=1) & ~frame.iloc[:, 0].str.startswith("#")]
     if rows.empty:
         raise FileFormatError(f"{name} has one line; a line of column names and rows are needed.")
     return rows.reset_index(drop=True), "," if delimiter == ";" else ".", types
+
+
+def _without_remarks(text: str) -> str:
+    """Leave out lines of remarks above the names of the columns, which may begin with # in QIIME's.
+
+    Such a line of names has no blank after the #, and as many cells as the first line without one.
+    """
+    lines = text.lstrip("\n").splitlines(keepends=True)
+    above = next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
+    mark = _delimiter("".join(lines[above:])) or " "
+    for i, line in enumerate(lines[:above]):
+        named = line[1:2].strip() and not line.startswith("#q2:")
+        if named and line.count(mark) == lines[above].count(mark):
+            return "".join(lines[i:])
+    return "".join(lines[above:]) or text
 
 
 def _title(title: str, at: int) -> str:
@@ -186,12 +201,25 @@ def as_metadata(table: Any) -> Any:
     return require_pandas("a mapping of columns").DataFrame(columns)
 
 
-def match_rows(table: Any, labels: Sequence[str] | None, n: int) -> Any:
+def described(table: Any, labels: Sequence[str] | None) -> list[int]:
+    """Return the numbers of the objects that have a row in metadata; there must be some."""
+    if labels is None:
+        raise InputError("the objects have no names to match the metadata with; give D names.")
+    named, column = _with_names(table, labels)
+    names = set(map(str, named.index))
+    rows = [i for i, label in enumerate(labels) if label in names]
+    if not rows:
+        _rows_of(named, column, labels)
+    return rows
+
+
+def match_rows(table: Any, labels: Sequence[str] | None, n: int, *, missing: str = "error") -> Any:
     """Put the rows of metadata in the order of n objects, and leave out those of other objects.
 
     Rows of a DataFrame, or of a mapping, go by its index, unless that only counts; rows of a file
     by any column that agrees with the labels. Without names on both sides they are taken in their
-    order; a file whose rows have names that the objects lack is refused.
+    order; a file whose rows have names that the objects lack is refused. With `missing` "grey",
+    objects without a row have no values.
     """
     if table.attrs.get(_MATCHED) and len(table) == n:
         return table
@@ -199,7 +227,13 @@ def match_rows(table: Any, labels: Sequence[str] | None, n: int) -> Any:
     order = list(range(len(table)))
     if labels is not None and (from_file or not counts(table.index)):
         table, names = _with_names(table, labels)
-        order = _rows_of(table, names, labels)
+        if missing == "grey" and len(known := described(table, labels)) < n:
+            order = _rows_of(table, names, [labels[i] for i in known])
+            some, attrs = table.iloc[order], table.attrs
+            table = some.set_axis([labels[i] for i in known]).reindex(list(labels))
+            table.attrs, order = attrs, list(range(n))
+        else:
+            order = _rows_of(table, names, labels)
     elif from_file and _is_numbered(table.index):
         order = order_of(list(table.index), [str(i) for i in range(n)], _source(table))
     elif from_file and not (counts(table.index) or counts(table.index, 1)):
@@ -249,7 +283,10 @@ def _texts(column: Any) -> list[str]:
 
 
 def _rows_of(table: Any, column: str, labels: Sequence[str]) -> list[int]:
-    advice = f"correct the names, or pass the column of names as {option('name_column')}"
+    advice = (
+        f"correct the names, pass {option('metadata_missing', 'grey')} to draw objects without a "
+        f"row in grey, or the column of names as {option('name_column')}"
+    )
     if column in labels:
         advice = "the first line must hold the names of the columns, add one"
     what = f"rows of {_source(table)}, by {column!r},"

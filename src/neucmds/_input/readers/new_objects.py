@@ -24,29 +24,44 @@ class NewObjects:
     columns: Labels = None
 
     def in_order(self, fitted: Labels) -> NewObjects:
-        """Put the columns in the order of the fitted objects, if both are named."""
+        """Take the columns of the fitted objects, in their order, if both are named.
+
+        Where there are other columns, it is a table of old and new: fitted objects among its rows
+        are left out.
+        """
         if fitted is None or self.columns is None or self.columns == fitted:
             return self
-        order = order_of(self.columns, fitted, "columns of the new objects")
-        return NewObjects(self.values[:, order], self.names, fitted)
+        order = order_of(self.columns, fitted, "columns of the new objects", others=True)
+        values, names = self.values[:, order], self.names
+        if len(self.columns) > len(fitted) and names is not None:
+            old = set(fitted)
+            new = [i for i, name in enumerate(names) if name not in old]
+            values, names = values[new], tuple(names[i] for i in new)
+        return NewObjects(values, names, fitted)
 
 
-def read_new_objects(path: str | PathLike[str], n: int) -> NewObjects:
+def read_new_objects(path: str | PathLike[str], n: int, fitted: Labels = None) -> NewObjects:
     """Read a table with a column for each of n fitted objects, with or without names of either.
 
     It is npy or npz (a vector is one object), csv, tsv, txt, parquet, or `-` for standard input.
+    With the names of the `fitted` objects, columns go by name, and there may be others.
     """
     with opened(path) as (kind, stream, name):
         if kind == "phylip":
             raise FileFormatError(f"{name} is PHYLIP, which holds no new objects; pass csv or npy.")
         if kind == "text":
-            found = _from_text(Lines.of(decoded(stream, name), name), n)
+            lines = Lines.of(decoded(stream, name), name)
+            wide = fitted is not None and set(fitted) <= set(lines.cells(0))
+            found = _from_text(lines, n, wide)
         elif kind == "parquet":
-            found = _from_frame(read_frame(stream, name), name, n)
+            found = _from_frame(read_frame(stream, name), name, n, fitted)
         else:
             values, names = READERS[kind](stream, name)
             values = np.atleast_2d(values)
-            found = NewObjects(values, names if names and len(names) == len(values) else None)
+            names = names if names and len(names) == len(values) else None
+            square = len(values) == values.shape[1] > n
+            found = NewObjects(values, names, names if square else None)
+    found = found.in_order(fitted)
     if found.values.dtype.kind not in "fiub" or found.values.shape[1:] != (n,):
         shape = " × ".join(map(str, found.values.shape))
         raise FileFormatError(
@@ -56,16 +71,21 @@ def read_new_objects(path: str | PathLike[str], n: int) -> NewObjects:
     return found
 
 
-def _from_text(lines: Lines, n: int) -> NewObjects:
+def _from_text(lines: Lines, n: int, wide: bool = False) -> NewObjects:
+    """Read names and numbers; `wide` where the header names all fitted objects, and maybe more."""
     width, first = lines.widths[-1], lines.cells(0)
     # R leaves out the cell above the row names, pandas leaves it empty.
-    labelled = width == n + 1 or len(first) == width - 1 or first[0] == ""
+    labelled = len(first) == width - 1 or first[0] == ""
+    if wide:
+        labelled = labelled or lines.is_text(lines.cells(-1)[0])
+        n = width - labelled
+    labelled = labelled or width == n + 1
     if width != n + labelled:
         raise FileFormatError(
             f"{lines.name} has {width - labelled} columns of dissimilarities; one is expected for "
             f"each of the {n} fitted objects."
         )
-    header = len(first) != width or (labelled and first[0] == "")
+    header = wide or len(first) != width or (labelled and first[0] == "")
     header = len(lines.texts) > 1 and (header or any(map(lines.is_text, first[labelled:])))
     own = [] if header else [lines.cells(i)[0] for i in range(len(lines.texts))]
     if labelled and own and lines.is_text(own[0]) and _are_numbers(own[1:]):
@@ -89,8 +109,8 @@ def _are_numbers(cells: list[str]) -> bool:
     return len(cells) > 1 and len(set(cells)) == len(cells) and all(map(str.isdigit, cells))
 
 
-def _from_frame(frame: Any, name: str, n: int) -> NewObjects:
-    if frame.shape[1] == n + 1:
+def _from_frame(frame: Any, name: str, n: int, fitted: Labels) -> NewObjects:
+    if frame.shape[1] == n + 1 and frame.columns[0] not in (fitted or ()):
         frame = frame.set_index(frame.columns[0])
     names, columns = (tuple(map(str, axis)) for axis in (frame.index, frame.columns))
     return NewObjects(frame_numbers(frame, name), names, None if counts(columns) else columns)

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.names import agreed
+from neucmds._input.names import agreed, counts
 from neucmds.errors import FileFormatError
 
 Floats = npt.NDArray[np.float64]
@@ -125,7 +125,8 @@ class Lines:
         if '"' not in line:
             return [cell.strip() for cell in line.split(self.delimiter)]
         try:
-            cut = csv.reader([line.strip()], delimiter=self.delimiter or " ", skipinitialspace=True)
+            line = line.strip() if self.delimiter is None else line
+            cut = csv.reader([line], delimiter=self.delimiter or " ", skipinitialspace=True)
             return [cell.strip() for cell in next(cut)]
         except csv.Error as error:
             raise FileFormatError(f"{self.name}, line {self.places[i]}: {error}.") from error
@@ -276,7 +277,7 @@ def _triangle(lines: Lines, header: int) -> Table:
     """Read a lower triangle, with or without its diagonal, below names, beside names or neither."""
     begun, width = lines.filled[header], lines.filled[-1]
     labelled = begun == 2 or lines.is_text(lines.cells(header)[0])
-    above = _above(lines, labelled and lines.widths[0] == width) if header else None
+    above = _above(lines, labelled and lines.widths[0] == lines.widths[-1]) if header else None
     names, values = lines.columns(header, int(labelled), width)
     if begun == labelled:  # no diagonal, and nothing beside the first name
         values = np.pad(values, ((0, 0), (0, 1)), constant_values=np.nan)
@@ -307,6 +308,8 @@ def _square(lines: Lines) -> Table:
             raise lines.ragged(i, lines.widths[-1])
     first = lines.cells(0)[: widths[0]]
     corner = first[0] == "" or lines.is_text(first[0])
+    # R leaves out the cell above the names, which may be numbers.
+    corner = corner or first == [lines.cells(i)[0] for i in range(1, height)]
     header = height == width + 1 or (height == width and corner)
     labelled = width == height + 1 or (height == width and corner)
     n = width - labelled
@@ -314,7 +317,6 @@ def _square(lines: Lines) -> Table:
         raise FileFormatError(
             f"{lines.name} is not a square matrix: {height} lines of {width} cells."
         )
-    # R leaves out the cell above the names.
     if widths[0] != width and not (header and labelled and widths[0] == n):
         raise lines.ragged(0, width)
     names, values = lines.columns(int(header), int(labelled), width)
@@ -331,6 +333,9 @@ def as_matrix(
     """
     if above and beside and _is_shifted(above, beside) and _is_lower(values):
         return _strict(values), (above[0], *beside)
+    if above and all(mark == f"V{i}" for i, mark in enumerate(above, 1)):
+        # What R calls columns without names, beside rows that it numbers.
+        above, beside = None, None if beside is None or counts(beside, 1) else beside
     labels = beside if above is None else above
     if labels is not None:
         labels = agreed(beside or labels, above or labels, name, FileFormatError)
