@@ -61,6 +61,7 @@ BAD = {
     "negative": (
         spoiled((3, 50, -0.25), (50, 3, -0.25), (7, 8, -0.1)), {}, "-0.25 at (3, 50), 'o3' and "
     ),
+    "negative alone": (spoiled((3, 50, -0.25), (50, 3, -0.25)), {}, "-0.25 at (3, 50), 'o3' and"),
     "asymmetric": (spoiled((3, 50, 99.0), (7, 2, 9.0)), {}, "at (3, 50), 'o3' and 'o50'; pass"),
     "diagonal": (spoiled((41, 41, -1.0)), {}, "not zero: -1 at (41, 41)"),
     "infinite": (spoiled((41, 3, np.inf), (5, 7, -np.inf)), {}, "2 infinite entries, the first at"),

@@ -77,6 +77,21 @@ def test_no_subset_has_a_lower_bound_and_the_weights_are_the_best_on_it(values, 
 
 
 @settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(-40, 40).map(lambda x: x / 8), min_size=2), st.integers(1, 8))
+def test_lower_is_the_best_nonnegative_weighting_of_the_largest_positives(values, k):
+    ends = Ends.of(values)
+    found = lower(ends, Components(k))
+    assert np.all(found.core > 0)
+    # KKT conditions of min ‖λ − λ̃‖² + (Σλ − Σλ̃)², λ̃ ≥ 0 on the k largest positive eigenvalues.
+    weights = np.zeros(ends.size)
+    weights[found.kept] = found.core
+    gradient = -2 * (ends.values - weights) - 2 * (ends.trace - weights.sum())
+    left = np.setdiff1d(classical(ends, Components(k)).kept, found.kept)
+    np.testing.assert_allclose(gradient[found.kept], 0, atol=1e-9 * (1 + np.abs(values).sum()))
+    assert np.all(gradient[left] >= -1e-9 * (1 + np.abs(values).sum()))
+
+
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-4, 4).map(float), min_size=2, max_size=8), st.integers(0, 4))
 def test_a_signature_and_positive_methods_take_the_outermost_of_a_sign(values, p):
     ends = Ends.of(values)

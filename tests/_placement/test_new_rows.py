@@ -122,6 +122,9 @@ def test_objects_far_from_all_fitted_ones_are_placed_as_far_or_refused(loss, sig
         for factor in (1e60, 1e200):
             with pytest.raises(InputError, match="too large to be placed: the largest is"):
                 fit.transform(D[:2] * factor)
+    tiny = neuc_mds(D * 1e-70, signature, loss=loss, squared=True, n_init=n_init)
+    with pytest.raises(InputError, match="too large to be placed"):
+        tiny.transform(D[:2])
     for noise in (0.0, 0.1):
         for times in (1e2, 1e5, 1e8):
             new = times**2 * (1 + noise * rng.uniform(-1, 1, size=(5, 25)))

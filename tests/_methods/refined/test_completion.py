@@ -12,6 +12,8 @@ from neucmds import InputError, neuc_mds
 from neucmds._input import Components
 from neucmds._methods.refined import completion
 from neucmds._methods.refined.completion import Weighted
+from neucmds._methods.refined.descent import Limits
+from neucmds._spectrum import full_spectrum
 from neucmds.datasets import euclidean_ball
 from neucmds.errors import ConvergenceWarning, OverfitWarning
 
@@ -160,6 +162,23 @@ def test_few_pairs_end_in_the_lowest_valley():
     """At 1.22 before."""
     upper = [np.nan, 2.44, np.nan, 5.56, 1.63, 0.87, 4.57, 2.36, np.nan, 3.70]
     assert neuc_mds(upper, (1, 1), missing="ignore").stress < 0.33
+
+
+@pytest.mark.parametrize(("most", "descents"), [(9, 1), (10, 1 + 32 + 1)])
+def test_of_few_objects_descents_from_anywhere_follow(monkeypatch, most, descents):
+    starts, minimize = [], completion.minimize
+    monkeypatch.setattr(completion, "RESTARTED", most)
+    monkeypatch.setattr(
+        completion, "minimize", lambda *a, **kw: starts.append(a[1]) or minimize(*a, **kw)
+    )
+    problem = Weighted(low_rank(n=10), np.where(hide(10, 0.2), 0.0, 1 - np.eye(10)))
+    settings = completion._Settings(
+        Limits(5, 1e-3), np.random.default_rng(0), lambda gram, _: full_spectrum(gram)
+    )
+    completion._grown(problem, [Components(2)], settings)
+    assert len(starts) == descents
+    sizes = [one.coordinates.std() for one in starts[1:33]]
+    assert not sizes or max(sizes) < 3 * min(sizes)  # as wide as what was found first
 
 
 @pytest.mark.filterwarnings("error:Mean of empty slice:RuntimeWarning")

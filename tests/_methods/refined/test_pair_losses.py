@@ -297,6 +297,8 @@ def test_the_floor_is_half_of_the_lowest_percent_or_the_usual_nearest(curvature)
     assert floor_of(0 * d) == 1.0
     pairs = make_pairs(4, [0, 0, 1, 0], [1, 2, 2, 3], [0.0, 2.0, 2.0, 3.0])
     assert pair_floor(pairs) == pytest.approx(1.0)
+    many = make_pairs(102, [0] * 101, range(1, 102), np.sqrt(np.arange(1.0, 102)))
+    assert pair_floor(many) == pytest.approx(np.sqrt(2) / 2)  # the second of a hundred and one
     assert pair_floor(replace(pairs, sq_dissimilarity=np.zeros(4))) == 1.0
 
 
