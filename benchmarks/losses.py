@@ -1,4 +1,4 @@
-"""Every loss of "refined" by every measure: the record behind "Which loss?".
+"""Every loss and method by every measure: the record of docs/quality.md and "Which loss?".
 
     NEUCMDS_DATA=… python benchmarks/losses.py            all, about half an hour
     NEUCMDS_DATA=… python benchmarks/losses.py --quick    sets of up to 50 objects at k = 2 and 3
@@ -8,9 +8,11 @@
     python benchmarks/losses.py --render                  the tables from the record alone
     python benchmarks/losses.py --pages                   those of docs/guide/losses.md and README
 
-Beside the losses stand classical MDS, SMACOF (scikit-learn's, best of eight starts, where that is
-a matter of seconds) and, for latencies, the best matrix of rank k. A row replaces that which the
-record has of its set, k and method, and the rest stays: it can be made in pieces, in any order.
+Beside the losses stand classical MDS, SMACOF (scikit-learn's, best of eight starts, one above 500
+objects) and, for latencies, the best matrix of rank k; with the k that docs/quality.md has of a
+set, also the closed forms, both corrections, and the relative loss with its curvature. A row
+replaces that which the record has of its set, k and method, and the rest stays: it can be made in
+pieces, in any order.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +38,9 @@ from sklearn.datasets import load_digits
 from sklearn.manifold import smacof
 
 import measure
-import quality
 import real_data
-from neucmds import datasets, neuc_mds
+from neucmds import corrections, datasets, neuc_mds
+from neucmds._methods import distances
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator import DenseGram
 from neucmds.metrics import measure as quality_of
@@ -46,9 +49,11 @@ RECORD = measure.RECORDS / "losses.json"
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "docs" / "guide" / "losses.md", ROOT / "README.md")
 SEED = 0
+CURVED = "relative, κ chosen"
 # Eight starts, each much tighter than scikit-learn's default (300 iterations, 1e-6).
 SMACOF = {"n_init": 8, "max_iter": 1000, "eps": 1e-8, "normalized_stress": False}
 MOST_SMACOF = 500
+SHORT_SMACOF = {**SMACOF, "n_init": 1, "max_iter": 300}
 MAX_ITER = 500  # the default
 # From so many objects on, ten nearest are few of them.
 LARGE = 200
@@ -62,6 +67,12 @@ class Case:
     load: Callable[[], np.ndarray]
     ks: tuple[int, ...]
     group: str
+
+    def on_page(self, n: int) -> int | None:
+        """Return the k with which n objects have a row in docs/quality.md."""
+        if self.group in ("latency", "digits", "streets"):
+            return None
+        return max((k for k in self.ks if k <= n // 10), default=min(self.ks))
 
 
 def stored(quick: bool) -> Iterator[Case]:
@@ -78,17 +89,47 @@ def stored(quick: bool) -> Iterator[Case]:
 
 
 def others() -> Iterator[Case]:
-    """Yield the rest of docs/quality.md, and what is judged by near pairs."""
+    """Yield the paper's kinds of data, and sets that are judged by near pairs."""
 
     def root(load: Callable[[], np.ndarray]) -> np.ndarray:
         return _hollow(np.sqrt(np.maximum(load(), 0)))
 
-    for family in (quality.genomics, quality.images, quality.synthetic):
+    for family in (genomics, images, synthetic):
         for name, load, k in family():
             yield Case(name, lambda a=load: root(a), (k,), family.__name__)
     yield Case("planetlab490", _latency, (5, 10), "latency")
     yield Case("digits 5-NN hops", _digits, (10, 20), "digits")
     yield Case("Helsinki streets", _streets, (8, 16, 32, 64), "streets")
+
+
+def synthetic() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
+    yield "random-simplex", lambda: datasets.random_simplex(1000, random_state=SEED), 100
+    yield "euclidean-ball", lambda: datasets.euclidean_ball(1000, random_state=SEED), 100
+    yield "euclidean-ball k=20", lambda: datasets.euclidean_ball(1000, random_state=SEED), 20
+
+
+def images() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
+    def hops(name: str, neighbors: int) -> np.ndarray:
+        pixels = real_data.load_images(name, n=1000).images
+        return real_data.wrapped_hops(pixels, neighbors).astype(float) ** 2
+
+    for name in ("mnist", "fashion_mnist", "cifar10"):
+        for neighbors in (2, 10):
+            yield f"{name} {neighbors}-NN", lambda a=name, b=neighbors: hops(a, b), 100
+
+
+def genomics() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
+    def affinities(name: str) -> np.ndarray:
+        return real_data.entropic_affinities(real_data.load_genomics(name).values, 30) ** 2
+
+    for name in (
+        "breast_colon_chowdary",
+        "leukemia_chiaretti",
+        "lung_gordon",
+        "sarcoma_nakayama",
+        "tox_171",
+    ):
+        yield name, lambda a=name: affinities(a), 20
 
 
 def _digits() -> np.ndarray:
@@ -166,8 +207,19 @@ def fit_classical(D: np.ndarray, k: int) -> Fitted:
 
 
 def fit_smacof(D: np.ndarray, k: int) -> Fitted:
-    x = smacof(D, n_components=k, random_state=SEED, **SMACOF)[0]
-    return x, np.ones(k), {}
+    settings = SMACOF if len(D) <= MOST_SMACOF else SHORT_SMACOF
+    x = smacof(D, n_components=k, random_state=SEED, **settings)[0]
+    return x, np.ones(k), {"starts": settings["n_init"]}
+
+
+def fit_closed(method: str, D: np.ndarray, k: int) -> Fitted:
+    emb = neuc_mds(D, k, method, random_state=SEED)
+    return emb.coordinates, emb.signs, {}
+
+
+def fit_corrected(correct: Callable[..., Any], D: np.ndarray, k: int) -> Fitted:
+    emb = neuc_mds(correct(D**2, squared=True).sq_dissimilarity, k, "classical", squared=True)
+    return emb.coordinates, emb.signs, {}
 
 
 def fit_loss(loss: str) -> Callable[[np.ndarray, int], Fitted]:
@@ -184,6 +236,12 @@ def fit_loss(loss: str) -> Callable[[np.ndarray, int], Fitted]:
     return fit
 
 
+def fit_curved(D: np.ndarray, k: int) -> Fitted:
+    found = neuc_mds(D, k, loss="relative", curvature="auto", random_state=SEED)
+    facts = {"curvature": found.curvature, "kappa": found.kappa}
+    return found.coordinates, found.signs, facts
+
+
 METHODS: dict[str, Callable[[np.ndarray, int], Fitted]] = {
     "squared": fit_squared,
     "distance": fit_loss("distance"),
@@ -191,25 +249,34 @@ METHODS: dict[str, Callable[[np.ndarray, int], Fitted]] = {
     "classical": fit_classical,
     "smacof": fit_smacof,
 }
+# What docs/quality.md has beside them, with one k of each set.
+ON_PAGE: dict[str, Callable[[np.ndarray, int], Fitted]] = {
+    **{name: partial(fit_closed, name) for name in ("lower", "neuc", "neuc+", "exact")},
+    "lingoes": partial(fit_corrected, corrections.lingoes),
+    "cailliez": partial(fit_corrected, corrections.cailliez),
+    CURVED: fit_curved,
+}
 
 
 def rows_of(case: Case, D: np.ndarray, k: int, methods: set[str]) -> Iterator[dict[str, Any]]:
-    gram = DenseGram(D**2)
-    for name, fit in METHODS.items():
-        if name not in methods or (name == "smacof" and D.shape[0] > MOST_SMACOF):
+    gram, shown = DenseGram(D**2), case.on_page(D.shape[0]) == k
+    for name, fit in (METHODS | ON_PAGE).items():
+        beside = name in ON_PAGE or (name == "smacof" and D.shape[0] > MOST_SMACOF)
+        if name not in methods or (beside and not shown):
             continue
         wall, cpu = time.perf_counter(), time.process_time()
         x, signs, facts = fit(D, k)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         negatives = int(np.sum(signs < 0))
+        fitted, kappa = sq_dissimilarities(x, x, signs), facts.get("kappa", 0.0)
         yield {
             **{"data": case.name, "group": case.group, "n": D.shape[0], "k": k, "method": name},
             "signature": [int(signs.size) - negatives, negatives],
-            **measures(D, sq_dissimilarities(x, x, signs)),
-            "distortion": quality_of(gram, x, signs).distortion,
+            **measures(D, distances(fitted, kappa) ** 2 if kappa else fitted),
+            "distortion": quality_of(gram, x, signs, curvature=kappa).distortion,
             **{"seconds": wall, "cpu_seconds": cpu, **facts},
         }
-    if case.group == "latency" and methods == {*METHODS}:
+    if case.group == "latency" and methods >= {*METHODS}:
         yield {
             **{"data": case.name, "group": case.group, "n": D.shape[0], "k": k},
             **{"method": "rank k of D", **measures(D, rank_k(D, k))},
@@ -420,8 +487,9 @@ def main() -> None:
         print(render(json.loads(RECORD.read_text())))
         return
     warnings.simplefilter("ignore")
-    methods = {*METHODS} & {*arguments.words} or {*METHODS}
-    words = [word for word in arguments.words if word not in METHODS]
+    known = {*METHODS, *ON_PAGE}
+    methods = known & {*arguments.words} or known
+    words = [word for word in arguments.words if word not in known]
     cases = [*stored(arguments.quick), *([] if arguments.quick else others())]
     if words:
         cases = [case for case in cases if any(word in case.name for word in words)]
@@ -462,7 +530,7 @@ def _with_rows(record: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, 
 
     new = {key(row) for row in rows}
     kept = [row for row in record["rows"] if key(row) not in new]
-    methods = [*METHODS, "rank k of D"]
+    methods = [*METHODS, *ON_PAGE, "rank k of D"]
     order = {"shared": 0, "latency": 2, "digits": 3, "streets": 4}
 
     def place(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -18,7 +19,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
 NAMES = ("choosing.md", "coordinates.md", "losses.md", "missing.md", "statistics.md")
-PAGES = [*(ROOT / "docs" / "guide" / name for name in NAMES), ROOT / "docs" / "reliability.md"]
+PAGES = [ROOT / "docs" / "guide" / name for name in NAMES]
+PAGES += [ROOT / "docs" / name for name in ("quality.md", "reliability.md", "scoreboard.md")]
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -39,21 +41,97 @@ def number(value: float) -> str:
     return f"{value:.3g}" if value < 1e3 else f"{float(f'{value:.2g}'):,.0f}"
 
 
+def of_quality() -> list[dict[str, Any]]:
+    """Return the sets of docs/quality.md, each with its rows by method."""
+    rows = record("losses")["rows"]
+    shown = {(row["data"], row["k"]): {} for row in rows if row["method"] == "exact"}
+    for row in rows:
+        if (row["data"], row["k"]) in shown:
+            shown[row["data"], row["k"]][row["method"]] = row
+    return list(shown.values())
+
+
 def methods() -> str:
     """Return STRESS of every method, divided by that of classical MDS on the same data and k."""
-    rows = record("quality")["rows"].values()
+    sets = of_quality()
     sizes = {
-        "fewer than 100 objects": [r["methods"] for r in rows if r["n"] < 100],
-        "100 to 1000 objects": [r["methods"] for r in rows if r["n"] >= 100],
+        "fewer than 100 objects": [one for one in sets if one["exact"]["n"] < 100],
+        "100 to 1000 objects": [one for one in sets if one["exact"]["n"] >= 100],
     }
 
     def cell(method: str, group: list[Any]) -> str:
-        ratios = [r[method]["stress"] / r["classical"]["stress"] for r in group]
+        own = [one for one in group if method in one]
+        ratios = [one[method]["stress"] / one["classical"]["stress"] for one in own]
         return f"{number(median(ratios))} ({number(min(ratios))} to {number(max(ratios))})"
 
-    names = ("lower", "neuc", "neuc+", "exact", "refined", "smacof", "lingoes", "cailliez")
+    names = {name: name for name in ("lower", "neuc", "neuc+", "exact")}
+    names |= {"refined": "squared"} | {name: name for name in ("smacof", "lingoes", "cailliez")}
     head = ["STRESS / that of classical", *(f"{size}: {len(g)} sets" for size, g in sizes.items())]
-    return table(head, ([f"`{m}`", *(cell(m, g) for g in sizes.values())] for m in names))
+    return table(
+        head, ([f"`{m}`", *(cell(key, g) for g in sizes.values())] for m, key in names.items())
+    )
+
+
+QUALITY = {
+    "classical": "classical MDS",
+    "lower": "`lower`",
+    "neuc": "`neuc`",
+    "neuc+": "`neuc+`",
+    "exact": "`exact`",
+    "squared": "squared",
+    "distance": "distance",
+    "relative": "relative",
+    "relative, κ chosen": "relative, κ chosen",
+    "smacof": "SMACOF",
+    "lingoes": "Lingoes",
+    "cailliez": "Cailliez",
+}
+
+
+def of_sets(measure: str, form: str, names: Iterable[str]) -> str:
+    """Return one measure of every set by method, the least in bold."""
+    names = list(names)
+
+    def cells(one: Any) -> list[str]:
+        values = [one[name][measure] if name in one else None for name in names]
+        least = min(value for value in values if value is not None)
+        bold = {value: "**" if value == least else "" for value in values}
+        return ["" if v is None else f"{bold[v]}{v:{form}}{bold[v]}" for v in values]
+
+    head = ["data", "n", "k", *(QUALITY[name] for name in names)]
+    facts = ((one, one["exact"]) for one in of_quality())
+    return table(head, ([f["data"], f"{f['n']:,}", str(f["k"]), *cells(one)] for one, f in facts))
+
+
+def quality_stress() -> str:
+    """Return STRESS of every set by method."""
+    return of_sets("stress", ".4g", (name for name in QUALITY if "κ" not in name))
+
+
+LOSSES = ("classical", "exact", "squared", "distance", "relative", "relative, κ chosen", "smacof")
+
+
+def quality_distortion() -> str:
+    """Return the distortion of every set by loss."""
+    return of_sets("distortion", ".4f", LOSSES)
+
+
+def quality_counts() -> str:
+    """Return in how many sets a loss has less distortion than SMACOF, and the least of STRESS."""
+    sets = [one for one in of_quality() if "smacof" in one]
+    every = of_quality()
+    least = sum(
+        one["squared"]["stress"] <= min(row["stress"] for row in one.values()) * (1 + 1e-6)
+        for one in every
+    )
+    lines = [f"- STRESS: the squared loss has the least in {least} of {len(every)} sets."]
+    groups = (("squared",), ("distance",), ("relative",), ("distance", "relative"))
+    for losses in groups:
+        own = [min(one[loss]["distortion"] for loss in losses) for one in sets]
+        won = sum(a < one["smacof"]["distortion"] for a, one in zip(own, sets, strict=True))
+        name = " or ".join(losses)
+        lines.append(f"- Distortion below that of SMACOF, {name}: {won} of {len(sets)} sets.")
+    return "\n".join(lines) + "\n"
 
 
 def new_objects() -> str:
@@ -280,7 +358,164 @@ def fuzz() -> str:
     return table(["trials", "checks", "refused with one line", "open findings"], rows)
 
 
+PERCENT = "{:.2f} %"
+
+
+def roads() -> str:
+    """Return road distances: ours, landmarks, exact indexes, and the published models."""
+    found = record("roads")
+    edges = [f"≤ {edge / 1000:.1f} km" for edge in found["bucket_edges"][1:]]
+    head = ["", "bytes per node", "mean error", *edges, "mean error, m", "build, s", "queries/s"]
+    order = [f"neucmds, {kind}" for kind in ("all-pairs", "sampled", "landmarks")]
+    order += ["ALT, lower bound"]
+
+    def place(row: Any) -> tuple[Any, ...]:
+        group = order.index(row["method"]) if row["method"] in order else len(order)
+        return group, -row.get("numbers", 0), str(row.get("asked", ""))
+
+    def name(row: Any) -> str:
+        if "numbers" not in row:
+            return f"{row['method']} (exact)"
+        bent = row.get("curvature")
+        kappa = "" if not bent else f", κ = {bent:.1f}".replace("-", "−")
+        device = " (H200)" if row.get("device") == "cuda" else ""
+        return f"{row['method'].replace('-', ' ')}, k = {row['numbers']}{kappa}{device}"
+
+    def line(title: str, row: Any, speed: float) -> list[str]:
+        errors = [PERCENT.format(100 * one) for one in (row["mean_error"], *row["buckets"])]
+        size, build = f"{row['bytes_per_node']:,.0f}", number(row["build_seconds"])
+        return [title, size, *errors, f"{row['metres']:.1f}", build, number(speed)]
+
+    rows = sorted(found["rows"], key=place)
+    rows = [row for row in rows if row.get("asked") != "auto" or row["curvature"]]
+    lines = [line(name(row), row, row["queries_per_second"]) for row in rows]
+    known = sorted(found["published"], key=lambda row: row["mean_error"])
+    lines += [
+        line(f"{row['method']} *", row, 1e6 / row["microseconds"])
+        for row in known
+        if row["mean_error"] <= SHOWN_ERROR
+    ]
+    others = [row["mean_error"] for row in found["published"] if row["mean_error"] > SHOWN_ERROR]
+    below = f"* published; {len(others)} further models: {100 * min(others):.0f} to "
+    return table(head, lines) + f"\n{below}{100 * max(others):.0f} %.\n"
+
+
+SHOWN_ERROR = 0.12
+
+
+def kept(row: Any, counts: Iterable[int] = (10, 50, 100)) -> str:
+    """Return recall raw and after re-ranking."""
+    return " / ".join(f"{row[f'recall_{count}']:.3f}" for count in counts)
+
+
+def strings_of(data: str) -> str:
+    """Return recall of every method by coordinates and landmarks."""
+    rows = [row for row in record("strings")["rows"] if row["data"] == data and row["L"]]
+    cells = {(row["method"], row["k"], row["L"]): row for row in rows}
+    columns = sorted({(row["k"], row["L"]) for row in rows})
+    names = [one for one in dict.fromkeys(row["method"] for row in rows) if one[:3] != "in "]
+    names.sort(key=lambda one: not one.startswith("neucmds"))
+
+    def line(method: str) -> list[str]:
+        own = [cells.get((method, *column)) for column in columns]
+        return [method, *("" if row is None else kept(row) for row in own)]
+
+    return table(["", *(f"k = {k}, L = {n}" for k, n in columns)], map(line, names))
+
+
+def string_costs() -> str:
+    """Return milliseconds of a query: its distances, placing and searching, re-ranking 50."""
+    found = record("strings")
+
+    def line(row: Any) -> list[str]:
+        one = 1000 * found["distance_seconds"][row["data"]]
+        asked = row["distances_per_query"]
+        paid = 0.0 if row.get("seconds_include_distances") else asked * one
+        own = 1000 * row["seconds_per_query"] + paid
+        facts = [f"{asked:.0f}", f"{row['numbers']}", f"{paid:.1f}", f"{own - paid:.1f}"]
+        return [row["data"], row["method"], *facts, f"{own + 50 * one:.1f}", kept(row, (50,))]
+
+    rows = (row for row in found["rows"] if row["k"] == 32 and row["L"] in (None, 400))
+    head = ["", "k = 32, L = 400", "distances per query", "numbers per object", "distances, ms"]
+    return table(
+        [*head, "place and search, ms", "all, 50 re-ranked, ms", "recall@10"], map(line, rows)
+    )
+
+
+def string_indexes() -> str:
+    """Return recall in vector indexes, and how many of the ten nearest by D̂ each finds."""
+    rows = [row for row in record("strings")["rows"] if row["method"].startswith("in ")]
+    cells = {(row["method"], row["data"], row["k"]): row for row in rows}
+    columns = list(dict.fromkeys((row["data"], row["k"]) for row in rows))
+
+    def line(method: str) -> list[str]:
+        own = [cells.get((method, *column)) for column in columns]
+        shown = ("" if r is None else f"{r['same_as_exact']:.3f}, {kept(r, (10, 50))}" for r in own)
+        return [method.removeprefix("in "), *shown]
+
+    head = [f"{data}, k = {k}" for data, k in columns]
+    return table(["", *head], map(line, dict.fromkeys(row["method"] for row in rows)))
+
+
+def two_levels() -> str:
+    """Return two levels of landmarks on strings."""
+    rows = (row for row in record("strings")["rows"] if row["method"] == "neucmds, two levels")
+    head = ("", "k", "landmarks", "distances per object", "per query", "recall@10: raw / 50 / 100")
+    return table(
+        head,
+        (
+            (
+                f"{row['data']}, {row['n']:,} + {row['queries']:,}",
+                str(row["k"]),
+                f"{row['landmarks']:,}",
+                f"{row['distances_per_object']:.0f}",
+                f"{row['distances_per_query']:.0f}",
+                kept(row),
+            )
+            for row in rows
+        ),
+    )
+
+
+def ordination() -> str:
+    """Return medians over the sets, and in how many a method is best."""
+    rows = record("ordination")["rows"]
+    cells = {(row["set"], row["k"], row["method"]): row for row in rows}
+    sets, ks = (list(dict.fromkeys(row[name] for row in rows)) for name in ("set", "k"))
+    names = dict.fromkeys(row["method"] for row in rows)
+    measures = {"raw_stress": ("raw stress, %", 100.0, min), "spearman": ("Spearman", 1.0, max)}
+    measures["kept"] = ("5 nearest kept", 1.0, max)
+
+    def cell(method: str, k: int, measure: str) -> str:
+        _, unit, good = measures[measure]
+        own = [cells[one, k, method][measure] for one in sets]
+        best = [good(cells[one, k, name][measure] for name in names) for one in sets]
+        first = sum(abs(a - b) <= 1e-4 * abs(b) for a, b in zip(own, best, strict=True))
+        return f"{unit * median(own):.3g} ({first})"
+
+    columns = [(k, measure) for k in ks for measure in measures]
+    head = [f"median of {len(sets)} sets (sets in which it is best)"]
+    head += [f"k = {k}: {measures[measure][0]}" for k, measure in columns]
+    return table(head, ([m, *(cell(m, *column) for column in columns)] for m in names))
+
+
+def ordination_versions() -> str:
+    """Return the versions of the programs."""
+    return ", ".join(f"{a} {b}" for a, b in record("ordination")["versions"].items()) + ".\n"
+
+
 TABLES = {
+    "roads": roads,
+    "smiles": partial(strings_of, "smiles"),
+    "amplicons": partial(strings_of, "amplicons"),
+    "string-costs": string_costs,
+    "string-indexes": string_indexes,
+    "two-levels": two_levels,
+    "ordination": ordination,
+    "ordination-versions": ordination_versions,
+    "quality-counts": quality_counts,
+    "stress": quality_stress,
+    "distortion": quality_distortion,
     "fuzz": fuzz,
     "curvature": curvature,
     "curved-spaces": curved_spaces,

@@ -64,8 +64,9 @@ PUBLISHED: dict[str, tuple[float, tuple[float, ...], float, float, float]] = {
     "DistanceNN, difference": (41.44, (56.55, 15.30, 27.22, 50.93, 68.16), 897.25, 2.20, 0.020),
     "DistanceNN": (46.54, (62.90, 18.73, 26.06, 46.13, 64.27), 958.96, 2.21, 0.021),
     "DistanceNN, mean": (88.69, (125.33, 26.71, 41.34, 59.95, 75.35), 1410.73, 2.20, 0.020),
-    "Hierarchical cut labelling": (0.0, (0.0,) * BUCKETS, 0.0, 3.0, 4.6087),
+    "Hierarchical cut labelling (exact)": (0.0, (0.0,) * BUCKETS, 0.0, 3.0, 4.6087),
 }
+TRAINING_SECONDS = 300.0  # the survey's limit, which all models reached
 Row = dict[str, Any]
 
 
@@ -80,10 +81,14 @@ def as_graph(data: dict[str, np.ndarray]) -> csr_array:
     return csr_array((data["length"], (i, j)), shape=(n, n))
 
 
+def bucket_edges(d: np.ndarray) -> np.ndarray:
+    return np.linspace(d.min(), d.max(), BUCKETS + 1)
+
+
 def errors(d_hat: np.ndarray, d: np.ndarray) -> Row:
     """Return the survey's measures of the answers to its queries."""
     relative = np.abs(d_hat / d - 1)
-    edges = np.linspace(d.min(), d.max(), BUCKETS + 1)
+    edges = bucket_edges(d)
     own = np.clip(np.searchsorted(edges, d, side="right") - 1, 0, BUCKETS - 1)
     return {
         "mean_error": float(relative.mean()),
@@ -260,6 +265,7 @@ def published() -> list[Row]:
             "buckets": [one / 100 for one in buckets],
             "metres": metres,
             "bytes_per_node": megabytes * 2**20 / nodes,
+            "build_seconds": 0.160286 if mean == 0 else TRAINING_SECONDS,
             "microseconds": micro,
         }
         for name, (mean, buckets, metres, megabytes, micro) in PUBLISHED.items()
@@ -286,6 +292,7 @@ def main() -> None:
         found = [one for one in found if key(one) != key(row)] + [row]
         names = ("numpy", "scipy", "torch", "pandana", "routingkit_cch")
         record = {"machine": measure.machine(), "versions": measure.versions(*names)}
+        record |= {"bucket_edges": bucket_edges(roads()["distance"]).tolist()}
         measure.write_record(given.record, record | {"published": published(), "rows": found})
 
 

@@ -100,7 +100,8 @@ def demo(tmp_path_factory):
 def test_demo_compares_every_method_and_explains(demo):
     folder, done = demo
     assert done.exit_code == 0, done.stderr
-    assert all(m in done.stdout for m in ("1,797", "classical", "neuc+", "refined", "inspect "))
+    told = ("1,797", "classical", "neuc+", "refined/distance", "refined/relative", "inspect ")
+    assert all(word in done.stdout for word in told)
     written = {path.name for path in (folder / "demo").iterdir()}
     pictures = {"spectrum.png", "coordinates.png", "shepard.png", "curve.png"}
     assert pictures | {"coordinates.csv", "embedding.npz", "quality.json", "digits.npy"} <= written
