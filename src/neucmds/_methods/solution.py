@@ -196,7 +196,11 @@ def from_refinement(
     if weights is not None:
         assert isinstance(gram, DenseGram)
         sums = _weighted_sums(gram.sq_dissimilarity, weights)
-    eigenvalues, residuals = _starting_eigenvalues(spectrum, found.signature, requested)
+    eigenvalues, residuals, hidden_below = np.zeros(0), np.zeros(0), 0.0
+    if spectrum is not None:
+        wanted = Components(requested or found.signs.size, found.signature)
+        eigenvalues, residuals = _starting_eigenvalues(spectrum, wanted)
+        hidden_below = _hidden_below(gram, spectrum, lengths.size, requested)
     squared = found.loss.name == "squared"
     # Where the STRESS is less than its rounding error, no gradient says anything.
     converged = found.converged or (squared and sum(terms) <= error)
@@ -207,7 +211,7 @@ def from_refinement(
         stress_terms=terms,
         stress_rises=rises,
         stress_error=error,
-        hidden_below=_hidden_below(gram, spectrum, lengths.size, requested),
+        hidden_below=hidden_below,
         sq_norm=sums[0],
         total_sum_of_squares=sums[1],
         trace=sums[2],
@@ -237,13 +241,8 @@ def _loss_as_returned(gram: Gram, found: Refined, x: Array, signs: Floats) -> fl
     return sum(gram.on_each(of_rows))
 
 
-def _starting_eigenvalues(
-    spectrum: Spectrum | None, signature: tuple[int, int], requested: int | None
-) -> tuple[Floats, Floats]:
+def _starting_eigenvalues(spectrum: Spectrum, components: Components) -> tuple[Floats, Floats]:
     """Eigenvalues of the signature of refined coordinates, largest first, and their residuals."""
-    if spectrum is None:
-        return np.zeros(0), np.zeros(0)
-    components = Components(requested or sum(signature), signature)
     kept = neuc(spectrum.ends, components).kept
     lam = spectrum.ends.values[kept]
     by_size = np.argsort(-np.abs(lam), kind="stable")
@@ -386,11 +385,9 @@ def _curved_stress(
     return (value, 0.0, 0.0), error, rises / (share or 1.0)
 
 
-def _hidden_below(
-    gram: Gram, spectrum: Spectrum | None, found: int, requested: int | None
-) -> float:
+def _hidden_below(gram: Gram, spectrum: Spectrum, found: int, requested: int | None) -> float:
     """Return the null level if eigenvalues of an ordinary size may lie below it."""
-    if spectrum is None or requested is None or found >= requested:
+    if requested is None or found >= requested:
         return 0.0
     ends = spectrum.ends
     # Only where the known pairs hold nearly all of B can a few entries have drowned the others.

@@ -243,10 +243,6 @@ class Search:
     tried: dict[int, _Tried] = field(default_factory=dict)
 
     @property
-    def k(self) -> int:
-        return self.source.place.signs.size
-
-    @property
     def own(self) -> int:
         """The number of negatives of the squared solution."""
         return self.source.place.signature[1]
@@ -283,13 +279,13 @@ class Search:
 
     def walked(self, first: int | None = None) -> int:
         """Return the number of negatives that one walks to, by default from the squared start's."""
-        if first is None or self.source.spectrum is None:
-            first = self.own
-        here = first
+        if self.source.spectrum is None:
+            return self.own
+        first = here = self.own if first is None else first
+        k = self.source.place.signs.size
 
         def value_of(negatives: int) -> float:
-            exists = self.source.spectrum is not None and 0 <= negatives <= self.k
-            return self.ends_of(negatives, self.few)[0].value if exists else np.inf
+            return self.ends_of(negatives, self.few)[0].value if 0 <= negatives <= k else np.inf
 
         for way in (1, -1):
             while value_of(here + way) < value_of(here):

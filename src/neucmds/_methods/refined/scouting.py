@@ -85,7 +85,7 @@ class Scout:
         if curvature not in self.seen:
             search = self._search(curvature)
             negatives = search.walked()
-            return search.k - negatives, negatives
+            return search.source.place.signs.size - negatives, negatives
         return self.seen[curvature][1]
 
     def curvature(self) -> float:
