@@ -157,3 +157,9 @@ def test_fewer_pairs_than_unknowns_are_refused_and_few_are_warned_about():
         warnings.simplefilter("error")
         check_pairs(some(2 * k * n), k)
         check_pairs(make_pairs(6, *complete(6)), 5)
+
+
+def test_gaps_take_their_weights_along_and_edges_are_roots():
+    found = make_pairs(3, [0, 0, 1], [1, 2, 2], [0.5, np.nan, 2], [7, 8, 9], allow_missing=True)
+    np.testing.assert_array_equal(found.weight, [7, 9])
+    np.testing.assert_array_equal(found.graph().toarray()[[0, 1, 0], [1, 2, 2]], [0.5, 2, 0])

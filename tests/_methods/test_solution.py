@@ -78,6 +78,7 @@ def test_listed_and_weighted_pairs_have_the_sums_of_both_orders():
         np.testing.assert_allclose(form(one.coordinates, np.sign(one.weights)), d_hat)
         assert 0 < one.stress_error < 1e-10
     assert pairs.stress_terms[1:] == dense.stress_terms[1:] == (0, 0)
+    assert pairs.eigenvalues.size == pairs.residuals.size == dense.eigenvalues.size == 0
 
 
 @pytest.mark.parametrize("weighted", [False, True])

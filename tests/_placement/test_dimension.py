@@ -6,7 +6,7 @@ from sklearn.utils import check_random_state
 from neucmds import InputError, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator import BlockedGram, DenseGram
-from neucmds._placement.dimension import _Split, among, fewest, scan_dimensions
+from neucmds._placement.dimension import DimensionScan, _Split, among, fewest, scan_dimensions
 from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement
 from neucmds._spectrum import full_spectrum
 from neucmds.errors import NeucmdsWarning
@@ -65,6 +65,12 @@ def test_the_error_of_a_split_is_that_of_pairs_of_placed_objects():
     assert len(in_blocks.row_slices()) > 1
     for gram, some in ((DenseGram(d), ids), (in_blocks, ids), (in_blocks, np.arange(20))):
         np.testing.assert_array_equal(among(gram, some), d[np.ix_(some, some)])
+
+
+def test_a_choice_is_open_ended_where_it_is_the_last_that_was_tried():
+    for errors, open_ended in (((3, 2, 1), True), ((3, 1, 2), False), ((1, 2, 3), False)):
+        assert DimensionScan((1, 2, 5), errors, (0, 0, 0), 9).open_ended == open_ended
+    assert not DimensionScan((1,), (0.5,), (0,), 9).open_ended
 
 
 def test_objects_that_have_nothing_in_common_are_predicted_by_no_number_of_coordinates():

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from neucmds import Embedding, InputError, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement import LeastSquaresPlacement, LinearPlacement
+from neucmds._placement import LeastSquaresPlacement, LinearPlacement, secular
 from neucmds._placement.secular import secular_minimum
 
 
@@ -38,6 +38,14 @@ def test_the_secular_equation_finds_the_global_minimum(m, t, seed):
         starts = itertools.product((-5, 0.1, 5), repeat=2)
         best = min(minimize(objective, s, (row, t, m), jac=True, tol=1e-12).fun for s in starts)
         assert objective(z, row, t, m)[0] <= best + 1e-7 * abs(best)
+
+
+def test_the_secular_equation_takes_few_steps(monkeypatch):
+    steps, at = [], secular._Secular.at
+    monkeypatch.setattr(secular._Secular, "at", lambda *a: steps.append(1) or at(*a))
+    p = np.random.default_rng(0).normal(size=(50, 3))
+    secular_minimum(p, np.linspace(-2, 9, 50), np.array([[0.9, 0.2, -0.6]]))
+    assert len(steps) <= 30
 
 
 def loss_and_slope(y, row, w, rule):

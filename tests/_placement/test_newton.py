@@ -1,5 +1,7 @@
 """New objects by a loss of pairs: at a minimum of their own loss, in few steps."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -7,6 +9,7 @@ from scipy.optimize import minimize
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._placement import LossPlacement, newton
+from neucmds._placement.least_squares import Fitted
 
 LOSSES = ("distance", "relative")
 
@@ -42,6 +45,24 @@ def test_no_descent_from_where_an_object_is_placed_gets_lower(loss, hidden):
         for start in (y, *far):
             end = minimize(value, start, (rule, row, u), method="BFGS", tol=1e-9)
             assert value(y, rule, row, u) <= end.fun * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_model_has_the_gradient_and_the_curvature_of_the_loss(loss):
+    rule, delta = case(loss, m=4)
+    fitted = Fitted.of(rule.coordinates, rule.signs, delta)
+    problem = newton._Problem(fitted, rule.loss, delta, np.arange(1.0, 61) * np.ones((4, 1)))
+    x, way, h = 3 + rule.place(delta), np.random.default_rng(2).normal(size=(4, 5)), 1e-4
+    with patch.object(newton, "_upwards", lambda hessian: hessian):
+        here, there = problem.model(x), problem.model(x + h * way)
+    low, high = (problem.value(x + t * way) for t in (-h, h))
+    np.testing.assert_allclose(np.sum(here.gradient * way, axis=1), (high - low) / (2 * h), 1e-5)
+    bent = np.einsum("ma,mab,mb->m", way, here.hessian, way)
+    change = np.sum((there.gradient - here.gradient) * way, axis=1) / h
+    np.testing.assert_allclose(bent, change, rtol=1e-2)
+    if loss == "relative":
+        with patch.object(newton, "_descended", None):  # it has a closed form
+            rule.place(delta)
 
 
 @pytest.mark.parametrize("off", [1e-1, 1e-3, 1e-5])

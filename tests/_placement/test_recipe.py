@@ -1,5 +1,7 @@
 """What a placement rule learns from the landmarks, and that it is the one asked for."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,8 @@ def test_without_landmarks_to_hold_out_the_first_recipe_is_used():
         k = n - 8 if method == "refined" else 2
         recipe = cross_validated(D, k, method, np.random.RandomState(0), fit)
         assert recipe == Recipe(0.1, off, k)
+    held = []
+    stress = "neucmds._placement.recipe._held_out_stress"
+    with patch(stress, lambda d, ids, *_: held.append(ids.tolist()) or 0.0):
+        cross_validated(random_simplex(40), 34, "neuc+", np.random.RandomState(0), fit)
+    assert held[0] == [0, 1, 2, 3]  # two more than coordinates are fitted

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 from functools import partial
 
 import array_api_strict
@@ -11,6 +12,7 @@ from neucmds._input import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Ends, full_spectrum, solve
+from neucmds._spectrum.search import Search
 
 N = 480
 krylov = partial(solve, solver="krylov")
@@ -210,6 +212,15 @@ def test_giving_up_is_said_or_lapack_takes_over(monkeypatch, noise, fallback):
     # What is handed over says how far it is from the tolerance of 1e-7.
     far = spectrum.residuals.max() > 1e-7 * np.abs(spectrum.values).max()
     assert far == (fallback == 0)
+
+
+@pytest.mark.parametrize(("room", "solver"), [(0, "krylov"), (-1, "full")])
+def test_a_basis_needs_room_for_twice_the_pairs_and_five_blocks(monkeypatch, noise, room, solver):
+    monkeypatch.setattr("neucmds._spectrum.krylov.FULL_FALLBACK", 0)
+    sized = Search.of(DenseGram(noise(400)), rule("neuc", 12), 12, 1e-7, True)
+    sized = replace(sized, capacity=2 * 12 + 5 * 16 + room)
+    monkeypatch.setattr(Search, "of", lambda *_: sized)
+    assert krylov(sized.gram, sized.rule, 12).solver == solver
 
 
 @settings(max_examples=20, deadline=None)

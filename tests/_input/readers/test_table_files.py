@@ -270,6 +270,7 @@ def test_npy_is_read_or_mapped(values, mmap, tmp_path):
         ({"D": D, "labels": np.array(["x", "y"])}, None),
         ({"D": D, "names": np.array([4, 5, 6])}, ("4", "5", "6")),
         ({"D": squareform(D), "names": np.array(NAMES)}, NAMES),
+        ({"m": D, "groups": np.array(["x", "y"])}, None),
     ],
     ids=lambda value: "+".join(value) if value else "none",
 )

@@ -54,6 +54,20 @@ def test_errors_count_in_d_whatever_the_curvature(curvature, name, seed):
         np.testing.assert_allclose(found.curvature, bent, atol=1e-2)
 
 
+def test_beyond_a_sphere_all_are_antipodes_and_errors_stay_finite():
+    edge, kappa = 4 * (1 - 0.05**2) / 0.25, 0.25
+    np.testing.assert_allclose(distances(np.array([16.0, 17.0, 90.0]), kappa), 2 * np.pi)
+    assert curved(np.array([90.0**2]), kappa)[0] == pytest.approx(16.0)
+    loss, d = PairLoss("distance", 0.01, curvature=kappa), np.full(3, 9.0)
+    terms = loss.terms(d, np.array([edge, edge + 1, edge + 2]), bend=True)
+    # From there on the arc is its tangent.
+    np.testing.assert_allclose(np.diff(terms.residual), terms.slope[:2])
+    assert terms.residual[0] == pytest.approx(
+        4 * np.arcsin(np.sqrt(edge) / 4) - distances(d, kappa)[0]
+    )
+    np.testing.assert_array_equal(terms.curvature[1:], 1)
+
+
 def _slope(d, floor, curvature):
     """What an error of d counts: 1/d, and below the floor g′(d)/g′(f) of 1/f."""
     c = np.sqrt(abs(curvature))

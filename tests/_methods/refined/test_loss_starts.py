@@ -20,6 +20,7 @@ from neucmds._methods.refined.loss_starts import (
     _padded,
     _Tried,
     approach,
+    usual_starts,
 )
 from neucmds._methods.refined.tiles import Tiles, lowered
 from neucmds._operator import DenseGram
@@ -141,6 +142,11 @@ def test_more_negatives_are_tried_before_fewer_while_the_loss_falls(own, values,
     ends = [Refined(None, None, None, value, (), True, 0.0) for value in values]
     tried = {q: _Tried(None, [end]) for q, end in enumerate(ends)}
     assert Search(None, Source(place, None, ()), None, 1, 0, tried).walked() == reached
+
+
+def test_few_objects_in_few_coordinates_have_more_starts():
+    starts = {(100, 10): 32, (101, 10): 12, (600, 1): 12, (601, 1): 1, (50, 11): 1}
+    assert {(n, k): usual_starts(n, k) for n, k in starts} == starts
 
 
 def test_a_smooth_descent_has_the_floor_that_it_is_told():

@@ -5,7 +5,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from neucmds._input import Components
 from neucmds._methods.refined.scouting import Scout, mean_distance
+from neucmds._spectrum import full_spectrum
 
 D = np.random.default_rng(0).uniform(1, 4, (30, 30))
 D = np.triu(D, 1) + np.triu(D, 1).T
@@ -45,6 +47,19 @@ def test_no_step_is_beyond_the_sphere_of_the_longest_or_fifteen_of_it():
     found, seen = searched(lambda root: 2 + abs(root) if root < 0 else 1 / (1 + root))
     assert found == pytest.approx((np.pi * unit) ** 2)
     assert max(seen) == pytest.approx(np.pi * unit, abs=1e-6)
+
+
+def test_the_cost_is_the_square_of_the_mean_error_beside_that_of_one_place():
+    x = np.random.default_rng(2).normal(size=(12, 2))
+    exact = np.sum((x[:, None] - x) ** 2, axis=-1)
+    for k, least, most in ((2, 0, 1e-9), (1, 1e-3, 0.5)):
+        how = {"components": Components(k), "loss": "distance"}
+        scout = Scout(exact, solve=lambda gram, *_: full_spectrum(gram), **how)
+        cost, signature = scout._tried(0.0)
+        assert least <= cost < most
+        assert sum(signature) == k
+        assert scout.signature() is signature
+        assert set(scout.seen) == {0.0}
 
 
 def test_the_unit_is_the_mean_distance_of_what_counts():
