@@ -42,7 +42,7 @@ def run(page, folder):
         ("migration.md", 6),
         ("missing.md", 4),
         ("scale.md", 1),
-        ("statistics.md", 6),
+        ("statistics.md", 8),
     ],
 )
 @pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")

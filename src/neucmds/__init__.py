@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from neucmds.api import compare, curve, evaluate, inspect, neuc_mds
+    from neucmds.api import compare, curve, evaluate, inspect, neuc_mds, stability
     from neucmds.embedding import Embedding, procrustes
     from neucmds.errors import (
         ConvergenceWarning,
@@ -30,6 +30,7 @@ __all__ = [
     "inspect",
     "curve",
     "evaluate",
+    "stability",
     "Embedding",
     "procrustes",
     "InputError",
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "neucmds.api": ("compare", "curve", "evaluate", "inspect", "neuc_mds"),
+    "neucmds.api": ("compare", "curve", "evaluate", "inspect", "neuc_mds", "stability"),
     "neucmds.embedding": ("Embedding", "procrustes"),
     "neucmds.errors": (
         "ConvergenceWarning",

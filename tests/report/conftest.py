@@ -51,7 +51,7 @@ def case(tmp_path_factory: pytest.TempPathFactory, few_starts: None) -> Case:
     embedding = neuc_mds(pd.DataFrame(D, labels, labels), (K - 1, 1))
     metadata = {"habitat": [("a", "b", SCRIPT)[i % 3] for i in range(N)], "depth": D[0] + 0.5}
     path = tmp_path_factory.mktemp("page") / "sites.html"
-    embedding.report(path, D, metadata=metadata, color_by="habitat")
+    embedding.report(path, D, metadata=metadata, color_by="habitat", replicates=4)
     return Case(path, D, embedding, metadata)
 
 

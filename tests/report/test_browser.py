@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from neucmds.ordination import envfit
+
 from .conftest import IMAGE, SCRIPT, N
 
 pytest.importorskip("selenium", reason="selenium is not installed")
@@ -330,3 +332,23 @@ def test_thousands_of_objects_are_drawn_by_webgl_and_answer(driver, case, tmp_pa
     assert chosen[0].text == f"object {i}"
     # Marks of the chosen one as SVG would lie below the points.
     assert {kind for kind, _ in driver.execute_script(kinds)} == {"scattergl"}
+
+
+def test_ellipses_arrows_and_replicates_are_drawn_on_request(fresh, case):
+    def drawn():
+        return fresh.execute_script(
+            """
+            const plot = document.getElementById("plot-objects");
+            const lines = plot.data.filter((trace) => trace.mode === "lines");
+            return [lines.map((t) => t.x.filter((v) => v === null).length),
+                    plot.layout.annotations.map((note) => note.text)];
+            """
+        )
+
+    assert drawn() == [[], []]
+    for name in ("ellipses", "arrows", "stability"):
+        fresh.execute_script("document.getElementById(arguments[0]).click()", name)
+    x, y = (a + 1 for a in drawn_axes(fresh))
+    r2 = envfit(case.embedding, {"v": case.metadata["depth"]}, axes=(x, y), permutations=0)["v"].r2
+    # One outline for each of three groups, one for each object, and one arrow with its name.
+    wait(fresh, lambda: drawn() == [[1, 1, 1, N], ["", f"depth (r² {float(f'{r2:.2g}'):g})"]])

@@ -249,3 +249,13 @@ def test_what_cannot_be_is_refused_before_the_work(case, tmp_path, options, said
     with pytest.raises(InputError, match=said):
         case.embedding.report(tmp_path / "page.html", **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_replicates_say_how_stable_the_embedding_is(case, page):
+    moved = api.stability(case.D, n_boot=4, embedding=case.embedding)
+    data = document_of(page)["stability"]
+    np.testing.assert_allclose(
+        unpacked(data["covariances"]).reshape(N, K, K), moved.covariances, rtol=1e-4, atol=1e-9
+    )
+    assert data["ids"][0] == int(moved.spread.argmax())
+    assert "objects were drawn 4 times with replacement" in " ".join(text_of(page).split())

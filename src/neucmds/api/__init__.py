@@ -25,6 +25,7 @@ from neucmds.api.options import tell as tell
 from neucmds.api.prepared import Prepared, prepare
 from neucmds.api.prepared import dense_gram as dense_gram
 from neucmds.api.prepared import prepare_some as prepare_some
+from neucmds.api.resampling import Stability, StressTest, stability, stress_test
 from neucmds.api.two_levels import TwoLevelFit as TwoLevelFit
 from neucmds.api.two_levels import fit_two_levels as fit_two_levels
 
@@ -38,11 +39,15 @@ __all__ = [
     "ComparedMethod",
     "Comparison",
     "Prepared",
+    "Stability",
     "StressCurves",
+    "StressTest",
     "compare",
     "curve",
     "evaluate",
     "inspect",
     "neuc_mds",
     "prepare",
+    "stability",
+    "stress_test",
 ]

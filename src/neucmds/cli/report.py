@@ -51,6 +51,15 @@ def report(
     metadata_missing: MetadataMissing = WithoutRow.error,
     color_by: ColorBy = None,
     categories: Categories = None,
+    stability: Annotated[
+        int,
+        typer.Option(
+            "--stability",
+            metavar="N",
+            min=0,
+            help="Embed N draws of the objects and N permutations of D as well: how stable it is.",
+        ),
+    ] = 0,
     seed: Seed = 0,
     output: Annotated[
         Path | None,
@@ -104,6 +113,7 @@ def report(
             metadata=table,
             color_by=color_by,
             title=Path(file).name if file != "-" else "standard input",
+            replicates=stability,
             random_state=seed,
             command=_command(context),
             callback=progress.hear,

@@ -15,6 +15,7 @@ from neucmds.plots.coordinates import (
     default_axes,
     normal_ellipse,
     plot_coordinates,
+    plot_stability,
 )
 from neucmds.plots.shepard import SampledPairs, plot_shepard, sampled_pairs, signed_root
 from neucmds.plots.spectra import kept_words, mark_kept, plot_curve, plot_scree, plot_spectrum
@@ -27,6 +28,7 @@ __all__ = [
     "plot_curve",
     "plot_scree",
     "plot_shepard",
+    "plot_stability",
     "plot_spectrum",
     "Colours",
     "SampledPairs",

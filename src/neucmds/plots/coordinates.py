@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
+from neucmds.api import Stability
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.ordination import EnvFit, envfit
@@ -145,6 +146,39 @@ def plot_coordinates(
         place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
         ax.text(0.995, 0.005, "; ".join(notes), **place, **style)
     return ax
+
+
+def plot_stability(
+    stability: Stability,
+    *,
+    axes: tuple[int, int] = (1, 2),
+    level: float = 0.95,
+    names: bool | Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the objects on two of their axes, each with the ellipse of its replicates.
+
+    Parameters
+    ----------
+    stability : Stability
+        What `neucmds.stability` returned.
+    axes, names, ax
+        As for `plot_coordinates`.
+    level : float, default=0.95
+        Share of a normal distribution with the mean and the covariance of the replicates.
+
+    Returns
+    -------
+    Axes
+    """
+    embedding = stability.embedding
+    pair = [a - 1 for a in _checked_axes(embedding, axes)]
+    if max(pair) >= embedding.k:
+        raise InputError("one coordinate has no ellipses; see Stability.spread.")
+    ax = axes_or_new(ax)
+    for cloud in np.moveaxis(stability.clouds[:, :, pair], 1, 0):
+        _draw_ellipse(ax, cloud, POSITIVE, level)
+    return plot_coordinates(embedding, axes=axes, names=names, ax=ax)
 
 
 def default_axes(embedding: Embedding) -> tuple[tuple[int, int], ...]:
@@ -408,18 +442,23 @@ def _draw_ellipses(
     shown: Marks,
     level: float,
 ) -> None:
-    from matplotlib.patches import Polygon
-
     if not groups:
         raise InputError(f"{option('ellipses')} need categories; pass them as {option('color')}.")
     if not 0 < level < 1:
         raise InputError(f"{option('ellipses', level)} must be a share between 0 and 1.")
     for members, colour in groups.values():
-        outline = normal_ellipse(points[members[shown]], level)
-        if outline is not None:
-            style: dict[str, Any] = {"facecolor": colour, "edgecolor": "none", "alpha": 0.10}
-            ax.add_patch(Polygon(outline, zorder=1.5, **style))
-            ax.plot(*outline.T, color=colour, linewidth=1.0, alpha=0.8, zorder=2)
+        _draw_ellipse(ax, points[members[shown]], colour, level)
+
+
+def _draw_ellipse(ax: Axes, points: Floats, colour: str, level: float) -> None:
+    """Draw the ellipse of points that have one."""
+    from matplotlib.patches import Polygon
+
+    outline = normal_ellipse(points, level)
+    if outline is not None:
+        style: dict[str, Any] = {"facecolor": colour, "edgecolor": "none", "alpha": 0.10}
+        ax.add_patch(Polygon(outline, zorder=1.5, **style))
+        ax.plot(*outline.T, color=colour, linewidth=1.0, alpha=0.8, zorder=2)
 
 
 def _draw_arrows(

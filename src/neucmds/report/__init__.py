@@ -31,6 +31,7 @@ def write_report(
     symmetrize: bool = False,
     weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
+    replicates: int = 0,
     random_state: int = 0,
     overwrite: bool = False,
 ) -> Path:
@@ -55,6 +56,9 @@ def write_report(
         As for `neuc_mds`.
     weights : array of shape (n, n), optional
         Those of the fit; see `neucmds.evaluate`. What needs every pair alike is left out then.
+    replicates : int, default=0
+        Number of bootstrap replicates of `neucmds.stability`, whose ellipses the page can draw, and
+        of permutations of `neucmds.api.stress_test`; each takes a fit.
     random_state : int, default=0
         Which pairs and objects are drawn where there are too many.
     overwrite : bool, default=False
@@ -92,6 +96,7 @@ def write_report(
         symmetrize=symmetrize,
         weights=weights,
         missing=missing,
+        replicates=replicates,
         random_state=random_state,
     )
     try:

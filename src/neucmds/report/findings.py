@@ -19,12 +19,16 @@ from neucmds.api import (
     Callback,
     Comparison,
     Prepared,
+    Stability,
     StressCurves,
+    StressTest,
     compare,
     curve,
     evaluate,
     inspect,
     prepare,
+    stability,
+    stress_test,
     tell,
 )
 from neucmds.diagnostics import Inspection
@@ -83,6 +87,8 @@ class Findings:
     errors : PairErrors or None
     pairs : SampledPairs or None
     nearest : Nearest or None
+    stability : Stability or None
+    stress_test : StressTest or None
     total_sum_of_squares : float
         What turns STRESS into R².
     lacking : str
@@ -99,6 +105,8 @@ class Findings:
     errors: PairErrors | None = None
     pairs: SampledPairs | None = None
     nearest: Nearest | None = None
+    stability: Stability | None = None
+    stress_test: StressTest | None = None
     total_sum_of_squares: float = np.nan
     lacking: str = ""
 
@@ -108,6 +116,7 @@ def gather(
     D: Any = None,
     *,
     squared: bool | None = None,
+    replicates: int = 0,
     random_state: int = 0,
     callback: Callback | None = None,
     **reading: Any,
@@ -121,6 +130,8 @@ def gather(
         What was embedded, in the same order.
     squared : bool, optional
         As in the fit by default.
+    replicates : int
+        Of `neucmds.stability`, and as many permutations of D; 0 for neither.
     random_state : int
     callback : callable, optional
         As for `neucmds.compare`.
@@ -143,6 +154,13 @@ def gather(
     if embedding.k and embedding.n > 1:
         say("looking for the nearest by D and by D̂")
         found = replace(found, nearest=nearest_of(embedding, prepared))
+    if replicates:
+        seeded: Any = {"random_state": random_state, "callback": callback, "embedding": embedding}
+        found = replace(
+            found,
+            stability=stability(prepared, n_boot=replicates, **seeded),
+            stress_test=stress_test(prepared, permutations=replicates, **seeded),
+        )
     if prepared.weights is not None:
         why = "pairs are missing or weighted, and these parts need every pair alike"
         return replace(found, lacking=why)

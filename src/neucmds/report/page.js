@@ -320,6 +320,102 @@
     })].map((trace) => ({ ...trace, hoverinfo: "skip", hovertemplate: undefined }));
   }
 
+  // --- ellipses and arrows on the two axes drawn -----------------------------------------------
+  const checked = (id) => Boolean(by(id) && by(id).checked);
+
+  // Outline of the ellipse that holds 95 % of a normal distribution; null if it is a line.
+  function ellipse([mx, my], [vxx, vxy, vyy]) {
+    const half = (vxx + vyy) / 2;
+    const gap = Math.hypot((vxx - vyy) / 2, vxy);
+    if (!(half - gap > 1e-12 * half)) return null;
+    const radius = Math.sqrt(-2 * Math.log(0.05));
+    const [long, short] = [radius * Math.sqrt(half + gap), radius * Math.sqrt(half - gap)];
+    const turn = Math.atan2(2 * vxy, vxx - vyy) / 2;
+    return [...Array(65).keys()].map((i) => {
+      const [c, s] = [long * Math.cos(i * Math.PI / 32), short * Math.sin(i * Math.PI / 32)];
+      return [mx + c * Math.cos(turn) - s * Math.sin(turn), my + c * Math.sin(turn) + s * Math.cos(turn)];
+    });
+  }
+
+  function moments(xs, ys, ids) {
+    const mean = (of) => ids.reduce((sum, i) => sum + of(i), 0) / ids.length;
+    const [mx, my] = [mean((i) => xs[i]), mean((i) => ys[i])];
+    const more = ids.length / Math.max(1, ids.length - 1);
+    const product = (a, ma, b, mb) => more * mean((i) => (a[i] - ma) * (b[i] - mb));
+    return [[mx, my], [product(xs, mx, xs, mx), product(xs, mx, ys, my), product(ys, my, ys, my)]];
+  }
+
+  function outlines(shapes, name, colour) {
+    const drawn = shapes.filter(Boolean);
+    const xy = (at) => drawn.flatMap((shape) => [...shape.map((p) => p[at]), null]);
+    return {
+      type: "scatter", mode: "lines", x: xy(0), y: xy(1), name, showlegend: false,
+      hoverinfo: "skip", line: { color: colour, width: 1.3 },
+    };
+  }
+
+  function ellipseTraces() {
+    const { x, y } = state;
+    if (y === null) return [];
+    const traces = [];
+    const column = columns[state.colour];
+    if (checked("ellipses") && column && column.order) {
+      column.order.forEach((name, g) => {
+        const ids = [...Array(data.n).keys()].filter((i) => column.values[i] === g);
+        if (ids.length < 3) return;
+        const shape = ellipse(...moments(coordinates[x], coordinates[y], ids));
+        const colour = shade(data.groupColours[g % data.groupColours.length]);
+        traces.push(outlines([shape], `ellipse of ${plain(name)}`, colour));
+      });
+    }
+    const moved = data.stability;
+    if (checked("stability") && Math.max(x, y) < moved.axes) {
+      const [means, spread] = [unpack(moved.means), unpack(moved.covariances)];
+      const at = (i, a, b) => spread[(i * moved.axes + a) * moved.axes + b];
+      const shapes = [...Array(data.n).keys()].map((i) => ellipse(
+        [means[i * moved.axes + x], means[i * moved.axes + y]], [at(i, x, x), at(i, x, y), at(i, y, y)]
+      ));
+      traces.push(outlines(shapes, "replicates", css("--soft")));
+    }
+    return traces;
+  }
+
+  // Variables as arrows of length √r², fitted to these two axes as vegan's envfit does.
+  function arrowNotes() {
+    const { x, y } = state;
+    if (y === null || !checked("arrows")) return [];
+    const [xs, ys] = [coordinates[x], coordinates[y]];
+    const found = columns.filter((c) => c.variable && c.numbers).map((column) => {
+      const ids = [...Array(data.n).keys()].filter((i) => Number.isFinite(column.values[i]));
+      const [vxx, vxy, vyy] = moments(xs, ys, ids)[1];
+      const [, vxv, vvv] = moments(xs, column.values, ids)[1];
+      const vyv = moments(ys, column.values, ids)[1][1];
+      const det = vxx * vyy - vxy * vxy;
+      const slope = [(vyy * vxv - vxy * vyv) / det, (vxx * vyv - vxy * vxv) / det];
+      const r2 = (slope[0] * vxv + slope[1] * vyv) / vvv;
+      const length = Math.sqrt(r2) / Math.hypot(...slope);
+      return { title: column.title, r2, tip: slope.map((v) => v * length) };
+    }).filter((arrow) => arrow.tip.every(Number.isFinite));
+    const reach = [xs, ys].map((v) => extent(v).reduce((most, end) => Math.max(most, Math.abs(end)), 0));
+    const room = [0, 1].map((a) => reach[a] / Math.max(1e-12, ...found.map((f) => Math.abs(f.tip[a]))));
+    const stretch = 0.75 * Math.min(...room);
+    return found.flatMap(({ title, r2, tip }) => {
+      const [tx, ty] = tip.map((v) => v * stretch);
+      const common = { x: tx, y: ty, xref: "x", yref: "y" };
+      return [
+        {
+          ...common, ax: 0, ay: 0, axref: "x", ayref: "y", showarrow: true, text: "",
+          arrowhead: 2, arrowwidth: 1.6, arrowcolor: css("--text"),
+        },
+        {
+          ...common, showarrow: false, text: `${plain(short(title))} (r² ${number(r2, 2)})`,
+          xanchor: tx < 0 ? "right" : "left", yanchor: ty < 0 ? "top" : "bottom",
+          font: { color: css("--text"), size: 12 },
+        },
+      ];
+    });
+  }
+
   function mixedLines(ranges) {
     const { x, y, chosen } = state;
     if (chosen === null || y === null || data.axes.signs[x] === data.axes.signs[y]) return [];
@@ -333,12 +429,14 @@
 
   function drawObjects() {
     const { x, y } = state;
-    const padded = (values) => {
-      const [low, high] = extent(values);
+    const outlined = ellipseTraces();
+    const padded = (values, side) => {
+      const around = outlined.flatMap((trace) => trace[side]).filter((v) => v !== null);
+      const [low, high] = extent([...values, ...around]);
       const gap = 0.06 * (high - low);
       return [low - gap, high + gap];
     };
-    const ranges = [padded(coordinates[x]), y === null ? [-1, 1] : padded(coordinates[y])];
+    const ranges = [padded(coordinates[x], "x"), y === null ? [-1, 1] : padded(coordinates[y], "y")];
     const [width, height] = ranges.map(([low, high]) => high - low);
     // Beyond 5 : 1 the short axis, often a negative one, would be a line.
     const same = y !== null && height / width > 0.2 && height / width < 5;
@@ -351,14 +449,15 @@
     };
     by("explanation").textContent = explanation(x, y) +
       (same || y === null ? "" : " The two axes are drawn on different scales.");
-    return draw("plot-objects", [...objectTraces(), ...chosenTraces()], {
+    return draw("plot-objects", [...objectTraces(), ...outlined, ...chosenTraces()], {
+      annotations: arrowNotes(),
       xaxis: titled(x, { range: ranges[0] }),
       yaxis: y === null
         ? axis("", { range: ranges[1], showticklabels: false })
         : titled(y, {
           range: ranges[1], ...(same ? { scaleanchor: "x", scaleratio: 1 } : {}),
         }),
-      shapes: mixedLines(ranges), uirevision: `${x},${y}`, hovermode: "closest", dragmode: "pan",
+      shapes: mixedLines(ranges), uirevision: `${x},${y},${outlined.length}`, hovermode: "closest", dragmode: "pan",
       legend: { y: -0.12, font: { size: 12 } }, showlegend: true,
     });
   }
@@ -459,6 +558,9 @@
     by("colour").addEventListener("change", (event) => {
       state.colour = Number(event.target.value);
       drawObjects();
+    });
+    ["ellipses", "arrows", "stability"].forEach((id) => {
+      if (by(id)) by(id).addEventListener("change", drawObjects);
     });
     const find = by("find");
     find.addEventListener("input", () => {

@@ -40,6 +40,8 @@ MOST_EIGENVALUES = 2000
 # More points than this are drawn by WebGL: as SVG they are slow to move.
 MOST_SVG = 3000
 WORST = 15
+# Axes on which the replicates of each object have their covariance on the page.
+MOST_STABLE_AXES = 10
 # What is drawn against k, and its name in `Quality`.
 MEASURED = {"stress": "normalized_stress", "r2": "r2", "neighbours": "neighbors_kept"}
 SYMBOLS = {
@@ -78,6 +80,7 @@ def payload(found: Findings, metadata: Any, color_by: str | None) -> dict[str, A
         "pairs": _pairs(found),
         "nearest": _nearest(found),
         "worst": _worst(found),
+        "stability": _stability(found),
     }
     cleaned: dict[str, Any] = clean(document)
     return cleaned
@@ -131,7 +134,7 @@ def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[dict[
         colours = as_colours(column_values(metadata, title), n)
         if colours is None:
             continue
-        entry: dict[str, Any] = {"title": printable(title)}
+        entry: dict[str, Any] = {"title": printable(title), "variable": True}
         if colours.numbers is not None:
             entry["numbers"] = _packed(colours.numbers, "<f4")
         else:
@@ -239,7 +242,29 @@ def _worst(found: Findings) -> dict[str, Any] | None:
     errors = found.errors.of_object
     ids = [i for i in found.errors.worst(WORST) if errors[i] > 0]
     typical = float(np.nanmedian(errors)) if ids else 0.0
-    return {"ids": ids, "errors": _digits(100 * errors[ids]), "typical": typical}
+    return {
+        "ids": ids,
+        "errors": _digits(100 * errors[ids]),
+        "shares": _digits(found.errors.stress_share[ids]),
+        "r2": _digits(found.errors.r2_of_object[ids]),
+        "typical": typical,
+    }
+
+
+def _stability(found: Findings) -> dict[str, Any] | None:
+    """Return means and covariances of the replicates of each object on the first axes."""
+    moved = found.stability
+    if moved is None:
+        return None
+    shown = min(found.embedding.k, MOST_STABLE_AXES)
+    most = np.argsort(-moved.spread, kind="stable")[:WORST]
+    return {
+        "axes": shown,
+        "means": _packed(moved.clouds.mean(axis=0)[:, :shown], "<f4"),
+        "covariances": _packed(moved.covariances[:, :shown, :shown], "<f4"),
+        "ids": [int(i) for i in most],
+        "spread": _digits(moved.spread[most]),
+    }
 
 
 def _packed(values: Any, kind: str) -> dict[str, str]:
