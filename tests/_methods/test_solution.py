@@ -35,6 +35,7 @@ def test_coordinates_have_the_gram_matrix_of_the_core(solved):
     np.testing.assert_allclose((x * signs) @ x.T, u @ core @ u.T, atol=1e-12)
     np.testing.assert_allclose(np.sum(x**2, axis=0), np.abs(found.weights))
     assert np.all(np.diff(np.abs(found.weights)) <= 0)
+    np.testing.assert_allclose(found.stress_rises, without_each(gram.sq_dissimilarity, 1, found))
 
 
 def test_the_projector_maps_centered_rows_to_coordinates(solved):

@@ -54,12 +54,15 @@ def finds(spectrum, keep, reference: Ends, tol: float = 1e-7) -> None:
 
 @every_method
 @every_library
-def test_kept_pairs_are_those_of_the_prescribed_spectrum(with_spectrum, method, library):
+def test_kept_pairs_are_those_of_the_prescribed_spectrum(
+    with_spectrum, method, library, monkeypatch
+):
+    # Of the 40 times as many products as pairs (and 50), after which it gives up.
+    monkeypatch.setattr("neucmds._spectrum.search.PRODUCTS", 3)
     lam, single = decaying(), method in ("neuc", "lower")
     gram = DenseGram(library.asarray(with_spectrum(lam, N)), working_copy=single)
     spectrum = krylov(gram, rule(method, 12), 12)
     assert spectrum.solver == "krylov"
-    assert spectrum.n_products <= 3 * (12 + 50)  # of the 40 after which it gives up
     finds(spectrum, rule(method, 12), Ends.of(np.r_[lam, np.zeros(N - 1 - lam.size)]))
 
 
@@ -172,14 +175,15 @@ HARD = {
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_hard_matrices_end_well(with_spectrum, name):
+def test_hard_matrices_end_well(with_spectrum, name, monkeypatch):
+    monkeypatch.setattr("neucmds._spectrum.search.PRODUCTS", 8)
     D = HARD[name](with_spectrum)
     full = full_spectrum(DenseGram(D)).ends
     for method, k in (("neuc", 1), ("neuc+", 20), ("classical", 20), ("neuc", 50)):
         k = min(k, len(D) - 1)
         spectrum = krylov(DenseGram(D), rule(method, k), k)
         finds(spectrum, rule(method, k), full)
-        assert spectrum.n_products <= 8 * (k + 50)
+        assert spectrum.solver == "krylov" or len(D) < 300
 
 
 @every_library

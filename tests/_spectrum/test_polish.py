@@ -54,7 +54,7 @@ def test_noise_of_single_precision_is_taken_out(with_spectrum):
     rng = np.random.default_rng(0)
     rough = full.vectors[:, outer] + 1e-7 * rng.standard_normal((200, 9))
     rows = np.linalg.qr(rough - rough.mean(axis=0))[0].T
-    pairs, _, noise_found = polish(gram, rows, 5, lambda values: np.full(values.size, 1e-8))
+    pairs, noise_found = polish(gram, rows, 5, lambda values: np.full(values.size, 1e-8))
     assert noise_found > 1e-7
     left = np.linalg.norm(gram.matmat(pairs.rows.T) - pairs.rows.T * pairs.values, axis=0)
     assert left.max() <= 1e-8

@@ -54,7 +54,6 @@ def full_spectrum(gram: Gram) -> Spectrum:
         frobenius_sq=gram.frobenius_sq,
         n_top=gram.n - 1,
         n_bottom=gram.n - 1,
-        n_products=gram.n,
         solver="full",
         precision=eps(gram.dtype, xp),
         value_errors=np.full(gram.n - 1, value_error),

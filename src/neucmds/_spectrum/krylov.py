@@ -100,19 +100,19 @@ def solve(
     if not isinstance(random_state, np.random.Generator):  # which draws faster
         seed = check_random_state(0 if random_state is None else random_state)
         random_state = np.random.default_rng(seed.randint(2**31))
-    spectrum, spent = _searched(search, random_state)
+    spectrum = _searched(search, random_state)
     if not spectrum.converged and gram.n <= FULL_FALLBACK:
-        return replace(full_spectrum(gram), n_products=spent)
+        return full_spectrum(gram)
     ends = spectrum.ends
     if ends.dropped_sq(rule(ends).kept) < MEASURED_SHARE * gram.frobenius_sq:
         left = unexplained_sq(gram, ends.values, spectrum.vectors.T)
         spectrum = replace(spectrum, unknown_sq=left)
-    return replace(spectrum, n_products=spent)
+    return spectrum
 
 
-def _searched(search: Search, rng: np.random.Generator) -> tuple[Spectrum, int]:
-    """Search with the cheapest products first; return what was found, and how many it took."""
-    gram, spent = search.gram, 0
+def _searched(search: Search, rng: np.random.Generator) -> Spectrum:
+    """Search with the cheapest products first."""
+    gram = search.gram
     # At n = 3000 the float64 steps brought float32 pairs to 1e-8 on all of four families, but to
     # 1e-9 on one only.
     rounded = gram.rounded() if search.tol >= 1e-8 else None
@@ -134,10 +134,9 @@ def _searched(search: Search, rng: np.random.Generator) -> tuple[Spectrum, int]:
         basis.multiply = gram.matmat
         found = _as_found(search, basis, check) if converged else None
         spectrum = found or _finished(search, basis, check, converged)
-        spent += spectrum.n_products
         if spectrum.converged:
             break
-    return spectrum, spent
+    return spectrum
 
 
 def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | None:
@@ -169,14 +168,12 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
     if not search.spare:
         above, below = above[:0], below[:0]
     found = _Found(values, rows, residuals, top, as_found=True)
-    spectrum = _assembled(search, basis, check, found, (above, below), check.noise)
-    return replace(spectrum, n_products=basis.n_products)
+    return _assembled(search, basis, check, found, (above, below), check.noise)
 
 
 def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool) -> Spectrum:
     """Improve what was kept in float64, add what else is known, and ask the rule once more."""
     gram, (top, bottom) = search.gram, split_of(check.kept)
-    n_products = basis.n_products
     inner = np.delete(check.ritz.values, check.kept)
 
     def allowed(values: Floats, scale: float = check.scale) -> Floats:
@@ -187,8 +184,7 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
     m = check.ritz.values.size
     for _ in range(4):
         rows = basis.vectors(check.ritz, np.r_[:top, m - bottom : m])
-        pairs, spent, noise = polish(gram, rows, top, allowed)
-        n_products += spent
+        pairs, noise = polish(gram, rows, top, allowed)
         # What was not improved is known to the rounding of the products at best.
         noise = max(noise, check.noise)
         real = np.flatnonzero(pairs.real(gram))
@@ -209,7 +205,7 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
     # Pairs that exist but drown in the rounding of the search were met by chance: others of their
     # size were not (7 of 58 were kept beside one entry of 1e10).
     good = good and bool(np.all(np.abs(found.values) > check.noise))
-    return replace(spectrum, converged=converged and good, n_products=n_products)
+    return replace(spectrum, converged=converged and good)
 
 
 @dataclass(frozen=True)

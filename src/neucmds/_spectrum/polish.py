@@ -65,16 +65,16 @@ class RitzPairs:
 
 def polish(
     gram: Gram, rows: Array, n_top: int, allowed: Callable[[Floats], Floats]
-) -> tuple[RitzPairs, int, float]:
+) -> tuple[RitzPairs, float]:
     """Improve Ritz vectors in float64 until their residuals are as allowed, in at most three steps.
 
     The first `n_top` rows belong to the largest values, the others to the smallest; `allowed` gives
-    the largest residual of each pair from their values. Return the pairs, the number of products,
-    and the largest residual that the first float64 product found.
+    the largest residual of each pair from their values. Return the pairs, and the largest residual
+    that the first float64 product found.
     """
     xp, n_bottom = gram.xp, int(rows.shape[0]) - n_top
     pairs = RitzPairs.of(rows, gram.matmat(rows.T).T, n_top, n_bottom)
-    n_products, noise = int(rows.shape[0]), float(np.max(pairs.residuals, initial=0.0))
+    noise = float(np.max(pairs.residuals, initial=0.0))
     for _ in range(_STEPS):
         size = np.abs(pairs.values)
         # Neither clearly zero nor known to have the sign they show.
@@ -93,8 +93,7 @@ def polish(
             steps, _ = orthonormal_rows(steps, 1e-8)
         images = xp.concat([pairs.images, gram.matmat(steps.T).T], axis=0)
         pairs = RitzPairs.of(xp.concat([pairs.rows, steps], axis=0), images, n_top, n_bottom)
-        n_products += int(steps.shape[0])
-    return pairs, n_products, noise
+    return pairs, noise
 
 
 def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:

@@ -92,8 +92,6 @@ class Spectrum:
         How many of the values are the largest, and the smallest, of B.
     converged : bool
         Whether the pairs the selection rule asked for met the tolerance.
-    n_products : int
-        Number of columns multiplied with B.
     solver : str
         Name of the solver that found the pairs.
     precision : float
@@ -112,7 +110,6 @@ class Spectrum:
     n_top: int
     n_bottom: int
     converged: bool = True
-    n_products: int = 0
     solver: str = "full"
     precision: float = EPS
     value_errors: npt.NDArray[np.float64] | None = None

@@ -48,6 +48,8 @@ def test_names_that_are_numbers_are_names_on_either_side(read):
     np.testing.assert_array_equal(found.values, VALUES)
     assert (found.names, found.columns) == (("7", "8"), ("31", "32", "33"))
     assert read("n.csv", "7,1.5,2,3\n8,4,5,6\n").names == ("7", "8")
+    found = read("n.csv", ",31,32,33\n7,1.5,2,3\n")  # as pandas writes it
+    assert (found.names, found.columns) == (("7",), ("31", "32", "33"))
     # The first line is no header where a name would be there twice.
     assert read("n.csv", "id,31,31,33\n7,1.5,2,3\n8,4,5,6\n").names == ("id", "7", "8")
     for text in ("7,1.5,2.5\n", "7,3,1.5\n8,5,4.5\n"):  # one row, or whole numbers elsewhere, too
