@@ -79,25 +79,6 @@ def test_bad_requests_and_files_are_named(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_cumida_csv_is_read_and_a_broken_one_refused(tmp_path):
-    path = tmp_path / "Renal_GSE53757.csv"
-    path.write_text("samples,type,1007_s_at,1053_at\n88,ccRCC,9.5,-1.25\n89,normal,8,7e0\n")
-    for request in (path, "Renal_GSE53757"):
-        table = load_genomics(request, data_home=tmp_path)
-        np.testing.assert_array_equal(table.values, [[9.5, -1.25], [8, 7]])
-        assert table.labels.tolist() == ["ccRCC", "normal"]
-    for text, message in (
-        ("gene,type,a\n1,x,2\n", "starts with 'gene,type'"),
-        ("samples,type,a,b\n1,x,2\n", "a number for each"),
-        ("samples,type,a\n1,x,high\n", "a number for each"),
-        ("samples,type,a\n", "needs samples"),
-        ("", "cannot be read"),
-    ):
-        path.write_text(text)
-        with pytest.raises(FileFormatError, match=message):
-            load_genomics(path)
-
-
 def test_stored_data_come_on_the_scale_that_is_said(data_home):
     names = list_dissimilarities(data_home)
     assert "wish12" in names

@@ -31,7 +31,7 @@ matrices = st.builds(random_hollow, st.integers(0, 10**6), st.integers(3, 16))
 
 @pytest.mark.slow
 @given(matrices, st.integers(1, 8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_exact_is_never_worse_than_a_published_method_nor_refined_than_exact(D, k):
     k = min(k, D.shape[0] - 1)
     best_published = min(fit(D, k, method).stress for method in PUBLISHED)
@@ -48,7 +48,7 @@ def test_exact_is_never_worse_than_a_published_method_nor_refined_than_exact(D, 
     st.sampled_from([(3, 0), (2, 3), (1, 3), (0, 2)]),
     st.sampled_from(["exact", "refined"]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_a_fixed_signature_is_never_broken(seed, signature, method):
     D = random_hollow(seed, 12)
     embedding = fit(D, signature, method)
