@@ -90,8 +90,10 @@ def test_networkx_graphs_become_named_distances():
     graph.add_node("island")
     with pytest.raises(InputError, match="2 parts"):
         from_networkx(graph)
-    with pytest.raises(InputError, match="directed"):
-        from_networkx(networkx.DiGraph([(0, 1)]))
+    one_way = networkx.DiGraph([(0, 1), (1, 2), (2, 0)])
+    with pytest.warns(NeucmdsWarning, match="^3 of 3 edges are stored in one order alone"):
+        assert from_networkx(one_way).to_numpy().max() == 1
+    assert from_networkx(one_way, direction="mean").to_numpy().max() == 1.5
 
 
 def test_a_networkx_graph_is_no_condensed_vector():

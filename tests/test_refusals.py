@@ -160,7 +160,7 @@ REFUSED = [
     (lambda _: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)"),
     *[
         (lambda _, e=e: e.set_params(metric_params={"p": 3}).fit(D), "metric_params are arg")
-        for e in (NeucMDS(2), NeucMDS(2, metric="shortest_path"), LandmarkNeucMDS(2, 6))
+        for e in (NeucMDS(2), LandmarkNeucMDS(2, 6))
     ],
     (lambda _: NeucMDS(2).fit(D).transform(PAIRS), r"toarray\(\)"),
     *[

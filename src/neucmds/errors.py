@@ -70,6 +70,8 @@ def rendered(message: str, spell: Callable[[str, str | None], str] | None = None
 
 
 def _in_python(name: str, value: str | None) -> str:
+    if name == "direction":  # an argument of the metric "shortest_path"
+        return f"metric_params={{'direction': {value}}}"
     return name if value is None else f"{name}={value}"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import order_of
-from neucmds._operator import as_graph, networkx_lengths, shortest_path_rows
+from neucmds._operator import all_paths, named_graph
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 
@@ -166,17 +166,19 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
     } | ({"of": embedding._whose} if embedding._whose else {})
 
 
-def from_networkx(graph: Any, weight: str | None = "weight") -> Any:
+def from_networkx(graph: Any, weight: str | None = "weight", direction: str | None = None) -> Any:
     """Shortest-path lengths between the nodes of a networkx graph, as a named table.
 
     Parameters
     ----------
     graph : networkx.Graph
-        Undirected and connected.
+        Connected.
     weight : str or None, default="weight"
         Edge attribute that holds lengths; an edge without it has its "length", else 1, which a
         warning says unless no edge has either, nor "cost" or "distance". None: 1 each. Of parallel
         edges the shortest counts.
+    direction : {"mean", "min", "max", "out"}, optional
+        Of a directed graph: what becomes of the lengths there and back, as for `neuc_mds`.
 
     Returns
     -------
@@ -191,8 +193,7 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Any:
     3.0
     """
     pandas = _require("pandas", "cli")
-    lengths = as_graph(networkx_lengths(graph, weight))
-    paths = shortest_path_rows(lengths, np.arange(lengths.shape[0]))
+    paths = all_paths(named_graph(graph, None, {"weight": weight, "direction": direction})[0])
     names = [str(node) for node in graph.nodes]
     return pandas.DataFrame(paths, index=names, columns=names)
 

@@ -60,8 +60,8 @@ def listed(lengths, i, j, n):
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
-        (listed(np.ones(4), [0, 1, 3, 5], [1, 2, 4, 6], 7), "3 parts .* of 3, 2, 2 objects"),
-        (listed([1.0, 1.5], [0, 1], [1, 0], 2), r"directed: 1 edges .*0\.5 at \(0, 1\)"),
+        (listed(np.ones(4), [0, 1, 3, 5], [1, 2, 4, 6], 7), "3 parts .* of 3, 2, 2 nodes"),
+        (listed([1.0, 1.5], [0, 1], [1, 0], 2), r"directed: 1 of 1 edges .*0\.5 at \(0, 1\)"),
         (listed([1.0, -1.0], [0, 1], [1, 2], 3), r"1 edges have lengths.*at \(1, 2\)"),
         (listed([1.0, np.nan], [0, 1], [1, 2], 3), r"1 edges have lengths.*at \(1, 2\)"),
         (listed([1.0, np.inf], [0, 1], [1, 2], 3), r"1 edges have lengths.*at \(1, 2\)"),

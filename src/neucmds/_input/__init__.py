@@ -15,6 +15,8 @@ from neucmds._input.containers import unwrap as unwrap
 from neucmds._input.dissimilarity import Dissimilarity as Dissimilarity
 from neucmds._input.dissimilarity import as_dissimilarity as as_dissimilarity
 from neucmds._input.names import common_objects as common_objects
+from neucmds._input.names import counts as counts
+from neucmds._input.names import is_frame as is_frame
 from neucmds._input.names import listed as listed
 from neucmds._input.names import order_of as order_of
 from neucmds._input.names import ordered_by_name as ordered_by_name
@@ -26,6 +28,7 @@ from neucmds._input.pairs import FewPairsWarning as FewPairsWarning
 from neucmds._input.pairs import Pairs as Pairs
 from neucmds._input.pairs import as_pairs as as_pairs
 from neucmds._input.pairs import check_pairs as check_pairs
+from neucmds._input.pairs import edges_of as edges_of
 from neucmds._input.pairs import make_pairs as make_pairs
 from neucmds._input.pairs import read_edges as read_edges
 from neucmds._input.pairs import refuse_parts as refuse_parts

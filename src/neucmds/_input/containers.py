@@ -17,7 +17,7 @@ from neucmds._backend.arrays import Array
 from neucmds._backend.memory import require_memory
 from neucmds._input.names import agreed, is_frame, row_names
 from neucmds._input.readers.files import read_table
-from neucmds._input.readers.text import one_line
+from neucmds._input.readers.text import ask_for_edges, one_line
 from neucmds._input.validation import as_labels, working_dtype
 from neucmds.errors import InputError, option
 
@@ -108,7 +108,8 @@ def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:
         array = _spread(array, dtype)
     elif len(shape) != 2 or shape[0] != shape[1]:
         size = " × ".join(map(str, shape)) or "a single number"
-        raise InputError(f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed.")
+        edges = ask_for_edges(shape[-1]) if len(shape) == 2 else ""
+        raise InputError(f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed{edges}.")
     if array.shape[0] < 2:
         raise InputError(f"D has {array.shape[0]} objects; at least 2 are needed.")
     return array, expanded
@@ -185,7 +186,8 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
         return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"D has columns that are not numbers ({one_line(error)}); convert or drop them."
+            f"D has columns that are not numbers ({one_line(error)}); convert or drop them"
+            f"{ask_for_edges(values.shape[1])}."
         ) from error
 
 

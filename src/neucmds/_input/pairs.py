@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from itertools import chain
 from math import sqrt
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,21 @@ from scipy.sparse import csgraph
 from neucmds._input.names import is_frame, listed
 from neucmds._input.readers.text import Labels, Lines, one_line, read_text
 from neucmds._input.validation import entry_name, refuse_range, refuse_weight_range
-from neucmds.errors import FileFormatError, InputError, option
+from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, option
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
 TOLERANCE = sqrt(np.finfo(np.float64).eps)
+# Pairs look like edges between neighbours where they are so few of all, and so many of the pairs
+# that two pairs of an object would close are among them: .3 and more of neighbours in up to ten
+# dimensions, the density of pairs drawn at random.
+LOCAL_DENSITY, LOCAL = 0.05, 0.2
 _COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th for the weight"
 
 
-class FewPairsWarning(UserWarning):
+class FewPairsWarning(NeucmdsWarning):
     """There are hardly more observed pairs than numbers to determine from them."""
 
 
@@ -205,7 +209,8 @@ def check_pairs(pairs: Pairs, k: int) -> None:
         raise InputError(
             f"{pairs.size} pairs cannot determine {k} coordinates of {pairs.n} objects: "
             f"{mean:.3g} for an object on average, and more than {2 * k} are needed; lower "
-            f"{option('n_components')}, or add pairs."
+            f"{option('n_components')}, add pairs, or pass {option('metric', 'shortest_path')} if "
+            "they are edges of a graph."
         )
     few = np.flatnonzero(degrees < k)
     if few.size:
@@ -225,17 +230,27 @@ def check_pairs(pairs: Pairs, k: int) -> None:
         )
 
 
-def refuse_parts(graph: Any, labels: Labels) -> None:
-    """Refuse pairs, the entries of a sparse array, that fall into parts with none between them."""
-    count, part = csgraph.connected_components(graph)
+def refuse_parts(
+    graph: Any,
+    labels: Labels,
+    what: str = "pair",
+    connection: Literal["weak", "strong"] = "weak",
+) -> None:
+    """Refuse pairs, the entries of a sparse array, that fall into parts with none between them.
+
+    With a strong connection there must be a way back, too.
+    """
+    count, part = csgraph.connected_components(graph, connection=connection)
     if count == 1:
         return
     sizes = np.bincount(part)
     others = np.flatnonzero(part != np.argmax(sizes))
+    back = " both ways" if connection == "strong" else ""
     raise InputError(
-        f"the pairs fall into {count} parts that no pair connects, of "
-        f"{listed([str(size) for size in np.sort(sizes)[::-1]])} objects; outside the largest: "
-        f"{_named(others, labels)}; keep one part, or add pairs."
+        f"the {what}s fall into {count} parts that no {what} connects{back}, of "
+        f"{listed([str(size) for size in np.sort(sizes)[::-1]])} "
+        f"{'objects' if what == 'pair' else 'nodes'}; outside the largest: "
+        f"{_named(others, labels)}; keep one part, or add {what}s."
     )
 
 
@@ -268,8 +283,39 @@ def read_edges(path: str | os.PathLike[str]) -> tuple[Any, Labels]:
     left, right, length, *more = read_pairs(path)
     if more:
         raise FileFormatError("a list of edges has 3 columns, two nodes and a length, not 4.")
+    return _edges(left, right, length)
+
+
+def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
+    """Take edges out of a table: two columns of nodes, then lengths.
+
+    These are in the column `weight`, else "length", else a third that is the only one more, else 1.
+    """
+    titles = list(frame.columns)
+    if len(titles) < 2 or len(frame) == 0 or list(frame.index) == titles:
+        raise InputError(
+            f"the table is {len(frame)} × {len(titles)}; a list of edges has two columns of nodes "
+            "and one of lengths, and a line for each edge."
+        )
+    third = titles[2] if len(titles) == 3 and weight is not None else None
+    chosen = next((name for name in (weight, "length", third) if name in titles[2:]), None)
+    if chosen is None and weight is not None:
+        warnings.warn(
+            f"{len(frame)} edges count as 1: the table has no column {weight!r} or 'length'.",
+            NeucmdsWarning,
+            stacklevel=3,
+        )
+    left, right = (frame[name].to_numpy() for name in titles[:2])
+    try:
+        return _edges(left, right, np.ones(len(frame)) if chosen is None else frame[chosen])
+    except (ValueError, TypeError) as error:
+        raise InputError(f"column {chosen!r} must hold lengths ({one_line(error)}).") from error
+
+
+def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
     n, numbers, names = _numbered(left, right)
-    return sparse.coo_array((length, (numbers[0], numbers[1])), shape=(n, n)), names
+    values = np.asarray(length, dtype=np.float64)
+    return sparse.coo_array((values, (numbers[0], numbers[1])), shape=(n, n)), names
 
 
 def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
@@ -280,7 +326,28 @@ def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
     if stored.dtype.kind not in "fiub":
         raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
     i, j = stored.coords
-    return make_pairs(int(data.shape[0]), i, j, stored.data, **settings)
+    pairs = make_pairs(int(data.shape[0]), i, j, stored.data, **settings)
+    _warn_of_edges(pairs)
+    return pairs
+
+
+def _warn_of_edges(pairs: Pairs) -> None:
+    """Warn of pairs that look like edges between neighbours: those of an object are pairs, too."""
+    degrees = pairs.degrees
+    density = 2 * pairs.size / pairs.n**2
+    if density > LOCAL_DENSITY or pairs.n < 50 or degrees.max() > 0.5 * pairs.n:
+        return
+    known = pairs.graph() > 0
+    known = known.astype(np.int64)
+    closed, all_two = (known @ known).multiply(known).sum(), float(degrees @ (degrees - 1))
+    if closed > LOCAL * all_two:
+        warnings.warn(
+            f"{pairs.size} pairs of {pairs.n} objects look like edges between neighbours, and the "
+            f"far pairs are missing; pass {option('metric', 'shortest_path')} if the array is a "
+            "graph.",
+            FewPairsWarning,
+            stacklevel=4,
+        )
 
 
 def _numbered(

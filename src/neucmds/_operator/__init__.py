@@ -15,12 +15,15 @@ from neucmds._operator.dense import DenseGram as DenseGram
 from neucmds._operator.features import FeatureGram as FeatureGram
 from neucmds._operator.gram import Gram as Gram
 from neucmds._operator.gram import Moments as Moments
+from neucmds._operator.graph import DIRECTIONS as DIRECTIONS
+from neucmds._operator.graph import all_paths as all_paths
 from neucmds._operator.graph import as_graph as as_graph
 from neucmds._operator.graph import graph_pairs as graph_pairs
+from neucmds._operator.graph import joined_paths as joined_paths
 from neucmds._operator.graph import landmark_paths as landmark_paths
+from neucmds._operator.graph import named_graph as named_graph
 from neucmds._operator.graph import nearest_landmarks as nearest_landmarks
 from neucmds._operator.graph import neighbor_graph as neighbor_graph
-from neucmds._operator.graph import networkx_lengths as networkx_lengths
 from neucmds._operator.graph import path_blocks as path_blocks
 from neucmds._operator.graph import shortest_path_rows as shortest_path_rows
 from neucmds._operator.metric_registry import BoundMetric as BoundMetric

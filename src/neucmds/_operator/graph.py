@@ -19,7 +19,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds._backend.memory import available_memory, format_bytes
-from neucmds._input import TOLERANCE, entry_name, refuse_parts
+from neucmds._input import TOLERANCE, counts, edges_of, entry_name, is_frame, refuse_parts
 from neucmds._operator.sampled_pairs import PairSample, Sizes, Windows, drawn_pairs
 from neucmds.errors import InputError, NeucmdsWarning, option
 
@@ -35,6 +35,13 @@ CHECKED_NODES = 200
 NEAR_BLOCK = 256
 # Landmarks from which nodes near them are searched together.
 SEARCHED = 64
+# What becomes of the lengths of a path there and of one back.
+DIRECTIONS: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "mean": lambda out, back: (out + back) / 2,
+    "min": np.minimum,
+    "max": np.maximum,
+    "out": lambda out, back: out,
+}
 # Attributes of networkx edges that may be meant as lengths.
 _OTHER_LENGTHS = {"cost", "distance"}
 # scipy's searches hold Python's lock, so they run in processes, which take a second to start: so
@@ -42,19 +49,74 @@ _OTHER_LENGTHS = {"cost", "distance"}
 WORTH_PROCESSES = 2**28
 
 
-def as_graph(data: Any, labels: tuple[str, ...] | None = None) -> Any:
+class Graph(sparse.csr_array):  # type: ignore[misc]
+    """Lengths of edges that `as_graph` checked: connected, and stored in both orders.
+
+    With a direction edges lead one way, and the ways there and back are joined to one length.
+    """
+
+    direction: str | None = None
+
+    def among(self, nodes: Ints) -> Graph:
+        """Return the edges among some nodes."""
+        part: Graph = self[nodes][:, nodes]
+        part.direction = self.direction
+        return part
+
+    def to_any(self, nodes: Ints, **how: Any) -> Any:
+        """Search from the nearest of some nodes along edges in either direction."""
+        directed = self.direction is None
+        return csgraph.dijkstra(self, directed=directed, indices=nodes, min_only=True, **how)
+
+
+def named_graph(
+    data: Any, labels: Any = None, params: dict[str, Any] | None = None
+) -> tuple[Graph, Any]:
+    """Take a graph out of whatever holds it, and the names of its nodes if there are no `labels`.
+
+    Parameters
+    ----------
+    data : sparse array, networkx graph, DataFrame or Graph
+        A table lists edges: two nodes, and their length.
+    labels : sequence of str, optional
+    params : dict, optional
+        "weight", the attribute or column of lengths, and "direction", as for `neuc_mds`.
+    """
+    how = {"weight": "weight", "direction": None} | (params or {})
+    if len(how) > 2 or how["direction"] not in (None, *DIRECTIONS):
+        raise InputError(
+            f"{option('metric_params', params)} of {option('metric', 'shortest_path')} may hold "
+            f"'weight', and as 'direction' one of {', '.join(DIRECTIONS)}."
+        )
+    directed, names = False, labels
+    if hasattr(data, "nodes") and hasattr(data, "adj"):
+        directed, names = data.is_directed(), tuple(str(node) for node in data.nodes)
+        names = None if counts(names) else names
+        data = _networkx_lengths(data, how["weight"])
+    elif is_frame(data):
+        data, names = edges_of(data, how["weight"])
+    labels = names if labels is None else labels
+    return as_graph(data, labels, how["direction"], directed), labels
+
+
+def as_graph(
+    data: Any, labels: Any = None, direction: str | None = None, directed: bool = False
+) -> Graph:
     """Check a sparse array of lengths, and make it a symmetric CSR array of float64, connected.
 
     Explicit zeros are edges of length 0. An edge may be stored in one order or in both, and a
-    warning says so where some are stored in one and others in both; of parallel edges the shortest
-    counts, which another one says. Refused are lengths that are negative or not finite, edges whose
-    two orders differ, and graphs in several parts. A networkx graph is taken by its
-    `networkx_lengths`; `labels` name the nodes in messages.
+    warning says so where some are stored in one and others in both, or the graph is `directed`; of
+    parallel edges the shortest counts, which another one says. Refused are lengths that are
+    negative or not finite, edges whose two orders differ without a `direction`, and graphs in
+    several parts. `labels` name the nodes in messages.
     """
-    if hasattr(data, "nodes") and hasattr(data, "adj"):
-        data = networkx_lengths(data)
+    if isinstance(data, Graph):
+        return data
     if not hasattr(data, "tocoo"):
-        raise InputError("the graph must be a scipy.sparse array of lengths, n × n, or networkx's.")
+        raise InputError(
+            "the graph must be a scipy.sparse array of lengths, n × n, a table of edges, or "
+            "networkx's."
+        )
     if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
         raise InputError(f"the graph is not square: {' × '.join(map(str, data.shape))}.")
     n, stored = int(data.shape[0]), data.tocoo()
@@ -70,26 +132,51 @@ def as_graph(data: Any, labels: tuple[str, ...] | None = None) -> Any:
     between = i != j
     key, length, longest = _grouped((i * n + j)[between], length[between])
     _warn_of_parallel(longest - length > TOLERANCE * float(longest.max()))
-    low, high, length = _undirected(n, key // n, key % n, length, labels)
+    i, j = key // n, key % n
+    key, shortest, longest = _grouped(np.minimum(i, j) * n + np.maximum(i, j), length)
+    gap, one_way = longest - shortest, 2 * key.size - i.size
+    uneven = int(np.sum(gap > TOLERANCE * float(length.max())))
+    if direction is None or not (uneven or one_way):
+        _refuse_two_lengths(n, key, gap, uneven, labels)
+        _warn_of_one_way(one_way, key.size, directed)
+        low, high, direction = key // n, key % n, None
+        i, j = np.concatenate([low, high]), np.concatenate([high, low])
+        length = np.concatenate([shortest, shortest])
     # SciPy 1.13 searches graphs with indices of 32 bits alone.
-    index = np.int32 if max(n, 2 * low.size) < 2**31 else np.int64
-    ends = np.concatenate([low, high], dtype=index), np.concatenate([high, low], dtype=index)
-    graph = sparse.csr_array((np.concatenate([length, length]), ends), shape=(n, n))
-    refuse_parts(graph, labels)
+    index = np.int32 if max(n, i.size) < 2**31 else np.int64
+    ends: Any = (i.astype(index), j.astype(index))
+    graph: Graph = Graph((length, ends), shape=(n, n))
+    graph.direction = direction
+    refuse_parts(graph, labels, "edge", "weak" if direction is None else "strong")
     return graph
 
 
-def networkx_lengths(graph: Any, weight: str | None = "weight") -> Any:
-    """Lengths of the edges of an undirected networkx graph, nodes in its order, as a sparse array.
+def all_paths(graph: Graph) -> Floats:
+    """Lengths of the shortest paths between all nodes, the same in both orders but for rounding."""
+    paths = shortest_path_rows(graph, np.arange(graph.shape[0]))
+    return np.triu(paths) + np.triu(paths, 1).T if graph.direction == "out" else paths
+
+
+def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
+    """Lengths of the shortest paths from new nodes over their edges to fitted nodes.
+
+    `edges` (m, n) are lengths; ``paths(nodes)`` returns a row for each of the nodes they lead to.
+    """
+    edges = edges.tocsr()
+    alone = np.flatnonzero(np.diff(edges.indptr) == 0)
+    if alone.size:
+        raise InputError(f"new node {alone[0]} has no edge; give each at least one.")
+    nodes, at = np.unique(edges.indices, return_inverse=True)
+    ways = edges.data[:, None] + paths(nodes)[at]
+    return np.asarray(np.fmin.reduceat(ways, edges.indptr[:-1], axis=0))
+
+
+def _networkx_lengths(graph: Any, weight: str | None) -> Any:
+    """Lengths of the edges of a networkx graph, nodes in its order, as a sparse array.
 
     An edge is as long as its attribute `weight` says, else "length", else 1; None: 1 each. A
     warning says where not all edges have `weight`, unless none has anything like a length.
     """
-    if graph.is_directed():
-        raise InputError(
-            "the graph is directed, so its distances are not symmetric; pass "
-            "graph.to_undirected(), in which an edge counts both ways."
-        )
     number = {node: at for at, node in enumerate(graph.nodes)}
     edges = list(graph.edges(data=True))
     lengths, instead, none, others = np.ones(len(edges)), 0, 0, set[str]()
@@ -103,9 +190,10 @@ def networkx_lengths(graph: Any, weight: str | None = "weight") -> Any:
         counted += [f"not by their {name!r}" for name in sorted(others)]
         warnings.warn(
             f"{instead + none} of {len(edges)} edges have no {weight!r} and count "
-            f"{', '.join(counted)}; name the attribute of lengths in from_networkx(weight=…).",
+            f"{', '.join(counted)}; name the attribute of lengths: weight of from_networkx, or "
+            f"'weight' in {option('metric_params')}.",
             NeucmdsWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     ends = np.array([(number[a], number[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
     return sparse.coo_array((lengths, (ends[:, 0], ends[:, 1])), shape=(len(number),) * 2)
@@ -161,7 +249,8 @@ def nearest_nodes(
     n = int(graph.shape[0])
     count = min(count, n - 1)
     # Consecutive nodes of this order are near each other, so that they share a small subgraph.
-    order = np.asarray(csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True))
+    mode = graph.direction is None
+    order = np.asarray(csgraph.reverse_cuthill_mckee(graph, symmetric_mode=mode))
     if nodes is not None:
         order = order[np.isin(order, np.asarray(nodes))]
     block = max(8, min(NEAR_BLOCK, 2**15 // count))
@@ -215,7 +304,7 @@ def nearest_landmarks(
         if wanted.size == 0:
             return ids, lengths
         limit = 2 * limit or float(graph.data.mean())
-        to_any = csgraph.dijkstra(graph, indices=wanted, min_only=True, limit=limit)
+        to_any = graph.to_any(wanted, limit=limit)
         about = np.flatnonzero(np.isfinite(to_any[landmarks]))
 
 
@@ -232,7 +321,6 @@ def graph_pairs(
     Paths are searched from all sources, `n_landmarks` landmarks among them, and a node keeps those
     to its own far partners; and from `CHECKED_NODES` others when a fit is measured.
     """
-    graph = as_graph(graph)
     n, rng = int(graph.shape[0]), check_random_state(random_state)
     windows, far = Windows.draw(n, sizes, rng), []
     to_landmarks = np.empty((n, n_landmarks))
@@ -307,9 +395,13 @@ def _farthest(
     return chosen[order], rows[order]
 
 
-def _search(graph: Any, sources: Ints, limit: float = inf) -> Floats:
+def _search(graph: Graph, sources: Ints, limit: float = inf) -> Floats:
     # The graph is stored in both orders: directed=False would only search each edge twice.
-    return np.asarray(csgraph.dijkstra(graph, directed=True, indices=sources, limit=limit))
+    out = np.asarray(csgraph.dijkstra(graph, directed=True, indices=sources, limit=limit))
+    if graph.direction in (None, "out"):
+        return out
+    back = np.asarray(csgraph.dijkstra(graph.T, directed=True, indices=sources, limit=limit))
+    return np.asarray(DIRECTIONS[graph.direction](out, back))
 
 
 def _within(
@@ -318,15 +410,14 @@ def _within(
     """Search up to a limit: numbers of some sources, nodes about them, and a row from each."""
     # Sources of one cell of a few are near each other, and share a small subgraph.
     seeds = sources[::SEARCHED]
-    cell = csgraph.dijkstra(graph, indices=seeds, min_only=True, return_predecessors=True)[2]
+    cell = graph.to_any(seeds, return_predecessors=True)[2]
     order = np.argsort(cell[sources], kind="stable")
     parts = [order[s : s + SEARCHED] for s in range(0, order.size, SEARCHED)]
 
     def search(graph: Any, part: Ints) -> tuple[Ints, Ints, Floats]:
         own = sources[part]
-        to_any = csgraph.dijkstra(graph, indices=own, min_only=True, limit=limit)
-        ball = np.flatnonzero(np.isfinite(to_any))
-        rows = _search(graph[ball][:, ball], np.searchsorted(ball, own), limit)
+        ball = np.flatnonzero(np.isfinite(graph.to_any(own, limit=limit)))
+        rows = _search(graph.among(ball), np.searchsorted(ball, own), limit)
         return part, ball, rows.astype(np.float32)
 
     yield from _mapped(search, graph, parts, float(len(parts)) * graph.shape[0] * 8, n_jobs)
@@ -341,10 +432,9 @@ def _nearest(
     n, todo = int(graph.shape[0]), nodes
     while todo.size:
         # Shortest paths up to the limit stay among nodes within the limit: the subgraph has all.
-        to_any = csgraph.dijkstra(graph, directed=True, indices=todo, min_only=True, limit=limit)
-        ball = np.flatnonzero(np.isfinite(to_any))
+        ball = np.flatnonzero(np.isfinite(graph.to_any(todo, limit=limit)))
         own = np.searchsorted(ball, todo)
-        rows = _search(graph[ball][:, ball], own, limit)
+        rows = _search(graph.among(ball), own, limit)
         rows[np.arange(todo.size), own] = inf
         enough = np.isfinite(rows).sum(axis=1) >= count
         if ball.size == n and limit >= graph.data.sum():
@@ -371,22 +461,16 @@ def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
     return key[first], np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
 
 
-def _undirected(
-    n: int, i: Ints, j: Ints, length: Floats, labels: tuple[str, ...] | None
-) -> tuple[Ints, Ints, Floats]:
-    """Return every edge once, i < j; where it is stored in both orders, these must agree."""
-    key, shortest, longest = _grouped(np.minimum(i, j) * n + np.maximum(i, j), length)
-    gap = longest - shortest
-    at = int(np.argmax(gap))
-    if gap[at] > TOLERANCE * float(length.max()):
+def _refuse_two_lengths(n: int, key: Ints, gap: Floats, uneven: int, labels: Any) -> None:
+    """Refuse edges with another length back."""
+    if uneven:
+        at = int(np.argmax(gap))
         where = entry_name(*divmod(int(key[at]), n), labels)
         raise InputError(
-            f"the graph is directed: {int(np.sum(gap > TOLERANCE * length.max()))} edges have "
-            f"another length back, the most different by {gap[at]:.4g} at {where}; keep one length "
-            "of each, such as the longer (graph.maximum(graph.T))."
+            f"the graph is directed: {uneven} of {key.size} edges have another length back, the "
+            f"most different by {gap[at]:.4g} at {where}; pass {option('direction', 'mean')} for "
+            "the mean of both ways, or 'min', 'max' or 'out'."
         )
-    _warn_of_one_way(2 * key.size - i.size, key.size)
-    return key // n, key % n, shortest
 
 
 def _warn_of_parallel(several: Any) -> None:
@@ -400,14 +484,13 @@ def _warn_of_parallel(several: Any) -> None:
         )
 
 
-def _warn_of_one_way(one_way: int, edges: int) -> None:
-    """Say how many edges are stored in one order, where others are stored in both."""
-    if 0 < one_way < edges:
+def _warn_of_one_way(one_way: int, edges: int, directed: bool) -> None:
+    """Say how many edges lead one way, where others lead both, or all may."""
+    if 0 < one_way < edges or (directed and one_way):
         warnings.warn(
             f"{one_way} of {edges} edges are stored in one order alone, as one-way streets are, "
-            "and count both ways here; store them in both (graph.maximum(graph.T)) if they go both "
-            "ways, or else pass a matrix of lengths of directed paths with "
-            f"{option('symmetrize', True)}.",
+            f"and count both ways here; pass {option('direction', 'mean')}, 'min', 'max' or 'out' "
+            "to have paths follow them.",
             NeucmdsWarning,
             stacklevel=4,
         )

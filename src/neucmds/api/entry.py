@@ -21,7 +21,7 @@ from neucmds._input import (
     named_features,
     row_names,
 )
-from neucmds._operator import BoundMetric, DenseGram, Tape, as_graph, refuse_params, watched
+from neucmds._operator import BoundMetric, DenseGram, Tape, named_graph, refuse_params, watched
 from neucmds.api.fitting import Fit, fit, warn_of_surprises
 from neucmds.api.goals import fit_chosen
 from neucmds.api.landmarks import embed_by_landmarks
@@ -104,9 +104,10 @@ def neuc_mds(
         "auto": the κ with the least error, found by short descents on up to 500 objects; 0 unless
         another gains more than 1 %. `Embedding.distance` inverts g.
     metric : str or callable, default="precomputed"
-        "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph, a sparse
-        array of lengths of edges or one of networkx, and the nodes are embedded; an edge counts
-        both ways, also if it is stored once, and two lengths for it are refused; above 10,000
+        "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph, and its
+        nodes are embedded: a sparse array of lengths of edges, a networkx graph, or a DataFrame of
+        edges, two nodes and a length each. An edge counts both ways, also if it is stored once, and
+        two lengths for it are refused without a "direction"; above 10,000
         nodes, or where all paths do not fit in memory, "refined" samples pairs of nodes and needs
         no n × n array. Otherwise `data` holds features, and the metric is "angular", "balls",
         "cosine", "euclidean", "hyperbolic" or "rbf" (see `neucmds.operators`), or one that
@@ -115,7 +116,10 @@ def neuc_mds(
         for each pair, in the processes that `joblib.parallel_config` says. Dissimilarities that do
         not fit in memory are never stored.
     metric_params : dict, optional
-        Further arguments of the metric.
+        Further arguments of the metric. Of "shortest_path": "weight", the attribute or column of
+        lengths ("weight" by default, else "length", else 1 each), and "direction", whether paths
+        follow the direction of edges: "mean", "min" or "max" of the lengths there and back, or
+        "out", the length out of the landmark or of the node that comes first.
     landmarks : int, float, {"random", "maxmin"} or sequence of int, optional
         Embed some objects and place all others among them by their dissimilarities to these: for
         more objects than all pairs allow. How many, or which share of all, are drawn; how 1000 of
@@ -269,7 +273,8 @@ def _as_rows(
 ) -> tuple[Any, Any, Any]:
     """Return data as rows or a graph, the metric bound to its arguments, and names of objects."""
     if metric == SHORTEST_PATH:
-        return as_graph(data), metric, labels
+        graph, labels = named_graph(data, labels, params)
+        return graph, metric, labels
     if metric == PRECOMPUTED:
         refuse_params(params, metric)
         return data, metric, labels

@@ -15,6 +15,7 @@ from neucmds._operator import (
     DenseGram,
     Gram,
     Progress,
+    all_paths,
     as_graph,
     dense_operator,
     feature_operator,
@@ -119,8 +120,7 @@ def prepare(
     complete = weights is None and missing == "error"
     progress = None if callback is None else _on_pass(callback)
     if metric == SHORTEST_PATH:
-        graph = as_graph(D)
-        D = shortest_path_rows(graph, np.arange(graph.shape[0]))
+        D = all_paths(as_graph(D))
         # The two ways along a path are added up in another order.
         squared, symmetrize, copy = False, True, False
     elif metric != PRECOMPUTED:

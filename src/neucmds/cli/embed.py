@@ -25,10 +25,12 @@ from neucmds.cli.inputs import (
     read_kept,
 )
 from neucmds.cli.options import (
+    GRAPH,
     Categories,
     ColorBy,
     Correction,
     Curvature,
+    Direction,
     Folder,
     Force,
     Json,
@@ -53,9 +55,6 @@ from neucmds.cli.tables import facts, facts_table, suggestion
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.ordination import species_scores
-
-# The metric of a list of edges, which is no table of features.
-GRAPH = "shortest_path"
 
 
 def embed(
@@ -92,6 +91,7 @@ def embed(
             show_default=False,
         ),
     ] = None,
+    direction: Direction = None,
     landmarks: Annotated[
         int | None,
         typer.Option(
@@ -165,6 +165,7 @@ def embed(
         squared=squared,
         symmetrize=symmetrize,
         metric=metric,
+        direction=direction,
         landmarks=landmarks,
         seed=seed,
         max_iter=max_iter,
@@ -234,6 +235,7 @@ class Job:
     squared: bool
     symmetrize: bool
     metric: str | None
+    direction: str | None
     landmarks: int | None
     seed: int
     max_iter: int | None
@@ -249,6 +251,8 @@ class Job:
             "--landmarks": self.landmarks is not None,
             "--metric": self.metric is not None,
         }
+        if self.direction is not None and self.metric != GRAPH:
+            raise InputError(f"--direction is for a graph; pass --metric {GRAPH}.")
         for one, others in _EXCLUDED.items():
             clash = next((other for other in others if asked[one] and asked[other]), None)
             if clash is not None:
@@ -263,7 +267,7 @@ class Job:
                     "--metadata-missing drop would cut paths of the graph; take grey, or leave the "
                     "nodes out of FILE."
                 )
-            data, names = read_graph(self.file)
+            data, names = read_graph(self.file, self.direction)
             return Source(data, int(data.shape[0]), names, self.metric)
         if self.metric is not None:
             data, names, columns = read_features(self.file, self.metric)

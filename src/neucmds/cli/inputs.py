@@ -24,9 +24,9 @@ from neucmds._input import (
     read_square,
     read_table,
 )
-from neucmds._operator import as_graph
+from neucmds._operator import named_graph
 from neucmds.api import Prepared
-from neucmds.cli.options import WithoutRow
+from neucmds.cli.options import GRAPH, WithoutRow
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.ordination import EnvFit, VectorFit, envfit
@@ -102,12 +102,23 @@ def prepare_file(
     n_components: NComponents,
     weights: Path | None = None,
     keep: Keeper | None = None,
+    *,
+    metric: str | None = None,
+    direction: str | None = None,
     **settings: Any,
 ) -> Prepared:
     """Read dissimilarities, of all objects or of those to keep, and how much each pair counts.
 
-    Weights are matched by name if both have names.
+    Weights are matched by name if both have names. With a `metric` FILE is a graph.
     """
+    if metric is not None or direction is not None:
+        if metric != GRAPH or weights is not None or keep is not None:
+            raise InputError(
+                f"this command takes --metric {GRAPH} alone, with --direction, and without "
+                "--weights or --metadata-missing drop; neucmds embed takes features."
+            )
+        graph, names = read_graph(file, direction)
+        return api.prepare(graph, n_components, metric=metric, labels=names, **settings)
     if weights is None and keep is None:
         return api.prepare(file, n_components, **settings)
     values, labels = read_kept(file, keep)
@@ -144,10 +155,10 @@ def read_features(file: str, metric: str) -> tuple[Any, Names, tuple[str, ...] |
     return values, names, titles
 
 
-def read_graph(file: str) -> tuple[Any, Names]:
+def read_graph(file: str, direction: str | None) -> tuple[Any, Names]:
     """Read edges, two nodes and a length a line, and the names of the nodes."""
     edges, names = read_edges(file)
-    return as_graph(edges, names), names
+    return named_graph(edges, names, {"direction": direction})
 
 
 def _feature(table: Any, title: str, source: str) -> Any:

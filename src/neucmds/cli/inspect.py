@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from neucmds import api
 from neucmds.cli.console import print_json, print_table, say, steps
-from neucmds.cli.options import File, Json, Seed, Squared, Symmetrize
+from neucmds.cli.inputs import prepare_file
+from neucmds.cli.options import Direction, File, Json, OfGraph, Seed, Squared, Symmetrize
 from neucmds.cli.tables import facts_table
 from neucmds.diagnostics import Inspection
 from neucmds.report.words import inspection_facts, outlying, percent
@@ -14,19 +15,24 @@ def inspect(
     file: File,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
+    metric: OfGraph = None,
+    direction: Direction = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Tell if D is Euclidean, and what k it needs."""
     with steps() as progress:
         progress.now(f"reading {file}")
-        found = api.inspect(
+        prepared = prepare_file(
             file,
+            None,
+            metric=metric,
+            direction=direction,
             squared=squared,
             symmetrize=symmetrize,
-            random_state=seed,
             callback=progress.hear,
         )
+        found = api.inspect(prepared, random_state=seed, callback=progress.hear)
     if as_json:
         print_json({"command": "inspect", "input": file, **found.as_dict()})
         return
@@ -36,7 +42,9 @@ def inspect(
             f"{outlying(found, squared, found.labels)}. One such entry hides everything else: "
             "correct it, or leave it blank and embed with --missing ignore."
         )
-    say(_advice(found, "FILE" if file == "-" else file))
+    as_graph = "" if metric is None else f" --metric {metric}"
+    as_graph += "" if direction is None else f" --direction {direction}"
+    say(_advice(found, ("FILE" if file == "-" else file) + as_graph))
 
 
 def _advice(found: Inspection, file: str) -> str:

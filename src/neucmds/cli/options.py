@@ -55,6 +55,27 @@ File = Annotated[
         show_default=False,
     ),
 ]
+# The metric of a list of edges, which is no table of features.
+GRAPH = "shortest_path"
+OfGraph = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="shortest_path: FILE is a graph, two nodes and the length of their edge a line.",
+        show_default=False,
+    ),
+]
+Direction = Annotated[
+    str | None,
+    typer.Option(
+        "--direction",
+        metavar="NAME",
+        help="Of a graph whose edges lead one way, or are longer back: mean, min or max of the "
+        "shortest paths there and back, or out.",
+        show_default=False,
+    ),
+]
 Number = Annotated[
     str | None,
     typer.Option(

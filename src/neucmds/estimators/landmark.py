@@ -35,7 +35,7 @@ from neucmds._input import (
     rows_ordered_as,
     working_dtype,
 )
-from neucmds._operator import as_graph, known_everywhere
+from neucmds._operator import joined_paths, known_everywhere, named_graph
 from neucmds._placement import Recipe, checked_weights
 from neucmds.api import (
     DEFAULT_METHOD,
@@ -238,7 +238,8 @@ class LandmarkNeucMDS(SignedTransformer):
             self.landmark_result_: Embedding = self._fitted.embedding
             self.recipe_: Recipe | None = self._fitted.recipe
             self._placed: Embedding | None = None
-            self._names = row_names(X)
+            if not self._of_graph:
+                self._names = row_names(X)
         warn_of_surprises(self.landmark_result_)
         return self
 
@@ -297,7 +298,8 @@ class LandmarkNeucMDS(SignedTransformer):
         ----------
         X : array of shape (m, n_features), (m, n) or (m, L), NumPy or dask
             Features of the objects, or their dissimilarities to all fitted objects or to the
-            landmarks.
+            landmarks. Of a graph: itself, numbers of its nodes, or lengths of the edges of new
+            nodes to fitted ones as a sparse array (m, n).
         out : path, optional
             Write the coordinates to this ``.npy`` file instead of memory; the memory map of it is
             returned. Not for dask arrays, which have `dask.array.to_npy_stack` and others.
@@ -327,6 +329,9 @@ class LandmarkNeucMDS(SignedTransformer):
     ) -> Array:
         # The graph that was just fitted need not be told from others.
         known = fitted and self._of_graph
+        n = getattr(self, "n_features_in_", 0)
+        if self._of_graph and hasattr(X, "tocoo") and X.shape != (n, n) and X.shape[1] == n:
+            return self.landmark_result_.transform(joined_paths(X, self._lengths))
         found, rows = self._taking(X) if not known else (self._fitted, self._fitted.nodes())
         if weights is not None and is_numpy(rows):
             weights = rows_ordered_as(weights, X, "rows of weights")
@@ -402,17 +407,21 @@ class LandmarkNeucMDS(SignedTransformer):
         space, rows = self._fitted.space.taking(items)
         return replace(self._fitted, space=space), rows
 
+    def _lengths(self, nodes: Any) -> Any:
+        """Lengths of the paths of fitted nodes to the landmarks, NaN where none is known."""
+        return np.sqrt(to_numpy(self._fitted.squares(self._fitted.nodes(nodes))))
+
     def _as_graph(self, X: Any) -> Any:
         """Return a graph to fit, and keep what tells it from others."""
-        graph = as_graph(X)
+        graph, self._names = named_graph(X, None, self.metric_params)
         self.n_features_in_, self._graph = int(graph.shape[0]), _digest(graph)
         return graph
 
     def _paths_of(self, X: Any) -> Any:
         """Rows of all nodes of the fitted graph, or of some by their numbers."""
         n, nodes_of = self.n_features_in_, self._fitted.nodes
-        if hasattr(X, "tocoo") or hasattr(X, "adj"):
-            if _digest(as_graph(X)) != self._graph:
+        if hasattr(X, "tocoo") or hasattr(X, "adj") or hasattr(X, "iloc"):
+            if _digest(named_graph(X, None, self.metric_params)[0]) != self._graph:
                 raise InputError(
                     "the nodes, edges or lengths of the graph are not those that were fitted; pass "
                     "the same graph, or numbers of its nodes, or fit this one."
@@ -421,7 +430,10 @@ class LandmarkNeucMDS(SignedTransformer):
         nodes = np.asarray(X)
         whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
         if not whole or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= n:
-            raise InputError(f"pass the graph, or numbers of its nodes from 0 to {n - 1}.")
+            raise InputError(
+                f"pass the graph, numbers of its nodes from 0 to {n - 1}, or lengths of the edges "
+                f"of new nodes to these as a sparse array (m, {n})."
+            )
         return nodes_of(nodes)
 
     def _checked(self, X: Any, reset: bool = True) -> Any:

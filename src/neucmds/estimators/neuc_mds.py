@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Literal
 
@@ -11,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._input import (
     NComponents,
+    as_labels,
     as_objects,
     ordered_by_name,
     pairs_ordered_as,
@@ -18,7 +21,14 @@ from neucmds._input import (
     refuse_sparse_tensor,
     rows_ordered_as,
 )
-from neucmds._operator import ChunkedRows, Gram, outside_memory
+from neucmds._operator import (
+    ChunkedRows,
+    Gram,
+    joined_paths,
+    named_graph,
+    outside_memory,
+    shortest_path_rows,
+)
 from neucmds.api import DEFAULT_METHOD, neuc_mds
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
@@ -38,11 +48,11 @@ class NeucMDS(SignedTransformer):
     n_components, method, loss, floor, curvature
         As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
-        As for `neuc_mds`: "precomputed", "shortest_path", or a metric of features. `transform` then
-        takes dissimilarities (m, n) of new objects to the fitted ones, lengths of paths (m, n), or
-        features.
+        As for `neuc_mds`: "precomputed", "shortest_path", a metric of features or a function.
+        `transform` then takes dissimilarities (m, n) of new objects to the fitted ones; lengths of
+        paths (m, n), or of edges to fitted nodes as a sparse array (m, n); or features or objects.
     metric_params : dict, optional
-        Further arguments of the metric.
+        Further arguments of the metric, as for `neuc_mds`.
     squared, symmetrize, missing, random_state, tol, max_iter, n_init, init, n_pairs, callback
         As for `neuc_mds`.
     checkpoint : path, optional
@@ -155,7 +165,10 @@ class NeucMDS(SignedTransformer):
         metric = self._bound_metric()
         weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
         with self._fitting() as callback:
-            data = X if self._of_graph else self._checked(X)
+            names, self._graph = None, None
+            if self._of_graph:
+                self._graph, names = named_graph(X, None, self.metric_params)
+            data = self._graph if self._of_graph else self._checked(X)
             found = neuc_mds(
                 X if self._has_names(X) or isinstance(data, list) else data,
                 self.n_components,
@@ -165,6 +178,7 @@ class NeucMDS(SignedTransformer):
                 **{name: getattr(self, name) for name in _PASSED_ON},
             )
             if self._of_graph:
+                found = replace(found, labels=as_labels(names, found.n))
                 self.n_features_in_ = found.n
             self._space = self._space_of(data)
             self.result_ = found
@@ -264,6 +278,8 @@ class NeucMDS(SignedTransformer):
         if hasattr(X, "ids") and hasattr(X, "data"):
             X = X.data  # scikit-bio's DistanceMatrix
         if hasattr(X, "tocoo"):
+            if self._of_graph and X.shape[1] == self.n_features_in_:
+                return joined_paths(X, partial(shortest_path_rows, self._graph))
             if not (reset and self._precomputed):
                 raise InputError(
                     "X is a sparse array, which is taken as known pairs of a D to be fitted, or as "

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._input.names import agreed, counts
-from neucmds.errors import FileFormatError
+from neucmds.errors import FileFormatError, option
 
 Floats = npt.NDArray[np.float64]
 Labels = tuple[str, ...] | None
@@ -48,6 +48,13 @@ def require_pandas(what: str, extra: str = "cli") -> Any:
 def one_line(error: Exception) -> str:
     """Return the message of another library for use inside our own."""
     return " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+
+
+def ask_for_edges(width: int) -> str:
+    """Ask whether a table of so many columns, which is no matrix, lists edges."""
+    if width != 3:
+        return ""
+    return f"; is it a list of edges? Then pass {option('metric', 'shortest_path')}"
 
 
 def decoded(stream: BinaryIO, name: str) -> str:
@@ -315,7 +322,8 @@ def _square(lines: Lines) -> Table:
     n = width - labelled
     if height - header != n:
         raise FileFormatError(
-            f"{lines.name} is not a square matrix: {height} lines of {width} cells."
+            f"{lines.name} is not a square matrix: {height} lines of {width} cells"
+            f"{ask_for_edges(width)}."
         )
     if widths[0] != width and not (header and labelled and widths[0] == n):
         raise lines.ragged(0, width)

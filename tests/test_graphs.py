@@ -1,0 +1,154 @@
+"""Graphs as people hold them: networkx, tables of edges, files; one-way edges, and later nodes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.sparse.csgraph import dijkstra
+from sklearn.neighbors import kneighbors_graph
+
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
+from neucmds._input import FewPairsWarning
+from neucmds.errors import NeucmdsWarning
+
+SIDE = 8
+GRAPH = {"metric": "shortest_path"}
+
+
+def crossing(x, y):
+    return f"{x}/{y}"
+
+
+def streets():
+    """A table of edges between named crossings, the length of each in a column of its own name."""
+    steps = [(x, y, x + 1, y) for x in range(SIDE - 1) for y in range(SIDE)]
+    steps += [(x, y, x, y + 1) for x in range(SIDE) for y in range(SIDE - 1)]
+    rows = [(crossing(a, b), crossing(c, d), 1.0 + (a + 2 * b) % 3) for a, b, c, d in steps]
+    return pd.DataFrame(rows, columns=["from", "to", "length"])
+
+
+def one_way():
+    """A ring of twenty nodes, every edge longer back, and its shortest paths."""
+    n = 20
+    at = np.arange(n)
+    lengths = np.concatenate([np.ones(n), np.full(n, 3.0)])
+    ends = np.concatenate([at, (at + 1) % n]), np.concatenate([(at + 1) % n, at])
+    graph = sparse.csr_array((lengths, ends), shape=(n, n))
+    return graph, dijkstra(graph)
+
+
+@pytest.mark.parametrize(
+    "est",
+    [
+        NeucMDS(3),
+        NeucMDS(3, n_pairs=40),
+        LandmarkNeucMDS(3, 30),
+        LandmarkNeucMDS(1, 30, n_near=3),
+    ],
+    ids=["all", "sampled", "landmarks", "two levels"],
+)
+def test_estimators_take_tables_and_networkx_and_later_nodes(est):
+    networkx = pytest.importorskip("networkx")
+    table = streets()
+    graph = networkx.from_pandas_edgelist(table, "from", "to", "length")
+    est.set_params(random_state=0, **GRAPH)
+    x = est.fit_transform(table)
+    assert est.result_.labels[:2] == ("0/0", "0/1")
+    here = est.result_.distance("0/0", "7/7")
+    with pytest.warns(NeucmdsWarning, match="count 112 by their 'length'"):
+        est.fit(graph)
+    est.fit_transform(table)
+    assert est.result_.distance("0/0", "7/7") == here
+    edges = sparse.csr_array(([0.0, 0.0], ([0, 1], [5, 40])), shape=(2, SIDE**2))
+    placed = est.transform(edges)
+    assert np.abs(placed - x[[5, 40]]).max() < 0.6 * x.std()
+    with pytest.raises(InputError, match="new node 1 has no edge"):
+        est.transform(sparse.csr_array(([1.0], ([0], [3])), shape=(2, SIDE**2)))
+
+
+@pytest.mark.parametrize("how", [{}, {"landmarks": 15}, {"n_pairs": 30}])
+def test_direction_decides_between_the_ways_there_and_back(how):
+    graph, out = one_way()
+    with pytest.raises(
+        InputError, match=r"20 of 20 edges .* metric_params=\{'direction': 'mean'\}"
+    ):
+        neuc_mds(graph, 2, **GRAPH, **how)
+    by_hand = {
+        "mean": (out + out.T) / 2,
+        "min": np.minimum(out, out.T),
+        "max": np.maximum(out, out.T),
+    }
+    if not how:
+        by_hand["out"] = np.triu(out) + np.triu(out).T
+    for direction, D in by_hand.items():
+        emb = neuc_mds(graph, 6, metric_params={"direction": direction}, **GRAPH, **how)
+        expected = neuc_mds(D, 6)
+        if not how:
+            assert emb.stress == pytest.approx(expected.stress)
+        assert np.corrcoef(emb.dissimilarities().ravel(), D.ravel() ** 2)[0, 1] > 0.8
+
+
+def test_one_way_edges_are_told_and_parts_are_named():
+    table = streets()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        neuc_mds(table, 2, **GRAPH)
+    back = table.rename(columns={"from": "to", "to": "from"})[["from", "to", "length"]]
+    with pytest.warns(NeucmdsWarning, match="12 of 112 edges .* metric_params={'direction'"):
+        neuc_mds(pd.concat([table, back.iloc[12:]]), 2, **GRAPH)
+    island = pd.concat([table, pd.DataFrame([("here", "there", 1.0)], columns=table.columns)])
+    with pytest.raises(InputError, match=r"2 parts .* of 64, 2 nodes; .* 'here', 'there'"):
+        neuc_mds(island, 2, **GRAPH)
+    with pytest.warns(NeucmdsWarning, match="112 edges count as 1"):
+        hops = neuc_mds(table[["from", "to"]], 2, **GRAPH)
+    assert hops.distance("0/0", "7/7") == pytest.approx(14, abs=2)
+    with pytest.raises(InputError, match="may hold 'weight', and as 'direction' one of mean"):
+        neuc_mds(table, 2, metric_params={"direction": "back"}, **GRAPH)
+
+
+def test_tables_and_arrays_of_edges_are_not_taken_for_matrices():
+    table = streets()
+    for given in (table, table.assign(**{"from": 0, "to": 1})):
+        with pytest.raises(InputError, match=r"list of edges\? Then pass metric='shortest_path'"):
+            neuc_mds(given, 2)
+    x = np.random.default_rng(0).normal(size=(300, 4))
+    with pytest.warns(FewPairsWarning, match="look like edges .* metric='shortest_path'"):
+        neuc_mds(kneighbors_graph(x, 10, mode="distance"), 2)
+    d, drawn = np.linalg.norm(x[:, None] - x, axis=2), np.random.default_rng(1).random((300, 300))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        neuc_mds(sparse.csr_array(np.triu(np.where(drawn < 0.1, d, 0))), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["inspect", "g.csv"],
+        ["report", "g.csv", "-k", "3"],
+        ["embed", "g.csv", "-k", "3", "--landmarks", "30", "--plots", "none"],
+    ],
+)
+def test_commands_take_graphs(command, tmp_path, monkeypatch):
+    testing = pytest.importorskip("typer.testing")
+    from neucmds.cli.app import app
+
+    def said(*more):
+        found = testing.CliRunner().invoke(app, [*command, *more])
+        return found.exit_code, found.stderr
+
+    monkeypatch.chdir(tmp_path)
+    table = streets()
+    table.to_csv("g.csv", index=False)
+    assert "is it a list of edges? Then pass --metric shortest_path" in said()[1]
+    graph = ["--metric", "shortest_path"]
+    assert said(*graph)[0] == 0
+    back = table.rename(columns={"from": "to", "to": "from"})[["from", "to", "length"]]
+    pd.concat([table, back.assign(length=5.0)]).to_csv("g.csv", index=False)
+    graph += [] if command[0] == "inspect" else ["--force"]
+    assert "pass --direction mean" in said(*graph)[1]
+    assert said(*graph, "--direction", "mean")[0] == 0
