@@ -238,7 +238,6 @@ def _descend(problem: _Problem, x: Array, value: Array) -> Array:
     step promises tells when to end, not what it gains: next to the minimum rounding lets none gain.
     """
     xp = namespace(x)
-    x, value = xp.asarray(x, copy=True), xp.asarray(value, copy=True)
     model = problem.model(x)
     damping = xp.full_like(value, 1e-3)
     left = asarray_like(np.arange(value.shape[0]), value, dtype=xp.int64)

@@ -478,7 +478,7 @@ class Tiles:
     @cached_property
     def _own_cost(self) -> float:
         """What every object costs with itself where the corner is rounded: not part of the loss."""
-        xp, zero = namespace(self.d), self._narrow(self.d[:1, :1]) * 0.0
+        xp, zero = namespace(self.d), self._narrow(self.d[:1, :1])
         own = float(self.loss.terms(zero, zero * 0.0).residual[0, 0]) ** 2
         if self.weights is None:
             return own * int(self.d.shape[0])
