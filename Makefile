@@ -99,11 +99,11 @@ $(VENV)/.bench: $(VENV)/.cli
 	@touch $@
 
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/peers.py
-	$(BIN)/python benchmarks/performance.py
+	$(BIN)/python benchmarks/scoreboard/speed.py
+	$(BIN)/python docs/tables.py
 
 bench-quick: $(VENV)/.bench
-	$(BIN)/python benchmarks/peers.py --quick
+	$(BIN)/python benchmarks/scoreboard/speed.py --quick
 
 # Needs the data of the paper: set NEUCMDS_DATA. About five minutes on two cores.
 reproduction: $(VENV)/.cli

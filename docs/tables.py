@@ -20,7 +20,10 @@ ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
 NAMES = ("choosing.md", "coordinates.md", "losses.md", "missing.md", "statistics.md")
 PAGES = [ROOT / "docs" / "guide" / name for name in NAMES]
-PAGES += [ROOT / "docs" / name for name in ("quality.md", "reliability.md", "scoreboard.md")]
+PAGES += [
+    ROOT / "docs" / name
+    for name in ("performance.md", "quality.md", "reliability.md", "scoreboard.md")
+]
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -504,7 +507,92 @@ def ordination_versions() -> str:
     return ", ".join(f"{a} {b}" for a, b in record("ordination")["versions"].items()) + ".\n"
 
 
+def speed() -> str:
+    """Return seconds, memory and accuracy of every solver, and where they were measured."""
+    found = record("speed")
+    s, clipped = found["settings"], False
+
+    def line(row: Any) -> list[str]:
+        nonlocal clipped
+        if "failed" in row:
+            said = row["failed"].split(". ")[0].rpartition(": ")[2]
+            return [row["family"], row["system"], f"refused: {said}", *[""] * 5]
+        clipped, error = clipped or row["clipped"], row.get("largest_relative_error")
+        return [
+            row["family"],
+            row["system"] + " †" * row["clipped"],
+            f"{row['seconds']:.3g}",
+            f"{row.get('times_neucmds', float('nan')):.2g}",
+            f"{row['peak_over_D']:.2f} D",
+            "–" if error is None else f"{error:.1e}",
+            " / ".join(map(str, row["split"])),
+            " / ".join(map(str, row["split_of_full_solve"])),
+        ]
+
+    head = ("data", "system", "seconds", "× neucmds", "memory beyond D", "largest error")
+    shown = table((*head, "+ / − kept", "+ / − due"), map(line, found["rows"]))
+    facts = f"n = {s['n']}, k = {s['k']}, tolerance {s['tol']:g}, medians of {s['repeats']} runs"
+    note = "† timed on D with its negative entries set to 0: it takes distances only.\n"
+    return f"{facts}; {where(found)}\n\n{shown}" + f"\n{note}" * clipped
+
+
+def where(found: Any) -> str:
+    """Name the machine, its load and the versions in one line."""
+    m = found["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
+    return f"{m['processor']}, {m['cores']} cores, {m['memory_gb']} GB; {versions}."
+
+
+def from_disk() -> str:
+    """Return a fit of a file in blocks beside one in memory."""
+    found = record("out_of_core")
+    s, apart = found["settings"], found["relative_difference"]
+    names = {"blocked": "in blocks from disk", "in_memory": "in memory"}
+    rows = (
+        [title, f"{r['seconds']:.0f}", str(r["passes"] or "–"), f"{r['peak_gb']:.2f} GB"]
+        for title, r in ((title, found[name]) for name, title in names.items())
+    )
+    facts = f"n = {s['n']}, k = {s['k']}, a file of {s['file_gb']:.1f} GB, blocks of at most "
+    facts += f"{s['max_memory']}; kept eigenvalues differ by {apart['eigenvalues']:.1e}, STRESS by "
+    facts += f"{apart['stress']:.1e}; {where(found)}"
+    return f"{facts}\n\n" + table(["D", "seconds", "passes over D", "peak of the process"], rows)
+
+
+GPU = {
+    "gpu_dense": {
+        **{"what": "{}", "n": "{}", "k": "{}", "dtype": "{}", "seconds": "{:.3g}"},
+        **{"peak_over_D": "{:.2f}", "worst_residual": "{:.1e}", "ratio": "{:.0f}"},
+        **{"largest_relative_error": "{:.1e}"},
+    },
+    "gpu_features": {
+        **{"metric": "{}", "n": "{}", "d": "{}", "k": "{}", "dtype": "{}", "seconds": "{:.3g}"},
+        **{"passes": "{}", "peak_gb": "{:.1f}", "worst_residual": "{:.1e}"},
+        **{"rows_against_float64": "{:.1e}", "subsample_against_stored": "{:.1e}"},
+    },
+    "gpu_landmarks": {
+        **{"metric": "{}", "loss": "{}", "n": "{}", "d": "{}", "n_landmarks": "{}", "k": "{}"},
+        **{"fit_seconds": "{:.2f}", "place_seconds": "{:.2f}", "peak_gb": "{:.1f}"},
+        **{"largest_gap_to_cpu": "{:.0e}"},
+    },
+}
+
+
+def on_gpu(name: str) -> str:
+    """Return the times of a record made on a GPU."""
+    found, columns = record(name), GPU[name]
+    timed = (row for row in found["rows"] if {"seconds", "fit_seconds"} & set(row))
+    rows = (
+        ["" if row.get(c) is None else form.format(row[c]) for c, form in columns.items()]
+        for row in timed
+    )
+    head = (column.replace("_", " ") for column in columns)
+    return f"{found['device']}, torch {found['torch']}.\n\n" + table(head, rows)
+
+
 TABLES = {
+    "speed": speed,
+    "from-disk": from_disk,
+    **{name.replace("_", "-"): partial(on_gpu, name) for name in GPU},
     "roads": roads,
     "smiles": partial(strings_of, "smiles"),
     "amplicons": partial(strings_of, "amplicons"),

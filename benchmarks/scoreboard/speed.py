@@ -1,8 +1,10 @@
-"""Our solver and its peers on the same matrices, each in its own process, in one run.
+"""Speed and memory: our solver and others on the same matrices, each in its own process.
 
-    python benchmarks/peers.py                 n = 8000, k = 100: half an hour on two cores
-    python benchmarks/peers.py --quick         n = 1500, k = 30: two minutes
-    python benchmarks/peers.py --n 4000 --family "8-NN hops" --system eigsh neucmds
+    python benchmarks/scoreboard/speed.py            n = 8000, k = 100: half an hour on two cores
+    python benchmarks/scoreboard/speed.py --quick    n = 1500, k = 30: two minutes
+    python benchmarks/scoreboard/speed.py --n 4000 --family "8-NN hops" --system eigsh neucmds
+
+Others are scikit-learn's ClassicalMDS, both methods of scikit-bio's pcoa, SciPy's eigsh and eigh.
 
 Every system starts from D in memory, prepared on the scale it wants; the clock runs from there to
 its eigenpairs or coordinates, centering included, after a warm-up on 200 objects. Memory is the
@@ -30,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from measure import (
     FAMILIES,
     RECORDS,
@@ -220,35 +223,6 @@ def summary(
     return row
 
 
-def table(record: dict[str, Any]) -> list[str]:
-    """Return the rows of a record as a Markdown table."""
-    lines = [
-        "| data | system | seconds | × neucmds | memory beyond D | largest error | + / − kept | "
-        "+ / − due |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    for row in record["rows"]:
-        if "failed" in row:
-            said = row["failed"].split(". ")[0].rpartition(": ")[2]
-            lines.append(f"| {row['family']} | {row['system']} | refused: {said} | | | | | |")
-            continue
-        error = row.get("largest_relative_error")
-        cells = [
-            row["family"],
-            row["system"] + (" †" if row.get("clipped") else ""),
-            f"{row['seconds']:.3g}",
-            f"{row.get('times_neucmds', float('nan')):.2g}",
-            f"{row['peak_over_D']:.2f} D",
-            "–" if error is None else f"{error:.1e}",
-            " / ".join(map(str, row["split"])),
-            " / ".join(map(str, row["split_of_full_solve"])),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    if any(row.get("clipped") for row in record["rows"]):
-        lines += ["", "† timed on D with its negative entries set to 0: it takes distances only."]
-    return lines
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=8000)
@@ -258,7 +232,7 @@ def main() -> None:
     parser.add_argument("--family", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--system", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--quick", action="store_true", help="n = 1500, k = 30, one repeat")
-    parser.add_argument("--record", type=Path, help="default: records/peers.json, quick: none")
+    parser.add_argument("--record", type=Path, help="default: records/speed.json, quick: none")
     parser.add_argument("--worker", nargs=2, metavar=("SYSTEM", "MATRIX"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -267,7 +241,7 @@ def main() -> None:
         return
     if arguments.quick:
         arguments.n, arguments.k, arguments.repeats = 1500, 30, 1
-    target = arguments.record or (None if arguments.quick else RECORDS / "peers.json")
+    target = arguments.record or (None if arguments.quick else RECORDS / "speed.json")
     record: dict[str, Any] = {
         "machine": machine(),
         "versions": versions("numpy", "scipy", "scikit-learn", "scikit-bio"),
@@ -276,7 +250,7 @@ def main() -> None:
         "rows": [],
     }
     for family in arguments.family:
-        record["rows"] += measure_family(
+        made = measure_family(
             family,
             arguments.system,
             arguments.n,
@@ -284,9 +258,10 @@ def main() -> None:
             arguments.repeats,
             arguments.threads,
         )
+        record["rows"] += made
+        print(*made, sep="\n", flush=True)
         if target is not None:
             write_record(target, record)
-    print("\n".join(table(record)))
 
 
 if __name__ == "__main__":
