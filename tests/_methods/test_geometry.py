@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,6 @@ def test_values_that_are_off_by_a_share_move_the_norm_by_the_bound():
     moved = 2 * values @ (values - lam)
     found = gram_rounding(part, Selection(np.arange(3), values))
     assert moved <= found <= (1 + 10 * share) * moved
+    # Where all of B is known, what a weight changes is known to rounding.
+    whole, eps = replace(part, unknown_sq=0.0, value_errors=None), np.finfo(np.float64).eps
+    assert 0 < gram_rounding(whole, Selection(np.arange(3), values + 1)) < 1000 * eps
