@@ -181,10 +181,9 @@ class TestProtest:
 def test_species_scores_are_wascores():
     vegan, plants = TESTS["wascores"], pd.read_csv(FIXTURES / "dune_species.csv", index_col=0)
     points = np.array(vegan["points"])
-    for expand, name in ((False, "scores"), (True, "expanded")):
-        found = species_scores(points, plants.reset_index(drop=True), expand=expand)
-        assert list(found.index) == vegan["species"]
-        np.testing.assert_allclose(found, vegan[name], rtol=1e-10)
+    found = species_scores(points, plants.reset_index(drop=True))
+    assert list(found.index) == vegan["species"]
+    np.testing.assert_allclose(found, vegan["scores"], rtol=1e-10)
     named = neuc_mds(DUNE, 2)
     shuffled = plants.rename(index=str).sample(frac=1, random_state=0)
     expected = species_scores(named.coordinates, plants.reset_index(drop=True))

@@ -220,9 +220,7 @@ def envfit(
     return found
 
 
-def species_scores(
-    embedding: Any, abundances: Any, *, axes: Sequence[int] | None = None, expand: bool = False
-) -> Any:
+def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | None = None) -> Any:
     """Place species where they are found: averages of the objects, weighted by abundance.
 
     As vegan's ``wascores``.
@@ -235,8 +233,6 @@ def species_scores(
         objects as those of the metadata of `envfit`.
     axes : sequence of int, optional
         Which axes, counted from 1; all by default.
-    expand : bool, default=False
-        Stretch the averages until they vary as much as the objects do, as ``expand = TRUE``.
 
     Returns
     -------
@@ -264,20 +260,10 @@ def species_scores(
     totals = weights.sum(axis=0)
     with np.errstate(invalid="ignore"):
         scores = (weights.T @ x) / totals[:, None]
-    if expand:
-        here = totals > 0
-        center, spread = _moments(scores[here], totals[here])
-        scores = center + (scores - center) * np.sqrt(_moments(x, weights.sum(axis=1))[1] / spread)
     names = [f"axis{a}" for a in wanted]
     if isinstance(embedding, Embedding):
         names = [embedding.axis_names[a - 1] for a in wanted]
     return type(table)(scores, index=list(table.columns), columns=names)
-
-
-def _moments(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return weighted means and variances of columns."""
-    center = np.average(x, axis=0, weights=weights)
-    return center, np.average((x - center) ** 2, axis=0, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)

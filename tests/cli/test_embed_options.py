@@ -151,6 +151,8 @@ def test_weights_are_matched_by_name(run, here, named_csv):
     assert stress["neuc+"] == pytest.approx(
         evaluate(fitted, squared_gaps(), weights=weights).stress
     )
+    assert run("report", named_csv, "-k", 2, "--weights", "w.csv", "-o", "page.html").code == 0
+    assert "pairs are missing or weighted" in (here / "page.html").read_text()
     weights[0, 1] = weights[1, 0] = 0
     pd.DataFrame(weights, names, names).to_csv(here / "w.csv")
     document = run(*command, "--json").document

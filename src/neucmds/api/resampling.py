@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
-from neucmds._input import as_dissimilarity
 from neucmds._methods import align, check_count, columns_by_sign
 from neucmds._operator import DenseGram
 from neucmds.api.entry import embed
@@ -23,7 +22,6 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
 
 Floats = npt.NDArray[np.float64]
-Drawn = tuple[npt.NDArray[np.intp], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,22 +106,26 @@ def stability(
     prepared, sq_d = _dense(D, "stability", squared, symmetrize)
     asked, whole = _fitted(prepared, embedding, n_components, random_state, options)
     n, rng = prepared.n, np.random.default_rng(asked.random_state)
-    draws: Iterator[Drawn]
     total: int | None = n if resample == "jackknife" else n_boot
-    if isinstance(resample, str):
-        if resample not in ("bootstrap", "jackknife"):
-            raise InputError(f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'.")
+    draws: Iterable[Any] = (np.delete(np.arange(n), i) for i in range(n))
+    if not isinstance(resample, str):
+        draws, total = resample, None
+    elif resample not in ("bootstrap", "jackknife"):
+        raise InputError(f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'.")
+    elif n < whole.k + 3:
+        raise InputError(f"{n} objects are too few to leave some out of {whole.k} coordinates.")
+    elif resample == "bootstrap":
         check_count(n_boot=n_boot)
-        if n < whole.k + 3:
-            raise InputError(f"{n} objects are too few to leave some out of {whole.k} coordinates.")
-        sets = _bootstrap(rng, n, n_boot, whole.k) if resample == "bootstrap" else _jackknife(n)
-        draws = ((ids, sq_d) for ids in sets)
-    else:
-        draws, total = ((np.arange(n), _replicate(d, n, squared)) for d in resample), None
+        draws = _bootstrap(rng, n, n_boot, whole.k)
     clouds = []
-    for step, (ids, values) in enumerate(draws):
+    for step, drawn in enumerate(draws):
         if callback is not None:
             callback(step, total, "replicates")
+        ids, values = drawn, sq_d
+        if total is None:
+            ids, values = np.arange(n), _dense(drawn, "stability", squared, symmetrize)[1]
+        if len(values) != n:
+            raise InputError(f"a replicate holds {len(values)} objects, and D holds {n}.")
         clouds.append(_laid_over(whole, _replicated(whole, asked, ids, values)))
     if not clouds:
         raise InputError(f"{option('resample')} holds no replicate.")
@@ -139,18 +141,6 @@ def _bootstrap(
         while np.unique(ids).size < k + 2:
             ids = rng.integers(n, size=n)
         yield ids
-
-
-def _jackknife(n: int) -> Iterator[npt.NDArray[np.intp]]:
-    """Leave out each object in turn."""
-    return (np.delete(np.arange(n), i) for i in range(n))
-
-
-def _replicate(D: Any, n: int, squared: bool) -> Floats:
-    values = to_numpy(as_dissimilarity(D, squared=squared).values).astype(np.float64)
-    if len(values) != n:
-        raise InputError(f"a replicate holds {len(values)} objects, and D holds {n}.")
-    return values
 
 
 def _replicated(

@@ -29,7 +29,7 @@ from neucmds.api import Prepared
 from neucmds.cli.options import GRAPH, WithoutRow
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.ordination import EnvFit, VectorFit, envfit
+from neucmds.ordination import EnvFit, envfit
 
 ENVFIT_HEADER = ("x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n")
 CENTROIDS_HEADER = ("x", "y", "variable", "class", "centroid_x", "centroid_y")
@@ -301,12 +301,10 @@ class Annotations:
 def envfit_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:
     """Rows of envfit.csv: a variable on a pair of axes each, its direction, r², p and n."""
     for fit, axes in _on_axes(embedding, fits):
-        for one in fit.fits:
-            kind, cosines = "factor", ["", ""]
-            if isinstance(one, VectorFit):
-                kind, cosines = "vector", [*map(repr, one.direction.tolist()), ""][:2]
-            p = "" if np.isnan(one.p) else repr(one.p)
-            yield [*axes, one.name, kind, *cosines, repr(one.r2), p, one.n]
+        for row in fit.as_rows():
+            cosines = [*map(repr, row["direction"] or ()), "", ""][:2]
+            p = "" if np.isnan(row["p"]) else repr(row["p"])
+            yield [*axes, row["variable"], row["kind"], *cosines, repr(row["r2"]), p, row["n"]]
 
 
 def centroid_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:

@@ -25,6 +25,7 @@ def write_report(
     D: Any = None,
     *,
     metadata: Any = None,
+    metadata_missing: Literal["error", "grey"] = "error",
     color_by: str | None = None,
     title: str | None = None,
     squared: bool | None = None,
@@ -46,6 +47,8 @@ def write_report(
         What was embedded. Without it the page shows only what the embedding itself knows.
     metadata : path, DataFrame or mapping, optional
         What is known of the objects, matched by name; each column can colour the points.
+    metadata_missing : {"error", "grey"}, default="error"
+        Whether objects that it does not describe are refused, or drawn in grey.
     color_by : str, optional
         The column that colours them at first.
     title : str, optional
@@ -90,6 +93,7 @@ def write_report(
         embedding,
         D,
         metadata=metadata,
+        metadata_missing=metadata_missing,
         color_by=color_by,
         title=title or target.stem,
         squared=squared,
@@ -112,6 +116,7 @@ def report_page(
     D: Any = None,
     *,
     metadata: Any = None,
+    metadata_missing: str = "error",
     color_by: str | None = None,
     title: str = "",
     random_state: int = 0,
@@ -122,7 +127,7 @@ def report_page(
 
     Parameters
     ----------
-    embedding, D, metadata, color_by, title, random_state
+    embedding, D, metadata, metadata_missing, color_by, title, random_state
         As there.
     command : str
         What the page says it was made by.
@@ -138,7 +143,11 @@ def report_page(
             f"random_state={random_state!r} must be a whole number: the page says it, so that the "
             "same page can be made again."
         )
-    table = None if metadata is None else _table(metadata, embedding)
+    table = None
+    if metadata is not None:
+        given = read_metadata(metadata) if isinstance(metadata, (str, PathLike)) else metadata
+        labels, n = embedding.labels, embedding.n
+        table = match_rows(as_metadata(given), labels, n, missing=metadata_missing)
     if color_by is not None:
         if table is None:
             raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
@@ -154,9 +163,3 @@ def report_page(
     ]
     page = render(found, title=title, made=made, metadata=table, color_by=color_by)
     return page.encode("utf-8", "replace")
-
-
-def _table(metadata: Any, embedding: Embedding) -> Any:
-    """Return metadata as a DataFrame in the order of the objects."""
-    given = read_metadata(metadata) if isinstance(metadata, (str, PathLike)) else metadata
-    return match_rows(as_metadata(given), embedding.labels, embedding.n)

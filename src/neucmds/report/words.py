@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from neucmds.api import StressCurves
-from neucmds.diagnostics import Inspection, Triangles, TurningPoint
+from neucmds.diagnostics import Inspection, Triangles
 from neucmds.embedding import Embedding
 from neucmds.plots import printable
 
@@ -190,32 +190,24 @@ def _suggestion(found: Inspection) -> str:
 def paradox(curves: StressCurves) -> str:
     """Say in a sentence where more coordinates make classical MDS worse."""
     norm, turning = curves.sq_norm or 1.0, curves.turning_point
-    if not turning.complete:
-        return _paradox_so_far(turning, norm)
-    if turning.last_k == 0:
-        return "Classical MDS has no coordinates here: no eigenvalue of B is positive."
-    if not turning.paradox:
-        return (
-            f"Classical MDS gets better up to k = {turning.last_k}, all of its coordinates: "
-            "no dimensionality paradox here."
-        )
-    return (
-        f"Dimensionality paradox: classical MDS is best at k = {turning.k} "
-        f"({percent(turning.stress / norm)} of ‖D‖²) and gets worse from there, to "
-        f"{percent(turning.last_stress / norm)} with all its {turning.last_k:,} coordinates."
-    )
-
-
-def _paradox_so_far(turning: TurningPoint, norm: float) -> str:
-    """Say what is known of it from the largest eigenvalues."""
+    last, all_known = f"{turning.last_k:,}", turning.complete
     if turning.paradox:
+        among = "" if all_known else f" among the first {last} of its coordinates"
+        end = percent(turning.last_stress / norm)
+        end = f"{end} with all its {last} coordinates" if all_known else f"at least {end}"
         return (
             f"Dimensionality paradox: classical MDS is best at k = {turning.k} "
-            f"({percent(turning.stress / norm)} of ‖D‖²) among the first {turning.last_k:,} of its "
-            f"coordinates, and gets worse from there, to at least "
-            f"{percent(turning.last_stress / norm)}."
+            f"({percent(turning.stress / norm)} of ‖D‖²){among} and gets worse from there, to "
+            f"{end}."
         )
+    if not all_known:
+        return (
+            f"Classical MDS gets better up to k = {last} at least; whether it turns beyond, a "
+            "larger --k-max tells."
+        )
+    if turning.last_k == 0:
+        return "Classical MDS has no coordinates here: no eigenvalue of B is positive."
     return (
-        f"Classical MDS gets better up to k = {turning.last_k:,} at least; whether it turns "
-        "beyond, a larger --k-max tells."
+        f"Classical MDS gets better up to k = {last}, all of its coordinates: no dimensionality "
+        "paradox here."
     )

@@ -213,13 +213,15 @@ def described(table: Any, labels: Sequence[str] | None) -> list[int]:
     return rows
 
 
-def match_rows(table: Any, labels: Sequence[str] | None, n: int, *, missing: str = "error") -> Any:
+def match_rows(
+    table: Any, labels: Sequence[str] | None, n: int, *, missing: str | None = None
+) -> Any:
     """Put the rows of metadata in the order of n objects, and leave out those of other objects.
 
     Rows of a DataFrame, or of a mapping, go by its index, unless that only counts; rows of a file
     by any column that agrees with the labels. Without names on both sides they are taken in their
-    order; a file whose rows have names that the objects lack is refused. With `missing` "grey",
-    objects without a row have no values.
+    order; a file whose rows have names that the objects lack is refused. Objects without a row are
+    refused, with `missing` "error" naming the parameter; "grey": they have no values.
     """
     if table.attrs.get(_MATCHED) and len(table) == n:
         return table
@@ -233,7 +235,7 @@ def match_rows(table: Any, labels: Sequence[str] | None, n: int, *, missing: str
             table = some.set_axis([labels[i] for i in known]).reindex(list(labels))
             table.attrs, order = attrs, list(range(n))
         else:
-            order = _rows_of(table, names, labels)
+            order = _rows_of(table, names, labels, hint=missing is not None)
     elif from_file and _is_numbered(table.index):
         order = order_of(list(table.index), [str(i) for i in range(n)], _source(table))
     elif from_file and not (counts(table.index) or counts(table.index, 1)):
@@ -282,11 +284,11 @@ def _texts(column: Any) -> list[str]:
     return ["" if value is None else str(value) for value in column]
 
 
-def _rows_of(table: Any, column: str, labels: Sequence[str]) -> list[int]:
-    advice = (
-        f"correct the names, pass {option('metadata_missing', 'grey')} to draw objects without a "
-        f"row in grey, or the column of names as {option('name_column')}"
-    )
+def _rows_of(table: Any, column: str, labels: Sequence[str], *, hint: bool = False) -> list[int]:
+    advice = f"correct the names, or pass the column of names as {option('name_column')}"
+    if hint:
+        grey = option("metadata_missing", "grey")
+        advice = f"correct the names, or pass {grey} to draw objects without a row in grey"
     if column in labels:
         advice = "the first line must hold the names of the columns, add one"
     what = f"rows of {_source(table)}, by {column!r},"
