@@ -198,7 +198,7 @@ def envfit(
            [1. , 0.5]]), 0.5)
     """
     coordinates, _, labels = _coordinates(embedding)
-    wanted = _checked_axes(axes, coordinates.shape[1])
+    wanted = checked_axes(axes, coordinates.shape[1])
     x = coordinates[:, [a - 1 for a in wanted]]
     table = match_rows(as_metadata(metadata), labels, len(x))
     _check_permutations(permutations)
@@ -248,7 +248,7 @@ def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | Non
     [0.5, 1.75]
     """
     coordinates, _, labels = _coordinates(embedding)
-    wanted = _checked_axes(axes or range(1, coordinates.shape[1] + 1), coordinates.shape[1])
+    wanted = checked_axes(axes or range(1, coordinates.shape[1] + 1), coordinates.shape[1])
     x = coordinates[:, [a - 1 for a in wanted]]
     table = match_rows(as_metadata(abundances), labels, len(x))
     try:
@@ -595,11 +595,14 @@ def _coordinates(embedding: Any) -> tuple[Floats, Floats, tuple[str, ...] | None
     return values, np.ones(values.shape[1]), None
 
 
-def _checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
-    wanted = tuple(range(1, min(k, 2) + 1)) if axes is None else tuple(int(a) for a in axes)
-    for axis in wanted:
-        if not 1 <= axis <= k:
-            raise InputError(f"axis {axis} does not exist; there are axes 1 to {k}.")
+def checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
+    """Return different axes, each from 1 to k; the first two by default."""
+    wanted = tuple(range(1, min(k, 2) + 1)) if axes is None else tuple(axes)
     if not wanted or len(set(wanted)) < len(wanted):
-        raise InputError(f"axes {wanted} must be different, and at least one.")
-    return wanted
+        raise InputError(f"{option('axes', wanted)} must be different axes, as in (1, 2).")
+    for axis in wanted:
+        if axis != int(axis) or not 1 <= axis <= k:
+            raise InputError(
+                f"{option('axes', wanted)}: axis {axis} does not exist; there are 1 to {k}."
+            )
+    return tuple(map(int, wanted))

@@ -273,15 +273,6 @@ class TestProject:
         assert "negative" in refused.err
         assert not (here / "other.csv").exists()
 
-    def test_named_columns_are_put_in_order(self, run, here, model):
-        order = np.random.default_rng(0).permutation(14)
-        table = pd.DataFrame(squared_gaps()[[3]], ["u"], [f"site{i}" for i in range(14)])
-        table.iloc[:, order].to_csv(here / "new.csv")
-        document = run("project", model, "new.csv", "--json").document
-        fitted = Embedding.load(model / "embedding.npz").coordinates
-        np.testing.assert_allclose(document["coordinates"], fitted[[3]], atol=1e-10)
-        assert document["objects"] == ["u"]
-
 
 def test_objects_with_gaps_are_placed_by_a_fit_with_gaps(run, here):
     D = squared_gaps()

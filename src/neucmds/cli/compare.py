@@ -30,7 +30,6 @@ def compare(
             "--methods",
             metavar="NAMES",
             help=f"Some of {','.join(api.COMPARED)}; all by default.",
-            show_default=False,
         ),
     ] = None,
     weights: Weights = None,

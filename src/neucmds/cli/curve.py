@@ -40,7 +40,6 @@ def curve(
             "-k",
             "--k-max",
             help=f"Largest k; {CURVE_TO} by default, or n − 1 if that is less.",
-            show_default=False,
         ),
     ] = None,
     methods: Annotated[
@@ -81,7 +80,9 @@ def curve(
         document = {"command": "curve", "input": file, **curves.as_dict()}
         print_json(document | {"files": [str(path) for path in files]})
         return
-    print_table(curve_table(curves, _some(curves.ks)))
+    ks = curves.ks
+    shown = ks if len(ks) <= ROWS_SHOWN else sorted({*ks[:5], *ks[::-4]})
+    print_table(curve_table(curves, shown))
     say(paradox(curves))
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
@@ -104,13 +105,3 @@ def _largest_k(k_max: int | None, n: int) -> int:
     if not 1 <= k_max < n:
         raise InputError(f"--k-max {k_max} must be between 1 and n − 1 = {n - 1}.")
     return k_max
-
-
-def _some(ks: tuple[int, ...]) -> list[int]:
-    """As many of the ks as a screen holds, ends included."""
-    if len(ks) <= ROWS_SHOWN:
-        return list(ks)
-    wanted = [k for k in (1, 2, 3, 5, 7, 10, 15, 20) if k in ks]
-    far = [k for k in ks if k > 20]
-    step = max(1, len(far) // (ROWS_SHOWN - len(wanted)))
-    return sorted({*wanted, *far[::-1][::step]})

@@ -54,7 +54,7 @@ from neucmds.cli.results import RESULT_FILES, Result, add_result, describe, meas
 from neucmds.cli.tables import facts, facts_table, suggestion
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.ordination import species_scores
+from neucmds.ordination import checked_axes, species_scores
 
 
 def embed(
@@ -64,7 +64,6 @@ def embed(
             metavar="FILE",
             help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet, qza; - reads "
             "standard input. With --metric a table of features, or a graph.",
-            show_default=False,
         ),
     ],
     components: Number = None,
@@ -88,7 +87,6 @@ def embed(
             "features, such as abundances, with the objects in rows and their names in the first "
             "column. shortest_path: FILE is a graph, two nodes and the length of their edge a "
             "line.",
-            show_default=False,
         ),
     ] = None,
     direction: Direction = None,
@@ -98,7 +96,6 @@ def embed(
             "--landmarks",
             metavar="L",
             help="Embed L objects and place all others among them: for very many objects.",
-            show_default=False,
         ),
     ] = None,
     metadata: Metadata = None,
@@ -112,7 +109,6 @@ def embed(
             metavar="A,B",
             help="Axes to draw; by default 1,2, and in a second picture the first positive "
             "against the first negative one.",
-            show_default=False,
         ),
     ] = None,
     arrows: Annotated[
@@ -133,7 +129,6 @@ def embed(
             "--max-iter",
             min=1,
             help="Most iterations of --method refined; 200 for the squared loss, 500 for others.",
-            show_default=False,
         ),
     ] = None,
     output: Folder = None,
@@ -176,7 +171,9 @@ def embed(
     with steps() as progress:
         table = drawing.read()
         source = job.read(progress, drawing.keeper(table))
-        _check_axes(drawing.axes, job.components, landmarks or source.n)
+        total = Components.parse(job.components, landmarks or source.n).total
+        if drawing.axes is not None:
+            checked_axes(drawing.axes, total)
         known = drawing.annotations(table, source.n, source.labels)
         result = job.fit(source, progress, pictures=plots is not Plots.none)
         _refuse_nothing(result.embedding, job.components)
@@ -327,14 +324,6 @@ _EXCLUDED = {
     "--landmarks": ("--weights", "--missing ignore", "--correction"),
     "--correction": ("--weights", "--missing ignore"),
 }
-
-
-def _check_axes(axes: tuple[int, int] | None, components: NComponents, n: int) -> None:
-    total = Components.parse(components, n).total
-    if axes is not None and max(axes) > total:
-        raise InputError(
-            f"{option('axes', axes)}: axis {max(axes)} does not exist; there are 1 to {total}."
-        )
 
 
 def _refuse_nothing(embedding: Embedding, wanted: object) -> None:

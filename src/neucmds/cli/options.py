@@ -52,7 +52,6 @@ File = Annotated[
         metavar="FILE",
         help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet, qza; - reads standard "
         "input.",
-        show_default=False,
     ),
 ]
 # The metric of a list of edges, which is no table of features.
@@ -85,7 +84,6 @@ Number = Annotated[
         help="Number of coordinates; p,q: at most p positive and q negative ones; 0.95: the "
         "fewest with an R² of 0.95; auto: the fewest that predict objects held out; 20 by default, "
         "or n − 1 if that is less.",
-        show_default=False,
     ),
 ]
 Squared = Annotated[
@@ -126,7 +124,6 @@ Weights = Annotated[
         "--weights",
         metavar="FILE",
         help="A square table of how much each pair counts, matched by name if both have names.",
-        show_default=False,
     ),
 ]
 Metadata = Annotated[
@@ -135,7 +132,6 @@ Metadata = Annotated[
         "--metadata",
         metavar="FILE",
         help="A table of the objects with a line of column names, matched by name.",
-        show_default=False,
     ),
 ]
 MetadataMissing = Annotated[
@@ -151,7 +147,6 @@ ColorBy = Annotated[
         "--color-by",
         metavar="COLUMN",
         help="The column of --metadata that colours the points.",
-        show_default=False,
     ),
 ]
 Categories = Annotated[
@@ -160,7 +155,6 @@ Categories = Annotated[
         "--categories",
         metavar="COLUMNS",
         help="Columns of --metadata, with commas between, whose numbers are categories.",
-        show_default=False,
     ),
 ]
 Seed = Annotated[
@@ -173,7 +167,6 @@ Folder = Annotated[
         "--output",
         metavar="DIR",
         help="Folder for the results; FILE's name with -neucmds by default.",
-        show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]

@@ -37,7 +37,6 @@ def project(
         typer.Argument(
             metavar="MODEL",
             help="embedding.npz written by embed, or the folder it is in.",
-            show_default=False,
         ),
     ],
     new: Annotated[
@@ -46,7 +45,6 @@ def project(
             metavar="NEW",
             help="New objects: a row for each, a column for every fitted object; there may be more "
             "if they have names, as in the matrix of old and new objects.",
-            show_default=False,
         ),
     ],
     output: Annotated[
@@ -57,7 +55,6 @@ def project(
             metavar="FILE",
             help="CSV file for the coordinates, and how well they fit; standard output by default, "
             "and for -.",
-            show_default=False,
         ),
     ] = None,
     plot: Annotated[
@@ -66,7 +63,6 @@ def project(
             "--plot",
             metavar="FILE",
             help="Draw old and new objects together: a png, svg or pdf file.",
-            show_default=False,
         ),
     ] = None,
     as_json: Json = False,

@@ -72,7 +72,6 @@ def report(
             "--output",
             metavar="PAGE",
             help="The page; FILE's name with -report.html by default.",
-            show_default=False,
         ),
     ] = None,
     force: Force = False,

@@ -15,7 +15,7 @@ from neucmds._backend.arrays import to_numpy
 from neucmds.api import Stability
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.ordination import EnvFit, envfit
+from neucmds.ordination import EnvFit, checked_axes, envfit
 from neucmds.plots._figures import (
     GUIDE,
     NEGATIVE,
@@ -350,17 +350,11 @@ def _natural(name: str) -> list[tuple[int, float, str]]:
 
 
 def _checked_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
-    pair = tuple(axes)
-    if len(pair) != 2 or pair[0] == pair[1]:
-        raise InputError(f"{option('axes', pair)} must be two different axes, as in (1, 2).")
     # One axis alone is drawn as a line.
-    last = max(embedding.k, 2)
-    for axis in pair:
-        if axis != int(axis) or not 1 <= axis <= last:
-            raise InputError(
-                f"{option('axes', pair)}: axis {axis} does not exist; there are 1 to {embedding.k}."
-            )
-    return int(pair[0]), int(pair[1])
+    pair = checked_axes(axes, max(embedding.k, 2))
+    if len(pair) != 2:
+        raise InputError(f"{option('axes', pair)} must be two different axes, as in (1, 2).")
+    return pair[0], pair[1]
 
 
 def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:

@@ -58,14 +58,6 @@ def test_names_that_are_numbers_are_names_on_either_side(read):
     assert (alone.values.tolist(), alone.names, alone.columns) == ([[1.5, 2, 3]], NEW[:1], OLD)
 
 
-def test_columns_are_put_in_the_order_of_the_fitted_objects(read):
-    found, fitted = read("n.csv", FRAME.to_csv()), ("cat", "ant", "bee")
-    ordered = found.in_order(fitted)
-    np.testing.assert_array_equal(ordered.values, FRAME[list(fitted)])
-    assert (ordered.names, ordered.columns) == (NEW, fitted)
-    assert found.in_order(None) is found.in_order(OLD) is found
-
-
 @pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
 def test_a_table_of_old_and_new_objects_gives_the_rows_of_the_new_ones(tmp_path, suffix):
     names, path = (*OLD, *NEW), tmp_path / f"n.{suffix}"
