@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from neucmds.embedding import InnerProduct
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
@@ -29,7 +29,7 @@ def faiss_flat(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     vectors = _vectors(index)
     store = faiss.IndexFlatIP(vectors.shape[1])
     store.add(vectors)
-    return store.search(_queries(index, coordinates), k)[1]
+    return np.asarray(store.search(_queries(index, coordinates), k)[1], dtype=np.int64)
 
 
 def faiss_ivf(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
@@ -44,7 +44,7 @@ def faiss_ivf(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     store.train(vectors)
     store.nprobe = max(1, lists // 4)
     store.add(vectors)
-    return store.search(_queries(index, coordinates), k)[1]
+    return np.asarray(store.search(_queries(index, coordinates), k)[1], dtype=np.int64)
 
 
 def faiss_hnsw(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
@@ -56,12 +56,13 @@ def faiss_hnsw(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     store.hnsw.efConstruction = 200
     store.add(vectors)
     store.hnsw.efSearch = max(200, k)
-    return store.search(_queries(index, coordinates), k)[1]
+    return np.asarray(store.search(_queries(index, coordinates), k)[1], dtype=np.int64)
 
 
 def usearch_exact(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     """USearch, every vector compared."""
-    from usearch.index import MetricKind, search
+    from usearch.compiled import MetricKind
+    from usearch.index import search
 
     vectors = _vectors(index)
     found = search(vectors, _queries(index, coordinates), k, MetricKind.IP, exact=True)

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.spatial.distance import pdist, squareform
 
-from neucmds import Embedding, FewerComponentsWarning, NonEuclideanWarning, neuc_mds
+from neucmds import Embedding, FewerComponentsWarning, InputError, NonEuclideanWarning, neuc_mds
 from neucmds.errors import FileFormatError
 
 METHODS = ["classical", "lower", "neuc", "neuc+", "exact", "refined"]
@@ -227,3 +228,54 @@ def test_files_of_format_1_are_read(saved):
     labels = [f"object {i}" for i in range(30)]
     path = saved(said={"version": 1}, labels=np.asarray(labels))
     assert Embedding.load(path).labels == tuple(labels)
+
+
+def test_placed_objects_join_and_parts_are_taken():
+    names = [f"o{i}" for i in range(12)]
+    D = pd.DataFrame(squareform(pdist(np.random.default_rng(0).normal(size=(12, 3)))), names, names)
+    fitted = neuc_mds(D.iloc[:9, :9], 3)
+    placed = fitted.transform(D.iloc[9:, :9])
+    emb = fitted.append(placed, names[9:])
+    assert emb.labels == tuple(names)
+    assert emb.distance("o0", "o11") == pytest.approx(D.loc["o0", "o11"], rel=1e-3)
+    np.testing.assert_allclose(emb.transform(D.iloc[9:, :9]), placed)
+    with pytest.raises(InputError, match="labels must be given"):
+        fitted.append(placed)
+    part = emb[["o3", "o10", "o0"]]
+    assert part.labels == ("o3", "o10", "o0")
+    D_hat = emb.dissimilarities()
+    np.testing.assert_allclose(part.dissimilarities(), D_hat[np.ix_([3, 10, 0], [3, 10, 0])])
+    allowed = [1, 5, 7, 9]
+    ids, sq = emb.neighbors(2, among=[names[i] for i in allowed])
+    for one in range(12):
+        others = sorted((D_hat[one, i], i) for i in allowed if i != one)[:2]
+        assert ids[one].tolist() == [i for _, i in others]
+        np.testing.assert_allclose(sq[one], [d for d, _ in others], atol=1e-12)
+
+
+def test_one_pair_is_that_of_many():
+    D = squareform(pdist(np.random.default_rng(0).normal(size=(12, 3)), "cityblock"))
+    emb = neuc_mds(pd.DataFrame(D, list("abcdefghijkl"), list("abcdefghijkl")), 4)
+    many = emb.distance([0, 3], [-1, 5])
+    assert [emb.distance(0, -1), emb.distance("d", "f")] == pytest.approx(many)
+    assert emb.distance("d", "f", squared=True) == pytest.approx(many[1] ** 2)
+    for wrong in (12, "z", True):
+        with pytest.raises(InputError):
+            emb.distance(0, wrong)
+
+
+@pytest.mark.slow
+def test_mypy_catches_a_misspelt_method(tmp_path):
+    mypy = pytest.importorskip("mypy.api")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from neucmds import NeucMDS, neuc_mds\n"
+        "d: float = neuc_mds([[0, 1], [1, 0]], 1).distance(0, 1)\n"
+        'neuc_mds([[0, 1], [1, 0]], 1, "refned")\n'
+        'NeucMDS(1, loss="relativ")\n'
+    )
+    example = Path(__file__).resolve().parents[1] / "examples" / "vector_index.py"
+    said = mypy.run(["--strict", str(script), str(example)])[0]
+    assert 'script.py:3: error: Argument 3 to "neuc_mds" has incompatible type' in said
+    assert 'script.py:4: error: Argument "loss" to "NeucMDS" has incompatible type' in said
+    assert "Found 2 errors" in said

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import DBSCAN, HDBSCAN
 from sklearn.datasets import load_digits
+from sklearn.manifold import TSNE
 from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS
@@ -80,3 +82,25 @@ def test_a_pipeline_classifies_by_the_graph(digits):
     model = make_pipeline(KNeighborsGraph(mds, 5), knn).fit(X[:400], y[:400])
     plain = KNeighborsClassifier(5, metric="manhattan").fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) >= plain.score(X[400:], y[400:]) - 0.02
+
+
+@pytest.mark.slow
+def test_others_take_the_symmetric_graph(digits):
+    X, y = digits
+    est = NeucMDS(10, method="neuc+", metric="cityblock").fit(X)
+    graph = est.kneighbors_graph(n_neighbors=30, mode="distance", symmetric=True)
+    plain = est.kneighbors_graph(n_neighbors=30, mode="distance")
+    assert abs(graph - graph.T).max() < 1e-9
+    assert (graph < plain).nnz == 0
+    nearest = np.sort(plain.data.reshape(-1, 30)[:, 4])
+    labels = DBSCAN(eps=float(np.median(nearest)), metric="precomputed").fit_predict(graph)
+    assert len(set(labels)) > 3
+    assert len(set(HDBSCAN(metric="precomputed").fit_predict(graph))) > 2
+    flat = TSNE(metric="precomputed", init="random", perplexity=9, max_iter=250, random_state=0)
+    assert flat.fit_transform(graph).shape == (600, 2)
+    umap = pytest.importorskip("umap")
+    placed = umap.UMAP(metric="precomputed", n_neighbors=15, random_state=0).fit_transform(graph)
+    same = NearestNeighbors(n_neighbors=6).fit(placed).kneighbors(return_distance=False)
+    assert np.mean(y[same] == y[:, None]) > 0.8
+    with pytest.raises(InputError, match="symmetric=True is for fitted objects"):
+        est.kneighbors_graph(X, symmetric=True)

@@ -20,6 +20,8 @@ from neucmds.api.landmarks import LandmarkFit as LandmarkFit
 from neucmds.api.landmarks import fit_landmarks as fit_landmarks
 from neucmds.api.options import ALL_METHODS, CLOSED_FORMS, DEFAULT_METHOD
 from neucmds.api.options import Callback as Callback
+from neucmds.api.options import Loss as Loss
+from neucmds.api.options import Method as Method
 from neucmds.api.options import Options as Options
 from neucmds.api.options import tell as tell
 from neucmds.api.prepared import Prepared, prepare

@@ -23,7 +23,9 @@ CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
 # Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
 # placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
 # time of "neuc+".
-DEFAULT_METHOD = "refined"
+Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
+Loss = Literal["squared", "distance", "relative"]
+DEFAULT_METHOD: Literal["refined"] = "refined"
 # Residual of eigenpairs, relative to the largest kept |λ|.
 EIGENPAIR_TOL = 1e-7
 # Up to here all shortest paths between nodes are computed if they fit: no slower than a sample of

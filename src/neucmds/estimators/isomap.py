@@ -20,7 +20,7 @@ from neucmds._operator import (
     refuse_calls,
     shortest_path_rows,
 )
-from neucmds.api import DEFAULT_METHOD, neuc_mds
+from neucmds.api import DEFAULT_METHOD, Loss, Method, neuc_mds
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
 
@@ -89,8 +89,8 @@ class NeucIsomap(SignedTransformer):
         n_components: NComponents = 2,
         n_neighbors: int = 5,
         *,
-        method: str = DEFAULT_METHOD,
-        loss: str = "squared",
+        method: Method = DEFAULT_METHOD,
+        loss: Loss = "squared",
         floor: float | None = None,
         curvature: float | Literal["auto"] = 0.0,
         metric: Any = "euclidean",

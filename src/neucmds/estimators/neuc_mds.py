@@ -29,7 +29,7 @@ from neucmds._operator import (
     outside_memory,
     shortest_path_rows,
 )
-from neucmds.api import DEFAULT_METHOD, neuc_mds
+from neucmds.api import DEFAULT_METHOD, Loss, Method, neuc_mds
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
 
@@ -103,8 +103,8 @@ class NeucMDS(SignedTransformer):
         self,
         n_components: NComponents = 2,
         *,
-        method: str = DEFAULT_METHOD,
-        loss: str = "squared",
+        method: Method = DEFAULT_METHOD,
+        loss: Loss = "squared",
         floor: float | None = None,
         curvature: float | Literal["auto"] = 0.0,
         metric: Any = "precomputed",

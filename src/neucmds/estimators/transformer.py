@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -110,6 +111,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X: Any = None,
         n_neighbors: int = 5,
         mode: Literal["connectivity", "distance"] = "connectivity",
+        *,
+        symmetric: bool = False,
     ) -> Any:
         """Nearest objects by D̂ as a sparse graph, for what takes precomputed neighbours.
 
@@ -121,11 +124,15 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         mode : {"connectivity", "distance"}, default="connectivity"
             Entries are 1, or √max(D̂, 0): then `DBSCAN`, `TSNE`, `KNeighborsClassifier` and others
             with ``metric="precomputed"`` take the graph.
+        symmetric : bool, default=False
+            Whether an entry is also there in the other order, as clusterings expect; without X.
 
         Returns
         -------
         scipy.sparse.csr_matrix of shape (m, n)
         """
+        if symmetric and X is not None:
+            raise InputError(f"{option('symmetric', True)} is for fitted objects; leave X out.")
         if mode not in ("connectivity", "distance"):
             raise InputError(
                 f"{option('mode', mode)} is unknown; choose 'connectivity' or 'distance'."
@@ -135,7 +142,13 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         values = distances.ravel() if mode == "distance" else np.ones(m * k)
         starts = np.arange(0, m * k + 1, k)
         # A matrix, not an array: what scikit-learn's estimators take in every release.
-        return csr_matrix((values, indices.ravel(), starts), shape=(m, self._searched.n))
+        graph = csr_matrix((values, indices.ravel(), starts), shape=(m, self._searched.n))
+        if not symmetric:
+            return graph
+        i, j = np.arange(m).repeat(k), indices.ravel()
+        key, first = np.unique(np.concatenate([i * m + j, j * m + i]), return_index=True)
+        ends = key // m, key % m
+        return csr_matrix((np.tile(values, 2)[first], ends), shape=(m, m))
 
     def score(self, X: Any, y: Any = None) -> float:
         """R² of the dissimilarities between new and fitted objects: higher is better.
@@ -188,7 +201,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             def hear(step: int, total: int | None, what: float | str) -> None:
                 if not isinstance(what, str):
                     show(step, what)
-                elif total is not None:
+                elif total is None:
+                    print(what, file=sys.stderr)
+                else:
                     bars.setdefault(what, progress_bar(what))(step, total)
                 if self.callback is not None:
                     self.callback(step, total, what)
