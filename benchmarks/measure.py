@@ -8,7 +8,8 @@ import json
 import os
 import platform
 import resource
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,42 @@ def forget_peak() -> None:
 def peak() -> int:
     """Most bytes that this process has held since `forget_peak`."""
     return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@contextlib.contextmanager
+def peak_with_children(every: float = 1.0) -> Iterator[list[int]]:
+    """Watch the bytes of this process and its children, shared pages once; the most of them."""
+    most, done = [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(every):
+            most[0] = max(most[0], sum(map(_own_bytes, [os.getpid(), *_children()])))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield most
+    finally:
+        done.set()
+        thread.join()
+
+
+def _children() -> list[int]:
+    me, found = str(os.getpid()), []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if path.read_text().rpartition(")")[2].split()[1] == me:
+                found.append(int(path.parent.name))
+    return found
+
+
+def _own_bytes(process: int) -> int:
+    """Proportional set size: a page that n processes share counts 1/n for each."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:

@@ -6,8 +6,11 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS
+from neucmds._methods import PairLoss
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator.graph import as_graph, nearest_landmarks, shortest_path_rows
+from neucmds._placement import LossPlacement
+from neucmds.api.two_levels import Levels, NearSearch
 
 SETTINGS = {"n_landmarks": 150, "loss": "relative", "random_state": 0}
 
@@ -172,6 +175,32 @@ def test_landmarks_start_where_objects_or_landmarks_are_said_to_be(points, fitte
         assert again.landmark_result_.signature == est.landmark_result_.signature
 
 
+def test_many_landmarks_are_searched_about_the_nearest_global_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, places = (rng.standard_normal((n, 5)) * [1, 1, 1, 1, 0.2] for n in (4000, 200))
+    rule = LossPlacement(x, np.array([1.0, 1, 1, 1, -1]), PairLoss("relative", 1e-3))
+    levels = Levels(rng.permutation(4000)[:400], 30, 15)
+    known = rng.integers(4000, size=(200, 30))
+    search = NearSearch(rule, levels)
+    assert search.compared == 16 * 15 + 30
+    some = search.nearest(places, known, 10)
+    monkeypatch.setattr("neucmds.api.two_levels.WORTH_CHOOSING", 1000)
+    true = search.nearest(places, known, 10)
+    assert search.compared == 4000
+    assert np.mean([np.isin(a, b).mean() for a, b in zip(some, true, strict=True)]) > 0.9
+    assert not any(np.isin(a, b).any() for a, b in zip(some, known, strict=True))
+
+
+def test_sampled_pairs_of_many_rows_start_from_two_levels(points, monkeypatch):
+    d, heard = cdist(points, points, "cityblock"), []
+    monkeypatch.setattr("neucmds.api.two_levels.MANY", 500)
+    settings = {"metric": "cityblock", "loss": "relative", "n_pairs": 40}
+    est = NeucMDS(4, callback=lambda *told: heard.append(told[2]), **settings)
+    x = est.fit_transform(points)
+    assert "placing 600 objects" in heard
+    assert near_error(x, est.signature_, d) < 0.05
+
+
 # Graphs
 
 
@@ -222,6 +251,19 @@ def test_a_graph_starts_where_its_nodes_are_said_to_be():
     x = est.fit_transform(walled(10))
     again = LandmarkNeucMDS(2, 60, init=(x, est.signature_), **settings).fit(walled(10))
     assert again.landmark_result_.signature == est.landmark_result_.signature
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_nodes_of_a_sparse_tensor_are_placed_where_it_lies():
+    torch = pytest.importorskip("torch")
+    graph, settings = walled(10), {"n_near": 6, "metric": "shortest_path", "random_state": 0}
+    x = LandmarkNeucMDS(2, 60, **settings).fit_transform(graph)
+    tensor = torch.sparse_coo_tensor(np.stack(graph.coords), graph.data, graph.shape)
+    est = LandmarkNeucMDS(2, 60, **settings)
+    placed = est.fit_transform(tensor)
+    assert isinstance(placed, torch.Tensor)
+    np.testing.assert_allclose(placed.numpy(), x, atol=1e-6)
+    np.testing.assert_allclose(est.transform(tensor.coalesce().to_sparse_csr()), x, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:the fit is")

@@ -10,6 +10,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 # Matrices of a stack solved at a time on a GPU: for 2¹⁵ of 20 × 20 cuSOLVER takes 22 GB, for 2¹³ 6,
 # and 3 % longer.
@@ -86,6 +87,21 @@ def to_numpy(value: Array) -> npt.NDArray[Any]:
     if is_dask(value):
         return np.asarray(value.compute())
     return np.asarray(value)
+
+
+def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:
+    """Return a sparse matrix of PyTorch or CuPy as SciPy's, and an array that lies where it lay.
+
+    Anything else is returned as it is, with None.
+    """
+    if compat.is_torch_array(matrix) and "strided" not in str(matrix.layout):
+        stored = matrix.to_sparse_coo().coalesce()
+        ends, values = to_numpy(stored.indices()), stored.values()
+        shape = tuple(matrix.shape)
+        return sparse.coo_array((to_numpy(values), tuple(ends)), shape=shape), values[:0]
+    if hasattr(matrix, "get") and hasattr(matrix, "tocoo"):
+        return matrix.get(), matrix.data[:0]
+    return matrix, None
 
 
 def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:

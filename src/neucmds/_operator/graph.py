@@ -502,11 +502,19 @@ def _mapped(
     """Do a piece of work on every part, in processes where that is worth it; in order."""
     if len(parts) < 2 or visits < WORTH_PROCESSES or n_jobs == 1:
         return (work(graph, part) for part in parts)
-    from joblib import Parallel, delayed  # type: ignore[import-untyped]
+    return _in_processes(work, graph, parts, -1 if n_jobs is None else n_jobs)
 
-    jobs = -1 if n_jobs is None else n_jobs
-    run = Parallel(n_jobs=jobs, return_as="generator")
-    return run(delayed(work)(graph, part) for part in parts)
+
+def _in_processes(
+    work: Callable[[Any, Any], Any], graph: Any, parts: list[Any], n_jobs: int
+) -> Iterator[Any]:
+    from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
+
+    # Few at a time: joblib's generators do not wait for whoever takes the results.
+    several = 4 * effective_n_jobs(n_jobs)
+    with Parallel(n_jobs=n_jobs, return_as="generator") as run:
+        for start in range(0, len(parts), several):
+            yield from run(delayed(work)(graph, part) for part in parts[start : start + several])
 
 
 def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:

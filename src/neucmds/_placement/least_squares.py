@@ -274,36 +274,34 @@ class System:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The fitted objects where the new ones lie: X, A, and the products of two columns of X.
+    """The fitted objects where the new ones lie: X and A.
 
     Parameters
     ----------
     x : array of shape (n, k), float64
         Or (m, q, k), if each of m new objects is compared with some of its own.
     signs : array of shape (k,)
-    products : array of shape (n, k(k + 1)/2)
-        x_a x_b for a ≤ b.
-    spread : array of shape (k²,), integer
-        Which of these each entry of a k × k matrix is.
     """
 
     x: Array
     signs: Array
-    products: Array
-    spread: Array
 
     @classmethod
     def of(cls, coordinates: Array, signs: Array, like: Array) -> Fitted:
         """Bring them to the library and device of an array, in double precision."""
-        xp, x = namespace(like), to_numpy(coordinates).astype(np.float64)
-        upper = np.triu_indices(x.shape[1])
-        spread = np.empty((x.shape[1], x.shape[1]), dtype=np.int64)
-        spread[upper] = spread.T[upper] = np.arange(upper[0].size)
-        products = x[:, upper[0]] * x[:, upper[1]]
-        x, signs, products = (
-            asarray_like(part, like, dtype=xp.float64) for part in (x, to_numpy(signs), products)
-        )
-        return cls(x, signs, products, asarray_like(spread.ravel(), like, dtype=xp.int64))
+        wide = namespace(like).float64
+        return cls(*(asarray_like(to_numpy(part), like, wide) for part in (coordinates, signs)))
+
+    @cached_property
+    def _products(self) -> tuple[Array, Array]:
+        """x_a x_b for a ≤ b, and which of these each entry of a k × k matrix is."""
+        x, k = self.x, int(self.x.shape[1])
+        first, second = np.triu_indices(k)
+        spread = np.empty((k, k), dtype=np.int64)
+        spread[first, second] = spread[second, first] = np.arange(first.size)
+        xp = namespace(x)
+        a, b, spread = (asarray_like(i, x, xp.int64) for i in (first, second, spread.ravel()))
+        return xp.take(x, a, axis=1) * xp.take(x, b, axis=1), spread
 
     def own(self, ids: Array) -> Fitted:
         """Return those of them that each new object is compared with, one row of ids each."""
@@ -344,7 +342,8 @@ class Fitted:
         xp, k = namespace(w), int(self.x.shape[-1])
         if len(self.x.shape) == 3:
             return xp.matrix_transpose(self.x * w[:, :, None]) @ self.x
-        return xp.reshape(xp.take(w @ self.products, self.spread, axis=1), (-1, k, k))
+        products, spread = self._products
+        return xp.reshape(xp.take(w @ products, spread, axis=1), (-1, k, k))
 
 
 def weighted_system(fitted: Fitted, d: Array, w: Array, ridge: Array | None = None) -> System:

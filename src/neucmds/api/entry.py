@@ -37,8 +37,9 @@ from neucmds.api.options import (
     kind_of,
     refuse,
 )
-from neucmds.api.partial_input import embed_features, embed_graph, embed_pairs
+from neucmds.api.partial_input import embed_graph, embed_pairs
 from neucmds.api.prepared import Prepared, prepare
+from neucmds.api.two_levels import embed_rows
 from neucmds.embedding import Embedding
 
 
@@ -327,7 +328,7 @@ def _from_some_pairs(
     if kind == "large graph":
         return embed_graph(data, options, n_pairs)
     if kind == "sampled":
-        return embed_features(data, metric, options, n_pairs)
+        return embed_rows(data, metric, options, n_pairs)
     pairs = as_pairs(data, allow_missing=missing == "ignore", **scale)
     return replace(embed_pairs(pairs, options, bool(scale["squared"])), missing=missing)
 

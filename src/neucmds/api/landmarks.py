@@ -83,8 +83,6 @@ class LandmarkFit:
         For messages.
     paths : ndarray of shape (n, L), optional
         Lengths of the shortest paths of a graph to the landmarks.
-    of_fitted : bool, default=False
-        Whether the objects to place are those that the landmarks are among, in their order.
     """
 
     landmarks: Indices
@@ -94,17 +92,15 @@ class LandmarkFit:
     space: FittedMetric | None = None
     metric: Any = PRECOMPUTED
     paths: npt.NDArray[np.float32] | None = None
-    of_fitted: bool = False
 
     @property
     def width(self) -> int:
         """Number of landmarks."""
         return int(self.landmarks.size)
 
-    @property
-    def compared(self) -> int:
-        """Landmarks that an object is compared with at a time."""
-        return self.width
+    def widest(self, rows: Array) -> int:
+        """Entries of a row, or of all that it is compared with at a time."""
+        return max(int(rows.shape[1]), self.width)
 
     def nodes(self, which: Any = slice(None)) -> Array:
         """Return nodes of the graph as rows that are placed."""
@@ -157,11 +153,16 @@ class LandmarkFit:
         placed = self.embedding.placement.place(self.squares(rows, first, weights), weights)
         return namespace(rows).astype(placed, rows.dtype, copy=False)
 
+    def place_fitted(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
+        """Place objects that were fitted, in their order: in two levels landmarks stay."""
+        return self.place(rows, first, weights)
+
     def place_all(
         self,
         rows: Array,
         out: str | PathLike[str] | None = None,
         *,
+        fitted: bool = False,
         weights: Any = None,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
@@ -174,10 +175,13 @@ class LandmarkFit:
         rows : array of shape (m, n_features), (m, L) or (m, n)
         out, weights, checkpoint, n_jobs
             As for `LandmarkNeucMDS`.
+        fitted : bool, default=False
+            Whether these are the objects that were fitted.
         progress : callable, optional
             Told how many of all rows are done.
         """
-        shape, width = (int(rows.shape[0]), self.embedding.k), max(rows.shape[1], self.compared)
+        shape, width = (int(rows.shape[0]), self.embedding.k), self.widest(rows)
+        place = self.place_fitted if fitted else self.place
         if is_numpy(rows):
             called, kept = None if self.space is None else self.space.called, None
             if checkpoint is not None:
@@ -186,27 +190,27 @@ class LandmarkFit:
             with npy_output(out, shape, rows.dtype, kept) as target:
                 done = shape[0] - target.shape[0]
 
-                def place(some: slice) -> Array:
+                def of_part(some: slice) -> Array:
                     some = slice(some.start + done, some.stop + done)
                     counted = None if weights is None else weights[some]
-                    return self.place(rows[some], some.start, counted)
+                    return place(rows[some], some.start, counted)
 
                 jobs, elements = thread_count(n_jobs), BLOCK_ELEMENTS
                 if called is not None:  # it runs in processes, and is cut by time where that shows
                     seen = kept is not None or progress is not None
                     jobs, elements = 1, called.at_once(elements) if seen else elements
-                fill_rows(target, place, width, jobs, progress, elements)
+                fill_rows(target, of_part, width, jobs, progress, elements)
             return target if out is None else np.load(out, mmap_mode="r")
         for name, value in (("weights", weights), ("checkpoint", checkpoint)):
             if value is not None:
                 raise InputError(f"{option(name)} is for NumPy arrays.")
         if not is_dask(rows):
-            return self._place_there(rows, out, progress)
+            return self._place_there(rows, place, out, progress)
         from neucmds._backend.dask_arrays import map_rows
 
         if out is not None:
             raise InputError("out= is for arrays in memory; store the dask array that returns.")
-        return map_rows(rows, self.place, self.embedding.k, width)
+        return map_rows(rows, place, self.embedding.k, width)
 
     def of_all(self, placed: Array, names: Any = None) -> Embedding:
         """Embedding of all objects, where they were placed; the landmarks where they were fitted.
@@ -221,15 +225,19 @@ class LandmarkFit:
         return replace(self.embedding, coordinates=placed, labels=names, landmarks=self.landmarks)
 
     def _place_there(
-        self, rows: Array, out: str | PathLike[str] | None, progress: Progress | None
+        self,
+        rows: Array,
+        place: Callable[[Array, int], Array],
+        out: str | PathLike[str] | None,
+        progress: Progress | None,
     ) -> Array:
         """Place objects with the library and on the device of their rows, in blocks that fit."""
         shape, free = (int(rows.shape[0]), self.embedding.k), free_memory(rows)
         # Some ten arrays of a block live at a time; beyond 2²⁷ entries nothing runs faster.
         entries = 2**21 if free is None else max(2**21, min(2**27, free // 160))
         placed = empty_like(rows, shape)
-        for some in row_blocks(shape[0], max(int(rows.shape[1]), self.compared), entries):
-            placed[some] = self.place(rows[some, :], some.start)
+        for some in row_blocks(shape[0], self.widest(rows), entries):
+            placed[some] = place(rows[some, :], some.start)
             if progress is not None:
                 progress(some.stop, shape[0])
         if out is None:

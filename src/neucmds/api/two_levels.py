@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isqrt
 from typing import Any
 from zlib import crc32
@@ -20,16 +21,18 @@ from sklearn.utils import check_random_state
 from neucmds._backend.arrays import (
     Array,
     asarray_like,
+    is_dask,
     is_numpy,
     k_smallest,
     namespace,
+    on_cpu,
     row_blocks,
     to_numpy,
 )
 from neucmds._input import Pairs, as_real
 from neucmds._methods import PairLoss, Start, check_count
 from neucmds._operator import BoundMetric, nearest_landmarks, path_blocks
-from neucmds._placement import LossPlacement
+from neucmds._placement import LeastSquaresPlacement, LossPlacement
 from neucmds._placement import landmarks as selection
 from neucmds.api.landmarks import (
     LandmarkFit,
@@ -41,7 +44,7 @@ from neucmds.api.landmarks import (
     taken,
 )
 from neucmds.api.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, refuse, tell
-from neucmds.api.partial_input import embed_pairs
+from neucmds.api.partial_input import embed_features, embed_pairs
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
@@ -49,9 +52,10 @@ Indices = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
 # Landmarks of an object for each coordinate: global ones, a part of twice as many, and near ones.
 GLOBAL, NEAR = 6, 3
-# Landmarks, at least, and as a share of all objects: they take no more dissimilarities than others.
+# Landmarks, at least, as a share of all objects, and at most, where no searches find the near ones:
+# they take no more dissimilarities than others.
 # Of 4,000 strings 1,000 and 1,500 kept .809 and .834 of the ten nearest of others (k = 32).
-FEWEST, SHARE = 3000, 0.02
+FEWEST, SHARE, MOST = 3000, 0.02, 20_000
 # Global landmarks, at most, where they are many: all pairs of √(20n) are 10 for each object. With
 # 1,400 instead of 200 random pairs of 20,000 rows were wrong by 5.7 % instead of 8.0 % (k = 20).
 MOST_GLOBAL = 2000
@@ -61,6 +65,9 @@ MOST_GLOBAL = 2000
 BRIEF, ENOUGH, MANY = 30, 60, 10_000
 # Share of the near landmarks that an object is compared with before it is placed anew.
 FIRST = 2 / 3
+# Landmarks about a global one, for each near landmark of an object; and times as many from which on
+# choosing among these takes less time than comparing all.
+ABOUT, WORTH_CHOOSING = 16, 4
 
 
 @dataclass(frozen=True)
@@ -108,33 +115,43 @@ class Levels:
         return first, self.n_near - first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TwoLevelFit(LandmarkFit):
-    """Embedded landmarks of which every object is compared with some.
+    """Embedded landmarks of which every object is compared with some."""
 
-    Parameters
-    ----------
-    levels : Levels
-    near : ndarray of shape (n, n_near), optional
-        Of a graph: the landmarks near every node. `paths` has the lengths to its global ones, then
-        to these, NaN where one is not known; rows are numbers of nodes.
-    """
+    levels: Levels
 
-    levels: Levels = Levels(np.zeros(0, np.intp), 0, 0)
-    near: Indices | None = None
+    @cached_property
+    def rule(self) -> LossPlacement:
+        """The rule that places objects from landmarks of their own, by the loss of the fit."""
+        return rule_of(self.embedding)
+
+    @cached_property
+    def search(self) -> NearSearch:
+        """The search for landmarks near an object."""
+        return NearSearch(self.rule, self.levels)
+
+    def widest(self, rows: Array) -> int:
+        """Entries of a row, or of all that it is compared with at a time."""
+        on_device = not is_numpy(rows) and not is_dask(rows)
+        return super().widest(rows) if on_device else max(rows.shape[1], self.search.compared)
 
     def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
-        """Coordinates (m, k) of some objects; landmarks among fitted ones stay where they are."""
-        if weights is not None:
-            raise InputError("objects in two levels take no weights; leave them out.")
-        if self.space is None and self.near is None and int(rows.shape[1]) != self.n:
+        """Coordinates (m, k) of some objects, all of them placed."""
+        _refuse_weights(weights)
+        if self.space is None and int(rows.shape[1]) != self.n:
             return super().place(rows, first)
-        xp, objects = namespace(rows), np.arange(first, first + int(rows.shape[0]))
-        if self.near is not None:
-            objects = rows[:, 0].astype(np.intp)
-        elif not self.of_fitted:
-            return xp.astype(self._placed(rows, objects), rows.dtype, copy=False)
-        order = np.argsort(self.landmarks)
+        objects = np.arange(first, first + int(rows.shape[0]))
+        return namespace(rows).astype(self._placed(rows, objects), rows.dtype, copy=False)
+
+    def place_fitted(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
+        """Coordinates (m, k) of some objects that were fitted, of which landmarks stay."""
+        _refuse_weights(weights)
+        return self._beside_landmarks(rows, np.arange(first, first + int(rows.shape[0])))
+
+    def _beside_landmarks(self, rows: Array, objects: Indices) -> Array:
+        """Place objects but for the landmarks among them."""
+        xp, order = namespace(rows), np.argsort(self.landmarks)
         at = order[np.searchsorted(self.landmarks[order], objects) % self.width]
         x = asarray_like(to_numpy(self.embedding.coordinates)[at], rows, dtype=rows.dtype)
         others = np.flatnonzero(self.landmarks[at] != objects)
@@ -143,38 +160,9 @@ class TwoLevelFit(LandmarkFit):
             x[asarray_like(others, x, dtype=xp.int64)] = xp.astype(placed, x.dtype, copy=False)
         return x
 
-    @property
-    def compared(self) -> int:
-        """Landmarks that an object is compared with at a time; those near a node are known."""
-        return self.width if self.near is None else self.levels.n_global + self.levels.n_near
-
-    def nodes(self, which: Any = slice(None)) -> Array:
-        """Return nodes of the graph as rows that are placed."""
-        assert self.near is not None
-        return np.arange(len(self.near), dtype=np.float64)[which, None]
-
-    def squares(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
-        """Squared dissimilarities (m, L) to the landmarks; of a graph NaN where none is known."""
-        if self.near is None:
-            return super().squares(rows, first, weights)
-        ids, squares = self._known(rows[:, 0].astype(np.intp))
-        out = np.full((len(rows), self.width), np.nan)
-        np.put_along_axis(out, ids, squares, axis=1)
-        return out
-
-    def _known(self, nodes: Indices) -> tuple[Indices, Floats]:
-        """Return the landmarks that nodes have paths to, and the squared lengths of these."""
-        assert self.near is not None
-        assert self.paths is not None
-        ids = np.concatenate([self.levels.parts(nodes), self.near[nodes]], axis=1)
-        return ids, self.paths[nodes].astype(np.float64) ** 2
-
     def _placed(self, rows: Array, objects: Indices) -> Array:
         """Place objects roughly, then twice from landmarks near by."""
-        xp, rule = namespace(rows), rule_of(self.embedding)
-        if self.near is not None:
-            ids, squares = self._known(objects)
-            return rule.place(squares, own=ids)
+        xp, rule = namespace(rows), self.rule
         # On a device comparing all takes less time than choosing.
         all_squares = None if is_numpy(rows) else self.squares(rows, int(objects[0]))
         each = np.arange(objects.size)[:, None]
@@ -188,16 +176,17 @@ class TwoLevelFit(LandmarkFit):
         squares = ask(ids)
         for count in self.levels.rounds:
             coarse = rule.place(squares, own=_like(ids, squares))
-            more = nearest_by_form(rule, coarse, ids, count)
+            more = self.search.nearest(coarse, ids, count)
             ids = np.concatenate([ids, more], axis=1)
             squares = xp.concat([squares, ask(more)], axis=1)
         return rule.place(squares, own=_like(ids, squares))
 
-    def started(self, others: Indices, parts: Indices, squares: Floats) -> Floats:
+    def started(self, others: Indices, parts: Indices, squares: Array) -> Floats:
         """Coordinates (L, k) of all landmarks, where the global ones alone are embedded."""
-        rule, x = rule_of(self.embedding), np.zeros((self.width, self.embedding.k))
-        x[self.levels.sources] = to_numpy(rule.coordinates)
-        x[others] = replace(rule, coordinates=x).place(squares, own=parts)
+        x = np.zeros((self.width, self.embedding.k))
+        x[self.levels.sources] = to_numpy(self.rule.coordinates)
+        rule = replace(self.rule, coordinates=x)
+        x[others] = to_numpy(rule.place(squares, own=_like(parts, squares)))
         return x
 
     def to_ask(self, coarse: Any) -> Indices:
@@ -211,8 +200,7 @@ class TwoLevelFit(LandmarkFit):
                 f"{option('coarse')} has shape {x.shape}, or NaN; pass finite coordinates of shape "
                 f"(m, {k}), or the number of objects."
             )
-        none = np.zeros((len(x), 0), np.intp)
-        return nearest_by_form(rule_of(self.embedding), x, none, self.levels.n_near)
+        return self.search.nearest(x, np.zeros((len(x), 0), np.intp), self.levels.n_near)
 
     def own_squares(
         self, rows: Array, ids: Sequence[Indices], objects: Indices, at: Indices | None = None
@@ -242,28 +230,129 @@ class TwoLevelFit(LandmarkFit):
         return [crc32(row) for row in np.ascontiguousarray(values)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class NodeFit(TwoLevelFit):
+    """Embedded landmarks of a graph, whose searches say which are near every node.
+
+    Rows are numbers of nodes.
+
+    Parameters
+    ----------
+    near : ndarray of shape (n, n_near)
+        `paths` has the lengths from every node to its global landmarks, then to these, NaN where
+        one is not known.
+    """
+
+    near: Indices
+
+    def widest(self, rows: Array) -> int:
+        """Landmarks that a node is compared with."""
+        return self.levels.n_global + self.levels.n_near
+
+    def nodes(self, which: Any = slice(None)) -> Array:
+        """Return nodes of the graph as rows that are placed."""
+        return np.arange(len(self.near), dtype=np.float64)[which, None]
+
+    def squares(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
+        """Squared lengths (m, L) of paths to the landmarks, NaN where none is known."""
+        ids, squares = self.known(rows[:, 0].astype(np.intp))
+        out = np.full((len(rows), self.width), np.nan)
+        np.put_along_axis(out, ids, squares, axis=1)
+        return out
+
+    def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
+        """Coordinates (m, k) of some nodes, of which landmarks stay where they were fitted."""
+        _refuse_weights(weights)
+        return self._beside_landmarks(rows, to_numpy(rows)[:, 0].astype(np.intp))
+
+    place_fitted = place
+
+    def known(self, nodes: Indices) -> tuple[Indices, Floats]:
+        """Return the landmarks that nodes have paths to, and the squared lengths of these."""
+        assert self.paths is not None
+        ids = np.concatenate([self.levels.parts(nodes), self.near[nodes]], axis=1)
+        return ids, self.paths[nodes].astype(np.float64) ** 2
+
+    def _placed(self, rows: Array, objects: Indices) -> Array:
+        ids, squares = self.known(objects)
+        return self.rule.place(asarray_like(squares, rows), own=_like(ids, rows))
+
+
+def _refuse_weights(weights: Any) -> None:
+    if weights is not None:
+        raise InputError("objects in two levels take no weights; leave them out.")
+
+
 def rule_of(embedding: Embedding) -> LossPlacement:
-    """Return the rule that places objects from landmarks of their own, by the loss of the fit."""
+    """Return the rule that places objects from landmarks of their own, by the loss of a fit."""
     rule = embedding.placement
     if isinstance(rule, LossPlacement):
         return rule
     return LossPlacement(embedding.coordinates, embedding.signs, PairLoss("squared", 0.0))
 
 
-def nearest_by_form(rule: LossPlacement, coarse: Array, known: Indices, count: int) -> Indices:
-    """Nearest landmarks (m, count) by D̂ of objects at some places, without those they have."""
-    # In single precision: half the time, and it matters little which of two comes last.
-    xp = namespace(coarse)
-    coarse = xp.astype(coarse, xp.float32, copy=False)
-    x, signs = (asarray_like(part, coarse) for part in (rule.coordinates, rule.signs))
-    found, norms = np.empty((int(coarse.shape[0]), count), dtype=np.intp), (x * x) @ signs
-    for rows in row_blocks(len(found), len(x)):
-        # The norm of an object shifts all its D̂ alike.
-        ranks = norms - 2 * (coarse[rows, :] * signs) @ xp.matrix_transpose(x)
-        own = xp.arange(ranks.shape[0])[:, None]
-        ranks[own, _like(known[rows], ranks)] = xp.inf
-        found[rows] = to_numpy(k_smallest(ranks, count)[1])
-    return found
+@dataclass(frozen=True)
+class NearSearch:
+    """Finds the landmarks that are nearest by D̂ to some places.
+
+    Of many landmarks those alone are compared that are about the nearest global one, so that an
+    object takes as long however many there are.
+    """
+
+    rule: LossPlacement
+    levels: Levels
+
+    @property
+    def compared(self) -> int:
+        """Landmarks that a place is compared with at a time."""
+        n, some = len(self.rule.coordinates), ABOUT * self.levels.n_near + self.levels.n_global
+        return some if n > WORTH_CHOOSING * some else n
+
+    def nearest(self, coarse: Array, known: Indices, count: int) -> Indices:
+        """Nearest landmarks (m, count) of objects at some places, without those they have."""
+        # In single precision: half the time, and it matters little which of two comes last.
+        xp, n = namespace(coarse), len(self.rule.coordinates)
+        coarse = xp.astype(coarse, xp.float32, copy=False)
+        found = np.empty((int(coarse.shape[0]), count), dtype=np.intp)
+        chosen = is_numpy(coarse) and self.compared < n
+        for rows in row_blocks(len(found), self.compared if chosen else n):
+            some = self._chosen if chosen else self._of_all
+            found[rows] = some(coarse[rows, :], known[rows], count)
+        return found
+
+    def _of_all(self, coarse: Array, known: Indices, count: int) -> Indices:
+        xp = namespace(coarse)
+        x, signs = (asarray_like(part, coarse) for part in (self._x, self.rule.signs))
+        ranks = _ranks(coarse, x, signs)
+        ranks[xp.arange(ranks.shape[0])[:, None], _like(known, ranks)] = xp.inf
+        return to_numpy(k_smallest(ranks, count)[1])
+
+    def _chosen(self, coarse: Array, known: Indices, count: int) -> Indices:
+        x, (centers, about, norms) = self._x, self._cells
+        ids = about[_ranks(coarse, centers).argmin(axis=1)]
+        inner = (x[ids] @ (coarse * self.rule.signs.astype(np.float32))[:, :, None])[:, :, 0]
+        ranks, at = k_smallest(norms[ids] - 2 * inner, count + known.shape[1])
+        ids = np.take_along_axis(ids, at, axis=1)
+        ranks[(ids[:, :, None] == known[:, None, :]).any(axis=2)] = np.inf
+        return np.take_along_axis(ids, k_smallest(ranks, count)[1], axis=1)
+
+    @cached_property
+    def _x(self) -> npt.NDArray[np.float32]:
+        return to_numpy(self.rule.coordinates).astype(np.float32)
+
+    @cached_property
+    def _cells(self) -> tuple[Array, Indices, Array]:
+        """Global landmarks, those about each by the length of differences, and all xᵀAx."""
+        x, centers = self._x, self._x[self.levels.sources]
+        blocks = row_blocks(len(centers), len(x))
+        parts = [k_smallest(_ranks(centers[rows], x), self.compared)[1] for rows in blocks]
+        return centers, np.concatenate(parts), (x * x) @ self.rule.signs.astype(np.float32)
+
+
+def _ranks(places: Array, x: Array, signs: Any = 1.0) -> Array:
+    """Return D̂ but for the norm of each place, which shifts all of its D̂ alike."""
+    norms = namespace(x).sum(x * x * signs, axis=1)
+    return norms - 2 * (places * signs) @ namespace(x).matrix_transpose(x)
 
 
 def fit_two_levels(
@@ -274,6 +363,7 @@ def fit_two_levels(
     metric: Any = PRECOMPUTED,
     landmarks: Any = "random",
     n_landmarks: int | float | None = None,
+    like: Array | None = None,
     **reading: Any,
 ) -> TwoLevelFit:
     """Choose landmarks, and fit them from a part of their pairs.
@@ -284,16 +374,20 @@ def fit_two_levels(
         As for `fit_landmarks`.
     n_near : int or None
         Near landmarks of every object; None: 3 for each coordinate.
+    like : array, optional
+        The landmarks of a graph are fitted with its library, on its device.
     """
     n, k = int(X.shape[0]), least_count(options.n_components)
     rng = check_random_state(options.random_state)
     options = replace(options, random_state=rng)
     n_near = _refused(X if metric == PRECOMPUTED else None, options, n_near, k, reading)
     if n_landmarks is None:
-        n_landmarks = min(n, max(FEWEST, round(SHARE * n), 4 * (GLOBAL + NEAR) * k))
+        share = round(SHARE * n) if metric == SHORTEST_PATH else min(MOST, round(SHARE * n))
+        n_landmarks = min(n, max(FEWEST, share, 4 * (GLOBAL + NEAR) * k))
     if metric == SHORTEST_PATH:
         ids = _chosen_nodes(X, landmarks, n_landmarks, k, rng)
-        return _of_graph(X, ids, Levels.draw(ids.size, n_near, k, rng), options, reading)
+        levels, like = Levels.draw(ids.size, n_near, k, rng), np.empty(0) if like is None else like
+        return _of_graph(X, ids, levels, options, like, reading)
     squared, symmetrize = (bool(reading.get(name)) for name in ("squared", "symmetrize"))
     bound = None if metric == PRECOMPUTED else BoundMetric.of(metric, symmetrize=symmetrize)
     ids = chosen_rows(X, bound, landmarks, n_landmarks, k, rng)
@@ -308,6 +402,30 @@ def fit_two_levels(
     names = reading.get("columns")
     labels = None if names is None else tuple(str(names[i]) for i in ids)
     return replace(hubs, embedding=replace(_embedded(hubs, rows, at, options), labels=labels))
+
+
+def embed_rows(
+    features: Array, metric: BoundMetric, options: Options, n_pairs: int | None = None
+) -> Embedding:
+    """Embed rows of features from a sample of pairs; many rows start from two levels.
+
+    Parameters are those of `embed_features`.
+    """
+    n, k = int(features.shape[0]), least_count(options.n_components)
+    own = options.init is not None or options.n_init is not None or options.checkpoint is not None
+    few = n < max(MANY, 4 * (GLOBAL + NEAR) * k) or isinstance(options.n_components, GOALS)
+    dear = callable(metric.metric) or is_dask(features)
+    if options.loss != "relative" or own or few or dear:
+        return embed_features(features, metric, options, n_pairs)
+    rough = replace(options, max_iter=None)
+    fitted = fit_two_levels(features, rough, n_near=None, metric=metric)
+    tell(options.callback, f"placing {n} objects")
+    x = fitted.place_all(features, fitted=True)
+    x = namespace(x).astype(x, namespace(x).float64, copy=False)
+    start = Start(x, to_numpy(fitted.embedding.signs).astype(np.float64))
+    signature, kappa = fitted.embedding.signature, fitted.embedding.kappa
+    options = replace(options, n_components=signature, init=start, curvature=0.0)
+    return embed_features(features, metric, options, n_pairs, kappa=kappa)
 
 
 def _started(options: Options, ids: Indices, levels: Levels, n: int) -> Options:
@@ -335,8 +453,13 @@ def _chosen_nodes(
 
 
 def _of_graph(
-    graph: Any, ids: Indices, levels: Levels, options: Options, reading: dict[str, Any]
-) -> TwoLevelFit:
+    graph: Any,
+    ids: Indices,
+    levels: Levels,
+    options: Options,
+    like: Array,
+    reading: dict[str, Any],
+) -> NodeFit:
     """Fit landmarks of a graph from paths to global ones and to those that searches find near."""
     refuse("graph", {"squared": True} if reading.get("squared") else {})
     n, jobs, sources = int(graph.shape[0]), reading.get("n_jobs"), levels.sources
@@ -360,20 +483,23 @@ def _of_graph(
         shortest = np.minimum.reduceat(lengths, graph.indptr[:-1])
         options = replace(options, floor=float(np.median(shortest[np.isfinite(shortest)])))
     base = fit_landmarks(among, options, landmarks=each, symmetrize=True)
-    fitted = TwoLevelFit(ids, base.embedding, None, n, paths=paths, levels=levels, near=near)
+    fitted = NodeFit(ids, base.embedding, None, n, paths=paths, levels=levels, near=near)
     tell(options.callback, f"embedding {ids.size} landmarks")
-    known, squares = fitted._known(ids)
+    known, squares = fitted.known(ids)
     others = np.setdiff1d(np.arange(ids.size), sources)
     far = others[:, None], np.arange(levels.n_global)
-    x = fitted.started(others, known[far], squares[far])
+    x = fitted.started(
+        others, known[far], asarray_like(squares[far], like, namespace(like).float64)
+    )
     i, j = np.nonzero(np.isfinite(squares))
     pairs = joined(ids.size, i, known[i, j], squares[i, j])
-    if ids.size <= MANY:
-        return replace(fitted, embedding=embed_hubs(pairs, x, base.embedding, options))
-    options = replace(options, max_iter=options.max_iter or ENOUGH)
-    # Nodes are placed hardly better after more of them.
-    embedding = replace(embed_hubs(pairs, x, base.embedding, options), converged=True)
-    return replace(fitted, embedding=embedding)
+    if ids.size > MANY:
+        options = replace(options, max_iter=options.max_iter or ENOUGH)
+    x = asarray_like(x, like, namespace(like).float64)
+    embedding = embed_hubs(pairs, x, base.embedding, options)
+    # Nodes are placed hardly better after more iterations.
+    converged = embedding.converged or ids.size > MANY
+    return replace(fitted, embedding=replace(embedding, converged=converged))
 
 
 def _refused(D: Any, options: Options, n_near: Any, k: int, reading: dict[str, Any]) -> int:
@@ -405,7 +531,7 @@ def _embedded(hubs: TwoLevelFit, rows: Array, at: Indices, options: Options) -> 
     pairs = joined(hubs.width, others.repeat(levels.n_global), parts.ravel(), squares)
     for last in (False, True):
         rule = replace(rule_of(embedding), coordinates=x)
-        near = nearest_by_form(rule, x, everyone[:, None], levels.n_near)
+        near = NearSearch(rule, levels).nearest(x, everyone[:, None], levels.n_near)
         i, j = _not_in(pairs, everyone.repeat(levels.n_near), near.ravel())
         if i.size:
             own, starts = np.unique(i, return_index=True)
@@ -414,23 +540,23 @@ def _embedded(hubs: TwoLevelFit, rows: Array, at: Indices, options: Options) -> 
             pairs = joined(hubs.width, i, j, squares, pairs)
         # The first time they are only to tell which are near.
         steps = options.max_iter if last else min(BRIEF, options.max_iter or BRIEF)
-        embedding = embed_hubs(pairs, x, embedding, replace(options, max_iter=steps))
-        x = to_numpy(embedding.coordinates)
+        start = x if on_cpu(rows) else asarray_like(x, rows, namespace(rows).float64)
+        embedding = embed_hubs(pairs, start, embedding, replace(options, max_iter=steps))
+        x = embedding.coordinates
     return embedding
 
 
-def embed_hubs(pairs: Pairs, x: Floats, fitted: Embedding, options: Options) -> Embedding:
-    """Embed landmarks from listed pairs and a start, with signature and curvature of a fit."""
+def embed_hubs(pairs: Pairs, x: Array, fitted: Embedding, options: Options) -> Embedding:
+    """Embed landmarks from listed pairs, with signature and curvature of a fit, where x lies."""
     if not fitted.k:
         raise InputError(f"all {fitted.n} global landmarks are in one place; have more landmarks.")
-    unit = float(np.mean(np.sqrt(np.maximum(pairs.sq_dissimilarity, 0))))
-    options = replace(
-        options,
-        n_components=fitted.signature,
-        init=Start(x, to_numpy(fitted.signs).astype(np.float64)),
-        curvature=fitted.kappa * unit**2,
-    )
-    return replace(embed_pairs(pairs, options, fitted.squared), missing="ignore")
+    start = Start(x, to_numpy(fitted.signs).astype(np.float64))
+    options = replace(options, n_components=fitted.signature, init=start, curvature=0.0)
+    found = embed_pairs(pairs, options, fitted.squared, kappa=fitted.kappa, falling=True)
+    x, signs = to_numpy(found.coordinates), to_numpy(found.signs)
+    assert isinstance(found.placement, (LossPlacement, LeastSquaresPlacement))
+    rule = replace(found.placement, coordinates=x, signs=signs)
+    return replace(found, coordinates=x, signs=signs, placement=rule, missing="ignore")
 
 
 def joined(n: int, i: Indices, j: Indices, squares: Floats, more: Pairs | None = None) -> Pairs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -19,6 +20,7 @@ from neucmds._backend.arrays import (
     is_numpy,
     namespace,
     on_cpu,
+    sparse_in_memory,
     to_numpy,
 )
 from neucmds._backend.progress import progress_bar
@@ -86,7 +88,8 @@ class LandmarkNeucMDS(SignedTransformer):
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, a
         `scipy.sparse` array of lengths of edges or one of networkx, and `transform` takes it or
-        numbers of its nodes.
+        numbers of its nodes. A sparse one of PyTorch or CuPy is searched on the CPU, and its nodes
+        are placed where it lies.
         Otherwise X holds features, and the metric is one of those of `NeucMDS`, or a function of
         two rows.
     metric_params : dict, optional
@@ -100,7 +103,8 @@ class LandmarkNeucMDS(SignedTransformer):
         Threads that place objects; None and -1 are all cores.
     init : Embedding or (coordinates, signs), optional
         Where "refined" starts: a warm start, which keeps its signature. Of the landmarks, or of all
-        objects, from which the landmarks are taken.
+        objects, from which the landmarks are taken. In two levels the global landmarks start there,
+        and the others where these place them.
     callback : callable, optional
         As for `neuc_mds`, of the landmarks' fit.
     verbose : int, default=0
@@ -220,9 +224,11 @@ class LandmarkNeucMDS(SignedTransformer):
                 init=self.init,
                 callback=callback,
             )
-            two_levels = self.n_near is None or self.n_near != 0
-            fitted = partial(fit_two_levels, n_near=self.n_near) if two_levels else fit_landmarks
-            self._fitted: LandmarkFit = fitted(
+            fitted: Callable[..., LandmarkFit] = fit_landmarks
+            if self.n_near is None or self.n_near != 0:
+                like = self._like if self._of_graph else None
+                fitted = partial(fit_two_levels, n_near=self.n_near, like=like)
+            self._fitted = fitted(
                 rows,
                 options,
                 metric=metric,
@@ -334,7 +340,9 @@ class LandmarkNeucMDS(SignedTransformer):
         n = getattr(self, "n_features_in_", 0)
         if self._of_graph and hasattr(X, "tocoo") and X.shape != (n, n) and X.shape[1] == n:
             return self.landmark_result_.transform(joined_paths(X, self._lengths))
-        found, rows = self._taking(X) if not known else (self._fitted, self._fitted.nodes())
+        found, rows = self._fitted, self._nodes(slice(None), self._like) if known else None
+        if rows is None:
+            found, rows = self._taking(X)
         if weights is not None and is_numpy(rows):
             weights = rows_ordered_as(weights, X, "rows of weights")
             shape = (rows.shape[0], self._fitted.width)
@@ -342,9 +350,10 @@ class LandmarkNeucMDS(SignedTransformer):
                 weights, shape, self.landmark_result_.k, self.landmark_result_.labels
             )
         with self._calling():
-            placed = replace(found, of_fitted=fitted).place_all(
+            placed = found.place_all(
                 rows,
                 out,
+                fitted=fitted,
                 weights=weights,
                 checkpoint=checkpoint,
                 n_jobs=self.n_jobs,
@@ -415,20 +424,21 @@ class LandmarkNeucMDS(SignedTransformer):
 
     def _as_graph(self, X: Any) -> Any:
         """Return a graph to fit, and keep what tells it from others."""
-        graph, self._names = named_graph(X, None, self.metric_params)
+        stored, self._like = sparse_in_memory(X)
+        graph, self._names = named_graph(stored, None, self.metric_params)
         self.n_features_in_, self._graph = int(graph.shape[0]), _digest(graph)
         return graph
 
     def _paths_of(self, X: Any) -> Any:
         """Rows of all nodes of the fitted graph, or of some by their numbers."""
-        n, nodes_of = self.n_features_in_, self._fitted.nodes
+        n, (X, like) = self.n_features_in_, sparse_in_memory(X)
         if hasattr(X, "tocoo") or hasattr(X, "adj") or hasattr(X, "iloc"):
             if _digest(named_graph(X, None, self.metric_params)[0]) != self._graph:
                 raise InputError(
                     "the nodes, edges or lengths of the graph are not those that were fitted; pass "
                     "the same graph, or numbers of its nodes, or fit this one."
                 )
-            return nodes_of()
+            return self._nodes(slice(None), like)
         nodes = np.asarray(X)
         whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
         if not whole or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= n:
@@ -436,7 +446,12 @@ class LandmarkNeucMDS(SignedTransformer):
                 f"pass the graph, numbers of its nodes from 0 to {n - 1}, or lengths of the edges "
                 f"of new nodes to these as a sparse array (m, {n})."
             )
-        return nodes_of(nodes)
+        return self._nodes(nodes, like)
+
+    def _nodes(self, which: Any, like: Array | None) -> Array:
+        """Rows of some nodes, where the graph lies."""
+        rows = self._fitted.nodes(which)
+        return rows if like is None else asarray_like(rows, like, namespace(like).float64)
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         """Return rows of X as an array of NumPy, dask, or another library on a device."""

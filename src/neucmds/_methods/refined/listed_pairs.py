@@ -64,6 +64,7 @@ def refine_pairs(
     *,
     floor: float | None = None,
     curvature: float = 0.0,
+    falling: bool = True,
     checkpoint: str | PathLike[str] | None = None,
 ) -> Refined:
     """Lower a loss of listed pairs, the signature fixed, until the coordinates are at rest.
@@ -82,6 +83,8 @@ def refine_pairs(
         of `pair_floor` by default.
     curvature : float, default=0
         κ, in units of 1/d²: `pairs` hold g(d).
+    falling : bool, default=True
+        Whether the floor falls in stages: for a start that says nothing of the near pairs.
     checkpoint : path, optional
         A file that the coordinates are written to every few seconds, and that the descent goes on
         from if it is there. It is removed at the end.
@@ -100,8 +103,9 @@ def refine_pairs(
     _check(pairs, start, loss)
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
     listed = ListedPairs.of(pairs, loss, like=like, floor=floor, curvature=curvature)
+    first = None if falling else listed.loss.floor
     if checkpoint is None:
-        return minimize(listed, *lowered(listed, start, limits))
+        return minimize(listed, *lowered(listed, start, limits, first))
     problem = (pairs.i, pairs.j, pairs.sq_dissimilarity, pairs.weight, loss, floor, curvature)
     kept = Checkpoint(checkpoint, *problem, limits.tol, start.coordinates, start.signs)
     done = int(kept.held.get("iteration", 0))
@@ -111,7 +115,7 @@ def refine_pairs(
         start = replace(start, coordinates=asarray_like(kept.held["x"], like))
         limits = replace(limits, max_iter=max(0, limits.max_iter - done))
     else:
-        start, limits = lowered(listed, start, limits)
+        start, limits = lowered(listed, start, limits, first)
     found = minimize(listed, start, limits)
     kept.remove()
     return found
