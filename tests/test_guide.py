@@ -38,10 +38,12 @@ def run(page, folder):
     [
         ("choosing.md", 0),
         ("coordinates.md", 0),
+        ("graphs.md", 3),
         ("losses.md", 1),
         ("migration.md", 6),
         ("missing.md", 4),
-        ("scale.md", 1),
+        ("objects.md", 2),
+        ("scale.md", 0),
         ("statistics.md", 8),
     ],
 )
