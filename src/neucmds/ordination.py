@@ -33,7 +33,7 @@ __all__ = [
     "Dispersion",
     "EnvFit",
     "FactorFit",
-    "Protest",
+    "PermutationTest",
     "VectorFit",
     "dispersion",
     "envfit",
@@ -267,31 +267,43 @@ def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | Non
 
 
 @dataclass(frozen=True, eq=False)
-class Dispersion:
-    """How far the objects of each group lie from its center, and whether groups differ in that.
+class PermutationTest:
+    """A statistic of the data, and the same statistic of permuted data.
 
     Parameters
     ----------
+    statistic : float
+    p : float
+        Share of the permutations, the data as they are among them, with a statistic as extreme; NaN
+        without permutations.
+    permuted : ndarray of shape (permutations,)
+        The statistic of each permutation.
+    """
+
+    statistic: float
+    p: float
+    permuted: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Dispersion(PermutationTest):
+    """How far the objects of each group lie from its center; F of these distances is tested.
+
+    Parameters
+    ----------
+    statistic, p, permuted
+        As of any `PermutationTest`.
     groups : tuple of str
         Names of the groups, in alphabetical order.
     distances : ndarray of shape (n,)
         Distance of each object to the center of its group; NaN for objects of no group.
     group_distances : ndarray of shape (groups,)
         Their mean in each group.
-    f : float
-        The F statistic of an analysis of variance of the distances.
-    p : float
-        Share of permutations with an F as large; NaN without permutations.
-    permuted : ndarray of shape (permutations,)
-        F of each permutation.
     """
 
     groups: tuple[str, ...]
     distances: Floats
     group_distances: Floats
-    f: float
-    p: float
-    permuted: Floats
 
 
 def dispersion(
@@ -341,7 +353,7 @@ def dispersion(
     >>> from neucmds.ordination import dispersion
     >>> x = np.array([0.0, 1.0, 2.0, 10.0, 14.0, 18.0])
     >>> found = dispersion(abs(x[:, None] - x), list("aaabbb"), random_state=0)
-    >>> found.group_distances.round(3).tolist(), round(found.f, 2)
+    >>> found.group_distances.round(3).tolist(), round(found.statistic, 2)
     ([0.667, 2.667], 2.12)
     """
     if center not in ("median", "centroid"):
@@ -375,9 +387,8 @@ def dispersion(
     f = (between / (levels.size - 1)) / (within / (z.size - levels.size))
     distances = np.full(data.n, math.nan)
     distances[rows] = z
-    return Dispersion(
-        tuple(map(str, levels)), distances, means, float(f[0]), _share(f[1:], f[0]), f[1:]
-    )
+    test = (float(f[0]), _share(f[1:], f[0]), f[1:])
+    return Dispersion(*test, tuple(map(str, levels)), distances, means)
 
 
 def _frame(groups: Any) -> Any:
@@ -420,32 +431,9 @@ def _spatial_median(x: Floats) -> Floats:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Protest:
-    """Whether two ordinations of the same objects agree better than by chance.
-
-    Parameters
-    ----------
-    correlation : float
-        √(1 − disparity): vegan's ``t0``, or r.
-    disparity : float
-        Of `neucmds.procrustes`: vegan's ``ss``, or m²₁₂.
-    p : float
-        Share of permutations with a correlation as large; NaN without permutations.
-    permuted : ndarray of shape (permutations,)
-        Correlation of each permutation.
-    n : int
-        Number of objects compared.
-    """
-
-    correlation: float
-    disparity: float
-    p: float
-    permuted: Floats
-    n: int
-
-
-def protest(a: Any, b: Any, *, permutations: Any = 999, random_state: Any = None) -> Protest:
+def protest(
+    a: Any, b: Any, *, permutations: Any = 999, random_state: Any = None
+) -> PermutationTest:
     """Test whether two ordinations of the same objects agree, as vegan's ``protest``.
 
     Parameters
@@ -460,7 +448,8 @@ def protest(a: Any, b: Any, *, permutations: Any = 999, random_state: Any = None
 
     Returns
     -------
-    Protest
+    PermutationTest
+        The statistic is the correlation √(1 − `disparity`) of `neucmds.procrustes`: vegan's ``t0``.
 
     Examples
     --------
@@ -481,8 +470,7 @@ def protest(a: Any, b: Any, *, permutations: Any = 999, random_state: Any = None
     else:
         left = [align(x, y, signs).disparity, *(align(x, y[o], signs).disparity for o in orders)]
         found = np.sqrt(1 - np.array(left))
-    disparity = max(0.0, 1 - float(found[0]) ** 2)
-    return Protest(float(found[0]), disparity, _share(found[1:], found[0]), found[1:], len(x))
+    return PermutationTest(float(found[0]), _share(found[1:], found[0]), found[1:])
 
 
 def _check_permutations(permutations: Any) -> None:

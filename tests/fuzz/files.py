@@ -66,14 +66,22 @@ def _used(path: Path) -> None:
         embedding.transform(np.ones((1, embedding.n)))
 
 
+def _qza(file: io.BytesIO) -> None:
+    """Write an artifact of QIIME 2."""
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("id/data/distance-matrix.tsv", FRAME.to_csv(sep="\t"))
+
+
 TABLE = (
     read_table,
     lambda path: as_dissimilarity(path, symmetrize=True, missing="ignore"),
     lambda path: read_new_objects(str(path), 4),
+    lambda path: read_new_objects(str(path), 2, NAMES[:2]),
 )
 MAPPED = (*TABLE, read_square)
 METADATA = (
     lambda path: match_rows(read_metadata(path), NAMES, 4),
+    lambda path: match_rows(read_metadata(path), (*NAMES, "elk"), 5, missing="grey"),
     lambda path: match_rows(read_metadata(path), None, 4),
 )
 LISTED = (lambda path: as_pairs(str(path)),)
@@ -84,6 +92,7 @@ KINDS = (
     Kind("single.npy", lambda file: np.save(file, D.astype(np.float32)), MAPPED),
     Kind("d.npz", lambda file: np.savez(file, **PACKED), TABLE),
     Kind("packed.npz", lambda file: np.savez_compressed(file, **PACKED), TABLE),
+    Kind("d.qza", _qza, TABLE),
     Kind("d.parquet", FRAME.to_parquet, TABLE),
     Kind("d.csv", FRAME.to_csv(), TABLE),
     Kind("quoted.csv", FRAME.to_csv(quoting=1, sep=";"), TABLE),

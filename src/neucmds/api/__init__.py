@@ -27,7 +27,7 @@ from neucmds.api.options import tell as tell
 from neucmds.api.prepared import Prepared, prepare
 from neucmds.api.prepared import dense_gram as dense_gram
 from neucmds.api.prepared import prepare_some as prepare_some
-from neucmds.api.resampling import Stability, StressTest, stability, stress_test
+from neucmds.api.resampling import Stability, stability, stress_test
 from neucmds.api.two_levels import TwoLevelFit as TwoLevelFit
 from neucmds.api.two_levels import fit_two_levels as fit_two_levels
 
@@ -43,7 +43,6 @@ __all__ = [
     "Prepared",
     "Stability",
     "StressCurves",
-    "StressTest",
     "compare",
     "curve",
     "evaluate",

@@ -20,6 +20,7 @@ from neucmds.api.options import Callback, Options
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
+from neucmds.ordination import PermutationTest
 
 Floats = npt.NDArray[np.float64]
 
@@ -172,25 +173,6 @@ def _laid_over(whole: Embedding, other: Embedding) -> Floats:
     return np.asarray(there[:, : whole.k] + x.mean(axis=0))
 
 
-@dataclass(frozen=True, eq=False)
-class StressTest:
-    """Whether D can be embedded better than the same dissimilarities at random pairs.
-
-    Parameters
-    ----------
-    normalized_stress : float
-        STRESS / ‖D‖² of D.
-    permuted : ndarray of shape (permutations,)
-        That of each permutation.
-    p : float
-        Share of the permutations, D among them, with a STRESS as low.
-    """
-
-    normalized_stress: float
-    permuted: Floats
-    p: float
-
-
 def stress_test(
     D: Any,
     n_components: Any = None,
@@ -202,7 +184,7 @@ def stress_test(
     random_state: Any = 0,
     callback: Callback | None = None,
     **options: Any,
-) -> StressTest:
+) -> PermutationTest:
     """Compare the STRESS of D with that of D whose entries are permuted, as ``smacof::permtest``.
 
     Parameters
@@ -214,7 +196,8 @@ def stress_test(
 
     Returns
     -------
-    StressTest
+    PermutationTest
+        The statistic is `Embedding.normalized_stress`; as extreme is as low.
 
     Examples
     --------
@@ -240,7 +223,7 @@ def stress_test(
         permuted.append(found.normalized_stress)
     as_low = sum(value <= whole.normalized_stress * (1 + 1e-9) for value in permuted)
     p = (as_low + 1) / (permutations + 1) if permutations else math.nan
-    return StressTest(whole.normalized_stress, np.array(permuted), p)
+    return PermutationTest(whole.normalized_stress, p, np.array(permuted))
 
 
 def _fitted(

@@ -31,6 +31,7 @@ from neucmds.cli.options import (
     Correction,
     Curvature,
     Direction,
+    File,
     Folder,
     Force,
     Json,
@@ -58,14 +59,7 @@ from neucmds.ordination import checked_axes, species_scores
 
 
 def embed(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet, qza; - reads "
-            "standard input. With --metric a table of features, or a graph.",
-        ),
-    ],
+    file: File,
     components: Number = None,
     method: Method = DEFAULT_METHOD,
     loss: Loss = "squared",

@@ -21,7 +21,6 @@ from neucmds.api import (
     Prepared,
     Stability,
     StressCurves,
-    StressTest,
     compare,
     curve,
     evaluate,
@@ -34,6 +33,7 @@ from neucmds.api import (
 from neucmds.diagnostics import Inspection
 from neucmds.embedding import Embedding
 from neucmds.metrics import PairErrors, Quality, pair_errors
+from neucmds.ordination import PermutationTest
 from neucmds.plots import SampledPairs, sampled_pairs
 
 Floats = npt.NDArray[np.float64]
@@ -88,7 +88,7 @@ class Findings:
     pairs : SampledPairs or None
     nearest : Nearest or None
     stability : Stability or None
-    stress_test : StressTest or None
+    stress_test : PermutationTest or None
     total_sum_of_squares : float
         What turns STRESS into R².
     lacking : str
@@ -106,7 +106,7 @@ class Findings:
     pairs: SampledPairs | None = None
     nearest: Nearest | None = None
     stability: Stability | None = None
-    stress_test: StressTest | None = None
+    stress_test: PermutationTest | None = None
     total_sum_of_squares: float = np.nan
     lacking: str = ""
 

@@ -136,6 +136,7 @@ def _npz_labels(archive: Any, values: npt.NDArray[Any]) -> Labels:
         if found.dtype.kind == "S":
             found = np.char.decode(found, "utf-8")
         texts = tuple(str(label) for label in found.ravel())
+        "".join(texts).casefold()  # raises where damaged bytes are no characters
         # `labels` are often classes, which name groups and not objects.
         if len(texts) == n and len(set(texts)) == n:
             return texts
