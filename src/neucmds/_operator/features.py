@@ -182,10 +182,6 @@ class FeatureGram(Gram):
         single.dtype, single.points = self.xp.float32, self.points.astype(self.xp.float32)
         return SingleGram(single)
 
-    def between(self, new: Array) -> Array:
-        """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""
-        return FittedMetric(self.metric, self.points).between(_checked(new, like=self))
-
     def _tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         """Walk over the tiles on and above the diagonal; the taker may overwrite them."""
         strips = list(row_blocks(self.n, self.tile, self.tile**2))
@@ -219,19 +215,18 @@ def _hollow(square: Array, xp: Any) -> Array:
     return upper + xp.matrix_transpose(upper)
 
 
-def _checked(features: Array, like: FeatureGram | None = None) -> Array:
+def _checked(features: Array) -> Array:
     if not is_array(features):
         raise InputError(
             f"features are {type(features).__name__}, which is not an array; pass numpy.asarray(X)."
         )
     xp = namespace(features)
-    if len(features.shape) != 2 or (like is None and int(features.shape[0]) < 2):
+    if len(features.shape) != 2 or int(features.shape[0]) < 2:
         raise InputError(
             f"features have shape {tuple(features.shape)}; two dimensions and at least 2 rows are "
             "needed."
         )
-    dtype = working_dtype(features) if like is None else like.dtype
-    features = xp.astype(features, dtype, copy=False)
+    features = xp.astype(features, working_dtype(features), copy=False)
     if not bool(xp.all(xp.isfinite(features))):
         bad = to_numpy(xp.any(~xp.isfinite(features), axis=1))
         raise InputError(f"features hold NaN or infinity, first in row {int(bad.argmax())}.")

@@ -367,10 +367,6 @@ def landmark_paths(
         )
     if not isinstance(landmarks, str):
         chosen = np.unique(np.asarray(landmarks, dtype=np.int64))
-        if chosen.size == 0 or chosen[0] < 0 or chosen[-1] >= n:
-            raise InputError(f"landmarks must be numbers of nodes from 0 to {n - 1}.")
-    elif not 1 <= count <= n:
-        raise InputError(f"{option('n_landmarks', count)} of {n} nodes: there are not as many.")
     elif landmarks == "random":
         chosen = np.sort(rng.permutation(n)[:count])
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from neucmds._input import NComponents
 from neucmds._operator import (
     Called,
     as_graph,
+    joined_paths,
     neighbor_graph,
     refuse_calls,
     shortest_path_rows,
@@ -204,16 +206,11 @@ class NeucIsomap(SignedTransformer):
     def _paths(self, X: Any) -> Iterator[Any]:
         """Lengths of paths from new objects to all fitted ones, some objects at a time."""
         X = validate_data(self, X, reset=False, dtype=("float64", "float32"))
-        gaps, ids = self._neighbors.kneighbors(X)
-        step = max(1, PATHS_AT_ONCE // ids.shape[1] // self.graph_.shape[0])
-        for start in range(0, len(ids), step):
-            some = slice(start, start + step)
-            nodes, at = np.unique(ids[some], return_inverse=True)
-            paths = shortest_path_rows(self.graph_, nodes)
-            at = at.reshape(ids[some].shape)
-            yield np.minimum.reduce(
-                [gaps[some, a, None] + paths[at[:, a]] for a in range(ids.shape[1])]
-            )
+        near = self._neighbors.kneighbors_graph(X, mode="distance")
+        step = max(1, PATHS_AT_ONCE // self._neighbors.n_neighbors // self.graph_.shape[0])
+        for start in range(0, near.shape[0], step):
+            edges = near[start : start + step]
+            yield joined_paths(edges, partial(shortest_path_rows, self.graph_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
