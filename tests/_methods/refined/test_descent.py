@@ -114,6 +114,7 @@ def test_a_line_that_does_not_fall_has_no_lowest_point():
         line = Curve(np.array(c, dtype=float), lambda t: (1.0 + t, 1.0))
         assert c[1] == -1 or search_by_slopes(line) is None
     assert search_by_slopes(Curve(np.array([1.0, -1, 1, 0, 0]), lambda t: (1.0 + t, 1.0))) is None
+    assert search_by_slopes(Curve(np.array([1.0, 0.5, 1, 0, 0]), lambda t: (0.5, 0.0))) is None
 
 
 @dataclass(frozen=True)
