@@ -243,7 +243,7 @@ class TestGraph:
         saved = Embedding.load(here / "edges-neucmds" / "embedding.npz")
         assert saved.distance("a", "d") == pytest.approx(8)
         (here / "edges.csv").write_text("\n".join(lines).replace("a,b,7", "b,a,7") + "\n")
-        _refused(run("embed", *options, "--force"), "(0, 1), 'a' and 'b'; keep one length of each")
+        _refused(run("embed", *options, "--force"), "(0, 1), 'a' and 'b'; pass --direction mean")
 
     @pytest.mark.slow
     def test_shortest_paths_of_a_list_of_edges(self, run, here):
