@@ -1,19 +1,25 @@
 """Features too many for all pairs: recall and time from a sample of pairs, on the CPU or a GPU.
 
-    python benchmarks/feature_pairs.py [--n 100000] [--device cpu|cuda] [--record FILE]
+    python benchmarks/feature_pairs.py [--n 100000] [--device cpu|cuda] [--cases pairs landmarks]
+        [--record FILE]
 
 64 features, cityblock, k = 20: clusters on a curved 5-dimensional sheet. The ten
 nearest of 1,000 queries by D̂ are compared with the ten nearest by cityblock, found by brute force;
 within = how many candidates by D̂ hold nine in ten of them. Beside: the same descent with the
 squared loss, `LandmarkNeucMDS` with either loss, and two levels of it, with a fifth of all rows as
-landmarks. Seconds are also told as a multiple of finding the nearest of all objects alone.
+landmarks. Pairs of the relative loss start from two levels; *from landmarks* they start from 100 of
+these, by floors that fall, and near pairs count as they did in version 0.2. Seconds are also told
+as a multiple of finding the nearest of all objects alone; those of the processor count all threads.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +28,10 @@ import numpy as np
 from measure import machine, versions, write_record
 from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._backend.arrays import to_numpy
-from neucmds._methods.geometry import sq_dissimilarities
+from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
 from neucmds._operator.neighbor_search import nearest_rows
 from neucmds._operator.sampled_pairs import Sizes
+from neucmds.api import partial_input, two_levels
 
 K, QUERIES, PAIRS = 20, 1000, 320
 
@@ -66,11 +73,31 @@ def quality(x: np.ndarray, signs: np.ndarray, queries: np.ndarray, nearest: np.n
     return {"recall10": float(np.mean(kept)), "within": within}
 
 
+def random_error(X: np.ndarray, x: np.ndarray, signs: np.ndarray) -> float:
+    """Median relative error of random pairs."""
+    i, j = np.random.default_rng(2).integers(len(X), size=(2, 20_000))
+    i, j = i[i != j], j[i != j]
+    d = np.abs(X[i].astype(np.float64) - X[j]).sum(axis=1)
+    d_hat = np.sqrt(np.maximum(paired_sq_dissimilarities(x[i], x[j], signs), 0))
+    return round(float(np.median(np.abs(d_hat / d - 1))), 4)
+
+
+@contextlib.contextmanager
+def before_two_levels(wanted: bool) -> Iterator[None]:
+    """Have sampled pairs start and count as they did in version 0.2."""
+    usual = two_levels.MANY, partial_input.RELATIVE_POWER
+    if wanted:
+        two_levels.MANY, partial_input.RELATIVE_POWER = sys.maxsize, 0.5
+    yield
+    two_levels.MANY, partial_input.RELATIVE_POWER = usual
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=100_000)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--iterations", type=int, default=60)
+    parser.add_argument("--iterations", type=int, help="at most; by default as many as it takes")
+    parser.add_argument("--cases", nargs="*", default=["pairs", "landmarks", "two levels"])
     parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
     before, host = machine(), draw(arguments.n)
@@ -91,6 +118,7 @@ def main() -> None:
     print(f"nearest {sizes.n_near} of all: {alone:.1f} s", flush=True)
     cases = {
         "pairs, relative": NeucMDS(K, loss="relative", **sampled),
+        "pairs, relative, from landmarks": NeucMDS(K, loss="relative", **sampled),
         "pairs, squared": NeucMDS(K, loss="squared", **sampled),
         "landmarks, squared": LandmarkNeucMDS(K, 1000, **common),
         "landmarks, relative": LandmarkNeucMDS(K, 1000, loss="relative", **common),
@@ -98,17 +126,21 @@ def main() -> None:
     }
     rows = []
     for name, estimator in cases.items():
-        start = time.perf_counter()
-        with warnings.catch_warnings():
+        if not name.startswith(tuple(arguments.cases)):
+            continue
+        start, processor = time.perf_counter(), time.process_time()
+        with warnings.catch_warnings(), before_two_levels(name.endswith("from landmarks")):
             warnings.simplefilter("ignore")
             placed = to_numpy(estimator.fit_transform(X)).astype(np.float64)
         seconds = time.perf_counter() - start
         row = {
             "what": name,
             "seconds": round(seconds, 2),
+            "processor_seconds": round(time.process_time() - processor, 1),
             "over_neighbours": round(seconds / alone, 2),
             "signature": np.asarray(estimator.signature_).astype(int).tolist(),
             **quality(placed, to_numpy(estimator.signature_), queries, nearest),
+            "random_median": random_error(host, placed, to_numpy(estimator.signature_)),
         }
         rows.append(row)
         print(row, flush=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
-NAMES = ("choosing.md", "coordinates.md", "losses.md", "missing.md", "statistics.md")
+NAMES = ("choosing.md", "coordinates.md", "losses.md", "missing.md", "scale.md", "statistics.md")
 PAGES = [ROOT / "docs" / "guide" / name for name in NAMES]
 PAGES += [
     ROOT / "docs" / name
@@ -589,7 +589,27 @@ def on_gpu(name: str) -> str:
     return f"{found['device']}, torch {found['torch']}.\n\n" + table(head, rows)
 
 
+def growing() -> str:
+    """Return recall, errors and time of every way at growing n."""
+    rows = record("growing")["rows"]
+
+    def cell(n: int, what: str) -> str:
+        own = [row for row in rows if row["n"] == n and row["what"] == what]
+        return "; ".join(
+            f"{row['recall10']:.3f}, {100 * row['random_median']:.1f} %, {row['seconds']:.0f} s"
+            for row in own
+        )
+
+    names = ("all pairs", "sampled pairs", "two levels")
+    sizes = sorted({row["n"] for row in rows})
+    return table(
+        ["recall@10, median error of random pairs, time", *names],
+        ([f"n = {n:,}", *(cell(n, what) for what in names)] for n in sizes),
+    )
+
+
 TABLES = {
+    "growing": growing,
     "speed": speed,
     "from-disk": from_disk,
     **{name.replace("_", "-"): partial(on_gpu, name) for name in GPU},
