@@ -138,7 +138,6 @@ class TwoLevelFit(LandmarkFit):
 
     def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Coordinates (m, k) of some objects, all of them placed."""
-        _refuse_weights(weights)
         if self.space is None and int(rows.shape[1]) != self.n:
             return super().place(rows, first)
         objects = np.arange(first, first + int(rows.shape[0]))
@@ -146,7 +145,6 @@ class TwoLevelFit(LandmarkFit):
 
     def place_fitted(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Coordinates (m, k) of some objects that were fitted, of which landmarks stay."""
-        _refuse_weights(weights)
         return self._beside_landmarks(rows, np.arange(first, first + int(rows.shape[0])))
 
     def _beside_landmarks(self, rows: Array, objects: Indices) -> Array:
@@ -262,7 +260,6 @@ class NodeFit(TwoLevelFit):
 
     def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Coordinates (m, k) of some nodes, of which landmarks stay where they were fitted."""
-        _refuse_weights(weights)
         return self._beside_landmarks(rows, to_numpy(rows)[:, 0].astype(np.intp))
 
     place_fitted = place
@@ -276,11 +273,6 @@ class NodeFit(TwoLevelFit):
     def _placed(self, rows: Array, objects: Indices) -> Array:
         ids, squares = self.known(objects)
         return self.rule.place(asarray_like(squares, rows), own=_like(ids, rows))
-
-
-def _refuse_weights(weights: Any) -> None:
-    if weights is not None:
-        raise InputError("objects in two levels take no weights; leave them out.")
 
 
 def rule_of(embedding: Embedding) -> LossPlacement:
@@ -412,12 +404,12 @@ def embed_rows(
     Parameters are those of `embed_features`.
     """
     n, k = int(features.shape[0]), least_count(options.n_components)
-    own = options.init is not None or options.n_init is not None or options.checkpoint is not None
+    given = options.init is not None or options.n_init is not None
     few = n < max(MANY, 4 * (GLOBAL + NEAR) * k) or isinstance(options.n_components, GOALS)
     dear = callable(metric.metric) or is_dask(features)
-    if options.loss != "relative" or own or few or dear:
+    if options.loss != "relative" or given or few or dear:
         return embed_features(features, metric, options, n_pairs)
-    rough = replace(options, max_iter=None)
+    rough = replace(options, max_iter=None, checkpoint=None)
     fitted = fit_two_levels(features, rough, n_near=None, metric=metric)
     tell(options.callback, f"placing {n} objects")
     x = fitted.place_all(features, fitted=True)

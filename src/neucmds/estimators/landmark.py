@@ -343,6 +343,8 @@ class LandmarkNeucMDS(SignedTransformer):
         found, rows = self._fitted, self._nodes(slice(None), self._like) if known else None
         if rows is None:
             found, rows = self._taking(X)
+        if weights is not None and isinstance(found, TwoLevelFit):
+            raise InputError("objects in two levels take no weights; leave them out.")
         if weights is not None and is_numpy(rows):
             weights = rows_ordered_as(weights, X, "rows of weights")
             shape = (rows.shape[0], self._fitted.width)
