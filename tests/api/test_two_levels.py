@@ -182,7 +182,7 @@ def test_many_landmarks_are_searched_about_the_nearest_global_one(monkeypatch):
     levels = Levels(rng.permutation(4000)[:400], 30, 15)
     known = rng.integers(4000, size=(200, 30))
     search = NearSearch(rule, levels)
-    assert search.compared == 16 * 15 + 30
+    assert search.compared == 8 * 15 + 30
     some = search.nearest(places, known, 10)
     monkeypatch.setattr("neucmds.api.two_levels.WORTH_CHOOSING", 1000)
     true = search.nearest(places, known, 10)

@@ -66,8 +66,9 @@ BRIEF, ENOUGH, MANY = 30, 60, 10_000
 # Share of the near landmarks that an object is compared with before it is placed anew.
 FIRST = 2 / 3
 # Landmarks about a global one, for each near landmark of an object; and times as many from which on
-# choosing among these takes less time than comparing all.
-ABOUT, WORTH_CHOOSING = 16, 4
+# choosing among these is faster than comparing all: of 20,000 landmarks 98 % of the nearest 60
+# are found in 0.13 ms per object, all of them in 0.5; of 3,000 in 0.1 (k = 20).
+ABOUT, WORTH_CHOOSING = 8, 8
 
 
 @dataclass(frozen=True)
