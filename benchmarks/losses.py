@@ -6,7 +6,7 @@
     NEUCMDS_DATA=… python benchmarks/losses.py Helsinki --k 64
     NEUCMDS_DATA=… python benchmarks/losses.py relative   one loss of all sets
     python benchmarks/losses.py --render                  the tables from the record alone
-    python benchmarks/losses.py --pages                   those of docs/guide/losses.md and README
+    python benchmarks/losses.py --pages                   those of docs/guide/losses.md
 
 Beside the losses stand classical MDS, SMACOF (scikit-learn's, best of eight starts, one above 500
 objects) and, for latencies, the best matrix of rank k; with the k that docs/quality.md has of a
@@ -47,7 +47,7 @@ from neucmds.metrics import measure as quality_of
 
 RECORD = measure.RECORDS / "losses.json"
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "docs" / "guide" / "losses.md", ROOT / "README.md")
+PAGES = (ROOT / "docs" / "guide" / "losses.md",)
 SEED = 0
 CURVED = "relative, κ chosen"
 # Eight starts, each much tighter than scikit-learn's default (300 iterations, 1e-6).
@@ -380,7 +380,6 @@ def page_tables(record: dict[str, Any]) -> dict[str, str]:
         "best": _best_of_rows(table),
         "plots": _medians(table, 2),
         "digits": _one_set(table, digits, 20),
-        "digits-short": _one_set(table, digits, 20, ("stress", "raw_stress", "p99_error")),
         "streets": _one_set(table, streets, 16),
         "latency": _one_set(table, "planetlab490", 10),
         "results": "\n".join(_result_lines(record)),
@@ -432,17 +431,15 @@ def _one_set(
     table: dict[tuple[str, int, str], dict[str, Any]],
     data: str,
     k: int,
-    only: tuple[str, ...] = tuple(name for _, name, _, _ in MEASURES),
 ) -> str:
     methods = [name for name in (*BESIDE, "rank k of D", *LOSSES) if (data, k, name) in table]
     if not methods:
         return "not measured yet"
-    shown = [one for one in MEASURES if one[1] in (*only, "recall_10")]
-    lines = ["| | " + " | ".join(title for title, *_ in shown) + " |"]
-    lines.append("|---|" + "---|" * len(shown))
+    lines = ["| | " + " | ".join(title for title, *_ in MEASURES) + " |"]
+    lines.append("|---|" + "---|" * len(MEASURES))
     columns = [
         _bold([table[data, k, name].get(key) for name in methods], good, how)
-        for _, key, how, good in shown
+        for _, key, how, good in MEASURES
     ]
     for title, *cells in zip(_code(methods), *columns, strict=True):
         lines.append(f"| {title} | " + " | ".join(cells) + " |")

@@ -24,6 +24,7 @@ PAGES += [
     ROOT / "docs" / name
     for name in ("performance.md", "quality.md", "reliability.md", "scoreboard.md")
 ]
+PAGES += [ROOT / "README.md"]
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -406,6 +407,32 @@ def roads() -> str:
 SHOWN_ERROR = 0.12
 
 
+def roads_short() -> str:
+    """Return the rows of road distances with 64 numbers per node, and the best published model."""
+    found = record("roads")
+    ours = [row for row in found["rows"] if row.get("numbers") == 64]
+    names = {"neucmds, all-pairs": "neucmds", "ALT, lower bound": "ALT landmarks"}
+    rows = [
+        (names[row["method"]] + (', `curvature="auto"`' if row.get("asked") == "auto" else ""), row)
+        for row in ours
+        if row["method"] in names
+    ]
+    rows += [(row["method"], row) for row in found["published"] if row["method"] in PUBLISHED_SHORT]
+    lines = (
+        [
+            name,
+            f"{row['bytes_per_node']:,.0f}",
+            *(PERCENT.format(100 * one) for one in (row["mean_error"], row["buckets"][0])),
+        ]
+        for name, row in sorted(rows, key=lambda one: one[1]["mean_error"])
+    )
+    return table(["", "bytes per node", "mean relative error", "up to 5.4 km"], lines)
+
+
+# The best model of the survey, and the best and the best-known ones with 64 numbers per node.
+PUBLISHED_SHORT = ("CatBoost", "ANEDA", "RNE")
+
+
 def kept(row: Any, counts: Iterable[int] = (10, 50, 100)) -> str:
     """Return recall raw and after re-ranking."""
     return " / ".join(f"{row[f'recall_{count}']:.3f}" for count in counts)
@@ -614,6 +641,7 @@ TABLES = {
     "from-disk": from_disk,
     **{name.replace("_", "-"): partial(on_gpu, name) for name in GPU},
     "roads": roads,
+    "roads-short": roads_short,
     "smiles": partial(strings_of, "smiles"),
     "amplicons": partial(strings_of, "amplicons"),
     "string-costs": string_costs,
