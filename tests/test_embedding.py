@@ -272,7 +272,7 @@ def test_mypy_catches_a_misspelt_method(tmp_path):
         "from neucmds import NeucMDS, neuc_mds\n"
         "d: float = neuc_mds([[0, 1], [1, 0]], 1).distance(0, 1)\n"
         'neuc_mds([[0, 1], [1, 0]], 1, "refned")\n'
-        'NeucMDS(1, loss="relativ")\n'
+        'NeucMDS(1, loss="relative_")\n'
     )
     example = Path(__file__).resolve().parents[1] / "examples" / "vector_index.py"
     said = mypy.run(["--strict", str(script), str(example)])[0]

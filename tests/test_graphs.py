@@ -12,8 +12,7 @@ from scipy.sparse.csgraph import dijkstra
 from sklearn.neighbors import kneighbors_graph
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
-from neucmds._input import FewPairsWarning
-from neucmds.errors import NeucmdsWarning
+from neucmds.errors import FewPairsWarning, NeucmdsWarning
 
 SIDE = 8
 GRAPH = {"metric": "shortest_path"}
@@ -59,7 +58,7 @@ def test_estimators_take_tables_and_networkx_and_later_nodes(est):
     x = est.fit_transform(table)
     assert est.result_.labels[:2] == ("0/0", "0/1")
     here = est.result_.distance("0/0", "7/7")
-    with pytest.warns(NeucmdsWarning, match="count 112 by their 'length'"):
+    with pytest.warns(NeucmdsWarning, match="112 count by their 'length'"):
         est.fit(graph)
     est.fit_transform(table)
     assert est.result_.distance("0/0", "7/7") == here
@@ -145,10 +144,11 @@ def test_commands_take_graphs(command, tmp_path, monkeypatch):
     table = streets()
     table.to_csv("g.csv", index=False)
     assert "is it a list of edges? Then pass --metric shortest_path" in said()[1]
-    graph = ["--metric", "shortest_path"]
+    graph, force = ["--metric", "shortest_path"], ["--force"] * (command[0] != "inspect")
     assert said(*graph)[0] == 0
+    assert "--squared" in said(*graph, "--squared", *force)[1]
     back = table.rename(columns={"from": "to", "to": "from"})[["from", "to", "length"]]
     pd.concat([table, back.assign(length=5.0)]).to_csv("g.csv", index=False)
-    graph += [] if command[0] == "inspect" else ["--force"]
+    graph += force
     assert "pass --direction mean" in said(*graph)[1]
     assert said(*graph, "--direction", "mean")[0] == 0

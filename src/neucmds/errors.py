@@ -13,6 +13,7 @@ __all__ = [
     "ConvergenceWarning",
     "FileFormatError",
     "FewerComponentsWarning",
+    "FewPairsWarning",
     "InputError",
     "NeucmdsError",
     "NeucmdsWarning",
@@ -108,6 +109,10 @@ class ConvergenceWarning(NeucmdsWarning):
 
 class FewerComponentsWarning(NeucmdsWarning):
     """Fewer coordinates than asked for carry any information, so fewer are returned."""
+
+
+class FewPairsWarning(NeucmdsWarning):
+    """There are hardly more observed pairs than coordinates to determine from them."""
 
 
 class NonEuclideanWarning(FewerComponentsWarning):

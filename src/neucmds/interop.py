@@ -83,7 +83,7 @@ def to_skbio(embedding: Embedding) -> Any:
             stacklevel=3,
         )
     weights, share = to_numpy(embedding.weights), embedding.shares.get("trace")
-    whose = f", eigenvalues of {embedding._whose}" if embedding._whose else ""
+    whose = f", eigenvalues of {embedding._landmarks_alone}" if embedding._landmarks_alone else ""
     labels = embedding.labels or tuple(str(i) for i in range(embedding.n))
     return skbio.OrdinationResults(
         short_method_name="NeucMDS",
@@ -163,7 +163,7 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
         "r2_lost": embedding.explained,
         "method": embedding.method,
         "squared": bool(embedding.squared),
-    } | ({"of": embedding._whose} if embedding._whose else {})
+    } | ({"of": embedding._landmarks_alone} if embedding._landmarks_alone else {})
 
 
 def from_networkx(graph: Any, weight: str | None = "weight", direction: str | None = None) -> Any:

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from neucmds._input.pairs import FewPairsWarning, as_pairs, check_pairs, make_pairs, read_edges
-from neucmds.errors import InputError
+from neucmds._input.pairs import as_pairs, check_pairs, make_pairs, read_edges
+from neucmds.errors import FewPairsWarning, InputError
 
 
 def listed(pairs):
@@ -148,10 +148,10 @@ def test_fewer_pairs_than_unknowns_are_refused_and_few_are_warned_about():
         return make_pairs(n, i[first], j[first], d[first])
 
     unknowns = n * k - k * (k + 1) // 2
-    with pytest.raises(InputError, match=r"5\.53 for an object on average, and more than 6 are"):
+    with pytest.raises(InputError, match=r"5\.53 per object on average, and more than 6 are"):
         check_pairs(some(unknowns - 1), k)
     for count in (unknowns, 2 * k * n - 1):
-        with pytest.warns(FewPairsWarning, match="for an object on average determine k = 3"):
+        with pytest.warns(FewPairsWarning, match="per object on average determine k = 3"):
             check_pairs(some(count), k)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

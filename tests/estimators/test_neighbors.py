@@ -102,5 +102,5 @@ def test_others_take_the_symmetric_graph(digits):
     placed = umap.UMAP(metric="precomputed", n_neighbors=15, random_state=0).fit_transform(graph)
     same = NearestNeighbors(n_neighbors=6).fit(placed).kneighbors(return_distance=False)
     assert np.mean(y[same] == y[:, None]) > 0.8
-    with pytest.raises(InputError, match="symmetric=True is for fitted objects"):
+    with pytest.raises(InputError, match="symmetric=True needs fitted objects"):
         est.kneighbors_graph(X, symmetric=True)

@@ -24,7 +24,6 @@ from neucmds._input.names import pairs_ordered_as as pairs_ordered_as
 from neucmds._input.names import row_names as row_names
 from neucmds._input.names import rows_ordered_as as rows_ordered_as
 from neucmds._input.pairs import TOLERANCE as TOLERANCE
-from neucmds._input.pairs import FewPairsWarning as FewPairsWarning
 from neucmds._input.pairs import Pairs as Pairs
 from neucmds._input.pairs import as_pairs as as_pairs
 from neucmds._input.pairs import check_pairs as check_pairs

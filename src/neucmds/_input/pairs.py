@@ -17,22 +17,17 @@ from scipy.sparse import csgraph
 from neucmds._input.names import is_frame, listed
 from neucmds._input.readers.text import Labels, Lines, one_line, read_text
 from neucmds._input.validation import entry_name, refuse_range, refuse_weight_range
-from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, option
+from neucmds.errors import FewPairsWarning, FileFormatError, InputError, NeucmdsWarning, option
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
 TOLERANCE = sqrt(np.finfo(np.float64).eps)
-# Pairs look like edges between neighbours where they are so few of all, and so many of the pairs
-# that two pairs of an object would close are among them: .3 and more of neighbours in up to ten
-# dimensions, the density of pairs drawn at random.
+# Pairs look like edges between neighbours where at most this share of all is known, and at least
+# this share of triangles is closed: .3 and more among neighbours in up to ten dimensions.
 LOCAL_DENSITY, LOCAL = 0.05, 0.2
 _COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th for the weight"
-
-
-class FewPairsWarning(NeucmdsWarning):
-    """There are hardly more observed pairs than numbers to determine from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,23 +203,22 @@ def check_pairs(pairs: Pairs, k: int) -> None:
     if pairs.size < pairs.n * k - k * (k + 1) // 2:
         raise InputError(
             f"{pairs.size} pairs cannot determine {k} coordinates of {pairs.n} objects: "
-            f"{mean:.3g} for an object on average, and more than {2 * k} are needed; lower "
+            f"{mean:.3g} per object on average, and more than {2 * k} are needed; lower "
             f"{option('n_components')}, add pairs, or pass {option('metric', 'shortest_path')} if "
             "they are edges of a graph."
         )
     few = np.flatnonzero(degrees < k)
     if few.size:
         warnings.warn(
-            f"{_counted(few.size, 'object')} in fewer than k = {k} pairs, so that they are not "
-            f"determined: {_named(few, pairs.labels)}; expect nothing of the pairs that were not "
-            "observed.",
+            f"{_counted(few.size, 'object')} in fewer than k = {k} pairs, which do not determine "
+            f"the coordinates: {_named(few, pairs.labels)}; add pairs, or do not rely on D̂ there.",
             FewPairsWarning,
             stacklevel=2,
         )
     elif mean < min(4 * k, pairs.n - 1):
         warnings.warn(
-            f"{mean:.3g} pairs for an object on average determine k = {k} coordinates poorly; "
-            f"about 10k = {10 * k} are good, {2 * k} are the least.",
+            f"{mean:.3g} pairs per object on average determine k = {k} coordinates poorly; about "
+            f"10k = {10 * k} are good, {2 * k} the minimum.",
             FewPairsWarning,
             stacklevel=2,
         )
@@ -236,10 +230,7 @@ def refuse_parts(
     what: str = "pair",
     connection: Literal["weak", "strong"] = "weak",
 ) -> None:
-    """Refuse pairs, the entries of a sparse array, that fall into parts with none between them.
-
-    With a strong connection there must be a way back, too.
-    """
+    """Refuse a sparse array whose entries connect its objects only in parts."""
     count, part = csgraph.connected_components(graph, connection=connection)
     if count == 1:
         return
@@ -247,7 +238,7 @@ def refuse_parts(
     others = np.flatnonzero(part != np.argmax(sizes))
     back = " both ways" if connection == "strong" else ""
     raise InputError(
-        f"the {what}s fall into {count} parts that no {what} connects{back}, of "
+        f"the {what}s form {count} parts that no {what} connects{back}, of "
         f"{listed([str(size) for size in np.sort(sizes)[::-1]])} "
         f"{'objects' if what == 'pair' else 'nodes'}; outside the largest: "
         f"{_named(others, labels)}; keep one part, or add {what}s."
@@ -332,13 +323,12 @@ def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
 
 
 def _warn_of_edges(pairs: Pairs) -> None:
-    """Warn of pairs that look like edges between neighbours: those of an object are pairs, too."""
+    """Warn of pairs that look like edges between neighbours: many triangles are closed."""
     degrees = pairs.degrees
     density = 2 * pairs.size / pairs.n**2
     if density > LOCAL_DENSITY or pairs.n < 50 or degrees.max() > 0.5 * pairs.n:
         return
-    known = pairs.graph() > 0
-    known = known.astype(np.int64)
+    known = (pairs.graph() > 0).astype(np.int64)
     closed, all_two = (known @ known).multiply(known).sum(), float(degrees @ (degrees - 1))
     if closed > LOCAL * all_two:
         warnings.warn(
@@ -395,8 +385,8 @@ def _refuse_values(
     at, where = place(np.where(i == j, sizes, -1.0))
     if i[at] == j[at] and sizes[at] > TOLERANCE * size:
         raise InputError(
-            f"an object is not at 0 from itself: {values[at]:.4g} at {where}; set it to 0, or "
-            "convert similarities."
+            f"the dissimilarity of an object and itself is {values[at]:.4g} at {where}; set it to "
+            "0, or convert similarities."
         )
     if weight is None:
         return

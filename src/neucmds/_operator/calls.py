@@ -1,4 +1,4 @@
-"""A user's function of two objects, called pair by pair: in processes, and cut by time."""
+"""A user's function of two objects, called pair by pair, in processes where that saves time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from os import PathLike
 from typing import Any
@@ -21,17 +22,18 @@ from neucmds.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
-# Numbers on both sides of the pairs from one number to another.
-Ends = Callable[[int, int], tuple[Ints, Ints]]
+# Both ends of pairs by their number.
+Ends = Callable[[Ints], tuple[Ints, Ints]]
+Report = Callable[[int, int], Any]
 
 # Seconds of calls between two reports; processes, which take a second to start, save at least two.
 ROUND, WORTH_PROCESSES = 1.0, 2.0
-# Calls of the first round, which tells how long one takes.
+# Calls of the first round, which measures how long one takes.
 FIRST = 16
 
 
 class Tape:
-    """Results of calls in their order, in a file: the same calls again take them from there."""
+    """Results of calls in their order, in a file, from which an interrupted fit resumes."""
 
     def __init__(self, path: str | PathLike[str], *problem: Any) -> None:
         self._kept = Checkpoint(path, *problem)
@@ -54,20 +56,15 @@ class Tape:
         self._kept.remove()
 
 
-@dataclass(frozen=True)
-class _Watch:
-    report: Callable[[int, int], Any] | None = None
-    tape: Tape | None = None
-
-
-_UNSEEN = _Watch()
-_watching: ContextVar[_Watch] = ContextVar("watching", default=_UNSEEN)
+_watching: ContextVar[tuple[Report | None, Tape | None]] = ContextVar(
+    "watching", default=(None, None)
+)
 
 
 @contextmanager
-def watched(report: Callable[[int, int], Any] | None, tape: Tape | None = None) -> Iterator[None]:
-    """Have ``report(done, total)`` hear of calls made in this context, and a tape keep them."""
-    token = _watching.set(_Watch(report, tape))
+def watched(report: Report | None, tape: Tape | None = None) -> Iterator[None]:
+    """Call ``report(done, total)`` after calls in this context; a tape keeps their results."""
+    token = _watching.set((report, tape))
     try:
         yield
     finally:
@@ -102,43 +99,30 @@ class Called:
 
     def __call__(self, x: Floats, y: Floats) -> Floats:
         """Call for all rows with all; each pair once where both blocks are the same."""
+        n, width = len(x), len(y)
         if x.shape == y.shape and np.array_equal(x, y):
-            return self._among(x)
-        width = len(y)
-
-        def ends(start: int, stop: int) -> tuple[Ints, Ints]:
-            i, j = np.divmod(np.arange(start, stop), width)
-            return i, j
-
-        return self._made(x, y, len(x) * width, ends).reshape(len(x), width)
+            condensed = self._made(x, x, n * (n - 1) // 2, partial(pair_of, n))
+            return np.asarray(squareform(condensed, checks=False))
+        made = self._made(x, y, n * width, lambda number: np.divmod(number, width))
+        return made.reshape(n, width)
 
     def at_once(self, most: int) -> int:
-        """Return how many calls take a second, up to some number, by the last ones."""
+        """Return how many calls take a second at the last pace, up to `most`."""
         return int(min(most, max(1, ROUND / self.pace))) if self.pace else most
 
     def listed(self, x: Floats, y: Floats, i: Ints, j: Ints) -> Floats:
         """Call for listed pairs: row i of x with row j of y."""
-        return self._made(x, y, i.size, lambda start, stop: (i[start:stop], j[start:stop]))
-
-    def _among(self, x: Floats) -> Floats:
-        n = len(x)
-
-        def ends(start: int, stop: int) -> tuple[Ints, Ints]:
-            return pair_of(n, np.arange(start, stop))
-
-        if n < 2:
-            return np.zeros((n, n))
-        return np.asarray(squareform(self._made(x, x, n * (n - 1) // 2, ends), checks=False))
+        return self._made(x, y, i.size, lambda number: (i[number], j[number]))
 
     def _made(self, x: Floats, y: Floats, count: int, ends: Ends) -> Floats:
         """Call for pairs number 0 to `count`, in rounds of a second."""
-        watch, made, size = _watching.get(), np.empty(count), FIRST
-        known = watch.tape.take(count) if watch.tape else made[:0]
+        (report, tape), made, size = _watching.get(), np.empty(count), FIRST
+        known = tape.take(count) if tape else made[:0]
         made[: known.size] = known
         done, workers = known.size, None
         while done < count:
             stop, begun = min(count, done + size), time.perf_counter()
-            i, j = ends(done, stop)
+            i, j = ends(np.arange(done, stop))
             if workers is None and (count - done) * self.pace > WORTH_PROCESSES:
                 workers = effective_n_jobs(None)
             left, right = _objects(x, i, self.items), _objects(y, j, self.items)
@@ -146,11 +130,11 @@ class Called:
             took = max(time.perf_counter() - begun, 1e-9)
             self.pace = took / (stop - done)
             size = int(min(4 * size, max(1, ROUND / self.pace)))
-            if watch.tape:
-                watch.tape.add(made[done:stop])
+            if tape:
+                tape.add(made[done:stop])
             done = stop
-            if watch.report:
-                watch.report(done, count)
+            if report:
+                report(done, count)
         return made
 
     def _round(self, left: list[Any], right: list[Any], workers: int) -> Floats:
@@ -173,7 +157,7 @@ def pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
 
 
 def _objects(rows: Floats, which: Ints, items: Sequence[Any] | None) -> list[Any]:
-    """Return the objects of some rows; the same object for the same row, so it is sent once."""
+    """Return the objects of some rows, each made once, so that processes receive it once."""
     ids, at = np.unique(which, return_inverse=True)
     some = list(rows[ids]) if items is None else [items[int(i)] for i in rows[ids, 0]]
     return [some[i] for i in at.tolist()]

@@ -76,22 +76,18 @@ class ChunkedRows:
         """Gather some rows."""
         return np.asarray(self.features[rows].compute())
 
-    def to(self, some: Floats) -> Floats:
-        """Return the dissimilarities of all rows to some, given by their features."""
+    def to(self, some: Floats, which: Ints | None = None) -> Floats:
+        """Return the dissimilarities of all rows to some, or of each to its own part of these."""
         space = BoundMetric(self.metric, self.params).fitted_to(some)
         width = int(some.shape[0])
-        made = map_rows(self.features, lambda rows, _: space.between(rows), width, width)
-        return np.asarray(made.compute())
 
-    def to_some_of(self, some: Floats, which: Ints) -> Floats:
-        """Return the dissimilarities of every row to its own part of some, by their numbers."""
-        space = BoundMetric(self.metric, self.params).fitted_to(some)
+        def compare(rows: Floats, first: int) -> Floats:
+            made: Floats = space.between(rows)
+            if which is None:
+                return made
+            return np.take_along_axis(made, which[first : first + rows.shape[0]], axis=1)
 
-        def own(rows: Floats, first: int) -> Floats:
-            part = which[first : first + rows.shape[0]]
-            return np.take_along_axis(space.between(rows), part, axis=1)
-
-        made = map_rows(self.features, own, int(which.shape[1]), int(some.shape[0]))
+        made = map_rows(self.features, compare, width if which is None else which.shape[1], width)
         return np.asarray(made.compute())
 
     def between(self, new: Floats) -> Floats:

@@ -21,13 +21,10 @@ from neucmds._input import working_dtype
 from neucmds._operator.blocked import Progress
 from neucmds._operator.gram import Gram, Indices, Moments
 from neucmds._operator.metric_registry import (
-    CHECKED,
     FeatureRows,
     FittedMetric,
     InnerMetric,
     PairMetric,
-    refuse_asymmetry,
-    refuse_calls,
     refuse_own,
     refuse_undefined,
 )
@@ -100,7 +97,7 @@ class FeatureGram(Gram):
         self.tile = tile or (CPU_TILE if on_cpu(features) else GPU_TILE)
         self.progress = progress
         self._passes = [0]  # shared with the float32 version of itself
-        self._refuse_asymmetry()
+        self.fitted.refuse_asymmetry()
 
     @property
     def n_passes(self) -> int:
@@ -155,13 +152,13 @@ class FeatureGram(Gram):
             sq_norm = sq_norm + (1 if rows == cols else 2) * xp.sum(tile, dtype=xp.float64)
         if not math.isfinite(float(sq_norm)):
             raise InputError(
-                "dissimilarities between the features are not all finite; look for entries that "
-                "are very large, or for what the metric cannot take."
+                "dissimilarities between the features are not all finite; look for very large "
+                "entries, or for those outside the domain of the metric."
             )
         return Moments(sums / self.n, float(sq_norm))
 
     def dense(self) -> Array:
-        """Return D itself, on the squared scale: what is kept when it fits in memory."""
+        """Return D itself, on the squared scale, for a D that fits in memory."""
         everyone = range(self.n)
         if self.fitted.called is not None:
             out = self.metric.squares(self.points, self.points)
@@ -195,18 +192,6 @@ class FeatureGram(Gram):
                 yield rows, cols, _hollow(tile, self.xp) if rows == cols else tile
             if self.progress is not None:
                 self.progress(self.n_passes, rows.stop, self.n)
-
-    def _refuse_asymmetry(self) -> None:
-        """Compare a small tile with its mirror image, since half of D is never computed."""
-        if self.fitted.called is not None:
-            refuse_calls(self.fitted.called, self.points.left)
-            return
-        some = min(self.n // 2, CHECKED)
-        first, second = self.points[:some], self.points[some : 2 * some]
-        there = self.metric.dissimilarities(first, second)
-        back = self.metric.dissimilarities(second, first)
-        refuse_undefined(there, "the metric", range(some), range(some, 2 * some))
-        refuse_asymmetry(there, back)
 
 
 def _hollow(square: Array, xp: Any) -> Array:

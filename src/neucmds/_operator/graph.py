@@ -1,13 +1,11 @@
-"""Graphs as dissimilarities: lengths of shortest paths, row by row or for chosen pairs.
-
-No n × n array is made: rows come in blocks, and a sample of pairs, dense among near nodes and
-thinner the farther they are apart, stands for all of them.
-"""
+"""Graphs as dissimilarities: lengths of shortest paths, row by row or for chosen pairs."""
 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf, sqrt
 from typing import Any
 
@@ -19,7 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds._backend.memory import available_memory, format_bytes
-from neucmds._input import TOLERANCE, counts, edges_of, entry_name, is_frame, refuse_parts
+from neucmds._input import TOLERANCE, counts, edges_of, entry_name, is_frame, listed, refuse_parts
 from neucmds._operator.sampled_pairs import PairSample, Sizes, Windows, drawn_pairs
 from neucmds.errors import InputError, NeucmdsWarning, option
 
@@ -35,17 +33,15 @@ CHECKED_NODES = 200
 NEAR_BLOCK = 256
 # Landmarks from which nodes near them are searched together.
 SEARCHED = 64
-# What becomes of the lengths of a path there and of one back.
+# How the lengths of a path there and of one back become one length.
 DIRECTIONS: dict[str, Callable[[Floats, Floats], Floats]] = {
     "mean": lambda out, back: (out + back) / 2,
     "min": np.minimum,
     "max": np.maximum,
     "out": lambda out, back: out,
 }
-# Attributes of networkx edges that may be meant as lengths.
-_OTHER_LENGTHS = {"cost", "distance"}
-# scipy's searches hold Python's lock, so they run in processes, which take a second to start: so
-# many edge visits take 5 s on one core (22 ns each, 18,000 nodes).
+# Edge visits from which searches run in processes: scipy's hold Python's lock, and processes take
+# a second to start. So many take 5 s on one core.
 WORTH_PROCESSES = 2**28
 
 
@@ -72,15 +68,10 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
 def named_graph(
     data: Any, labels: Any = None, params: dict[str, Any] | None = None
 ) -> tuple[Graph, Any]:
-    """Take a graph out of whatever holds it, and the names of its nodes if there are no `labels`.
+    """Return the graph in a sparse array, networkx graph or table of edges, and its nodes' names.
 
-    Parameters
-    ----------
-    data : sparse array, networkx graph, DataFrame or Graph
-        A table lists edges: two nodes, and their length.
-    labels : sequence of str, optional
-    params : dict, optional
-        "weight", the attribute or column of lengths, and "direction", as for `neuc_mds`.
+    `labels` replace the names; `params` are `metric_params` of `neuc_mds`: "weight" and
+    "direction".
     """
     how = {"weight": "weight", "direction": None} | (params or {})
     if len(how) > 2 or how["direction"] not in (None, *DIRECTIONS):
@@ -104,11 +95,9 @@ def as_graph(
 ) -> Graph:
     """Check a sparse array of lengths, and make it a symmetric CSR array of float64, connected.
 
-    Explicit zeros are edges of length 0. An edge may be stored in one order or in both, and a
-    warning says so where some are stored in one and others in both, or the graph is `directed`; of
-    parallel edges the shortest counts, which another one says. Refused are lengths that are
-    negative or not finite, edges whose two orders differ without a `direction`, and graphs in
-    several parts. `labels` name the nodes in messages.
+    Explicit zeros are edges of length 0. An edge may be stored in one order or in both; a warning
+    says where both occur, where the graph is `directed`, and where parallel edges differ, of which
+    the shortest counts. `labels` name the nodes in messages.
     """
     if isinstance(data, Graph):
         return data
@@ -131,7 +120,14 @@ def as_graph(
         )
     between = i != j
     key, length, longest = _grouped((i * n + j)[between], length[between])
-    _warn_of_parallel(longest - length > TOLERANCE * float(longest.max()))
+    several = int(np.sum(longest - length > TOLERANCE * float(longest.max())))
+    if several:
+        warnings.warn(
+            f"{several} pairs of nodes have parallel edges of different lengths, of which the "
+            "shortest counts; drop it if another one is meant.",
+            NeucmdsWarning,
+            stacklevel=2,
+        )
     i, j = key // n, key % n
     key, shortest, longest = _grouped(np.minimum(i, j) * n + np.maximum(i, j), length)
     gap, one_way = longest - shortest, 2 * key.size - i.size
@@ -175,23 +171,24 @@ def _networkx_lengths(graph: Any, weight: str | None) -> Any:
     """Lengths of the edges of a networkx graph, nodes in its order, as a sparse array.
 
     An edge is as long as its attribute `weight` says, else "length", else 1; None: 1 each. A
-    warning says where not all edges have `weight`, unless none has anything like a length.
+    warning counts edges without `weight`, unless no edge has a length by any usual name.
     """
     number = {node: at for at, node in enumerate(graph.nodes)}
     edges = list(graph.edges(data=True))
-    lengths, instead, none, others = np.ones(len(edges)), 0, 0, set[str]()
+    names = () if weight is None else (weight, "length")
+    lengths, used = np.ones(len(edges)), Counter[str | None]()
     for at, (_, _, known) in enumerate(edges):
-        name = next((name for name in (weight, "length") if known.get(name) is not None), None)
-        lengths[at] = 1.0 if weight is None or name is None else known[name]
-        instead, none = instead + (name not in (weight, None)), none + (name is None)
-        others |= _OTHER_LENGTHS & known.keys() if name is None else set()
-    if weight is not None and instead + none and (none < len(edges) or others):
-        counted = [f"{instead} by their 'length'"] * bool(instead) + [f"{none} as 1"] * bool(none)
-        counted += [f"not by their {name!r}" for name in sorted(others)]
+        name = next((name for name in names if known.get(name) is not None), None)
+        lengths[at] = 1.0 if name is None else known[name]
+        used[name] += 1
+    held = {name for *_, known in edges for name in known}
+    lacking = len(edges) - used[weight]
+    if lacking and held & {*names, "cost", "distance"}:
         warnings.warn(
-            f"{instead + none} of {len(edges)} edges have no {weight!r} and count "
-            f"{', '.join(counted)}; name the attribute of lengths: weight of from_networkx, or "
-            f"'weight' in {option('metric_params')}.",
+            f"{lacking} of {len(edges)} edges have no {weight!r}: {used['length']} count by their "
+            f"'length', {used[None]} as 1; name the attribute of lengths, one of "
+            f"{listed(sorted(map(repr, held)))}: weight of from_networkx, or 'weight' in "
+            f"{option('metric_params')}.",
             NeucmdsWarning,
             stacklevel=4,
         )
@@ -280,7 +277,7 @@ def nearest_landmarks(
     """Find the nearest landmarks of every node: numbers among these (n, count), and lengths.
 
     Searches run from the landmarks, so far that they reach a node `count` times on average, and
-    farther from those about nodes that they reach less than half as often. What is not reached is
+    farther around nodes that they reach less than half as often. A landmark that is not found is
     infinitely far.
     """
     n, most = int(graph.shape[0]), min(count, landmarks.size)
@@ -314,7 +311,6 @@ def graph_pairs(
     *,
     n_landmarks: int,
     random_state: Any = None,
-    n_jobs: int | None = None,
 ) -> PairSample:
     """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
 
@@ -324,22 +320,19 @@ def graph_pairs(
     n, rng = int(graph.shape[0]), check_random_state(random_state)
     windows, far = Windows.draw(n, sizes, rng), []
     to_landmarks = np.empty((n, n_landmarks))
-    for part, rows in path_blocks(graph, windows.sources, n_jobs):
+    for part, rows in path_blocks(graph, windows.sources):
         for place, row in enumerate(rows, part.start):
             nodes = windows.having(place)
             far.append((np.full(nodes.size, windows.sources[place]), nodes, row[nodes]))
             if place < n_landmarks:
                 to_landmarks[:, place] = row
 
-    def nearest(count: int, nodes: Ints | None) -> tuple[Ints, Ints, Floats]:
-        return nearest_nodes(graph, count, nodes, n_jobs=n_jobs)
-
     i, j, length = (np.concatenate(column) for column in zip(*far, strict=True))
-    pairs = drawn_pairs(n, sizes, windows, [(i, j, length)], nearest)
+    pairs = drawn_pairs(n, sizes, windows, [(i, j, length)], partial(nearest_nodes, graph))
     chosen, everyone = rng.permutation(n)[:CHECKED_NODES], np.arange(n)
     checks = (
         (int(node), np.delete(everyone, node), np.delete(row, node))
-        for part, rows in path_blocks(graph, chosen, n_jobs)
+        for part, rows in path_blocks(graph, chosen)
         for node, row in zip(chosen[part], rows, strict=True)
     )
     return PairSample(pairs, windows.sources[:n_landmarks], to_landmarks, checks)
@@ -354,11 +347,9 @@ def landmark_paths(
     dtype: Any = np.float64,
     n_jobs: int | None = None,
 ) -> tuple[Ints, Floats]:
-    """Choose landmarks, drawn or each the farthest from those before it, or take those given.
+    """Choose landmarks at random or each farthest from those before it, or take those given.
 
-    In ascending order, with the shortest paths from them to all nodes, one row per landmark. Far
-    ones cover an even plane better, but lie in dead ends of a street network (Helsinki: mean error
-    2.3 % against 1.9 %).
+    Return them in ascending order, with the shortest paths to all nodes, one row per landmark.
     """
     n = int(graph.shape[0])
     if isinstance(landmarks, str) and landmarks not in ("random", "maxmin"):
@@ -371,8 +362,7 @@ def landmark_paths(
         chosen = np.sort(rng.permutation(n)[:count])
     else:
         return _farthest(graph, count, rng, dtype)
-    rows = shortest_path_rows(graph, chosen, dtype=dtype, n_jobs=n_jobs)
-    return chosen, rows
+    return chosen, shortest_path_rows(graph, chosen, dtype=dtype, n_jobs=n_jobs)
 
 
 def _farthest(
@@ -403,8 +393,8 @@ def _search(graph: Graph, sources: Ints, limit: float = inf) -> Floats:
 def _within(
     graph: Any, sources: Ints, limit: float, n_jobs: int | None
 ) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Search up to a limit: numbers of some sources, nodes about them, and a row from each."""
-    # Sources of one cell of a few are near each other, and share a small subgraph.
+    """Search up to a limit; yield numbers of some sources, the nodes in reach, and a row each."""
+    # Sources in one Voronoi cell of a few seeds are near each other, and share a small subgraph.
     seeds = sources[::SEARCHED]
     cell = graph.to_any(seeds, return_predecessors=True)[2]
     order = np.argsort(cell[sources], kind="stable")
@@ -463,30 +453,18 @@ def _refuse_two_lengths(n: int, key: Ints, gap: Floats, uneven: int, labels: Any
         at = int(np.argmax(gap))
         where = entry_name(*divmod(int(key[at]), n), labels)
         raise InputError(
-            f"the graph is directed: {uneven} of {key.size} edges have another length back, the "
-            f"most different by {gap[at]:.4g} at {where}; pass {option('direction', 'mean')} for "
-            "the mean of both ways, or 'min', 'max' or 'out'."
-        )
-
-
-def _warn_of_parallel(several: Any) -> None:
-    """Say between how many nodes the shortest of edges that differ was taken."""
-    if several.any():
-        warnings.warn(
-            f"{int(several.sum())} pairs of nodes have parallel edges of different lengths, of "
-            "which the shortest counts; drop the others if it should be another one.",
-            NeucmdsWarning,
-            stacklevel=3,
+            f"the graph is directed: {uneven} of {key.size} edges have another length back, by up "
+            f"to {gap[at]:.4g} at {where}; pass {option('direction', 'mean')} for the mean of both "
+            "ways, or 'min', 'max' or 'out'."
         )
 
 
 def _warn_of_one_way(one_way: int, edges: int, directed: bool) -> None:
-    """Say how many edges lead one way, where others lead both, or all may."""
+    """Warn of edges stored in one order, if others are stored in both or the graph is directed."""
     if 0 < one_way < edges or (directed and one_way):
         warnings.warn(
-            f"{one_way} of {edges} edges are stored in one order alone, as one-way streets are, "
-            f"and count both ways here; pass {option('direction', 'mean')}, 'min', 'max' or 'out' "
-            "to have paths follow them.",
+            f"{one_way} of {edges} edges are stored in one order alone and count both ways; pass "
+            f"{option('direction', 'mean')}, 'min', 'max' or 'out' if they are one-way.",
             NeucmdsWarning,
             stacklevel=4,
         )
@@ -494,18 +472,14 @@ def _warn_of_one_way(one_way: int, edges: int, directed: bool) -> None:
 
 def _mapped(
     work: Callable[[Any, Any], Any], graph: Any, parts: list[Any], visits: float, n_jobs: int | None
-) -> Any:
+) -> Iterator[Any]:
     """Do a piece of work on every part, in processes where that is worth it; in order."""
     if len(parts) < 2 or visits < WORTH_PROCESSES or n_jobs == 1:
-        return (work(graph, part) for part in parts)
-    return _in_processes(work, graph, parts, -1 if n_jobs is None else n_jobs)
-
-
-def _in_processes(
-    work: Callable[[Any, Any], Any], graph: Any, parts: list[Any], n_jobs: int
-) -> Iterator[Any]:
+        yield from (work(graph, part) for part in parts)
+        return
     from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 
+    n_jobs = -1 if n_jobs is None else n_jobs
     # Few at a time: joblib's generators do not wait for whoever takes the results.
     several = 4 * effective_n_jobs(n_jobs)
     with Parallel(n_jobs=n_jobs, return_as="generator") as run:

@@ -69,7 +69,7 @@ class PairMetric(ABC):
     """A dissimilarity between feature rows, fitted to the features it will be used on."""
 
     name, squared = "the metric", False
-    # Whether what it returns must be looked at: a user's function.
+    # Whether its results are checked: those of a user's function.
     checked = False
 
     @abstractmethod
@@ -85,7 +85,7 @@ class PairMetric(ABC):
         return namespace(rows.left).sqrt(self.squares(rows, cols))
 
     def refuse_negative(self, made: Array) -> None:
-        """Refuse negative dissimilarities of a user's function, unless it squares them."""
+        """Refuse negative dissimilarities of a user's function, unless they are squared."""
         if self.checked and not self.squared and (lowest := min_and_max(made)[0]) < 0:
             raise InputError(
                 f"{self.name} gives a negative dissimilarity, {lowest:.4g}; pass "
@@ -115,10 +115,10 @@ class FittedMetric:
         return function if isinstance(function, Called) else None
 
     def taking(self, new: Sequence[Any]) -> tuple[FittedMetric, Array]:
-        """Return the same with new objects that are no arrays, and the rows that stand for them."""
+        """Return the metric with new objects of any kind, and the rows that number them."""
         called = self.called
         if called is None or called.items is None:
-            raise InputError("rows of numbers were fitted; pass new objects as such, (m, d).")
+            raise InputError("rows of numbers were fitted; pass new objects as numbers (m, d).")
         known = replace(called, items=[*called.items, *new])
         rows = np.arange(len(called.items), len(called.items) + len(new), dtype=np.float64)
         metric = BlockMetric(known, known.__name__, self.metric.squared, checked=True)
@@ -163,20 +163,26 @@ class FittedMetric:
 
     def among(self) -> Array:
         """Dissimilarities of all fitted objects, on the scale of the metric."""
-        if self.called is not None:
-            refuse_calls(self.called, self.points.left)
+        if self.metric.checked:
+            self.refuse_asymmetry()
         made = self.metric.dissimilarities(self.points, self.points)
-        if self.metric.checked and self.called is None:
-            some = min(int(made.shape[0]) // 2, CHECKED)
-            rest = self.points[some : 2 * some]
-            back = self.metric.dissimilarities(rest, self.points[:some])
-            refuse_asymmetry(made[:some, some : 2 * some], back)
         if not isinstance(self.metric, InnerMetric):
             return made
         # ‖x‖² + ‖x‖² − 2x·x is zero but for rounding, whose root is not small.
         xp = namespace(made)
         own = asarray_like(np.arange(made.shape[0]), made, dtype=xp.int64)
         return xp.where(own[:, None] == own[None, :], xp.zeros_like(made), made)
+
+    def refuse_asymmetry(self) -> None:
+        """Compare some pairs in both orders, since half of D is never computed."""
+        if self.called is not None:
+            refuse_calls(self.called, self.points.left)
+            return
+        some = min(int(self.points.left.shape[0]) // 2, CHECKED)
+        first, second = self.points[:some], self.points[some : 2 * some]
+        there = self.metric.dissimilarities(first, second)
+        refuse_undefined(there, "the metric", range(some), range(some, 2 * some))
+        refuse_asymmetry(there, self.metric.dissimilarities(second, first))
 
 
 class InnerMetric(PairMetric):
@@ -450,8 +456,7 @@ def refuse_asymmetry(
     gap = float(xp.max(xp.abs(there - xp.matrix_transpose(back))))
     if gap > tolerance(float(xp.max(xp.abs(there))), eps(there.dtype, xp)):
         raise InputError(
-            f"the metric is not symmetric: in the two orders it gives a pair dissimilarities that "
-            f"are {gap:.2g} apart; {advice}."
+            f"the metric is not symmetric: the two orders of a pair differ by {gap:.2g}; {advice}."
         )
 
 
@@ -469,7 +474,7 @@ def refuse_own(among: Array) -> None:
 def refuse_calls(
     called: Called, rows: Array, advice: str = f"pass {option('symmetrize', True)} to average"
 ) -> None:
-    """Raise for a function that is no dissimilarity on some pairs: n calls at most of n objects."""
+    """Refuse a function that is no dissimilarity on some pairs, by at most n calls."""
     n = len(rows)
     i = np.unique(np.linspace(0, n - 2, min(n // 3, CHECKED_PAIRS)).astype(int))
     j = (i + n // 2) % n
@@ -486,7 +491,7 @@ def refuse_calls(
 
 
 def refuse_params(params: Any, metric: Any) -> None:
-    """Refuse arguments of a metric where there is none."""
+    """Refuse arguments of a metric if D is given."""
     if params:
         raise InputError(
             f"{option('metric_params')} are arguments of a metric on features, which "
@@ -533,10 +538,7 @@ def fit_metric(metric: Any, features: Array, squared: bool, params: dict[str, An
 
 
 def fitted_params(metric: Any, features: Array, params: dict[str, Any]) -> dict[str, Any]:
-    """Add to `params` what a metric takes from all the features, which no block of rows knows.
-
-    Only metrics on NumPy's and dask's arrays take something.
-    """
+    """Add parameters that a metric estimates from all features: variances or covariances."""
     if not (is_numpy(features) or is_dask(features)):
         return params
     if metric == "seuclidean" and "V" not in params:

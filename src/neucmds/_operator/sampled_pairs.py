@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
 
 from neucmds._backend.arrays import (
     Array,
@@ -75,23 +76,19 @@ class Sizes:
     # Of its own among the sources: 2 n_far pairs per object, counted over both orders.
     n_far: int
     n_near: int = 0
-    # Pairs in every ring, from some number of nearest objects to four times as many. Without rings,
-    # pairs next beyond the nearest are left to chance: of 18,000 nodes of a graph with 80 nearest,
-    # 8 % took nodes of rank 80 to 1000 for their nearest; with rings, 1 %.
+    # Pairs in every ring, from some number of nearest objects to four times as many.
     n_ring: int = 0
 
     @classmethod
     def of(cls, n_pairs: int, n: int, loss: str = "squared") -> Sizes:
-        """Split a number of pairs for each object, counted over both orders.
+        """Split a number of pairs per object, counted over both orders.
 
-        All are far ones for the squared loss, of which near pairs are next to nothing. Else three
-        fifths, the rest being near ones and rings: 160, 30 and 30 of 260 gave the least errors at
-        all distances on a geometric graph of 18,000 nodes.
+        For the squared loss, in which near pairs hardly count, all are far; else three fifths are.
         """
         if isinstance(n_pairs, bool) or not isinstance(n_pairs, Integral) or n_pairs < 10:
             raise InputError(
-                f"{option('n_pairs', n_pairs)} must be a whole number of at least 10; pass some 32 "
-                "for each coordinate."
+                f"{option('n_pairs', n_pairs)} must be a whole number of at least 10; about 32 per "
+                "coordinate are good."
             )
         if loss == "squared":
             return cls(min(n, round(0.5 * n_pairs)))
@@ -108,7 +105,7 @@ class Sizes:
         while self.n_ring and reach < n:
             # Of the objects in reach, 1 − 1/4 are in this ring, and a pair is found from both ends.
             size = round(n * self.n_ring / (2 * (1 - 1 / WIDER) * reach))
-            # A pair that far partners have, every ring has that reaches as far.
+            # A ring with as many searches as there are sources adds no pairs to the far ones.
             if size <= self.n_sources(n):
                 break
             rings.append((reach, min(size, n)))
@@ -191,13 +188,12 @@ def feature_pairs(
     Parameters
     ----------
     features : array of shape (n, d)
-        Of NumPy; of dask, whose rows are compared on the workers, all with all, and never gathered;
-        or of another library, whose nearest rows are found on their device in the same way.
+        Of NumPy; of dask, compared on the workers; or of another library, on its device.
     metric : str or callable, default="euclidean"
         One of the registry, or for NumPy and dask one that `sklearn.neighbors.NearestNeighbors`
-        knows; a callable takes two rows of these, and two blocks of rows of other libraries. Of
-        more than 20,000 rows of NumPy pynndescent finds the nearest, to some 98 %, where it is
-        installed (`neucmds[neighbors]`) and knows the metric.
+        knows; a callable takes two rows of these, and two blocks of rows of other libraries. For
+        more than 20,000 rows of NumPy pynndescent finds 98 % of the nearest, if it is installed
+        (`neucmds[neighbors]`) and knows the metric.
     sizes : Sizes
     n_landmarks : int
         Objects that all others are compared with, for a start.
@@ -235,11 +231,11 @@ def called_pairs(
     near: bool,
     random_state: Any = None,
 ) -> PairSample:
-    """Choose about n·n_pairs/2 pairs for a user's function, each of which is a call.
+    """Choose about n·n_pairs/2 pairs for a user's function, one call each.
 
-    All objects are compared with landmarks, at most half of the pairs; with `near`, half of the
-    others are between objects that landmarks are about as far from, and the rest is drawn. The fit
-    is measured on 8 % more.
+    Up to half of them compare all objects with landmarks. With `near`, half of the others join
+    objects with similar dissimilarities to the landmarks, and the rest is random. The fit is
+    measured on 8 % more.
     """
     called, points, rng = space.called, space.points, check_random_state(random_state)
     assert called is not None
@@ -272,7 +268,7 @@ def called_pairs(
 def _near_ends(
     to_landmarks: Floats, drawn: Ints, most: float, rng: np.random.RandomState
 ) -> list[tuple[Ints, Ints, float]]:
-    """List near pairs and rings, by what landmarks say: half of `most` for each object."""
+    """List near pairs and rings by dissimilarities to landmarks: half of `most` per object."""
     n, near, rings = int(to_landmarks.shape[0]), max(2, int(most / 4)), []
     for _ in range(3):
         rings = Sizes(max(2, int(most / 2)), near, near).rings(n)
@@ -292,7 +288,7 @@ def _joined_ends(
     most: int,
     rng: np.random.RandomState,
 ) -> tuple[Ints, Ints, Floats]:
-    """Return near pairs without landmarks, each once, and more that are drawn, up to `most`."""
+    """Return near pairs without landmarks, each once, and random ones, up to `most` in all."""
     none = np.zeros(0, dtype=np.int64)
     i, j = (np.concatenate([none, *(part[at] for part in parts)]) for at in (0, 1))
     weight = np.concatenate([none, *(np.full(part[0].size, part[2]) for part in parts)])
@@ -300,10 +296,7 @@ def _joined_ends(
     key, first = np.unique((np.minimum(i, j) * n + np.maximum(i, j))[kept], return_index=True)
     total = others.size * (others.size - 1) // 2
     count = min(total, max(0, most - key.size))
-    if 3 * count > total:
-        numbers = rng.permutation(total)[:count]
-    else:
-        numbers = rng.permutation(np.unique(rng.randint(total, size=2 * count)))[:count]
+    numbers = sample_without_replacement(total, count, random_state=rng)
     low, high = pair_of(others.size, numbers)
     far = np.setdiff1d(others[low] * n + others[high], key)
     both = np.concatenate([key, far])
@@ -313,7 +306,7 @@ def _joined_ends(
 
 @dataclass(frozen=True, eq=False)
 class MemoryRows:
-    """Feature rows in memory and their metric: what `ChunkedRows` is for those of dask."""
+    """Feature rows in memory and their metric; `ChunkedRows` does the same for dask."""
 
     features: Array
     metric: Any
@@ -338,7 +331,7 @@ def _far_rows(rows: Any, windows: Windows) -> Iterator[Found]:
     """Compare objects with their far partners, window by window."""
     everyone = None
     if isinstance(rows, ChunkedRows):
-        everyone = rows.to_some_of(rows.take(windows.sources), windows.places[windows.group])
+        everyone = rows.to(rows.take(windows.sources), windows.places[windows.group])
     for window, places in enumerate(windows.places):
         own, partners = windows.members(window), windows.sources[places]
         if not own.size:

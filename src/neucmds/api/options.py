@@ -137,7 +137,7 @@ _BLOCKS = {
 _PATHS = {
     "missing": _ignored("there is a path between any two nodes"),
     "squared": _no("is for dissimilarities, and lengths of paths are not squared; leave it out."),
-    "symmetrize": _ignored("an edge counts both ways"),
+    "symmetrize": _ignored("`metric_params={'direction': …}` decides"),
 }
 # Kind of input or of fit → option → what becomes of it; what is not listed is supported.
 TABLE: dict[str, dict[str, Cell]] = {

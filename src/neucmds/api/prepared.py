@@ -120,6 +120,7 @@ def prepare(
     complete = weights is None and missing == "error"
     progress = None if callback is None else _on_pass(callback)
     if metric == SHORTEST_PATH:
+        refuse("graph", {"squared": True} if squared else {})
         D = all_paths(as_graph(D))
         # The two ways along a path are added up in another order.
         squared, symmetrize, copy = False, True, False

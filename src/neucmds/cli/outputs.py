@@ -110,7 +110,7 @@ def axis_rows(embedding: Embedding) -> tuple[list[str], Iterator[list[str]]]:
     signs, values = to_numpy(embedding.signs), zip(*map(to_numpy, columns.values()), strict=True)
     lines = zip(embedding.axis_names, signs, values, strict=True)
     of_all = {"curvature": _digits(embedding.curvature)} if embedding.curvature else {}
-    of_all |= {"of": embedding._whose} if embedding._whose else {}
+    of_all |= {"of": embedding._landmarks_alone} if embedding._landmarks_alone else {}
     rest = of_all.values()
     rows = ([name, f"{sign:+.0f}", *map(_digits, line), *rest] for name, sign, line in lines)
     return ["axis", "sign", *columns, *of_all], rows

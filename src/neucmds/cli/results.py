@@ -155,7 +155,7 @@ def describe(result: Result) -> dict[str, Any]:
         # They are of the landmarks alone, and would pass for those of all objects.
         for name in ("loss_value", "stress_terms"):
             del record[name]
-        record |= {"landmarks": len(embedding.landmarks), "axes_of": embedding._whose}
+        record |= {"landmarks": len(embedding.landmarks), "axes_of": embedding._landmarks_alone}
     return record
 
 

@@ -70,7 +70,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
 
 def _axes(result: Result) -> str:
     embedding = result.embedding
-    whose = f" (of {embedding._whose})" if embedding._whose else ""
+    whose = f" (of {embedding._landmarks_alone})" if embedding._landmarks_alone else ""
     said = [
         f"{_listed(shares, percent)} of the {CONVENTIONS[name]}"
         for name, shares in embedding.shares.items()

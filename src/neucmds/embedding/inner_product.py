@@ -11,7 +11,7 @@ from neucmds._backend.arrays import Array, asarray_like, namespace
 
 @dataclass(frozen=True)
 class InnerProduct:
-    """D̂ as an inner product: with signs, a dissimilarity is one.
+    """D̂ as an inner product.
 
     ``D̂(q, x) = Σ s q² − ⟨(2 s∘q, −1), (x, Σ s x²)⟩``, so the largest inner product is the nearest
     object, whatever the signs are.
@@ -21,8 +21,8 @@ class InnerProduct:
     coordinates : array of shape (n, k)
     signs : array of shape (k,)
     unit : bool, default=False
-        Whether all vectors have length one, at the price of one more number each: the largest inner
-        product is then the largest cosine and the least Euclidean distance as well.
+        Whether all vectors have length one, with one more number each: the largest inner product
+        is then the largest cosine and the least Euclidean distance as well.
 
     Examples
     --------
@@ -45,10 +45,10 @@ class InnerProduct:
         return self.vectors_of(self.coordinates)
 
     def vectors_of(self, coordinates: Array) -> Array:
-        """Database vectors of objects at these coordinates, which may come later.
+        """Database vectors of objects at these coordinates, fitted or new.
 
-        With `unit`, one farther out than all fitted objects is longer than one; its inner products
-        are right all the same.
+        With `unit`, a new object farther out than all fitted ones has a longer vector; its inner
+        products are still correct.
         """
         x = asarray_like(coordinates, self.coordinates)
         shift, scale, longest = self._frame
@@ -79,13 +79,10 @@ class InnerProduct:
 
     @cached_property
     def _frame(self) -> tuple[float, float, float]:
-        """What Σ s x² is lowered and multiplied by, and the length of the longest vector.
+        """Shift and scale of Σ s x², and the length of the longest vector.
 
-        Neither changes an order. Left as they are, sums of squares dwarf the coordinates, the
-        vectors differ in length by orders of magnitude, and a graph index finds next to nothing:
-        recall .11 on the digits and on Helsinki's streets. With vectors of unit length it is .50 on
-        the latter if the sums are taken as they are, .990 if they are as large as the coordinates,
-        and .9996 if a third as large.
+        Neither changes a rank. Unscaled sums dwarf the coordinates, and graph indexes then find few
+        neighbours; a third of the size of the coordinates gave the highest recall.
         """
         if not self.unit:
             return 0.0, 1.0, 1.0

@@ -70,8 +70,8 @@ class Embedding:
     signs : array of shape (k,)
         ±1.0 each.
     eigenvalues : array of shape (k',)
-        Kept eigenvalues λ of B: for the paper's methods one a coordinate, in their order; otherwise
-        largest magnitude first.
+        Kept eigenvalues λ of B: for the paper's methods one per coordinate, in their order;
+        otherwise largest magnitude first.
     weights : array of shape (k,)
         λ̃: the signed squared length of each coordinate column.
     stress_terms : tuple of three floats
@@ -105,26 +105,23 @@ class Embedding:
         √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
         block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
         the share of f that one more step promises: if `converged` at most `tol`, for losses
-        other than the squared one also at most 0.03². Where gaps were filled by a smaller model,
-        which `OverfitWarning` says, both are those of the filled D, not of the pairs observed.
+        other than the squared one also at most 0.03². Where gaps were filled by a smaller model
+        (`OverfitWarning`), both are those of the filled D, not of the observed pairs.
     stress_error : float
-        Bound on the rounding error of `stress`: that of the coordinates, computed from every pair,
-        differs from it by less.
+        Bound on the rounding error of `stress`.
     stress_rises : array of shape (k,) or None
-        By how much the STRESS rises without each coordinate; None in files written before it was
-        stored.
+        Rise of the STRESS without each coordinate; None in files written before it was stored.
     positive_trace : float
         Sum of the positive eigenvalues of B; NaN where they are not all known.
     hidden_below : float
-        Magnitude below which eigenvalues that may exist could not be told from rounding; 0 where
-        none is missing for that reason.
+        Magnitude below which rounding may hide eigenvalues; 0 where none is hidden.
     stress_standard_error, r2_standard_error : float
         Standard errors of `stress` and `r2` where only a sample of all pairs was fitted: both, and
         `loss_value`, are then estimated from pairs that were not. 0 where every pair counted.
     held_out_pairs : int
-        Number of pairs that were not fitted and estimate these.
+        Number of pairs that were not fitted and serve to estimate these.
     missing : {"error", "ignore"}
-        Whether `transform` takes NaN for a dissimilarity that is not known.
+        Whether `transform` accepts NaN for unknown dissimilarities.
     curvature : float
         κ in units of 1/(mean d)²: D̂ approximates g(d), which is d² where κ is zero (see
         `neuc_mds`). Negative: hyperbolic; positive: spherical. STRESS and R² are of d², always.
@@ -132,8 +129,8 @@ class Embedding:
         The mean d, the unit of the curvature; NaN for the squared loss.
     landmarks : ndarray of shape (L,) or None
         Numbers of the landmarks, if all other objects were placed among them: `transform` takes
-        dissimilarities to these alone, in this order, and STRESS, R², weights, eigenvalues and
-        what is explained are theirs.
+        dissimilarities to these alone, in this order, and STRESS, R², weights and eigenvalues are
+        those of the landmarks.
     """
 
     coordinates: Floats
@@ -174,7 +171,7 @@ class Embedding:
         return (
             f"<Embedding of {self.n} objects by {self.method}: {positive} positive and "
             f"{negative} negative coordinates{bend}, STRESS {self.stress:.4g} "
-            f"({self.normalized_stress:.2%} of ‖D‖²){self._estimated}>"
+            f"({self.normalized_stress:.2%} of ‖D‖²){self._stress_note}>"
         )
 
     @property
@@ -208,15 +205,15 @@ class Embedding:
         )
 
     @property
-    def _whose(self) -> str:
-        """Say whose weights and whose R² these are, if not those of all objects."""
+    def _landmarks_alone(self) -> str:
+        """Say that weights and R² are those of the landmarks, if they are."""
         return "" if self.landmarks is None else f"the {len(self.landmarks)} landmarks alone"
 
     @property
-    def _estimated(self) -> str:
-        """Say of what STRESS and R² are, if not of all pairs."""
-        if self._whose:
-            return f", of {self._whose}"
+    def _stress_note(self) -> str:
+        """Say which pairs STRESS and R² are computed from, if not from all."""
+        if self._landmarks_alone:
+            return f", of {self._landmarks_alone}"
         if not self.held_out_pairs:
             return ""
         return (
@@ -234,10 +231,10 @@ class Embedding:
     def explained(self) -> npt.NDArray[np.float64]:
         """R² lost without each coordinate, the others as they are; shape (k,).
 
-        They do not add up to `r2`: coordinates are fitted together. Where more coordinates make a
-        fit worse ("classical"), R² rises without one, and what is lost is negative. Of a curved
-        embedding of more than 1000 objects it is estimated from the pairs of some 1000 with all.
-        NaN where R² is, or in files written before it was stored.
+        They do not add up to `r2`: coordinates are fitted together. Where a coordinate makes the
+        fit worse ("classical"), its value is negative. For a curved embedding of more than 1000
+        objects it is estimated from the pairs of some 1000 with all. NaN where R² is NaN, or in
+        files written before it was stored.
         """
         total = self.total_sum_of_squares or math.nan
         rises = np.full(self.k, math.nan) if self.stress_rises is None else self.stress_rises
@@ -247,10 +244,10 @@ class Embedding:
     def shares(self) -> dict[str, npt.NDArray[np.float64]]:
         """Share of each coordinate's eigenvalue in sums of eigenvalues, by convention.
 
-        Only of "classical" and "neuc", whose coordinates are projections on eigenvectors; empty
-        otherwise. "trace": λ / Σλ over all eigenvalues, as R's ape and scikit-bio's
-        ``pcoa(dimensions=k)``. "positive": λ / Σλ over the positive ones, as vegan's ``capscale``
-        and scikit-bio's ``pcoa`` of all dimensions; only where all are known.
+        For "classical" and "neuc", which project on eigenvectors; empty otherwise. "trace":
+        λ / Σλ over all eigenvalues, as R's ape and scikit-bio's ``pcoa(dimensions=k)``. "positive":
+        λ / Σλ over the positive ones, if all are known, as vegan's ``capscale`` and scikit-bio's
+        ``pcoa`` of all dimensions.
         """
         if self.method not in ("classical", "neuc"):
             return {}
@@ -303,8 +300,8 @@ class Embedding:
         rows, cols : slice, int, str, sequence of them, mask of length n, or None
             Which objects, by number or by name; None means all.
         scale : {"squared", "distance"}, default="squared"
-            "squared": D̂ itself, which may be negative; where the embedding is curved, it is on the
-            scale of g(d). "distance": what it says of d, as `distance`.
+            "squared": D̂ itself, which may be negative; for a curved embedding on the scale of g(d).
+            "distance": the fitted d, as `distance` returns it.
         """
         if scale not in ("squared", "distance"):
             raise InputError(f"{option('scale', scale)} must be 'squared' or 'distance'.")
@@ -359,8 +356,8 @@ class Embedding:
             left, right = np.broadcast_arrays(*both)
         except ValueError as problem:
             raise InputError(
-                f"i has shape {both[0].shape} and j has {both[1].shape}, which make no pairs; pass "
-                "as many of both, or one object for all."
+                f"i has shape {both[0].shape} and j has {both[1].shape}, which do not broadcast; "
+                "pass as many of both, or one object for all."
             ) from problem
         xp = namespace(self.coordinates)
         parts = []
@@ -420,7 +417,7 @@ class Embedding:
         allowed = self._indices(among)
         most = allowed.size - (queries is None)
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= most:
-            raise InputError(f"k={k!r} neighbours cannot be had; ask for 1 to {most}.")
+            raise InputError(f"k={k!r} must be a whole number of neighbours from 1 to {most}.")
         points = self.coordinates if queries is None else self._as_points(queries, "queries")
         xp = namespace(points)
         if not bool(xp.all(xp.isfinite(points))):
@@ -428,7 +425,7 @@ class Embedding:
         own = np.arange(self.n) if queries is None else None
         if among is None:
             return nearest(points, self.coordinates, self.signs, int(k), own)
-        # One more, of which an object that may be found itself is left out.
+        # One more, because an object may find itself, which is then left out.
         more = min(allowed.size, int(k) + (queries is None))
         at, sq = nearest(points, self._taken(allowed), self.signs, more)
         ids, sq = allowed[to_numpy(at)], to_numpy(sq)
@@ -453,7 +450,7 @@ class Embedding:
         -------
         Embedding
             Its `landmarks` are the objects that were fitted: `transform` still takes
-            dissimilarities to these alone, and STRESS, R² and weights are theirs.
+            dissimilarities to these alone, and STRESS, R² and weights are unchanged.
 
         Examples
         --------
@@ -466,8 +463,8 @@ class Embedding:
         new = self._as_points(coordinates, "coordinates")
         if (self.labels is None) != (labels is None):
             raise InputError(
-                f"{option('labels')} must be given for new objects if and only if the "
-                f"{self.n} others have names."
+                f"{option('labels')} must be given for new objects if and only if the {self.n} "
+                "fitted objects have names."
             )
         return replace(
             self,
@@ -479,7 +476,7 @@ class Embedding:
     def __getitem__(self, which: Any) -> Embedding:
         """Return the embedding of some objects: a slice, numbers, names, or a mask of length n.
 
-        STRESS, R² and weights stay those of all; new objects are placed by the whole embedding.
+        STRESS, R² and weights stay those of all objects, and `transform` needs all of them.
         """
         ids = self._indices(which)
         labels = None if self.labels is None else tuple(self.labels[i] for i in ids)
@@ -596,21 +593,25 @@ class Embedding:
         new : array or DataFrame of shape (m, n)
             Dissimilarities of the new objects to the fitted ones, or (m, L) to the `landmarks` if
             there are some; columns with names are matched with `labels`. On the scale of the fit:
-            squared if and only if the fit had ``squared=True``. NaN where one is not known, if the
-            fit had ``missing="ignore"``: at least k + 1 of each object must be.
+            squared if and only if the fit had ``squared=True``. With ``missing="ignore"`` in the
+            fit, NaN marks unknown ones; at least k + 1 per object must be known.
         weights : array or DataFrame of shape (m, n), optional
             How much each dissimilarity counts; zero: not at all. Columns with names are matched
             with `labels`, rows with those of `new` if it is a DataFrame, too. Only ratios within a
-            row matter: equal weights place an object where it is without any.
+            row matter.
 
         Returns
         -------
         array of shape (m, k)
         """
         if self.placement is None:
-            raise InputError("this embedding was saved or made without what `transform` needs.")
+            raise InputError(
+                "this embedding holds a part of the fitted objects, or no rule for new ones; call "
+                "transform of the whole embedding."
+            )
         if self.landmarks is not None:
-            return self._of_landmarks().transform(new, weights=weights)
+            fitted = replace(self[self.landmarks], placement=self.placement)
+            return fitted.transform(new, weights=weights)
         weights = rows_ordered_as(weights, new, "rows of weights")
         new = ordered_by_name(new, self.labels, "columns of new objects", rows=False)
         delta = asarray_like(as_real(new, "new dissimilarities"), self.coordinates)
@@ -625,24 +626,13 @@ class Embedding:
         rounded: Floats = xp.astype(placed, self.coordinates.dtype, copy=False)
         return rounded
 
-    def _of_landmarks(self) -> Embedding:
-        """Return the embedding of the landmarks alone."""
-        ids = self._indices(self.landmarks)
-        return replace(
-            self,
-            coordinates=self._taken(ids),
-            labels=None if self.labels is None else tuple(self.labels[i] for i in ids),
-            landmarks=None,
-        )
-
     def save(self, path: str | PathLike[str] | BinaryIO) -> None:
         """Write everything to one npz file, atomically and without pickle.
 
         Parameters
         ----------
         path : path or binary file
-            The file appears once it is complete, with the permissions of any new file; one that is
-            open already is written to as it is.
+            A path appears once the file is complete.
 
         Examples
         --------
@@ -681,7 +671,7 @@ class Embedding:
         return cls(**saved.read(Path(path)))
 
     def _pair(self, i: Any, j: Any) -> float | None:
-        """D̂ of one pair, in a tenth of the time that arrays take; None: not so simple."""
+        """D̂ of one pair, ten times as fast as by arrays; None if these are needed."""
         x, n = self.coordinates, self.n
         i, j = (self._places.get(one, n) if type(one) is str else one for one in (i, j))
         if not (-n <= i < n and -n <= j < n and isinstance(x, np.ndarray)):
@@ -695,7 +685,7 @@ class Embedding:
         return {name: at for at, name in enumerate(self.labels or ())}
 
     def _numbers(self, which: Any) -> Any:
-        """Turn numbers or names of objects into numbers, and refuse what is neither."""
+        """Turn numbers or names of objects into numbers."""
         ids = np.asarray(which)
         if ids.dtype == object:  # a column of a table may hold numbers so
             ids = np.asarray(ids.tolist())
@@ -740,7 +730,7 @@ class Embedding:
             is_mask = given.dtype == bool and given.shape == (self.n,)
             ids = np.flatnonzero(given) if is_mask else np.atleast_1d(self._numbers(given))
         if ids.ndim != 1:
-            raise InputError(f"objects are chosen by one list, not by one of shape {ids.shape}.")
+            raise InputError(f"objects have shape {ids.shape}; pass one flat list of them.")
         return ids
 
 
@@ -752,16 +742,7 @@ def build_embedding(
     squared: bool = False,
     labels: tuple[str, ...] | None = None,
 ) -> Embedding:
-    """Wrap what a method found, in the precision of the input and with a rule for new objects.
-
-    Parameters
-    ----------
-    solution : Solution
-    method, squared, labels
-        As in `neuc_mds`.
-    requested : int
-        Number of coordinates asked for.
-    """
+    """Turn a solution into an embedding, in the precision of the input, with a placement rule."""
     xp, dtype = namespace(solution.coordinates), solution.dtype
     coordinates = xp.astype(solution.coordinates, dtype, copy=False)
     signs = asarray_like(np.sign(solution.weights), coordinates)
@@ -779,32 +760,24 @@ def build_embedding(
         asarray_like(values, coordinates, dtype=xp.float64) for values in spectral
     )
     names = {field.name for field in fields(Embedding)}
-    shared = {f.name: getattr(solution, f.name) for f in fields(Solution) if f.name in names}
-    found: dict[str, Any] = shared | {
-        "coordinates": coordinates,
-        "eigenvalues": eigenvalues,
-        "weights": weights,
-        "residuals": residuals,
-        "loss": "squared" if solution.loss is None else solution.loss.name,
-        "loss_value": sum(solution.stress_terms) if solution.loss is None else solution.loss_value,
+    shared: dict[str, Any] = {
+        f.name: getattr(solution, f.name) for f in fields(Solution) if f.name in names
     }
-    return Embedding(
-        **found,
-        signs=signs,
-        method=method,
-        requested=requested,
-        squared=squared,
-        labels=labels,
-        placement=placement,
-        curvature=curvature,
-    )
+    if solution.loss is None:
+        shared |= {"loss": "squared", "loss_value": sum(solution.stress_terms)}
+    else:
+        shared["loss"] = solution.loss.name
+    shared |= {"coordinates": coordinates, "signs": signs, "placement": placement}
+    shared |= {"eigenvalues": eigenvalues, "weights": weights, "residuals": residuals}
+    shared |= {"method": method, "requested": requested, "squared": squared}
+    return Embedding(**shared | {"labels": labels, "curvature": curvature})
 
 
 def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment:
     """Lay one embedding over another of the same objects, up to the isometries of the form.
 
     Coordinates are determined only up to O(p, q): rotations, reflections and, where signs differ,
-    boosts that mix a positive with a negative coordinate. None of them changes D̂.
+    boosts that mix a positive with a negative coordinate. They all leave D̂ unchanged.
 
     Parameters
     ----------
@@ -832,8 +805,8 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
     """
     if not any(map(min, a.signature, b.signature)):
         raise InputError(
-            f"the signatures {a.signature} and {b.signature} share no sign, and no isometry leads "
-            "from one to the other; compare D̂: evaluate(a, b.dissimilarities(), squared=True)."
+            f"the signatures {a.signature} and {b.signature} share no sign, so no isometry maps "
+            "one to the other; compare D̂: evaluate(a, b.dissimilarities(), squared=True)."
         )
     rows = common_objects(a.labels, a.n, b.labels, b.n)
     of_a, of_b = (

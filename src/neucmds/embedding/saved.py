@@ -51,10 +51,8 @@ _LATER: dict[str, type] = {
     "curvature": float,
     "mean_distance": float,
 }
-_ARRAYS = (
-    *("coordinates", "signs", "eigenvalues", "weights"),
-    *("residuals", "stress_rises", "landmarks"),
-)
+_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights")
+_OPTIONAL_ARRAYS = ("residuals", "stress_rises")
 _OF_PLACEMENT = ("mean", "projector", "offsets", "ridge", "shrinkage")
 
 
@@ -66,7 +64,8 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     header["placement"] = type(rule).__name__
     if isinstance(rule, LossPlacement):
         header["loss_floor"] = float(rule.loss.floor)
-    arrays = {name: getattr(embedding, name) for name in _ARRAYS}
+    names = (*_ARRAYS, *_OPTIONAL_ARRAYS, "landmarks")
+    arrays = {name: getattr(embedding, name) for name in names}
     arrays |= {f"placement_{name}": getattr(rule, name, None) for name in _OF_PLACEMENT}
     arrays = {name: np.asarray(to_numpy(a)) for name, a in arrays.items() if a is not None}
     arrays["stress_terms"] = np.asarray(embedding.stress_terms, dtype=np.float64)
@@ -101,7 +100,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _fields(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    """Take the fields out of what a file holds; ValueError says what is wrong with it."""
+    """Return the fields of an embedding; a ValueError says what is wrong with the file."""
     x = arrays["coordinates"]
     n, k = x.shape
     landmarks = arrays.pop("landmarks", None)
@@ -119,23 +118,22 @@ def _fields(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
         "stress_rises": (k,),
         "stress_terms": (3,),
         "history": (None,),
+        "eigenvalues": (None,),
+        "placement_projector": (len(fitted), k),
+        "placement_mean": (len(fitted),),
+        "placement_offsets": (len(fitted),),
+        "placement_ridge": (k,),
+        "placement_shrinkage": (),
     }
-    shapes |= {"eigenvalues": (None,), "placement_projector": (len(fitted), k)}
-    shapes |= dict.fromkeys(("placement_mean", "placement_offsets"), (len(fitted),))
-    shapes |= {"placement_ridge": (k,), "placement_shrinkage": ()}
     for name, values in arrays.items():
         _check_floats(name, values, shapes.get(name, values.shape))
     found = {name: _scalar(header, name, kind) for name, kind in _ALWAYS.items()}
     found |= {name: _scalar(header, name, _LATER[name]) for name in _LATER if name in header}
     if found.get("loss", "squared") not in LOSSES:
         raise ValueError("its loss is unknown")
+    found |= {name: arrays[name] for name in _ARRAYS}
+    found |= {name: arrays.get(name) for name in _OPTIONAL_ARRAYS}
     return found | {
-        "coordinates": x,
-        "signs": arrays["signs"],
-        "eigenvalues": arrays["eigenvalues"],
-        "weights": arrays["weights"],
-        "residuals": arrays.get("residuals"),
-        "stress_rises": arrays.get("stress_rises"),
         "stress_terms": tuple(arrays["stress_terms"].tolist()),
         "labels": labels,
         "landmarks": landmarks,
@@ -164,12 +162,11 @@ def _placement(header: dict[str, Any], arrays: dict[str, Any], x: Array) -> Plac
 
 
 def _check_floats(name: str, values: Array, shape: tuple[int | None, ...]) -> None:
-    """Refuse what is no array of finite floats of this shape, None being any length."""
+    """Refuse all but finite floats of this shape, in which None is any length."""
     if values.dtype not in (np.float32, np.float64):
         raise ValueError(f"{name} has dtype {values.dtype}")
-    if len(shape) != values.ndim or any(
-        want not in (None, has) for want, has in zip(shape, values.shape, strict=True)
-    ):
+    same = (want in (None, has) for want, has in zip(shape, values.shape, strict=False))
+    if len(shape) != values.ndim or not all(same):
         raise ValueError(f"{name} has shape {values.shape}")
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} has NaN or infinite entries")

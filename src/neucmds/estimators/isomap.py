@@ -35,18 +35,17 @@ PATHS_AT_ONCE = 2**25
 class NeucIsomap(SignedTransformer):
     """Isomap with its last step replaced: geodesics are embedded by coordinates with signs.
 
-    Neighbours are joined to a graph, and its shortest paths stand for distances along the data.
-    These are not Euclidean where the data bend or have holes, so that classical MDS, Isomap's last
-    step, drops negative eigenvalues; here they are kept. Paper: related work.
+    Shortest paths in a graph of neighbours stand for distances along the data. These are not
+    Euclidean where the data bend or have holes, so that classical MDS, Isomap's last step, drops
+    negative eigenvalues; here they are kept. Paper: related work.
 
     Parameters
     ----------
     n_components : int, (int, int), float or "auto", default=2
         As for `NeucMDS`.
     n_neighbors : int, default=5
-        Neighbours that each object is joined to. Parts of the graph that remain are joined at their
-        closest pairs, with a warning. Which of equally near objects is the last neighbour depends
-        on the number of threads.
+        Neighbours that each object is joined to. Parts of the graph are joined at their closest
+        pairs, with a warning. Ties for the last neighbour depend on the number of threads.
     method, loss, floor, curvature, max_iter
         As for `NeucMDS`.
     metric : str or callable, default="euclidean"
@@ -73,7 +72,7 @@ class NeucIsomap(SignedTransformer):
 
     See Also
     --------
-    NeucMDS : With ``metric="shortest_path"``, of a graph that is there already.
+    NeucMDS : With ``metric="shortest_path"``, for a graph of your own.
 
     Examples
     --------
@@ -142,12 +141,10 @@ class NeucIsomap(SignedTransformer):
     def _joined(self, X: Any) -> tuple[NearestNeighbors, Any]:
         """Find the neighbours of every object, and join them to a graph."""
         whole = isinstance(self.n_neighbors, Integral) and not isinstance(self.n_neighbors, bool)
-        if not whole:
-            raise InputError(f"{option('n_neighbors', self.n_neighbors)} must be a whole number.")
-        if not 1 <= self.n_neighbors < X.shape[0]:
+        if not whole or not 1 <= self.n_neighbors < X.shape[0]:
             raise InputError(
-                f"{option('n_neighbors', self.n_neighbors)} of {X.shape[0]} objects cannot be had; "
-                f"n_samples - 1 = {X.shape[0] - 1} is the most."
+                f"{option('n_neighbors', self.n_neighbors)} must be a whole number from 1 to "
+                f"n_samples - 1 = {X.shape[0] - 1}."
             )
         if callable(self.metric):
             called = Called(self.metric, self.metric_params or {})
@@ -161,9 +158,8 @@ class NeucIsomap(SignedTransformer):
         edges, n_parts = neighbor_graph(neighbors, X)
         if n_parts > 1:
             warnings.warn(
-                f"the graph of {self.n_neighbors} neighbours fell into {n_parts} parts, which were "
-                f"joined at their closest pairs; raise {option('n_neighbors')} if they belong "
-                "together.",
+                f"the graph of {self.n_neighbors} neighbours has {n_parts} parts, joined here at "
+                f"their closest pairs; raise {option('n_neighbors')} if they belong together.",
                 NeucmdsWarning,
                 stacklevel=3,
             )

@@ -52,7 +52,7 @@ from neucmds.api import (
 )
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.estimators.transformer import SignedTransformer, is_elsewhere
+from neucmds.estimators.transformer import SignedTransformer, is_other_library
 
 
 class LandmarkNeucMDS(SignedTransformer):
@@ -361,7 +361,7 @@ class LandmarkNeucMDS(SignedTransformer):
                 n_jobs=self.n_jobs,
                 progress=progress_bar("placed") if self.verbose else None,
             )
-        return asarray_like(placed, X) if out is None and is_elsewhere(X) else placed
+        return asarray_like(placed, X) if out is None and is_other_library(X) else placed
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
         """Say which landmarks objects in two levels are to be compared with, if you compare them.
@@ -470,7 +470,7 @@ class LandmarkNeucMDS(SignedTransformer):
                 "X is a sparse array, which is taken as a graph with metric='shortest_path' alone; "
                 "pass X.toarray()."
             )
-        if is_elsewhere(X):
+        if is_other_library(X):
             refuse_sparse_tensor(X, "X")
             if not on_cpu(X) and (precomputed or known_everywhere(metric)):
                 return self._checked_elsewhere(X, reset)

@@ -15,6 +15,7 @@ from neucmds._input import (
     NComponents,
     as_labels,
     as_objects,
+    is_frame,
     ordered_by_name,
     pairs_ordered_as,
     refuse_networkx,
@@ -185,7 +186,7 @@ class NeucMDS(SignedTransformer):
         return self
 
     def _space_of(self, features: Any) -> Any:
-        """Return what compares new objects with the fitted ones; None where X itself does."""
+        """Return the metric fitted to the objects; None where X holds dissimilarities."""
         if self._precomputed or self._of_graph:
             return None
         if is_dask(features) and self.n_pairs is not None:
@@ -218,11 +219,10 @@ class NeucMDS(SignedTransformer):
     def transform(self, X: Any, *, weights: Any = None) -> Array:
         """Place new objects.
 
-        Each where its own loss is least, the fitted ones held. An object that was fitted comes back
-        to its place in `embedding_` as closely as the fit ended at its own minimum: at the default
-        `tol`, which stops once the STRESS hardly falls, to within some hundredths of the
-        spread of the objects (a single one up to a quarter); with ``tol=1e-6``, at two to four
-        times the iterations, to within 0.01 of it.
+        Each minimises its own loss while the fitted objects stay. A fitted object returns to its
+        place in `embedding_` as closely as the fit had converged: at the default `tol` within some
+        hundredths of the spread of the objects (a single one up to a quarter); with ``tol=1e-6``,
+        at two to four times the iterations, within 0.01.
 
         Parameters
         ----------
@@ -282,13 +282,17 @@ class NeucMDS(SignedTransformer):
                 return joined_paths(X, partial(shortest_path_rows, self._graph))
             if not (reset and self._precomputed):
                 raise InputError(
-                    "X is a sparse array, which is taken as known pairs of a D to be fitted, or as "
-                    "a graph with metric='shortest_path'; pass X.toarray()."
+                    "X is a sparse array: known pairs of a D to be fitted, or a graph with "
+                    "metric='shortest_path'; pass X.toarray() for rows of numbers."
                 )
             self.n_features_in_ = int(X.shape[-1])
             return X
-        if reset and self._precomputed and self._outside(X):
-            return X
+        if (
+            reset
+            and self._precomputed
+            and (isinstance(X, (str, PathLike, Gram)) or outside_memory(X) is not None)
+        ):
+            return X  # checked while it is read
         missing = self.missing if reset else self.result_.missing
         return validate_data(
             self,
@@ -301,18 +305,10 @@ class NeucMDS(SignedTransformer):
 
     def _has_names(self, X: Any) -> bool:
         """Tell whether a table or a DistanceMatrix of dissimilarities names the objects."""
-        if not self._precomputed:
-            return False
-        if hasattr(X, "ids"):
-            return True
-        named = hasattr(X, "index") and hasattr(X, "columns") and list(X.index) == list(X.columns)
+        if not self._precomputed or hasattr(X, "ids"):
+            return self._precomputed
+        named = is_frame(X) and list(X.index) == list(X.columns)
         return named and all(isinstance(name, str) for name in X.index)
-
-    def _outside(self, X: Any) -> bool:
-        """Tell whether D is a file, or does not fit: then it is checked while it is read."""
-        if isinstance(X, (str, PathLike, Gram)):
-            return True
-        return outside_memory(X) is not None
 
     def _to_fitted(self, X: Any) -> Any:
         space, X = self._space, to_numpy(X) if is_dask(X) else X

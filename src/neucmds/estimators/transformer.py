@@ -38,7 +38,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _transform(self, X: Any) -> Array:
-        """Place new objects, whatever container `transform` has been told to return."""
+        """Place new objects, as an array even where `set_output` asks for another container."""
 
     @abstractmethod
     def _measured(self, X: Any) -> Any:
@@ -114,7 +114,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         symmetric: bool = False,
     ) -> Any:
-        """Nearest objects by D̂ as a sparse graph, for what takes precomputed neighbours.
+        """Nearest objects by D̂ as a sparse graph of precomputed neighbours.
 
         Parameters
         ----------
@@ -122,17 +122,17 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             As for `kneighbors`.
         n_neighbors : int, default=5
         mode : {"connectivity", "distance"}, default="connectivity"
-            Entries are 1, or √max(D̂, 0): then `DBSCAN`, `TSNE`, `KNeighborsClassifier` and others
-            with ``metric="precomputed"`` take the graph.
+            Entries are 1, or √max(D̂, 0), for `DBSCAN`, `TSNE`, `KNeighborsClassifier` and others
+            with ``metric="precomputed"``.
         symmetric : bool, default=False
-            Whether an entry is also there in the other order, as clusterings expect; without X.
+            Whether entries are stored in both orders, as clusterings expect; without X.
 
         Returns
         -------
         scipy.sparse.csr_matrix of shape (m, n)
         """
         if symmetric and X is not None:
-            raise InputError(f"{option('symmetric', True)} is for fitted objects; leave X out.")
+            raise InputError(f"{option('symmetric', True)} needs fitted objects; leave X out.")
         if mode not in ("connectivity", "distance"):
             raise InputError(
                 f"{option('mode', mode)} is unknown; choose 'connectivity' or 'distance'."
@@ -145,10 +145,10 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         graph = csr_matrix((values, indices.ravel(), starts), shape=(m, self._searched.n))
         if not symmetric:
             return graph
+        # An entry of D̂ ≤ 0 is an explicit zero, which `maximum` of both orders would drop.
         i, j = np.arange(m).repeat(k), indices.ravel()
         key, first = np.unique(np.concatenate([i * m + j, j * m + i]), return_index=True)
-        ends = key // m, key % m
-        return csr_matrix((np.tile(values, 2)[first], ends), shape=(m, m))
+        return csr_matrix((np.tile(values, 2)[first], (key // m, key % m)), shape=(m, m))
 
     def score(self, X: Any, y: Any = None) -> float:
         """R² of the dissimilarities between new and fitted objects: higher is better.
@@ -177,7 +177,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _fitting(self) -> Iterator[Callback | None]:
-        """Yield what hears of each step; whatever ends the fit early leaves the last one whole."""
+        """Yield the callback of each step; a fit that ends early leaves the last one in place."""
         before = self.__dict__.copy()
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
@@ -190,15 +190,15 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _listener(self) -> Iterator[Callback | None]:
-        """Yield what hears of each step: the user's callback, and a bar with `verbose`."""
-        Options(callback=self.callback)  # refuses what cannot be called
+        """Yield the callback of each step: the user's, and with `verbose` a progress bar."""
+        Options(callback=self.callback)  # refuses all but callables
         if not self.verbose:
             yield self.callback
             return
         with progress_steps("refined") as show:
             bars: dict[str, Callable[[int, int], None]] = {}
 
-            def hear(step: int, total: int | None, what: float | str) -> None:
+            def show_and_call(step: int, total: int | None, what: float | str) -> None:
                 if not isinstance(what, str):
                     show(step, what)
                 elif total is None:
@@ -208,13 +208,13 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 if self.callback is not None:
                     self.callback(step, total, what)
 
-            yield hear
+            yield show_and_call
         print(summary(self._model))
 
     @contextmanager
     def _calling(self, callback: Callback | None = None) -> Iterator[None]:
-        """Have a function that is the metric called in `n_jobs` processes, and a callback hear."""
-        thread_count(self.n_jobs)  # refuses what is no number of jobs
+        """Let `n_jobs` processes call a function that is the metric, and report its calls."""
+        thread_count(self.n_jobs)  # refuses invalid numbers
         report = None
         if callback is not None:
             report = lambda done, total: callback(done, total, "calls of the metric")  # noqa: E731
@@ -234,7 +234,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _model(self) -> Embedding:
-        """The embedding that was fitted, and whose objects new ones are compared with."""
+        """The embedding of the objects that new ones are compared with."""
         return self.result_
 
     @property
@@ -243,7 +243,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.result_
 
     def _bound_metric(self) -> Any:
-        """Return the metric with its arguments, which no other input than features can obey."""
+        """Return the metric with its arguments, if X holds features or objects."""
         if not (self._precomputed or self._of_graph):
             averaged = getattr(self, "symmetrize", False)
             return BoundMetric.of(self.metric, self.metric_params, symmetrize=averaged)
@@ -267,7 +267,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def is_elsewhere(X: Any) -> bool:
+def is_other_library(X: Any) -> bool:
     """Tell whether an array belongs to another library than NumPy or dask."""
     return is_array(X) and not is_numpy(X) and not is_dask(X)
 
@@ -278,5 +278,5 @@ def summary(embedding: Embedding) -> str:
     return (
         f"{embedding.n} objects, {positive} positive and {negative} negative coordinates, "
         f"STRESS {embedding.stress:.4g} ({embedding.normalized_stress:.2%} of ‖D‖²)"
-        f"{embedding._estimated}"
+        f"{embedding._stress_note}"
     )

@@ -188,7 +188,7 @@ def _axis_columns(embedding: Embedding) -> dict[str, Any]:
     columns = {"weight": to_numpy(embedding.weights), "R² lost without it": embedding.explained}
     shares = embedding.shares.items()
     columns |= {f"share of the {CONVENTIONS[name]}": share for name, share in shares}
-    whose = f" (of {embedding._whose})" if embedding._whose else ""
+    whose = f" (of {embedding._landmarks_alone})" if embedding._landmarks_alone else ""
     return {f"{title}{whose}": values for title, values in columns.items()}
 
 

@@ -51,19 +51,19 @@ def read_table(path: str | os.PathLike[str], *, mmap: bool = False) -> tuple[Any
     ----------
     path : str or Path
         A file with a known suffix: npy, npz, csv, tsv, txt, lsmat (scikit-bio), phy, phylip, dist
-        (PHYLIP), parquet, pq, qza (a distance matrix of QIIME 2); or `-` for standard input, told
-        apart by its first bytes.
+        (PHYLIP), parquet, pq, qza (a distance matrix of QIIME 2); or `-` for standard input, whose
+        format its first bytes decide.
     mmap : bool, default False
         Open an npy file as a read-only memory map instead of loading it.
 
     Returns
     -------
     values : array of shape (n, n) or (n(n-1)/2,)
-        The numbers as they stand in the file; nothing is squared, averaged or checked. A triangle
-        comes as a square matrix, also one whose other half holds zeros, NA or blanks in a table. In
-        an npz file it is the array `D`, or else the only one of numbers with one or two dimensions.
+        The numbers as in the file, not squared, averaged or checked. A triangle, also one whose
+        other half holds zeros, NA or blanks, becomes square. Of an npz file it is the array
+        `D`, or the only numeric one of one or two dimensions.
     labels : tuple of str, or None
-        One name for each object; in an npz file `names`, or else `labels` if they are unique.
+        One name per object; of an npz file `names`, or else `labels` if they are unique.
     """
     with opened(path) as (kind, stream, name):
         if mmap and kind == "npy" and str(path) != "-":
@@ -74,7 +74,7 @@ def read_table(path: str | os.PathLike[str], *, mmap: bool = False) -> tuple[Any
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
-    """Open a file, or standard input for `-`: what kind it is of, its bytes, and its name."""
+    """Open a file, or standard input for `-`, as its format, its bytes, and its name."""
     file = Path(path)
     if str(path) == "-":
         content = _standard_input()
@@ -167,10 +167,6 @@ def _read_qza(stream: BinaryIO, name: str) -> Table:
             return _read_text(member, name)  # type: ignore[arg-type]
 
 
-def _read_phylip(stream: BinaryIO, name: str) -> Table:
-    return parse_phylip(decoded(stream, name), name)
-
-
 def _read_parquet(stream: BinaryIO, name: str) -> Table:
     """Read a table that may keep its row labels in the index or a first column."""
     frame = read_frame(stream, name)
@@ -209,6 +205,6 @@ READERS: dict[str, Callable[[BinaryIO, str], Table]] = {
     "npz": _read_npz,
     "qza": _read_qza,
     "text": _read_text,
-    "phylip": _read_phylip,
+    "phylip": lambda stream, name: parse_phylip(decoded(stream, name), name),
     "parquet": _read_parquet,
 }
