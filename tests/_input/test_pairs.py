@@ -96,7 +96,7 @@ REFUSED = {
     "infinite": (([0, 1], [1, 2], [1.0, np.inf]), "1 of 2 values are not finite, the first inf at"),
     "missing": (([0, 1], [1, 2], [1.0, np.nan]), "nan at (1, 2)"),
     "negative": (([0], [1], [-2.0]), "lowest is -2 at (0, 1); pass squared=True"),
-    "to itself": (([1, 0], [1, 1], [1.0, 2.0]), "not at 0 from itself: 1 at (1, 1)"),
+    "to itself": (([1, 0], [1, 1], [1.0, 2.0]), "of an object and itself is 1 at (1, 1)"),
     "weight": (([0], [1], [1.0], [-1.0]), "not negative: -1.0 at (0, 1)"),
     "differing": (
         (["a", "b", "a"], ["b", "a", "c"], [1.0, 1.5, 3.0]),
