@@ -22,10 +22,10 @@ from neucmds._spectrum import Spectrum
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-# Matching pursuit holds a square matrix over its candidates: 8 MB, and O(n) work for each entry.
+# Matching pursuit holds a square matrix over its candidates: 8 MB.
 MAX_CANDIDATES = 1000
-# Up to here the n×n system is solved as it stands, where n³/3 + 2n²k is less than some 50 steps of
-# conjugate gradients at 4nk² each: n < 20k. Beyond, no n×n matrix exists.
+# Up to this many objects, and n < 20k, the n×n system is solved directly; no n×n matrix exists
+# beyond.
 MAX_DENSE = 2000
 
 
@@ -33,20 +33,11 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
     """Choose the support and core M of least STRESS among all that are tried.
 
     The supports are those of the paper's methods and the one that matching pursuit finds; the
-    paper's own weightings are candidates too, so the result is never worse than any of them.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-        Pairs from both ends; matching pursuit looks at all of them.
-    diagonal : array of shape (n,)
-        The diagonal of B.
-    components : Components
-        With a fixed signature, M is used only if it has that signature; otherwise the weights are
-        the best ones of the signs asked for.
+    paper's own weightings are candidates too, so the result is never worse than any of them. With a
+    fixed signature, M is used only if it has that signature; otherwise the weights are the best of
+    the requested signs.
     """
     methods = [neuc, neuc_plus]
-    # The k largest are there to be tried unless the solver stopped short of them.
     if components.signature is None and spectrum.n_top >= components.total:
         methods += [classical, lower]
     published = [method(spectrum.ends, components) for method in methods]
@@ -54,8 +45,7 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
     # The supports of neuc and neuc+, and of the best published weighting should it be another.
     supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
     if components.signature is None:
-        # Neither reach is the better one everywhere: over all pairs, STRESS on protein similarities
-        # falls from 5721 to 4071 (k = 20), on 2-NN hop distances it rises from 2.36e6 to 2.41e6.
+        # Neither reach is better on all data.
         k = components.total
         # Placing new objects divides by λ: a tenth of what neuc and neuc+ keep is small enough.
         smallest = [np.min(np.abs(spectrum.ends.values[kept]), initial=np.inf) for kept in supports]
@@ -73,7 +63,7 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
 
 
 def _promising(spectrum: Spectrum, diagonal: Array, supports: list[Indices]) -> list[Indices]:
-    """Of many objects, only the support on which single weights do best is worth a full core."""
+    """Keep all supports of few objects; of many, the one on which single weights do best."""
     supports = list({tuple(kept): kept for kept in supports if kept.size}.values())
     if int(diagonal.shape[0]) <= MAX_DENSE or not supports:
         return supports
@@ -143,13 +133,7 @@ def exact_weights(
 ) -> Selection:
     """Best weight for each kept eigenvector: one k×k solve (docs/maths.md).
 
-    Parameters
-    ----------
-    spectrum : Spectrum
-    diagonal : array of shape (n,)
-    kept : ndarray of int
-    signs : ndarray of ±1, optional
-        Fix the sign of each weight; weights that would change sign become zero.
+    With fixed `signs`, weights that would change sign become zero.
     """
     hessian, linear = _quadratic(spectrum, diagonal, kept)
     if signs is None:

@@ -36,11 +36,7 @@ def sq_dissimilarities(rows: Array, cols: Array, signs: Array) -> Array:
 
 
 def paired_sq_dissimilarities(left: Array, right: Array, signs: Array) -> Array:
-    """D̂ between the i-th row of one array and the i-th of another, from their differences.
-
-    Unlike the product in `sq_dissimilarities`, a sum of signed squares cancels no digits of pairs
-    that are close together.
-    """
+    """D̂ between the i-th rows of two arrays, from differences: exact for near pairs as well."""
     difference = left - right
     return (difference * difference) @ signs
 
@@ -58,7 +54,7 @@ def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
     inner = to_numpy(xp.matrix_transpose(x) @ x)
     sizes = np.linalg.eigvalsh(inner)
     if sizes.size and sizes[0] > _WELL_CONDITIONED * sizes[-1]:
-        # X = QR with R from XᵀX = RᵀR: a tenth of the time of a Householder QR (n = 8000, k = 100).
+        # X = QR with R from XᵀX = RᵀR: a tenth of the time of a Householder QR.
         r = np.linalg.cholesky(inner).T
         basis, back = x, np.linalg.inv(r)
     else:
@@ -84,10 +80,9 @@ def diagonalize(core: Floats) -> tuple[Floats, Floats]:
 
 
 def column_signs(columns: Array) -> Array:
-    """Return ±1 for each column: the sign that makes its first largest entry positive.
+    """Return the sign of each column that makes its first largest entry positive.
 
-    Entries within 1e-6 of the largest count as largest, so that rounding cannot choose between
-    two of equal size.
+    Entries within 1e-6 of the largest count as largest, so that rounding does not decide.
     """
     xp = namespace(columns)
     if columns.shape[1] == 0:
@@ -106,13 +101,6 @@ def stress_from_errors(gram_error_sq: float, diagonal_error: Array) -> StressTer
 
     C1 = 4‖E‖², C2 = 4(Σe)², C3 = 2n‖e‖² − C2/2 (docs/maths.md).
 
-    Parameters
-    ----------
-    gram_error_sq : float
-        ‖E‖²_F.
-    diagonal_error : array of shape (n,)
-        e.
-
     Paper: thm:stress-decomp, thm:general_lower_error.
     """
     xp, e = namespace(diagonal_error), diagonal_error
@@ -122,17 +110,9 @@ def stress_from_errors(gram_error_sq: float, diagonal_error: Array) -> StressTer
 
 
 def stress_rises(gram: Gram, x: Array, signs: Floats, quadratic: Array) -> Floats:
-    """By how much the STRESS of centered, orthogonal coordinates rises without each of them.
+    """Rise of the STRESS of centered, orthogonal coordinates without each; `quadratic` is xᵀBx.
 
     Without s·xxᵀ, E and e become E + s·xxᵀ and e + s·x∘x in 4‖E‖² + 2n‖e‖² + 2(Σe)².
-
-    Parameters
-    ----------
-    gram : Gram
-    x : array of shape (n, k)
-    signs : ndarray of shape (k,)
-    quadratic : array of shape (k,)
-        xᵀBx of each column.
     """
     xp, s, sq = gram.xp, asarray_like(signs, x), x * x
     e, size = gram.diagonal() - sq @ s, xp.sum(sq, axis=0)
@@ -144,14 +124,7 @@ def stress_rises(gram: Gram, x: Array, signs: Floats, quadratic: Array) -> Float
 def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> StressTerms:
     """C1, C2 and C3 of G = U_W M U_Wᵀ in O(nk²), or O(nk) when M is diagonal.
 
-    Neither D̂ nor the dropped eigenpairs are needed (docs/maths.md).
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-    diagonal : array of shape (n,)
-        The diagonal of B.
-    selection : Selection
+    Neither D̂ nor the dropped eigenpairs are needed (docs/maths.md); `diagonal` is that of B.
 
     Paper: thm:stress-decomp, thm:general_lower_error.
     """
@@ -179,23 +152,16 @@ def gram_rounding(spectrum: Spectrum, selection: Selection) -> float:
         # ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from the values.
         rounding = _ROUNDING * (ends.frobenius_sq + core**2)
         return rounding + 2 * core * float(np.linalg.norm(errors[kept]))
-    # ‖B − UΛUᵀ‖² is measured, or zero but for rounding: the values enter by what M changes in them.
+    # ‖B − UΛUᵀ‖² is measured, or zero up to rounding: values enter by their change through M.
     largest = float(np.max(np.abs(ends.values), initial=0.0))
     error = float(np.linalg.norm(errors)) + _ROUNDING * largest
     return _of_a_square(_gram_error_sq(spectrum, selection), error)
 
 
 def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_error: float) -> float:
-    """Bound how far a reported STRESS may be from that of the coordinates as they are returned.
+    """Bound the error of a reported STRESS, against that of the returned coordinates.
 
-    Parameters
-    ----------
-    gram : Gram
-    coordinates : array of shape (n, k), float64
-    terms : tuple of three floats
-        C1, C2 and C3 as computed.
-    gram_error : float
-        Bound on the error of ‖B − G‖²_F in C1.
+    `terms` are C1, C2 and C3 as computed, `gram_error` bounds the error of ‖B − G‖²_F in C1.
     """
     xp, n = gram.xp, gram.n
     size = xp.vecdot(coordinates, coordinates)

@@ -22,9 +22,8 @@ Floats = npt.NDArray[np.float64]
 def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solution:
     """Return a solution with STRESS, R² and loss of all pairs, with standard errors.
 
-    What was fitted counts as it is; all other pairs are estimated from those of `checks`, objects
-    drawn at random with others each. The pairs of one object are alike, so that the standard errors
-    are those of a mean over objects.
+    All pairs that were not fitted are estimated from `checks`, objects drawn at random with others
+    each. Pairs of one object are alike, so standard errors are those of a mean over objects.
     """
     n, mean = pairs.n, float(np.mean(pairs.sq_dissimilarity))
     x, signs = to_numpy(solution.coordinates), np.sign(solution.weights)

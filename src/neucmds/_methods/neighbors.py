@@ -67,7 +67,10 @@ def nearest(
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(weighted))
         if own is not None:
-            ranking = _left_out(ranking, own[rows])
+            each, self_ids = (
+                asarray_like(ids, x, dtype=xp.int64) for ids in (np.arange(len(x)), own[rows])
+            )
+            ranking[each, self_ids] = xp.inf
         slack = rounding * (xp.sum(x * x, axis=1) + farthest)
 
         def exact(row_ids: Indices, col_ids: Indices) -> npt.NDArray[Any]:
@@ -85,17 +88,6 @@ def nearest(
     ids = np.concatenate([part for part, _ in found]) if found else np.zeros((0, k), np.int64)
     values = np.concatenate([part for _, part in found]) if found else np.zeros((0, k))
     return asarray_like(ids, points, dtype=xp.int64), asarray_like(values, points)
-
-
-def _left_out(ranking: Array, columns: Indices) -> Array:
-    """Rank one column of every row last."""
-    if is_numpy(ranking):
-        ranking[np.arange(columns.size), columns] = np.inf
-        return ranking
-    xp = namespace(ranking)
-    ids = asarray_like(np.arange(ranking.shape[1]), ranking, dtype=xp.int64)
-    out = ids[None, :] == asarray_like(columns, ranking, dtype=xp.int64)[:, None]
-    return xp.where(out, xp.full_like(ranking, xp.inf), ranking)
 
 
 def _numpy_candidates(

@@ -67,18 +67,11 @@ def align(x: Floats, y: Floats, signs: Floats, scaling: bool = True) -> Alignmen
     """Minimise ‖X − c·Y·T‖ over T of O(p, q), by Gauss–Newton steps on the group.
 
     A step T exp(KA) with K skew solves ``GK + KG = (M − Mᵀ)/c`` with G = ZᵀZ, M = Zᵀ(X − cZ)A and
-    Z = YT, since A is orthogonal and cancels. For a signature (k, 0) the start is the solution.
-
-    Parameters
-    ----------
-    x, y : ndarray of shape (n, k)
-        Centered; columns in the same order of signs.
-    signs : ndarray of shape (k,)
-    scaling : bool, default=True
+    Z = YT, since A is orthogonal and cancels. For a signature (k, 0) the start is the solution. X
+    and Y are centered, with columns in the same order of signs.
     """
     starts = [_block_rotation(x, y, signs)]
-    # Boosts have valleys of their own: the best linear map, made an isometry, leads to the lowest
-    # wherever noise is small.
+    # Boosts have local minima: the best linear map, made an isometry, is a second start.
     if np.any(signs != signs[:1]) and (nearest := _nearest_isometry(x, y, signs)) is not None:
         starts.append(nearest)
     ends = [_aligned(x, y, signs, scaling, start) for start in starts]

@@ -57,8 +57,7 @@ def split_bounds(
     """
     lam = ends.values
     from_top = np.arange(max(0, k - ends.n_bottom), min(k, ends.n_top) + 1)
-    # What every split drops is taken from the totals once, and what only some drop is added up:
-    # next to a pair of size 5e9, differences of running totals do not see pairs of size 1.
+    # Dropped values are added up: next to a pair of size 5e9, differences of totals lose others.
     unknown = ends.trace - float(lam.sum())
     unknown_sq = max(0.0, ends.frobenius_sq - float(lam @ lam))
     if ends.unknown_sq is not None:
@@ -107,7 +106,7 @@ def union(ends: Ends, components: Components) -> Selection:
 def _kept_pairs(
     ends: Ends, components: Components, second_term_divisor: float
 ) -> npt.NDArray[np.intp]:
-    """Return how many from either end the signature says, or else the least bound."""
+    """Return the pairs of the signature, or else of the least bound."""
     if components.signature is not None:
         positive, negative = components.signature
         top = min(positive, int(np.sum(ends.values[: ends.n_top] > ends.null_level)))
@@ -117,12 +116,11 @@ def _kept_pairs(
         k = min(components.total, ends.size)
         from_top, bounds = split_bounds(ends, k, second_term_divisor)
         least = float(bounds.min())
-        # How far apart two bounds may be by rounding alone. Every eigenvalue is known to the null
-        # level; a single huge one adds no more than that.
+        # Rounding of the bounds: every eigenvalue is known to the null level.
         of_totals = 8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
         of_values = ends.null_level * (4 * math.sqrt(least) + 4 * ends.size * ends.null_level)
-        # Among splits that rounding cannot tell apart, the one with most positive pairs: a
-        # Euclidean D of rank below k then keeps no spurious negative.
+        # Of splits equal up to rounding, the one with most positive pairs: a Euclidean D of rank
+        # below k then keeps no spurious negative.
         alike = bounds <= least + min(of_totals, of_values)
         top = int(from_top[alike][-1])
         bottom = k - top

@@ -45,7 +45,7 @@ Floats = npt.NDArray[np.float64]
 
 # Entries of a block of differences on a GPU: 1 GB in float64.
 _DEVICE_ELEMENTS = 2**27
-# Objects whose pairs tell what each coordinate adds to a curved fit.
+# Objects on which the rise of STRESS without each coordinate is measured in a curved fit.
 RISE_OBJECTS = 1000
 
 
@@ -105,17 +105,9 @@ class Solution:
 def from_selection(
     gram: Gram, spectrum: Spectrum, selection: Selection, requested: int | None = None
 ) -> Solution:
-    """Turn kept pairs and their core M into coordinates, by one rule for all closed forms.
+    """Turn kept pairs and their core M = V Diag(μ) Vᵀ into coordinates U_W V √|μ|, signs sign(μ).
 
-    M = V Diag(μ) Vᵀ, coordinates U_W V √|μ|, signs sign(μ). Indefiniteness is explicit: no square
-    root of a negative number is ever taken.
-
-    Parameters
-    ----------
-    gram, spectrum, selection
-        Where D comes from, its eigenpairs, and which of them are kept.
-    requested : int, optional
-        Number of coordinates asked for: should some be missing, their absence is explained.
+    If there are fewer than `requested` coordinates, `hidden_below` says why.
     """
     u = spectrum.take(selection.kept)
     weights, rotation = diagonalize(selection.core)
@@ -124,7 +116,6 @@ def from_selection(
     coordinates = u @ asarray_like(rotation * scale, u)
     flips = column_signs(coordinates)
     coordinates *= flips
-    # As the coordinates are ordered, where there is an eigenvalue to each.
     sizes = selection.core if selection.core.ndim == 1 else lam
     by_size = np.argsort(-np.abs(sizes), kind="stable")
     terms = stress_terms(spectrum, gram.diagonal(), selection)
@@ -161,30 +152,22 @@ def from_refinement(
     requested: int | None = None,
     solver: str = "init",
 ) -> Solution:
-    """Take free coordinates; the STRESS goes with them, weighted where pairs are.
+    """Turn free coordinates into a solution, with the STRESS weighted if pairs are.
 
-    Parameters
-    ----------
-    gram : Gram
-    found : Refined
-    weights : array of shape (n, n), optional
-        Of a `DenseGram`. A weighted STRESS has no decomposition: C2 = C3 = 0.
-    spectrum : Spectrum, optional
-        Eigenpairs that the signature starts from.
-    requested : int, optional
-        Number of coordinates asked for.
-    solver : str
-        What found them, if not the spectrum.
+    A weighted STRESS has no decomposition: C2 = C3 = 0. `spectrum` has the eigenpairs of the start,
+    and names the solver if there is one.
     """
-    # Centered by the descent to 1e-12, and once more: the terms of the STRESS take it for granted.
+    # Centered again: the descent does so to 1e-12 only.
     x = centered(asarray_like(found.coordinates, gram.diagonal()))
     x, lengths = canonical(x, found.signs)
     signs = np.sign(lengths)
     sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
+    if weights is not None:
+        assert isinstance(gram, DenseGram)
+        sums = _weighted_sums(gram.sq_dissimilarity, weights)
     if found.loss.curvature:
         terms, error, rises = _curved_stress(gram, weights, x, signs, found.loss.curvature)
-    elif weights is not None:
-        assert isinstance(gram, DenseGram)
+    elif isinstance(gram, DenseGram) and weights is not None:
         terms, error, rises = _weighted_stress(gram.sq_dissimilarity, weights, x, signs)
     else:
         rises = stress_rises(gram, x, signs, gram.quadratic(x))
@@ -193,16 +176,13 @@ def from_refinement(
             error = stress_rounding(gram, x, terms, found.gram_rounding)
         else:
             terms, error = stress_terms_at(gram, x, signs)
-    if weights is not None:
-        assert isinstance(gram, DenseGram)
-        sums = _weighted_sums(gram.sq_dissimilarity, weights)
     eigenvalues, residuals, hidden_below = np.zeros(0), np.zeros(0), 0.0
     if spectrum is not None:
         wanted = Components(requested or found.signs.size, found.signature)
         eigenvalues, residuals = _starting_eigenvalues(spectrum, wanted)
         hidden_below = _hidden_below(gram, spectrum, lengths.size, requested)
     squared = found.loss.name == "squared"
-    # Where the STRESS is less than its rounding error, no gradient says anything.
+    # A STRESS below its rounding error has no gradient.
     converged = found.converged or (squared and sum(terms) <= error)
     return Solution(
         coordinates=x * column_signs(x),
@@ -250,7 +230,7 @@ def _starting_eigenvalues(spectrum: Spectrum, components: Components) -> tuple[F
 
 
 def from_pairs(found: Refined, pairs: Pairs) -> Solution:
-    """Take coordinates fitted to listed pairs; STRESS and sums count these in both orders."""
+    """Turn coordinates fitted to listed pairs into a solution; sums count both orders."""
     x, lengths = canonical(to_numpy(found.coordinates), found.signs)
     d, w = pairs.sq_dissimilarity, np.ones(pairs.size) if pairs.weight is None else pairs.weight
     curvature, near = found.loss.curvature, found.coordinates
@@ -280,9 +260,9 @@ def from_pairs(found: Refined, pairs: Pairs) -> Solution:
 def _stress_of_pairs(
     x: Floats, signs: Floats, pairs: Pairs, w: Floats, curvature: float, near: Array
 ) -> tuple[float, Floats]:
-    """Σ w (D̂ − D)² of listed pairs in both orders, and how it rises without each coordinate.
+    """Σ w (D̂ − D)² of listed pairs in both orders, and its rise without each coordinate.
 
-    Computed where `near` lies.
+    Computed on the device of `near`.
     """
     xp, stress, rises = namespace(near), 0.0, np.zeros(x.shape[1])
     elements = BLOCK_ELEMENTS if on_cpu(near) else _DEVICE_ELEMENTS
@@ -300,16 +280,9 @@ def _stress_of_pairs(
 def errors_of_pairs(
     sq: Array, signs: Array, d: Array, curvature: float = 0.0
 ) -> tuple[Array, Array]:
-    """Squared errors of d², and how they rise without each coordinate.
+    """Squared errors of the m entries of d², and their rises (m, k) without each coordinate.
 
-    Parameters
-    ----------
-    sq : array of shape (m, k)
-        The squared difference of every coordinate, one row for each pair.
-    signs : array of shape (k,)
-    d : array of shape (m,)
-        d².
-    curvature : float, default=0
+    `sq` (m, k) has the squared difference of every coordinate, one row per pair.
     """
     d_hat = sq @ signs
     residual_sq = (flat(d_hat, curvature) - d) ** 2
@@ -328,10 +301,9 @@ def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:
 def _weighted_stress(
     d: Array, w: Array, x: Array, signs: Floats
 ) -> tuple[StressTerms, float, Floats]:
-    """Σ w (D̂ − D)² as C1, a bound on its error, and how it rises without each coordinate.
+    """Σ w (D̂ − D)² as C1, a bound on its error, and its rise without each coordinate.
 
-    Residuals r are known to some ε(‖x_i‖² + ‖x_j‖²). The rise is Σ w (δ⁴ − 2srδ²) with
-    δ = x_i − x_j, whose powers are sums of products.
+    Residuals r are known to some ε(‖x_i‖² + ‖x_j‖²). The rise is Σ w (δ⁴ − 2srδ²), δ = x_i − x_j.
     """
     xp, a, value, n = namespace(x), asarray_like(signs, x), 0.0, int(x.shape[0])
     rises, x2 = 0.0 * x[0, :], x * x
@@ -355,10 +327,9 @@ def _weighted_stress(
 def _curved_stress(
     gram: Gram, weights: Array | None, x: Array, signs: Floats, curvature: float
 ) -> tuple[StressTerms, float, Floats]:
-    """Σ w (d̂² − d²)² as C1, a bound on its error, and how it rises without each coordinate.
+    """Σ w (d̂² − d²)² as C1, a bound on its error, and its rise without each coordinate.
 
-    The rises are of at most `RISE_OBJECTS` objects with all: each takes an inverse of g of each
-    pair.
+    The rises are of at most `RISE_OBJECTS` objects with all others.
     """
     xp, a, n = namespace(x), asarray_like(signs, x), gram.n
     step = -(-n // RISE_OBJECTS)
@@ -386,11 +357,11 @@ def _curved_stress(
 
 
 def _hidden_below(gram: Gram, spectrum: Spectrum, found: int, requested: int | None) -> float:
-    """Return the null level if eigenvalues of an ordinary size may lie below it."""
+    """Return the null level if eigenvalues of ordinary size may lie below it; else 0."""
     if requested is None or found >= requested:
         return 0.0
     ends = spectrum.ends
-    # Only where the known pairs hold nearly all of B can a few entries have drowned the others.
+    # Only if the known pairs hold nearly all of B can a few entries hide the others.
     if ends.frobenius_sq - float(ends.values @ ends.values) > 1e-9 * ends.frobenius_sq:
         return 0.0
     try:

@@ -11,8 +11,7 @@ from neucmds._backend.memory import require_memory
 from neucmds._operator import Gram
 from neucmds._spectrum.spectrum import Spectrum
 
-# Of n × n in float64: B, the eigenvectors and the work space of LAPACK. A peak of 5.3 was measured
-# at n = 1500, one of them the squares of D.
+# Matrices n × n in float64: B, the eigenvectors and the work space of LAPACK.
 _MATRICES = 5
 
 
@@ -41,10 +40,10 @@ def full_spectrum(gram: Gram) -> Spectrum:
     zero_row = xp.zeros((1, gram.n - 1), dtype=small.dtype, device=gram.device)
     small = xp.concat([small, zero_row], axis=0)
     vectors = small - beta * v[:, None] * xp.matmul(v[None, :], small)
-    # LAPACK's backward error: what ‖Bu − λu‖ is bounded by, at no further product.
+    # LAPACK's backward error bounds ‖Bu − λu‖.
     scale = float(xp.max(xp.abs(values))) if gram.n > 1 else 0.0
     bound = scale * gram.n * float(xp.finfo(values.dtype).eps)
-    # What is seen of that bound in practice; the STRESS of a complete spectrum is known to it.
+    # The error in practice, which the STRESS of a complete spectrum has.
     value_error = 8 * scale * math.sqrt(gram.n) * eps(xp.float64, xp)
     return Spectrum(
         values=values,

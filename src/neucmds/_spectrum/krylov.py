@@ -29,20 +29,17 @@ from neucmds._spectrum.spectrum import Spectrum
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-# A pair that was not kept is handed on if its residual is below this, relative to the kept scale.
+# Largest residual of a further pair that is returned, relative to the kept scale.
 EXTRA_TOL = 3e-4
 # Up to this size a float64 eigh is affordable, and better than no answer.
 FULL_FALLBACK = 5000
-# Share of ‖B‖² below which what is dropped is measured in a pass over D: ‖B‖² less the kept squares
-# has some five digits left there.
+# Share of ‖B‖² below which the dropped part is measured in a pass over D.
 MEASURED_SHARE = 1e-10
 # Error of a value from float64 products, relative to the largest.
 DOUBLE_ERROR = 1e-15
-# The same of single precision, relative to the error of a product: noise of the entries averages
-# out in uᵀBu.
+# The same of single precision, relative to the error of a product.
 SINGLE_ERROR = 0.1
-# Rows that stand for all when residuals are sampled, and how many of the largest stand for
-# themselves: rounding is where the entries are.
+# Rows in a sample of residuals, and the largest rows, which are all computed.
 _SAMPLE, _LARGEST = 256, 32
 # Entries of D that are sampled at a time on a GPU: 0.5 GB in float64.
 _DEVICE_ELEMENTS = 2**26
@@ -58,26 +55,26 @@ def solve(
     random_state: Any = None,
     spare: bool = True,
 ) -> Spectrum:
-    """Compute the eigenpairs that a selection rule keeps, and what else has converged by then.
+    """Compute the eigenpairs that a selection rule keeps, and others that have converged.
 
     Parameters
     ----------
     gram : Gram
     rule : callable
-        Selects from the ends of a spectrum; it is asked at every check, with the Ritz values and
+        Selects from the ends of a spectrum; it is called at every check, with the Ritz values and
         the exact trace and Frobenius norm.
     n_wanted : int
-        Number of pairs that the rule will keep at the most.
+        Largest number of pairs that the rule keeps.
     solver : {"auto", "full", "krylov"}
-        "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted; the
-        other parameters are of no use to LAPACK.
+        "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted; LAPACK
+        ignores the other parameters.
     tol : float
         Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|; pairs that are tiny
         beside that are known to a share of their own size (`search.allowed_residuals`).
     random_state : int, RandomState, Generator or None
-        Draws the first block. None is the seed 0: the start decides nothing but rounding.
+        Draws the first block; None is the seed 0.
     spare : bool
-        Hand on the further pairs that are known by then; without them it is a little quicker.
+        Return further converged pairs as well, which takes a little longer.
 
     Returns
     -------
@@ -85,10 +82,6 @@ def solve(
         The kept pairs with residuals in float64, of all rows of B or of a sample, then more pairs
         from both ends with the recurrence's estimate. ``rule(spectrum.ends)`` keeps the same pairs.
     """
-    # Time of LAPACK over Krylov on one core, for Euclidean-ball / hops / Bray–Curtis:
-    #   n = 450: k = 10 1.3 0.9 0.9, k = n/8 0.9 0.4 0.6 (21 ms in all)
-    #   n = 800: k = 10 3.1 2.2 2.0, k = n/12 1.8 1.0 1.4, k = n/8 1.0 0.7 0.9
-    #   n = 2000: k = 10 16 12 8, k = n/12 3.7 2.5 1.0, k = n/8 2.0 1.5 0.7
     if solver == "full" or (solver == "auto" and (gram.n <= 600 or 8 * n_wanted >= gram.n)):
         return full_spectrum(gram)
     if gram.frobenius_sq == 0.0:  # there is nothing to embed
@@ -113,8 +106,7 @@ def solve(
 def _searched(search: Search, rng: np.random.Generator) -> Spectrum:
     """Search with the cheapest products first."""
     gram = search.gram
-    # At n = 3000 the float64 steps brought float32 pairs to 1e-8 on all of four families, but to
-    # 1e-9 on one only.
+    # The float64 steps bring float32 pairs to 1e-8, but not to 1e-9.
     rounded = gram.rounded() if search.tol >= 1e-8 else None
     left: list[tuple[AbstractContextManager[Multiply], float]]
     left = [] if rounded is None else [(rounded.products(), rounded.precision)]
@@ -129,29 +121,26 @@ def _searched(search: Search, rng: np.random.Generator) -> Spectrum:
             basis = kind(rows, multiply, rng, precision)
             basis.inject(search.block)
             check, converged = search.run(basis)
-        # The float32 copy goes before the finish: the peak fell from 0.70 to 0.61 of D.
+        # The float32 copy is freed before the finish.
         del products, multiply
         basis.multiply = gram.matmat
-        found = _as_found(search, basis, check) if converged else None
+        found = _unpolished(search, basis, check) if converged else None
         spectrum = found or _finished(search, basis, check, converged)
         if spectrum.converged:
             break
     return spectrum
 
 
-def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | None:
-    """Take the pairs as the search has them, if its products are exact enough for that.
-
-    A float64 step takes as long as nine expansions of the basis (n = 8000, k = 100).
-    """
-    # Errors that are no noise (of features in float32, say) move values by as much as residuals.
+def _unpolished(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | None:
+    """Return the pairs of the search without a float64 step, if its products are exact enough."""
+    # Errors that are no noise, as of features in float32, move values by as much as residuals.
     if search.tol < 10 * basis.precision:
         return None
     gram, ritz, m = search.gram, check.ritz, check.ritz.values.size
     top, bottom = split_of(check.kept)
     kept = np.r_[:top, m - bottom : m]
     values, rows = ritz.values[kept], basis.vectors(ritz, kept)
-    # What is dropped is ‖B‖² less the kept squares: of little, single precision leaves no digit.
+    # Of a small dropped part, ‖B‖² less the kept squares, single precision leaves no digit.
     dropped = gram.frobenius_sq - float(values @ values)
     if basis.precision > 1e-12 and dropped < 1e-6 * gram.frobenius_sq:
         return None
@@ -159,7 +148,6 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
     if sampled is None:
         return None
     residuals = np.maximum(ritz.residuals[kept], sampled)
-    # Ritz values lie within the spectrum, so a sign is in doubt only within the noise of zero.
     doubtful = np.abs(values) <= max(10 * check.noise, null_level(gram, values))
     limit = check.allowed[kept] * search.tol * check.scale
     if np.any(doubtful) or np.any(residuals > limit):
@@ -172,7 +160,7 @@ def _as_found(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | No
 
 
 def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool) -> Spectrum:
-    """Improve what was kept in float64, add what else is known, and ask the rule once more."""
+    """Improve the kept pairs in float64, add further pairs, and apply the rule again."""
     gram, (top, bottom) = search.gram, split_of(check.kept)
     inner = np.delete(check.ritz.values, check.kept)
 
@@ -185,14 +173,13 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
     for _ in range(4):
         rows = basis.vectors(check.ritz, np.r_[:top, m - bottom : m])
         pairs, noise = polish(gram, rows, top, allowed)
-        # What was not improved is known to the rounding of the products at best.
         noise = max(noise, check.noise)
         real = np.flatnonzero(pairs.real(gram))
         n_top = int(np.sum(real < top))
         rows = gram.xp.take(pairs.rows, asarray_like(real, rows, dtype=gram.xp.int64), axis=0)
         found = _Found(pairs.values[real], rows, pairs.residuals[real], n_top, as_found=False)
         above, below = _further(search, check, (top, bottom), noise)
-        # Where a kept value is zero, all further in are too.
+        # If a kept value is zero, all further in are, too.
         above = above[: above.size * (n_top == top)]
         below = below[: below.size * (real.size - n_top == bottom)]
         spectrum = _assembled(search, basis, check, found, (above, below), noise)
@@ -202,8 +189,7 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
         top, bottom = max(r, top), max(s, bottom)
     scale = float(np.max(np.abs(found.values), initial=0.0))
     good = bool(np.all(pairs.known(gram, allowed(pairs.values, scale))))
-    # Pairs that exist but drown in the rounding of the search were met by chance: others of their
-    # size were not (7 of 58 were kept beside one entry of 1e10).
+    # Pairs below the rounding of the search were found by chance: others of their size were not.
     good = good and bool(np.all(np.abs(found.values) > check.noise))
     return replace(spectrum, converged=converged and good)
 
@@ -230,7 +216,7 @@ def _assembled(
     further: tuple[Indices, Indices],
     noise: float,
 ) -> Spectrum:
-    """Put the kept pairs around the further Ritz pairs: from the top down to the bottom."""
+    """Put the kept pairs around the further Ritz pairs, largest first."""
     gram, ritz, xp = search.gram, check.ritz, search.gram.xp
     top, lam, left, rows = found.top, found.values, found.residuals, found.rows
     bottom = int(lam.size) - top
@@ -239,7 +225,7 @@ def _assembled(
         inner = basis.vectors(ritz, more)
         inner = inner if found.as_found else _apart(rows, inner)
         rows = xp.concat([rows[:top, :], inner, rows[top:, :]], axis=0)
-    # Of equal values the kept one stays outside, where the rule finds it.
+    # Of equal values the kept one stays outside.
     values = np.clip(
         ritz.values[more],
         lam[top] if bottom else -np.inf,
@@ -265,10 +251,8 @@ def _assembled(
 
 
 def _apart(kept: Array, rows: Array) -> Array:
-    """Take out of further rows what the kept ones moved into when they were improved."""
+    """Make further rows orthogonal to the kept ones, which have changed."""
     rows, moved = project_out(kept, rows)
-    # At gaps near the noise the kept rows turned visibly, and the further ones no longer fit
-    # together (5e-8 off with gaps of 1e-5).
     if np.max(np.abs(to_numpy(moved)), initial=0.0) > 1e-7:
         rows, _ = orthonormal_rows(rows, 0.0)
     return rows
@@ -284,7 +268,7 @@ def _further(
     known = clear & (left <= EXTRA_TOL * check.scale)
     limit = min(2 * search.n_wanted, m // 2)
     top, bottom = split
-    # The first that is not known ends a run.
+    # The first unknown pair ends a run.
     above = np.argmin(np.append(known[top:limit] & (ritz.values[top:limit] > 0), False))
     below = np.argmin(
         np.append(known[::-1][bottom:limit] & (ritz.values[::-1][bottom:limit] < 0), False)
@@ -295,7 +279,7 @@ def _further(
 def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
     """Estimate ‖Bu − λu‖ in float64 from a few rows of B: 256 tell it to 5 % where it is noise.
 
-    The vectors are centered, one per row. None where a few rows of D cannot be had cheaply.
+    The vectors are centered, one per row. None if single rows of D are expensive.
     """
     xp, columns = gram.xp, rows.T
     sizes = np.abs(to_numpy(gram.diagonal()))

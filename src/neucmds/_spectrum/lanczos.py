@@ -29,11 +29,11 @@ from neucmds._operator import Multiply
 
 Floats = npt.NDArray[np.float64]
 
-# Size of the weakest direction of a block, relative to the longest image, below which what it still
-# has of the basis is taken out once more.
+# Size of the weakest direction of a block, relative to the longest image, below which it is
+# orthogonalised again.
 WEAK = 1e-4
-# Smallest eigenvalue of a Gram matrix with unit diagonal at which CholeskyQR, whose error grows
-# with its inverse, still leaves two passes enough; below it the eigenvectors take over.
+# Smallest eigenvalue of a Gram matrix with unit diagonal at which two passes of CholeskyQR suffice;
+# below it eigenvectors are used.
 _WELL_CONDITIONED = 1e-5
 # Directions weaker than 3e-7 of the block are rounding in its Gram matrix (eps·b = 3.6e-15).
 _INDEPENDENT = 1e-13
@@ -88,8 +88,8 @@ class KrylovBasis:
     def inject(self, count: int) -> None:
         """Append random rows to the next block.
 
-        A block of b rows finds at most b copies of a repeated eigenvalue, whatever the number of
-        products; a vector independent of the first block finds another.
+        A block of b rows finds at most b copies of a repeated eigenvalue; an independent vector
+        finds another.
         """
         used, (capacity, n) = self.size + self.width, self.rows.shape
         basis = self.rows[:used, :]
@@ -111,13 +111,12 @@ class KrylovBasis:
         xp = namespace(image)
         longest = xp.max(xp.vecdot(image, image) + xp.vecdot(inside, inside))
         largest = float(xp.sqrt(longest))
-        # Without this the basis drifts into the constant vector, an eigenvector that is not ours.
+        # Without this the basis drifts into the constant vector.
         center_rows(image)
         rows, self.coupling = orthonormal_rows(image, self.precision * largest)
         turn = self.coupling / largest
         while np.linalg.svd(turn, compute_uv=False).min(initial=np.inf) < WEAK:
-            # Scaling a weak direction up scales up what it still has of the basis, and of the
-            # constant vector: without another pass a hypercube's rows were centered to 1e-10 only.
+            # Scaling a weak direction up scales up its part in the basis and the constant vector.
             center_rows(rows)
             rows, _ = project_out(self.rows[: self.size, :], rows)
             rows, turn = orthonormal_rows(rows, 0.1)
@@ -135,9 +134,8 @@ class KrylovBasis:
         old, new = self.size, self.size + self.width
         self.n_products += self.width
         image = contiguous(self.multiply(self.rows[old:new, :].T).T)
-        # First the rows with couplings (the last two blocks; after a restart, all), then all. With
-        # a huge trace a single pass estimated a residual of 1e-11 where the true one was 7e-3; with
-        # the block alone in the first, a hypercube's basis lost a digit of orthogonality per block.
+        # First the rows with couplings (the last two blocks; after a restart, all), then all: one
+        # pass is not enough with a huge trace.
         image, coupled = project_out(self.rows[self.local : new, :], image)
         image, coefficients = project_out(self.rows[:new, :], image)
         again = coefficients[:, self.local :]
@@ -176,14 +174,13 @@ class KrylovBasis:
 
 @dataclass
 class QueuedBasis(KrylovBasis):
-    """The same basis on a GPU, which is waited for only where the projected problem is solved.
+    """The same basis on a GPU, which is waited for only to solve the projected problem.
 
-    Every block is taken to be well-conditioned. From the first that was not, blocks are multiplied
-    once more, and orthonormalised with care. With 20,000 objects, k = 100 and one H200, a fit takes
-    54 to 56 ms instead of 92 to 103.
+    Blocks are assumed to be well-conditioned. From the first that was not, they are computed again,
+    with care. A fit of 20,000 objects takes 56 ms instead of 100 (k = 100, one H200).
     """
 
-    # Where the basis was before each block whose numbers have not been waited for.
+    # The basis before each block whose numbers have not been fetched.
     queued: list[tuple[tuple[int, int, int], Ahead]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -195,8 +192,7 @@ class QueuedBasis(KrylovBasis):
     def expand(self) -> None:
         """Multiply the next block, project it, and make what is left the block after it."""
         if not self.size:
-            # Of random vectors, little but the largest eigenvectors is left: where D had 100,000
-            # objects, the first block failed and ten were multiplied twice.
+            # The image of random vectors is ill-conditioned.
             super().expand()
             return
         before = (self.local, self.size, self.width)
@@ -208,7 +204,7 @@ class QueuedBasis(KrylovBasis):
         self.queued.append((before, block))
 
     def _settle(self) -> None:
-        """Wait for what was queued, and repeat with care what broke down and all that came next."""
+        """Fetch the queued numbers, and repeat from the first block that broke down, with care."""
         queued, self.queued = self.queued, []
         if not queued:
             return
@@ -229,10 +225,7 @@ class QueuedBasis(KrylovBasis):
             return
 
     def ritz(self) -> Ritz:
-        """Solve the projected problem where it lies; of the vectors only the last rows are read.
-
-        500 × 500: 22 ms on 16 CPU cores, 5 ms on the H200 beside them.
-        """
+        """Solve the projected problem on its device; of the vectors only the last rows are read."""
         self._settle()
         xp, m, b = namespace(self.rows), self.size, self.coupling.shape[0]
         lam, vectors = xp.linalg.eigh(self.projected[:m, :m])
@@ -254,11 +247,9 @@ class QueuedBasis(KrylovBasis):
 
 
 def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
-    """Take the span of the orthonormal rows of `basis` out of `block`, in place.
+    """Subtract the projection of `block` on the orthonormal rows of `basis`, in place.
 
-    Return `block` itself, since new memory costs more than the subtraction, and the coefficients of
-    what was taken out: ``coefficients @ basis``. They stay where the block is: to fetch them would
-    be to wait for them.
+    Return `block` and the coefficients: ``coefficients @ basis`` was subtracted.
     """
     coefficients = inner_products(block, basis)
     subtract_combined_rows(block, coefficients, basis)
@@ -268,8 +259,8 @@ def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
 def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
     """Return orthonormal rows and the factor with ``block = factor @ rows``.
 
-    There are fewer rows than in `block` when some of these are shorter than `negligible` or
-    linearly dependent. They may lie where `block` did, which is written over.
+    There are fewer rows than in `block` if some are shorter than `negligible` or linearly
+    dependent. `block` may be overwritten.
     """
     if not on_cpu(block) and block.shape[0]:
         ahead = orthonormal_ahead(block)
@@ -279,7 +270,7 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
     inner = to_numpy(inner_products(block, block))
     lengths = np.sqrt(np.diag(inner))
     safe = np.where(lengths > negligible, lengths, np.inf)
-    # Scaling the small matrix instead of the rows saves a walk over them, and on a GPU a wait.
+    # Scaling the small matrix instead of the rows saves a pass over them.
     mix, factor = _whitening(inner / np.outer(safe, safe))
     rows = combine_rows(block, asarray_like(mix / safe, block))
     factor = lengths[:, None] * factor
@@ -292,7 +283,7 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
 
 @dataclass(frozen=True)
 class Ahead:
-    """Rows that are orthonormal unless `Fetched` say otherwise; nothing of it was waited for."""
+    """Rows that are orthonormal if `Fetched.are_orthonormal`; not yet fetched."""
 
     rows: Array
     # ``block = factor @`` the rows before the second pass; and the inner products of these.
@@ -305,7 +296,7 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What tells whether the rows of `Ahead` are orthonormal; here ``block = factor @ rows``."""
+    """Numbers of `Ahead` in main memory; here ``block = factor @ rows``."""
 
     factor: Floats
     inner: Floats
@@ -321,7 +312,7 @@ class Fetched:
             b = int(one.factor.shape[0])
             first, inner = numbers[at : at + 2 * b * b].reshape(2, b, b)
             at += 2 * b * b + 2
-            # What the second pass took off: of I + E the root is I + E/2 to E².
+            # The second pass: of I + E the root is I + E/2 to E².
             factor = 0.5 * (first + first @ inner)
             found.append(cls(factor, inner, numbers[at - 2 : at]))
         return found

@@ -23,8 +23,7 @@ from neucmds.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 
-# The first step takes most of the float32 noise out of a pair (2e-7 became 1e-8 or less on all of
-# four families, n = 3000), the next ones little; what three do not mend needs float64 products.
+# The first step removes most of the float32 noise, the next ones little.
 _STEPS = 3
 
 
@@ -53,7 +52,7 @@ class RitzPairs:
         return cls(lam, rows, images, left, lengths)
 
     def real(self, gram: Gram) -> npt.NDArray[np.bool_]:
-        """Tell which values can be told from zero; the others carry no information."""
+        """Tell which values differ from zero."""
         return np.abs(self.values) > np.maximum(self.residuals, null_level(gram, self.values))
 
     def known(self, gram: Gram, allowed: Floats) -> npt.NDArray[np.bool_]:
@@ -82,9 +81,8 @@ def polish(
         bad = np.flatnonzero((pairs.residuals > allowed(pairs.values)) | undecided)
         if not bad.size:
             break
-        # The residual of a pair points along its error wherever B is small, which is where noise
-        # lies. Its image must be exact: from a null space (exact low rank) float32 brings back
-        # values of 1e-8, and Rayleigh–Ritz takes them for the outermost.
+        # The residual of a pair points along its error. Its image must be exact: float32 turns
+        # null vectors into values of 1e-8.
         left = xp.take(pairs.residual_rows, asarray_like(bad, rows, dtype=xp.int64), axis=0)
         steps, _ = orthonormal_rows(left, 0.0)
         for _ in range(2):
@@ -99,8 +97,8 @@ def polish(
 def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:
     """‖B − UΛUᵀ‖²_F from its entries, in one pass over D.
 
-    What ‖B‖² less the squared values leaves has an error of some ε‖B‖²; this one has an error of
-    some ε‖B‖ times its root. None where D cannot be read row by row.
+    Its error is some ε‖B‖ times its root, that of ‖B‖² less the squared values some ε‖B‖². None if
+    D cannot be read row by row.
     """
     xp, means = gram.xp, gram.moments.row_means
     offsets, weighted = means - gram.moments.mean, rows * asarray_like(values[:, None], rows)

@@ -22,8 +22,8 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Rule = Callable[[Ends], "Selection"]
 
-# Random vectors are injected once the kept pairs are known to this relative residual, and so many
-# blocks are waited for after that: without them a multiplicity above the block's width is missed.
+# Relative residual of the kept pairs at which random vectors are injected, and blocks to wait after
+# that: otherwise a multiplicity above the block's width is missed.
 INJECTION_TOL = 1e-3
 BLOCKS_AFTER_INJECTION = 3
 # Columns multiplied with B for every pair wanted, and for 50 more, before a precision is given up.
@@ -36,15 +36,14 @@ class Check:
 
     ritz: Ritz
     kept: Indices
-    # How many of the kept pairs that are no noise are from the top, and from the bottom; and
-    # whether it would be as many if the other values were as far out as their residuals allow.
+    # Kept pairs above the noise from the top and from the bottom; and whether these numbers stay if
+    # the other values are as far out as their residuals allow.
     split: tuple[int, int]
     settled: bool
     # Number of expansions so far.
     step: int
-    # The largest kept magnitude; the largest residual of every Ritz pair relative to it and to the
-    # tolerance, 1 but for small pairs beside huge ones; and the largest residual of a kept pair
-    # relative to both. Then the rounding of the products.
+    # The largest kept magnitude; the allowed residual of every Ritz pair relative to it and to the
+    # tolerance; the largest residual of a kept pair relative to both; the rounding of the products.
     scale: float
     allowed: Floats
     worst: float
@@ -63,7 +62,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Search:
-    """The question put to a Krylov basis: the pairs that a rule keeps, and whether they are known.
+    """Search of a Krylov basis for the pairs that a rule keeps.
 
     `gram`, `rule`, `n_wanted`, `tol` and `spare` are those of `solve`; `block` is the number of
     vectors of the first block, `injected` of those added later, `capacity` of all in the basis.
@@ -81,11 +80,7 @@ class Search:
     @classmethod
     def of(cls, gram: Gram, rule: Rule, n_wanted: int, tol: float, spare: bool) -> Search:
         """Choose the sizes by what a product costs where B is multiplied."""
-        # n = 8000, k = 100 on 2 cores, seconds for ball / hops / Bray–Curtis / simplex (best of 2):
-        #   24 + 8 vectors, basis 4k: 1.19 1.16 0.89 0.87;  16 + 4, 4k: 1.24 0.93 0.83 0.73
-        #   16 + 4, 6k: 1.11 1.18 0.82 0.71;  12 + 4, 6k: 1.09 1.14 0.87 0.78
-        # On an H200 a product costs the same up to 32 columns and 1.7 times that beyond; with 7k
-        # no restart was needed.
+        # On an H200 a product costs the same up to 32 columns, and 1.7 times that beyond.
         narrow = on_cpu(gram.moments.row_means) and not gram.costly_pass
         block, injected, share = (16, 4, 6) if narrow else (28, 4, 7)
         # Below 160 rows restarts cost.
@@ -129,8 +124,7 @@ class Search:
         n, m, b = self.gram.n, basis.size, basis.width
         if 5 * m**3 > b * n * (n + 4 * m):  # a check costs more than an expansion or two
             return max(1, min(12, math.ceil(missing)))
-        # Convergence gathers speed: trusting the last rate, ball and hops (n = 8000, k = 100) went
-        # two and five blocks too far.
+        # Convergence accelerates: the last rate predicts too many blocks.
         return max(1, min(4, round(0.6 * missing)))
 
     def _check(self, basis: KrylovBasis, step: int) -> Check:
@@ -144,8 +138,7 @@ class Search:
             return np.sort(self.rule(ends).kept)
 
         kept = keep(lam)
-        # Values within the rounding of the products are not waited for: where the rule keeps noise
-        # (no positive pair exists, say), only the float64 finish can show it.
+        # Values within the rounding of the products need not converge.
         noise = basis.precision * float(np.max(np.abs(lam)))
         clear = kept[np.abs(lam[kept]) > noise]
         # |λ − θ| ≤ ρ always, and about ρ²/gap; a tenth of |θ| stands for the gap.
@@ -180,13 +173,11 @@ def allowed_residuals(
 ) -> Floats:
     """Return the largest residual that each pair may have.
 
-    That is ``tol * scale``, but neither more than a share of the pair's own size nor, if that is
-    more, of what is dropped: next to an eigenvalue of 5e9 (one entry of D of 1e10 among entries
-    below 1) a residual of 500 says nothing about pairs of size 1. `scale` is the largest kept
-    magnitude, `dropped_sq` the sum of squares of the known values that are not kept.
+    That is ``tol * scale``, but at most a share of the pair's own size or of the dropped part, if
+    that is larger: next to an eigenvalue of 5e9 a residual of 500 is too much for pairs of size 1.
+    `scale` is the largest kept magnitude, `dropped_sq` the sum of squares of known dropped values.
     """
-    # Residuals enter STRESS by their squares. The share grows with the tolerance so that it decides
-    # only where a pair and all that is dropped are below 1e-5 of the scale (1e-3 for tol=1e-3).
+    # The share matters only if a pair and the dropped part are below 1e-5 of the scale.
     share = min(1.0, max(1e-2, 1e3 * tol))
     own = share * np.maximum(np.abs(values), math.sqrt(dropped_sq))
     return np.minimum(tol * scale, np.maximum(own, null_level(gram, values)))
@@ -206,10 +197,7 @@ def split_of(kept: Indices) -> tuple[int, int]:
 
 
 def _blocks_by_mean_rate(check: Check, last: Check | None, tol: float) -> int:
-    """Predict how many blocks are missing from the first check on, where a check costs several.
-
-    Convergence gathers speed: its mean rate since the start is nearer to what comes than the last.
-    """
+    """Predict how many blocks are missing by the mean rate, where a check costs several blocks."""
     if check.worst >= 1 or (last is not None and check.split != last.split):
         return 3
     level = math.log(max(check.worst, 1e-300))

@@ -48,11 +48,9 @@ class Ends:
         return int(self.values.size)
 
     def dropped_sq(self, kept: npt.NDArray[np.intp]) -> float:
-        """Sum of squares of all eigenvalues but the kept ones.
+        """Sum of squares of all eigenvalues but the kept ones, as measured where it was.
 
-        ‖B‖² less the kept squares has an error of some ε‖B‖²: next to an eigenvalue of 5e9 that is
-        more than thousands of eigenvalues of size 1 (one entry of D of 1e10 among entries below 1).
-        Then the measured sum is used.
+        ‖B‖² less the kept squares has an error of some ε‖B‖².
         """
         lam = self.values
         if self.unknown_sq is not None:
@@ -63,7 +61,7 @@ class Ends:
     def null_level(self) -> float:
         """Magnitude below which an eigenvalue cannot be told from zero."""
         largest = float(np.max(np.abs(self.values), initial=0.0))
-        # D of single precision is B with noise of norm ε√n at the most, as measured by its entries.
+        # Rounding D to single precision adds noise of norm ε√n at most.
         noise = 0.0 if self.precision <= EPS else 2 * self.precision * math.sqrt(self.size)
         return largest * max(max(64, self.size) * EPS, noise)
 

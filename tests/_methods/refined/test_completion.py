@@ -227,7 +227,7 @@ def test_too_few_coordinates_are_not_said_to_overfit():
     np.fill_diagonal(D, 0)
     holed = np.where(hide(50, 0.2), np.nan, D)
     for k in (1, 2, 4):
-        with pytest.warns(OverfitWarning, match="say little of entries not observed"):
+        with pytest.warns(OverfitWarning, match="predict unobserved entries badly"):
             neuc_mds(holed, k, squared=True, missing="ignore", random_state=0)
 
 

@@ -1,7 +1,7 @@
 """Fill unobserved entries by models of growing size, checked on entries that are held out.
 
 Refining directly after one imputation keeps the imputed values. So the model grows, 1, 2, 4, …, k
-coordinates, and refills the gaps after each round; held-out entries tell when it overfits.
+coordinates, and refills the gaps after each round; held-out entries show when it overfits.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from neucmds.errors import OverfitWarning
 Floats = npt.NDArray[np.float64]
 Solve = Callable[[Gram, Components], Spectrum]
 
-# Share of the observed pairs held out at a time, and pairs that tell two models apart.
+# Share of the observed pairs held out at a time, and pairs that are enough to compare two models.
 HELD_OUT = 0.05
 ENOUGH = 500
-# Up to here listed pairs start as weights of a whole D, in a third of the time.
+# Up to this many objects listed pairs start as weights of a whole D.
 FEW_LISTED = 300
-# Few pairs of few objects leave several valleys: of up to so many, further starts anywhere follow.
+# Few pairs of few objects have several local minima: up to 20 objects have 32 random starts.
 RESTARTED, RESTARTS = 20, 32
-# Most iterations of a signature that is only to predict, and of a start that is only compared.
+# Iterations of a fit that is only compared.
 BRIEF = 30
 
 
@@ -89,14 +89,14 @@ class Weighted:
 
 @dataclass(frozen=True)
 class _Settings:
-    """How long and how loudly a round may run."""
+    """Limits, source of randomness and eigensolver of a fit."""
 
     limits: Limits
     random: np.random.Generator
     solve: Solve
 
-    def of_a_means(self, max_iter: int = MAX_ITER["squared"]) -> _Settings:
-        """Return the settings of a fit that is a means to another one."""
+    def quiet(self, max_iter: int = MAX_ITER["squared"]) -> _Settings:
+        """Return the settings of an intermediate fit, which calls no callback."""
         return replace(self, limits=self.limits.at_most(max_iter))
 
 
@@ -111,29 +111,14 @@ def complete_and_refine(
 ) -> Refined:
     """Minimise the weighted STRESS, also when some weights are zero.
 
-    Parameters
-    ----------
-    sq_dissimilarity : array of shape (n, n)
-        Finite everywhere; what stands at weight zero is not used.
-    weights : array of shape (n, n)
-    components : Components
-    limits : Limits
-        Of the last round, which the callback hears of.
-    solve : callable
-        ``solve(gram, components)`` returns the eigenpairs that "neuc+" keeps.
-    random_state : int, RandomState, Generator or None
-        Chooses the entries that are held out; None is the seed 0.
-
-    Warns
-    -----
-    OverfitWarning
-        When a smaller model, or none but row effects, predicts held-out entries better; that is
-        what is returned then. Or when more numbers are asked for than pairs were observed.
+    `limits` are of the last fit, ``solve(gram, components)`` returns the eigenpairs that "neuc+"
+    keeps, and `random_state` (None: 0) draws the held-out entries. `OverfitWarning` says that a
+    smaller model, or row effects alone, predicts these better, and is returned; or that there are
+    more unknowns than observed pairs.
     """
     problem = Weighted(sq_dissimilarity, weights)
     settings = _Settings(limits, _generator(random_state), solve)
-    # Products of 300 × 3 numbers took two threads of BLAS 4.4 to 5.9 s of processor time where one
-    # took 3.1, and on a machine that is busy they wait for each other.
+    # Small products are slower on two threads than on one.
     with single_blas_thread() if problem.n <= FEW_OBJECTS else nullcontext():
         return _completed(problem, components, settings)
 
@@ -151,16 +136,7 @@ def _completed(problem: Weighted, components: Components, settings: _Settings) -
 
 
 def from_all_pairs(pairs: Pairs, components: Components, solve: Solve) -> Start:
-    """Return where listed pairs would end as weights of a whole D, to start from there.
-
-    Parameters
-    ----------
-    pairs : Pairs
-        Of at most `FEW_LISTED` objects, connected.
-    components : Components
-    solve : callable
-        As for `complete_and_refine`.
-    """
+    """Fit at most `FEW_LISTED` objects to connected listed pairs, as weights of a whole D."""
     d, weights = (np.zeros((pairs.n, pairs.n)) for _ in range(2))
     both = (np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i])
     d[both] = np.tile(pairs.sq_dissimilarity, 2)
@@ -172,23 +148,18 @@ def from_all_pairs(pairs: Pairs, components: Components, solve: Solve) -> Start:
 
 
 def _grown(problem: Weighted, sizes: list[Components], settings: _Settings) -> Refined:
-    """Fill the gaps by models of growing size.
-
-    Filled by shortest paths instead, some fits of 30 to 60 objects end at a lower STRESS;
-    but what was not observed is predicted no better (30 % hidden, 213 proteins: an error of .78 of
-    that of the mean instead of .73), and that is what gaps are filled for.
-    """
+    """Fill the gaps by models of growing size; few objects have further random starts."""
     found = _grow(problem.filled(_row_effects(problem)), sizes, settings)[-1]
     if problem.n > RESTARTED or not found.signs.size:
         return found
-    x, tiles, brief = found.coordinates, problem.tiles, settings.of_a_means(BRIEF).limits
+    x, tiles, brief = found.coordinates, problem.tiles, settings.quiet(BRIEF).limits
     size = float(namespace(x).std(x))
     ends = []
     for _ in range(RESTARTS):
         noise = asarray_like(settings.random.standard_normal(x.shape), x)
         ends.append(minimize(tiles, Start(size * noise, found.signs), brief))
     end = minimize(tiles, min(ends, key=attrgetter("value")), settings.limits)
-    # Not for the last digits: other coordinates say something else of what was not observed.
+    # Not for the last digits: other coordinates predict other values in the gaps.
     better = end.value < 0.99 * found.value - tiles.rounding * tiles.unit
     return end if better else found
 
@@ -196,7 +167,7 @@ def _grown(problem: Weighted, sizes: list[Components], settings: _Settings) -> R
 def _fit_filled(
     problem: Weighted, filled: Weighted, components: Components, settings: _Settings
 ) -> Refined:
-    """Let filled gaps count like the average pair; what is reported is of the observed ones."""
+    """Fit filled gaps with the average weight, and report the value of the observed pairs."""
     xp, observed = namespace(problem.weights), problem.observed
     count = int(xp.sum(xp.astype(observed, xp.int64)))
     average = float(xp.sum(problem.weights)) / count
@@ -211,7 +182,7 @@ def _grow(problem: Weighted, sizes: list[Components], settings: _Settings) -> li
     fits = []
     for size in sizes:
         last = size is sizes[-1]
-        fits.append(_fit(problem, size, settings if last else settings.of_a_means()))
+        fits.append(_fit(problem, size, settings if last else settings.quiet()))
         problem = problem.filled(predicted(fits[-1]))
     return fits
 
@@ -222,8 +193,8 @@ def _best_size(problem: Weighted, components: Components, settings: _Settings) -
     Warns when that is not the size asked for.
     """
     sizes = _sizes(components)
-    # A signature is reached in dozens of descents, which must not all go to their end.
-    brief = settings.of_a_means() if components.signature is None else settings.of_a_means(BRIEF)
+    # A signature takes dozens of descents.
+    brief = settings.quiet() if components.signature is None else settings.quiet(BRIEF)
     errors = np.concatenate(
         [
             _held_out_errors(problem, held_out, sizes, brief)
@@ -241,7 +212,7 @@ def _best_size(problem: Weighted, components: Components, settings: _Settings) -
 
 
 def _warn_if_undetermined(problem: Weighted, k: int) -> None:
-    """Say when k coordinates are more numbers than pairs were observed."""
+    """Warn if k coordinates have more unknowns than there are observed pairs."""
     why = _undetermined(problem, k)
     if why is None:
         return
@@ -256,7 +227,7 @@ def _warn_if_undetermined(problem: Weighted, k: int) -> None:
 
 
 def _undetermined(problem: Weighted, k: int) -> str | None:
-    """Say by how much k coordinates are more numbers than pairs were observed; None if not."""
+    """Compare the unknowns of k coordinates with the observed pairs; None if there are enough."""
     unknowns, pairs = _unknowns(problem.n, k), problem.observed_pairs
     if unknowns <= pairs:
         return None
@@ -268,8 +239,7 @@ def _held_out_errors(
 ) -> Floats:
     """Squared errors on held-out entries, relative to their variance: row effects, then sizes.
 
-    An error of five standard deviations or more counts as five: one object that the other entries
-    do not hold would decide alone otherwise.
+    Errors are clipped at five standard deviations, so that no single object decides.
     """
     xp = namespace(problem.weights)
     kept = xp.where(held_out, xp.zeros_like(problem.weights), problem.weights)
@@ -285,11 +255,7 @@ def _held_out_errors(
 
 
 def _clearly_less(errors: Floats, others: Floats) -> bool:
-    """Tell whether the mean is less by 10 %, and the difference is no accident.
-
-    It is none if the mean gain is two standard errors, or the rank test says so at 2 %: errors of a
-    model that overfits have tails, which hide the former.
-    """
+    """Tell whether the mean is 10 % less, and by two standard errors or by a rank test at 2 %."""
     gain = others - errors
     if gain.size < 10 or not errors.mean() < 0.9 * others.mean():
         return False
@@ -301,14 +267,14 @@ def _clearly_less(errors: Floats, others: Floats) -> bool:
 
 
 def _predicts_badly(problem: Weighted, errors: Floats, best: int, sizes: list[Components]) -> str:
-    """Say what predicts held-out entries better than the size asked for, why, and what to do."""
+    """Name the model that predicts held-out entries better, why, and what to do."""
     norms, k = np.sqrt(errors.mean(axis=1)), sizes[-1].total
     model = "row effects alone" if best == 0 else f"{sizes[best - 1].total} coordinates"
     why, advice = _undetermined(problem, k), "fewer"
     if why is None and any(_clearly_less(smaller, errors[-1]) for smaller in errors[1:-1]):
         why = "overfit the observed entries"
     elif why is None:
-        why = "say little of entries not observed"
+        why = "predict unobserved entries badly"
         advice = "more" if len(sizes) > 1 else "another number of"
     return (
         f"{k} coordinates {why}: on held-out ones the error is {norms[-1]:.2g} of predicting their "
@@ -318,12 +284,12 @@ def _predicts_badly(problem: Weighted, errors: Floats, best: int, sizes: list[Co
 
 
 def _unknowns(n: int, k: int) -> int:
-    """Numbers that k coordinates of n objects are, less what isometries leave free."""
+    """Degrees of freedom of k coordinates of n objects up to isometries."""
     return n * k - k * (k + 1) // 2
 
 
 def _sizes(components: Components) -> list[Components]:
-    """1, 2, 4, …, k coordinates; a fixed signature has but its own size."""
+    """1, 2, 4, …, k coordinates; a fixed signature has one size."""
     if components.signature is not None:
         return [components]
     doubled = [2**i for i in range(components.total.bit_length()) if 2**i < components.total]
@@ -373,10 +339,9 @@ def _generator(random_state: Any) -> np.random.Generator:
 
 
 def _hold_outs(problem: Weighted, random: np.random.Generator) -> Iterator[Array]:
-    """Choose disjoint shares of the observed pairs, as many as it takes for their error to tell.
+    """Draw disjoint shares of the observed pairs: 5 % of many, or tenths up to `ENOUGH` in all.
 
-    5 % of many pairs; of few as many tenths as have `ENOUGH` pairs together, all ten if need be. No
-    object loses more than a third of its own.
+    No object loses more than a third of its pairs.
     """
     i, j = np.nonzero(np.triu(to_numpy(problem.observed), 1))
     own = np.bincount(np.concatenate([i, j]), minlength=problem.n)

@@ -21,16 +21,9 @@ LEAST_COSINE = 0.05
 
 
 def kappa_of(curvature: float, unit: float, largest: float = 0.0) -> float:
-    """Return κ in units of 1/d²; one that the largest d does not allow is refused.
+    """Turn κ in units of 1/(mean d)² into units of 1/d²; raise if the largest d does not allow it.
 
-    Parameters
-    ----------
-    curvature : float
-        κ in units of 1/(mean d)².
-    unit : float
-        The mean d.
-    largest : float
-        The largest d, if it is to be checked.
+    `unit` is the mean d.
     """
     if not curvature:
         return 0.0
@@ -39,9 +32,9 @@ def kappa_of(curvature: float, unit: float, largest: float = 0.0) -> float:
     most = pi * (1 + 1e-6) if curvature > 0 else MOST_HYPERBOLIC
     if reach > most:
         why = (
-            "on such a sphere no two points are farther apart"
+            "no two points on such a sphere are farther apart"
             if curvature > 0
-            else "beyond it near pairs drown in the rounding of far ones"
+            else "beyond it rounding of far pairs exceeds near pairs"
         )
         bound = 0.99 * curvature * (most / reach) ** 2
         raise InputError(

@@ -18,23 +18,17 @@ from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[int, float], Any]
-# Told coordinates and signs that a descent could go on from.
+# Called with coordinates and signs from which a descent can resume.
 Keep = Callable[[Array, npt.NDArray[Any]], None]
 
-# Most iterations. Streets of 6,750 nodes (k = 16): mean error 1.96 % after 200, 1.92 % after 300.
 MAX_ITER = {"squared": 200, "distance": 500, "relative": 500}
-# Share of the loss that three iterations must gain. Against 1e-7, 2e-3 costs at most 0.6 % of
-# STRESS on the data sets of docs/quality.md. "distance" is held against SMACOF to 0.05 %, so it
-# goes further; for "relative" 2e-3 is enough on digits and streets. Few objects cost little.
+# Share of the loss that WINDOW iterations must gain: 2e-3 costs at most 0.6 % of STRESS. "distance"
+# is compared with SMACOF to 0.05 %, so its tolerance is lower.
 TOL = {"squared": 2e-3, "distance": 1e-4, "relative": 2e-3}
 FEW_OBJECTS, TOL_OF_FEW = 600, 1e-6
-# Iterations whose gain decides. On the data sets of docs/quality.md a window of three ends 2 to 3
-# products sooner than one of five, and at most 0.6 % higher than the end of the road.
 WINDOW = 3
-# Largest and least squared relative gradient that is called flat. Iterations with 6e-4 against
-# 9e-4, and the loss that is gained by "relative" on streets: 138 against 113 and 1.1 % (k = 16),
-# 162 against 138 and 1.2 % (k = 32). On digits the gain decides. Below 1e-8 rounding hides what is
-# left to gain.
+# Largest and least squared relative gradient that counts as flat: 9e-4 costs 1.1 % of "relative" on
+# streets, and below 1e-8 rounding hides any gain.
 FLAT, FLATTEST = 6e-4, 1e-8
 # Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
 EXACT = 1e-14
@@ -46,18 +40,11 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class Limits:
-    """How far a descent goes.
+    """When a descent stops, and the functions that it calls after every step.
 
-    Parameters
-    ----------
-    max_iter : int
-    tol : float
-        Stop when three iterations together gain less than this share of the loss, and the square of
-        the relative gradient, which is the share that one more step promises, is no more either.
-    callback : callable, optional
-        Called with the iteration and the loss after every step.
-    keep : callable, optional
-        Called with the coordinates and their signs after every step.
+    It stops after `max_iter` iterations, or when three of them gain less than `tol` of the loss and
+    the squared relative gradient is no larger. `callback` is called with the iteration and the
+    loss, `keep` with the coordinates and their signs.
     """
 
     max_iter: int
@@ -66,14 +53,8 @@ class Limits:
     keep: Keep | None = None
 
     @classmethod
-    def of(
-        cls,
-        loss: str,
-        n: int,
-        max_iter: int | None = None,
-        tol: float | None = None,
-    ) -> Limits:
-        """Return the limits of a loss of n objects: defaults wherever None is passed."""
+    def of(cls, loss: str, n: int, max_iter: int | None = None, tol: float | None = None) -> Limits:
+        """Return the limits of a loss of n objects; None is the default."""
         if loss not in LOSSES:
             known = ", ".join(LOSSES)
             raise InputError(f"{option('loss', loss)} is unknown; choose one of {known}.")
@@ -86,19 +67,19 @@ class Limits:
         return cls(MAX_ITER[loss] if max_iter is None else max_iter, tol)
 
     def after(self, iterations: int) -> Limits:
-        """Return what is left after some iterations, the callback told of all of them."""
-        left, tell = replace(self, max_iter=self.max_iter - iterations), self.callback
-        if tell is None:
+        """Return the remaining limits after some iterations; the callback counts these as well."""
+        left, callback = replace(self, max_iter=self.max_iter - iterations), self.callback
+        if callback is None:
             return left
-        return replace(left, callback=lambda step, value: tell(step + iterations, value))
+        return replace(left, callback=lambda step, value: callback(step + iterations, value))
 
     def at_most(self, max_iter: int) -> Limits:
-        """Return the limits of a means to an end: so many iterations, and quietly."""
+        """Return the limits of a short descent without callbacks."""
         return Limits(min(max_iter, self.max_iter), self.tol)
 
 
 def check_count(**counts: Any) -> None:
-    """Refuse what is no whole number of at least 1."""
+    """Raise unless every count is a whole number of at least 1."""
     for name, count in counts.items():
         whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
         if not whole or count < 1:
@@ -120,25 +101,20 @@ class Start:
 
 @dataclass(frozen=True)
 class Refined(Start):
-    """Coordinates at which a loss is (locally) least, and how they were reached.
+    """Centered coordinates at a local minimum of a loss.
 
     Parameters
     ----------
-    coordinates : array of shape (n, k), float64
-        Centered.
-    signs : ndarray of shape (k,)
     loss : PairLoss
         With its floor, squared, in the units of D.
     value : float
         The loss over both orders of every pair, computed in float64.
     history : tuple of floats
-        The loss at the start and after every iteration, as the descent saw it (in float32 when
-        there are many objects, the corner of "distance" rounded); it never rises.
+        The loss at the start and after every iteration, in the precision of the descent.
     converged : bool
         Whether gain and gradient fell below their tolerances before `max_iter`.
     relative_gradient : float
-        √(gᵀM⁻¹g / 2f) at the end, with g the gradient, M the preconditioner and f the loss: 0 at a
-        stationary point.
+        √(gᵀM⁻¹g / 2f) with g the gradient, M the preconditioner and f the loss.
     stress_terms : tuple of three floats, optional
         C1, C2, C3 of G = XAXᵀ, where the objective has them.
     gram_rounding : float
@@ -155,7 +131,7 @@ class Refined(Start):
 
 
 class Objective(Protocol):
-    """A loss at some coordinates: a value that knows where it is and how to move."""
+    """A loss at some coordinates, with its gradient, step and line search."""
 
     @property
     def value(self) -> float:
@@ -174,16 +150,16 @@ class Objective(Protocol):
         """The gradient, solved with a positive definite stand-in for the Hessian; centered."""
 
     def minimize_along(self, direction: Array) -> Self | None:
-        """Return the objective at the lowest point of the line; None when there is no way down.
+        """Return the objective at the lowest point of the line; None if no point is lower.
 
-        The direction is not to be kept: it is turned in place.
+        The direction is changed in place later: do not keep it.
         """
 
     def sharper(self) -> Self | None:
-        """Return the same place, its preconditioner renewed or rounded less; None if it is."""
+        """Return the same place with a new or more precise preconditioner; None if it has that."""
 
     def measured(self) -> Self:
-        """Return the same place in float64, by which it is judged."""
+        """Return the same place in float64."""
 
 
 class Line(Protocol):
@@ -202,7 +178,7 @@ State = TypeVar("State", bound=Objective)
 
 @dataclass(frozen=True)
 class Descent(Generic[State]):
-    """Where a descent ended, every value on the way, and how flat it is there."""
+    """The last state of a descent, its values, and the relative gradient."""
 
     state: State
     history: tuple[float, ...]
@@ -213,18 +189,7 @@ class Descent(Generic[State]):
 def descend(
     state: State, limits: Limits, on_step: Callable[[State], Any] | None = None
 ) -> Descent[State]:
-    """Descend until three iterations together gain less than `tol` of the value, and it is flat.
-
-    Hestenes–Stiefel directions, restarted whenever one does not point down.
-
-    Parameters
-    ----------
-    state : Objective
-        Where to start.
-    limits : Limits
-    on_step : callable, optional
-        Called with the state after every step.
-    """
+    """Descend by Hestenes–Stiefel directions, restarted whenever one does not point down."""
     here, history = state, [state.value]
     direction, steepest, at_rest = -state.step, True, False
     while len(history) <= limits.max_iter and here.value > state.rounding:
@@ -261,7 +226,7 @@ def descend(
 
 
 def _promised(here: Objective) -> float:
-    """Return what one more step along −M⁻¹g is to gain."""
+    """Return the gain that one more step along −M⁻¹g promises."""
     return max(0.0, dot(here.gradient, here.step)) / 2
 
 
@@ -304,11 +269,7 @@ class _Seen:
 
 
 def search_by_slopes(line: Line) -> float | None:
-    """Find where the slope is a third of what it was, by cubics through what was seen.
-
-    The quartic proposes the first point. A search looks at 1.2 points on average on trading20
-    (k = 2), at 2.5 on entropic affinities (breast_colon, k = 20).
-    """
+    """Find where the slope is 0.3 of its start, by cubics; the quartic gives the first point."""
     start = low = _Seen(0.0, float(line.quartic[0]), float(line.quartic[1]))
     if not start.slope < 0:
         return None

@@ -39,7 +39,7 @@ from neucmds._methods.refined.losses import (
     FLOOR_QUANTILE,
     PairLoss,
     PairTerms,
-    least_told_apart,
+    combined_floor,
     power_of_four,
 )
 from neucmds._methods.refined.tiles import lowered, minimize, moments, second_moments_about
@@ -48,7 +48,7 @@ from neucmds.errors import InputError, option
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
-# Up to so many pairs float64 costs next to nothing.
+# Up to this many pairs float64 is used.
 FEW_PAIRS = 2**17
 # Entries of a block of differences: 512 KB of float32, a quarter of an L2 cache; 0.5 GB on a GPU.
 BLOCK, DEVICE_BLOCK = 2**17, 2**27
@@ -67,38 +67,24 @@ def refine_pairs(
     falling: bool = True,
     checkpoint: str | PathLike[str] | None = None,
 ) -> Refined:
-    """Lower a loss of listed pairs, the signature fixed, until the coordinates are at rest.
+    """Lower a loss of listed pairs, with the library and on the device of the start.
 
     Parameters
     ----------
     pairs : Pairs
-        What was observed; its weights multiply the loss of each pair.
+        With a curvature, of g(d). Weights multiply the loss of each pair.
     start : Start
-        For example the places of all objects among landmarks. The descent is computed with its
-        library, on its device.
     limits : Limits
     loss : {"relative", "distance", "squared"}, default="relative"
     floor : float, optional
-        The least d that is told apart by "relative", and by the rounded corner of "distance"; that
-        of `pair_floor` by default.
+        As for `Tiles.of`; `pair_floor` by default.
     curvature : float, default=0
-        κ, in units of 1/d²: `pairs` hold g(d).
+        κ, in units of 1/d².
     falling : bool, default=True
-        Whether the floor falls in stages: for a start that says nothing of the near pairs.
+        Whether the floor falls in stages, for a start whose near pairs are far off.
     checkpoint : path, optional
-        A file that the coordinates are written to every few seconds, and that the descent goes on
-        from if it is there. It is removed at the end.
-
-    Returns
-    -------
-    Refined
-        `value` and `history` count every pair in both orders, as STRESS does.
-
-    Raises
-    ------
-    InputError
-        When D is negative somewhere and the loss needs its root or inverse, the start does not fit
-        the pairs, or the checkpoint is that of something else.
+        A file that holds the coordinates every few seconds; the descent resumes from it. It is
+        removed at the end.
     """
     _check(pairs, start, loss)
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
@@ -122,11 +108,7 @@ def refine_pairs(
 
 
 def pair_floor(pairs: Pairs, curvature: float = 0.0) -> float:
-    """Return the floor of d of the listed pairs, as `least_told_apart`.
-
-    Weights do not count: of all pairs of 18,000 nodes 1 % are nearer than the 180th nearest node,
-    and with a floor that high .91 of the ten nearest are kept instead of .97.
-    """
+    """Return the floor of d of the listed pairs, as `combined_floor`; weights do not count."""
     known = pairs.sq_dissimilarity > 0
     d = pairs.sq_dissimilarity[known]
     if d.size == 0:
@@ -135,7 +117,7 @@ def pair_floor(pairs: Pairs, curvature: float = 0.0) -> float:
     for ends in (pairs.i, pairs.j):
         np.minimum.at(nearest, ends[known], d)
     rank = int(FLOOR_QUANTILE * (d.size - 1))
-    return least_told_apart(float(np.partition(d, rank)[rank]), nearest, float(d.max()), curvature)
+    return combined_floor(float(np.partition(d, rank)[rank]), nearest, float(d.max()), curvature)
 
 
 def _check(pairs: Pairs, start: Start, loss: str) -> None:
@@ -357,7 +339,7 @@ class ListedPairs:
         return d1, d2
 
     def _walk(self, table: Array, form: Array, write: Callable[[slice, Array], None]) -> None:
-        """Hand on (rows i − rows j of a table)² @ form, part by part of the pairs."""
+        """Call `write` with (rows i − rows j of a table)² @ form for parts of the pairs."""
         xp = namespace(table)
 
         def walk(part: slice) -> None:
@@ -394,7 +376,7 @@ class ListedPairs:
 
     @cached_property
     def _known(self) -> Array | None:
-        """What the loss takes of D alone, where that costs more than D itself."""
+        """Terms of the loss that depend on D alone."""
         return self.loss.of_pairs(self.d)
 
     @cached_property
@@ -417,8 +399,7 @@ class ListedPairs:
         def walk(rows: slice) -> tuple[Floats, Floats]:
             first = self._firsts[rows.start : rows.stop + 1]
             part = slice(int(first[0]), int(first[-1]))
-            # Pairs are the upper half as they stand; with its transpose, nothing is copied to both
-            # halves: 25 ms instead of 45 (2.6 million pairs, k = 16, one core).
+            # Pairs are the upper half; multiplying its transpose as well needs no copy.
             shape = (rows.stop - rows.start, len(columns))
             half = sparse.csr_array((values[part], self.j[part], first - first[0]), shape=shape)
             return half @ columns, half.T @ columns[rows]
@@ -448,8 +429,7 @@ class ListedPairs:
             weighted = u * weights.take(self.pair[stored])[:, None]
             for own, (start, stop) in enumerate(pairwise(ends), rows.start):
                 part = slice(start - ends[0], stop - ends[0])
-                # Two arrays: NumPy hands the product of one with itself to syrk, which takes twice
-                # as long as gemm at this size (285 × 16).
+                # Two arrays: of one with itself NumPy calls syrk, twice as slow at this size.
                 np.dot(u[part].T, weighted[part], out=out[own])
 
         blocks = max(1, int(self.starts[-1]) * max(1, k) // BLOCK)
@@ -513,7 +493,7 @@ class ListedLine:
     def end(self, t: float, anew: bool = False) -> ListedSlopes:
         """Return value and gradient at t."""
         pairs, x = self.here.pairs, self.here.x + t * self.direction
-        # The rounding of residuals that are carried along adds up on the way.
+        # Rounding of updated residuals adds up.
         return pairs.at(x) if anew else pairs.with_residual(x, pairs.moved(self, t))
 
 

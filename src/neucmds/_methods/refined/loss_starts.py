@@ -31,21 +31,19 @@ from neucmds._spectrum import Spectrum
 
 Solve = Callable[[Gram, Components, str], Spectrum]
 
-# Up to here other signatures, and other starts at small k, are tried unasked.
+# Up to this many coordinates there are several starts: 32 for few objects take less time than eight
+# of SMACOF.
 FEW_COORDINATES = 10
 STARTS = 12
-# Up to so many objects a start takes 20 ms: 32 take less time than eight of SMACOF (48 as long).
 MORE_STARTS = 32
-# So many of the lowest ends of short descents are followed to where they lead: the order may change
-# on the way (GlobalPatterns, k = 3: "relative" needs 100 iterations).
+# Lowest ends of short descents that are descended to convergence.
 FINALISTS = 5
-# Most iterations of a descent that only compares, and its tolerance.
+# Iterations and tolerance of a short descent.
 MOST_PROBING = 60
 PROBING_TOL = 1e-3
-# Further starts by turns: spread about the best so far, in standard deviations of its columns
-# (None: anywhere), and the d below which a first descent is smooth, in root mean squares of d. On
-# eight rugged rows of the shared data (four seeds) "distance" ended 0.28 % above the lowest value
-# seen with 24 starts, none smoothed, half anywhere and half near the best; 0.07 % with 24 of these.
+# Kinds of further starts, in turn: spread about the best so far, in standard deviations of its
+# columns (None: anywhere), and the d below which a first descent is smooth, in root mean squares
+# of d. Without smoothing, "distance" ended 0.28 % above the lowest value seen, with it 0.07 %.
 KINDS: tuple[tuple[float | None, float], ...] = ((None, 1.0), (None, 0.3), (None, 1.0), (1.0, 0.0))
 # Size of an added column, relative to the others, where the spectrum has too few of a sign.
 PADDING = 0.05
@@ -65,31 +63,22 @@ def refine_for_loss(
     curvature: float = 0.0,
     random_state: Any = None,
 ) -> Refined:
-    """Find coordinates, signature included, at which a loss is least.
+    """Find the coordinates, and the signature unless it is given, of the least loss.
 
     Parameters
     ----------
-    sq_dissimilarity : array of shape (n, n)
-        D, squared scale; finite where `weights` is zero, too.
+    sq_dissimilarity, loss, weights, floor, curvature
+        As for `Tiles.of`; with a curvature, coordinates are of g(d).
     components : Components
-        How many coordinates; a signature in it is kept.
-    loss : {"squared", "distance", "relative"}
     limits : Limits
-        The callback hears of the last descent only.
+        The callback is called in the last descent only.
     solve : callable
         ``solve(gram, components, method)`` returns the eigenpairs that a method selects from.
     start : Start, optional
         The only start, instead of the squared solution and others.
-    weights : array of shape (n, n), optional
-        Symmetric, not negative; multiplies the loss of each pair. Zero: not observed.
     n_init : int, optional
-        Starts, the squared solution first; with more than one, other numbers of negatives are tried
-        as well. By default, for up to 600 objects, these are tried, and up to 10 coordinates have
-        12 starts, 32 for up to 100 objects; otherwise 1.
-    floor : float, optional
-        As for `Tiles.of`.
-    curvature : float, default=0
-        κ, in units of 1/d²: coordinates are of g(d).
+        Number of starts, the squared solution first; with several, other numbers of negatives are
+        tried as well. By default as of `usual_starts`.
     random_state : int, RandomState or None
         Seed of the eigensolver and of the starts.
     """
@@ -122,22 +111,11 @@ def usual_starts(n: int, k: int) -> int:
 
 
 def approach(tiles: Tiles, start: Start, limits: Limits) -> tuple[Start, Limits]:
-    """Bring a start that says nothing of the near pairs close to a minimum, by floors that fall.
+    """Descend on floors that fall, from the largest d if near pairs of the start are far off.
 
-    Where d spans many decades, the near pairs of the squared solution are wrong by factors of a
-    hundred, or have D̂ < 0 by as much, and the loss is worse there than with all objects in one
-    place. With a floor as high as the largest d it is the squared one for "relative" and smooth for
-    "distance"; from there each floor starts near its minimum. Entropic affinities (breast_colon,
-    k = 20, five decades), 200 iterations, against the loss of all objects in one place: "relative"
-    2.4 times from the squared solution and 0.36 times in stages, "distance" 0.60 and 0.47 times.
-
-    Parameters
-    ----------
-    tiles : Tiles
-    start : Start
-        If its loss is below that of all objects in one place, floors fall as always.
-    limits : Limits
-        Also returned, less what was spent.
+    Where d spans many decades, the squared solution may have a larger loss than all objects in one
+    place; with a high floor the loss is smooth, and each lower floor starts near its minimum. Also
+    returns the remaining limits.
     """
     before = tiles.value_of(start.coordinates, start.signs)
     if tiles.loss.name == "squared" or before <= tiles.size * tiles.unit:
@@ -149,15 +127,15 @@ def approach(tiles: Tiles, start: Start, limits: Limits) -> tuple[Start, Limits]
 
 @dataclass(frozen=True)
 class Source:
-    """The squared solution, and the spectrum from which it has others with other signs.
+    """The squared solution, and the spectrum that gives it with other signatures.
 
-    There is none where the gaps allow only a smaller model.
+    There is no spectrum where the gaps allow only a smaller model. `briefly`: from eigenvectors
+    alone, not from contained signatures as well.
     """
 
     place: Start
     gram: Gram | None
     spectrum: Spectrum | None
-    # Whether it is sought from eigenvectors alone, not from what its signature contains as well.
     briefly: bool = True
 
     @classmethod
@@ -173,6 +151,7 @@ class Source:
         xp = namespace(sq_dissimilarity)
         values = xp.astype(sq_dissimilarity, xp.float64, copy=False)
         pairs = None if weights is None else Weighted(values, weights)
+        place = None
         if pairs is not None and pairs.has_gaps:
             found = complete_and_refine(
                 values,
@@ -186,14 +165,13 @@ class Source:
             if place.signs.size < components.total:
                 return cls(place, None, None)
             values = pairs.filled(predicted(found)).sq_dissimilarity
-            # A guess is no distance of an object to itself.
+            # The diagonal was not observed, but is zero.
             values = values * (1 - asarray_like(np.eye(values.shape[0]), values))
             values = (values + xp.matrix_transpose(values)) / 2
-            gram = DenseGram(values)
-            return cls(place, gram, solve(gram, components, "refined"), briefly)
         gram = DenseGram(values)
         spectrum = solve(gram, components, "refined")
-        place = _squared(gram, spectrum, components, rng, briefly)
+        if place is None:
+            place = _squared(gram, spectrum, components, rng, briefly)
         return cls(place, gram, spectrum, briefly)
 
     def with_negatives(self, negatives: int) -> Start:
@@ -224,7 +202,7 @@ def _squared(
 
 @dataclass
 class _Tried:
-    """Starts with a number of negatives: how many there were, and their lowest ends."""
+    """The lowest ends of short descents with some number of negatives, and the starts so far."""
 
     rng: np.random.RandomState
     ends: list[Refined]
@@ -252,7 +230,7 @@ class Search:
         return Limits(min(self.limits.max_iter, MOST_PROBING), max(self.limits.tol, PROBING_TOL))
 
     def smoothly(self, place: Start, smoothing: float) -> Refined:
-        """Descend on a loss with fewer valleys."""
+        """Descend on a loss with fewer local minima."""
         loss = self.tiles.loss.smoothed(smoothing**2 * self.typical)
         return minimize(replace(self.tiles, loss=loss), place, self.brief)
 
@@ -267,9 +245,9 @@ class Search:
     def lowest(self, signature: tuple[int, int] | None = None) -> Refined:
         """Return the lowest end over signatures, or of a given one.
 
-        From the number of negatives of the squared solution one walks to lower ends, by a quarter
-        of the starts each; the last one has all of them. The first number and none at all are
-        followed to their ends, too: a fit with these signatures alone hardly ends lower.
+        The number of negatives changes by one from that of the squared solution as long as the
+        loss falls, with a quarter of the starts each; the last one has all of them. The first
+        number and 0 are descended to convergence as well.
         """
         if signature is not None:
             return self.followed(self.ends_of(self.own, self.n_init))
@@ -278,7 +256,7 @@ class Search:
         return self.followed(self.ends_of(here, self.n_init) + others)
 
     def walked(self, first: int | None = None) -> int:
-        """Return the number of negatives that one walks to, by default from the squared start's."""
+        """Return the number of negatives of locally least loss, from the squared solution's."""
         if self.source.spectrum is None:
             return self.own
         first = here = self.own if first is None else first
@@ -299,10 +277,7 @@ class Search:
         return -(-self.n_init // 4)
 
     def ends_of(self, negatives: int, starts: int) -> list[Refined]:
-        """Return the lowest ends of short descents with so many negatives, the lowest first.
-
-        The squared solution is the first start; of the others, which are random, most are anywhere.
-        """
+        """Return the lowest ends of short descents with so many negatives, the lowest first."""
         if negatives not in self.tried:
             begun = self.source.with_negatives(negatives)
             place, _ = approach(self.tiles, begun, self.limits)
@@ -324,18 +299,16 @@ class Search:
         return tried.ends
 
     def followed(self, ends: list[Refined]) -> Refined:
-        """Follow short descents to where they lead, and return the lowest end."""
+        """Continue short descents to convergence, and return the lowest end."""
         found = [minimize(self.tiles, end, self.limits) for end in ends]
         return min(found, key=attrgetter("value"))
 
 
 def _padded(place: Start, components: Components, rng: Any) -> Start:
     """Add small random columns where the spectrum has fewer of a sign than asked for."""
-    have = np.array([np.sum(place.signs > 0), np.sum(place.signs < 0)])
-    wanted = have if components.signature is None else np.array(components.signature)
-    if components.signature is None:
-        wanted = np.array([components.total - have[1], have[1]])
-    missing = np.maximum(wanted - have, 0)
+    have = place.signature
+    wanted = components.signature or (components.total - have[1], have[1])
+    missing = np.maximum(np.subtract(wanted, have), 0)
     if not missing.any():
         return place
     x = to_numpy(place.coordinates)

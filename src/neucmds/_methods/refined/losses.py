@@ -44,17 +44,15 @@ from neucmds.errors import InputError, option
 
 LOSSES = ("squared", "distance", "relative")
 
-# The floor of d is half of the 1 % quantile of the positive d. The quantile itself is too high
-# where d are few whole numbers: of hops on a 5-NN graph (digits, n = 1797) it is 2, and at k = 10
-# .937 of the ten nearest are kept instead of .943. On streets (Helsinki, k = 16) both end at a mean
-# error of 1.6 %, and the lower floor keeps .966 of the nearest instead of .944.
+# The floor of d is half of the 1 % quantile of the positive d: the quantile itself is too high for
+# hops, which are few whole numbers.
 FLOOR_QUANTILE = 0.01
 FLOOR_SHARE = 0.5
 LEAST_SHARE = float(np.finfo(np.float64).eps)
-# The root of `distance` goes over into its tangent where √D̂ falls below this share of d (or of the
-# floor): its slope at zero is infinite, and below zero there would be none to pull a pair back.
+# Below this share of d (or of the floor) the root of `distance` is continued by its tangent: its
+# slope at zero is infinite, and below zero there is none.
 CORNER = 0.05
-# Entries whose bits are counted at a time on a GPU: 0.25 GB.
+# Entries counted at a time on a GPU: 0.25 GB.
 DEVICE_ELEMENTS = 2**26
 
 
@@ -99,9 +97,9 @@ class PairLoss:
     curvature: float = 0.0
 
     def smoothed(self, least: float) -> PairLoss:
-        """Return a loss with fewer valleys, close to the squared one for D far below `least`.
+        """Return a loss with fewer local minima, close to the squared one for D far below `least`.
 
-        Of "distance" it is what Groenen, Heiser and Meulman (1999) call distance smoothing.
+        For "distance" this is the distance smoothing of Groenen, Heiser and Meulman (1999).
         """
         if self.name == "distance":
             return replace(self, smoothing=least)
@@ -116,7 +114,7 @@ class PairLoss:
         return replace(self, floor=self.floor * scale, curvature=self.curvature / scale)
 
     def of_pairs(self, d: Array) -> Array | None:
-        """Return what `terms` has to compute of D alone, where that takes long; else None."""
+        """Return the part of `terms` that depends on D alone, if it is expensive; else None."""
         if not self.curvature:
             return None
         xp = namespace(d)
@@ -128,15 +126,9 @@ class PairLoss:
     def terms(
         self, d: Array, d_hat: Array, *, bend: bool = False, known: Array | None = None
     ) -> PairTerms:
-        """Return q, its slope and, if asked for, its curvature; `d_hat` is written over.
+        """Return q, its slope and, with `bend`, its curvature; `d_hat` is overwritten.
 
-        Parameters
-        ----------
-        d, d_hat : arrays of the same shape
-            D and D̂, on the scale of g(d).
-        bend : bool, default=False
-        known : array of the same shape, optional
-            `of_pairs` of d.
+        D and D̂ are on the scale of g(d); `known` is `of_pairs` of d.
         """
         if self.name == "squared":
             d_hat -= d
@@ -203,8 +195,7 @@ class PairLoss:
 def _at_least(array: Array, least: float) -> Array:
     """max(array, least), as a new array."""
     if is_numpy(array):
-        # Against a row, not a number: half the time (21 of 420 µs for a tile of digits, k = 20).
-        # np.clip with one bound takes twice as long as the number.
+        # Against a row, not a number: half the time.
         return np.maximum(array, np.full(array.shape[-1:], least, dtype=array.dtype))
     return namespace(array).clip(array, least, None)
 
@@ -217,7 +208,7 @@ def power_of_four(array: Array) -> float:
 
 
 def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> None:
-    """Refuse negative D where a loss has no meaning for it; pairs of weight zero do not matter."""
+    """Raise if D is negative at a positive weight, and the loss is not defined there."""
     if loss == "squared":
         return
     xp = namespace(sq_dissimilarity)
@@ -238,37 +229,20 @@ def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> 
         )
 
 
-def least_told_apart(quantile: float, nearest: Array, largest: float, curvature: float) -> float:
+def combined_floor(quantile: float, nearest: Array, largest: float, curvature: float) -> float:
     """Return the floor of d: half of its 1 % quantile, or the median of the nearest if it is less.
 
-    The former alone grows with n: of 8,908 crossings the 90 nearest of each were below it.
-
-    Parameters
-    ----------
-    quantile : float
-    nearest : array of shape (n,)
-        Of every object, infinite if it has no other.
-    largest : float
-        All on the scale of g(d).
-    curvature : float
+    The former alone grows with n. `quantile`, `nearest` (one per object, infinite if it has no
+    other) and `largest` are on the scale of g(d).
     """
-    # Nearer pairs drown in the rounding of far ones.
+    # Rounding of far pairs exceeds nearer ones.
     median = max(float(np.median(nearest[np.isfinite(nearest)])), LEAST_SHARE * largest)
     at_quantile, usual = distances(np.array([quantile, median]), curvature).tolist()
     return float(min(FLOOR_SHARE * at_quantile, usual))
 
 
 def floor_of(link: Array, weights: Array | None = None, curvature: float = 0.0) -> float:
-    """Return the floor of d of all pairs, as `least_told_apart`.
-
-    Parameters
-    ----------
-    link : array of shape (n, n), float32 or in its range
-        D = g(d).
-    weights : array of shape (n, n), optional
-        Pairs of weight zero do not count.
-    curvature : float, default=0
-    """
+    """Return the floor of d of all pairs of positive weight, as `combined_floor`; link is g(d)."""
     fetch = to_numpy if on_cpu(link) else lambda part: part
 
     def counted(rows: slice) -> tuple[Array, Array]:
@@ -289,14 +263,13 @@ def floor_of(link: Array, weights: Array | None = None, curvature: float = 0.0) 
         xp = namespace(block)
         block = xp.where(some, block, xp.full_like(block, inf))
         nearest.append(to_numpy(xp.min(block, axis=1)))
-    return least_told_apart(quantile, np.concatenate(nearest), min_and_max(link)[1], curvature)
+    return combined_floor(quantile, np.concatenate(nearest), min_and_max(link)[1], curvature)
 
 
 def _quantile(counted: Callable[[slice], tuple[Array, Array]], blocks: list[slice]) -> float | None:
-    """Return the 1 % quantile of what counts; None if nothing does.
+    """Return the 1 % quantile of the entries that count, with no sorted copy; None if none does.
 
-    Exact in single precision, whatever the order of the objects and with no sorted copy: single
-    precision numbers that are positive are ordered like the integers of the same bits.
+    Positive numbers of single precision are ordered like the integers of the same bits.
     """
 
     def counts(rows: slice, high: int | None = None) -> npt.NDArray[Any]:

@@ -34,15 +34,7 @@ MAX_GATHERED = 5000
 
 
 def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
-    """Lower the STRESS of coordinates with a fixed signature until it hardly moves.
-
-    Parameters
-    ----------
-    gram : Gram
-    start : Start
-        Centered eigenvector coordinates are best.
-    limits : Limits
-    """
+    """Lower the STRESS of coordinates with a fixed signature."""
     signs, keep = start.signs, limits.keep
     on_step = None if keep is None else lambda end: keep(end.x, signs)
     x = centered(1.0 * asarray_like(start.coordinates, gram.diagonal()))
@@ -75,10 +67,7 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
 def _refine_by_residuals(
     gram: Gram, sq_dissimilarity: Array, places: tuple[Array, ...], signs: Floats, limits: Limits
 ) -> Refined:
-    """Descend on Σ(D̂ − D)² itself, entry by entry: some four times the work of an iteration.
-
-    Where ‖B‖² holds more than 1e12 times what is not explained, 4‖B − XAXᵀ‖² from BX has no digits.
-    """
+    """Descend on Σ(D̂ − D)² entry by entry, where 4‖B − XAXᵀ‖² from BX has no digits left."""
     tiles = Tiles.of(sq_dissimilarity, "squared", exact=True)
     x = min(places, key=lambda place: tiles.value_of(place, signs))
     # A perfect fit has nothing to gain.
@@ -92,7 +81,6 @@ def _split_terms(gram: Gram, x: Array, signs: Floats, value: float) -> StressTer
     """Split a STRESS from residuals into C1, C2 and C3."""
     e = gram.diagonal() - (x * x) @ asarray_like(signs, x)
     _, c2, c3 = stress_from_errors(0.0, e)
-    # Of C1 only what C2 and C3 leave is known, and that only if it is more than rounding.
     return (value - c2 - c3, c2, c3) if c2 + c3 < value else (value, 0.0, 0.0)
 
 
@@ -155,7 +143,7 @@ class FreeCoordinates:
         return cls(gram, x, bx, a, multiply, sum(inner), error, overlap)
 
     def exact(self) -> FreeCoordinates:
-        """Return the same with all in float64: what is reported owes nothing to float32."""
+        """Return the same with all sums in float64."""
         here = self.at(self.gram, self.x, self.bx, to_numpy(self.signs), self.multiply)
         overlap = float(namespace(self.x).vecdot(self.gram.quadratic(self.x), self.signs))
         return replace(here, overlap=overlap)
@@ -202,18 +190,13 @@ class FreeCoordinates:
             gradient[rows, :] = some
 
         over_rows(fill, *x.shape)
-        # Centered here and again after preconditioning: with the second alone, directions that the
-        # preconditioner turns into translations stall the descent far from a stationary point.
+        # Centered here and again after preconditioning: with the second alone the descent stalls.
         gradient -= xp.mean(gradient, axis=0, keepdims=True)
         return gradient
 
     @cached_property
     def step(self) -> Array:
-        """The gradient by the inverse of 16·ASA + 16n(Ax_i)(Ax_i)ᵀ for every object i.
-
-        These Gauss–Newton blocks, inverted by Sherman–Morrison, follow the isometries of the form,
-        which L-BFGS does not.
-        """
+        """The gradient by the inverse Gauss–Newton block 16·ASA + 16n(Ax_i)(Ax_i)ᵀ per object i."""
         xp, n, gradient = namespace(self.x), self.gram.n, self.gradient
         s, a = to_numpy(self.inner), to_numpy(self.signs)
         # A column that has all but vanished must not blow up its own step.
@@ -233,7 +216,7 @@ class FreeCoordinates:
         return step
 
     def minimize_along(self, direction: Array) -> FreeCoordinates | None:
-        """Go to the lowest point of the quartic f(X + tP); None if rounding leaves no way down."""
+        """Move to the lowest point of the quartic f(X + tP); None if rounding hides a gain."""
         bx = self.multiply(direction)
         line = _Line.of(self, direction, bx)
         t = lowest_point(line.quartic)

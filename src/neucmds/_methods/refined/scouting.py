@@ -18,7 +18,7 @@ from neucmds._methods.refined.descent import Limits
 from neucmds._methods.refined.loss_starts import Search, Solve, Source, usual_starts
 from neucmds._methods.refined.tiles import Tiles
 
-# Objects that decide for all of them: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
+# Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
 SCOUTS = 500
 BRIEF = Limits(150, 2e-3)
 # √−κ that are tried first, in units of 1/(mean d): short descents do not tell 1 from 0.
@@ -47,15 +47,7 @@ def mean_distance(sq_dissimilarity: Array, weights: Array | None = None) -> floa
 
 @dataclass(frozen=True)
 class Scout:
-    """Short descents on some objects.
-
-    Parameters
-    ----------
-    sq_dissimilarity : array of shape (n, n)
-        D, squared scale, of at most `SCOUTS` objects.
-    components, loss, solve, weights, floor, seed
-        As for `refine_for_loss`.
-    """
+    """Short descents on D of at most `SCOUTS` objects; parameters as for `refine_for_loss`."""
 
     sq_dissimilarity: Array
     components: Components
@@ -123,10 +115,9 @@ class Scout:
         return self._tried(_signed_square(root))[0]
 
     def _tried(self, curvature: float) -> tuple[float, tuple[int, int]]:
-        """Return the error of d and the signature, others tried from that of the nearest κ.
+        """Return the error of d and the signature, searched from that of the nearest κ.
 
-        The error is the square of the mean one, relative to that of all objects in one place. Mean
-        squares would be those of few pairs with D̂ < 0: trees in three coordinates have some.
+        The error is the squared mean error, relative to that of all objects in one place.
         """
         if curvature in self.seen:
             return self.seen[curvature]
@@ -142,13 +133,12 @@ class Scout:
         error, of_none = (
             end.loss.in_distances(link, fitted, self.weights) for fitted in (d_hat, 0 * d_hat)
         )
-        # A square, like a parabola near the best κ.
         self.seen[curvature] = (error / of_none) ** 2 if of_none else 0.0, end.signature
         return self.seen[curvature]
 
     def _search(self, curvature: float) -> Search:
         """Return the search of a fit with this κ, by short descents."""
-        # With one start each, chance would decide between κ where a loss has several valleys.
+        # With one start each, local minima would decide between κ.
         starts = -(-usual_starts(len(self.sq_dissimilarity), self.components.total) // 4)
         kappa = kappa_of(curvature, self.mean)
         link, rng = curved(self.sq_dissimilarity, kappa), check_random_state(self.seed)

@@ -39,19 +39,9 @@ def lowest_end(
 ) -> Refined:
     """Return the lowest end of a descent with a signature, or with one that it contains.
 
-    Every signature of up to `MOST_TRIED` contained ones is reached from eigenvectors and from the
-    best ends with one coordinate fewer, in one order: what it ends at does not depend on which
-    signature was asked for. Of a signature with more, those of the spectrum's eigenvectors are.
-
-    Parameters
-    ----------
-    signature : (int, int)
-        Numbers of positive and negative coordinates.
-    start_of : callable
-        Returns eigenvectors of a signature, fewer where the spectrum does not have them.
-    extended : callable
-        Returns an end with one more column of a sign, ±1.0; None where none helps.
-    descend : callable
+    Each of up to `MOST_TRIED` contained signatures is reached from eigenvectors (`start_of`) and
+    from the best ends with one coordinate fewer (`extended` adds a column of a sign, if one helps),
+    in a fixed order.
     """
     whole = start_of(Components(sum(signature), signature))
     nothing = descend(Start(whole.coordinates[:, :0], whole.signs[:0]))
@@ -71,7 +61,7 @@ def lowest_end(
             found = [_without_null_columns(descend(one)) for one in starts if one is not None]
             fewer = min((end for end, _ in contained), key=attrgetter("value"), default=nothing)
             best = min(found, key=attrgetter("value"), default=fewer)
-            # What rounding makes of the STRESS is no gain.
+            # A gain within rounding does not count.
             worth = best.value < (1 - WORTH) * fewer.value - EXACT * nothing.value
             ends[p, q] = best if worth else fewer
     return ends[positive, negative]
@@ -83,7 +73,7 @@ def _contained(signature: Signature) -> int:
 
 
 def _without_null_columns(found: Refined) -> Refined:
-    """Leave out columns that the descent took all length from."""
+    """Leave out columns that the descent has shrunk to zero."""
     x, weights = canonical(found.coordinates, found.signs)
     sizes = np.abs(weights)
     real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=0.0)))
@@ -119,14 +109,9 @@ def with_steepest_column(
 
 
 def _steepest(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float] | None:
-    """Return the unit v of largest vᵀHv among centered vectors, and that; None if not positive.
+    """Return the centered unit v of largest vᵀHv, and that; None if it is not positive.
 
-    Parameters
-    ----------
-    rate : callable
-        H times a centered vector (n, 1), centered.
-    like : array of shape (n,)
-        Of the library and precision to compute in.
+    `rate` multiplies a centered vector with H; `like` gives n, the library and the precision.
     """
     xp, n = namespace(like), int(like.shape[0])
     start = np.random.default_rng(0).standard_normal((n, 1))
@@ -135,7 +120,6 @@ def _steepest(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float
     images: list[Array] = []
     largest = 0.0
     for _ in range(min(SEARCH, n - 1)):
-        # Twice is enough: what one pass leaves of the others is rounding of a rounding.
         for _ in range(2 if basis else 0):
             q = xp.concat(basis, axis=1)
             v = centered(v - q @ (xp.matrix_transpose(q) @ v))

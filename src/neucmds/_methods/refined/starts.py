@@ -21,7 +21,7 @@ from neucmds._operator import Gram
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError, option
 
-# Up to here the signature without negatives is tried unasked.
+# Up to this many objects the signature (k, 0) is tried as well.
 FEWER_OBJECTS = 100
 
 
@@ -53,12 +53,10 @@ def as_start(init: Any) -> Start:
 
 
 def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits: Limits) -> Refined:
-    """Refine from eigenvector coordinates, with the signature of `neuc+` or the one asked for.
+    """Refine from eigenvector coordinates, with the signature of `neuc+` or the requested one.
 
-    Up to 2000 objects the end is never above `exact`: where its closed form, which may have another
-    signature, is lower, refinement goes on from there. A signature that was asked for is reached in
-    several ways, and never ends above one that it contains (`lowest_end`). Up to 100 objects the
-    one without negatives is tried unasked.
+    Up to 2000 objects the result is never above `exact`, and a requested signature never above one
+    that it contains (`lowest_end`). Up to 100 objects (k, 0) is tried as well.
     """
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
     if gram.n > MAX_DENSE:
@@ -86,10 +84,7 @@ def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits:
 
 
 def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Components) -> Start:
-    """Kept eigenvectors with their exact weights, clamped so that no sign flips.
-
-    Columns that even so have no length are left out: a descent cannot move them.
-    """
+    """Kept eigenvectors with exact weights, clamped so that no sign flips; no null columns."""
     if components.signature is None:
         chosen = neuc_plus(spectrum.ends, components)
     else:
@@ -107,11 +102,9 @@ def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Component
 
 
 def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array | None:
-    """Return some eigenvectors mixed with all that share their eigenvalues; None if none does.
+    """Mix eigenvectors with all that share their eigenvalues; None if no eigenvalue is repeated.
 
-    Which ones of equal eigenvalues a solver returns is chance. Of equal dissimilarities they
-    differed from zero at two objects, and the descent could not leave that symmetry: STRESS of
-    20 objects and 6 coordinates ended at 180, mixed at 37.
+    A solver's own choice may be symmetric, and the descent cannot leave that symmetry.
     """
     lam = spectrum.ends.values
     same = np.abs(lam[:, None] - lam[None, kept]) <= spectrum.ends.null_level

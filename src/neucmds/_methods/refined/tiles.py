@@ -54,15 +54,12 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-# Blocks are renewed after so many iterations at first, then less and less often. Streets, k = 16,
-# 100 iterations: 11,830 renewed every 5, 12,960 every 20; a renewal costs about three iterations.
+# Blocks are renewed after 3 iterations at first, then less often; a renewal costs about three.
 FIRST_RENEWAL = 3
 LAST_RENEWAL = 8
-# Share of Σ u|q|q′ in a block, in units of 16. Set from trials with a ridge of fixed share τ of
-# Σ u q′²D instead: best were τ = 0.03 (digits, k = 20), 0.01 (streets, k = 16) and 0.001 (k = 32),
-# in the order of their mean |q|. This form was not compared with other shares.
+# Share of Σ u|q|q′ in a block, in units of 16.
 DROPPED_CURVATURE = 0.25
-# What keeps the block of an object without near partners invertible.
+# Keeps the block of an object without near partners invertible.
 RIDGE = 1e-7
 # Where the floor of d falls in stages, from so many times the last one, each divides it by this.
 FIRST_FLOOR = 16.0
@@ -71,34 +68,23 @@ STAGE_ITERATIONS, STAGE_TOL = 40, 1e-3
 # A tile of float32 takes 256 KB: four of them stay in the L2 cache.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 512
-# Up to so many entries all pairs are one tile.
+# Up to this many entries all pairs are one tile.
 _ONE_TILE = 2**16
-# Entries of a tile elsewhere than on a CPU: an iteration on 20,000 objects takes 19 ms on an H200,
-# with a quarter of that 37 ms, for every tile is waited for.
+# Entries of a tile on a GPU: every tile is waited for.
 _DEVICE_TILE = 2**26
 _SHARES = 16
 
 
 def minimize(pairs: Tiles | ListedPairs, start: Start, limits: Limits) -> Refined:
-    """Lower a loss of pairs of coordinates with a fixed signature until they are at rest.
-
-    Parameters
-    ----------
-    pairs : Tiles or ListedPairs
-    start : Start
-        Its signs do not change.
-    limits : Limits
-    """
+    """Lower a loss of pairs over coordinates; the signs of the start do not change."""
     xp, root, unit = namespace(pairs.d), sqrt(pairs.scale), pairs.unit
     x = asarray_like(start.coordinates, pairs.d, dtype=xp.float64) / root
     x -= xp.mean(x, axis=0, keepdims=True)
     pairs = pairs.signed(start.signs)
-    tell, keep = limits.callback, limits.keep
-    if tell is not None:
-        limits = replace(limits, callback=lambda step, value: tell(step, value * unit))
+    callback, keep = limits.callback, limits.keep
+    if callback is not None:
+        limits = replace(limits, callback=lambda step, value: callback(step, value * unit))
     on_step = None if keep is None else lambda state: keep(state.x * root, start.signs)
-    # One thread each for BLAS also where all pairs are one tile: its threads wait longer for each
-    # other than a product of 100 objects takes.
     with pool_for(pairs.d):
         end = descend(PairObjective(pairs, x, pairs.at(x)), limits, on_step)
         value = pairs.true_value(end.state.x)
@@ -116,18 +102,9 @@ def minimize(pairs: Tiles | ListedPairs, start: Start, limits: Limits) -> Refine
 def lowered(
     pairs: Tiles | ListedPairs, start: Start, limits: Limits, first: float | None = None
 ) -> tuple[Start, Limits]:
-    """Descend on floors that fall to the one before the last; also return what is left of limits.
+    """Descend on falling floors, all but the last; also return the remaining limits.
 
-    No object got stuck on the way down, where many did that began with the last floor.
-
-    Parameters
-    ----------
-    pairs : Tiles or ListedPairs
-    start : Start
-    limits : Limits
-        Of the whole way: each floor has a part of its iterations.
-    first : float, optional
-        The highest floor; by default, and only for "relative", 16 times the last one of d.
+    `first` is the highest floor; by default, and only for "relative", 16 times the last one of d.
     """
     if first is None:
         first = FIRST_FLOOR**2 * pairs.loss.floor if pairs.loss.name == "relative" else 0.0
@@ -145,14 +122,8 @@ def lowered(
 class PairObjective:
     """A loss of pairs at coordinates x: an objective for `descend`.
 
-    Parameters
-    ----------
-    pairs : Tiles or ListedPairs
-    x : array of shape (n, k), float64
-    here : TileSlopes or ListedSlopes
-        Value and gradient at x.
-    carried : array of shape (n, k, k) or None
-        Inverse blocks of an earlier point, `age` iterations ago, good until age `renewal`.
+    `here` has value and gradient at x; `carried` are inverse blocks (n, k, k) of a point `age`
+    iterations ago, valid until age `renewal`.
     """
 
     pairs: Tiles | ListedPairs
@@ -194,7 +165,7 @@ class PairObjective:
         return centered(xp.concat(parts)[:, :, 0] * signs)
 
     def minimize_along(self, direction: Array) -> PairObjective | None:
-        """Go to the lowest point of a line; None where rounding leaves no way down."""
+        """Move to the lowest point of a line; None if rounding hides a gain."""
         line = self.pairs.line(self.x, direction, self.here)
         quadratic = self.pairs.loss.is_quadratic
         t = lowest_point(line.quartic) if quadratic else search_by_slopes(line)
@@ -206,13 +177,12 @@ class PairObjective:
             return None
         x = self.x + t * direction
         if renew:
-            # Blocks of k² numbers cost the more the larger k is.
             last = max(LAST_RENEWAL, int(x.shape[1]) // 4)
             return PairObjective(self.pairs, x, there, renewal=min(2 * self.renewal, last))
         return PairObjective(self.pairs, x, there, self.inverses, self.age + 1, self.renewal)
 
     def sharper(self) -> PairObjective | None:
-        """Return the same place with fresh blocks, or else in float64; None if it is."""
+        """Return the same place with new blocks, or else in float64; None if it has both."""
         if self.age:
             return replace(self, carried=None, age=0)
         exact = self.pairs.exact()
@@ -227,7 +197,7 @@ class PairObjective:
 
 
 def _inverted(blocks: Array, pull: Array) -> Array:
-    """Add to every block what Gauss–Newton drops and a ridge, over itself, and invert it."""
+    """Add the curvature that Gauss–Newton drops and a ridge to every block; invert it in place."""
     xp, (n, k) = namespace(blocks), (int(size) for size in blocks.shape[:2])
     own = xp.sum(xp.linalg.diagonal(blocks), axis=1) / max(1, k)
     ridge = DROPPED_CURVATURE * pull + RIDGE * (own + xp.mean(own))
@@ -240,7 +210,7 @@ def _inverted(blocks: Array, pull: Array) -> Array:
         try:
             blocks[rows, :, :] = xp.linalg.inv(held)
         except np.linalg.LinAlgError:
-            # Where D spans 24 decades one may be singular but for its last digits.
+            # Singular to rounding, where D spans 24 decades.
             blocks[rows, :, :] = np.linalg.pinv(held, hermitian=True)
 
     over_rows(invert, n, k * k)
@@ -248,7 +218,7 @@ def _inverted(blocks: Array, pull: Array) -> Array:
 
 
 class _Tile(NamedTuple):
-    """Rows and columns of a tile, and how often it counts: twice off the diagonal."""
+    """Rows and columns of a tile, and its factor: 2 off the diagonal."""
 
     rows: slice
     columns: slice
@@ -316,21 +286,15 @@ class Tiles:
         weights : array of shape (n, n), optional
             Symmetric, not negative; multiplies the loss of each pair. Zero: not observed.
         floor : float, optional
-            The least d that is told apart by "relative", and by the rounded corner of "distance";
-            that of `floor_of` by default.
+            Smaller d count as this much in "relative", and in the rounded corner of "distance";
+            `floor_of` by default.
         curvature : float, default=0
             κ, in units of 1/d².
         exact : bool, default=False
-            Whether float64 is used of any number of objects, and no fit is exact enough to stop.
-
-        Raises
-        ------
-        InputError
-            When D is negative somewhere and the loss needs its root or its inverse.
+            Use float64 for any number of objects, and never stop at an exact fit.
         """
         check_defined(sq_dissimilarity, weights, loss)
         xp = namespace(sq_dissimilarity)
-        # Of few objects float64 costs next to nothing.
         narrow = sq_dissimilarity.shape[0] > FEW_OBJECTS and not exact
         dtype = xp.float32 if narrow else xp.float64
         scale, weight_scale = power_of_four(sq_dissimilarity), 1.0
@@ -477,7 +441,7 @@ class Tiles:
 
     @cached_property
     def _own_cost(self) -> float:
-        """What every object costs with itself where the corner is rounded: not part of the loss."""
+        """Loss of the diagonal where the corner is rounded: not part of the loss."""
         xp, zero = namespace(self.d), self._narrow(self.d[:1, :1])
         own = float(self.loss.terms(zero, zero * 0.0).residual[0, 0]) ** 2
         if self.weights is None:
@@ -504,9 +468,8 @@ class Tiles:
         return self._narrow(d), u, *products
 
     def _terms_of(self, bend: bool = False) -> Callable[[_Tile, Array, Array], PairTerms]:
-        """Return what makes the terms of a tile of D and D̂."""
-        # Here, not in the walk: it is spread over the same threads.
-        known = self._known
+        """Return the function that makes the terms of a tile of D and D̂."""
+        known = self._known  # not in the walk, which uses the same threads
 
         def terms(tile: _Tile, d: Array, d_hat: Array) -> PairTerms:
             part = None if known is None else known[tile.rows, tile.columns]
@@ -516,7 +479,7 @@ class Tiles:
 
     @cached_property
     def _known(self) -> Array | None:
-        """What the loss takes of D alone, where that costs more than D itself."""
+        """Terms of the loss that depend on D alone."""
         if not self.loss.curvature:
             return None
         known, n = namespace(self.d).empty_like(self.d, dtype=self.precision), int(self.d.shape[0])
@@ -561,7 +524,7 @@ class Tiles:
 
 @dataclass(frozen=True, eq=False)
 class TileLine:
-    """The loss of all pairs along a direction, and what was seen there."""
+    """The loss of all pairs along a direction, with the values computed so far."""
 
     tiles: Tiles
     x: Array
