@@ -31,7 +31,7 @@ class Corrected:
     sq_dissimilarity : ndarray of shape (n, n)
         On the squared scale: hand it on with ``squared=True``.
     constant : float
-        What was added; 0 if D was Euclidean already.
+        The constant that was added; 0 if D was Euclidean already.
     """
 
     sq_dissimilarity: Floats

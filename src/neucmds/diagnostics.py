@@ -29,7 +29,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.floating[Any]]
 
-# All triples of 400 objects take half a second; a million drawn ones give the share to ±0.1 %.
+# All triples up to 400 objects; a million drawn ones give the share to ±0.1 %.
 EXACT_OBJECTS = 400
 SAMPLED_TRIPLES = 1_000_000
 
@@ -63,7 +63,7 @@ class Triangles:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What is known of a dissimilarity before any embedding.
+    """Properties of a dissimilarity before any embedding.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Inspection:
     certain, beyond_noise : tuple of two ints
         Eigenvalues above and below noise as large as the whole of B, and above and below the band.
     outliers : Outliers
-        Entries of D that are huge beside all others, and what is typical.
+        Entries of D that are huge beside all others, and the typical size.
     scan : DimensionScan or None
         Error on pairs of held-out objects against k; None for fewer than 6 objects.
     labels : tuple of str or None
@@ -143,12 +143,11 @@ class Inspection:
         return math.nan if self.scan is None else 1 - self.scan.error
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything by name, what is derived included."""
-        found = {name: value for name, value in asdict(self).items() if name != "labels"} | {
-            "euclidean": self.euclidean,
-            "suggested_k": self.suggested_k,
-            "held_out_r2": self.held_out_r2,
-        }
+        """Return everything by name, derived properties included."""
+        found = asdict(self)
+        del found["labels"]
+        for name in ("euclidean", "suggested_k", "held_out_r2"):
+            found[name] = getattr(self, name)
         if self.triangles is not None:
             found["triangles"]["share"] = self.triangles.share
         return found
@@ -197,11 +196,7 @@ class TurningPoint:
 
 
 def describe(
-    gram: Gram,
-    spectrum: Spectrum,
-    scan: DimensionScan | None = None,
-    *,
-    random_state: Any = 0,
+    gram: Gram, spectrum: Spectrum, scan: DimensionScan | None = None, *, random_state: Any = 0
 ) -> Inspection:
     """Describe the D behind an operator by its entries and the spectrum of its B.
 
@@ -261,9 +256,8 @@ def describe(
 def _negative_share(ends: Ends, unknown: int) -> tuple[float, tuple[float, float]]:
     """Σ|negative λ| / Σ|λ|, and its bounds where some λ are known by their sums alone.
 
-    Let m unknown λ have the sum s and the sum of squares q. Their negative part is at least −s, and
-    at most (√(mq) − s)/2, as Σ|λ| ≤ √(mq). With the trace T = Σ|positive| − N the share is
-    N/(T + 2N), which grows with N.
+    The negative part of m unknown λ with sum s and sum of squares q is at least −s, and at most
+    (√(mq) − s)/2. With the trace T the share of a negative part N is N/(T + 2N), growing with N.
     """
     lam = ends.values
     known = float(-lam[lam < -ends.null_level].sum())
@@ -365,7 +359,7 @@ def spaced_ks(k_max: int, dense_up_to: int = 20, points: int = 20) -> tuple[int,
 
 
 def _entries(gram: Gram) -> dict[str, Any]:
-    """Count what stands above the diagonal, block by block."""
+    """Count the entries above the diagonal, block by block."""
     n = gram.n
 
     def counted(rows: slice, part: Any) -> tuple[float, float, int, int, npt.NDArray[np.bool_]]:
@@ -443,19 +437,14 @@ def _all_triples(dissimilarity: npt.NDArray[np.float64], slack: float, *, exact:
 
 
 def _slack(gram: Gram) -> float:
-    """Share of the largest side that rounding makes of three sides.
-
-    √ε of float64, what dissimilarities that were read or rounded are exact to; of float32, where
-    rounding d and D each time adds up to 1.5 ε, 4 ε.
-    """
+    """Share of the largest side that rounding may add: √ε of float64, or 4 ε of float32."""
     return max(1.5e-8, 4 * eps(gram.dtype, gram.xp))
 
 
 def _worst(side: Floats, others: Floats) -> float:
-    open_ends = (others == 0) & (side > 0)
-    if bool(open_ends.any()):
-        return math.inf
     proper = others > 0
+    if np.any(side[~proper] > 0):
+        return math.inf
     return float(np.max(side[proper] / others[proper], initial=0.0))
 
 

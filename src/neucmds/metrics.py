@@ -19,11 +19,10 @@ __all__ = ["PairErrors", "Quality", "measure", "pair_errors"]
 Floats = npt.NDArray[np.float64]
 
 # Medians and quantiles are of all pairs up to this many (4,096 objects), and beyond of about as
-# many drawn at random: 128 MB in all, and the share below a quantile is known to ±0.0004.
+# many drawn at random: the share below a quantile is then known to ±0.0004.
 SAMPLED_PAIRS = 2**23
 NEIGHBORS = 10
-# Of more objects than this, so many are drawn for `neighbors_kept`: the share is then known to
-# ±0.01 (two standard errors, for neighbours kept by chance and independently).
+# Objects drawn for `neighbors_kept` if there are more: the share is then known to ±0.01.
 NEIGHBOR_OBJECTS = 2000
 
 
@@ -95,12 +94,7 @@ class Quality:
 
 
 def measure(
-    gram: Gram,
-    coordinates: Array,
-    signs: Array,
-    *,
-    weights: Array = None,
-    curvature: float = 0.0,
+    gram: Gram, coordinates: Array, signs: Array, *, weights: Array = None, curvature: float = 0.0
 ) -> Quality:
     """Measure coordinates with a signature against the D behind an operator.
 
@@ -252,7 +246,7 @@ def pair_errors(
 
 @dataclass(frozen=True)
 class _Block:
-    """Pairs i < j of one row block: D, D̂, what rounding makes of D̂, and weights if there are."""
+    """Pairs i < j of one row block: D, D̂, the rounding of D̂, and weights if there are any."""
 
     rows: slice
     whole_rows: Array
@@ -281,7 +275,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Points:
-    """Coordinates and signs where D is, and how much each pair counts."""
+    """Coordinates and signs on the device of D, and the weights of pairs."""
 
     x: Array
     signs: Array
@@ -290,12 +284,7 @@ class _Points:
 
     @classmethod
     def of(
-        cls,
-        gram: Gram,
-        coordinates: Array,
-        signs: Array,
-        weights: Array | None,
-        curvature: float,
+        cls, gram: Gram, coordinates: Array, signs: Array, weights: Array | None, curvature: float
     ) -> _Points:
         x = asarray_like(coordinates, gram.diagonal(), dtype=gram.xp.float64)
         return cls(x, asarray_like(signs, x), weights, curvature)
@@ -316,79 +305,62 @@ class _Points:
             yield _Block(rows, part, d, d_hat, rounding_level(x, y), counted, weights)
 
 
-@dataclass
 class _Sums:
-    """Running weighted sums over the pairs i < j; doubled: D and D̂ are symmetric and hollow."""
+    """Running weighted sums over the pairs i < j."""
 
-    stress: float = 0.0
-    sq_norm: float = 0.0
-    hat_sq: float = 0.0
-    residual_dot_hat: float = 0.0
-    # Of D less its mean, nearly: any number among its entries keeps the digits of a variance.
-    center: float = math.nan
-    shifted: float = 0.0
-    shifted_sq: float = 0.0
-    # Of roots, if D has them.
-    has_roots: bool = True
-    root_stress: float = 0.0
-    root_sq: float = 0.0
-    root_hat_sq: float = 0.0
-    gap_dot_hat: float = 0.0
-    weight: float = 0.0
-    negative: int = 0
-    pairs: int = 0
+    def __init__(self) -> None:
+        # ‖D̂ − D‖², ‖D‖², ‖D̂‖², ⟨D̂ − D, D̂⟩ and the weight; the sum and the squares of D less any
+        # number near its mean, which keeps the digits of a variance; the first four of the roots.
+        self.of_squares, self.shifted, self.of_roots = np.zeros(5), np.zeros(2), np.zeros(4)
+        self.center, self.has_roots = math.nan, True
+        self.negative, self.pairs = 0, 0
 
     def add(self, block: _Block) -> None:
         xp = namespace(block.d)
         zero = xp.zeros_like(block.d)
         d, d_hat = (xp.where(block.counted, part, zero) for part in (block.d, block.d_hat))
 
-        def total(values: Array) -> float:
-            return float(xp.sum(values if block.weights is None else block.weights * values))
+        def totals(*parts: Array) -> list[float]:
+            weights = 1.0 if block.weights is None else block.weights
+            return [float(xp.sum(weights * part)) for part in parts]
 
-        residual = d_hat - d
-        self.stress += 2 * total(residual * residual)
-        self.sq_norm += 2 * total(d * d)
-        self.hat_sq += 2 * total(d_hat * d_hat)
-        self.residual_dot_hat += 2 * total(residual * d_hat)
+        gap, counted = d_hat - d, xp.astype(block.counted, xp.float64)
+        self.of_squares += totals(gap * gap, d * d, d_hat * d_hat, gap * d_hat, counted)
         negative = block.counted & (block.d_hat < -block.level)
         self.negative += int(xp.sum(xp.astype(negative, xp.int64)))
         self.pairs += int(xp.sum(xp.astype(block.counted, xp.int64)))
-        self.weight += total(xp.astype(block.counted, xp.float64))
         if not self.pairs:
             return
         if math.isnan(self.center):
             self.center = float(xp.sum(d)) / self.pairs
         shifted = xp.where(block.counted, block.d - self.center, zero)
-        self.shifted += 2 * total(shifted)
-        self.shifted_sq += 2 * total(shifted * shifted)
+        self.shifted += totals(shifted, shifted * shifted)
         self.has_roots = self.has_roots and not bool(xp.any(d < 0))
         if self.has_roots:
             root_hat = xp.sqrt(xp.where(d_hat > 0, d_hat, zero))
             gap = root_hat - xp.sqrt(d)
-            self.root_stress += total(gap * gap)
-            self.root_sq += total(d)
-            self.root_hat_sq += total(root_hat * root_hat)
-            self.gap_dot_hat += total(gap * root_hat)
+            self.of_roots += totals(gap * gap, d, root_hat * root_hat, gap * root_hat)
 
     def measures(self) -> dict[str, float]:
         """Return the fields of `Quality` that are made of sums."""
-        additive = self.sq_norm
-        if self.hat_sq:
-            additive = _at_best_scale(self.stress, self.residual_dot_hat, self.hat_sq)
-        total = self.shifted_sq - self.shifted / (2 * self.weight or 1.0) * self.shifted
+        # Doubled: D and D̂ are symmetric with zero diagonals.
+        stress, sq_norm, hat_sq, gap_dot_hat, weight = (2 * self.of_squares).tolist()
+        shifted, shifted_sq = (2 * self.shifted).tolist()
+        additive = _at_best_scale(stress, gap_dot_hat, hat_sq) if hat_sq else sq_norm
+        total = shifted_sq - shifted / (weight or 1.0) * shifted
+        raw_stress, root_sq, root_hat_sq, gap_dot_hat = self.of_roots.tolist()
         stress1 = stress_1 = math.nan
-        if self.has_roots and self.root_hat_sq > 0:
-            stress_1 = math.sqrt(self.root_stress / self.root_hat_sq)
-            scaled = _at_best_scale(self.root_stress, self.gap_dot_hat, self.root_hat_sq)
-            stress1 = math.sqrt(scaled / self.root_sq) if self.root_sq else math.nan
+        if self.has_roots and root_hat_sq > 0:
+            stress_1 = math.sqrt(raw_stress / root_hat_sq)
+            scaled = _at_best_scale(raw_stress, gap_dot_hat, root_hat_sq)
+            stress1 = math.sqrt(scaled / root_sq) if root_sq else math.nan
         return {
-            "stress": self.stress,
-            "normalized_stress": self.stress / self.sq_norm if self.sq_norm else 0.0,
+            "stress": stress,
+            "normalized_stress": stress / sq_norm if sq_norm else 0.0,
             # Rounding of a constant D leaves 1e-32 of ‖D‖².
-            "r2": 1 - self.stress / total if total > 1e-28 * self.sq_norm else math.nan,
+            "r2": 1 - stress / total if total > 1e-28 * sq_norm else math.nan,
             "scaled_additive_error": math.sqrt(additive),
-            "raw_stress": self.root_stress if self.has_roots else math.nan,
+            "raw_stress": raw_stress if self.has_roots else math.nan,
             "stress1": stress1,
             "stress_1": stress_1,
         }
@@ -397,14 +369,14 @@ class _Sums:
 def _at_best_scale(stress: float, residual_dot_hat: float, hat_sq: float) -> float:
     """Return min over α of ‖d − αd̂‖² from ‖d̂ − d‖², ⟨d̂ − d, d̂⟩ and ‖d̂‖².
 
-    The projection is taken off the residual, not off d: no digits are lost on good fits. Divided
-    first: at d = 1e45 the square overflows, at 1e-45 it underflows.
+    The projection is subtracted from the residual, not from d: no digits are lost on good fits.
+    Divided first, so that no square overflows.
     """
     return max(0.0, stress - residual_dot_hat / hat_sq * residual_dot_hat)
 
 
 class _Sample:
-    """Numbers of pairs that come in chunks: all of them, or a random share of many."""
+    """Values of pairs that come in chunks: all, or a random share of many."""
 
     def __init__(self, share: float) -> None:
         self.share, self.rng = share, np.random.default_rng(0)
@@ -431,7 +403,7 @@ class _Sample:
 
 
 class _Neighbors:
-    """How many of the nearest by D̂ are near by D, over all objects or a sample of them."""
+    """Count the nearest by D̂ that are near by D, over all objects or a sample."""
 
     def __init__(self, points: _Points) -> None:
         n, self.points = int(points.x.shape[0]), points
@@ -461,7 +433,7 @@ class _Neighbors:
         nearest = np.argpartition(d_hat, m - 1, axis=1)[:, :m]
         radius = np.partition(d, m - 1, axis=1)[:, m - 1 : m]
         found = np.take_along_axis(d, nearest, axis=1)
-        # Nine digits: what rounding of D̂ tells apart is a tie.
+        # Ties are equal to nine digits.
         near = np.isfinite(found) & (found <= radius + 1e-9 * np.abs(radius))
         self.kept += int(near.sum())
         self.possible += int(np.minimum(m, np.isfinite(d).sum(axis=1)).sum())

@@ -46,13 +46,13 @@ def test_linear_placement_of_free_coordinates_is_the_least_squares_triangulation
     np.testing.assert_allclose(est.transform(D[50:, :50]), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("take_off", [False, True])
-def test_the_ridge_is_the_noise_about_the_offsets_over_the_length_of_a_column(take_off):
+@pytest.mark.parametrize("subtract", [False, True])
+def test_the_ridge_is_the_noise_about_the_offsets_over_the_length_of_a_column(subtract):
     D = random_simplex(50, random_state=1)
     fit = neuc_mds(D, 4, "neuc", squared=True)
-    rule = least_squares_rule(D, fit, Recipe(0.5, take_off, 4))
+    rule = least_squares_rule(D, fit, Recipe(0.5, subtract, 4))
     errors = D - fit.dissimilarities()
-    offsets = misfit(errors) if take_off else np.zeros(50)
+    offsets = misfit(errors) if subtract else np.zeros(50)
     noise = np.sum((errors - offsets) ** 2) / (50 * 50 - 2 * 50 * 4)
     np.testing.assert_allclose(rule.offsets, offsets)
     np.testing.assert_allclose(

@@ -29,13 +29,10 @@ _MAX_VECTORS = 52
 _MIN_OBJECTS = 1000
 # Columns of a panel: the vectors' part of it stays in the L2 cache.
 _PANEL_COLUMNS = 1334
-# Rows handed to a thread at a time; a multiple of 6 rows runs fastest in the kernel. 16 vectors of
-# 8000 entries take 11.1 ms, with half the rows 12.2.
+# Rows of a task; a multiple of 6 rows runs fastest in the kernel.
 _TASK_ROWS = 504
-# Shares of a product with a basis: on two threads 1.3 ms instead of 2.4 for 300 vectors and 16
-# others, n = 8000; eight shares take 1.7.
+# Shares of a product with a basis, and the inner products from which on shares pay.
 _SHARES = 4
-# Inner products of 20 vectors with each other: 0.22 ms on one thread, 0.33 by shares.
 _MIN_INNER_PRODUCTS = 500
 
 
@@ -43,8 +40,7 @@ _MIN_INNER_PRODUCTS = 500
 def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], Array]]:
     """Yield the function that multiplies float64 columns with a scaled symmetric float32 matrix.
 
-    Where the product is done by panels, a pool of threads is open until the end of the context, and
-    BLAS itself keeps to one.
+    Products by panels open a pool of threads until the end of the context.
     """
     if is_numpy(matrix) and matrix.shape[0] >= _MIN_OBJECTS and _unpacked():
         with worker_pool():
@@ -94,11 +90,10 @@ def subtract_combined_rows(block: Array, coefficients: Array, basis: Array) -> N
 
 
 def symmetric_times(matrix: Array, columns: Array) -> Array:
-    """Multiply a symmetric matrix with a block of columns, the way round that is quicker.
+    """Multiply a symmetric matrix with a block of columns, in the faster order.
 
-    OpenBLAS packs less for a few wide rows: 38 ms against 56 (float64, n = 8000, 16 columns).
-    cuBLAS likes tall contiguous columns and the matrix transposed: 16.7 ms against 26.9 (float32,
-    n = 100,000, 32 columns, one H200). Triton's tensor cores take 11.6 ms for the same.
+    OpenBLAS packs less for a few wide rows, cuBLAS prefers tall contiguous columns and the matrix
+    transposed, and Triton's tensor cores are faster still.
     """
     if on_cpu(matrix):
         return (columns.T @ matrix).T
@@ -118,7 +113,7 @@ def _unpacked() -> bool:
 
 
 def _worth_sharing(basis: Array, count: int) -> bool:
-    """Tell whether a pool is open and the product with so many vectors large enough for it."""
+    """Tell whether a pool is open and a product with so many vectors is large enough for it."""
     return (
         is_numpy(basis)
         and open_pool.get() is not None

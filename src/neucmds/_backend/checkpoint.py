@@ -24,25 +24,11 @@ INTERVAL = 5.0
 
 
 class Checkpoint:
-    """A few arrays in a npz file, which belong to one D, its parameters and one process at a time.
+    """A npz file of a few arrays, which belongs to one problem and one process at a time.
 
-    Parameters
-    ----------
-    path : path
-        Made by the first `save`, and removed at the end.
-    problem : objects
-        What decides the result, identified by `joblib.hash`; of a function only its name.
-
-    Attributes
-    ----------
-    held : dict of str to ndarray
-        What the last `save` wrote; empty where there is no file yet.
-
-    Raises
-    ------
-    InputError
-        If `path` names no file, or one that is no checkpoint, belongs to another problem, or is
-        in use; of two jobs that begin at a time, `save` refuses the second.
+    `problem` holds all that decides the result, identified by `joblib.hash`, a function by its
+    name. `held` has the arrays of the last `save`. Raises `InputError` if the file is no
+    checkpoint, belongs to another problem, or is in use.
     """
 
     def __init__(self, path: str | PathLike[str], *problem: Any) -> None:
@@ -65,7 +51,7 @@ class Checkpoint:
         self._claim()
         with atomic_file(self.path) as file:
             np.savez(file, problem=self.problem, **_plain(values))
-        self.locked = None  # that was the file before
+        self.locked = None  # the lock of the replaced file
         self._claim()
         self.saved = time.monotonic()
 
@@ -76,7 +62,7 @@ class Checkpoint:
             self.path.unlink(missing_ok=True)
 
     def _claim(self) -> None:
-        """Lock the file, if there is one, until this is gone or the process ends."""
+        """Lock the file, if there is one, until the process ends."""
         if self.locked is not None or not self.path.exists():
             return
         try:
@@ -96,7 +82,7 @@ class Checkpoint:
 
 
 def checkpoint_path(value: Any) -> Path:
-    """Return the path of a checkpoint, or refuse what names no file."""
+    """Return the path of a checkpoint; raise if it names no file."""
     if not isinstance(value, (str, PathLike)) or os.fspath(value) in ("", b""):
         raise InputError(f"{option('checkpoint', value)} must be the name of a file.")
     return Path(os.fsdecode(value))
@@ -113,7 +99,7 @@ def _identity(problem: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with NumPy arrays in the place of those of other libraries."""
+    """Return a value with arrays of other libraries converted to NumPy."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, (tuple, list)):
@@ -122,9 +108,9 @@ def _plain(value: Any) -> Any:
 
 
 class _NpyRows:
-    """A npy file that rows are assigned to in order; the first ones may be there already.
+    """A npy file to which rows are assigned in order, after the `first` ones that it has.
 
-    Written, not mapped: a map of a file on a full disk ends the process by SIGBUS.
+    Not a memory map, which ends the process by SIGBUS on a full disk.
     """
 
     def __init__(
@@ -157,11 +143,10 @@ def npy_output(
     dtype: Any,
     checkpoint: Checkpoint | None = None,
 ) -> Iterator[npt.NDArray[Any] | _NpyRows]:
-    """Give something to assign rows to in order: an array, or a file that appears when complete.
+    """Yield an array, or a file that appears when complete, to which rows are assigned in order.
 
-    With a checkpoint the rows are kept in ``OUT.part``, and what is given lacks those that were
-    there already: its first row is number ``shape[0] - given.shape[0]``. The checkpoint is removed
-    at the end.
+    With a checkpoint the rows are written to ``OUT.part``, and the yielded object lacks those that
+    are there already: its first row has the number ``shape[0] - yielded.shape[0]``.
     """
     if out is None:
         if checkpoint is not None:

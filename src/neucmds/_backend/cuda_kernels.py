@@ -18,10 +18,10 @@ import numpy as np
 from neucmds._backend.arrays import Array, empty_like, namespace, to_numpy
 from neucmds.errors import NeucmdsWarning
 
-# What fills an H200 several times over.
+# Blocks that fill an H200 several times over.
 _BLOCKS = 132 * 16
 _THREADS = 256
-# Objects from which on a product is worth more than its launch.
+# Objects from which on a product takes longer than its launch.
 _LARGE = 4096
 
 _MIRRORED = """
@@ -101,7 +101,7 @@ extern "C" __global__ void between(const T* x, const T* y, int m, int n, int d, 
     }
 }
 """
-# What a feature adds to the sums s and t of a pair, and what a metric makes of them.
+# Update of the sums s and t of a pair by a feature, and the metric from them.
 _METRICS = {
     "braycurtis": ("s[r][c] += fabs(a - b); t[r][c] += fabs(a + b)", "s[r][c] / t[r][c]"),
     "chebyshev": ("s[r][c] = fmax(s[r][c], fabs(a - b))", "s[r][c]"),
@@ -125,21 +125,8 @@ extern "C" __global__ void centered_single(
 }
 """
 
-_FORMS = """
-// Signed sums of squared differences between two rows of x, a pair a thread.
-extern "C" __global__ void pair_forms(
-    const T* x, const T* signs, int k, const int* i, const int* j, int pairs, T* out) {
-  for (long long at = blockIdx.x * 256LL + threadIdx.x; at < pairs; at += gridDim.x * 256LL) {
-    const T *a = x + (long long)i[at] * k, *b = x + (long long)j[at] * k;
-    T total = 0;
-    for (int c = 0; c < k; ++c) total += signs[c] * (a[c] - b[c]) * (a[c] - b[c]);
-    out[at] = total;
-  }
-}
-"""
-
 _CHANGES = """
-// How these sums change from x to x + t p: t first + t^2 second.
+// Change of signed squared differences of two rows from x to x + t p: t first + t^2 second.
 extern "C" __global__ void pair_changes(
     const T* x, const T* p, const T* signs, int k, const int* i, const int* j, int pairs, T* first,
     T* second) {
@@ -205,32 +192,18 @@ def between(metric: str, x: Array, y: Array) -> Array | None:
     return out
 
 
-def pair_forms(x: Array, signs: Array, i: Array, j: Array) -> Array | None:
-    """Σ_a s_a (x_ia − x_ja)² of listed pairs; i and j are int32."""
-    launch = _kernel(_FORMS, "pair_forms", x)
-    count, k = int(i.shape[0]), int(x.shape[1])
-    if launch is None or count >= 2**31:
-        return None
-    out = empty_like(x, (count,))
-    launch((_grid(count), 1), x, signs, k, i, j, count, out)
-    return out
-
-
 def pair_changes(
     x: Array, p: Array, signs: Array, i: Array, j: Array
 ) -> tuple[Array, Array] | None:
-    """Return D₁ and D₂ of D̂(x + tp) = D̂(x) + tD₁ + t²D₂ for listed pairs, D̂ as of `pair_forms`."""
+    """Return D₁ and D₂ of D̂(x + tp) = D̂(x) + tD₁ + t²D₂ for listed pairs; i and j are int32."""
     launch = _kernel(_CHANGES, "pair_changes", x, p)
     count, k = int(i.shape[0]), int(x.shape[1])
     if launch is None or count >= 2**31:
         return None
     first, second = (empty_like(x, (count,)) for _ in range(2))
-    launch((_grid(count), 1), x, p, signs, k, i, j, count, first, second)
+    blocks = max(1, min(-(-count // _THREADS), 8 * _BLOCKS))
+    launch((blocks, 1), x, p, signs, k, i, j, count, first, second)
     return first, second
-
-
-def _grid(count: int) -> int:
-    return max(1, min(-(-count // _THREADS), 8 * _BLOCKS))
 
 
 def narrow_product(matrix: Array, columns: Array) -> Array | None:
@@ -247,7 +220,7 @@ def narrow_product(matrix: Array, columns: Array) -> Array | None:
 
 @cache
 def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
-    """Return the product by Triton, if that is there and works on this device."""
+    """Return the product by Triton, if it works on this device."""
     import torch
 
     try:
@@ -271,7 +244,7 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
 
 
 def _kernel(source: str, name: str, *arrays: Array) -> Callable[..., None] | None:
-    """Return what starts a kernel with a grid and arguments on the device of some arrays."""
+    """Return the function that launches a kernel with a grid and arguments; None if it cannot."""
     first = arrays[0]
     dtype = str(first.dtype).removeprefix("torch.")
     if not _is_cuda(first) or dtype not in ("float32", "float64"):
@@ -301,7 +274,7 @@ def _argument(value: Any) -> Any:
 
 @cache
 def _cupy() -> Any:
-    """Return CuPy if it is there and can compile; else None, which is said once."""
+    """Return CuPy if it can compile; else None, with one warning."""
     try:
         import cupy
 
@@ -318,7 +291,7 @@ def _cupy() -> Any:
 
 
 def _stream(cupy: Any, array: Array) -> Any:
-    """Let CuPy work in the stream that the array's library works in."""
+    """Return the context in which CuPy uses the stream of the array's library."""
     if compat.is_cupy_array(array):
         return nullcontext() if array.device.id == cupy.cuda.Device().id else array.device
     import torch

@@ -24,7 +24,7 @@ def require_dask(whole: bool = False) -> Any:
 
 
 def require_known_chunks(array: Array, name: str) -> None:
-    """Refuse chunks whose sizes dask does not know, as they come out of a dataframe or a mask."""
+    """Raise if chunk sizes are unknown, as after a dataframe or a mask."""
     if any(math.isnan(size) for sizes in array.chunks for size in sizes):
         raise InputError(
             f"{name} is a dask array with unknown chunk sizes; call {name}.compute_chunk_sizes() "
@@ -44,10 +44,10 @@ def check_rows(X: Array) -> Array:
 
 
 def map_rows(X: Array, work: Callable[[Any, int], Any], width: int, n_wide: int) -> Array:
-    """Return lazily what `work(rows, start)` makes of every chunk of rows, `width` columns each.
+    """Return the lazy array of `work(rows, start)` of every chunk of rows, `width` columns each.
 
-    A chunk is worked off in pieces of about 2²¹ entries of `n_wide` columns, so that chunks may be
-    as large as a worker can hold, and the work is sent to a worker once, not with every chunk.
+    A chunk is processed in pieces of about 2²¹ entries of `n_wide` columns, and `work` is sent to a
+    worker once.
     """
     dask, da = require_dask(whole=True), require_dask()
 

@@ -22,11 +22,10 @@ Writer = Callable[[BinaryIO], object]
 
 @contextmanager
 def atomic_file(path: str | PathLike[str], *, overwrite: bool = True) -> Iterator[BinaryIO]:
-    """Open a binary file that takes its place once it is complete and on disk.
+    """Open a binary file that is renamed to its path once it is complete and on disk.
 
-    Its folder must exist. A symbolic link is replaced, not followed. `InputError` says that there
-    can be no file of that name, `FileExistsError` that there is one which is not to be replaced,
-    and `OSError`, of a full disk say, names the file.
+    Its folder must exist. A symbolic link is replaced, not followed. Raises `InputError` if there
+    can be no such file, `FileExistsError` without `overwrite`; an `OSError` names the file.
     """
     target = Path(path)
     check_target(target)
@@ -38,7 +37,7 @@ def atomic_file(path: str | PathLike[str], *, overwrite: bool = True) -> Iterato
 
 
 def check_target(path: Path) -> None:
-    """Refuse a place where no file can be written."""
+    """Raise if no file can be written at a path."""
     if path.is_dir():
         raise InputError(f"{path} is a directory; pass the name of a file.")
     if path.exists() and not path.is_file():
@@ -50,12 +49,11 @@ def check_target(path: Path) -> None:
 def atomic_folder(
     folder: Path, files: Mapping[str, Writer], *, overwrite: bool, owned: Collection[str] = ()
 ) -> list[Path]:
-    """Write several files into one folder, which is exchanged for the old one when all are there.
+    """Write several files into a folder, which replaces the old one when all are complete.
 
-    The folder is made if it does not exist, with its parents; files of others in it stay. `files`
-    maps names to functions that write to the binary file they are given. Files of these names, and
-    of those `owned`, which such a result may have too, are replaced or removed with `overwrite`;
-    without it `FileExistsError` names the first.
+    `files` maps names to functions that write to a binary file. With `overwrite`, files of these
+    names and of those `owned` are replaced or removed, and all others stay; without it
+    `FileExistsError` names the first.
     """
     place = folder.resolve()
     names = {*files, *owned}
@@ -78,12 +76,9 @@ def atomic_folder(
 
 
 def _exchanged(new: Path, place: Path, names: set[str]) -> bool:
-    """Put a new folder in the place of an old one; False where that cannot be renamed.
-
-    Between the two steps the old one is ``NAME.old``, which stays if the process is killed.
-    """
+    """Replace a folder, which is ``NAME.old`` meanwhile; False if it cannot be renamed."""
     if any(path.samefile(place) for path in (Path.cwd(), *Path.cwd().parents)):
-        return False  # a shell would be left in a folder that is gone
+        return False  # a shell would be left in a removed folder
     old = next(
         path
         for number in range(10**6)
@@ -104,7 +99,7 @@ def _exchanged(new: Path, place: Path, names: set[str]) -> bool:
 
 @contextmanager
 def _beside(folder: Path, name: str) -> Iterator[Path]:
-    """Give a hidden folder that is removed at the end, with what is left in it."""
+    """Yield a hidden temporary folder."""
     with tempfile.TemporaryDirectory(
         prefix=f".{name[:200]}.", dir=folder, ignore_cleanup_errors=True
     ) as beside:
@@ -113,7 +108,7 @@ def _beside(folder: Path, name: str) -> Iterator[Path]:
 
 @contextmanager
 def _written(path: Path, target: Path) -> Iterator[BinaryIO]:
-    """Open a new file, and bring it to the disk; errors name the file that it becomes."""
+    """Open a new file, and flush it to the disk; errors name the target."""
     try:
         with path.open("w+b") as file:
             yield file
@@ -134,21 +129,17 @@ def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
 
 
 def read_npz(source: Path | BinaryIO, what: str = "a npz file") -> dict[str, npt.NDArray[Any]]:
-    """Read all arrays of a npz file, without pickle; `what` it should be is for messages."""
+    """Read all arrays of a npz file, without pickle; messages say that it is not `what`."""
     name = str(getattr(source, "name", source)) if not isinstance(source, Path) else str(source)
     if isinstance(source, Path) and not source.is_file():
         raise FileFormatError(f"{name}: {'not a regular' if source.exists() else 'no such'} file.")
-    with refused_as(name, what), np.load(source, allow_pickle=False) as archive:
+    with format_errors(name, what), np.load(source, allow_pickle=False) as archive:
         return dict(archive)
 
 
 @contextmanager
-def refused_as(name: str, what: str) -> Iterator[None]:
-    """Turn whatever a library raises on damaged content into one clear error.
-
-    NumPy, zipfile and pyarrow raise a dozen classes without a common base on damaged bytes, such as
-    SyntaxError, TokenError, RuntimeError and struct.error.
-    """
+def format_errors(name: str, what: str) -> Iterator[None]:
+    """Turn any error that a library raises on damaged bytes into one `FileFormatError`."""
     try:
         yield
     except (InputError, ImportError):

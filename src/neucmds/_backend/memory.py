@@ -14,7 +14,7 @@ from neucmds.errors import InputError, option
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-# What the kernel calls available includes caches that others may be counting on.
+# Share of the available memory that is used: it includes caches of other processes.
 _SHARE = 0.8
 _ALWAYS_THERE = 2**26
 
@@ -48,11 +48,11 @@ def format_bytes(amount: float) -> str:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can be taken without swapping, or None where that is not known.
+    """Return the bytes that can be allocated without swapping, or None if unknown.
 
-    The least of what the system has available, of what the control groups of this process leave of
-    their limits (containers, batch systems), and of its limit on addresses (``ulimit -v``). Systems
-    other than Linux tell by psutil, or else half of their memory is taken for free.
+    The least of the available memory, of the rest of the limits of the control groups (containers,
+    batch systems), and of the limit on addresses (``ulimit -v``). On other systems than Linux from
+    psutil, or else half of the memory.
     """
     try:
         told = Path("/proc/meminfo").read_text(encoding="ascii")
@@ -69,8 +69,8 @@ def available_memory() -> int | None:
 
 
 def require_memory(needed: int, what: str, advice: str) -> None:
-    """Refuse work for which there is not enough memory, before it starts; `advice` what to do."""
-    # Up to 64 MB nothing is looked up, which would take longer than the work.
+    """Raise if there is not enough memory for some work; `advice` says what to do."""
+    # Up to 64 MB a lookup would take longer than the work.
     free = None if needed <= _ALWAYS_THERE else available_memory()
     if free is not None and needed > free:
         raise InputError(
@@ -81,7 +81,7 @@ def require_memory(needed: int, what: str, advice: str) -> None:
 def _left_in_groups(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
-    """Return what this process's control group and those above it leave of their limits."""
+    """Return the rest of the limits of this process's control group and of those above it."""
     path = own.read_text(encoding="utf-8").partition("0::")[2].strip() if own.exists() else ""
     # Inside a container the path is the host's, and only the tree's root is there.
     group, left = root / path.lstrip("/"), []

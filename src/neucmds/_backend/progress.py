@@ -10,11 +10,7 @@ from typing import Any, TextIO
 def progress_bar(
     what: str, stream: TextIO | None = None, every: float = 0.5
 ) -> Callable[[int, int], None]:
-    """Make a function that is told ``(done, total)`` and shows it as a bar of tqdm.
-
-    The bar appears with the first call, on standard error by default, and ends its line when all is
-    done.
-    """
+    """Return a function of ``(done, total)`` that shows a bar of tqdm from its first call on."""
     from tqdm import tqdm
 
     bar: Any = None
@@ -33,10 +29,7 @@ def progress_bar(
 
 @contextmanager
 def progress_steps(what: str) -> Iterator[Callable[[int, float], None]]:
-    """Yield what shows the number of a step and a value, for work of unknown length.
-
-    The line appears with the first call of ``report(step, value)``, and ends with the context.
-    """
+    """Yield a function of ``(step, value)`` that shows both, for work of unknown length."""
     from tqdm import tqdm
 
     bar: Any = None

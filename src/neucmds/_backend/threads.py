@@ -43,16 +43,13 @@ def thread_count(n_jobs: int | None) -> int:
         return int(joblib.effective_n_jobs(int(n_jobs)))
 
 
-# Threads that help whoever opened a pool, as an executor, and how many there are with that one.
+# The executor of the open pool, and its number of threads with the calling one.
 open_pool = ContextVar[tuple[ThreadPoolExecutor, int] | None]("open_pool", default=None)
 
 
 @contextmanager
 def worker_pool() -> Iterator[None]:
-    """Keep threads ready for `parallel_map`, and BLAS to one thread, until the context ends.
-
-    The idle threads of OpenBLAS spin, and took half of what others gained.
-    """
+    """Keep threads for `parallel_map`, and BLAS at one thread, until the context ends."""
     if open_pool.get() is not None:
         yield
         return
@@ -68,14 +65,13 @@ def worker_pool() -> Iterator[None]:
 
 
 def pool_for(array: Array) -> AbstractContextManager[None]:
-    """Return the pool for work on NumPy's arrays; other libraries have threads of their own."""
+    """Return the pool for work on NumPy arrays; other libraries have their own threads."""
     return worker_pool() if is_numpy(array) else nullcontext()
 
 
-# By hand: a call of joblib.Parallel takes 10 ms, for it waits by polling, one of this 0.07 ms; and
-# a fit makes hundreds of calls of a few milliseconds.
+# By hand: a call of joblib.Parallel takes 10 ms, one of this 0.07 ms.
 def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-    """Apply a function to every part, in the open pool or else in one of its own; in order."""
+    """Apply a function to every part, in the open pool or else in a new one; in order."""
     todo = deque(enumerate(parts))
     if len(todo) == 1:
         return [work(todo[0][1])]
@@ -103,7 +99,7 @@ def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[
             for helper in helping:
                 helper.result()
             if failures:
-                # Parts are taken in order: this is the one that a single thread would have met.
+                # The failure that a single thread would have met first.
                 raise failures[min(failures)]
         finally:
             todo.clear()
@@ -129,8 +125,7 @@ def fill_rows(
 ) -> None:
     """Write work(rows) to target[rows] for all rows, in parts of about `elements` entries.
 
-    The target, an array or a file, gets them in order. BLAS keeps to one thread meanwhile: the
-    parts keep all cores busy.
+    The target, an array or a file, gets them in order; BLAS uses one thread meanwhile.
     """
     n, parts = target.shape[0], list(row_blocks(target.shape[0], width, elements))
     # Closed at once: a traceback that is kept would keep the generator, and its threads.
@@ -144,12 +139,11 @@ def fill_rows(
 def _in_order(
     work: Callable[[Part], Result], parts: list[Part], n_threads: int
 ) -> Generator[Result, None, None]:
-    """Yield what is made of every part; at most two a thread are begun and not yet taken."""
+    """Yield the results in order; at most two per thread are computed ahead."""
     if n_threads == 1:
         yield from map(work, parts)
         return
-    # joblib's generators do not wait for whoever takes the results: 181 of 200 were held for a
-    # reader five times as slow as the work.
+    # joblib's generators do not wait for a slow reader.
     with ThreadPoolExecutor(n_threads, thread_name_prefix="neucmds") as pool:
         running: deque[Future[Result]] = deque()
         try:
@@ -163,7 +157,7 @@ def _in_order(
 
 
 class _BlasLimit:
-    """The limit on the threads of BLAS. It is process-wide, so all who need it share one."""
+    """The process-wide limit on the threads of BLAS, shared by all users."""
 
     lock = threading.Lock()
     libraries: Any = None
@@ -174,12 +168,12 @@ class _BlasLimit:
 
 @contextmanager
 def single_blas_thread() -> Iterator[int]:
-    """Keep BLAS to one thread while anyone is in this context; yield how many it is allowed.
+    """Keep BLAS at one thread while any thread is in this context; yield its usual number.
 
-    The number is restored when the last one leaves, by whichever way and on whichever thread.
+    The last thread that leaves restores that number: if each restored the number that it found, two
+    overlapping contexts would leave BLAS at one thread.
     """
     shared, process = _BlasLimit, os.getpid()
-    # Were each to restore what it found, two that overlap would leave BLAS at one thread for good.
     with shared.lock:
         if shared.users == 0:
             if shared.libraries is None:
@@ -211,7 +205,7 @@ _let_any_thread_set_it = getattr(
 
 
 def _after_fork() -> None:
-    """Drop what a forked process inherits of its parent's threads: a pool, and users of BLAS."""
+    """Drop the pool and the users of BLAS that a forked process inherits."""
     _BlasLimit.lock.release()
     open_pool.set(None)
     if _BlasLimit.users:
@@ -221,8 +215,7 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # No process is forked while a thread changes the limit: the child would wait for ever for what
-    # OpenBLAS and threadpoolctl had locked at that moment.
+    # No fork while a thread changes the limit: the child would wait for its locks for ever.
     os.register_at_fork(
         before=_BlasLimit.lock.acquire,
         after_in_parent=_BlasLimit.lock.release,

@@ -66,11 +66,11 @@ def nearest(
     def find(rows: slice) -> tuple[Indices, npt.NDArray[Any]]:
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(weighted))
-        if own is not None:
-            each, self_ids = (
-                asarray_like(ids, x, dtype=xp.int64) for ids in (np.arange(len(x)), own[rows])
-            )
-            ranking[each, self_ids] = xp.inf
+        if own is not None and is_numpy(ranking):
+            ranking[np.arange(len(ranking)), own[rows]] = np.inf
+        elif own is not None:
+            ids, itself = (asarray_like(i, x, dtype=xp.int64) for i in (np.arange(n), own[rows]))
+            ranking = xp.where(ids == itself[:, None], xp.full_like(ranking, xp.inf), ranking)
         slack = rounding * (xp.sum(x * x, axis=1) + farthest)
 
         def exact(row_ids: Indices, col_ids: Indices) -> npt.NDArray[Any]:

@@ -25,15 +25,12 @@ Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 Solve = Callable[[Gram, int], Spectrum]
 
-# A tenth, and so many splits that about 200 pairs are held out in all. With a third, 100 planted
-# signatures came out as well, but real sets of high rank were cut short: road distances of 21
-# cities got 2 coordinates, where 4 predict better, 10 cities 2 instead of 5, and of 26 samples not
-# even 8 predicted better than the mean (R² −9), while 18 of up to 21 do (R² 0.4).
+# A tenth, and so many splits that about 200 pairs are held out in all. With a third, real sets of
+# high rank get too few coordinates.
 HELD_OUT = 1 / 10
 HELD_OUT_PAIRS = 200
 FEWEST_SPLITS, MOST_SPLITS = 8, 40
-# Objects that take part: nine tenths of them are fitted 8 times, and the rest placed for 30 to 45
-# numbers of coordinates.
+# Objects in the sample.
 MOST_OBJECTS = 600
 # Fewer cannot be split into some that are fitted and pairs that are held out.
 LEAST_OBJECTS = 6

@@ -40,7 +40,7 @@ def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
 
 
 def check_count(count: int, k: int) -> int:
-    """Refuse fewer landmarks than k coordinates need."""
+    """Raise if there are fewer landmarks than k coordinates need."""
     if count < k + 1:
         raise InputError(
             f"{count} landmarks are too few for {k} coordinates; at least k + 1 = {k + 1} are "
@@ -80,19 +80,13 @@ def maxmin(
 ) -> Indices:
     """Spread landmarks: each is the object farthest from those before it, the first is random.
 
-    Parameters
-    ----------
-    n, count : int
-        Number of objects and of landmarks.
-    dissimilarities_to : callable
-        Dissimilarities (n,) of all objects to one of them.
-    rng : RandomState
+    `dissimilarities_to` returns the dissimilarities (n,) of all objects to one of them.
     """
     chosen = [int(rng.randint(n))]
     nearest = np.full(n, np.inf)
     for _ in range(count - 1):
         np.minimum(nearest, dissimilarities_to(chosen[-1]), out=nearest)
-        # Copies of a landmark are at 0, and so may be chosen when there is nothing else; not twice.
+        # Not the same object twice, though a copy of it if there is nothing else.
         nearest[chosen[-1]] = -np.inf
         chosen.append(int(np.argmax(nearest)))
     return np.asarray(chosen, dtype=np.intp)
@@ -103,6 +97,6 @@ def random_sample(n: int, count: int, rng: np.random.RandomState) -> Indices:
     if 20 * count >= n:
         return np.sort(rng.permutation(n)[:count]).astype(np.intp)
     ids: set[int] = set()
-    while len(ids) < count:  # a permutation of 10⁷ objects for 10³ of them would be a waste
+    while len(ids) < count:  # faster than a permutation of many objects
         ids.update(int(i) for i in rng.randint(n, size=count - len(ids)))
     return np.sort(np.fromiter(ids, dtype=np.intp))

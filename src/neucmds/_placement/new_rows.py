@@ -16,12 +16,12 @@ from neucmds.errors import InputError, option
 Floats = npt.NDArray[np.float64]
 # Negative dissimilarities up to so many units of rounding of the largest one are zero.
 ROUNDING = 16
-# Times as far out as the fitted objects: nothing is left of them beside it.
+# Largest ratio of a dissimilarity to the size of the fitted coordinates.
 FARTHEST = 1e25
 
 
 def check_shape(delta: Array, n: int) -> None:
-    """Refuse new dissimilarities of another shape, and infinite ones."""
+    """Raise if new dissimilarities have another shape, or infinite entries."""
     xp = namespace(delta)
     if delta.ndim != 2 or delta.shape[1] != n:
         raise InputError(
@@ -33,7 +33,7 @@ def check_shape(delta: Array, n: int) -> None:
 
 
 def check_gaps(delta: Array, k: int, missing: str) -> None:
-    """Refuse gaps that the fit did not allow, and objects with too few dissimilarities."""
+    """Raise if the fit did not allow gaps, or an object has too few dissimilarities."""
     gaps = namespace(delta).isnan(delta)
     if not bool(namespace(delta).any(gaps)):
         return
@@ -60,23 +60,10 @@ def sq_rows(
     weights: Floats | None = None,
     first: int = 0,
 ) -> Array:
-    """Return dissimilarities of new objects on the squared scale, or refuse them.
+    """Return dissimilarities (m, n) of new objects on the squared scale, widened if need be.
 
-    They are refused if they are negative where they cannot be, or so large that the fitted objects
-    vanish beside them. What float32 cannot hold is widened.
-
-    Parameters
-    ----------
-    delta : array of shape (m, n)
-        NaN where one is not known.
-    fitted : array of shape (n, k)
-    squared : bool
-        Whether `delta` is on the squared scale.
-    loss : str
-    weights : array of shape (m, n), optional
-        A negative one of weight zero does not matter.
-    first : int, default=0
-        Number of the first object, for messages.
+    Raise if they are too large, or negative at a positive weight where the loss does not allow it.
+    `squared` is the scale of `delta`, `first` the number of the first object in messages.
     """
     if 0 in (*delta.shape, *fitted.shape):
         return delta
@@ -107,7 +94,7 @@ def sq_rows(
 def _without_negative(
     sq_new: Array, largest: float, loss: str, weights: Floats | None, first: int
 ) -> Array:
-    """Take negative dissimilarities for zero if they are rounding, or count nothing."""
+    """Replace negative dissimilarities by zero if they are rounding, or have no weight."""
     xp = namespace(sq_new)
     # An object that was fitted is at zero from itself, but for rounding.
     below = sq_new < -ROUNDING * float(xp.finfo(sq_new.dtype).eps) * largest
@@ -129,18 +116,9 @@ def checked_weights(
     labels: Sequence[str] | None = None,
     known: npt.NDArray[np.bool_] | None = None,
 ) -> Floats:
-    """Return weights of the dissimilarities of new objects, at most one in every row.
+    """Return weights (m, n) of the dissimilarities of new objects, at most 1 in every row.
 
-    Parameters
-    ----------
-    weights : array or DataFrame of shape (m, n)
-    shape : (m, n)
-    k : int
-        Number of coordinates.
-    labels : sequence of str, optional
-        Names of the fitted objects, by which columns with names are matched.
-    known : array of shape (m, n), optional
-        Which dissimilarities are known; weights of others are zero.
+    Named columns are matched with `labels`; dissimilarities that are not `known` get weight zero.
     """
     weights = ordered_by_name(weights, labels, "columns of weights", rows=False)
     w: Floats = to_numpy(as_real(weights, "weights")).astype(np.float64)

@@ -30,13 +30,12 @@ from neucmds._placement.least_squares import (
 MAX_ITER = 60
 # An object has arrived when a step promises to gain less than this share of its loss.
 TOL = 1e-9
-# Share of an object's mean curvature that holds it at its start along directions which its
-# dissimilarities say nothing about.
+# Share of an object's mean curvature that is added to all directions.
 RIDGE = 1e-6
-# Share of what a step promises below which the next is damped more, and above which less.
+# Share of the promised gain below which the next step is damped more, and above which less.
 TOO_LITTLE, ENOUGH = 0.5, 0.8
 TINY = float(np.finfo(np.float64).tiny)
-# Times the weights of all others from which on one rules: what they say is below rounding then.
+# Ratio of the largest weight to all others beyond which these are below rounding.
 ALL_BUT_ONE = 1e12
 # Nearest fitted objects whose mean is a start: one start of several.
 NEAREST = 5
@@ -74,8 +73,7 @@ class LossPlacement:
     ) -> Array:
         """Return coordinates (m, k), computed with the library and on the device of the rows.
 
-        Of `own`, integers of the shape of the dissimilarities, each row says which fitted objects
-        these are to; by default to all of them, in order.
+        `own` has the number of the fitted object of each dissimilarity; by default all, in order.
         """
         sq_dissimilarity = curved(sq_dissimilarity, self.loss.curvature)
         everyone = Fitted.of(self.coordinates, self.signs, sq_dissimilarity)
@@ -98,7 +96,7 @@ class LossPlacement:
 
 
 def _least(problem: _Problem, shrinkage: float, farthest: float) -> tuple[Array, Array]:
-    """Return the minima of a loss quadratic in D̂, and of which objects rounding hides them."""
+    """Return the minima of a loss quadratic in D̂, and the objects for which rounding hides them."""
     fitted, d = problem.fitted, problem.delta
     xp = namespace(d)
     slope = problem.loss.terms(d, xp.asarray(d, copy=True)).slope
@@ -169,8 +167,8 @@ class _Problem:
     def counted(self, values: Array) -> Array:
         return values if self.counts is None else self.counts * values
 
-    def model(self, x: Array) -> _Model:
-        """Gradient g and Hessian of every object.
+    def model(self, x: Array) -> tuple[Array, Array]:
+        """Gradient g and Hessian of every object, the latter made positive definite.
 
         g = 4A[(Σc)x − cY] with c = u q q′, and the Hessian is 8 A[Σ w (x − y)(x − y)ᵀ]A + 4(Σc)A
         with w = u(q′² + q q″).
@@ -188,7 +186,7 @@ class _Problem:
         form = xp.eye(int(a.shape[0]), dtype=xp.float64, device=device(x)) * a
         hessian += (4 * pull)[:, :, None] * form
         gradient = 4 * a * (pull * x - self.fitted.sums(c))
-        return _Model(gradient, _upwards(hessian))
+        return gradient, _upwards(hessian)
 
     def _second_moments(self, x: Array, w: Array) -> Array:
         """Σ_j w_ij (x_i − y_j)(x_i − y_j)ᵀ for every object i."""
@@ -199,33 +197,18 @@ class _Problem:
         return moments - cross - xp.matrix_transpose(cross) + own
 
 
-@dataclass(frozen=True)
-class _Model:
-    """What the loss of some objects looks like from where they are.
-
-    Parameters
-    ----------
-    gradient : array of shape (m, k)
-    hessian : array of shape (m, k, k)
-        Positive definite: where the loss curves downwards, as if it did upwards.
-    """
-
-    gradient: Array
-    hessian: Array
-
-    def step(self, which: Array, damping: Array) -> tuple[Array, Array]:
-        """Return a Newton step of damped curvatures, and what it promises to gain."""
-        xp, k = namespace(damping), int(self.gradient.shape[1])
-        gradient, hessian = self.gradient[which], self.hessian[which]
-        mean = xp.clip(xp.sum(xp.linalg.diagonal(hessian), axis=1) / k, min=TINY)
-        eye = xp.eye(k, dtype=hessian.dtype, device=device(hessian))
-        hessian += (damping * mean)[:, None, None] * eye
-        step = solve_definite(hessian, -gradient)
-        return step, -0.5 * xp.vecdot(gradient, step)
+def _newton_step(gradient: Array, hessian: Array, damping: Array) -> tuple[Array, Array]:
+    """Return the steps of damped Hessians, which are overwritten, and their promised gain."""
+    xp, k = namespace(damping), int(gradient.shape[1])
+    mean = xp.clip(xp.sum(xp.linalg.diagonal(hessian), axis=1) / k, min=TINY)
+    eye = xp.eye(k, dtype=hessian.dtype, device=device(hessian))
+    hessian += (damping * mean)[:, None, None] * eye
+    step = solve_definite(hessian, -gradient)
+    return step, -0.5 * xp.vecdot(gradient, step)
 
 
 def _upwards(hessian: Array) -> Array:
-    """Turn negative curvatures round; eigenvectors only where there are some, for they are slow."""
+    """Change the sign of negative eigenvalues, found by Cholesky factors first."""
     xp = namespace(hessian)
     factors = stacked_cholesky(hessian)
     bent: Any = slice(None) if factors is None else xp.nonzero(factors[1])[0]
@@ -236,18 +219,17 @@ def _upwards(hessian: Array) -> Array:
 
 
 def _descend(problem: _Problem, x: Array, value: Array) -> Array:
-    """Newton's method on all objects at once, damped; those that have arrived drop out.
+    """Damped Newton steps on all objects at once, until these promise no gain.
 
-    Gauss–Newton leaves out what pairs of large residual curve: an object took 5 to 50 steps,
-    against 5 to 13 (digits, k = 20, and objects that the coordinates put below D̂ = 0). And what a
-    step promises tells when to end, not what it gains: next to the minimum rounding lets none gain.
+    Not the gain itself, which rounding hides next to the minimum. Gauss–Newton takes up to 50 steps
+    instead of 13.
     """
     xp = namespace(x)
-    model = problem.model(x)
+    gradient, hessian = problem.model(x)
     damping = xp.full_like(value, 1e-3)
     left = asarray_like(np.arange(value.shape[0]), value, dtype=xp.int64)
     for _ in range(MAX_ITER):
-        step, promised = model.step(left, damping[left] + RIDGE)
+        step, promised = _newton_step(gradient[left], hessian[left], damping[left] + RIDGE)
         start, now = x[left], value[left]
         trial = start + step
         reached = problem.some(left).value(trial)
@@ -263,6 +245,5 @@ def _descend(problem: _Problem, x: Array, value: Array) -> Array:
         if not int(left.shape[0]):
             break
         if int(moved.shape[0]):
-            new = problem.some(moved).model(x[moved])
-            model.gradient[moved], model.hessian[moved] = new.gradient, new.hessian
+            gradient[moved], hessian[moved] = problem.some(moved).model(x[moved])
     return x

@@ -38,14 +38,14 @@ MOST_VALIDATED = 1500
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a least-squares placement is made by.
+    """Parameters of a least-squares placement.
 
-    `ridge` is g, `take_off` whether the landmarks' own misfit b is taken off, and `n_components`
-    the signature of the landmark embedding.
+    `ridge` is g, `subtract_misfit` whether the landmarks' own misfit b is subtracted, and
+    `n_components` the signature of the landmark embedding.
     """
 
     ridge: float
-    take_off: bool
+    subtract_misfit: bool
     n_components: NComponents
 
 
@@ -56,7 +56,7 @@ def least_squares_rule(
     x = np.asarray(embedding.coordinates, dtype=np.float64)
     n = x.shape[0]
     errors = np.asarray(sq_dissimilarity - embedding.dissimilarities(), dtype=np.float64)
-    offsets = misfit(errors) if recipe.take_off else np.zeros(n)
+    offsets = misfit(errors) if recipe.subtract_misfit else np.zeros(n)
     # n²/2 dissimilarities were fitted by nk numbers
     freedom = max(1 - 2 * x.shape[1] / n, 0.05)
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
@@ -66,15 +66,10 @@ def least_squares_rule(
 
 
 def linear_rule(sq_dissimilarity: Floats, embedding: Any) -> LinearPlacement:
-    """Make the rule of plain triangulation: x solves XAx = −½C(δ − mean) by least squares.
-
-    For the paper's methods, whose columns are scaled eigenvectors, that is −½Λ_W⁻¹(XA)ᵀC(δ − mean)
-    up to the shift of the weights; they bring their own rule, which keeps Λ_W.
-    """
+    """Make the rule of plain triangulation: x solves XAx = −½C(δ − mean) by least squares."""
     if isinstance(embedding.placement, LinearPlacement):
         return embedding.placement
     x = np.asarray(embedding.coordinates, dtype=np.float64)
-    # rcond: a column without weight leads nowhere
     projector = np.linalg.pinv(x * np.asarray(embedding.signs), rcond=1e-6).T
     return LinearPlacement(np.asarray(sq_dissimilarity).mean(axis=0), projector)
 
@@ -109,26 +104,21 @@ def cross_validated(
 
 
 def _candidates(d: Floats, n_components: NComponents, method: str, fit: Fit) -> Iterator[Recipe]:
-    """Every recipe to try; the first is the one to use when nothing can be held out."""
+    """All recipes; the first is used if nothing can be held out."""
     signatures: list[NComponents] = [n_components]
     if method == "neuc" and isinstance(n_components, int):
-        # Few objects have a wider spectrum than many, and "neuc" then spends more coordinates on
-        # balancing the trace (12 instead of 8 of 100 on Random-simplex) than pays on the others.
+        # Few objects have a wider spectrum than many, and "neuc" then keeps too many negatives.
         signature = fit(d, n_components, "neuc+").signature
         if sum(signature) == n_components:
             signatures.append(signature)
-    # Refined landmarks have no misfit but noise: they sit where least squares would place them.
-    take_off = (False, True) if method == "refined" else (True, False)
-    for wanted, off, g in itertools.product(signatures, take_off, RIDGES):
-        yield Recipe(g, off, wanted)
+    # The misfit of refined landmarks is noise.
+    subtracted = (False, True) if method == "refined" else (True, False)
+    for wanted, subtract, g in itertools.product(signatures, subtracted, RIDGES):
+        yield Recipe(g, subtract, wanted)
 
 
 def _held_out_stress(
-    d: Floats,
-    held: npt.NDArray[np.intp],
-    candidates: list[Recipe],
-    method: str,
-    fit: Fit,
+    d: Floats, held: npt.NDArray[np.intp], candidates: list[Recipe], method: str, fit: Fit
 ) -> Floats:
     kept = np.setdiff1d(np.arange(d.shape[0]), held)
     known, measured, truth = (d[np.ix_(*ids)] for ids in ((kept, kept), (held, kept), (held, held)))

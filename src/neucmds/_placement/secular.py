@@ -8,7 +8,6 @@ import numpy as np
 
 from neucmds._backend.arrays import Array, asarray_like, namespace
 
-# What is left to do after so many steps is less than bisection leaves.
 MAX_ITER = 100
 
 
@@ -51,10 +50,8 @@ def secular_minimum(
     for _ in range(MAX_ITER):
         moved = e + h / fall
         moved = xp.where((moved >= lo) & (moved <= hi), moved, 0.5 * (lo + hi))
-        # Relative to where the step ends, not to h(0): a root next to the pole of a column without
-        # weight is 1e-9 of h(0). And to the pole, which the root of an object 1e4 times farther
-        # out than the fitted ones is 1e-9 of itself from: it was placed 28 times too far. Newton
-        # squares what is left; rounding of h sets the rest.
+        # Relative to the step's end and to the pole, not to h(0): a root may be 1e-9 of h(0), or
+        # 1e-9 of itself from the pole.
         to_pole = xp.minimum(highest - moved, moved - lowest)
         near = 1e-9 * xp.minimum(xp.abs(moved), to_pole) + 1e-15 * size / fall
         done = bool(xp.all(xp.abs(moved - e) <= near))
@@ -64,7 +61,7 @@ def secular_minimum(
         if done:
             break
     z = -p / (2 - e[:, None] * m)
-    # Where p has nothing along the extreme m, the root is beyond the pole and z gets there alone.
+    # If p is zero along the extreme m, the root is beyond the pole.
     short = xp.abs(h) > 1e-6 * xp.abs(h0)
     if bool(xp.any(short)):
         z = _lifted(z, xp.where(short, h, xp.zeros_like(h)), m)

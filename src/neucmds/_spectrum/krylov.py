@@ -227,9 +227,7 @@ def _assembled(
         rows = xp.concat([rows[:top, :], inner, rows[top:, :]], axis=0)
     # Of equal values the kept one stays outside.
     values = np.clip(
-        ritz.values[more],
-        lam[top] if bottom else -np.inf,
-        lam[top - 1] if top else np.inf,
+        ritz.values[more], lam[top] if bottom else -np.inf, lam[top - 1] if top else np.inf
     )
     estimates = np.hypot(ritz.residuals[more], noise)
     of_search = check.noise * (SINGLE_ERROR if basis.precision > 1e-12 else 1.0)

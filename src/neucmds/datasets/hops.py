@@ -61,32 +61,20 @@ def hop_distances(
     if precomputed:
         if given.shape != (n, n):
             raise InputError(f"dissimilarities have shape {given.shape}; pass a square matrix.")
-        nearest = _nearest_in_rows(given, n_neighbors)
+        others = given.astype(np.float64)
+        np.fill_diagonal(others, np.inf)
+        nearest = np.argsort(others, axis=1, kind="stable")[:, :n_neighbors]
     else:
         given = given.astype(np.float64).reshape(n, -1)
         search = NearestNeighbors(n_neighbors=n_neighbors).fit(given)
         nearest = search.kneighbors(return_distance=False)
-    graph = _undirected(nearest, n)
+    edges = (np.repeat(np.arange(n), n_neighbors), nearest.ravel())
+    graph = sparse.csr_array((np.ones(nearest.size, dtype=np.int8), edges), shape=(n, n))
+    graph = sparse.csr_array(graph.maximum(graph.T))
     if connect:
         graph = _joined(graph, given if precomputed else cdist(given, given))
     _check_connected(graph, n_neighbors)
     return np.asarray(dijkstra(graph, unweighted=True))
-
-
-def _nearest_in_rows(distances: npt.NDArray[Any], n_neighbors: int) -> npt.NDArray[np.intp]:
-    """Find the nearest other objects of each row, ties in the order of the objects."""
-    nearest = np.empty((len(distances), n_neighbors), dtype=np.intp)
-    for i, row in enumerate(distances):
-        order = np.argsort(row, kind="stable")
-        nearest[i] = order[order != i][:n_neighbors]
-    return nearest
-
-
-def _undirected(nearest: npt.NDArray[np.intp], n: int) -> sparse.csr_array:
-    rows = np.repeat(np.arange(n), nearest.shape[1])
-    ones = np.ones(nearest.size, dtype=np.int8)
-    directed = sparse.csr_array((ones, (rows, nearest.ravel())), shape=(n, n))
-    return sparse.csr_array(directed.maximum(directed.T))
 
 
 def _check_connected(graph: sparse.csr_array, n_neighbors: int) -> None:

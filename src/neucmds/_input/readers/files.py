@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.files import refused_as
+from neucmds._backend.files import format_errors
 from neucmds._backend.memory import require_memory
 from neucmds._input.names import counts
 from neucmds._input.readers.phylip import parse_phylip
@@ -67,7 +67,7 @@ def read_table(path: str | os.PathLike[str], *, mmap: bool = False) -> tuple[Any
     """
     with opened(path) as (kind, stream, name):
         if mmap and kind == "npy" and str(path) != "-":
-            with refused_as(name, "an npy file"):
+            with format_errors(name, "an npy file"):
                 return np.load(path, mmap_mode="r", allow_pickle=False), None
         return READERS[kind](stream, name)
 
@@ -106,12 +106,12 @@ def _standard_input() -> bytes:
 
 
 def _read_npy(stream: BinaryIO, name: str) -> Table:
-    with refused_as(name, "an npy file"):
+    with format_errors(name, "an npy file"):
         return np.lib.format.read_array(stream, allow_pickle=False), None
 
 
 def _read_npz(stream: BinaryIO, name: str) -> Table:
-    with refused_as(name, "an npz file"), np.lib.npyio.NpzFile(stream) as archive:
+    with format_errors(name, "an npz file"), np.lib.npyio.NpzFile(stream) as archive:
         values = archive["D"] if "D" in archive else _only_matrix(archive, name)
         return values, _npz_labels(archive, values)
 
@@ -152,7 +152,7 @@ def _read_text(stream: BinaryIO, name: str) -> Table:
 
 def _read_qza(stream: BinaryIO, name: str) -> Table:
     """Read the distance matrix of an artifact of QIIME 2, a zip archive, and nothing else of it."""
-    with refused_as(name, "an artifact of QIIME 2"), zipfile.ZipFile(stream) as archive:
+    with format_errors(name, "an artifact of QIIME 2"), zipfile.ZipFile(stream) as archive:
         inside = {member.filename.partition("/")[2]: member for member in archive.infolist()}
         found = inside.get("data/distance-matrix.tsv")
         if found is None:
@@ -186,7 +186,7 @@ def read_frame(stream: BinaryIO, name: str) -> Any:
     """Read a parquet file into a pandas DataFrame."""
     pandas = require_pandas(name, "parquet")
     try:
-        with refused_as(name, "a parquet file"):
+        with format_errors(name, "a parquet file"):
             return pandas.read_parquet(stream)
     except ImportError as error:
         raise FileFormatError(f"{name} needs pyarrow: pip install 'neucmds[parquet]'.") from error

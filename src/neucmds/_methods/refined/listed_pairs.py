@@ -31,7 +31,7 @@ from neucmds._backend.arrays import (
     row_blocks,
     sparse_times,
 )
-from neucmds._backend.cuda_kernels import pair_changes, pair_forms
+from neucmds._backend.cuda_kernels import pair_changes
 from neucmds._backend.threads import parallel_map
 from neucmds._input import Pairs
 from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, dot
@@ -238,9 +238,9 @@ class ListedPairs:
     def residuals(self, x: Array) -> Array:
         """D̂ − D of every pair."""
         narrow, signs = self._narrow(x), self._narrow(self.signs)
-        made = pair_forms(narrow, signs, self.i, self.j)
+        made = pair_changes(narrow, narrow, signs, self.i, self.j)
         if made is not None:
-            return made - self.d
+            return made[1] - self.d
         out = namespace(x).empty_like(self.d)
 
         def write(part: slice, forms: Array) -> None:

@@ -33,13 +33,7 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds._methods.refined.curvature import (
-    LEAST_COSINE,
-    arc,
-    curved,
-    distances,
-    half_slope,
-)
+from neucmds._methods.refined.curvature import LEAST_COSINE, arc, curved, distances, half_slope
 from neucmds.errors import InputError, option
 
 LOSSES = ("squared", "distance", "relative")
