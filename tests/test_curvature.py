@@ -166,8 +166,11 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
         ({"curvature": "auto", "method": "classical"}, "curvature='auto' needs"),
         ({"loss": "relative", "curvature": "often"}, "must be a number or 'auto'"),
         ({"loss": "relative", "curvature": np.nan}, "must be a number or 'auto'"),
-        ({"loss": "relative", "curvature": 9.0}, "no two points are farther apart; pass at most"),
-        ({"loss": "relative", "curvature": -1e4}, "rounding of far ones; pass at least"),
+        (
+            {"loss": "relative", "curvature": 9.0},
+            "sphere are farther apart; pass at most",
+        ),
+        ({"loss": "relative", "curvature": -1e4}, "exceeds near pairs; pass at least"),
         ({"loss": "relative", "floor": 0.0}, "must be a positive number"),
         ({"floor": 1.0}, "floor=1.0 needs loss='relative'"),
     ],

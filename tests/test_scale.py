@@ -8,7 +8,6 @@ from scipy import sparse
 
 from neucmds import (
     InputError,
-    LandmarkNeucMDS,
     NeucMDS,
     compare,
     curve,
@@ -95,22 +94,6 @@ def test_inspect_curve_and_compare_know_the_scale(exponent):
     a, b = (compare(given, 3, methods, squared=True) for given in (abs(D), abs(D) * factor))
     for method in methods:
         assert b[method].quality.r2 == pytest.approx(a[method].quality.r2)
-
-
-@pytest.mark.parametrize("factor", [1e-25, 1e15])
-def test_single_precision(factor):
-    D = np.sqrt(np.abs(sq_dissimilarities()))
-    near, far = D.astype(np.float32), (D * factor).astype(np.float32)
-    one, other = neuc_mds(near, 3), neuc_mds(far, 3)
-    assert other.signature == one.signature
-    assert other.normalized_stress == pytest.approx(one.normalized_stress, rel=1e-4)
-    found = np.asarray(other.dissimilarities(), dtype=np.float64) / factor**2
-    np.testing.assert_allclose(found, one.dissimilarities(), rtol=1e-3, atol=1e-4)
-    placed = np.asarray(other.transform(far[:4]), dtype=np.float64) / factor
-    np.testing.assert_allclose(placed, one.transform(near[:4]), rtol=1e-3, atol=1e-4)
-    landmarks = LandmarkNeucMDS(2, 8, random_state=0)
-    placed, known = (landmarks.fit_transform(given).astype(float) for given in (far, near))
-    np.testing.assert_allclose(placed / factor, known, rtol=1e-3, atol=1e-4)
 
 
 LOOKS = {

@@ -38,15 +38,6 @@ def test_coordinates_have_the_gram_matrix_of_the_core(solved):
     np.testing.assert_allclose(found.stress_rises, without_each(gram.sq_dissimilarity, 1, found))
 
 
-def test_the_projector_maps_centered_rows_to_coordinates(solved):
-    gram, spectrum = solved
-    kept = np.array([0, 1, 38])
-    found = from_selection(gram, spectrum, Selection(kept, spectrum.ends.values[kept]))
-    b = gram.matmat(np.eye(40))
-    np.testing.assert_allclose(b @ found.projector, found.coordinates, atol=1e-12)
-    np.testing.assert_array_equal(np.sign(found.eigenvalues), np.sign(found.weights))
-
-
 def without_each(d, w, solution):
     """By how much the weighted STRESS rises without each coordinate."""
     x, signs = solution.coordinates, np.sign(solution.weights)

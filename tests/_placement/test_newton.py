@@ -54,11 +54,11 @@ def test_a_model_has_the_gradient_and_the_curvature_of_the_loss(loss):
     problem = newton._Problem(fitted, rule.loss, delta, np.arange(1.0, 61) * np.ones((4, 1)))
     x, way, h = 3 + rule.place(delta), np.random.default_rng(2).normal(size=(4, 5)), 1e-4
     with patch.object(newton, "_upwards", lambda hessian: hessian):
-        here, there = problem.model(x), problem.model(x + h * way)
+        (gradient, hessian), (there, _) = problem.model(x), problem.model(x + h * way)
     low, high = (problem.value(x + t * way) for t in (-h, h))
-    np.testing.assert_allclose(np.sum(here.gradient * way, axis=1), (high - low) / (2 * h), 1e-5)
-    bent = np.einsum("ma,mab,mb->m", way, here.hessian, way)
-    change = np.sum((there.gradient - here.gradient) * way, axis=1) / h
+    np.testing.assert_allclose(np.sum(gradient * way, axis=1), (high - low) / (2 * h), 1e-5)
+    bent = np.einsum("ma,mab,mb->m", way, hessian, way)
+    change = np.sum((there - gradient) * way, axis=1) / h
     np.testing.assert_allclose(bent, change, rtol=1e-2)
     if loss == "relative":
         with patch.object(newton, "_descended", None):  # it has a closed form

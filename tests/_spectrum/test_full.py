@@ -27,8 +27,3 @@ def test_all_pairs_but_the_constant_vector_are_found(with_spectrum, library, dty
     np.testing.assert_allclose(spectrum.value_errors, 8 * np.sqrt(40) * scale, rtol=1e-4)
     assert spectrum.trace == pytest.approx(lam.sum(), rel=100 * exact)
     assert spectrum.frobenius_sq == pytest.approx(lam @ lam, rel=100 * exact)
-
-
-def test_two_objects_have_one_pair():
-    spectrum = full_spectrum(DenseGram(np.array([[0.0, 3.0], [3.0, 0.0]])))
-    np.testing.assert_allclose(spectrum.values, [1.5])

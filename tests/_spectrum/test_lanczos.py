@@ -9,7 +9,6 @@ from neucmds._spectrum.lanczos import (
     QueuedBasis,
     orthonormal_ahead,
     orthonormal_rows,
-    project_out,
 )
 
 
@@ -113,12 +112,3 @@ def test_dependent_and_negligible_rows_are_left_out():
     rows, factor = orthonormal_rows(np.stack([a, b, a - b, 1e-9 * rng.standard_normal(50)]), 1e-7)
     assert rows.shape == (2, 50)
     assert factor.shape == (4, 2)
-
-
-def test_projecting_out_leaves_nothing_of_the_basis():
-    rng = np.random.default_rng(2)
-    basis = np.linalg.qr(rng.standard_normal((40, 5)))[0].T
-    block = rng.standard_normal((3, 40))
-    left, coefficients = project_out(basis, block.copy())
-    np.testing.assert_allclose(left @ basis.T, 0, atol=1e-14)
-    np.testing.assert_allclose(coefficients @ basis + left, block, atol=1e-14)

@@ -268,15 +268,6 @@ def test_planted_coordinates_are_found_and_left_alone(kind, loss):
     assert len(there.history) == 1
 
 
-@pytest.mark.parametrize("loss", ["distance", "relative"])
-def test_duplicates_weigh_what_the_floor_does(loss):
-    d, x = bumpy()
-    twins = np.r_[np.arange(40), 0, 0]
-    d = d[np.ix_(twins, twins)]
-    found = minimized("tiles", d, np.r_[x, x[1:3]], loss, tol=1e-6, max_iter=500)
-    assert abs(d_hat_of(found.coordinates)[0, 40]) < 0.05 * d[0, 1:40].min()
-
-
 @pytest.mark.parametrize("curvature", [0.0, -0.3])
 def test_the_floor_is_half_of_the_lowest_percent_or_the_usual_nearest(curvature):
     d, _ = bumpy(120)
