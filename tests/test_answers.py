@@ -51,14 +51,6 @@ def test_names_numbers_and_shapes_are_understood(emb):
     assert emb.distance([], []).shape == (0,)
 
 
-def test_neighbours_of_fitted_objects_leave_out_themselves(emb):
-    ids, sq = emb.neighbors(5)
-    d_hat = emb.dissimilarities()
-    np.fill_diagonal(d_hat, np.inf)
-    np.testing.assert_allclose(np.sort(d_hat, axis=1)[:, :5], sq, atol=1e-9)
-    assert not (ids == np.arange(60)[:, None]).any()
-
-
 def test_neighbours_of_placed_objects(emb, D):
     placed = emb.transform(D[:4])
     ids, sq = emb.neighbors(3, placed)
@@ -88,8 +80,3 @@ def test_vectors_of_unit_length_rank_by_cosine_and_euclidean_distance(emb, D):
     np.testing.assert_allclose(np.linalg.norm(queries, axis=1), 1)
     gaps = np.linalg.norm(queries[:, None] - vectors, axis=2)
     np.testing.assert_array_equal(np.argsort(gaps, axis=1)[:, :10], emb.neighbors(10, placed)[0])
-
-
-def test_axis_names_say_the_sign(emb):
-    assert emb.axis_names[0] == "axis1"
-    assert sum(name.endswith("_neg") for name in emb.axis_names) == 3

@@ -25,7 +25,8 @@ def emb(D):
 def test_a_frame_has_names_and_signs(emb):
     frame = emb.to_frame()
     assert list(frame.index) == NAMES
-    assert list(frame.columns) == list(emb.axis_names)
+    signs = ["_neg" if sign < 0 else "" for sign in emb.signs]
+    assert list(frame.columns) == [f"axis{a}{sign}" for a, sign in enumerate(signs, 1)]
     np.testing.assert_array_equal(frame.to_numpy(), emb.coordinates)
 
 

@@ -32,10 +32,6 @@ class Edits:
         return row[-1]
 
 
-def uneven(a, b):
-    return abs(len(a) - len(b)) + (a < b)
-
-
 def by_rows(a, b):
     return abs(a - b).sum()
 
@@ -97,17 +93,6 @@ def test_sequences_sets_and_series_are_objects():
     assert neuc_mds(sets, 2, metric=lambda a, b: len(a ^ b)).n == 5
     images = RNG.normal(size=(9, 3, 4))
     assert neuc_mds(images, 2, metric=lambda a, b: np.linalg.norm(a - b)).n == 9
-
-
-@pytest.mark.parametrize(
-    "est",
-    [NeucMDS(2), NeucMDS(2, n_pairs=40), LandmarkNeucMDS(2, 60), LandmarkNeucMDS(2, n_near=6)],
-    ids=["all", "sampled", "landmarks", "two levels"],
-)
-def test_a_function_that_depends_on_the_order_is_refused_or_averaged(est):
-    with pytest.raises(InputError, match=r"not symmetric: .* pass symmetrize=True"):
-        est.set_params(metric=uneven, random_state=0).fit(WORDS)
-    assert est.set_params(symmetrize=True).fit(WORDS).transform(WORDS[:2]).shape == (2, 2)
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from scipy.spatial.distance import pdist, squareform
 from neucmds import InputError
 from neucmds._input import as_dissimilarity
 from neucmds._input.chunks import lazy_dissimilarity
-from neucmds._input.validation import check_flags
 from neucmds._operator import BlockedGram
 
 da = pytest.importorskip("dask.array")
@@ -145,10 +144,3 @@ def test_a_dask_array_is_square_also_in_chunks():
     ):
         with pytest.raises(InputError, match=said):
             lazy_dissimilarity(da.zeros(shape, chunks=chunks))
-
-
-def test_a_flag_is_true_or_false():
-    check_flags(squared=np.True_, symmetrize=0)
-    for value in (2, "yes", None, 1.0):
-        with pytest.raises(InputError, match=r"squared=.* must be True or False"):
-            check_flags(squared=value)

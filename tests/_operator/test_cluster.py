@@ -115,18 +115,6 @@ def growth_of_the_client():
     watcher.join()
 
 
-def test_landmarks_place_by_a_loss_on_the_workers(cluster, few_starts):
-    x = features(800)
-    settings = {"n_landmarks": 40, "metric": "cityblock", "loss": "relative", "random_state": 0}
-    lazy = da.from_array(x, chunks=(200, -1))
-    est = LandmarkNeucMDS(3, **settings).fit(lazy)
-    placed = est.transform(lazy)
-    assert isinstance(placed, da.Array)
-    memory = LandmarkNeucMDS(3, **settings).fit(x)
-    # Rows are placed in blocks of other sizes, and BLAS adds up in another order.
-    np.testing.assert_allclose(placed.compute(), memory.transform(x), atol=1e-6)
-
-
 def drawn_there(block_info=None):
     """A chunk of 400 rows with 9000 features, made by whoever is to compare it."""
     inner = np.random.default_rng(block_info[None]["chunk-location"][0]).normal(size=(400, 5))

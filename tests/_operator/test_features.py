@@ -144,16 +144,6 @@ def test_the_estimator_stores_the_matrix_only_if_it_fits(make, monkeypatch):
     assert isinstance(feature_operator(make(POINTS), 4, "angular"), FeatureGram)
 
 
-def test_a_callable_of_the_estimator_takes_two_rows_as_in_scikit_learn():
-    def manhattan(x, y, scale):
-        assert x.ndim == y.ndim == 1
-        return scale * np.abs(x - y).sum()
-
-    found = NeucMDS(3, metric=manhattan, metric_params={"scale": 2.0}).fit(POINTS[:40])
-    expected = NeucMDS(3).fit(2 * cdist(POINTS[:40], POINTS[:40], "cityblock"))
-    np.testing.assert_allclose(found.stress_, expected.stress_, rtol=1e-9)
-
-
 def test_unknown_metrics_are_refused_with_the_known_ones():
     with pytest.raises(InputError, match="'manhatan' is unknown") as caught:
         FeatureGram(POINTS, "manhatan")

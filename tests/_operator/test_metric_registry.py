@@ -6,6 +6,7 @@ import array_api_strict
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS
 from neucmds._operator import FeatureGram
@@ -77,10 +78,16 @@ def uphill(x, y):
     return np.abs(x - y).sum() + max(0.0, y[0] - x[0])
 
 
-WAYS = {"all": {}, "sampled": {"n_pairs": 60}, "gaps": {"missing": "ignore"}, "landmarks": None}
+WAYS = {
+    "all": NeucMDS(2),
+    "sampled": NeucMDS(2, n_pairs=60),
+    "gaps": NeucMDS(2, missing="ignore"),
+    "landmarks": LandmarkNeucMDS(2, 40),
+    "two levels": LandmarkNeucMDS(2, n_near=6),
+}
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("est", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
@@ -93,21 +100,19 @@ WAYS = {"all": {}, "sampled": {"n_pairs": 60}, "gaps": {"missing": "ignore"}, "l
     ],
     ids=["asymmetric", "negative", "not hollow"],
 )
-def test_functions_that_are_no_dissimilarity_are_refused(metric, message, way):
-    est = LandmarkNeucMDS(2, 40) if way is None else NeucMDS(2, **way)
+def test_functions_that_are_no_dissimilarity_are_refused(metric, message, est):
     with pytest.raises(InputError, match=message):
-        est.set_params(metric=metric, random_state=0).fit(X)
+        clone(est).set_params(metric=metric, random_state=0).fit(X)
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_an_asymmetric_function_is_averaged_over_both_orders(way):
+@pytest.mark.parametrize("est", WAYS.values(), ids=WAYS)
+def test_an_asymmetric_function_is_averaged_over_both_orders(est):
     def averaged(x, y):
         return (uphill(x, y) + uphill(y, x)) / 2
 
     def fit(metric, **how):
-        est = LandmarkNeucMDS(2, 40) if way is None else NeucMDS(2, **way)
-        est.set_params(metric=metric, random_state=0, **how).fit(X)
-        return est.transform(X[:5])
+        fitted = clone(est).set_params(metric=metric, random_state=0, **how).fit(X)
+        return fitted.transform(X[:5])
 
     np.testing.assert_allclose(fit(uphill, symmetrize=True), fit(averaged), atol=1e-9)
 

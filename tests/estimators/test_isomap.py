@@ -79,10 +79,3 @@ def test_parts_and_duplicates_are_joined():
         est = NeucIsomap(2, 6).fit(X)
     assert est.graph_.shape == (58, 58)
     assert est.result_.distance(50, 57) == pytest.approx(0, abs=1e-6)
-
-
-def test_too_many_neighbours_are_refused(roll):
-    with pytest.raises(
-        InputError, match="n_neighbors=20 must be a whole number from 1 to n_samples - 1 = 19"
-    ):
-        NeucIsomap(n_neighbors=20).fit(roll[:20])

@@ -54,16 +54,6 @@ def test_neighbours_with_pandas_output(digits):
         est.kneighbors_graph(mode="angle")
 
 
-def test_the_score_is_r_squared_of_new_to_fitted_objects(digits):
-    X, _ = digits
-    est = NeucMDS(10, metric="cityblock").fit(X[:200])
-    d = pairwise_distances(X[200:250], X[:200], metric="cityblock") ** 2
-    d_hat = est.result_.between(est.transform(X[200:250]), est.embedding_)
-    expected = 1 - np.sum((d_hat - d) ** 2) / np.sum((d - d.mean()) ** 2)
-    assert est.score(X[200:250]) == pytest.approx(expected)
-    assert expected > 0.9
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_starts")
 def test_a_grid_search_needs_no_y(digits):
