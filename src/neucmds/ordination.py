@@ -1,10 +1,10 @@
-"""Variables, groups and other ordinations beside D and its coordinates."""
+"""Relate D and its coordinates to variables, groups and other ordinations."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,13 +44,13 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-# As in vegan: a permutation that ties with the data up to rounding counts against it.
+# As in vegan, a permuted statistic that equals the observed one up to rounding counts as larger.
 _TIE = math.sqrt(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class VectorFit:
-    """The direction in which a continuous variable grows.
+    """Fit of a continuous variable: the direction in which it grows.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class VectorFit:
     p : float
         Share of permutations with an r² as large; NaN without permutations.
     n : int
-        Number of objects on which it is known.
+        Number of objects with a value.
     """
 
     name: str
@@ -74,7 +74,7 @@ class VectorFit:
 
 @dataclass(frozen=True)
 class FactorFit:
-    """Where the classes of a categorical variable lie.
+    """Fit of a categorical variable: the centroids of its classes.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class FactorFit:
     p : float
         Share of permutations with an r² as large; NaN without permutations.
     n : int
-        Number of objects on which it is known.
+        Number of objects with a value.
     """
 
     name: str
@@ -106,7 +106,7 @@ class EnvFit:
     Parameters
     ----------
     axes : tuple of int
-        The axes fitted to, counted from 1.
+        The fitted axes, counted from 1.
     vectors : tuple of VectorFit
         One for each continuous variable.
     factors : tuple of FactorFit
@@ -121,7 +121,7 @@ class EnvFit:
 
     @property
     def fits(self) -> tuple[VectorFit | FactorFit, ...]:
-        """All of them, continuous variables first."""
+        """All fits, continuous variables first."""
         return (*self.vectors, *self.factors)
 
     def __getitem__(self, name: str) -> VectorFit | FactorFit:
@@ -158,19 +158,19 @@ def envfit(
     """Fit variables measured on the objects to their coordinates, as vegan's ``envfit`` does.
 
     A continuous variable is regressed on the coordinates: its arrow points where it grows fastest,
-    and r² says how well the coordinates predict it. Of a categorical variable the centroids of its
-    classes are computed, and the share of the sum of squares between them. The test permutes the
-    objects. Signs of the coordinates play no part: distances along an axis are measured as drawn.
+    and r² says how well the coordinates predict it. A categorical variable has a centroid per
+    class, and r² is the share of the sum of squares between the classes. The test permutes the
+    objects. The fit ignores the signs of the coordinates: it uses the axes as they are drawn.
 
     Parameters
     ----------
     embedding : Embedding or array of shape (n, k)
     metadata : DataFrame or mapping of str to sequence
-        Variables in the columns. A DataFrame is matched with the embedding's labels by its index,
-        and taken in the order of the objects where either has no names. What `read_metadata`
-        returns is matched by the column that agrees with the labels.
+        Variables in the columns. The index of a DataFrame is matched with the labels of the
+        embedding; without names on either side, rows are in the order of the objects. A table
+        from `read_metadata` is matched by the column that agrees with the labels.
     axes : sequence of int, optional
-        The axes to fit to, counted from 1; the first two by default, as in vegan.
+        Axes to fit, counted from 1; the first two by default, as in vegan.
     permutations : int, default=999
         0 skips the test.
     random_state : int, RandomState or None
@@ -182,8 +182,8 @@ def envfit(
 
     Notes
     -----
-    An object on which a variable is missing is left out of the fit of that variable only, and a
-    `NeucmdsWarning` says how many are; vegan's ``na.rm`` leaves it out of all.
+    An object without a value is left out of the fit of that variable only, and a `NeucmdsWarning`
+    counts the objects with one; vegan's ``na.rm`` leaves it out of all fits.
 
     Examples
     --------
@@ -201,43 +201,39 @@ def envfit(
     wanted = checked_axes(axes, coordinates.shape[1])
     x = coordinates[:, [a - 1 for a in wanted]]
     table = match_rows(as_metadata(metadata), labels, len(x))
-    _check_permutations(permutations)
-    seed = check_random_state(random_state).randint(2**31)
+    # Every variable is tested on the same permutations.
+    seed = _seed(random_state)
     vectors, factors = [], []
     for name in table.columns:
         column = column_values(table, name)
-        # Every variable is tested on the same permutations.
-        rng = np.random.default_rng(seed)
         if isinstance(column, np.ndarray):
-            vectors.append(_fit_vector(name, x, column, permutations, rng))
+            vectors.append(_fit_vector(name, x, column, permutations, seed))
         else:
-            factors.append(_fit_factor(name, x, column, permutations, rng))
+            factors.append(_fit_factor(name, x, column, permutations, seed))
     found = EnvFit(wanted, tuple(vectors), tuple(factors), int(permutations))
     fewer = [f"{fit.name!r} {fit.n}" for fit in found.fits if fit.n < len(x)]
     if fewer:
-        message = f"of {len(x)} objects, those with a value are fitted: {listed(fewer)}."
+        message = f"of {len(x)} objects, only those with a value are fitted: {listed(fewer)}."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     return found
 
 
 def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | None = None) -> Any:
-    """Place species where they are found: averages of the objects, weighted by abundance.
-
-    As vegan's ``wascores``.
+    """Average the coordinates of the objects, weighted by abundance, as vegan's ``wascores``.
 
     Parameters
     ----------
     embedding : Embedding or array of shape (n, k)
     abundances : DataFrame or mapping of str to sequence
-        A column for each species, with numbers that are not negative; rows are matched with the
-        objects as those of the metadata of `envfit`.
+        A column per species, without negative numbers; rows are matched with the objects as in
+        `envfit`.
     axes : sequence of int, optional
         Which axes, counted from 1; all by default.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each species, a column for each axis; NaN for a species that is nowhere.
+        A row per species, a column per axis; NaN for a species without abundance.
 
     Examples
     --------
@@ -274,7 +270,7 @@ class PermutationTest:
     ----------
     statistic : float
     p : float
-        Share of the permutations, the data as they are among them, with a statistic as extreme; NaN
+        Share of the permutations, the observed order included, with a statistic as extreme; NaN
         without permutations.
     permuted : ndarray of shape (permutations,)
         The statistic of each permutation.
@@ -287,18 +283,18 @@ class PermutationTest:
 
 @dataclass(frozen=True, eq=False)
 class Dispersion(PermutationTest):
-    """How far the objects of each group lie from its center; F of these distances is tested.
+    """Distances of objects to the center of their group, and a test of their F statistic.
 
     Parameters
     ----------
     statistic, p, permuted
-        As of any `PermutationTest`.
+        As for `PermutationTest`.
     groups : tuple of str
         Names of the groups, in alphabetical order.
     distances : ndarray of shape (n,)
-        Distance of each object to the center of its group; NaN for objects of no group.
+        Distance of each object to the center of its group; NaN for objects without a group.
     group_distances : ndarray of shape (groups,)
-        Their mean in each group.
+        Mean distance in each group.
     """
 
     groups: tuple[str, ...]
@@ -317,15 +313,15 @@ def dispersion(
 ) -> Dispersion:
     """Compare the spread of groups (PERMDISP), as vegan's ``betadisper`` with ``permutest``.
 
-    Distances to the centroid of a group come from D itself: z² is the mean of d² to the group less
-    half the mean of d² within it. Distances to the spatial median, vegan's default, come from the
-    principal coordinates of all objects, those of positive and of negative eigenvalues apart. The
-    test permutes the residuals of the distances.
+    Squared distances to a centroid are the mean of d² to the group minus half the mean of d² within
+    it. Distances to the spatial median, vegan's default, use the principal coordinates of all
+    objects, separately for positive and negative eigenvalues. The test permutes the residuals of
+    the distances.
 
     Parameters
     ----------
     D : as for `neuc_mds`
-        All of it in memory.
+        It must fit in memory.
     groups : sequence of length n, or Series
         The group of each object, None or NaN for none; a Series with the names of the objects is
         matched by them.
@@ -334,7 +330,7 @@ def dispersion(
     squared : bool, default=False
         Whether D holds squared dissimilarities.
     permutations : int or array of shape (m, n), default=999
-        How many, 0 for none; or the permutations themselves, of the objects that have a group.
+        Number of permutations, 0 for no test; or the permutations of the objects with a group.
     random_state : int, RandomState or None
         Draws the permutations.
 
@@ -366,7 +362,7 @@ def dispersion(
     levels, member = np.unique(np.array(names)[rows], return_inverse=True)
     if not 1 < levels.size < rows.size:
         raise InputError(
-            f"{levels.size} groups of {rows.size} objects have no spread to compare; give at least "
+            f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
             "two groups, one of them with two objects."
         )
     sq_d = to_numpy(data.values).astype(np.float64)[np.ix_(rows, rows)]
@@ -375,19 +371,21 @@ def dispersion(
     sq_distances = to_center(sq_d, parts)
     below = sq_distances < -1e-12 * float(np.abs(sq_d).max())
     if below.any():
-        message = f"{int(below.sum())} squared distances are negative and changed to zero."
+        message = f"{int(below.sum())} negative squared distances to a center were set to zero."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     z = np.sqrt(np.maximum(sq_distances, 0.0))
     means = np.array([z[part].mean() for part in parts])
-    orders = _as_orders(permutations, z.size, random_state)
-    residuals = z - means[member]
-    sums = [np.bincount(member, row, levels.size) for row in (z - z.mean(), *residuals[orders])]
-    between = np.sum(np.square(sums) / np.bincount(member), axis=1)
-    within = np.sum(np.square([z - z.mean(), *residuals[orders]]), axis=1) - between
-    f = (between / (levels.size - 1)) / (within / (z.size - levels.size))
+    residuals, sizes = z - means[member], np.bincount(member)
+
+    def f(values: Floats) -> float:
+        between = np.sum(np.bincount(member, values) ** 2 / sizes)
+        within = values @ values - between
+        return float((between / (levels.size - 1)) / (within / (z.size - levels.size)))
+
+    orders = _permutations(permutations, z.size, _seed(random_state))
+    test = _tested(f(z - z.mean()), (f(residuals[order]) for order in orders))
     distances = np.full(data.n, math.nan)
     distances[rows] = z
-    test = (float(f[0]), _share(f[1:], f[0]), f[1:])
     return Dispersion(*test, tuple(map(str, levels)), distances, means)
 
 
@@ -396,7 +394,7 @@ def _frame(groups: Any) -> Any:
 
 
 def _to_centroids(sq_d: Floats, parts: Sequence[Any]) -> Floats:
-    """Squared distances to the centroids of groups, from D itself."""
+    """Compute squared distances to the centroids of groups from D."""
     found = np.empty(len(sq_d))
     for part in parts:
         means = sq_d[np.ix_(part, part)].mean(axis=1)
@@ -405,7 +403,7 @@ def _to_centroids(sq_d: Floats, parts: Sequence[Any]) -> Floats:
 
 
 def _to_medians(sq_d: Floats, parts: Sequence[Any]) -> Floats:
-    """Squared distances to spatial medians, the positive part less the negative one."""
+    """Compute squared distances to spatial medians: the positive minus the negative part."""
     b = -0.5 * _centered(_centered(sq_d).T)
     lam, vectors = np.linalg.eigh((b + b.T) / 2)
     found = np.zeros(len(sq_d))
@@ -418,7 +416,7 @@ def _to_medians(sq_d: Floats, parts: Sequence[Any]) -> Floats:
 
 
 def _spatial_median(x: Floats) -> Floats:
-    """Return the point with the least sum of distances to some others."""
+    """Return the point with the least sum of distances to the rows of x."""
 
     def total(point: Floats) -> tuple[float, Floats]:
         gaps = point - x
@@ -439,10 +437,10 @@ def protest(
     Parameters
     ----------
     a, b : Embedding or array of shape (n, k)
-        As for `neucmds.procrustes`; columns of an array are positive. The isometries are those of
-        O(p, q): where there are negative coordinates, each permutation takes a descent.
+        As for `neucmds.procrustes`; columns of an array are positive. With negative coordinates
+        each permutation takes a descent over the isometries of O(p, q).
     permutations : int or array of shape (m, n), default=999
-        How many, 0 for none; or the permutations themselves, of the objects of `b`.
+        Number of permutations, 0 for no test; or the permutations of the objects of `b`.
     random_state : int, RandomState or None
         Draws the permutations.
 
@@ -462,43 +460,45 @@ def protest(
     (x, x_signs, x_names), (y, y_signs, y_names) = _coordinates(a), _coordinates(b)
     rows, cols = common_objects(x_names, len(x), y_names, len(y))
     (x, y), signs, _ = columns_by_sign(x[rows], x_signs, y[cols], y_signs)
-    orders = _as_orders(permutations, len(x), random_state)
-    if (signs > 0).all():
-        norm = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
-        products = np.stack([x.T @ y, *(x.T @ y[order] for order in orders)])
-        found = np.linalg.svd(products / norm, compute_uv=False).sum(axis=1)
-    else:
-        left = [align(x, y, signs).disparity, *(align(x, y[o], signs).disparity for o in orders)]
-        found = np.sqrt(1 - np.array(left))
-    return PermutationTest(float(found[0]), _share(found[1:], found[0]), found[1:])
+    norm = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
+
+    def correlation(points: Floats) -> float:
+        if (signs > 0).all():
+            return float(np.linalg.svd(x.T @ points / norm, compute_uv=False).sum())
+        return math.sqrt(1 - align(x, points, signs).disparity)
+
+    orders = _permutations(permutations, len(x), _seed(random_state))
+    return PermutationTest(*_tested(correlation(y), (correlation(y[order]) for order in orders)))
 
 
-def _check_permutations(permutations: Any) -> None:
-    if not isinstance(permutations, (int, np.integer)) or permutations < 0:
-        raise InputError(f"{option('permutations', permutations)} must be a whole number ≥ 0.")
+def _seed(random_state: Any) -> int:
+    return int(check_random_state(random_state).randint(2**31))
 
 
-def _as_orders(permutations: Any, n: int, random_state: Any) -> npt.NDArray[np.intp]:
-    """Return permutations of n objects, a row each: those given, or as many as asked for."""
+def _permutations(permutations: Any, n: int, seed: int) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield permutations of n objects: those given, or as many random ones."""
     if np.ndim(permutations) == 2:
         orders = np.asarray(permutations)
         if not np.array_equal(np.sort(orders, axis=1), np.tile(np.arange(n), (len(orders), 1))):
-            raise InputError(f"{option('permutations')} must hold the numbers 0 to {n - 1} a row.")
-        return orders.astype(np.intp)
-    _check_permutations(permutations)
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
-    return np.array([rng.permutation(n) for _ in range(permutations)], np.intp).reshape(-1, n)
+            raise InputError(
+                f"each row of {option('permutations')} must hold the numbers 0 to {n - 1}."
+            )
+        yield from orders.astype(np.intp)
+        return
+    if not isinstance(permutations, (int, np.integer)) or permutations < 0:
+        raise InputError(f"{option('permutations', permutations)} must be a whole number ≥ 0.")
+    rng = np.random.default_rng(seed)
+    yield from (rng.permutation(n) for _ in range(permutations))
 
 
-def _share(permuted: Floats, observed: float) -> float:
-    """Share of the permutations, the data as they are among them, with a statistic as large."""
-    as_large = int(np.sum(permuted >= observed - _TIE))
-    return (as_large + 1) / (permuted.size + 1) if permuted.size else math.nan
+def _tested(observed: float, permuted: Iterable[float]) -> tuple[float, float, Floats]:
+    """Return a statistic, the share of permutations that reach it, and theirs."""
+    values = np.array(list(permuted), dtype=np.float64)
+    as_large = int(np.sum(values >= observed - _TIE))
+    return observed, (as_large + 1) / (values.size + 1) if values.size else math.nan, values
 
 
-def _fit_vector(
-    name: str, x: Floats, column: Floats, permutations: int, rng: np.random.Generator
-) -> VectorFit:
+def _fit_vector(name: str, x: Floats, column: Floats, permutations: int, seed: int) -> VectorFit:
     known = np.isfinite(column)
     values = _centered(column[known])
     total = float(values @ values)
@@ -515,17 +515,13 @@ def _fit_vector(
         image = basis.T @ values[order]
         return float(image @ image) / total
 
-    observed = r2(slice(None))
-    p = _permutation_p(r2, observed, values.size, permutations, rng)
+    orders = _permutations(permutations, values.size, seed)
+    observed, p, _ = _tested(r2(slice(None)), map(r2, orders))
     return VectorFit(name, slope / length if length else slope, observed, p, values.size)
 
 
 def _fit_factor(
-    name: str,
-    x: Floats,
-    column: Sequence[str | None],
-    permutations: int,
-    rng: np.random.Generator,
+    name: str, x: Floats, column: Sequence[str | None], permutations: int, seed: int
 ) -> FactorFit:
     known = np.array([value is not None for value in column], dtype=bool)
     texts = [value for value in column if value is not None]
@@ -545,21 +541,10 @@ def _fit_factor(
         sums: Floats = np.asarray(members @ centered[order])
         return float(np.sum(sums * sums / sizes[:, None])) / total if total else 0.0
 
-    observed = r2(slice(None))
     centroids: Floats = np.asarray(members @ points) / sizes[:, None]
-    p = _permutation_p(r2, observed, classes.size, permutations, rng)
+    orders = _permutations(permutations, classes.size, seed)
+    observed, p, _ = _tested(r2(slice(None)), map(r2, orders))
     return FactorFit(name, tuple(map(str, levels)), centroids, observed, p, classes.size)
-
-
-def _permutation_p(
-    r2: Callable[[npt.NDArray[np.intp]], float],
-    observed: float,
-    n: int,
-    permutations: int,
-    rng: np.random.Generator,
-) -> float:
-    permuted = [r2(rng.permutation(n)) for _ in range(permutations)]
-    return _share(np.array(permuted), observed)
 
 
 def _centered(values: Floats) -> Floats:
@@ -568,7 +553,7 @@ def _centered(values: Floats) -> Floats:
 
 
 def _coordinates(embedding: Any) -> tuple[Floats, Floats, tuple[str, ...] | None]:
-    """Return coordinates, signs, and names if there are some."""
+    """Return coordinates, signs and labels."""
     if isinstance(embedding, Embedding):
         x, signs = (to_numpy(part) for part in (embedding.coordinates, embedding.signs))
         return x.astype(np.float64), signs.astype(np.float64), embedding.labels
@@ -584,7 +569,7 @@ def _coordinates(embedding: Any) -> tuple[Floats, Floats, tuple[str, ...] | None
 
 
 def checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
-    """Return different axes, each from 1 to k; the first two by default."""
+    """Check that axes are different and from 1 to k; the first two by default."""
     wanted = tuple(range(1, min(k, 2) + 1)) if axes is None else tuple(axes)
     if not wanted or len(set(wanted)) < len(wanted):
         raise InputError(f"{option('axes', wanted)} must be different axes, as in (1, 2).")

@@ -73,7 +73,7 @@ def test_structure_has_less_stress_than_chance_and_noise_has_not(plane):
         ({"n_boot": 0}, "n_boot"),
         ({"resample": "boot"}, "must be 'bootstrap' or 'jackknife'"),
         ({"resample": []}, "holds no replicate"),
-        ({"resample": [np.zeros((3, 3))]}, "a replicate holds 3 objects, and D holds 24"),
+        ({"resample": [np.zeros((3, 3))]}, "a replicate has 3 objects, but D has 24"),
     ],
 )
 def test_what_cannot_be_resampled_is_refused(plane, options, said):

@@ -67,7 +67,7 @@ def test_every_step_runs_and_says_what_the_page_says(afternoon, here, monkeypatc
     assert [command[0] for command in COMMANDS] == said
     inspected, compared, embedded, *_ = afternoon
     assert "14 positive, 5 negative" in inspected
-    assert "6.03 % of the sum of sizes" in inspected
+    assert "6.03 % of Σ|λ|" in inspected
     best = next(line for line in compared.splitlines() if line.startswith(" refined"))
     assert best.split()[1].endswith("*")
     (shown,) = _blocks("text")

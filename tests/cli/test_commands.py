@@ -173,13 +173,13 @@ class TestInspect:
 def test_progress_is_for_terminals(monkeypatch, capsys):
     with console.steps() as progress:
         progress.now("reading")
-        progress.hear(1, 10, 3.5)
-        progress.hear(5, 10, "pass 2 over D")
+        progress.show(1, 10, 3.5)
+        progress.show(5, 10, "pass 2 over D")
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     with console.steps() as progress:
         progress.now("working", 3)
-        progress.hear(0, None, "working \x1b hard")
+        progress.show(0, None, "working \x1b hard")
         assert progress.progress.tasks[0].completed == 1
     assert "working \\x1b hard" in capsys.readouterr().err
 

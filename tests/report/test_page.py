@@ -119,12 +119,11 @@ def test_the_nearest_by_d_are_found_with_ties_in_the_order_of_their_numbers():
     near = nearest_of(embedding, api.prepare(D), 5)
     for i in range(30):
         order = [j for j in np.argsort(D[i], kind="stable") if j != i][:5]
-        assert near.by_given[i].tolist() == order
-        np.testing.assert_allclose(near.given_of_given[i], D[i, order] ** 2)
-        np.testing.assert_allclose(near.given_of_fitted[i], D[i, near.by_fitted[i]] ** 2)
-        np.testing.assert_allclose(
-            near.fitted_of_given[i], embedding.distance(i, order, squared=True), atol=1e-12
-        )
+        assert near["byGiven"][i].tolist() == order
+        np.testing.assert_allclose(near["givenOfGiven"][i], D[i, order] ** 2)
+        np.testing.assert_allclose(near["givenOfFitted"][i], D[i, near["byFitted"][i]] ** 2)
+        d_hat = embedding.distance(i, order, squared=True)
+        np.testing.assert_allclose(near["fittedOfGiven"][i], d_hat, atol=1e-12)
 
 
 def test_pairs_that_are_not_known_are_nobody_s_nearest():
@@ -134,8 +133,8 @@ def test_pairs_that_are_not_known_are_nobody_s_nearest():
     prepared = api.prepare(D, missing="ignore")
     embedding = neuc_mds(D, 1, missing="ignore")
     near = nearest_of(embedding, prepared, 4)
-    assert near.by_given[0].tolist() == [3, -1, -1, -1]
-    assert not (near.by_given[4] == 0).any()
+    assert near["byGiven"][0].tolist() == [3, -1, -1, -1]
+    assert not (near["byGiven"][4] == 0).any()
 
 
 def test_the_same_seed_gives_the_same_bytes(case):
@@ -148,9 +147,9 @@ def test_it_speaks_of_no_negative_axis_and_of_nothing_kept_where_there_is_none(c
     D = case.D[:14, :14]
     page = report_page(neuc_mds(D, (3, 0)), D).decode()
     text, document = " ".join(text_of(page).split()), document_of(page)
-    for part in ("coordinates that take off", "negative axes", "kept ones"):
+    for part in ("coordinates that subtract", "negative axes", "kept ones"):
         assert part not in text
-    for part in ("no coordinate for it either", "A tenth of the objects was held out", "R² lost"):
+    for part in ("no negative coordinate either", "tenth of the objects was held out", "R² lost"):
         assert part in text
     assert document["spectrum"]["words"] == ["start of the fit", "other"]
     assert not any("%" in label for label in document["axes"]["labels"])
@@ -258,4 +257,4 @@ def test_replicates_say_how_stable_the_embedding_is(case, page):
         unpacked(data["covariances"]).reshape(N, K, K), moved.covariances, rtol=1e-4, atol=1e-9
     )
     assert data["ids"][0] == int(moved.spread.argmax())
-    assert "objects were drawn 4 times with replacement" in " ".join(text_of(page).split())
+    assert "4 bootstrap samples of the objects were embedded" in " ".join(text_of(page).split())

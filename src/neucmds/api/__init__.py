@@ -23,7 +23,7 @@ from neucmds.api.options import Callback as Callback
 from neucmds.api.options import Loss as Loss
 from neucmds.api.options import Method as Method
 from neucmds.api.options import Options as Options
-from neucmds.api.options import tell as tell
+from neucmds.api.options import notify as notify
 from neucmds.api.prepared import Prepared, prepare
 from neucmds.api.prepared import dense_gram as dense_gram
 from neucmds.api.prepared import prepare_some as prepare_some

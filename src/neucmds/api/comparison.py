@@ -16,7 +16,7 @@ from neucmds._operator import DenseGram
 from neucmds._spectrum import Spectrum
 from neucmds.api.fitting import embed_spectrum, fit, solve_for
 from neucmds.api.goals import fit_chosen
-from neucmds.api.options import ALL_METHODS, Callback, Options, as_seed, tell
+from neucmds.api.options import ALL_METHODS, Callback, Options, as_seed, notify
 from neucmds.api.prepared import Prepared, dense_gram, prepare
 from neucmds.corrections import cailliez, lingoes
 from neucmds.embedding import Embedding, build_embedding
@@ -175,12 +175,12 @@ def compare(
     shared = [name for name in methods if name in ALL_METHODS]
     start, spectrum = time.perf_counter(), None
     if shared:
-        tell(callback, f"computing the spectrum of {prepared.n:,} objects")
+        notify(callback, f"computing the spectrum of {prepared.n:,} objects")
         spectrum = solve_for(prepared.gram, components, shared, random_state=random_state)
     spectrum_seconds = time.perf_counter() - start
     rows = []
     for method in methods:
-        tell(callback, method)
+        notify(callback, method)
         try:
             seeded = {"curvature": curvature, "random_state": random_state}
             rows.append(_compared(prepared, spectrum, components, method, **seeded))

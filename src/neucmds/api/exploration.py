@@ -17,7 +17,7 @@ from neucmds._spectrum import Ends, Spectrum, full_spectrum, solve
 from neucmds.api.comparison import REFINED_LOSSES, embed_by_loss
 from neucmds.api.fitting import embed_spectrum, solve_for
 from neucmds.api.goals import held_out_scan
-from neucmds.api.options import CLOSED_FORMS, Callback, as_seed, check_methods, tell
+from neucmds.api.options import CLOSED_FORMS, Callback, as_seed, check_methods, notify
 from neucmds.api.prepared import prepare, refuse_weights
 from neucmds.diagnostics import (
     Inspection,
@@ -136,7 +136,7 @@ def curve(
     shared = [method for method in methods if method not in REFINED_LOSSES]
     check_methods(shared)
     largest = max(size.total for size in sizes)
-    tell(callback, f"computing the spectrum of {gram.n:,} objects")
+    notify(callback, f"computing the spectrum of {gram.n:,} objects")
     if _takes_all(gram.n, largest):
         spectrum = full_spectrum(gram)
     else:
@@ -144,7 +144,7 @@ def curve(
         spectrum = solve_for(gram, sizes, wanted, solver="krylov", tol=1e-6, random_state=0)
     stress: dict[str, list[float]] = {method: [] for method in methods}
     for components in sizes:
-        tell(callback, f"k = {components.total}")
+        notify(callback, f"k = {components.total}")
         for method in methods:
             if method in shared:
                 embedding = embed_spectrum(gram, spectrum, components, method)
@@ -201,13 +201,13 @@ def inspect(
     prepared = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
     refuse_weights(prepared, "inspect")
     gram = prepared.gram
-    tell(callback, f"computing the spectrum of {gram.n:,} objects")
+    notify(callback, f"computing the spectrum of {gram.n:,} objects")
     spectrum = _outer_spectrum(gram)
     scan = None
     if gram.n >= LEAST_OBJECTS:
-        tell(callback, "predicting objects held out, to suggest k")
+        notify(callback, "predicting objects held out, to suggest k")
         scan = held_out_scan(gram, random_state)
-    tell(callback, "examining pairs and triples")
+    notify(callback, "examining pairs and triples")
     found = describe(gram, spectrum, scan, random_state=random_state)
     return replace(found, labels=prepared.labels)
 

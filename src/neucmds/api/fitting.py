@@ -40,7 +40,7 @@ from neucmds._methods import (
 )
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Ends, Spectrum, solve
-from neucmds.api.options import EIGENPAIR_TOL, Options, refuse, tell
+from neucmds.api.options import EIGENPAIR_TOL, Options, notify, refuse
 from neucmds.api.prepared import Prepared, dense_gram
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import (
@@ -106,15 +106,15 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
     free, spectrum = prepared.weights is not None or start is not None, None
     # Where D is zero, so is every loss, without any coordinate.
     if free or (options.loss != "squared" and gram.moments.sq_norm > 0):
-        tell(options.callback, f"embedding by {method}")
+        notify(options.callback, f"embedding by {method}")
         solution = _free_coordinates(prepared, components, options, limits)
         embedding = build_embedding(solution, method=method, requested=components.total, **facts)
     else:
-        tell(options.callback, f"computing the spectrum of {gram.n:,} objects")
+        notify(options.callback, f"computing the spectrum of {gram.n:,} objects")
         tol = EIGENPAIR_TOL if options.tol is None or method == "refined" else options.tol
         seed = options.random_state
         spectrum = solve_for(gram, components, method, tol=tol, random_state=seed)
-        tell(options.callback, f"embedding by {method}")
+        notify(options.callback, f"embedding by {method}")
         embedding = embed_spectrum(gram, spectrum, components, method, limits=limits, **facts)
     return Fit(replace(embedding, missing=prepared.missing), spectrum, prepared)
 
@@ -292,7 +292,7 @@ def scouted(
         floor=options.floor,
     )
     if curvature == AUTO:
-        tell(options.callback, "looking for the curvature")
+        notify(options.callback, "looking for the curvature")
         curvature = scout.curvature()
     if many:
         components = Components(components.total, scout.signature(float(curvature)))

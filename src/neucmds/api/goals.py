@@ -15,7 +15,7 @@ from neucmds._operator import Gram
 from neucmds._placement import DimensionScan, fewest, scan_dimensions
 from neucmds._spectrum import Spectrum
 from neucmds.api.fitting import Fit, fit, solve_for
-from neucmds.api.options import Options, refuse, tell
+from neucmds.api.options import Options, notify, refuse
 from neucmds.api.prepared import Prepared, refuse_weights
 from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError, NeucmdsWarning, option
@@ -33,7 +33,7 @@ def fit_chosen(prepared: Prepared, options: Options) -> Fit:
     assert goal is not None
     if goal == AUTO:
         refuse_weights(prepared, option("n_components", AUTO), "pass a number")
-        tell(options.callback, "predicting objects held out, to choose k")
+        notify(options.callback, "predicting objects held out, to choose k")
         scan = held_out_scan(gram, options.random_state)
         if scan.error >= 1:
             warnings.warn(
@@ -50,7 +50,7 @@ def fit_chosen(prepared: Prepared, options: Options) -> Fit:
             f"{option('n_components', share)} is a share of R², which has no meaning here: all "
             "dissimilarities are equal; pass a number."
         )
-    tell(options.callback, f"looking for the fewest coordinates with an R² of {share:g}")
+    notify(options.callback, f"looking for the fewest coordinates with an R² of {share:g}")
     complete = prepared.weights is None
     if not complete and method != "refined":
         refuse("closed form", {"weights": prepared.weights})

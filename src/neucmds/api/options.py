@@ -357,8 +357,8 @@ def check_callback(callback: Any) -> None:
         raise InputError(f"{option('callback', callback)} must be a function, or None.")
 
 
-def tell(callback: Callback | None, words: str) -> None:
-    """Let a callback hear what is done next."""
+def notify(callback: Callback | None, words: str) -> None:
+    """Call a callback with a few words on the next step."""
     if callback is not None:
         callback(0, None, words)
 

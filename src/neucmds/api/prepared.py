@@ -201,7 +201,7 @@ def _between_rows(
 
 
 def _on_pass(callback: Callback) -> Progress:
-    """Let a callback hear how far a pass over D has come."""
+    """Call a callback with the rows of a pass over D."""
     return lambda number, rows, n: callback(rows, n, f"pass {number} over D")
 
 

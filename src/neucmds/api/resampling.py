@@ -1,4 +1,4 @@
-"""`stability` and `stress_test`: how far to trust coordinates, by fits to other draws of D."""
+"""`stability` and `stress_test`: fits of resampled and permuted D."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """Coordinates of replicates, each laid over those of the embedding of D itself.
+    """Coordinates of replicates, each aligned with the embedding of D.
 
     Parameters
     ----------
     embedding : Embedding
         Of D.
     clouds : ndarray of shape (replicates, n, k)
-        Its counterparts, up to the isometries of O(p, q).
+        Coordinates of the replicates, aligned by isometries of O(p, q).
     """
 
     embedding: Embedding
@@ -49,7 +49,7 @@ class Stability:
 
     @property
     def spread(self) -> Floats:
-        """Root mean square of how far each object moves, as drawn; shape (n,)."""
+        """Root mean square displacement of each object in the plot; shape (n,)."""
         moves = self.clouds - to_numpy(self.embedding.coordinates)
         return np.asarray(np.sqrt(np.mean(np.sum(moves**2, axis=2), axis=0)))
 
@@ -67,28 +67,28 @@ def stability(
     callback: Callback | None = None,
     **options: Any,
 ) -> Stability:
-    """Embed D again and again with other objects, and lay the results over each other.
+    """Embed resampled D, and align the results with the embedding of D.
 
     Parameters
     ----------
     D : as for `neuc_mds`, or Prepared
-        All of it in memory, every pair known.
+        It must fit in memory, with every pair known.
     n_components, squared, symmetrize, random_state
         As for `neuc_mds`; replicates have the signature of the embedding of D.
     n_boot : int, default=100
         Number of bootstrap replicates.
     resample : {"bootstrap", "jackknife"} or iterable of D, default="bootstrap"
-        "bootstrap": as many objects are drawn with replacement, and those that were not drawn are
-        placed by `Embedding.transform`. "jackknife": each object is left out in turn, and placed;
-        as R's ``smacof::jackmds``, which does not place it. Or replicates of D of your own, such as
-        of resampled species or raters, as ``smacof::bootmds``.
+        "bootstrap" draws n objects with replacement, and places the others by
+        `Embedding.transform`. "jackknife" leaves out each object in turn and places it; R's
+        ``smacof::jackmds`` does not place it. Or your own replicates of D, for example of resampled
+        species or raters, as ``smacof::bootmds``.
     embedding : Embedding, optional
-        That of D, where there is one; `n_components` and the options are then its own.
+        An embedding of D to use; `n_components` and the options are then its own.
     callback : callable, optional
-        Called before each replicate with its number, how many there are if known, and words.
+        Called before each replicate with its number, their total if known, and a few words.
     **options
-        Of `neuc_mds`: ``method``, ``loss``, ``curvature``, ``max_iter`` and the like. "refined"
-        starts each replicate from the embedding of D.
+        Options of `neuc_mds`, such as ``method``, ``loss`` or ``max_iter``. "refined" starts each
+        replicate from the embedding of D.
 
     Returns
     -------
@@ -106,37 +106,37 @@ def stability(
     """
     prepared, sq_d = _dense(D, "stability", squared, symmetrize)
     asked, whole = _fitted(prepared, embedding, n_components, random_state, options)
-    n, rng = prepared.n, np.random.default_rng(asked.random_state)
-    total: int | None = n if resample == "jackknife" else n_boot
-    draws: Iterable[Any] = (np.delete(np.arange(n), i) for i in range(n))
-    if not isinstance(resample, str):
-        draws, total = resample, None
-    elif resample not in ("bootstrap", "jackknife"):
-        raise InputError(f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'.")
-    elif n < whole.k + 3:
-        raise InputError(f"{n} objects are too few to leave some out of {whole.k} coordinates.")
-    elif resample == "bootstrap":
-        check_count(n_boot=n_boot)
-        draws = _bootstrap(rng, n, n_boot, whole.k)
+    n = prepared.n
+    every, total = np.arange(n), None
+    draws: Iterable[Any] = ()
+    if isinstance(resample, str):
+        if n < whole.k + 3:
+            raise InputError(f"{n} objects are too few to leave some out of {whole.k} coordinates.")
+        if resample == "bootstrap":
+            check_count(n_boot=n_boot)
+            draws, total = _bootstrap(n, n_boot, whole.k, asked.random_state), n_boot
+        elif resample == "jackknife":
+            draws, total = (np.delete(every, i) for i in range(n)), n
+        else:
+            raise InputError(f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'.")
     clouds = []
-    for step, drawn in enumerate(draws):
+    for step, drawn in enumerate(resample if total is None else draws):
         if callback is not None:
             callback(step, total, "replicates")
         ids, values = drawn, sq_d
         if total is None:
-            ids, values = np.arange(n), _dense(drawn, "stability", squared, symmetrize)[1]
+            ids, values = every, _dense(drawn, "stability", squared, symmetrize)[1]
         if len(values) != n:
-            raise InputError(f"a replicate holds {len(values)} objects, and D holds {n}.")
-        clouds.append(_laid_over(whole, _replicated(whole, asked, ids, values)))
+            raise InputError(f"a replicate has {len(values)} objects, but D has {n}.")
+        clouds.append(_aligned(whole, _replicated(whole, asked, ids, values)))
     if not clouds:
         raise InputError(f"{option('resample')} holds no replicate.")
     return Stability(whole, np.stack(clouds))
 
 
-def _bootstrap(
-    rng: np.random.Generator, n: int, n_boot: int, k: int
-) -> Iterator[npt.NDArray[np.intp]]:
+def _bootstrap(n: int, n_boot: int, k: int, seed: Any) -> Iterator[npt.NDArray[np.intp]]:
     """Draw objects with replacement, enough different ones for k coordinates."""
+    rng = np.random.default_rng(seed)
     for _ in range(n_boot):
         ids = rng.integers(n, size=n)
         while np.unique(ids).size < k + 2:
@@ -147,12 +147,12 @@ def _bootstrap(
 def _replicated(
     whole: Embedding, asked: Options, ids: npt.NDArray[np.intp], sq_d: Floats
 ) -> Embedding:
-    """Embed some objects, and place the others among them: all in the order of D."""
+    """Embed the drawn objects and place the others."""
     x = to_numpy(whole.coordinates)
     start = (x[ids], to_numpy(whole.signs)) if whole.method == "refined" else None
     drawn = Prepared(DenseGram(sq_d[np.ix_(ids, ids)]), squared=True)
     with warnings.catch_warnings():
-        # What is said of each replicate was said of D.
+        # Warnings about D were issued already.
         warnings.simplefilter("ignore", NeucmdsWarning)
         options = replace(asked, n_components=whole.signature, init=start, n_init=None)
         found = fit(drawn, options).embedding
@@ -164,8 +164,8 @@ def _replicated(
     return replace(found, coordinates=coordinates)
 
 
-def _laid_over(whole: Embedding, other: Embedding) -> Floats:
-    """Return the coordinates of another embedding of the same objects, laid over the first."""
+def _aligned(whole: Embedding, other: Embedding) -> Floats:
+    """Return coordinates of another embedding of the same objects, aligned with the first."""
     x = to_numpy(whole.coordinates).astype(np.float64)
     points = (x, to_numpy(whole.signs), to_numpy(other.coordinates), to_numpy(other.signs))
     parts, signs, (order, _) = columns_by_sign(*points)
@@ -185,19 +185,19 @@ def stress_test(
     callback: Callback | None = None,
     **options: Any,
 ) -> PermutationTest:
-    """Compare the STRESS of D with that of D whose entries are permuted, as ``smacof::permtest``.
+    """Compare the STRESS of D with that of permuted entries of D, as ``smacof::permtest``.
 
     Parameters
     ----------
     D, n_components, squared, symmetrize, embedding, random_state, callback, **options
-        As for `stability`; permutations have as many coordinates as the embedding of D, of either
-        sign.
+        As for `stability`; each permuted D has as many coordinates as the embedding of D, of
+        either sign.
     permutations : int, default=99
 
     Returns
     -------
     PermutationTest
-        The statistic is `Embedding.normalized_stress`; as extreme is as low.
+        The statistic is `Embedding.normalized_stress`; low values are extreme.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def stress_test(
 def _fitted(
     prepared: Prepared, embedding: Embedding | None, k: Any, seed: Any, options: dict[str, Any]
 ) -> tuple[Options, Embedding]:
-    """Return how D is or was embedded, and its embedding."""
+    """Return the options of a fit and its embedding."""
     if embedding is not None:
         options = {"method": embedding.method, "loss": embedding.loss}
         options |= {"curvature": embedding.curvature} if embedding.curvature else {}
@@ -239,7 +239,7 @@ def _fitted(
 
 
 def _dense(D: Any, what: str, squared: bool, symmetrize: bool) -> tuple[Prepared, Floats]:
-    """Return D prepared, and all of it on the squared scale."""
+    """Return D prepared, and its squared entries."""
     prepared = prepare(D, squared=squared, symmetrize=symmetrize)
     refuse_weights(prepared, what)
     values = dense_gram(prepared, what).sq_dissimilarity

@@ -43,7 +43,7 @@ from neucmds.api.landmarks import (
     start_among,
     taken,
 )
-from neucmds.api.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, refuse, tell
+from neucmds.api.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, notify, refuse
 from neucmds.api.partial_input import embed_features, embed_pairs
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
@@ -389,11 +389,11 @@ def fit_two_levels(
     ids = chosen_rows(X, bound, landmarks, n_landmarks, k, rng)
     levels = Levels.draw(ids.size, n_near, k, rng, min(MOST_GLOBAL, isqrt(20 * n)))
     options = _started(options, ids, levels, n)
-    tell(options.callback, f"embedding {levels.sources.size} global landmarks")
+    notify(options.callback, f"embedding {levels.sources.size} global landmarks")
     base = fit_landmarks(X, options, metric=metric, landmarks=ids[levels.sources], **reading)
     space = None if bound is None else metric_on(bound, X, ids, squared)
     hubs = TwoLevelFit(ids, base.embedding, None, base.n, space, base.metric, levels=levels)
-    tell(options.callback, f"embedding {ids.size} landmarks")
+    notify(options.callback, f"embedding {ids.size} landmarks")
     rows, at = (X, ids) if space is None else (taken(X, ids), np.arange(ids.size))
     names = reading.get("columns")
     labels = None if names is None else tuple(str(names[i]) for i in ids)
@@ -415,7 +415,7 @@ def embed_rows(
         return embed_features(features, metric, options, n_pairs)
     rough = replace(options, max_iter=None, checkpoint=None)
     fitted = fit_two_levels(features, rough, n_near=None, metric=metric)
-    tell(options.callback, f"placing {n} objects")
+    notify(options.callback, f"placing {n} objects")
     x = fitted.place_all(features, fitted=True)
     x = namespace(x).astype(x, namespace(x).float64, copy=False)
     start = Start(x, to_numpy(fitted.embedding.signs).astype(np.float64))
@@ -461,7 +461,7 @@ def _of_graph(
     n, jobs, sources = int(graph.shape[0]), reading.get("n_jobs"), levels.sources
     paths = np.empty((n, levels.n_global + levels.n_near), np.float32)
     among, each = np.empty((sources.size, sources.size)), np.arange(sources.size)
-    tell(options.callback, f"searching from {sources.size} global landmarks")
+    notify(options.callback, f"searching from {sources.size} global landmarks")
     for part, rows in path_blocks(graph, ids[sources], jobs):
         among[part] = rows[:, ids[sources]]
         for place, row in enumerate(rows, part.start):
@@ -470,7 +470,7 @@ def _of_graph(
             for first in np.flatnonzero(column < levels.n_global):
                 paths[first :: sources.size, column[first]] = row[first :: sources.size]
     options = _started(options, ids, levels, n)
-    tell(options.callback, f"searching from {ids.size} landmarks")
+    notify(options.callback, f"searching from {ids.size} landmarks")
     near, lengths = nearest_landmarks(graph, ids, levels.n_near, n_jobs=jobs)
     paths[:, levels.n_global :] = np.where(np.isinf(lengths), np.nan, lengths)
     if options.loss == "relative" and options.floor is None and graph.data.any():
@@ -480,7 +480,7 @@ def _of_graph(
         options = replace(options, floor=float(np.median(shortest[np.isfinite(shortest)])))
     base = fit_landmarks(among, options, landmarks=each, symmetrize=True)
     fitted = NodeFit(ids, base.embedding, None, n, paths=paths, levels=levels, near=near)
-    tell(options.callback, f"embedding {ids.size} landmarks")
+    notify(options.callback, f"embedding {ids.size} landmarks")
     known, squares = fitted.known(ids)
     others = np.setdiff1d(np.arange(ids.size), sources)
     far = others[:, None], np.arange(levels.n_global)

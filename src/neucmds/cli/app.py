@@ -26,14 +26,12 @@ from neucmds.errors import NeucmdsError, option, rendered
 DONE, BUG, BAD_INPUT, READER_GONE = 0, 1, 2, 141
 
 
-# Options that mean something else than the parameter of that name.
-_OTHERWISE = ("labels",)
 # Parameters whose option has another name.
 _FLAGS = {"n_components": "-k", "n_landmarks": "--landmarks", "color": "--color-by"}
 
 
 class Program(TyperGroup):
-    """A group of commands that ends in an exit code and, if that is not zero, in one line."""
+    """A group of commands that ends with an exit code, and with one line if that is not zero."""
 
     def main(
         self,
@@ -67,20 +65,10 @@ class Program(TyperGroup):
         return code
 
     def spell(self, name: str, value: str | None, command: Any = None) -> str:
-        """Write a parameter of the library as an option: of this command, or of one that has it.
-
-        Parameters
-        ----------
-        name : str
-            As in Python.
-        value : str or None
-            The repr of its value.
-        command : Command, optional
-            The command that runs.
-        """
+        """Write a parameter of the library as an option of this command, or of one that has it."""
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
         holders = [c.name for c in self.commands.values() if any(flag in p.opts for p in c.params)]
-        if not holders or name in _OTHERWISE:
+        if not holders:
             return f"{rendered(option(name)) if value is None else f'{name}={value}'} in Python"
         if value == "False":
             flag = f"no {flag}"
@@ -92,12 +80,12 @@ class Program(TyperGroup):
 
 
 def _bare(value: str) -> str:
-    """Write a value as one types it: (3, 4) as 3,4 and 'refined' as refined."""
+    """Write (3, 4) as 3,4 and 'refined' as refined."""
     return value.strip("()'\"").replace(", ", ",")
 
 
 def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: bool) -> int:
-    """Print one line about a problem, and return the exit code it deserves."""
+    """Print one line about a problem, and return its exit code."""
     if isinstance(problem.__context__, BrokenPipeError):
         return READER_GONE
     if isinstance(problem, SystemExit):
@@ -124,14 +112,14 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
         text = "".join(traceback.format_exception(problem))
         PlainConsole(sys.stderr).print(text, end="")
     print_error(
-        f"this is a bug ({type(problem).__name__}: {problem}); please report it, "
-        "together with what --debug prints."
+        f"this is a bug ({type(problem).__name__}: {problem}); please report it with the output "
+        "of --debug."
     )
     return BUG
 
 
 def _could_not_map(problem: BaseException) -> bool:
-    """Tell a library that found no memory to be loaded into from one that is missing."""
+    """Tell whether memory was too short to load a library."""
     return isinstance(problem, ImportError) and any(
         words in str(problem) for words in ("failed to map", "cannot allocate", "Cannot allocate")
     )
@@ -144,8 +132,8 @@ def _sentence(text: str) -> str:
 app = typer.Typer(
     cls=Program,
     name="neucmds",
-    help="Multidimensional scaling for dissimilarities that are not Euclidean: real coordinates "
-    "with a sign each.",
+    help="Multidimensional scaling of non-Euclidean dissimilarities: real coordinates with a sign "
+    "per coordinate.",
     epilog="Start with: neucmds demo",
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -14,10 +14,10 @@ from neucmds.cli.tables import comparison_table
 from neucmds.errors import InputError
 
 LEGEND = (
-    "* best of its column. STRESS: Σ(D̂ − D)²; share: of ΣD². R²: 1 is perfect, 0 no better than a "
-    "constant. Relative error: mean of |d̂/d − 1|, d = √D. Near: share of the 10 nearest kept. "
-    "Distortion: 1 is perfect. Negative D̂: pairs whose squared dissimilarity comes out below zero. "
-    "Seconds: on top of the spectrum, which the first six methods share"
+    "* best of its column. STRESS: S-STRESS, Σ(D̂ − D)² on squared dissimilarities; share: of ΣD². "
+    "R²: 1 is perfect, 0 a constant. Rel. error: mean of |d̂/d − 1|, d = √D. Near: recall@10. "
+    "Distortion: 1 is perfect. Neg. D̂: pairs with a negative fitted square. Seconds exclude the "
+    "spectrum, which the first six methods share"
 )
 
 
@@ -29,7 +29,7 @@ def compare(
         typer.Option(
             "--methods",
             metavar="NAMES",
-            help=f"Some of {','.join(api.COMPARED)}; all by default.",
+            help=f"Methods, separated by commas; by default all: {','.join(api.COMPARED)}.",
         ),
     ] = None,
     weights: Weights = None,
@@ -39,10 +39,10 @@ def compare(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Put every method side by side."""
+    """Compare every method on FILE."""
     wanted = parse_components(components)
     if isinstance(wanted, tuple):
-        raise InputError("compare takes a number for -k: classical has no negative coordinates.")
+        raise InputError("-k of compare must be a number: classical has no negative coordinates.")
     names = api.COMPARED if methods is None else tuple(methods.split(","))
     with steps() as progress:
         progress.now(f"reading {file}", len(names) + 1)
@@ -53,7 +53,7 @@ def compare(
             squared=squared,
             symmetrize=symmetrize,
             keep_copy="refined" in names,
-            callback=progress.hear,
+            callback=progress.show,
         )
         found = api.compare(
             prepared,
@@ -61,7 +61,7 @@ def compare(
             names,
             curvature=parse_curvature(curvature),
             random_state=seed,
-            callback=progress.hear,
+            callback=progress.show,
         )
     if as_json:
         print_json({"command": "compare", "input": file, **found.as_dict()})

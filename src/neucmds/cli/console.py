@@ -27,10 +27,9 @@ from rich.text import Text
 
 from neucmds.report.words import clean
 
-# A table is for reading, and is the same in a pipe as on a narrow screen.
 PIPE_WIDTH = 120
 
-# What this program prints beyond ASCII, for terminals that cannot show it.
+# Symbols of this program for terminals that lack them.
 _ASCII = {
     "D̂": "D^", "‖": "||", "²": "^2", "−": "-", "–": "-", "√": "sqrt ", "Σ": "sum ", "α": "alpha",
     "×": "x", "≤": "<=", "≥": ">=", "±": "+-", "…": "...", "→": "->", "λ": "lambda", "τ": "tau",
@@ -39,7 +38,7 @@ _ASCII = {
 
 
 def survive_any_encoding() -> None:
-    """Let both streams write what their encoding lacks: symbols in ASCII, other letters escaped."""
+    """Write symbols that the encoding of a stream lacks in ASCII, and escape other letters."""
     codecs.register_error("neucmds", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -63,14 +62,7 @@ def visible(text: str) -> str:
 
 
 class PlainConsole(Console):
-    """A console on which text is only text: no markup, no emoji codes, no control characters.
-
-    Parameters
-    ----------
-    file : TextIO
-        Standard output, wrapped to the screen or the width of a pipe, or standard error, not
-        wrapped: as they are now, for tests and pipes may have moved them.
-    """
+    """A console without markup, emoji codes and control characters; it wraps standard output."""
 
     def __init__(self, file: TextIO) -> None:
         to_read = file is sys.stdout
@@ -81,7 +73,7 @@ class PlainConsole(Console):
             self.width = PIPE_WIDTH
 
     def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
-        """Turn text into what the terminal can show, before it is measured and aligned."""
+        """Replace what the terminal cannot show, before the text is measured and aligned."""
         text = visible(text)
         try:
             text.encode(self.encoding)
@@ -105,7 +97,7 @@ def print_table(table: Table) -> None:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """Print one JSON document to standard output; what is no number there is null."""
+    """Print one JSON document to standard output; NaN and infinities are null."""
     sys.stdout.write(json.dumps(clean(document), indent=2, allow_nan=False) + "\n")
 
 
@@ -116,13 +108,7 @@ def print_error(message: str) -> None:
 
 @contextmanager
 def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
-    """Print every warning as one line, without the file and source line that Python adds.
-
-    Parameters
-    ----------
-    spelled : callable
-        Writes the marked parameters of a message as options of the command line.
-    """
+    """Print every warning as one line; `spelled` writes its parameters as options."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if issubclass(category, (DeprecationWarning, PendingDeprecationWarning, FutureWarning)):
@@ -138,28 +124,19 @@ def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
 
 @dataclass
 class Steps:
-    """A running account of what is being done: a description, and a bar once its length is known.
-
-    Parameters
-    ----------
-    progress : Progress
-    task : TaskID
-        Where it is shown.
-    counted : bool
-        Whether its length is known.
-    """
+    """Progress of a command: a description, and a bar once the number of parts is known."""
 
     progress: Progress
     task: TaskID
     counted: bool = False
 
     def now(self, description: str, total: int | None = None) -> None:
-        """Say what is being done from here on, and in how many parts if that is known."""
+        """Start the next step, with its number of parts if it is known."""
         self.counted = total is not None
         self.progress.reset(self.task, total=total, description=visible(description))
 
-    def hear(self, step: int, total: int | None, what: float | str) -> None:
-        """Show what a function of `neucmds.api` tells its callback."""
+    def show(self, step: int, total: int | None, what: float | str) -> None:
+        """Show progress; the callback of functions of `neucmds.api`."""
         counted = self.counted
         if not isinstance(what, str):
             if step <= 1:
@@ -188,6 +165,6 @@ def steps() -> Iterator[Steps]:
         disable=not console.is_terminal,
     )
     account = Steps(bar, bar.add_task("", total=None))
-    # Off a terminal it is not even entered: rich up to 13 prints an empty line when it ends.
+    # rich up to 13 prints an empty line when a bar ends.
     with bar if console.is_terminal else nullcontext():
         yield account

@@ -47,8 +47,7 @@ def curve(
         typer.Option(
             "--methods",
             metavar="NAMES",
-            help=f"Some of {','.join((*ALL_METHODS, *REFINED_LOSSES))}; those that refine take "
-            "longer.",
+            help=f"Some of {','.join((*ALL_METHODS, *REFINED_LOSSES))}; refined ones take longer.",
         ),
     ] = ",".join(CLOSED_FORMS),
     squared: Squared = False,
@@ -59,7 +58,7 @@ def curve(
     force: Force = False,
     plots: PlotsAs = Plots.png,
 ) -> None:
-    """Draw STRESS against k for every method."""
+    """Plot STRESS against k for every method."""
     folder = default_folder(file) if output is None else output
     outputs = Outputs(folder, CURVE_FILES, force=force)
     with steps() as progress:
@@ -72,7 +71,7 @@ def curve(
             ks,
             methods.split(","),
             curvature=parse_curvature(curvature),
-            callback=progress.hear,
+            callback=progress.show,
         )
         add_curve(outputs, curves, plots)
         files = outputs.commit()
@@ -88,7 +87,7 @@ def curve(
 
 
 def add_curve(outputs: Outputs, curves: StressCurves, plots: Plots) -> None:
-    """Plan the files of a curve: the numbers of the table, STRESS as a share of ‖D‖²."""
+    """Plan the files of a curve: STRESS as a share of ‖D‖², and the plot."""
     header = ["k", *curves.stress]
     columns = [curves.normalized(method) for method in curves.stress]
     rows = ([k, *(repr(column[i]) for column in columns)] for i, k in enumerate(curves.ks))

@@ -34,7 +34,7 @@ def demo(
     as_json: Json = False,
     force: Force = False,
 ) -> None:
-    """See it all on 1,797 handwritten digits."""
+    """Compare every method on 1,797 handwritten digits."""
     names = (*RESULT_FILES, *CURVE_FILES, MATRIX, GROUPS, TABLE)
     outputs = Outputs(output, names, force=force)
     with steps() as progress:
@@ -43,10 +43,10 @@ def demo(
         objects = [f"image{i}:{digit}" for i, digit in enumerate(digits)]
         prepared = api.prepare(hops, K, labels=objects, keep_copy=True)
         progress.now("comparing", len(SHOWN) + 1)
-        found = api.compare(prepared, K, SHOWN, callback=progress.hear)
+        found = api.compare(prepared, K, SHOWN, callback=progress.show)
         ks = spaced_ks(CURVE_TO, points=10)
         progress.now("embedding", len(ks) + 1)
-        curves = api.curve(prepared, ks, callback=progress.hear)
+        curves = api.curve(prepared, ks, callback=progress.show)
         progress.now("writing the result")
         chosen = found[DEFAULT_METHOD]
         result = Result(
@@ -75,11 +75,11 @@ def demo(
         print_json(document | {"files": [str(path) for path in files]})
         return
     say(
-        f"{found.n:,} handwritten digits that ship with scikit-learn. Dissimilarity: hops between "
-        f"two images, 1 to {int(hops.max())}, in the graph that joins each to its {NEIGHBOURS} "
-        "nearest neighbours (and, where that leaves groups apart, their closest images).\n"
+        f"{found.n:,} handwritten digits of scikit-learn. Dissimilarity: shortest-path distances "
+        f"(1 to {int(hops.max())} hops) on the graph of {NEIGHBOURS} nearest neighbours, its parts "
+        "joined by their closest images.\n"
     )
-    print_table(comparison_table(f"Every method with k = {K} coordinates an image", found.methods))
+    print_table(comparison_table(f"Every method with k = {K} coordinates per image", found.methods))
     say(f"{LEGEND} ({found.spectrum_seconds:.2f} s).\n")
     say(_lesson(found) + " " + paradox(curves) + "\n")
     say(_next_steps(output))
@@ -98,27 +98,27 @@ def _lesson(found: Comparison) -> str:
     classical, chosen, best = found["classical"], found[DEFAULT_METHOD], found.best
     times = classical.quality.stress / chosen.quality.stress
     text = (
-        "What you see: hop counts are not Euclidean, so the spectrum has a large negative part. "
-        f"Classical MDS drops it and misses {percent(classical.quality.normalized_stress)} of "
-        f"‖D‖²; {chosen.method} spends {chosen.embedding.signature[1]} of its {K} "
-        f"coordinates on it, each of which subtracts from the dissimilarity instead of adding, and "
-        f"misses {percent(chosen.quality.normalized_stress)}, {times:.0f} times less."
+        "Hop counts are not Euclidean: B has large negative eigenvalues. Classical MDS drops them "
+        f"and has a STRESS of {percent(classical.quality.normalized_stress)} of ‖D‖². "
+        f"{chosen.method} uses {chosen.embedding.signature[1]} of its {K} coordinates for them, "
+        "which subtract from the dissimilarity instead of adding to it, and has "
+        f"{percent(chosen.quality.normalized_stress)}, {times:.0f} times less."
     )
     if best.method != chosen.method:
-        text += f" {best.method} gets to {percent(best.quality.normalized_stress)}."
+        text += f" {best.method} has {percent(best.quality.normalized_stress)}."
     nearest = max(found.methods, key=lambda one: one.quality.neighbors_kept)
     return text + (
-        f" STRESS counts far pairs most: for neighbours take {nearest.method}, which keeps "
-        f"{percent(nearest.quality.neighbors_kept)} of the 10 nearest of an image, classical MDS "
-        f"{percent(classical.quality.neighbors_kept)}."
+        f" Far pairs dominate STRESS; for neighbours use {nearest.method}, with a recall@10 of "
+        f"{percent(nearest.quality.neighbors_kept)} (classical MDS: "
+        f"{percent(classical.quality.neighbors_kept)})."
     )
 
 
 def _next_steps(folder: Path) -> str:
     return "\n".join(
         [
-            f"Written to {folder}/. Look at {folder}/coordinates.png, spectrum.png, curve.png and "
-            "shepard.png, then try:",
+            f"Written to {folder}/: see coordinates.png, spectrum.png, curve.png and shepard.png. "
+            "Then try:",
             f"  neucmds inspect {folder}/{MATRIX}",
             f"  neucmds embed {folder}/{MATRIX} -k 20 --metadata {folder}/{GROUPS} --categories "
             "digit --color-by digit",

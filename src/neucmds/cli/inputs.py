@@ -179,7 +179,7 @@ def _feature(table: Any, title: str, source: str) -> Any:
 
 
 def _refuse_negative_or_empty(values: Any, names: tuple[str, ...] | None, file: str) -> None:
-    """Refuse abundances for which Bray and Curtis's index is not defined."""
+    """Refuse abundances for which the Bray–Curtis index is not defined."""
     low = float(values.min())
     if low < 0:
         raise InputError(
@@ -197,26 +197,12 @@ def _refuse_negative_or_empty(values: Any, names: tuple[str, ...] | None, file: 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a user wants the objects drawn.
-
-    Parameters
-    ----------
-    metadata : Path, optional
-        A table of what is known of them.
-    without_row : WithoutRow
-        What to do about objects that it does not describe.
-    color_by : str, optional
-        A column of the table.
-    categories : tuple of str
-        Columns that are categories although they hold numbers.
-    axes : (int, int), optional
-    arrows, ellipses : bool
-    """
+    """Options that decide how objects are drawn; `categories` are columns between commas."""
 
     metadata: Path | None = None
     without_row: WithoutRow = WithoutRow.error
     color_by: str | None = None
-    categories: tuple[str, ...] = ()
+    categories: str | None = None
     axes: tuple[int, int] | None = None
     arrows: bool = False
     ellipses: bool = False
@@ -226,7 +212,7 @@ class Drawing:
         needs_table = {
             "--color-by": self.color_by is not None,
             "--arrows": self.arrows,
-            "--categories": bool(self.categories),
+            "--categories": self.categories is not None,
             "--metadata-missing": self.without_row is not WithoutRow.error,
         }
         asked = [flag for flag, given in needs_table.items() if given]
@@ -239,10 +225,11 @@ class Drawing:
         """Read the table, if there is one."""
         if self.metadata is None:
             return None
-        return read_metadata(self.metadata, categories=self.categories)
+        categories = () if self.categories is None else self.categories.split(",")
+        return read_metadata(self.metadata, categories=categories)
 
     def keeper(self, table: Any) -> Keeper | None:
-        """Return what tells the objects that are kept; None if all are."""
+        """Return a function that selects the objects to keep; None for all."""
         if self.without_row is not WithoutRow.drop:
             return None
 
@@ -253,7 +240,7 @@ class Drawing:
         return keep
 
     def annotations(self, table: Any, n: int, names: Names) -> Annotations:
-        """Return what colours the points, and what is fitted, in the order of the objects."""
+        """Return colours and variables in the order of the objects."""
         if table is None:
             return Annotations()
         table = match_rows(table, names, n, missing=self.without_row.value)
@@ -268,14 +255,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Annotations:
-    """A colour for each object, what it means, and the variables to fit.
-
-    Parameters
-    ----------
-    color : sequence, optional
-    title : str
-    variables : DataFrame, optional
-    """
+    """Colours of the objects, the title of their legend, and variables to fit."""
 
     color: Sequence[object] | None = None
     title: str = ""
@@ -287,19 +267,12 @@ class Annotations:
         """Fit the variables to each pair of axes, or to the only axis there is."""
         if self.variables is None:
             return [None] * len(pairs)
-        return [
-            envfit(
-                embedding,
-                self.variables,
-                axes=pair if embedding.k > 1 else None,
-                random_state=seed,
-            )
-            for pair in pairs
-        ]
+        axes = pairs if embedding.k > 1 else [None] * len(pairs)
+        return [envfit(embedding, self.variables, axes=pair, random_state=seed) for pair in axes]
 
 
 def envfit_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:
-    """Rows of envfit.csv: a variable on a pair of axes each, its direction, r², p and n."""
+    """Rows of envfit.csv: direction, r², p and n of each variable on each pair of axes."""
     for fit, axes in _on_axes(embedding, fits):
         for row in fit.as_rows():
             cosines = [*map(repr, row["direction"] or ()), "", ""][:2]
@@ -308,7 +281,7 @@ def envfit_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator
 
 
 def centroid_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:
-    """Rows of centroids.csv: a class of a variable on a pair of axes each, and where it lies."""
+    """Rows of centroids.csv: the centroid of each class on each pair of axes."""
     for fit, axes in _on_axes(embedding, fits):
         for one in fit.factors:
             for level, at in zip(one.levels, one.centroids.tolist(), strict=True):
@@ -318,7 +291,7 @@ def centroid_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterat
 def _on_axes(
     embedding: Embedding, fits: Sequence[EnvFit | None]
 ) -> Iterator[tuple[EnvFit, list[str]]]:
-    """Fits, and the names of the two axes or the one that each is of."""
+    """Yield fits with the names of their two axes, or of the only one."""
     for fit in fits:
         if fit is not None:
             yield fit, [*(embedding.axis_names[a - 1] for a in fit.axes), ""][:2]

@@ -20,7 +20,7 @@ def inspect(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Tell if D is Euclidean, and what k it needs."""
+    """Describe D before embedding: Euclidean or not, how many coordinates."""
     with steps() as progress:
         progress.now(f"reading {file}")
         prepared = prepare_file(
@@ -30,17 +30,17 @@ def inspect(
             direction=direction,
             squared=squared,
             symmetrize=symmetrize,
-            callback=progress.hear,
+            callback=progress.show,
         )
-        found = api.inspect(prepared, random_state=seed, callback=progress.hear)
+        found = api.inspect(prepared, random_state=seed, callback=progress.show)
     if as_json:
         print_json({"command": "inspect", "input": file, **found.as_dict()})
         return
     print_table(facts_table(f"{file}: {found.n:,} objects", inspection_facts(found, squared)))
     if found.outliers.entries:
         say(
-            f"{outlying(found, squared, found.labels)}. One such entry hides everything else: "
-            "correct it, or leave it blank and embed with --missing ignore."
+            f"{outlying(found, squared, found.labels)}. One outlier can dominate the fit: correct "
+            "it, or leave it blank and embed with --missing ignore."
         )
     as_graph = "" if metric is None else f" --metric {metric}"
     as_graph += "" if direction is None else f" --direction {direction}"
@@ -50,15 +50,15 @@ def inspect(
 def _advice(found: Inspection, file: str) -> str:
     parts: list[str] = []
     if found.euclidean:
-        parts.append("Classical MDS and neucmds agree on this matrix: nothing is lost.")
+        parts.append("D is Euclidean: classical MDS loses nothing.")
     else:
         about = "" if found.complete else "about "
         parts.append(
-            f"Classical MDS would drop {about}{percent(found.negative_share)} of the spectrum, its "
-            "negative part; the other methods keep what matters of it."
+            f"Classical MDS drops the negative eigenvalues, {about}{percent(found.negative_share)} "
+            "of the spectrum; the other methods keep the large ones."
         )
     if found.scan is not None and found.held_out_r2 > 0:
         parts.append(f"Next: neucmds embed {file} -k {found.suggested_k}")
     else:
-        parts.append(f"Choose k by the STRESS you can afford. Next: neucmds curve {file}")
+        parts.append(f"Choose k by its STRESS. Next: neucmds curve {file}")
     return " ".join(parts)

@@ -12,7 +12,7 @@ from neucmds.api import ALL_METHODS
 
 
 class Plots(StrEnum):
-    """How plots are saved, if at all."""
+    """Formats of plots."""
 
     png = "png"
     svg = "svg"
@@ -24,14 +24,14 @@ PICTURES = tuple(kind.value for kind in Plots if kind is not Plots.none)
 
 
 class Missing(StrEnum):
-    """What to do about pairs that are not known."""
+    """How unknown pairs are treated."""
 
     error = "error"
     ignore = "ignore"
 
 
 class WithoutRow(StrEnum):
-    """What to do about objects that the metadata do not describe."""
+    """How objects without a row in the metadata are treated."""
 
     error = "error"
     grey = "grey"
@@ -39,7 +39,7 @@ class WithoutRow(StrEnum):
 
 
 class Correction(StrEnum):
-    """Constants that make D Euclidean."""
+    """Corrections that make D Euclidean."""
 
     none = "none"
     lingoes = "lingoes"
@@ -54,14 +54,14 @@ File = Annotated[
         "input.",
     ),
 ]
-# The metric of a list of edges, which is no table of features.
+# The metric of a list of edges.
 GRAPH = "shortest_path"
 OfGraph = Annotated[
     str | None,
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="shortest_path: FILE is a graph, two nodes and the length of their edge a line.",
+        help="shortest_path: FILE is a graph with an edge per line: two nodes and a length.",
         show_default=False,
     ),
 ]
@@ -70,8 +70,8 @@ Direction = Annotated[
     typer.Option(
         "--direction",
         metavar="NAME",
-        help="Of a graph whose edges lead one way, or are longer back: mean, min or max of the "
-        "shortest paths there and back, or out.",
+        help="For a graph with one-way edges: mean, min or max of the two shortest paths of a "
+        "pair, or out for the one from the first node to the second.",
         show_default=False,
     ),
 ]
@@ -81,17 +81,16 @@ Number = Annotated[
         "-k",
         "--components",
         metavar="K",
-        help="Number of coordinates; p,q: at most p positive and q negative ones; 0.95: the "
-        "fewest with an R² of 0.95; auto: the fewest that predict objects held out; 20 by default, "
-        "or n − 1 if that is less.",
+        help="Number of coordinates, 20 by default. p,q: at most p positive and q negative. "
+        "0.95: the fewest with R² ≥ 0.95. auto: the fewest that predict held-out objects.",
     ),
 ]
 Squared = Annotated[
     bool,
-    typer.Option("--squared", help="FILE holds squared dissimilarities, negative ones welcome."),
+    typer.Option("--squared", help="FILE holds squared dissimilarities; they may be negative."),
 ]
 Symmetrize = Annotated[
-    bool, typer.Option("--symmetrize", help="Average D and its transpose instead of refusing.")
+    bool, typer.Option("--symmetrize", help="Average D and its transpose if they differ.")
 ]
 Method = Annotated[
     str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}.")
@@ -101,8 +100,8 @@ Loss = Annotated[
     typer.Option(
         "--loss",
         metavar="NAME",
-        help="What --method refined minimises: squared (the paper's STRESS, far pairs rule), "
-        "distance (as SMACOF), relative (near pairs count like far ones).",
+        help="Loss of --method refined: squared (S-STRESS, dominated by far pairs), distance "
+        "(raw stress, as SMACOF; for plots), relative (for near neighbours).",
     ),
 ]
 Curvature = Annotated[
@@ -110,20 +109,20 @@ Curvature = Annotated[
     typer.Option(
         "--curvature",
         metavar="NUMBER",
-        help="Of --loss distance and relative, in units of 1/(mean d)²: below 0 hyperbolic (trees, "
-        "networks), above 0 spherical; auto: the one that fits best.",
+        help="For --loss distance and relative, in units of 1/(mean d)²: below 0 hyperbolic "
+        "(trees, networks), above 0 spherical; auto: the best fit.",
     ),
 ]
 MissingPairs = Annotated[
     Missing,
-    typer.Option("--missing", help="What to do about pairs that are not known (NA, blank)."),
+    typer.Option("--missing", help="Unknown pairs (NA, blank): an error, or ignored."),
 ]
 Weights = Annotated[
     Path | None,
     typer.Option(
         "--weights",
         metavar="FILE",
-        help="A square table of how much each pair counts, matched by name if both have names.",
+        help="A square table with a weight per pair, matched by name if both have names.",
     ),
 ]
 Metadata = Annotated[
@@ -131,14 +130,14 @@ Metadata = Annotated[
     typer.Option(
         "--metadata",
         metavar="FILE",
-        help="A table of the objects with a line of column names, matched by name.",
+        help="A table with a row per object and a header line, matched by name.",
     ),
 ]
 MetadataMissing = Annotated[
     WithoutRow,
     typer.Option(
         "--metadata-missing",
-        help="Objects without a row in --metadata: refuse, draw them in grey, or drop them.",
+        help="Objects without a row in --metadata: an error, drawn in grey, or dropped.",
     ),
 ]
 ColorBy = Annotated[
@@ -146,7 +145,7 @@ ColorBy = Annotated[
     typer.Option(
         "--color-by",
         metavar="COLUMN",
-        help="The column of --metadata that colours the points.",
+        help="Column of --metadata that colours the points.",
     ),
 ]
 Categories = Annotated[
@@ -154,11 +153,11 @@ Categories = Annotated[
     typer.Option(
         "--categories",
         metavar="COLUMNS",
-        help="Columns of --metadata, with commas between, whose numbers are categories.",
+        help="Numeric columns of --metadata to treat as categories, separated by commas.",
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of everything random.")
+    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the random numbers.")
 ]
 Folder = Annotated[
     Path | None,
@@ -166,9 +165,9 @@ Folder = Annotated[
         "-o",
         "--output",
         metavar="DIR",
-        help="Folder for the results; FILE's name with -neucmds by default.",
+        help="Folder for the results; by default the name of FILE with -neucmds.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite results that are there already.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
 PlotsAs = Annotated[Plots, typer.Option("--plots", help="Format of the plots, or none.")]

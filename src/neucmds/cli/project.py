@@ -36,15 +36,15 @@ def project(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="embedding.npz written by embed, or the folder it is in.",
+            help="embedding.npz written by embed, or its folder.",
         ),
     ],
     new: Annotated[
         str,
         typer.Argument(
             metavar="NEW",
-            help="New objects: a row for each, a column for every fitted object; there may be more "
-            "if they have names, as in the matrix of old and new objects.",
+            help="Dissimilarities of new objects: a row per new object, a column per fitted one. "
+            "Named columns may come in any order, with others among them.",
         ),
     ],
     output: Annotated[
@@ -53,8 +53,8 @@ def project(
             "-o",
             "--output",
             metavar="FILE",
-            help="CSV file for the coordinates, and how well they fit; standard output by default, "
-            "and for -.",
+            help="CSV file for coordinates, share of STRESS and R² per new object; standard output "
+            "by default.",
         ),
     ] = None,
     plot: Annotated[
@@ -62,13 +62,13 @@ def project(
         typer.Option(
             "--plot",
             metavar="FILE",
-            help="Draw old and new objects together: a png, svg or pdf file.",
+            help="Plot fitted and new objects: a png, svg or pdf file.",
         ),
     ] = None,
     as_json: Json = False,
     force: Force = False,
 ) -> None:
-    """Place new objects in an embedding."""
+    """Place new objects in a saved embedding."""
     output = None if output == Path("-") else output
     for place in (output, plot):
         if place is not None:
@@ -109,17 +109,13 @@ def project(
     else:
         stress = percent(float(np.mean(fits["normalized_stress"])))
         say(
-            f"{len(names):,} objects placed, {stress} of ‖D‖² not explained on average. Written to "
+            f"{len(names):,} objects placed; their mean STRESS / ‖D‖² is {stress}. Written to "
             f"{output}"
         )
 
 
 def _fits(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> dict[str, Any]:
-    """How well each new object fits: of its STRESS against the fitted objects, two shares.
-
-    Of its squared norm, and R², of the variance of its squared dissimilarities. Only those that are
-    known count.
-    """
+    """Return STRESS / ‖d²‖² and R² of each new object, over its known dissimilarities."""
     sq_new = np.asarray(new, dtype=np.float64)
     sq_new = sq_new if embedding.squared else sq_new**2
     d_hat = sq_dissimilarities(
@@ -137,7 +133,7 @@ def _fits(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> dict
 
 
 def _drawn(embedding: Embedding, coordinates: Any, names: Sequence[str]) -> Any:
-    """Draw old and new objects on the first two axes; the new ones have names."""
+    """Draw fitted and new objects on the first two axes, and name the new ones."""
     both = replace(
         embedding,
         coordinates=np.concatenate([to_numpy(embedding.coordinates), coordinates]),

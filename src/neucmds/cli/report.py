@@ -61,7 +61,8 @@ def report(
             "--stability",
             metavar="N",
             min=0,
-            help="Embed N draws of the objects and N permutations of D as well: how stable it is.",
+            help="Also embed N bootstrap samples of the objects and N permutations of D: shows how "
+            "stable the coordinates are.",
         ),
     ] = 0,
     seed: Seed = 0,
@@ -71,16 +72,15 @@ def report(
             "-o",
             "--output",
             metavar="PAGE",
-            help="The page; FILE's name with -report.html by default.",
+            help="The page; by default the name of FILE with -report.html.",
         ),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Write one HTML page to look at."""
+    """Embed FILE, and write one HTML page about the result."""
     page = _default_page(file) if output is None else output
     check_file(page, force=force)
-    named = tuple(categories.split(",")) if categories else ()
-    drawing = Drawing(metadata, metadata_missing, color_by, named)
+    drawing = Drawing(metadata, metadata_missing, color_by, categories)
     drawing.check()
     wanted = parse_components(components)
     with steps() as progress:
@@ -109,7 +109,7 @@ def report(
             loss,
             curvature=parse_curvature(curvature),
             random_state=seed,
-            callback=progress.hear,
+            callback=progress.show,
         )
         found = api.embed(prepared, options)
         content = report_page(
@@ -121,11 +121,11 @@ def report(
             replicates=stability,
             random_state=seed,
             command=_command(context),
-            callback=progress.hear,
+            callback=progress.show,
         )
         write_file(page, lambda place: place.write(content), force=force)
     api.warn_of_surprises(found.embedding)
-    say(f"Written to {page} ({len(content) / 1e6:.1f} MB): open it in any browser.")
+    say(f"Written to {page} ({len(content) / 1e6:.1f} MB): open it in a browser.")
 
 
 def _default_page(source: str) -> Path:
@@ -133,7 +133,7 @@ def _default_page(source: str) -> Path:
 
 
 def _command(context: typer.Context) -> str:
-    """Write the command with all that differs from its defaults; where the page went is no part."""
+    """Write the command with every option that differs from its default, but the output."""
     words = ["neucmds", "report"]
     for param in context.command.params:
         name = str(param.name)

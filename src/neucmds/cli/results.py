@@ -29,10 +29,8 @@ from neucmds.plots import default_axes, plot_coordinates, plot_scree, plot_shepa
 if TYPE_CHECKING:
     from neucmds.cli.embed import Source
 
-# Where D does not exist as a whole, pairs of so many objects are measured: a million of them are
-# enough for every figure, and paths from so many nodes take seconds.
+# Objects measured where D is not stored: a million pairs.
 MEASURED_OBJECTS = 1500
-# The first two axes, and a positive one against a negative one.
 COORDINATES = ("coordinates", "coordinates_neg")
 PLOTTED = ("spectrum", "scree", *COORDINATES, "shepard")
 RESULT_FILES = (
@@ -50,23 +48,7 @@ RESULT_FILES = (
 
 @dataclass(frozen=True)
 class Result:
-    """An embedding, what it was measured on, and what came out.
-
-    Parameters
-    ----------
-    source : str
-        The file.
-    embedding : Embedding
-        Of all objects.
-    measured : Embedding
-        Of those that were measured: all, or a sample.
-    prepared : Prepared
-        The D that `measured` is an embedding of.
-    quality : Quality
-    errors : PairErrors
-    spectrum : Spectrum, ndarray or None
-        Eigenvalues for the pictures.
-    """
+    """An embedding, its quality, and the sample of objects and the D that were measured."""
 
     source: str
     embedding: Embedding
@@ -87,7 +69,7 @@ def measured(
     squared: bool,
     symmetrize: bool,
 ) -> Result:
-    """Measure an embedding against all of D, or against D among some objects."""
+    """Measure an embedding against D, or against D of a sample of objects."""
     embedding, prepared = found.embedding, found.prepared
     seen = embedding
     if prepared is None:
@@ -107,7 +89,7 @@ def measured(
         )
     spectrum = found.spectrum
     if pictures and spectrum is None and found.prepared is not None and prepared.weights is None:
-        # Of other losses B has eigenvalues too: to the four digits that a picture shows.
+        # Other losses do not need the spectrum, but its plots do.
         wanted = Components.parse(options.n_components, prepared.n)
         spectrum = api.solve_for(prepared.gram, wanted, "exact", tol=1e-4, random_state=0)
     return Result(
@@ -122,7 +104,7 @@ def measured(
 
 
 def describe(result: Result) -> dict[str, Any]:
-    """Return everything a machine may want to know of a result, but its coordinates."""
+    """Return the fields of quality.json."""
     embedding = result.embedding
     record = {
         "command": "embed",
@@ -152,7 +134,7 @@ def describe(result: Result) -> dict[str, Any]:
         "measured_objects": result.measured.n,
     }
     if embedding.landmarks is not None:
-        # They are of the landmarks alone, and would pass for those of all objects.
+        # These describe the landmarks alone.
         for name in ("loss_value", "stress_terms"):
             del record[name]
         record |= {"landmarks": len(embedding.landmarks), "axes_of": embedding._landmarks_alone}
@@ -205,7 +187,7 @@ def add_result(
 
 
 def _of_d(result: Result) -> dict[str, Any]:
-    """Draw the spectrum and the pairs."""
+    """Plot the spectrum and the pairs."""
     pictures = {"shepard": plot_shepard(result.prepared, result.measured)}
     spectrum = result.spectrum
     if spectrum is not None:

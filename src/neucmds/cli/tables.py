@@ -1,4 +1,4 @@
-"""Results as tables for reading."""
+"""Print results as tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RELATIVE_FROM = 200
 
 
 def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
-    """Two columns: what, and how much."""
+    """Make a table of names and values."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -42,7 +42,7 @@ def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
 
 
 def facts(result: Result) -> list[tuple[str, str]]:
-    """Return what is known of a result, most important first."""
+    """Return names and values of the rows that `embed` prints."""
     embedding, quality, errors = result.embedding, result.quality, result.errors
     positive, negative = embedding.signature
     loss = "" if embedding.loss == "squared" else f", {embedding.loss} loss"
@@ -53,17 +53,17 @@ def facts(result: Result) -> list[tuple[str, str]]:
         *([("curvature", curvature_words(embedding))] if embedding.curvature else []),
         ("R²", _r2(quality.r2)),
         ("off by over 10 %", _off(quality, errors)),
-        ("fitted worst", _worst(result)),
-        ("neighbours", f"{percent(quality.neighbors_kept)} of the 10 nearest are kept"),
+        ("worst objects", _worst(result)),
+        ("recall@10", f"{percent(quality.neighbors_kept)} of the 10 nearest neighbours are kept"),
         (
-            "STRESS",
+            "S-STRESS",
             f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²; "
             f"distortion {significant(quality.distortion)} (1 is perfect)",
         ),
     ]
     if below := quality.negative_dissimilarities:
         pairs = count(result.measured.n * (result.measured.n - 1) // 2)
-        text = f"{count(below)} of {pairs} pairs: closer than the coordinates can say"
+        text = f"{count(below)} of {pairs} pairs have a negative fitted square; take them as 0"
         known.append(("D̂ below zero", text))
     return known
 
@@ -76,7 +76,7 @@ def _axes(result: Result) -> str:
         for name, shares in embedding.shares.items()
     ]
     if said:
-        return f"; they hold {'; '.join(said)}{whose}"
+        return f"; they have {'; '.join(said)}{whose}"
     lost = embedding.explained
     known = np.isfinite(lost).any()
     return f"; R² lost without each: {_listed(lost, _short)}{whose}" if known else ""
@@ -94,7 +94,7 @@ def _measured(result: Result) -> list[tuple[str, str]]:
         text = f"{count(len(landmarks))} embedded, {count(placed)} others placed among them"
         facts.append(("landmarks", text))
     if result.measured is not result.embedding:
-        text = f"what follows, on pairs of {count(result.measured.n)} objects drawn at random"
+        text = f"on pairs of {count(result.measured.n)} objects drawn at random"
         facts.append(("measured", text))
     return facts
 
@@ -103,8 +103,8 @@ def _r2(r2: float) -> str:
     if math.isnan(r2):
         return "not defined: all dissimilarities are equal"
     if r2 < 0:
-        return f"{significant(r2)}: worse than one number for all pairs"
-    return f"{significant(r2)}: the share of the variance of the squared dissimilarities explained"
+        return f"{significant(r2)}: worse than a constant for all pairs"
+    return f"{significant(r2)} of the variance of the squared dissimilarities"
 
 
 def _off(quality: Quality, errors: PairErrors) -> str:
@@ -112,8 +112,8 @@ def _off(quality: Quality, errors: PairErrors) -> str:
         return "not defined: no dissimilarity is positive"
     return (
         f"{count(errors.pairs_off)} of {count(errors.pairs)} pairs "
-        f"({percent(errors.pairs_off / errors.pairs)}); {percent(quality.relative_error_mean)} "
-        f"on average, 95 % of the pairs by less than {percent(quality.relative_error_p95)}"
+        f"({percent(errors.pairs_off / errors.pairs)}); mean relative error "
+        f"{percent(quality.relative_error_mean)}, p95 {percent(quality.relative_error_p95)}"
     )
 
 
@@ -126,14 +126,14 @@ def _worst(result: Result) -> str:
     first, *others = (
         f"{name} ({percent(float(errors[i]))}" for name, i in zip(names, worst, strict=True)
     )
-    listed = "), ".join([f"{first} on average over its pairs", *others]) + ")"
+    listed = "), ".join([f"{first} mean relative error", *others]) + ")"
     return listed if labels is not None else f"{listed}; {COUNTED}"
 
 
 def suggestion(result: Result, wanted: NComponents) -> str | None:
-    """Name what could be tried next, if a pair is off by over 10 %.
+    """Name options to try next, if a pair is off by over 10 %.
 
-    No other k where `wanted` left it to the fit, nor more coordinates where few errors are left.
+    A larger k is not advised if the fit chose k, or for R² ≥ 0.99.
     """
     embedding, chosen = result.embedding, isinstance(wanted, (str, float))
     if not result.errors.pairs_off:
@@ -154,7 +154,7 @@ def _short(value: float) -> str:
     return significant(value, 3)
 
 
-# Header, field, how it is written, whether more is better.
+# Header, field, format, whether more is better.
 _COLUMNS: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
     ("STRESS", "stress", significant, False),
     ("share", "normalized_stress", _short, False),
@@ -167,7 +167,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
 
 
 def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
-    """One row for each method; the best value of every column has a star."""
+    """Make a row per method; a star marks the best value of a column."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     table.add_column("method", style="bold", no_wrap=True)
     for name, *_ in _COLUMNS:
@@ -198,7 +198,7 @@ def _starred(
 
 
 def curve_table(curves: StressCurves, shown: Sequence[int]) -> Table:
-    """STRESS / ‖D‖²: a row for each k, a column for each method, the best of a row with a star."""
+    """Make a row per k, a column per method; a star marks the best value of a row."""
     table = Table(title="STRESS / ‖D‖²", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("k", justify="right", style="bold")
     for method in curves.stress:

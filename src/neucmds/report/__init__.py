@@ -1,4 +1,4 @@
-"""One HTML page: the data, the embedding, and its quality."""
+"""Write an HTML report on D, its embedding, and its quality."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ def write_report(
     random_state: int = 0,
     overwrite: bool = False,
 ) -> Path:
-    """Write one HTML page on an embedding and its D, which opens without a network.
+    """Write an HTML report on an embedding and its D; it opens offline.
 
     Parameters
     ----------
     path : path
-        Where it goes; it appears once it is complete.
+        File to write; it appears once it is complete.
     embedding : Embedding
     D : as for `neuc_mds`, Prepared or None
-        What was embedded. Without it the page shows only what the embedding itself knows.
+        The embedded D. Without it the report is limited to the embedding itself.
     metadata : path, DataFrame or mapping, optional
-        What is known of the objects, matched by name; each column can colour the points.
+        A table of the objects, matched by name; each column can colour the points.
     metadata_missing : {"error", "grey"}, default="error"
-        Whether objects that it does not describe are refused, or drawn in grey.
+        Whether objects without a row are refused, or drawn in grey.
     color_by : str, optional
-        The column that colours them at first.
+        Column that colours the points at first.
     title : str, optional
-        What the data is called; the name of the file by default.
+        Title of the report; the name of the file by default.
     squared : bool, optional
         Whether D holds squared dissimilarities; as in the fit by default.
     symmetrize, missing
         As for `neuc_mds`.
     weights : array of shape (n, n), optional
-        Those of the fit; see `neucmds.evaluate`. What needs every pair alike is left out then.
+        Weights of the fit, as for `neucmds.evaluate`. Parts that need equal weights are left out.
     replicates : int, default=0
-        Number of bootstrap replicates of `neucmds.stability`, whose ellipses the page can draw, and
-        of permutations of `neucmds.api.stress_test`; each takes a fit.
+        Number of bootstrap replicates of `neucmds.stability`, drawn as ellipses, and of
+        permutations of `neucmds.api.stress_test`; each takes a fit.
     random_state : int, default=0
-        Which pairs and objects are drawn where there are too many.
+        Seed of samples of pairs and objects, of replicates and permutations.
     overwrite : bool, default=False
-        Whether a file of that name is replaced.
+        Whether an existing file is replaced.
 
     Returns
     -------
@@ -123,25 +123,15 @@ def report_page(
     command: str = "Embedding.report in Python",
     **options: Any,
 ) -> bytes:
-    """Return the page that `write_report` writes.
-
-    Parameters
-    ----------
-    embedding, D, metadata, metadata_missing, color_by, title, random_state
-        As there.
-    command : str
-        What the page says it was made by.
-    **options
-        The others of `write_report`, but `path` and `overwrite`.
-    """
+    """Return the page that `write_report` writes; `command` names the call that made it."""
     from neucmds.report.findings import gather
     from neucmds.report.page import plotly_script, render
 
-    plotly_script()  # without which nothing need be computed
+    plotly_script()  # fail before the work
     if isinstance(random_state, bool) or not isinstance(random_state, (int, np.integer)):
         raise InputError(
-            f"random_state={random_state!r} must be a whole number: the page says it, so that the "
-            "same page can be made again."
+            f"random_state={random_state!r} must be a whole number, which the page prints for "
+            "reproduction."
         )
     table = None
     if metadata is not None:

@@ -1,4 +1,4 @@
-"""Compute what the page shows, by public calls."""
+"""Compute the numbers of the page."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from neucmds.api import (
     curve,
     evaluate,
     inspect,
+    notify,
     prepare,
     stability,
     stress_test,
-    tell,
 )
 from neucmds.diagnostics import Inspection
 from neucmds.embedding import Embedding
@@ -40,71 +40,28 @@ Floats = npt.NDArray[np.float64]
 
 # Numbers of coordinates at which every method is fitted and measured in full.
 LADDER = (1, 2, 5, 10, 20, 50, 100)
-# Of more objects than the first, the second number is drawn for the ladder: six methods at seven k
-# take 50 s for 1797 objects on a busy core.
+# Beyond the first number of objects, the ladder takes a sample of the second.
 LADDER_ALL, LADDER_SAMPLE = 2000, 1000
 NEAREST = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Nearest:
-    """The objects nearest to each object, by D and by D̂.
-
-    Parameters
-    ----------
-    by_given, by_fitted : ndarray of shape (n, m)
-        Their numbers, nearest first; −1 where fewer are known.
-    given_of_given, fitted_of_given, given_of_fitted, fitted_of_fitted : ndarray of shape (n, m)
-        D and D̂ of these pairs, both on the scale of d².
-    """
-
-    by_given: npt.NDArray[np.intp]
-    by_fitted: npt.NDArray[np.intp]
-    given_of_given: Floats
-    fitted_of_given: Floats
-    given_of_fitted: Floats
-    fitted_of_fitted: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class Findings:
-    """An embedding and what is known of it and of its D; None where something needs more.
-
-    Parameters
-    ----------
-    embedding : Embedding
-    inspection : Inspection or None
-        What D is like.
-    curves : StressCurves or None
-        STRESS of the closed forms against k.
-    ladder : tuple of Comparison
-        Every method at a few k, measured in full.
-    ladder_objects : int
-        Objects that the ladder was measured on.
-    comparison : Comparison or None
-        Every method and loss at the k of the embedding.
-    quality : Quality or None
-    errors : PairErrors or None
-    pairs : SampledPairs or None
-    nearest : Nearest or None
-    stability : Stability or None
-    stress_test : PermutationTest or None
-    total_sum_of_squares : float
-        What turns STRESS into R².
-    lacking : str
-        Why parts are missing; empty if none is.
-    """
+    """Everything that the page shows; `lacking` says why a part is None."""
 
     embedding: Embedding
     inspection: Inspection | None = None
+    # STRESS of the closed forms against k.
     curves: StressCurves | None = None
+    # Every method at a few k, measured on so many objects.
     ladder: tuple[Comparison, ...] = ()
     ladder_objects: int = 0
+    # Every method and loss at the k of the embedding.
     comparison: Comparison | None = None
     quality: Quality | None = None
     errors: PairErrors | None = None
     pairs: SampledPairs | None = None
-    nearest: Nearest | None = None
+    nearest: dict[str, npt.NDArray[Any]] | None = None
     stability: Stability | None = None
     stress_test: PermutationTest | None = None
     total_sum_of_squares: float = np.nan
@@ -121,26 +78,10 @@ def gather(
     callback: Callback | None = None,
     **reading: Any,
 ) -> Findings:
-    """Measure an embedding against its D, and D itself; without D only what the embedding knows.
-
-    Parameters
-    ----------
-    embedding : Embedding
-    D : as for `neuc_mds`, Prepared or None
-        What was embedded, in the same order.
-    squared : bool, optional
-        As in the fit by default.
-    replicates : int
-        Of `neucmds.stability`, and as many permutations of D; 0 for neither.
-    random_state : int
-    callback : callable, optional
-        As for `neucmds.compare`.
-    **reading
-        How D is read: `symmetrize`, `weights` and `missing`, as for `neuc_mds`.
-    """
+    """Compute the parts of the page; the parameters are those of `write_report`."""
     if D is None:
-        return Findings(embedding, lacking="the page was made without the dissimilarities")
-    say = partial(tell, callback)
+        return Findings(embedding, lacking="the report was made without the dissimilarities")
+    say = partial(notify, callback)
     squared = embedding.squared if squared is None else squared
     prepared = prepare(D, max(1, embedding.k), squared=squared, keep_copy=True, **reading)
     say("measuring the embedding")
@@ -162,7 +103,7 @@ def gather(
             stress_test=stress_test(prepared, permutations=replicates, **seeded),
         )
     if prepared.weights is not None:
-        why = "pairs are missing or weighted, and these parts need every pair alike"
+        why = "pairs are missing or weighted, and these parts need all pairs with equal weight"
         return replace(found, lacking=why)
     ground = _drawn(prepared, random_state)
     ladder = []
@@ -185,16 +126,12 @@ def gather(
     )
 
 
-def nearest_of(embedding: Embedding, prepared: Prepared, count: int = NEAREST) -> Nearest:
-    """Find the objects nearest to each by D and by D̂, in one pass over D.
+def nearest_of(
+    embedding: Embedding, prepared: Prepared, count: int = NEAREST
+) -> dict[str, npt.NDArray[Any]]:
+    """Find the nearest objects of each by D and by D̂, with D and D̂ of these pairs, squared.
 
-    Parameters
-    ----------
-    embedding : Embedding
-    prepared : Prepared
-        Its D.
-    count : int
-        How many of each.
+    −1 stands for an object where fewer are known.
     """
     n, m = embedding.n, min(count, embedding.n - 1)
     indices, d_hat = (to_numpy(part) for part in embedding.neighbors(m))
@@ -210,25 +147,26 @@ def nearest_of(embedding: Embedding, prepared: Prepared, count: int = NEAREST) -
         by_given[rows], given_of_given[rows] = _smallest(d, m)
     left = np.repeat(np.arange(n)[:, None], m, axis=1)
     of_given = to_numpy(embedding.distance(left, np.maximum(by_given, 0), squared=True))
-    fitted = [flat(part, embedding.kappa) for part in (of_given, np.asarray(d_hat))]
-    return Nearest(by_given, indices, given_of_given, fitted[0], given_of_fitted, fitted[1])
+    return {
+        "byGiven": by_given,
+        "byFitted": indices,
+        "givenOfGiven": given_of_given,
+        "fittedOfGiven": flat(of_given, embedding.kappa),
+        "givenOfFitted": given_of_fitted,
+        "fittedOfFitted": flat(np.asarray(d_hat), embedding.kappa),
+    }
 
 
 def _smallest(d: Floats, m: int) -> tuple[npt.NDArray[np.intp], Floats]:
-    """Return the m smallest of every row, ascending, of equal ones the lower number first."""
-    bound = np.partition(d, m - 1, axis=1)[:, m - 1 : m]
-    found = np.full((len(d), m), -1, dtype=np.intp)
-    for i, row in enumerate(d):
-        near = np.flatnonzero(row <= bound[i])
-        near = near[np.isfinite(row[near])]
-        near = near[np.argsort(row[near], kind="stable")[:m]]
-        found[i, : near.size] = near
-    values = np.where(found >= 0, np.take_along_axis(d, np.maximum(found, 0), axis=1), np.nan)
-    return found, values
+    """Return the m smallest finite values of every row, ties in order of their index."""
+    found = np.argsort(d, axis=1, kind="stable")[:, :m]
+    values = np.take_along_axis(d, found, axis=1)
+    known = np.isfinite(values)
+    return np.where(known, found, -1), np.where(known, values, np.nan)
 
 
 def _drawn(prepared: Prepared, random_state: int) -> Prepared:
-    """Return all objects, or a random sample of them where every method at every k takes long."""
+    """Return all objects, or a random sample of many."""
     if prepared.n <= LADDER_ALL:
         return prepared
     drawn = np.random.default_rng(random_state).choice(prepared.n, LADDER_SAMPLE, replace=False)

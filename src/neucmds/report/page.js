@@ -189,7 +189,7 @@
     return Promise.all([
       drawCurve("plot-stress", "stress", "STRESS, % of ‖D‖²", logAxis),
       drawCurve("plot-r2", "r2", "R²", r2Range),
-      drawCurve("plot-neighbours", "neighbours", "neighbours kept, %", () => ({ range: [0, 103] })),
+      drawCurve("plot-neighbours", "neighbours", "recall@10, %", () => ({ range: [0, 103] })),
     ]);
   }
   // Below −0.2 nothing is left to compare: a method that fails must not flatten the others.
@@ -219,24 +219,23 @@
 
   function explanation(x, y) {
     const signs = data.axes.signs;
-    if (y === null) return "There is one coordinate only: the objects lie on a line.";
+    if (y === null) return "There is only one coordinate: the objects lie on a line.";
     const a = `axis ${x + 1}`;
     const b = `axis ${y + 1}`;
     if (signs[x] > 0 && signs[y] > 0) {
-      const except = signs.some((s) => s < 0) ? ", unless negative axes bring them together again" : "";
-      return `Both axes are positive, so this part can be read like a map: objects that are far ` +
-        `apart here are far apart in D̂${except}.`;
+      const except = signs.some((s) => s < 0) ? ", unless negative axes subtract from it" : "";
+      return `Both axes are positive, so the plot reads like a map: objects that are far apart here ` +
+        `are far apart in D̂${except}.`;
     }
     if (signs[x] < 0 && signs[y] < 0) {
       return `Both axes are negative: this is the opposite of a map. The farther apart two ` +
-        `objects are here, the more is taken off their dissimilarity.`;
+        `objects are here, the more their dissimilarity shrinks.`;
     }
     const [plus, minus] = signs[x] > 0 ? [a, b] : [b, a];
-    return `This is not a map: ${plus} is positive and ${minus} is negative. Being apart along ` +
-      `${plus} adds to the dissimilarity, being apart along ${minus} takes off: ` +
-      `D̂ = (Δ ${plus})² − (Δ ${minus})² + what the other axes give. Choose an object: on the ` +
-      `dashed lines through it the two cancel, and objects beyond them along ${minus} come out ` +
-      `closer than if they had not moved at all.`;
+    return `This is not a map: ${plus} is positive and ${minus} is negative. A difference along ` +
+      `${plus} adds to the dissimilarity, a difference along ${minus} subtracts: ` +
+      `D̂ = (Δ ${plus})² − (Δ ${minus})² + the other axes. Choose an object: on the dashed lines ` +
+      `through it the two cancel, and beyond them along ${minus} their sum is negative.`;
   }
 
   function points(ids, more) {
@@ -448,7 +447,7 @@
       return made;
     };
     by("explanation").textContent = explanation(x, y) +
-      (same || y === null ? "" : " The two axes are drawn on different scales.");
+      (same || y === null ? "" : " The two axes have different scales.");
     return draw("plot-objects", [...objectTraces(), ...outlined, ...chosenTraces()], {
       annotations: arrowNotes(),
       xaxis: titled(x, { range: ranges[0] }),
@@ -514,12 +513,12 @@
         ...nearTable("Nearest by D̂", i, fitted, near.givenOfFitted, near.fittedOfFitted, given),
         ...nearTable("Nearest by D", i, given, near.givenOfGiven, near.fittedOfGiven, fitted)
       );
-      const unit = data.squared ? "squared dissimilarities" : "dissimilarities; below zero −√|D̂|";
-      const note = cell("p", `D as given and D̂ of the embedding: ${unit}.`);
+      const unit = data.squared ? "squared dissimilarities" : "dissimilarities; a negative D̂ is shown as −√|D̂|";
+      const note = cell("p", `Given D and fitted D̂: ${unit}.`);
       note.className = "soft";
       parts.push(note);
     } else {
-      parts.push(cell("p", "Its neighbours are not known: the page was made without D."));
+      parts.push(cell("p", "Its neighbours are unknown: the report was made without D."));
     }
     panel.replaceChildren(...parts);
     return drawObjects();
@@ -639,7 +638,7 @@
       const opacity = Math.min(0.7, Math.max(0.15, (negative ? 3000 : 2000) / ids.length));
       return {
         type: scatter(pairs.given.length), mode: "markers",
-        name: negative ? `D̂ below zero (${count})` : `D̂ ≥ 0 (${count})`,
+        name: negative ? `D̂ < 0 (${count})` : `D̂ ≥ 0 (${count})`,
         x: ids.map((i) => pairs.given[i]), y: ids.map(height),
         text: ids.map((i) => `${plain(short(nameOf(pairs.left[i])))} – ` +
           plain(short(nameOf(pairs.right[i])))),
@@ -698,8 +697,8 @@
     const range = [Math.min(-15, 1.2 * at(0.01)), Math.max(15, 1.2 * at(0.99))];
     const cut = at(1) > 1.3 * range[1] || at(0) < 1.3 * range[0];
     by("error-note").textContent = cut
-      ? `The picture ends at ${number(range[0], 2)} % and ${number(range[1], 2)} %; the farthest ` +
-        `off are ${number(at(0), 3)} % and ${number(at(1), 3)} %. Double-click to see all.`
+      ? `The plot ends at ${number(range[0], 2)} % and ${number(range[1], 2)} %; the extreme ` +
+        `errors are ${number(at(0), 3)} % and ${number(at(1), 3)} %. Double-click to see all.`
       : "";
     const given = Array.from(pairs.given).filter((v) => v > 0).sort((a, b) => a - b);
     const wide = given[given.length - 1] > 30 * given[Math.floor(given.length / 100)];

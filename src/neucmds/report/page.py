@@ -33,14 +33,14 @@ from neucmds.report.words import (
     significant,
 )
 
-# Field of `Quality`, header, how it is written, whether more is better.
+# Field of `Quality`, header, format, whether more is better.
 MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
     ("stress", "STRESS", significant, False),
     ("normalized_stress", "share\nof ‖D‖²", percent, False),
     ("r2", "R²", significant, True),
     ("relative_error_mean", "mean\nerror", percent, False),
     ("relative_error_median", "median\nerror", percent, False),
-    ("neighbors_kept", "neighbours\nkept", percent, True),
+    ("neighbors_kept", "recall\n@10", percent, True),
     ("distortion", "distortion", significant, False),
     ("stress1", "stress-1", significant, False),
     ("negative_dissimilarities", "pairs with\nD̂ < 0", count, False),
@@ -55,20 +55,7 @@ def render(
     metadata: Any = None,
     color_by: str | None = None,
 ) -> str:
-    """Write the page.
-
-    Parameters
-    ----------
-    found : Findings
-    title : str
-        What the data is called.
-    made : sequence of (str, str)
-        How the page was made: what, and how.
-    metadata : DataFrame, optional
-        In the order of the objects.
-    color_by : str, optional
-        The column that colours the points at first.
-    """
+    """Write the page; `made` is a list of names and values for its last section."""
     data = payload(found, metadata, color_by)
     scripts = [plotly_script(), _asset("page.js")]
     page: str = _template().render(
@@ -157,7 +144,7 @@ def _policy(scripts: Sequence[str], webgl: bool) -> str:
 
 
 def _tenths(found: Findings) -> list[dict[str, float]]:
-    """Cut the pairs with D > 0 into tenths by D, and say how far each is off."""
+    """Split the pairs with D > 0 into tenths by D, and measure the errors of each."""
     if found.pairs is None:
         return []
     usable = found.pairs.given > 0
@@ -184,7 +171,7 @@ def _tenths(found: Findings) -> list[dict[str, float]]:
 
 
 def _axis_columns(embedding: Embedding) -> dict[str, Any]:
-    """Return what is known of each coordinate, by the header of its column."""
+    """Return measures of each coordinate by the header of their column."""
     columns = {"weight": to_numpy(embedding.weights), "R² lost without it": embedding.explained}
     shares = embedding.shares.items()
     columns |= {f"share of the {CONVENTIONS[name]}": share for name, share in shares}

@@ -32,17 +32,16 @@ from neucmds.report.words import clean
 
 Floats = npt.NDArray[np.float64]
 
-# Coordinates and columns beyond are left out of the page, which says so: 2,000 objects with 50
-# coordinates and 30 columns take 0.9 MB.
+# Coordinates and columns on the page: 2,000 objects take 0.9 MB.
 MOST_AXES, MOST_COLUMNS = 50, 30
 # Eigenvalues of each sign that are drawn.
 MOST_EIGENVALUES = 2000
-# More points than this are drawn by WebGL: as SVG they are slow to move.
+# WebGL draws more points than this: SVG is slow.
 MOST_SVG = 3000
 WORST = 15
 # Axes on which the replicates of each object have their covariance on the page.
 MOST_STABLE_AXES = 10
-# What is drawn against k, and its name in `Quality`.
+# Curves against k, and their fields of `Quality`.
 MEASURED = {"stress": "normalized_stress", "r2": "r2", "neighbours": "neighbors_kept"}
 SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down",
@@ -51,16 +50,7 @@ SYMBOLS = {
 
 
 def payload(found: Findings, metadata: Any, color_by: str | None) -> dict[str, Any]:
-    """Return everything that the script of the page draws.
-
-    Parameters
-    ----------
-    found : Findings
-    metadata : DataFrame, optional
-        In the order of the objects.
-    color_by : str, optional
-        The column that colours the points at first.
-    """
+    """Return the data of every plot; `metadata` is in the order of the objects."""
     embedding = found.embedding
     document = {
         "n": embedding.n,
@@ -87,7 +77,7 @@ def payload(found: Findings, metadata: Any, color_by: str | None) -> dict[str, A
 
 
 def _spectrum(found: Findings) -> dict[str, Any] | None:
-    """Return eigenvalues by magnitude, their rank among those of their sign, and which are kept."""
+    """Return eigenvalues by magnitude, their rank per sign, and which are kept."""
     embedding = found.embedding
     kept = np.asarray(to_numpy(embedding.eigenvalues), dtype=np.float64).ravel()
     lam = kept if found.curves is None else found.curves.eigenvalues
@@ -163,7 +153,7 @@ def _scan(found: Findings) -> dict[str, Any] | None:
 
 
 def _curves(found: Findings) -> dict[str, Any] | None:
-    """Return lines of measures against k: closed forms at every k, all methods on the ladder."""
+    """Return measures against k: closed forms at every k, all methods on the ladder."""
     curves, ladder, quality = found.curves, found.ladder, found.quality
     if curves is None or quality is None:
         return None
@@ -210,7 +200,7 @@ def _pairs(found: Findings) -> dict[str, Any] | None:
 
 
 def _band(x: Floats, y: Floats, bins: int = 25) -> dict[str, Any]:
-    """Return the 5 %, 50 % and 95 % quantiles of y in bins of about as many pairs along x."""
+    """Return the 5 %, 50 % and 95 % quantiles of y in bins of equal size along x."""
     edges = np.unique(np.quantile(x, np.linspace(0, 1, bins + 1)))
     which = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, max(0, edges.size - 2))
     parts = [which == b for b in np.unique(which)]
@@ -225,15 +215,13 @@ def _nearest(found: Findings) -> dict[str, Any] | None:
         return None
     on_scale = np.asarray if found.embedding.squared else signed_root
     kind, missing = ("<u2", 2**16 - 1) if found.embedding.n < 2**16 else ("<u4", 2**32 - 1)
-    return {
-        "count": near.by_given.shape[1],
-        "byGiven": _packed(np.where(near.by_given < 0, missing, near.by_given), kind),
-        "byFitted": _packed(near.by_fitted, kind),
-        "givenOfGiven": _packed(on_scale(near.given_of_given), "<f4"),
-        "fittedOfGiven": _packed(on_scale(near.fitted_of_given), "<f4"),
-        "givenOfFitted": _packed(on_scale(near.given_of_fitted), "<f4"),
-        "fittedOfFitted": _packed(on_scale(near.fitted_of_fitted), "<f4"),
-    }
+    packed: dict[str, Any] = {"count": near["byGiven"].shape[1]}
+    for name, values in near.items():
+        if name in ("byGiven", "byFitted"):
+            packed[name] = _packed(np.where(values < 0, missing, values), kind)
+        else:
+            packed[name] = _packed(on_scale(values), "<f4")
+    return packed
 
 
 def _worst(found: Findings) -> dict[str, Any] | None:
@@ -278,5 +266,5 @@ def _digits(values: Any) -> list[float | None]:
 
 
 def _digit(value: float) -> float | None:
-    """Keep the six digits that a picture could show."""
+    """Round to six digits."""
     return float(f"{value:.6g}") if math.isfinite(value) else None

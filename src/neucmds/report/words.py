@@ -14,7 +14,6 @@ from neucmds.diagnostics import Inspection, Triangles
 from neucmds.embedding import Embedding
 from neucmds.plots import printable
 
-# What is said where objects without names are named by their numbers, as everywhere in Python.
 COUNTED = "objects are counted from 0"
 OUTLIERS_SHOWN = 3
 # Sums that an eigenvalue is a share of.
@@ -25,7 +24,7 @@ CONVENTIONS = {
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """Write a number with a few significant digits; what is undefined is a dash."""
+    """Write a number with a few significant digits, and NaN as a dash."""
     if value is None or math.isnan(value):
         return "–"
     # 1.7e9 for 1.7e+09: a table of nine columns has to fit into 80.
@@ -33,7 +32,7 @@ def significant(value: float | None, digits: int = 4) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share in per cent, with enough digits to tell it from zero."""
+    """Write a share in percent, with three significant digits."""
     if math.isnan(share):
         return "–"
     if share == 0:
@@ -45,8 +44,7 @@ def curvature_words(embedding: Embedding) -> str:
     """Say what the curvature of an embedding means."""
     if not embedding.curvature:
         return "0: flat"
-    saddle, sphere = "curved like a saddle: trees and networks are", "curved like a sphere"
-    kind = saddle if embedding.curvature < 0 else sphere
+    kind = "hyperbolic, as trees and networks" if embedding.curvature < 0 else "spherical"
     return f"{embedding.curvature:.3g} / (mean d)²: {kind}".replace("-", "−")
 
 
@@ -74,7 +72,7 @@ def signature(pair: Sequence[int]) -> str:
 
 
 def object_name(labels: Sequence[str] | None, i: int) -> str:
-    """Name an object: by its label, else by its number as in coordinates.csv."""
+    """Name an object by its label, or by its number as in coordinates.csv."""
     return f"object {i}" if labels is None else printable(labels[i])
 
 
@@ -89,7 +87,7 @@ def marked(
 
 
 def outlying(found: Inspection, squared: bool, labels: Sequence[str] | None) -> str:
-    """Name the first entries of D that lie far from all others; empty if there are none."""
+    """Name the first outlying entries of D; empty if there are none."""
     outliers, shown = found.outliers, found.outliers.entries[:OUTLIERS_SHOWN]
     if not shown:
         return ""
@@ -106,7 +104,7 @@ def outlying(found: Inspection, squared: bool, labels: Sequence[str] | None) -> 
 
 
 def inspection_facts(found: Inspection, squared: bool) -> list[tuple[str, str]]:
-    """Return what is known of D before any embedding, most important first."""
+    """Return names and values of the rows that `inspect` prints."""
     low, high = (unsquared(value, squared) for value in (found.smallest, found.largest))
     scale = "squared dissimilarities" if squared else "dissimilarities"
     return [
@@ -117,9 +115,9 @@ def inspection_facts(found: Inspection, squared: bool) -> list[tuple[str, str]]:
         ("eigenvalues of B", _eigenvalues(found)),
         ("negative share (NEF)", _negative_share(found)),
         ("triangle inequality", _triangles(found.triangles)),
-        ("noise edge", f"{significant(found.noise_band[0])} to {significant(found.noise_band[1])}"),
-        ("beyond noise", _beyond(found)),
+        ("k for a plot", "2, with the distance loss"),
         ("suggested k", _suggestion(found)),
+        ("beyond noise", _beyond(found)),
     ]
 
 
@@ -130,28 +128,30 @@ def unsquared(value: float, squared: bool) -> float:
 
 def _triangles(triangles: Triangles | None) -> str:
     if triangles is None:
-        return "has no meaning for negative entries"
+        return "not defined for negative entries"
     which = "all" if triangles.exact else "a random sample of"
     text = f"violated by {percent(triangles.share)} of {which} {count(triangles.examined)} triples"
     if not triangles.violated:
         return text
     if math.isinf(triangles.worst_ratio):
-        return f"{text}; at worst a side stands against two of length zero"
+        return f"{text}; at worst the other two sides are zero"
     ratio = triangles.worst_ratio
     worst = f"{significant(ratio, 3)} times" if ratio >= 2 else f"{percent(ratio - 1)} more than"
-    return f"{text}; at worst a side is {worst} the other two together"
+    return f"{text}; at worst a side is {worst} the sum of the other two"
 
 
 def _beyond(found: Inspection) -> str:
     sure, wide = found.certain, found.beyond_noise
-    text = f"{sure[0]} positive and {sure[1]} negative for certain"
-    return text if sure == wide else f"{text}, {wide[0]} and {wide[1]} at the most"
+    text = f"{sure[0]} positive and {sure[1]} negative eigenvalues for certain"
+    text += "" if sure == wide else f", at most {wide[0]} and {wide[1]}"
+    low, high = map(significant, found.noise_band)
+    return f"{text}, outside {low} to {high}: a lower bound for k"
 
 
 def _euclidean(found: Inspection) -> str:
     if not found.euclidean:
         return "no"
-    return "yes" if found.complete else "yes, as far as can be told: no negative eigenvalue found"
+    return "yes" if found.complete else "yes, as far as is known: no negative eigenvalue found"
 
 
 def _eigenvalues(found: Inspection) -> str:
@@ -162,33 +162,33 @@ def _eigenvalues(found: Inspection) -> str:
         of_all = f"of {count(found.n - 1)}"
         return f"{positive} positive, {negative} negative, {zero} zero {of_all}; from {ends}"
     return (
-        f"at least {positive} positive and {negative} negative of {count(found.n - 1)}: the "
-        f"largest of them, from {ends}"
+        f"at least {positive} positive and {negative} negative of {count(found.n - 1)}; the "
+        f"largest are from {ends}"
     )
 
 
 def _negative_share(found: Inspection) -> str:
     share = percent(found.negative_share)
     if found.complete:
-        return f"{share} of the sum of sizes"
+        return f"{share} of Σ|λ|"
     low, high = (percent(bound) for bound in found.negative_share_bounds)
-    return f"about {share} of the sum of sizes: at least {low}, at most {high}"
+    return f"about {share} of Σ|λ|: at least {low}, at most {high}"
 
 
 def _suggestion(found: Inspection) -> str:
     if found.scan is None:
-        return "none: with so few objects nothing can be held out"
+        return "none: too few objects to hold some out"
     if found.held_out_r2 <= 0:
-        return "none: pairs of objects held out are predicted no better than by their mean"
+        return "none: no k predicts held-out objects better than their mean"
     sampled = found.scan.n_objects < found.n
-    of_some = f", of a sample of {count(found.scan.n_objects)} objects" if sampled else ""
+    of_some = f", in a sample of {count(found.scan.n_objects)} objects" if sampled else ""
     r2 = significant(found.held_out_r2, 3)
     k = f"{found.suggested_k} or more" if found.scan.open_ended else str(found.suggested_k)
-    return f"{k} (R² {r2} on pairs of objects held out{of_some})"
+    return f"{k}, for prediction: R² {r2} on pairs of held-out objects{of_some}"
 
 
 def paradox(curves: StressCurves) -> str:
-    """Say in a sentence where more coordinates make classical MDS worse."""
+    """Describe where more coordinates make classical MDS worse."""
     norm, turning = curves.sq_norm or 1.0, curves.turning_point
     last, all_known = f"{turning.last_k:,}", turning.complete
     if turning.paradox:
@@ -201,10 +201,7 @@ def paradox(curves: StressCurves) -> str:
             f"{end}."
         )
     if not all_known:
-        return (
-            f"Classical MDS gets better up to k = {last} at least; whether it turns beyond, a "
-            "larger --k-max tells."
-        )
+        return f"Classical MDS gets better at least up to k = {last}; raise --k-max to see beyond."
     if turning.last_k == 0:
         return "Classical MDS has no coordinates here: no eigenvalue of B is positive."
     return (
