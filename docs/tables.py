@@ -22,7 +22,7 @@ NAMES = ("choosing.md", "coordinates.md", "losses.md", "missing.md", "scale.md",
 PAGES = [ROOT / "docs" / "guide" / name for name in NAMES]
 PAGES += [
     ROOT / "docs" / name
-    for name in ("performance.md", "quality.md", "reliability.md", "scoreboard.md")
+    for name in ("performance.md", "quality.md", "reliability.md", "scaling.md", "scoreboard.md")
 ]
 PAGES += [ROOT / "README.md"]
 SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
