@@ -103,7 +103,7 @@ def test_a_networkx_graph_is_no_condensed_vector():
     for taken in (neuc_mds, inspect):
         with pytest.raises(InputError, match="D is a graph; pass neucmds"):
             taken(graph)
-    with pytest.raises(InputError, match="D is a dict_keys, which is no array"):
+    with pytest.raises(InputError, match="D is a dict_keys, not an array"):
         neuc_mds(dict.fromkeys(range(10)).keys())
     paths = neuc_mds(from_networkx(graph), 2)
     assert neuc_mds(graph, 2, metric="shortest_path").stress == pytest.approx(paths.stress)

@@ -102,8 +102,8 @@ REFUSED = [
         for i, match in [
             ([[1, 2], [3]], "shape"),
             ("pca", "init is str"),
-            ([[["a"] * 2] * N, [1, 1]], "no real number"),
-            ((X[:, :2] * 1j, [1, 1]), "no real number"),
+            ([[["a"] * 2] * N, [1, 1]], "not a real number"),
+            ((X[:, :2] * 1j, [1, 1]), "not a real number"),
             ((X[:, :2] * 1e150, [1, 1]), "too large"),
             ((np.ones((N, N + 1)) * X[:, :1], [1] * (N + 1)), "n_components"),
         ]
@@ -125,7 +125,7 @@ REFUSED = [
     ],
     (lambda _: prepare(D, labels=1), "labels=1 must be a sequence"),
     (lambda emb: emb.neighbors(3, np.full((2, 2), np.nan)), "hold NaN"),
-    (lambda emb: emb.neighbors(3, [["a", "b"]]), "no real number"),
+    (lambda emb: emb.neighbors(3, [["a", "b"]]), "not a real number"),
     (lambda _: NeucMDS(2, metric="cityblock", metric_params=5).fit(X), "must be a dict"),
     (lambda _: neuc_mds(X, 2, metric=lambda a, b: "near"), "returns str"),
     (lambda _: neuc_mds(X, 2, metric=lambda a, b: a - b), "returns ndarray"),
@@ -199,12 +199,12 @@ def test_a_start_of_lists_is_taken_with_all_its_columns():
 NO_NUMBERS = {
     "a path": ("f.csv", "given as a path"),
     "a Path": (Path("f.npy"), "given as a path"),
-    "text": ([["a"] * N] * N, "no real number"),
-    "ragged": ([[1.0], [1.0, 2.0]], "no array of numbers"),
-    "objects": (np.array([[{}] * N] * N, dtype=object), "dtype object|no array of numbers"),
-    "complex": (np.ones((N, N), dtype=complex), "no real number"),
+    "text": ([["a"] * N] * N, "not a real number"),
+    "ragged": ([[1.0], [1.0, 2.0]], "are not numbers"),
+    "objects": (np.array([[{}] * N] * N, dtype=object), "dtype object|are not numbers"),
+    "complex": (np.ones((N, N), dtype=complex), "not a real number"),
     "sparse": (sparse.csr_array(np.ones((N, N))), "sparse array"),
-    "a dict": ({}, "no array of numbers"),
+    "a dict": ({}, "are not numbers"),
 }
 
 

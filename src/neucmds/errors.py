@@ -120,7 +120,7 @@ class NonEuclideanWarning(FewerComponentsWarning):
 
 
 class OverfitWarning(NeucmdsWarning):
-    """A fit is much better on what it was fitted to than on what was held out of it."""
+    """A fit is much better on the fitted pairs or objects than on those held out."""
 
 
 class PrecisionWarning(FewerComponentsWarning):

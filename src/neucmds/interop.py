@@ -53,10 +53,10 @@ def to_skbio(embedding: Embedding) -> Any:
     Returns
     -------
     skbio.OrdinationResults
-        With the weights as eigenvalues, signed; negative axes are named ``axis2_neg``. Of
-        "classical" and "neuc" `proportion_explained` is the share of the trace, of other methods
-        None: they are no projections, and no axis has a share. Of a fit by landmarks both are
-        those of the landmarks, as `long_method_name` says.
+        With the signed weights as eigenvalues; negative axes are named ``axis2_neg``. For
+        "classical" and "neuc" `proportion_explained` is the share of the trace; for other methods,
+        which do not project, it is None. For a fit by landmarks both are those of the landmarks,
+        and `long_method_name` says so.
 
     Warns
     -----
@@ -89,9 +89,7 @@ def to_skbio(embedding: Embedding) -> Any:
         short_method_name="NeucMDS",
         long_method_name=f"Non-Euclidean multidimensional scaling ({embedding.method}){whose}",
         eigvals=pandas.Series(weights, index=names),
-        samples=pandas.DataFrame(
-            to_numpy(embedding.coordinates), index=list(labels), columns=names
-        ),
+        samples=to_frame(embedding).set_axis(list(labels)),
         sample_ids=list(labels),
         proportion_explained=None if share is None else pandas.Series(share, index=names),
     )
@@ -104,12 +102,12 @@ def from_anndata(adata: Any, key: str = "distances") -> Any:
     ----------
     adata : anndata.AnnData
     key : str, default="distances"
-        Name in ``adata.obsp``. Stored as a sparse matrix, only what is stored was observed.
+        Name in ``adata.obsp``. Of a sparse matrix, the stored entries count as observed.
 
     Returns
     -------
     pandas.DataFrame or scipy.sparse array
-        A table named by ``obs_names``, or the sparse matrix as it is: hand either to `neuc_mds`.
+        A table named by ``obs_names``, or the sparse matrix; `neuc_mds` takes either.
 
     Examples
     --------
@@ -174,16 +172,16 @@ def from_networkx(graph: Any, weight: str | None = "weight", direction: str | No
     graph : networkx.Graph
         Connected.
     weight : str or None, default="weight"
-        Edge attribute that holds lengths; an edge without it has its "length", else 1, which a
-        warning says unless no edge has either, nor "cost" or "distance". None: 1 each. Of parallel
-        edges the shortest counts.
+        Edge attribute that holds lengths; an edge without it has its "length", else 1, with a
+        warning if any edge has one of these, "cost" or "distance". None: 1 each. Of parallel edges
+        the shortest counts.
     direction : {"mean", "min", "max", "out"}, optional
-        Of a directed graph: what becomes of the lengths there and back, as for `neuc_mds`.
+        For a directed graph: how the lengths there and back become one, as for `neuc_mds`.
 
     Returns
     -------
     pandas.DataFrame
-        n × n, named by the nodes: hand it to `neuc_mds`.
+        n × n, named by the nodes, for `neuc_mds`.
 
     Examples
     --------

@@ -188,7 +188,7 @@ def five(start, stop):
         (np.zeros((4, 7)), {}, "not square: 4 × 7"),
         (np.zeros(6), {}, "not square: 6; in blocks"),
         (five, {}, "pass n="),
-        (five, {"n": 7}, r"\(1, 7\) is due"),
+        (five, {"n": 7}, r"\(1, 7\) is expected"),
         (np.zeros((4, 4), dtype=complex), {}, "complex"),
         (np.zeros((1, 1)), {}, "at least 2"),
         (five, {"n": 5, "max_memory": "100"}, r"100 bytes.*need 160 bytes; pass at least that"),

@@ -47,7 +47,7 @@ def lazy_dissimilarity(
 
 
 def _square_chunks(data: Array) -> Array:
-    """Refuse what can be told from shape and chunks alone; drop chunks without entries."""
+    """Check shape and chunks, and drop chunks without entries."""
     lazy.require_known_chunks(data, "D")
     if data.ndim != 2 or data.shape[0] != data.shape[1]:
         size = " × ".join(str(size) for size in data.shape)

@@ -24,7 +24,7 @@ from neucmds.errors import InputError, option
 
 @dataclass(frozen=True)
 class Table:
-    """An array out of its wrapping; `owned` if nobody else holds it, so it may be overwritten."""
+    """An array and its labels; `owned` if no one else holds it, so that it may be overwritten."""
 
     array: Array
     labels: Sequence[object] | None = None
@@ -49,9 +49,9 @@ def unwrap(data: Any) -> Table:
         return Table(_frame_values(data), _frame_labels(data))
     if hasattr(data, "tocsr"):
         raise InputError(
-            "D is a sparse array, a list of pairs, which neuc_mds and NeucMDS alone take; pass a "
-            f"square array, with NaN for what was not observed and {option('missing', 'ignore')} "
-            "(evaluate takes it; compare, curve and inspect need every pair)."
+            "D is a sparse array, a list of pairs, which only neuc_mds and NeucMDS accept; pass a "
+            f"square array, with NaN for unobserved pairs and {option('missing', 'ignore')} for "
+            "evaluate; compare, curve and inspect need every pair."
         )
     if arrays.is_dask(data):
         raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
@@ -62,9 +62,9 @@ def unwrap(data: Any) -> Table:
 
 
 def as_real(data: Any, what: str) -> Array:
-    """Return real numbers that go along with D as an array, of the library they are in or NumPy's.
+    """Return real numbers as an array of their library or of NumPy, NaN where masked.
 
-    Masked entries become NaN. `what` says in the plural what they are, for messages.
+    `what` names them in messages, in the plural.
     """
     if isinstance(data, (str, os.PathLike)):
         raise InputError(f"{what} are given as a path ({os.fspath(data)!r}); read the file first.")
@@ -77,15 +77,15 @@ def as_real(data: Any, what: str) -> Array:
             data = np.asarray(data)
             data = data.astype(np.float64) if data.dtype == object else data
         except (ValueError, TypeError) as problem:
-            raise InputError(f"{what} are no array of numbers ({one_line(problem)}).") from problem
+            raise InputError(f"{what} are not numbers ({one_line(problem)}).") from problem
     refuse_sparse_tensor(data, what)
     if not arrays.namespace(data).isdtype(data.dtype, ("bool", "integral", "real floating")):
-        raise InputError(f"{what} have dtype {data.dtype}, which is no real number.")
+        raise InputError(f"{what} have dtype {data.dtype}, not a real number; convert it.")
     return data
 
 
 def refuse_sparse_tensor(data: Array, what: str) -> None:
-    """Refuse a sparse tensor of PyTorch, of which hardly any function works."""
+    """Refuse a sparse tensor of PyTorch, which hardly any function supports."""
     layout = getattr(data, "layout", None)
     if layout is not None and "strided" not in str(layout):
         raise InputError(
@@ -95,7 +95,7 @@ def refuse_sparse_tensor(data: Array, what: str) -> None:
 
 
 def _unmasked(data: Any) -> np.ndarray[Any, Any]:
-    """Return a masked array with NaN for what is masked."""
+    """Return an array with NaN for masked entries."""
     dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
     return np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype)
 
@@ -116,14 +116,14 @@ def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:
 
 
 def read_square(path: str | os.PathLike[str]) -> tuple[Array, tuple[str, ...] | None]:
-    """Read a square or condensed matrix and its labels without checking what the matrix holds."""
+    """Read a square or condensed matrix and its labels, unchecked."""
     values, labels = read_table(path, mmap=True)
     square, _ = to_square(np.asarray(values), working_dtype(values))
     return square, as_labels(labels, len(square))
 
 
 def refuse_networkx(data: object, what: str = "D") -> None:
-    """Refuse a graph of networkx, of which NumPy would take the numbers of its nodes."""
+    """Refuse a graph of networkx, which NumPy would convert to the numbers of its nodes."""
     if hasattr(data, "nodes") and hasattr(data, "adj"):
         raise InputError(
             f"{what} is a graph; pass neucmds.interop.from_networkx(graph), its lengths of "
@@ -161,7 +161,7 @@ def _from_sequence(data: object) -> np.ndarray[Any, Any]:
     refuse_networkx(data)
     if not (isinstance(data, Sequence) or hasattr(data, "__array__")):
         # NumPy iterates over whatever has a length.
-        raise InputError(f"D is a {type(data).__name__}, which is no array; pass n × n numbers.")
+        raise InputError(f"D is a {type(data).__name__}, not an array; pass n × n numbers.")
     try:
         array = np.asarray(data)
     except (ValueError, TypeError) as error:
@@ -171,8 +171,8 @@ def _from_sequence(data: object) -> np.ndarray[Any, Any]:
     if array.dtype == object:
         cell = next((c for c in array.flat if not isinstance(c, Real)), None)
         raise InputError(
-            f"D holds {cell!r} ({type(cell).__name__}), which is no real number; "
-            "pass numbers, and NaN for missing ones."
+            f"D holds {cell!r} ({type(cell).__name__}), not a real number; pass numbers, and NaN "
+            "for missing ones."
         )
     return array
 

@@ -33,25 +33,14 @@ from neucmds.errors import InputError
 Tile = tuple[slice, slice]
 Missing = Literal["error", "ignore"]
 
-# At n = 8000 in float64 the walk took 50 ms on two threads with tiles of 384 (128: 124 ms, 256: 61,
-# 1024: 63). The tile for other libraries is larger, for there a launch and a transfer a tile weigh
-# more than the cache.
+# Sides of tiles: 384 was fastest of 128 to 1024 at n = 8000; on a device launches cost more.
 NUMPY_TILE = 384
 DEVICE_TILE = 8192
 
 
 @dataclass(frozen=True, eq=False)
 class Dissimilarity:
-    """A checked square matrix of squared dissimilarities, and what its objects are called.
-
-    Parameters
-    ----------
-    values : array of shape (n, n)
-        Squared dissimilarities, floating, symmetric to rounding, in the caller's array library.
-        NaN marks a missing pair.
-    labels : tuple of str, or None
-        One unique name an object.
-    """
+    """A checked square matrix of squared dissimilarities, NaN where missing, and its labels."""
 
     values: Array
     labels: tuple[str, ...] | None = None
@@ -77,21 +66,15 @@ def as_dissimilarity(
     Parameters
     ----------
     data : array, nested list, DataFrame, DistanceMatrix, str or Path
-        A square matrix; or its condensed upper triangle in the order of
-        `scipy.spatial.distance.squareform`; or the file that holds either (`-`: standard input).
+        A square matrix, its condensed upper triangle, or a file of either (`-`: standard input).
         Arrays stay in their library and on their device. Masked entries count as missing.
-    squared : bool, default False
-        Whether `data` already holds squared dissimilarities, which may be negative.
-    symmetrize : bool, default False
-        Average D and Dᵀ, on the scale given, instead of refusing an asymmetric matrix. Where only
-        one of the two is missing, the other stands for both.
+    squared, symmetrize, missing
+        As for `neuc_mds`. If one of two mirrored entries is missing, `symmetrize` takes the other.
     copy : bool, default True
-        Keep the caller's array as it is; else a writable floating array may be overwritten with its
-        squares. Squared floats are never copied, unless they are symmetrized.
-    missing : {"error", "ignore"}, default "error"
-        What to do about NaN off the diagonal: refuse, or keep as missing pairs.
+        Whether the caller's array stays; else a writable one may be overwritten with its squares.
+        Squared floats are never copied, unless they are symmetrized.
     labels : sequence, optional
-        Names of the objects; they go before those found in `data`.
+        Names of the objects, instead of those in `data`.
     double : bool, default False
         Work in float64; else float32 stays float32, unless its squares would be lost.
 

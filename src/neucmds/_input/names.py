@@ -37,10 +37,10 @@ def order_of(
     others: bool = False,
     advice: str = "name them alike, or pass an array in the order of the objects",
 ) -> list[int]:
-    """Return where the label of each object is among the names of what goes along with them.
+    """Return the place of each object's label among `names`, each of which must occur once.
 
-    An object without a name among them, or with two, is refused, and so is a name without an
-    object, unless `others` are left out. `what` says in the plural what has these names.
+    Names without an object are refused, or left out with `others`. `what` says in the plural what
+    has these names, for messages.
     """
     at: dict[str, int] = {}
     wanted, texts = set(labels), [str(name) for name in names]
@@ -74,8 +74,8 @@ def common_objects(
     if a is None or b is None:
         if n_a != n_b:
             raise InputError(
-                f"there are {n_a} and {n_b} objects, and no names on both sides that say which are "
-                "the same; give both names."
+                f"there are {n_a} and {n_b} objects, and names on both sides are needed to match "
+                "them; give both names."
             )
         return np.arange(n_a), np.arange(n_b)
     at = {name: i for i, name in enumerate(b)}
@@ -128,10 +128,7 @@ def counts(names: Iterable[object], start: int = 0) -> bool:
 def ordered_by_name(
     data: Any, labels: Sequence[object] | None, what: str, *, rows: bool = False, cols: bool = True
 ) -> Any:
-    """Return a DataFrame with the sides that are objects in the order of their labels.
-
-    All else comes back as it is, and so does a side whose names only count.
-    """
+    """Order rows or columns of a DataFrame by label; other input, and counted names, stay."""
     if labels is None or not is_frame(data):
         return data
     texts = [str(label) for label in labels]
@@ -148,7 +145,7 @@ def _uncounted(names: Any, labels: Sequence[str]) -> bool:
 
 
 def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
-    """Return a DataFrame with its rows in the order of those of another; all else as it is."""
+    """Order the rows of a DataFrame as those of another; other input stays."""
     # Other numbers of rows are refused by their shape.
     if not (is_frame(data) and is_frame(other)) or len(data.index) != len(other.index):
         return data
@@ -158,9 +155,9 @@ def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
 
 
 def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
-    """Return an n × n DataFrame in the order of the objects of another; all else as it is.
+    """Order an n × n DataFrame by the objects of another; other input stays.
 
-    In a square one the columns are objects as well, and one side may have the names.
+    If the other is `square`, either side of it may have the names.
     """
     if not (is_frame(data) and is_frame(other)):
         return data
@@ -170,7 +167,7 @@ def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
         return data
     if named[0] != named[-1]:
         raise InputError(
-            f"D has an index that differs from its columns, and {what} have names, which go by one "
-            f"of both; set D.index = D.columns, or pass {what} as an array in the order of D."
+            f"D has an index that differs from its columns, and {what} have names; set D.index = "
+            f"D.columns, or pass {what} as an array in the order of D."
         )
     return ordered_by_name(data, named[0], what, rows=True)

@@ -34,20 +34,7 @@ _COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th
 class Pairs:
     """Squared dissimilarities of m pairs of n objects.
 
-    Parameters
-    ----------
-    n : int
-        Number of objects.
-    i, j : ndarray of shape (m,), integer
-        The objects of every pair, i < j; sorted by i, then j, each pair once.
-    sq_dissimilarity : ndarray of shape (m,), float64
-        May be negative only where the input was squared already.
-    weight : ndarray of shape (m,), float64, or None
-        How much each pair counts, positive; None: all alike.
-    labels : tuple of str, or None
-        One unique name for each object.
-    sampled : bool, default=False
-        Whether the pairs were drawn from all n(n − 1)/2, and weights are inverse shares.
+    Each pair occurs once, with i < j, sorted by i, then j. Weights are positive; None: all alike.
     """
 
     n: int
@@ -56,6 +43,7 @@ class Pairs:
     sq_dissimilarity: Floats
     weight: Floats | None = None
     labels: Labels = None
+    # Whether the pairs were drawn from all n(n − 1)/2, and weights are inverse shares.
     sampled: bool = False
 
     @property
@@ -91,12 +79,10 @@ def as_pairs(
         or both. Or three columns, two objects and their dissimilarity, with an optional fourth for
         the weight of the pair: a DataFrame, a CSV or TSV file, an array of shape (m, 3), or a tuple
         of vectors. Objects in columns may be names or numbers; they are ordered by name or number.
-    squared : bool, default=False
-        Whether the dissimilarities are squared already, and may be negative.
-    symmetrize : bool, default=False
-        Average entries for the same pair that differ instead of refusing them.
+    squared, symmetrize
+        As for `neuc_mds`.
     allow_missing : bool, default=False
-        Whether NaN says that a pair was not observed, instead of being refused.
+        Whether NaN marks unobserved pairs, or is refused.
 
     Examples
     --------

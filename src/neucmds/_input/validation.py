@@ -1,7 +1,7 @@
-"""Validate dissimilarities, and say in one line what is wrong with them.
+"""Validate dissimilarities.
 
-One pass over D takes its `Extent`, a few numbers that suffice if D is valid. If it is not,
-`validate` reads D once more, row by row, to find the place.
+One pass over D computes its `Extent`, which suffices if D is valid. If it is not, `validate` reads
+D once more, row by row, to find the place.
 """
 
 from __future__ import annotations
@@ -189,21 +189,10 @@ def validate(
     xp: Any = np,
     gap_at: Place | None = None,
 ) -> tuple[float, Half | None]:
-    """Return the size of D and the half of it that holds everything, if one does; or refuse D.
+    """Return the largest entry of D and the half that holds all entries, if one does; or refuse D.
 
-    Parameters
-    ----------
-    extent : Extent
-        Of all of D.
-    strips : iterator of (start, rows, columns)
-        Reads D once more, if something is not as it should be.
-    rules : Rules
-    n : int
-        Number of objects.
-    dtype : dtype of `xp`
-        That D was walked in, which says what is rounding.
-    gap_at : (int, int), optional
-        Where the gap of `extent` is, if strips do not show it.
+    `strips` read D again if the extent shows a fault; `dtype` sets the tolerance for rounding;
+    `gap_at` is the place of the gap of `extent`, if strips do not show it.
     """
     eps, bits = arrays.eps(dtype, xp), 64 if rules.in_memory else int(xp.finfo(dtype).bits)
     size, rounding = extent.size, tolerance(extent.size, eps)
@@ -349,7 +338,7 @@ def _refuse_missing(found: Findings, rules: Rules) -> None:
 
 
 def _refuse_diagonal(own: Floats, size: float, rules: Rules, rounding: float) -> None:
-    """Refuse objects that are not at 0 from themselves, and tell similarities by their diagonal."""
+    """Refuse a diagonal that is not zero, and advise a conversion if D looks like similarities."""
     at = int(np.abs(own).argmax())
     if abs(own[at]) <= rounding:
         return

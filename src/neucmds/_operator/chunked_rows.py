@@ -35,10 +35,7 @@ WORKING_MEMORY = 64
 
 @dataclass(frozen=True, eq=False)
 class ChunkedRows:
-    """A metric and the objects that others are compared with, where their chunks lie.
-
-    What `neucmds._operator.metric_registry.FittedMetric` is for rows in memory.
-    """
+    """A metric and the rows that others are compared with, as chunks on the workers."""
 
     # Each row in one chunk.
     features: Array
@@ -49,7 +46,7 @@ class ChunkedRows:
 
     @classmethod
     def of(cls, features: Array, metric: Any, params: dict[str, Any] | None = None) -> Self:
-        """Check all that can be told without reading the rows, and fit the metric to them."""
+        """Check shape and chunks, and fit the metric to the rows."""
         rows = check_rows(features)
         n, d = rows.shape
         if n < 2 or d < 1:
@@ -98,7 +95,7 @@ class ChunkedRows:
         """Find the `count` nearest of some objects, or of all if None, and each object itself.
 
         Every chunk of those asked for meets every chunk on some worker, and the nearest of each
-        are merged; only what is left in the end comes to the client.
+        are merged; only the result comes to the client.
         """
         dask, n = require_dask(whole=True), int(self.features.shape[0])
         count = min(count + 1, n)

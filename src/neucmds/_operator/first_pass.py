@@ -21,7 +21,7 @@ _SUSPECTS = 64
 
 
 class FirstPass:
-    """Takes blocks of rows in order, as stored; sums for the moments, notes the worst it meets."""
+    """Moments and extremes of D, from blocks of rows in order, as stored."""
 
     def __init__(self, source: RowSource, rules: Rules) -> None:
         n = source.n
@@ -92,7 +92,7 @@ class FirstPass:
         return worst[apart[worst] > 0.5 * tolerance(self.extent.size, eps(self.dtype))]
 
     def validate(self, gap: float = 0.0, gap_at: Place | None = None) -> None:
-        """Raise for what is too much, the largest gap to a mirrored entry included."""
+        """Refuse an invalid D, given its largest gap to a mirrored entry."""
         extent = replace(self.extent, gap=gap)
         _, self.triangle = validate(
             extent, self._strips(), self.rules, self.n, self.dtype, gap_at=gap_at

@@ -23,21 +23,14 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Moments:
-    """Row means and squared norm of D; the diagonal, trace and norm of B follow from them.
+    """Row means and ‖D‖²_F; the diagonal, trace and norm of B follow from them."""
 
-    Parameters
-    ----------
-    row_means : array of shape (n,), float64
-        Mean squared dissimilarity of each object to all (itself included).
-    sq_norm : float
-        ‖D‖²_F.
-    """
-
+    # In float64, over all n entries of a row.
     row_means: Array
     sq_norm: float
 
     def __post_init__(self) -> None:
-        # What was computed in blocks, from features say, is known by its norm only.
+        # Blocks, of features for instance, are not checked before; their norm is.
         xp, norm = namespace(self.row_means), math.sqrt(self.sq_norm)
         zero = not bool(xp.any(self.row_means != 0))
         if not (1e-100 < norm < 1e100 or zero):
@@ -52,7 +45,7 @@ class Moments:
     def total_sum_of_squares(self) -> float:
         """Σ(D_ij − mean)² over i ≠ j, the mean being that of these entries."""
         n = int(self.row_means.shape[0])
-        # To 1e-16 of ‖D‖²: what is less than a thousand times that is rounding of a constant D.
+        # Below a thousand times the rounding error of ‖D‖², D is constant.
         total = self.sq_norm - (n * self.mean) ** 2 * n / max(1, n - 1)
         return total if total > 1e-13 * self.sq_norm else 0.0
 
@@ -69,7 +62,7 @@ class Gram(ABC):
     dtype: Any
     # The device that products are computed on.
     device: Any
-    # Whether a pass over D costs more than what is multiplied in it: then blocks are wider.
+    # Whether reading D costs more than multiplying it: then blocks are wider.
     costly_pass: bool = False
 
     @abstractmethod

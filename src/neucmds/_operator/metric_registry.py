@@ -389,7 +389,7 @@ class BlockMetric(PairMetric):
         if tuple(made.shape) != due:
             raise InputError(
                 f"{self.name} returned shape {tuple(made.shape)} for blocks of {due[0]} and "
-                f"{due[1]} rows; {due} is due."
+                f"{due[1]} rows; {due} is expected."
             )
         self.refuse_negative(made)
         return namespace(rows.left).astype(made, rows.left.dtype, copy=False)
@@ -406,7 +406,7 @@ INNER_METRICS: dict[str, Callable[..., InnerMetric]] = {
 
 
 def _jaccard(x: Array, y: Array) -> Array:
-    """1 − |x ∧ y| / |x ∨ y| of what is not zero, and 0 where nothing is."""
+    """1 − |x ∧ y| / |x ∨ y| of nonzero entries, and 0 where there are none."""
     xp = namespace(x)
     x, y = xp.astype(x != 0, x.dtype), xp.astype(y != 0, y.dtype)
     both = x @ xp.matrix_transpose(y)
@@ -429,7 +429,7 @@ SUM_METRICS: dict[str, BlockFunction] = {
 
 
 def _summed(metric: str, x: Array, y: Array) -> Array:
-    """Sum over features in one kernel on a GPU, else by what the library has."""
+    """Sum over features in one kernel on a GPU, else by the array library."""
     made = between("cityblock" if metric in ("l1", "manhattan") else metric, x, y)
     return SUM_METRICS[metric](x, y) if made is None else made
 
@@ -621,7 +621,7 @@ class BoundMetric:
         return bound
 
     def on_blocks(self, features: Array) -> tuple[Any, dict[str, Any]]:
-        """Return the metric as a function of two blocks, and what is left of its parameters."""
+        """Return the metric as a function of two blocks, and its remaining parameters."""
         if callable(self.metric) and is_numpy(features):
             return Called(self.metric, self.params, self.items), {}
         return self.metric, self.params

@@ -15,17 +15,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Outliers:
-    """Entries of D that are huge beside all others.
+    """Entries of D that are huge beside all others."""
 
-    Parameters
-    ----------
-    entries : tuple of (int, int, float)
-        Pairs i < j and their entry of D on the squared scale, largest magnitude first.
-    typical : float
-        Median over all objects of the mean magnitude of their entries but the largest.
-    """
-
+    # Pairs i < j and their entry of D on the squared scale, largest magnitude first.
     entries: tuple[tuple[int, int, float], ...]
+    # Median over all objects of the mean magnitude of their entries but the largest.
     typical: float
 
 

@@ -122,7 +122,8 @@ class CalledRows(RowSource):
     def _checked(self, made: Floats, start: int, stop: int) -> Floats:
         if made.shape != (stop - start, self.n):
             raise InputError(
-                f"rows({start}, {stop}) has shape {made.shape}; ({stop - start}, {self.n}) is due."
+                f"rows({start}, {stop}) has shape {made.shape}; ({stop - start}, {self.n}) is "
+                "expected."
             )
         return made
 
@@ -133,7 +134,7 @@ def as_row_source(source: Any, n: int | None = None) -> RowSource:
         return source
     if callable(source) and not hasattr(source, "shape"):
         if n is None:
-            raise InputError("rows come from a function, which does not tell how many; pass n=.")
+            raise InputError("rows come from a function of unknown length; pass n=.")
         return CalledRows(source, n)
     if isinstance(source, (str, os.PathLike)):
         source, _ = read_table(source, mmap=True)

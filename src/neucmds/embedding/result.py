@@ -496,8 +496,8 @@ class Embedding:
         Returns
         -------
         InnerProduct
-            `vectors` for the database, `queries(coordinates)` for what is searched, and
-            `sq_dissimilarities(scores, coordinates)` back from scores to D̂.
+            `vectors` for the database, `queries(coordinates)` for searches, and
+            `sq_dissimilarities(scores, coordinates)` for D̂ from scores.
         """
         return InnerProduct(self.coordinates, self.signs, unit)
 
@@ -563,7 +563,7 @@ class Embedding:
         ----------
         path : path
         D : as for `neuc_mds`, optional
-            What was embedded. Without it the page shows only what the embedding itself knows.
+            The embedded dissimilarities, for the parts of the page that compare D̂ with D.
         **options
             ``metadata``, ``color_by``, ``title``, ``squared``, ``symmetrize``, ``weights``,
             ``missing``, ``random_state``, ``overwrite``.

@@ -63,8 +63,8 @@ class NeucMDS(SignedTransformer):
         Processes that call a function which is the metric, by joblib; None: one, or as many as
         `joblib.parallel_config` says.
     verbose : int, default=0
-        Show calls of the metric and iterations of "refined" on standard error, and print a line on
-        what was found.
+        Show calls of the metric and iterations of "refined" on standard error, and print a summary
+        in one line.
 
     Attributes
     ----------
@@ -151,9 +151,8 @@ class NeucMDS(SignedTransformer):
         Parameters
         ----------
         X : array of shape (n, n) or (n, n_features), sparse array, or list
-            Dissimilarities, or features when `metric` is not "precomputed". Of a sparse array of
-            dissimilarities what is stored was observed, as for `neuc_mds`. Objects of any kind
-            when `metric` is a function of two of them.
+            Dissimilarities, of a sparse array the observed ones; or features when `metric` is not
+            "precomputed"; or objects of any kind when `metric` is a function of two of them.
         y : ignored
         weights : array or DataFrame of shape (n, n), optional
             How much each pair counts; zero: not at all. "refined" only. Names are matched with

@@ -273,7 +273,7 @@ def is_other_library(X: Any) -> bool:
 
 
 def summary(embedding: Embedding) -> str:
-    """One line on what was found."""
+    """Summarise an embedding in one line."""
     positive, negative = embedding.signature
     return (
         f"{embedding.n} objects, {positive} positive and {negative} negative coordinates, "

@@ -30,31 +30,18 @@ def read_metadata(
     *,
     categories: Sequence[str] = (),
 ) -> Any:
-    """Read a table of objects and what is known of them.
+    """Read a table of variables of the objects into a DataFrame.
 
     Parameters
     ----------
     path : str or Path
-        Text with the names of the columns in its first line, and cells between tabs, semicolons
-        (then with decimal commas), commas or blanks, as R and pandas write them. R's row names may
-        lack a name above.
+        Text with column names in its first line, delimited by tabs, semicolons (then with decimal
+        commas), commas or blanks, as R and pandas write it; QIIME's line ``#q2:types`` is obeyed.
     name_column : str, optional
-        The column that names the objects; where the table is matched with objects, the column that
-        agrees with their names by default.
+        The column that names the objects; by default the one that agrees with their names, else a
+        first column of distinct texts or running numbers.
     categories : sequence of str
-        Columns that are categories although their cells are numbers, beside those that the line
-        ``#q2:types`` of QIIME's files says are.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Numbers as float64, categories as text with None where the cell is blank or NA. The index
-        names the objects: `name_column`, else a first column of distinct texts or running numbers.
-
-    Raises
-    ------
-    FileFormatError
-        If the file cannot be read as a table.
+        Columns of numbers that are categories.
     """
     name, text = read_text(path)
     cells, decimal, types = _read_cells(_without_remarks(text), name)
@@ -184,7 +171,7 @@ def _is_numeric(column: Any) -> bool:
 
 
 def as_metadata(table: Any) -> Any:
-    """Take metadata as they come: a DataFrame, whose index names the objects, or a mapping."""
+    """Return metadata as a DataFrame, whose index names the objects; a mapping becomes one."""
     if is_frame(table):
         frame = table.copy(deep=False)
         frame.columns = [str(column) for column in table.columns]
@@ -218,10 +205,9 @@ def match_rows(
 ) -> Any:
     """Put the rows of metadata in the order of n objects, and leave out those of other objects.
 
-    Rows of a DataFrame, or of a mapping, go by its index, unless that only counts; rows of a file
-    by any column that agrees with the labels. Without names on both sides they are taken in their
-    order; a file whose rows have names that the objects lack is refused. Objects without a row are
-    refused, with `missing` "error" naming the parameter; "grey": they have no values.
+    Rows of a DataFrame are matched by its index, those of a file by the column that agrees best
+    with the labels, and by their order if neither side has names. With `missing` "grey", objects
+    without a row have no values; else they are refused.
     """
     if table.attrs.get(_MATCHED) and len(table) == n:
         return table

@@ -98,7 +98,7 @@ def _from_text(lines: Lines, n: int, wide: bool = False) -> NewObjects:
         raise FileFormatError(
             f"{lines.name}: whole numbers in the first column alone look like names ({own[0]}, "
             f"{own[1]}, …), and then {n - 1} columns of dissimilarities are left for {n} fitted "
-            "objects; add what is missing, or a header."
+            "objects; add the missing column, or a header."
         )
     columns = tuple(first[-n:]) if header else None
     return NewObjects(values, tuple(names[0]) if labelled else None, columns)

@@ -27,7 +27,7 @@ def parse_phylip(text: str, name: str) -> Table:
     while rest and len(rows) < n:
         number, line = rest.pop()
         label, row = _split_name(line, number, name)
-        # The first line tells the layout: a lower triangle begins with nothing, or its own zero.
+        # A lower triangle begins with no number, or with its own zero.
         begun = len(rows[0]) if rows else len(row)
         wanted = n if begun > 1 else len(rows) + begun
         while rest and len(row) < wanted and (more := _numbers(rest[-1][1].split())) is not None:
@@ -35,7 +35,7 @@ def parse_phylip(text: str, name: str) -> Table:
             rest.pop()
         if len(row) != wanted:
             raise FileFormatError(
-                f"{name}, line {number}: {label!r} has {len(row)} numbers where {wanted} are due."
+                f"{name}, line {number}: {label!r} has {len(row)} numbers instead of {wanted}."
             )
         labels.append(label)
         rows.append(row)
