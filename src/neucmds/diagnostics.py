@@ -85,11 +85,11 @@ class Inspection:
         NEF: Σ|negative λ| / Σ|λ|; 0 for Euclidean D. Where not all λ are known, the others are
         taken as a semicircle of their exact mean and variance.
     negative_share_bounds : tuple of two floats
-        What it is at least and at most, by the exact sums of all λ and λ².
+        Its lower and upper bound, by the exact sums of all λ and λ².
     triangles : Triangles or None
         None if D has negative entries, which have no unsquared scale.
     noise_band : tuple of two floats
-        Where the eigenvalues that remain would lie if they were noise.
+        Range of the remaining eigenvalues if they are noise.
     certain, beyond_noise : tuple of two ints
         Eigenvalues above and below noise as large as the whole of B, and above and below the band.
     outliers : Outliers

@@ -46,7 +46,7 @@ class ClassicalError:
 
 @dataclass(frozen=True)
 class NoiseBand:
-    """Where the eigenvalues of B = −½CDC lie if D is noise around a constant."""
+    """Range of the eigenvalues of B = −½CDC if D is noise around a constant."""
 
     centre: float
     radius: float
@@ -200,7 +200,7 @@ def neuc_error(c: float) -> float:
 def noise_edge(
     n: int, *, trace: float, frobenius_sq: float, outliers: npt.ArrayLike = ()
 ) -> NoiseBand:
-    """Where the spectrum of B would end if its D were noise of the same mean and size.
+    """Return the range of the spectrum of B if its D were noise of the same mean and size.
 
     Let D be hollow and symmetric, its off-diagonal entries independent with mean μ and standard
     deviation σ: D = μ(11ᵀ − I) + σW. Then, as C1 = 0,
@@ -254,8 +254,8 @@ def suggest_k(
 ) -> NoiseSplit:
     """Count the eigenvalues of B that noise does not explain, on either side.
 
-    Starts from the band that the whole of B would have as noise (`noise_edge`), takes out what lies
-    beyond it, estimates the band again from what is left, and repeats until nothing more is found.
+    Starts from the band that the whole of B would have as noise (`noise_edge`), removes the
+    eigenvalues beyond it, estimates the band from the others, and repeats until no more are found.
     Structure thus does not hide itself by inflating the noise level.
 
     The counts say what stands out, not what minimises STRESS. `certain` is the first pass: more
@@ -277,7 +277,7 @@ def suggest_k(
     -------
     NoiseSplit
         Counts (p, q) above and below the noise, the band left over, and `complete`: False if all of
-        a partial list of values lie beyond the edge, so that there may be more.
+        a partial list of values are beyond the edge, so that there may be more.
 
     Examples
     --------
@@ -310,10 +310,10 @@ def suggest_k(
 
 
 def _beyond(lam: npt.NDArray[np.float64], band: NoiseBand) -> tuple[int, int]:
-    """How many of the ascending eigenvalues lie above and below the band."""
+    """Count the ascending eigenvalues above and below the band."""
     return int((lam > band.upper).sum()), int((lam < band.lower).sum())
 
 
 def _rounding(n: int, frobenius_sq: float) -> float:
-    """Eigenvalues of B below this cannot be told from zero."""
+    """Eigenvalues of B below this count as zero."""
     return float(n * np.finfo(np.float64).eps * np.sqrt(frobenius_sq))

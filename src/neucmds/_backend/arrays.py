@@ -33,7 +33,7 @@ def namespace(*arrays: Array) -> Any:
 
 
 def device(array: Array) -> Any:
-    """Return the device that an array lies on."""
+    """Return the device of an array."""
     return compat.device(array)
 
 
@@ -89,9 +89,9 @@ def to_numpy(value: Array) -> npt.NDArray[Any]:
 
 
 def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:
-    """Return a sparse matrix of PyTorch or CuPy as SciPy's, and an array that lies where it lay.
+    """Convert a sparse matrix of PyTorch or CuPy to SciPy's; also return an array on its device.
 
-    Anything else is returned as it is, with None.
+    Anything else is returned unchanged, with None.
     """
     if compat.is_torch_array(matrix) and "strided" not in str(matrix.layout):
         stored = matrix.to_sparse_coo().coalesce()
@@ -171,7 +171,7 @@ def row_moments(block: Array) -> tuple[Array, float]:
         return block.mean(dim=1, dtype=xp.float64), float(norms @ norms)
     wide = xp.astype(block, xp.float64, copy=False)
     if on_cpu(wide):
-        with np.errstate(over="ignore"):  # an infinite sum is refused where it is used
+        with np.errstate(over="ignore"):  # an infinite sum raises later
             return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
     norms = xp.linalg.vector_norm(wide, axis=1)
     return xp.mean(wide, axis=1), float(norms @ norms)
@@ -296,7 +296,7 @@ def eps(dtype: Any, xp: Any = np) -> float:
 
 
 def free_memory(like: Array) -> int | None:
-    """Return the free bytes of the GPU that `like` lies on; None for arrays in main memory."""
+    """Return the free bytes of the GPU of `like`; None for arrays in main memory."""
     if compat.is_cupy_array(like):
         import cupy
 

@@ -34,7 +34,7 @@ def parse_bytes(amount: int | float | str) -> int:
     if not number or isinstance(amount, bool) or not 1 <= amount < math.inf:
         raise InputError(
             f"{option('max_memory', amount)} is not a finite, positive number of bytes; write "
-            f"{option('max_memory', '2GB')}, or leave it out to use what is free."
+            f"{option('max_memory', '2GB')}, or leave it out to use the free memory."
         )
     return int(amount)
 
@@ -55,13 +55,13 @@ def available_memory() -> int | None:
     psutil, or else half of the memory.
     """
     try:
-        told = Path("/proc/meminfo").read_text(encoding="ascii")
+        lines = Path("/proc/meminfo").read_text(encoding="ascii")
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         import resource
     except (OSError, ImportError):
         return _elsewhere()
     found = _left_in_groups()
-    found += [1024 * int(kb) for kb in re.findall(r"^MemAvailable: *(\d+) kB$", told, re.M)]
+    found += [1024 * int(kb) for kb in re.findall(r"^MemAvailable: *(\d+) kB$", lines, re.M)]
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
         found.append(max(0, limit - pages * resource.getpagesize()))

@@ -19,7 +19,7 @@ except ImportError:  # torch brings it along where it has a GPU to compile for
 # Rows and columns of a tile, warps and stages of its pipeline: 11.6 ms at n = 100,000 with 32
 # columns on an H200, 13 to 17 with six other shapes; cuBLAS takes 16.7.
 TILE = {"BLOCK_M": 128, "BLOCK_K": 32, "num_warps": 8, "num_stages": 5}
-# Columns of the matrix whose products are summed in float32, before float64 takes over.
+# Columns of the matrix that are summed in float32; these sums are added in float64.
 SHARE = 8192
 # Programs that keep all 132 multiprocessors of an H200 busy to the end.
 PROGRAMS = 1000

@@ -180,5 +180,5 @@ def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_err
 
 
 def _of_a_square(square: float, error: float) -> float:
-    """Bound the error of a square whose root has this error."""
+    """Bound the error of a square from that of its root."""
     return error * (2 * math.sqrt(max(0.0, square)) + error)

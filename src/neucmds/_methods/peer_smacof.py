@@ -21,24 +21,14 @@ MAX_ITER = 300
 
 
 def smacof_solution(gram: DenseGram, k: int, *, random_state: Any = 0) -> Solution:
-    """Run SMACOF on √D, and return its coordinates, all of them positive, and their STRESS.
-
-    Parameters
-    ----------
-    gram : DenseGram
-        Of a D without negative entries.
-    k : int
-        Number of coordinates.
-    random_state : int, RandomState or None
-        Draws the starts.
-    """
+    """Run SMACOF on √D, and return its coordinates and their STRESS."""
     from sklearn.manifold import smacof
 
     d = to_numpy(gram.sq_dissimilarity).astype(np.float64)
     if float(d.min()) < 0 or not d.any():
         raise InputError("SMACOF needs dissimilarities that are not negative, and not all zero.")
     with warnings.catch_warnings():
-        # scikit-learn announces new defaults; none of them is used here.
+        # Of new defaults, which are not used here.
         warnings.simplefilter("ignore", FutureWarning)
         found, _, iterations = smacof(
             np.sqrt(d),

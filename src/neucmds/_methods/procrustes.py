@@ -24,7 +24,7 @@ class Alignment:
         ``min ‖X − c·Y·T‖² / ‖X‖²`` over all T of O(p, q) and, unless scaling was ruled out, all c:
         0 if both give the same dissimilarities up to scale, 1 if they have nothing in common.
     coordinates : ndarray of shape (n, k)
-        c·Y·T, which lies on X.
+        c·Y·T, the aligned coordinates.
     isometry : ndarray of shape (k, k)
         T, with T A Tᵀ = A for the signature A: it changes no dissimilarity.
     scale : float

@@ -34,7 +34,7 @@ class Selection:
 
 
 def shrink(kept: Floats, dropped_sum: float) -> Floats:
-    """Spread what was dropped evenly over what is kept. Paper: thm:general_lower_error."""
+    """Spread the dropped sum evenly over the kept values. Paper: thm:general_lower_error."""
     return kept + dropped_sum / (1 + kept.size)
 
 
@@ -98,7 +98,7 @@ def neuc_plus(ends: Ends, components: Components) -> Selection:
 
 
 def union(ends: Ends, components: Components) -> Selection:
-    """Keep every pair that `neuc` or `neuc+` keeps: what the true-STRESS methods start from."""
+    """Keep every pair that `neuc` or `neuc+` keeps, as the true-STRESS methods need."""
     kept = np.union1d(neuc(ends, components).kept, neuc_plus(ends, components).kept)
     return Selection(kept, ends.values[kept])
 

@@ -179,7 +179,9 @@ def from_refinement(
     eigenvalues, residuals, hidden_below = np.zeros(0), np.zeros(0), 0.0
     if spectrum is not None:
         wanted = Components(requested or found.signs.size, found.signature)
-        eigenvalues, residuals = _starting_eigenvalues(spectrum, wanted)
+        kept = neuc(spectrum.ends, wanted).kept
+        kept = kept[np.argsort(-np.abs(spectrum.ends.values[kept]), kind="stable")]
+        eigenvalues, residuals = spectrum.ends.values[kept], to_numpy(spectrum.residuals)[kept]
         hidden_below = _hidden_below(gram, spectrum, lengths.size, requested)
     squared = found.loss.name == "squared"
     # A STRESS below its rounding error has no gradient.
@@ -219,14 +221,6 @@ def _loss_as_returned(gram: Gram, found: Refined, x: Array, signs: Floats) -> fl
         return found.loss.value(d, d_hat)
 
     return sum(gram.on_each(of_rows))
-
-
-def _starting_eigenvalues(spectrum: Spectrum, components: Components) -> tuple[Floats, Floats]:
-    """Eigenvalues of the signature of refined coordinates, largest first, and their residuals."""
-    kept = neuc(spectrum.ends, components).kept
-    lam = spectrum.ends.values[kept]
-    by_size = np.argsort(-np.abs(lam), kind="stable")
-    return lam[by_size], to_numpy(spectrum.residuals)[kept][by_size]
 
 
 def from_pairs(found: Refined, pairs: Pairs) -> Solution:

@@ -21,6 +21,7 @@ from neucmds._operator.graph import as_graph as as_graph
 from neucmds._operator.graph import graph_pairs as graph_pairs
 from neucmds._operator.graph import joined_paths as joined_paths
 from neucmds._operator.graph import landmark_paths as landmark_paths
+from neucmds._operator.graph import maxmin as maxmin
 from neucmds._operator.graph import named_graph as named_graph
 from neucmds._operator.graph import nearest_landmarks as nearest_landmarks
 from neucmds._operator.graph import neighbor_graph as neighbor_graph

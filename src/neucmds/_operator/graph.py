@@ -361,24 +361,35 @@ def landmark_paths(
     elif landmarks == "random":
         chosen = np.sort(rng.permutation(n)[:count])
     else:
-        return _farthest(graph, count, rng, dtype)
+        found: dict[int, Floats] = {}
+
+        def paths_to(node: int) -> Floats:
+            found[node] = _search(graph, np.array([node]))[0].astype(dtype)
+            return found[node]
+
+        chosen = np.sort(maxmin(n, count, paths_to, rng))
+        return chosen, np.stack([found[node] for node in chosen.tolist()])
     return chosen, shortest_path_rows(graph, chosen, dtype=dtype, n_jobs=n_jobs)
 
 
-def _farthest(
-    graph: Any, count: int, rng: np.random.RandomState, dtype: Any
-) -> tuple[Ints, Floats]:
-    """Choose landmarks far from each other; each needs the row of the one before."""
-    n = int(graph.shape[0])
-    rows, chosen = np.empty((count, n), dtype=dtype), np.empty(count, dtype=np.int64)
-    nearest, node = np.full(n, inf), int(rng.randint(n))
-    for at in range(count):
-        chosen[at], rows[at] = node, _search(graph, np.array([node]))[0]
-        np.minimum(nearest, rows[at], out=nearest)
-        nearest[node] = -inf
-        node = int(np.argmax(nearest))
-    order = np.argsort(chosen)
-    return chosen[order], rows[order]
+def maxmin(
+    n: int,
+    count: int,
+    dissimilarities_to: Callable[[int], npt.NDArray[Any]],
+    rng: np.random.RandomState,
+) -> npt.NDArray[np.intp]:
+    """Choose objects, each the farthest from those before it, the first at random.
+
+    `dissimilarities_to` returns the dissimilarities (n,) of all objects to one of them.
+    """
+    chosen, nearest, farthest = [], np.full(n, inf), int(rng.randint(n))
+    for _ in range(count):
+        chosen.append(farthest)
+        np.minimum(nearest, dissimilarities_to(farthest), out=nearest)
+        # Not the same object twice, though a copy of it if there is nothing else.
+        nearest[farthest] = -inf
+        farthest = int(np.argmax(nearest))
+    return np.asarray(chosen, dtype=np.intp)
 
 
 def _search(graph: Graph, sources: Ints, limit: float = inf) -> Floats:

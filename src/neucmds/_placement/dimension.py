@@ -25,8 +25,8 @@ Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 Solve = Callable[[Gram, int], Spectrum]
 
-# A tenth, and so many splits that about 200 pairs are held out in all. With a third, real sets of
-# high rank get too few coordinates.
+# Share of objects held out at a time, and pairs held out in all. With a third of the objects, real
+# sets of high rank get too few coordinates.
 HELD_OUT = 1 / 10
 HELD_OUT_PAIRS = 200
 FEWEST_SPLITS, MOST_SPLITS = 8, 40
@@ -78,22 +78,15 @@ class DimensionScan:
 
     @property
     def error(self) -> float:
-        """The error with so many coordinates; 1 is no better than the mean of the pairs."""
+        """The error with k coordinates; 1 is no better than the mean of the pairs."""
         return self.errors[self.ks.index(self.k)]
 
 
 def scan_dimensions(gram: Gram, solve: Solve, rng: np.random.RandomState) -> DimensionScan:
     """Measure the error on held-out objects for a grid of k, then for every k around the choice.
 
-    Parameters
-    ----------
-    gram : Gram
-        Of at least 6 objects; a sample of them takes part if there are many.
-    solve : callable
-        ``solve(gram, k)`` returns the pairs that "neuc+" selects from, for every number of
-        coordinates up to k.
-    rng : RandomState
-        Draws the sample and the splits.
+    ``solve(gram, k)`` returns the pairs that "neuc+" selects from for up to k coordinates; `rng`
+    draws a sample of many objects, and the splits.
     """
     if gram.n < LEAST_OBJECTS:
         raise InputError(

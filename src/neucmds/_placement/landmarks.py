@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from neucmds._operator import maxmin as maxmin
 from neucmds.errors import InputError, option
 
 Indices = npt.NDArray[np.intp]
@@ -70,26 +70,6 @@ def named(landmarks: Any, n: int, k: int) -> Indices:
         )
     check_count(ids.size, k)
     return ids
-
-
-def maxmin(
-    n: int,
-    count: int,
-    dissimilarities_to: Callable[[int], npt.NDArray[Any]],
-    rng: np.random.RandomState,
-) -> Indices:
-    """Spread landmarks: each is the object farthest from those before it, the first is random.
-
-    `dissimilarities_to` returns the dissimilarities (n,) of all objects to one of them.
-    """
-    chosen = [int(rng.randint(n))]
-    nearest = np.full(n, np.inf)
-    for _ in range(count - 1):
-        np.minimum(nearest, dissimilarities_to(chosen[-1]), out=nearest)
-        # Not the same object twice, though a copy of it if there is nothing else.
-        nearest[chosen[-1]] = -np.inf
-        chosen.append(int(np.argmax(nearest)))
-    return np.asarray(chosen, dtype=np.intp)
 
 
 def random_sample(n: int, count: int, rng: np.random.RandomState) -> Indices:

@@ -198,20 +198,8 @@ class LeastSquaresPlacement:
 class System:
     """4|z|² + 4p·z − 2tc + c² with c = Σ m z² for some objects, to be minimised over z.
 
-    Parameters
-    ----------
-    p : array of shape (rows, k)
-    t : array of shape (rows,)
-    m : array of shape (rows, k) or (1, k)
-    back : array of shape (k, k) or (rows, k, k)
-        (AW)ᵀ: coordinates are z times this, from the center.
-    squares : array of shape (rows,), optional
-        What the objective needs added to be the mean of squared residuals.
-    mean : array of shape (rows,), optional
-        Mean of the squared dissimilarities of each object.
-    count : array of shape (rows,) or (1,)
-        Number of dissimilarities that an object has.
-    center : array of shape (rows, k), optional
+    Coordinates are z times `back`, (AW)ᵀ, from the center. Plus `squares` the objective is the mean
+    of squared residuals; `mean` and `count` are of the squared dissimilarities of each object.
     """
 
     p: Array

@@ -14,7 +14,7 @@ from neucmds._input import as_real, ordered_by_name
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
-# Negative dissimilarities up to so many units of rounding of the largest one are zero.
+# Negative dissimilarities up to this many units of rounding of the largest one are zero.
 ROUNDING = 16
 # Largest ratio of a dissimilarity to the size of the fitted coordinates.
 FARTHEST = 1e25

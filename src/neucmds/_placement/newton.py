@@ -37,7 +37,7 @@ TOO_LITTLE, ENOUGH = 0.5, 0.8
 TINY = float(np.finfo(np.float64).tiny)
 # Ratio of the largest weight to all others beyond which these are below rounding.
 ALL_BUT_ONE = 1e12
-# Nearest fitted objects whose mean is a start: one start of several.
+# The mean of this many nearest fitted objects is one of the starts.
 NEAREST = 5
 
 

@@ -4,8 +4,8 @@ Plain triangulation divides by small eigenvalues and repeats the misfit of the l
 object. The rule here
 
 - takes least squares on the object's own dissimilarities;
-- fits the misfit E = D − D̂ among landmarks by b_i + b_j, and may subtract b_j from what is
-  measured to landmark j;
+- fits the misfit E = D − D̂ among landmarks by b_i + b_j, and may subtract b_j from dissimilarities
+  to landmark j;
 - adds a ridge: a coordinate of length² s among L landmarks has variance s/L, and with noise σ² in
   each dissimilarity it is known to σ²/4s, so the ridge is g·(σ²/4)·(L/s).
 """

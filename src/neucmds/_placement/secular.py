@@ -19,20 +19,9 @@ def secular_minimum(
     This is a quadratic and a convex function of another, hence z = −p/(2 − e·m) where e = t − c
     solves a monotone equation on the interval of 2 − e·m > 0. Newton's method, kept within a
     bracket, on h(e) = t − Σ m p²/(2 − em)² − e: it falls by 1 or more wherever e rises by 1, so
-    the root lies between 0 and h(0).
+    the root is between 0 and h(0).
 
-    Parameters
-    ----------
-    p : array of shape (rows, k)
-    t : array of shape (rows,)
-    m : array of shape (rows, k) or (1, k)
-    start : array of shape (rows,), optional
-        Where e may be, as a first guess.
-
-    Returns
-    -------
-    z : array of shape (rows, k)
-    e : array of shape (rows,)
+    p is (rows, k), t (rows,), m (rows, k) or (1, k); `start` is a guess of e. Returns z and e.
     """
     xp = namespace(p)
     if p.shape[1] == 0:
@@ -106,7 +95,7 @@ def _pole_free(m: Array) -> tuple[Array, Array]:
 
 
 def _lifted(z: Array, missing: Array, m: Array) -> Array:
-    """Lengthen z along the extreme m until Σmz² has grown by what is missing."""
+    """Lengthen z along the extreme m until Σmz² has grown by `missing`."""
     xp = namespace(z)
     columns = asarray_like(np.arange(z.shape[1]), z, dtype=xp.int64)
     for extreme, sign in ((xp.argmax(m, axis=1), 1.0), (xp.argmin(m, axis=1), -1.0)):

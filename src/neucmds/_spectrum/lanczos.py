@@ -46,7 +46,7 @@ class Ritz:
     """Eigenpairs of the projected matrix, largest first."""
 
     values: Floats
-    # Column i holds the i-th Ritz vector in the basis; it lies where the projected matrix does.
+    # Column i holds the i-th Ritz vector in the basis, on the device of the projected matrix.
     coefficients: Array
     # Row i holds B u − θ u of the i-th pair in the next block, by the recurrence; rounding in the
     # products comes on top. Then the lengths of these rows.
@@ -105,7 +105,7 @@ class KrylovBasis:
         self.width += found
 
     def expand(self) -> None:
-        """Multiply the next block, project it, and make what is left the block after it."""
+        """Multiply the next block, project it, and make the remainder the block after it."""
         width = self.width
         image, inside = self._project()
         xp = namespace(image)
@@ -129,7 +129,7 @@ class KrylovBasis:
     def _project(self) -> tuple[Array, Array]:
         """Multiply the next block and count it to the basis; split its image by that basis.
 
-        Return what is left of the image outside the basis, and the coefficients of the part inside.
+        Return the part of the image outside the basis, and the coefficients of the part inside.
         """
         old, new = self.size, self.size + self.width
         self.n_products += self.width
@@ -165,7 +165,7 @@ class KrylovBasis:
         xp, m, kept = namespace(self.rows), self.size, int(which.size)
         block = xp.asarray(self.rows[m : m + self.width, :], copy=True)
         self.rows[:kept, :] = self.vectors(ritz, which)
-        # The residual of every Ritz pair lies in the next block, so nothing is forgotten.
+        # The residual of every Ritz pair is in the next block.
         self.projected[:kept, :kept] = asarray_like(np.diag(ritz.values[which]), self.projected)
         self.coupling = ritz.remainder[which]
         self.local, self.size = 0, kept
@@ -190,7 +190,7 @@ class QueuedBasis(KrylovBasis):
         self.projected = xp.zeros(shape, dtype=self.rows.dtype, device=device(self.rows))
 
     def expand(self) -> None:
-        """Multiply the next block, project it, and make what is left the block after it."""
+        """Multiply the next block, project it, and make the remainder the block after it."""
         if not self.size:
             # The image of random vectors is ill-conditioned.
             super().expand()
@@ -209,7 +209,7 @@ class QueuedBasis(KrylovBasis):
         if not queued:
             return
         xp, start = namespace(self.rows), queued[0][0][1]
-        # Lengths of the images, from what is inside the basis and what is not.
+        # Lengths of the images, from the parts inside and outside the basis.
         inside = to_numpy(xp.linalg.vector_norm(self.projected[start : self.size, :], axis=1))
         found = Fetched.of([block for _, block in queued])
         for at, one in enumerate(found):

@@ -29,7 +29,7 @@ _STEPS = 3
 
 @dataclass(frozen=True)
 class RitzPairs:
-    """Ritz pairs with their images B u: as many from the top as asked for, the rest from below."""
+    """Ritz pairs with their images B u: some from the top, the rest from the bottom."""
 
     values: Floats
     rows: Array

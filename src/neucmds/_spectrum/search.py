@@ -79,7 +79,7 @@ class Search:
 
     @classmethod
     def of(cls, gram: Gram, rule: Rule, n_wanted: int, tol: float, spare: bool) -> Search:
-        """Choose the sizes by what a product costs where B is multiplied."""
+        """Choose the sizes by the cost of a product."""
         # On an H200 a product costs the same up to 32 columns, and 1.7 times that beyond.
         narrow = on_cpu(gram.moments.row_means) and not gram.costly_pass
         block, injected, share = (16, 4, 6) if narrow else (28, 4, 7)
@@ -128,7 +128,7 @@ class Search:
         return max(1, min(4, round(0.6 * missing)))
 
     def _check(self, basis: KrylovBasis, step: int) -> Check:
-        """Ask the rule what it keeps, and again with the other values pushed outwards."""
+        """Apply the rule to the Ritz values, and again with the other values pushed outwards."""
         ritz, gram = basis.ritz(), self.gram
         lam, left, m = ritz.values, ritz.residuals, ritz.values.size
         precision = eps(gram.dtype, gram.xp)
@@ -159,7 +159,7 @@ class Search:
         return Check(ritz, kept, split, settled, step, scale, allowed, worst, noise)
 
     def _worth_keeping(self, check: Check, capacity: int) -> Indices:
-        """Choose for a restart: what is kept, neighbours in proportion, a few at each end."""
+        """Choose pairs for a restart: the kept ones, their neighbours, a few at each end."""
         m, (top, bottom) = check.ritz.values.size, split_of(check.kept)
         few = min(self.block // 2, (capacity - top - bottom) // 2)
         space, share = (capacity - top - bottom - 2 * few) // 3, top / max(1, top + bottom)
@@ -185,7 +185,7 @@ def allowed_residuals(
 
 def null_level(gram: Gram, values: Floats) -> float:
     """Magnitude that rounding alone gives a zero eigenvalue in float64."""
-    # A product with B goes through D, whose norm its mean can make many times that of B.
+    # A product with B goes through D, which may have a much larger norm.
     by_product = 4 * math.sqrt(gram.n * gram.moments.sq_norm)
     return eps(np.float64) * max(gram.n * float(np.max(np.abs(values), initial=0.0)), by_product)
 

@@ -59,7 +59,7 @@ class Ends:
 
     @cached_property
     def null_level(self) -> float:
-        """Magnitude below which an eigenvalue cannot be told from zero."""
+        """Magnitude below which an eigenvalue counts as zero."""
         largest = float(np.max(np.abs(self.values), initial=0.0))
         # Rounding D to single precision adds noise of norm ε√n at most.
         noise = 0.0 if self.precision <= EPS else 2 * self.precision * math.sqrt(self.size)
@@ -74,30 +74,20 @@ class Ends:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Eigenpairs of B, possibly partial; trace and Frobenius norm are of the whole of B.
+    """Eigenpairs of B, possibly partial; `Ends` explains fields of the same name.
 
     Parameters
     ----------
-    values : array of shape (m,)
-        Largest first.
     vectors : array of shape (n, m)
         Orthonormal and centered: orthogonal to the constant vector.
     residuals : array of shape (m,)
         ``‖B u − λ u‖`` of each pair, or an estimate of it from some rows of B.
-    trace, frobenius_sq : float
-        Of all of B.
-    n_top, n_bottom : int
-        How many of the values are the largest, and the smallest, of B.
     converged : bool
-        Whether the pairs the selection rule asked for met the tolerance.
+        Whether the kept pairs met the tolerance.
     solver : str
-        Name of the solver that found the pairs.
-    precision : float
-        Relative rounding of the entries of D.
+        Name of the solver.
     value_errors : ndarray of shape (m,), optional
         Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
-    unknown_sq : float, optional
-        Sum of squares of the eigenvalues that are not among `values`, where it was measured.
     """
 
     values: Array

@@ -120,17 +120,12 @@ def complete_and_refine(
     settings = _Settings(limits, _generator(random_state), solve)
     # Small products are slower on two threads than on one.
     with single_blas_thread() if problem.n <= FEW_OBJECTS else nullcontext():
-        return _completed(problem, components, settings)
-
-
-def _completed(problem: Weighted, components: Components, settings: _Settings) -> Refined:
-    if not problem.has_gaps:
-        return _fit(problem, components, settings)
-    best = _best_size(problem, components, settings)
-    if best is None:
-        filled = problem.filled(_row_effects(problem))
-        return _fit_filled(problem, filled, components, settings)
-    found = _grown(problem, _sizes(components)[: best + 1], settings)
+        if not problem.has_gaps:
+            return _fit(problem, components, settings)
+        best = _best_size(problem, components, settings)
+        if best is None:
+            return _fit_row_effects(problem, components, settings)
+        found = _grown(problem, _sizes(components)[: best + 1], settings)
     _warn_if_undetermined(problem, found.signs.size)
     return found
 
@@ -164,15 +159,13 @@ def _grown(problem: Weighted, sizes: list[Components], settings: _Settings) -> R
     return end if better else found
 
 
-def _fit_filled(
-    problem: Weighted, filled: Weighted, components: Components, settings: _Settings
-) -> Refined:
-    """Fit filled gaps with the average weight, and report the value of the observed pairs."""
-    xp, observed = namespace(problem.weights), problem.observed
-    count = int(xp.sum(xp.astype(observed, xp.int64)))
-    average = float(xp.sum(problem.weights)) / count
-    weights = xp.where(observed, problem.weights, xp.full_like(problem.weights, average))
-    found = _fit(Weighted(filled.sq_dissimilarity, weights), components, settings)
+def _fit_row_effects(problem: Weighted, components: Components, settings: _Settings) -> Refined:
+    """Fit row effects in the gaps with the average weight; the value is of the observed pairs."""
+    xp, weights = namespace(problem.weights), problem.weights
+    average = float(xp.sum(weights)) / (2 * problem.observed_pairs)
+    weights = xp.where(problem.observed, weights, xp.full_like(weights, average))
+    filled = problem.filled(_row_effects(problem)).sq_dissimilarity
+    found = _fit(Weighted(filled, weights), components, settings)
     value = problem.tiles.value_of(found.coordinates, found.signs)
     return replace(found, value=value, history=(value,))
 
@@ -190,18 +183,14 @@ def _grow(problem: Weighted, sizes: list[Components], settings: _Settings) -> li
 def _best_size(problem: Weighted, components: Components, settings: _Settings) -> int | None:
     """Return which model size predicts held-out entries best; None if row effects alone do.
 
-    Warns when that is not the size asked for.
+    Warns when that is not the requested size.
     """
     sizes = _sizes(components)
     # A signature takes dozens of descents.
     brief = settings.quiet() if components.signature is None else settings.quiet(BRIEF)
-    errors = np.concatenate(
-        [
-            _held_out_errors(problem, held_out, sizes, brief)
-            for held_out in _hold_outs(problem, settings.random)
-        ],
-        axis=1,
-    )
+    shares = _hold_outs(problem, settings.random)
+    each = [_held_out_errors(problem, held_out, sizes, brief) for held_out in shares]
+    errors = np.concatenate(each, axis=1)
     if not errors.size:  # no object has a pair to spare
         return len(sizes) - 1
     best = int(np.argmin(errors.mean(axis=1)))
@@ -319,7 +308,7 @@ def predicted(end: Refined) -> Array:
 
 
 def _row_effects(problem: Weighted) -> Array:
-    """D_ij ≈ r_i + r_j by least squares on what was observed."""
+    """D_ij ≈ r_i + r_j by least squares on the observed entries."""
     observed = to_numpy(problem.observed).copy()
     np.fill_diagonal(observed, False)
     d = np.where(observed, to_numpy(problem.sq_dissimilarity), 0.0)

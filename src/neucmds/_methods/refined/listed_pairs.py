@@ -136,22 +136,9 @@ def _check(pairs: Pairs, start: Start, loss: str) -> None:
 class ListedPairs:
     """A loss of listed pairs as a function of the coordinates, on any array library.
 
-    Parameters
-    ----------
-    i, j : arrays of shape (m,), integer
-    d : array of shape (m,), float32 or float64
-        D / scale.
-    u : array of shape (m,) or None
-        Weights, at most about one.
-    loss : PairLoss
-        With the floor f² / scale.
-    signs : array of shape (k,), float64
-    starts, partners, pair : arrays of integers
-        Every pair in both orders, by rows: where a row starts, the other object, which pair.
-    scale : float
-        A power of four: rounding is the same whatever the unit of D.
-    unit : float
-        What a loss of one here is in the units of D.
+    Objects i and j of m pairs, with `d`, `scale`, `unit`, `loss` and `signs` as of `Tiles`, and
+    weights u of at most about one. `starts`, `partners` and `pair` have every pair in both orders,
+    by rows: the start of each row, the other object, and the number of the pair.
     """
 
     i: Array
@@ -451,18 +438,7 @@ class ListedPairs:
 
 @dataclass(frozen=True, eq=False)
 class ListedSlopes:
-    """The loss of listed pairs at coordinates x, as `PairObjective` takes it.
-
-    Parameters
-    ----------
-    pairs : ListedPairs
-    x : array of shape (n, k)
-    residual : array of shape (m,)
-        D̂ − D.
-    value : float
-    pull : array of shape (m,)
-        u q q′.
-    """
+    """The loss of listed pairs at x: residuals D̂ − D, value, and pulls u q q′."""
 
     pairs: ListedPairs
     x: Array

@@ -175,7 +175,7 @@ class Source:
         return cls(place, gram, spectrum, briefly)
 
     def with_negatives(self, negatives: int) -> Start:
-        """Return the squared solution with so many negatives."""
+        """Return the squared solution with a number of negatives."""
         k = self.place.signs.size
         if negatives == self.place.signature[1]:
             return self.place
@@ -277,7 +277,7 @@ class Search:
         return -(-self.n_init // 4)
 
     def ends_of(self, negatives: int, starts: int) -> list[Refined]:
-        """Return the lowest ends of short descents with so many negatives, the lowest first."""
+        """Return the lowest ends of short descents with a number of negatives, sorted."""
         if negatives not in self.tried:
             begun = self.source.with_negatives(negatives)
             place, _ = approach(self.tiles, begun, self.limits)
@@ -305,7 +305,7 @@ class Search:
 
 
 def _padded(place: Start, components: Components, rng: Any) -> Start:
-    """Add small random columns where the spectrum has fewer of a sign than asked for."""
+    """Add small random columns if the spectrum has fewer of a sign than requested."""
     have = place.signature
     wanted = components.signature or (components.total - have[1], have[1])
     missing = np.maximum(np.subtract(wanted, have), 0)

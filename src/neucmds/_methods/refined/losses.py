@@ -52,17 +52,9 @@ DEVICE_ELEMENTS = 2**26
 
 @dataclass(frozen=True)
 class PairTerms:
-    """Residuals of a tile of pairs and how they change with D̂.
+    """Residuals q of a tile of pairs, slopes q′ = dq/dD̂ and curvatures 1 + q·q″/q′².
 
-    Parameters
-    ----------
-    residual : array
-        q.
-    slope : array or None
-        dq/dD̂; None: one everywhere.
-    curvature : array or None
-        What the square of a first-order change of q counts in the second derivative of q², one
-        where q is linear: 1 + q·q″/q′². None: one everywhere.
+    The last is the second derivative of q²/2 over q′². None: one everywhere.
     """
 
     residual: Array

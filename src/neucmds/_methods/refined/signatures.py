@@ -22,8 +22,8 @@ from neucmds._methods.refined.descent import EXACT, Refined, Start
 
 Signature = tuple[int, int]
 
-# Signatures contained in the one asked for that are all tried: those of five coordinates and some
-# of eight. Of larger ones, only those with one coordinate of either sign fewer.
+# Most contained signatures that are all tried; beyond, only those with one coordinate fewer of
+# either sign.
 MOST_TRIED = 25
 # A column must lower the objective by this share of it to be worth a coordinate.
 WORTH = 1e-4

@@ -61,7 +61,7 @@ LAST_RENEWAL = 8
 DROPPED_CURVATURE = 0.25
 # Keeps the block of an object without near partners invertible.
 RIDGE = 1e-7
-# Where the floor of d falls in stages, from so many times the last one, each divides it by this.
+# Falling floors of d: the first one relative to the last, and the ratio of two stages.
 FIRST_FLOOR = 16.0
 FLOOR_STEP = 2.0
 STAGE_ITERATIONS, STAGE_TOL = 40, 1e-3
@@ -237,23 +237,9 @@ class TileSlopes:
 class Tiles:
     """A loss of all pairs, as a function of the coordinates.
 
-    Parameters
-    ----------
-    d : array of shape (n, n), float32 or float64
-        D on the squared scale, divided by `scale`.
-    loss : PairLoss
-        With the floor f² / scale.
-    signs : array of shape (k,), float64
-    weights : array of shape (n, n), optional
-        How much each pair counts on top of the loss; symmetric, zero: not observed.
-    scale : float, default=1
-        A power of four: rounding is the same whatever the unit of D.
-    unit : float, default=1
-        What a loss of one here is in the units of D.
-    resolution : float
-        Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
-    precision : dtype
-        Of the tiles.
+    `d` is D divided by `scale`, a power of four, so that rounding does not depend on the unit of D;
+    the loss has the floor f² / scale, and times `unit` it is in the units of D. `precision` is that
+    of the tiles, and `resolution` the share of the loss of D̂ = 0 at which a fit counts as exact.
     """
 
     d: Array
