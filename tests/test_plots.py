@@ -78,11 +78,6 @@ class TestSpectrum:
         rough = texts(plots.plot_spectrum([5.0, 3.0, 2.0, -1.0], [5.00005, 2.00002, -1.00001]))
         assert {"positive, kept (2)", "negative, kept (1)"} <= set(rough)
 
-    def test_without_a_selection_or_without_anything(self, tmp_path):
-        ax = drawn(plots.plot_spectrum([3.0, 1.0]), tmp_path)
-        assert texts(ax) == ["positive, eigenvalues (2)"]
-        drawn(plots.plot_spectrum([0.0, 0.0]), tmp_path)
-
     def test_d_itself_gives_the_same_picture_as_its_eigenvalues(self, data, embedding):
         lam = full_spectrum(DenseGram(data**2)).values
         of_d, of_values = (plots.plot_spectrum(what, embedding) for what in (data, lam))
@@ -212,13 +207,6 @@ class TestCoordinates:
             assert "20 objects without a value" in ax.texts[-1].get_text()
             assert sum(len(c.get_offsets()) for c in ax.collections) == 40
 
-    def test_coordinates_that_are_not_finite_are_left_out(self, embedding, tmp_path):
-        x = embedding.coordinates.copy()
-        x[3, 0], x[4, 1] = np.nan, np.inf
-        ax = drawn(plots.plot_coordinates(replace(embedding, coordinates=x)), tmp_path)
-        assert len(ax.collections[0].get_offsets()) == 38
-        assert "2 objects without finite coordinates" in ax.texts[-1].get_text()
-
 
 class TestNames:
     def test_names_that_fit_are_written_and_overlap_nothing(self, data):
@@ -243,10 +231,6 @@ class TestNames:
         count = int(note.split()[0])
         assert 5 < count < 40
         assert len(boxes) == count + 1
-
-    def test_other_names_can_be_given(self, embedding):
-        some = [str(i) for i in range(40)]
-        assert "7" in written(plots.plot_coordinates(embedding, names=some))
 
 
 class TestEllipsesAndArrows:

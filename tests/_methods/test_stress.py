@@ -72,7 +72,7 @@ def test_reported_stress_is_brute_force_within_the_bound(name, method):
 
 def test_what_rounding_hides_is_said():
     D = with_sentinel(100, 1e10)
-    with pytest.warns(PrecisionWarning, match="cannot be told from rounding"):
+    with pytest.warns(PrecisionWarning, match="rounding hides eigenvalues"):
         embedding = neuc_mds(D, 10, "neuc")
     assert embedding.k < 10
     assert embedding.hidden_below > 1

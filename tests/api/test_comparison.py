@@ -58,6 +58,6 @@ def test_compare_leaves_out_what_takes_too_long(monkeypatch):
     monkeypatch.setitem(comparison.COMPARED_UP_TO, "smacof", 10)
     table = compare(hops(), 3, methods=["neuc+", "smacof"])
     assert [one.method for one in table.methods] == ["neuc+"]
-    assert "more than 10" in table.left_out["smacof"]
+    assert "at most 10" in table.left_out["smacof"]
     with pytest.raises(InputError, match="magic"):
         compare(hops(), 3, methods=["magic"])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 
 import numpy as np
 import pytest
 
-from neucmds import LandmarkNeucMDS, NeucMDS, compare, inspect, neuc_mds
+from neucmds import LandmarkNeucMDS, NeucMDS, compare, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds.errors import InputError
 
@@ -82,14 +81,6 @@ def test_both_estimators_choose_as_the_function_does(wanted):
         est = estimator(wanted, metric="precomputed", squared=True, random_state=0)
         est.fit_transform(d)
         assert est.result_.requested == expected
-
-
-@pytest.mark.slow
-def test_what_was_tried_is_written_as_json():
-    found = inspect(planted(9), squared=True)
-    scan = json.loads(json.dumps(found.as_dict()))["scan"]
-    assert scan["errors"] == list(found.scan.errors)
-    assert len(scan["standard_errors"]) == len(scan["ks"])
 
 
 @pytest.mark.slow

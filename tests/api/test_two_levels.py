@@ -266,7 +266,7 @@ def test_nodes_of_a_sparse_tensor_are_placed_where_it_lies():
     np.testing.assert_allclose(est.transform(tensor.coalesce().to_sparse_csr()), x, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:the fit is")
+@pytest.mark.filterwarnings("ignore:the loss of held-out")
 def test_graphs_of_many_edges_of_length_zero_are_searched_to_the_end():
     rng, i = np.random.default_rng(0), np.arange(1, 300)
     lengths = (rng.random(299) > 0.9) * 1.0

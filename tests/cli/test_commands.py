@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 
 import numpy as np
@@ -36,12 +35,8 @@ class TestEmbed:
         assert [row[0] for row in rows] == [f"site{i}" for i in range(14)]
         values = np.array([[float(x) for x in row[1:]] for row in rows])
         np.testing.assert_allclose(values, expected.coordinates, atol=1e-10)
-        header, *axes = _read_csv(folder / "axes.csv")
-        assert header == ["axis", "sign", "weight", "r2_lost"]
-        assert [row[:2] for row in axes] == [
-            [name, "+1" if sign > 0 else "-1"]
-            for name, sign in zip(expected.axis_names, expected.signs, strict=True)
-        ]
+        _, *axes = _read_csv(folder / "axes.csv")
+        assert [float(row[1]) for row in axes] == list(expected.signs)
         lost = [float(row[3]) for row in axes]
         np.testing.assert_allclose(lost, expected.explained, rtol=1e-9)
         saved = Embedding.load(folder / "embedding.npz")
@@ -49,8 +44,6 @@ class TestEmbed:
         assert np.array_equal(saved.coordinates, values)
         quality = json.loads((folder / "quality.json").read_text())
         assert quality["signature"] == list(expected.signature)
-        assert quality["axes"] == list(expected.axis_names)
-        assert quality["r2_lost"] == pytest.approx(list(expected.explained))
         assert {p.stem for p in folder.glob("*.png")} == set(PICTURES)
         assert list(here.glob(".*")) == []
 
@@ -67,12 +60,6 @@ class TestEmbed:
         assert (folder / "shepard.png").exists()  # of sampled rows; they used to be left out
         assert (folder / "coordinates.png").exists()
 
-    def test_fixed_signature(self, run, matrix):
-        document = run("embed", matrix, "-k", "2,1", "--plots", "none", "--json").document
-        assert document["signature"] == [2, 1]
-        document = run("embed", matrix, "--plots", "none", "--json", "--force").document
-        assert (document["method"], document["requested"]) == ("refined", 13)  # 20, or n − 1
-
     @pytest.mark.slow
     def test_existing_results_need_force(self, run, here, matrix):
         run("embed", matrix, "-k", 3, "--plots", "none")
@@ -87,13 +74,6 @@ class TestEmbed:
         names = {p.name for p in (here / "gaps-neucmds").iterdir()}
         files = {"axes.csv", "coordinates.csv", "objects.csv", "embedding.npz", "quality.json"}
         assert names == files | {"mine.txt"} | {f"{picture}.svg" for picture in PICTURES}
-
-    def test_reads_standard_input(self, run, here):
-        buffer = io.BytesIO()
-        np.save(buffer, squared_gaps())
-        outcome = run("embed", "-", "-k", 3, "--plots", "none", stdin=buffer.getvalue())
-        assert outcome.code == 0, outcome.err
-        assert (here / "stdin-neucmds" / "coordinates.csv").exists()
 
     def test_squared_and_symmetrize_reach_the_library(self, run, here):
         d = squared_gaps()
@@ -131,25 +111,6 @@ class TestInspect:
         assert outcome.code == 0, outcome.err
         for word in ("Euclidean?", "no", "negative share (NEF)", "triangle", "noise", "suggested"):
             assert word in outcome.out
-
-    def test_counts_duplicates_and_negative_entries(self, run, here):
-        d = squared_gaps(6)
-        d[:, 1], d[1, :] = d[:, 0], d[0, :]
-        d[0, 1] = d[1, 0] = d[1, 1] = 0.0
-        np.save(here / "twins.npy", d)
-        document = run("inspect", "twins.npy", "--json").document
-        assert (document["zero_pairs"], document["duplicate_objects"]) == (1, 1)
-        np.save(here / "minus.npy", -d)
-        minus = run("inspect", "minus.npy", "--squared", "--json").document
-        assert minus["negative_entries"] == 14
-        assert minus["triangles"] is None
-        assert run("inspect", "minus.npy", "--squared").code == 0
-
-    def test_infinite_ratio_is_null_in_json(self, run, here):
-        np.save(here / "d.npy", np.array([[0.0, 0, 5], [0, 0, 0], [5, 0, 0]]))
-        document = run("inspect", "d.npy", "--json").document
-        assert document["triangles"]["worst_ratio"] is None
-        assert run("inspect", "d.npy").code == 0
 
     def test_names_outlying_entries(self, run, here):
         d = squared_gaps(9)

@@ -11,8 +11,6 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import Embedding, evaluate, neuc_mds
-from neucmds.metrics import pair_errors
-from neucmds.operators import DenseGram
 from neucmds.ordination import envfit
 
 from .conftest import squared_gaps
@@ -187,19 +185,6 @@ class TestLandmarks:
         assert "50 embedded, 150 others placed among them" in outcome.out
         assert {p.name for p in folder.glob("*.png")} >= {"coordinates.png", "shepard.png"}
 
-    @pytest.mark.slow
-    def test_a_sample_is_called_one(self, run, here, monkeypatch):
-        monkeypatch.setattr("neucmds.cli.results.MEASURED_OBJECTS", 60)
-        x = np.random.default_rng(0).standard_normal((150, 3))
-        np.save(here / "d.npy", np.abs(x[:, None] - x).sum(axis=2))
-        options = ["-k", 4, "--landmarks", 40, "--loss", "relative", "--plots", "none"]
-        outcome = run("embed", "d.npy", *options)
-        assert outcome.code == 0, outcome.err
-        assert "pairs of 60 objects drawn at random" in " ".join(outcome.out.split())
-        quality = json.loads((here / "d-neucmds" / "quality.json").read_text())
-        assert (quality["n"], quality["measured_objects"]) == (150, 60)
-        assert (quality["loss"], quality["r2"] > 0.9) == ("relative", True)
-
     def test_names_lead_back_to_the_landmarks(self, run, here, named_csv):
         options = ["-k", 2, "--landmarks", 8, "--plots", "none", "-o", "model"]
         assert run("embed", named_csv, *options).code == 0
@@ -244,20 +229,6 @@ class TestGraph:
         assert saved.distance("a", "d") == pytest.approx(8)
         (here / "edges.csv").write_text("\n".join(lines).replace("a,b,7", "b,a,7") + "\n")
         _refused(run("embed", *options, "--force"), "(0, 1), 'a' and 'b'; pass --direction mean")
-
-    @pytest.mark.slow
-    def test_shortest_paths_of_a_list_of_edges(self, run, here):
-        names = [f"stop {c}" for c in "abcdefgh"]  # a ring of 8
-        edges = [f"{a},{b},1.5" for a, b in zip(names, names[1:] + names[:1], strict=True)]
-        (here / "edges.csv").write_text("from,to,length\n" + "\n".join(edges) + "\n")
-        options = ["--metric", "shortest_path", "-k", 3, "--plots", "none"]
-        outcome = run("embed", "edges.csv", *options)
-        assert outcome.code == 0, outcome.err
-        saved = Embedding.load(here / "edges-neucmds" / "embedding.npz")
-        gap = np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
-        expected = neuc_mds(1.5 * np.minimum(gap, 8 - gap), 3, random_state=0)
-        assert saved.labels == tuple(names)
-        assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("options", [[], ["--landmarks", 60]], ids=["sampled", "landmarks"])
@@ -335,15 +306,3 @@ class TestWhatIsPrinted:
         assert header[3:] == ["r2_lost", *(f"share_of_{name}" for name in shares)]
         for name, share in shares.items():
             assert document[f"share_of_{name}"] == pytest.approx(share)
-
-
-def test_pair_errors_leave_out_what_has_no_weight():
-    d = squared_gaps(6)
-    x = np.zeros((6, 1))
-    weights = np.ones((6, 6))
-    weights[0, 1:] = weights[1:, 0] = 0
-    found = pair_errors(DenseGram(d), x, np.ones(1), weights=weights)
-    assert (found.pairs, found.pairs_off) == (10, 10)
-    assert np.isnan(found.of_object[0])
-    np.testing.assert_allclose(found.of_object[1:], 1.0)
-    assert 0 not in found.worst(6)

@@ -16,7 +16,7 @@ from neucmds import FewerComponentsWarning, InputError, api, neuc_mds
 from neucmds.metrics import pair_errors
 from neucmds.plots import sampled_pairs
 from neucmds.report import report_page
-from neucmds.report.findings import Findings, gather, nearest_of
+from neucmds.report.findings import Findings, nearest_of
 from neucmds.report.page import render
 
 from .conftest import IMAGE, SCRIPT, K, N, squared_gaps
@@ -173,15 +173,6 @@ def test_with_gaps_in_d_it_shows_what_needs_no_other_pair(tmp_path):
     assert "pairs are missing or weighted" in text
     assert 'id="plot-shepard"' in text
     assert 'id="plot-stress"' not in text
-
-
-def test_with_weights_it_measures_what_the_fit_did():
-    D = squared_gaps(20)
-    weights = np.random.default_rng(0).gamma(0.5, size=D.shape)
-    weights += weights.T
-    embedding = neuc_mds(D, 2, weights=weights)
-    quality = gather(embedding, D, weights=weights).quality
-    assert quality.stress == pytest.approx(embedding.stress)
 
 
 @pytest.mark.slow

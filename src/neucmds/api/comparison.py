@@ -23,7 +23,7 @@ from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
 from neucmds.metrics import Quality, measure
 
-# What `compare` can put beside the methods: two more losses, and what people do today.
+# Other losses and other common methods.
 REFINED_LOSSES = {"refined/distance": "distance", "refined/relative": "relative"}
 CORRECTIONS = {"cailliez": cailliez, "lingoes": lingoes}
 COMPARED = (*ALL_METHODS, *REFINED_LOSSES, *CORRECTIONS, "smacof")
@@ -124,15 +124,15 @@ def compare(
     n_components : int, (int, int), float, "auto" or None
         Number of coordinates, as for `neuc_mds`; a share and "auto" are chosen for "neuc+".
     methods : sequence of str
-        The six methods of `neuc_mds` by default. Beside them there are "refined/distance" and
+        The six methods of `neuc_mds` by default. Others are "refined/distance" and
         "refined/relative", the other losses; "cailliez" and "lingoes", classical MDS of a D made
-        Euclidean by a constant; and "smacof", scikit-learn's, on √D. Those are for a D in memory of
-        up to 2000 objects, "smacof" of up to 1000.
+        Euclidean by a constant; and "smacof" of scikit-learn, on √D. They need D in memory and at
+        most 2000 objects, "smacof" at most 1000.
     squared, symmetrize, random_state
         As for `neuc_mds`.
     weights : array of shape (n, n), optional
-        As for `neuc_mds`: the refined methods minimise weighted sums, all others count pairs alike
-        and are left out where a weight is zero; all are measured with the weights.
+        As for `neuc_mds`. Only the refined methods minimise weighted sums; the others are left out
+        where a weight is zero. All results are measured with the weights.
     curvature : float or "auto", default=0
         Of "refined/distance" and "refined/relative", as for `neuc_mds`.
     callback : callable, optional
@@ -170,7 +170,11 @@ def compare(
         raise InputError(
             f"{option('methods', unknown)} is unknown; choose from {', '.join(COMPARED)}."
         )
-    left_out = {} if prepared.weights is None else _needing_all_pairs(prepared, methods)
+    left_out: dict[str, str] = {}
+    weights = prepared.weights
+    if weights is not None and np.count_nonzero(to_numpy(weights)) < prepared.n * (prepared.n - 1):
+        names = [name for name in methods if not name.startswith("refined")]
+        left_out = dict.fromkeys(names, "It needs every pair, and some pairs have weight zero.")
     methods = [name for name in methods if name not in left_out]
     shared = [name for name in methods if name in ALL_METHODS]
     start, spectrum = time.perf_counter(), None
@@ -191,14 +195,6 @@ def compare(
     return Comparison(prepared.n, components.total, tuple(rows), spectrum_seconds, left_out)
 
 
-def _needing_all_pairs(prepared: Prepared, methods: Sequence[str]) -> dict[str, str]:
-    """Say which methods cannot do without the pairs of weight zero."""
-    if np.count_nonzero(to_numpy(prepared.weights)) == prepared.n * (prepared.n - 1):
-        return {}
-    names = [name for name in methods if not name.startswith("refined")]
-    return dict.fromkeys(names, "Some pairs have no weight, and it needs every pair.")
-
-
 def _compared(
     prepared: Prepared,
     spectrum: Spectrum | None,
@@ -208,8 +204,7 @@ def _compared(
 ) -> ComparedMethod:
     start = time.perf_counter()
     if method == "refined" and prepared.weights is not None:
-        wanted = components.signature or components.total
-        embedding = fit(prepared, Options(wanted, random_state=seeded["random_state"])).embedding
+        embedding = embed_by_loss(prepared, components, method, 0.0, seeded["random_state"])
     elif method in ALL_METHODS:
         assert spectrum is not None
         embedding = embed_spectrum(
@@ -235,7 +230,7 @@ def _beside(
 ) -> Embedding:
     """Embed by another loss, by a correction of D, or by SMACOF."""
     if prepared.n > (most := COMPARED_UP_TO[method]):
-        raise InputError(f"{prepared.n:,} objects take too long, more than {most:,}.")
+        raise InputError(f"{prepared.n:,} objects take too long; at most {most:,} are compared.")
     if method in REFINED_LOSSES:
         return embed_by_loss(prepared, components, method, curvature, random_state)
     gram, k = dense_gram(prepared, method), components.total
@@ -266,8 +261,9 @@ def embed_by_loss(
     curvature: float | Literal["auto"],
     random_state: Any = 0,
 ) -> Embedding:
-    """Embed by one of `REFINED_LOSSES`."""
-    wanted, loss = components.signature or components.total, REFINED_LOSSES[method]
+    """Embed by "refined", or by one of `REFINED_LOSSES`."""
+    loss = REFINED_LOSSES.get(method, "squared")
+    wanted = components.signature or components.total
     options = Options(wanted, loss=loss, curvature=curvature, random_state=random_state)
     return fit(prepared, options).embedding
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
@@ -53,23 +53,13 @@ from neucmds.errors import (
     option,
 )
 
-# How much worse a fit of sampled pairs may be on others: 1.6 times where R² is within 0.03 of that
-# of all pairs.
+# A fit of sampled pairs overfits if the loss of held-out ones is larger by this factor.
 OVERFIT = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """An embedding and what it was made from.
-
-    Parameters
-    ----------
-    embedding : Embedding
-    spectrum : Spectrum or None
-        Eigenpairs; None with weights, gaps and other losses.
-    prepared : Prepared or None
-        D; None where only some pairs were looked at.
-    """
+    """An embedding, its eigenpairs (squared loss without weights), and D if all pairs were used."""
 
     embedding: Embedding
     spectrum: Spectrum | None = None
@@ -77,19 +67,7 @@ class Fit:
 
 
 def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
-    """Embed what is prepared in a given number of coordinates: spectrum, method, `Embedding`.
-
-    Parameters
-    ----------
-    prepared : Prepared
-    options : Options
-    keep : callable, optional
-        Told coordinates and signs after every step of the squared loss of all pairs.
-
-    Returns
-    -------
-    Fit
-    """
+    """Embed a prepared D; `keep` is called with coordinates and signs after every step."""
     gram, method, start = prepared.gram, options.method, options.init
     components = Components.parse(options.n_components, gram.n)
     limits = replace(options.limits(gram.n), keep=keep)
@@ -135,8 +113,7 @@ def solve_for(
     sizes = [components] if isinstance(components, Components) else list(components)
     names = (methods,) if isinstance(methods, str) else tuple(methods)
     if names == ("refined",):
-        # It sets out from eigenvectors and leaves them: starts from residuals of 1e-3 end where
-        # exact ones do.
+        # Starts with residuals of 1e-3 end where exact ones do.
         tol = max(tol, 1e-3)
     wanted = [METHODS.get(name, union) for name in names]
     if names == ("refined",) and gram.n > MAX_DENSE:
@@ -160,7 +137,7 @@ def solve_for(
     )
 
 
-# Eigenpairs to start from: the descent that follows mends far more than 1e-3.
+# Eigenpairs for a start.
 solve_roughly = partial(solve_for, tol=1e-3, random_state=0)
 
 
@@ -229,7 +206,7 @@ def _least_loss(
 ) -> Solution:
     gram = dense_gram(prepared, option("loss", options.loss))
     if is_numpy(gram.sq_dissimilarity):
-        # A copy of D, scaled, and tiles of it: a peak of 3.3 was measured at n = 1500.
+        # A scaled copy of D, and tiles of it.
         require_memory(
             24 * prepared.n**2,
             f"{option('loss', options.loss)} of {prepared.n} objects",
@@ -262,20 +239,9 @@ def scouted(
     options: Options,
     weights: Array | None = None,
 ) -> tuple[Components, float]:
-    """Choose curvature and signature by short descents, where they are not given.
+    """Choose curvature and signature, if free, by short descents on `squares()`, some of D.
 
-    The signature of few objects is chosen with the fit itself.
-
-    Parameters
-    ----------
-    squares : callable or None
-        Returns D on the squared scale, of all objects or of some of them.
-    n : int
-        Number of all objects.
-    components, options
-        Of the fit.
-    weights : array, optional
-        Of the pairs in D.
+    The fit itself chooses the signature of few objects.
     """
     curvature, free = options.curvature, options.n_init is None and options.init is None
     many = n > FEW_OBJECTS and free and components.signature is None and options.loss != "squared"
@@ -300,61 +266,42 @@ def scouted(
 
 
 def warn_of_surprises(embedding: Embedding) -> None:
-    """Issue a warning for each surprise that the fields of the result hold."""
-    # Two frames up: the caller of `neuc_mds`.
-    if not embedding.converged:
-        warnings.warn(_unconverged(embedding), ConvergenceWarning, stacklevel=3)
+    """Warn where a fit did not converge, overfits, or has fewer coordinates than requested."""
+    for message, category in _surprises(embedding):
+        # Two frames up: the caller of `neuc_mds`.
+        warnings.warn(message, category, stacklevel=3)
+
+
+def _surprises(embedding: Embedding) -> Iterator[tuple[str, type[Warning]]]:
+    if not embedding.converged and embedding.history:
+        gradient = f"relative gradient {embedding.relative_gradient:.2g}"
+        text = f"the fit stopped before it converged ({gradient}); raise {option('max_iter')}."
+        yield text, ConvergenceWarning
+    elif not embedding.converged:
+        worst = float(max(embedding.residuals))
+        text = f"the {embedding.solver} solver did not converge (largest residual {worst:.2g})"
+        yield f"{text}; raise {option('tol')}.", ConvergenceWarning
     if embedding.held_out_pairs and embedding.loss_value > OVERFIT * embedding.history[-1]:
-        warnings.warn(
-            f"the fit is {embedding.loss_value / embedding.history[-1]:.2g} times worse on pairs "
-            f"that were not fitted than on its own, and R² over all pairs is estimated as "
-            f"{embedding.r2:.2f}; raise {option('n_pairs')}, or lower {option('n_components')}.",
-            OverfitWarning,
-            stacklevel=3,
-        )
+        times = embedding.loss_value / embedding.history[-1]
+        text = f"the loss of held-out pairs is {times:.2g} times that of fitted ones"
+        text += f", and the estimated R² of all pairs is {embedding.r2:.2f}"
+        advice = f"raise {option('n_pairs')}, or lower {option('n_components')}"
+        yield f"{text}; {advice}.", OverfitWarning
     if embedding.k == embedding.requested:
         return
     returned = f"{embedding.k} of {embedding.requested} coordinates are returned: "
     if embedding.hidden_below:
-        warnings.warn(
-            returned + f"beside the largest one, eigenvalues below {embedding.hidden_below:.2g} "
-            "cannot be told from rounding; look for huge entries in D, and correct them or treat "
-            "them as missing.",
-            PrecisionWarning,
-            stacklevel=3,
-        )
-        return
-    if embedding.method in ("classical", "lower"):
-        warnings.warn(
-            f"{returned}{option('method', embedding.method)} keeps positive eigenvalues only, and "
-            "no more of them can be used; 'neuc+' and 'exact' keep negative ones too.",
-            NonEuclideanWarning,
-            stacklevel=3,
-        )
+        text = f"rounding hides eigenvalues below {embedding.hidden_below:.2g}; look for huge "
+        yield f"{returned}{text}entries in D, and correct or remove them.", PrecisionWarning
+    elif embedding.method in ("classical", "lower"):
+        text = f"{option('method', embedding.method)} can use no more positive eigenvalues; "
+        yield f"{returned}{text}'neuc+' and 'exact' keep negative ones too.", NonEuclideanWarning
     elif embedding.solver == "weighted":
-        warnings.warn(
-            f"{returned}more fit the observed entries no better, or predict held-out ones worse.",
-            FewerComponentsWarning,
-            stacklevel=3,
-        )
+        text = "more do not improve the fit, or predict held-out entries worse."
+        yield returned + text, FewerComponentsWarning
+    elif embedding.method == "refined":
+        text = "another one of these signs does not lower the STRESS."
+        yield returned + text, FewerComponentsWarning
     else:
-        why = (
-            "another one of the signs asked for does not lower the STRESS."
-            if embedding.method == "refined"
-            else "the other eigenvalues are zero, of the sign not asked for, or left without "
-            "weight by the shift of 'neuc+'."
-        )
-        warnings.warn(returned + why, FewerComponentsWarning, stacklevel=3)
-
-
-def _unconverged(embedding: Embedding) -> str:
-    if embedding.history:
-        return (
-            "refinement was still gaining when it was stopped (relative gradient "
-            f"{embedding.relative_gradient:.2g}); raise {option('max_iter')}."
-        )
-    worst = float(max(embedding.residuals))
-    return (
-        f"the {embedding.solver} solver did not reach its tolerance (largest residual "
-        f"{worst:.2g}); raise {option('tol')}."
-    )
+        text = "the other eigenvalues are zero, have the wrong sign, or lose their weight by the "
+        yield f"{returned}{text}shift of 'neuc+'.", FewerComponentsWarning

@@ -20,23 +20,20 @@ from neucmds.errors import InputError, option
 
 ALL_METHODS = (*METHODS, "exact", "refined")
 CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
-# Of all methods "refined" has the least STRESS on fitted objects (docs/quality.md) and on objects
-# placed later (benchmarks/records/placement.json); of 8000 objects it takes 1.1 to 1.8 times the
-# time of "neuc+".
+# "refined" has the least STRESS of fitted and of placed objects (docs/quality.md).
 Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
 Loss = Literal["squared", "distance", "relative"]
 DEFAULT_METHOD: Literal["refined"] = "refined"
 # Residual of eigenpairs, relative to the largest kept |λ|.
 EIGENPAIR_TOL = 1e-7
-# Up to here all shortest paths between nodes are computed if they fit: no slower than a sample of
-# them, and better (8,908 nodes of Jinan).
+# Up to here all shortest paths are computed if they fit in memory.
 MOST_PATHS = 10_000
 PRECOMPUTED, SHORTEST_PATH = "precomputed", "shortest_path"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Whether an option goes with a kind of input; else the sentence that says why not."""
+    """Verdict on an option for a kind of input, and the reason."""
 
     verdict: Literal["yes", "refused", "ignored"] = "yes"
     why: str = ""
@@ -92,30 +89,24 @@ OPTIONS = {
 _REFINED = option("method", "refined")
 _IN_MEMORY = _no(
     "needs all of D in memory, and this D is read or computed in blocks; use "
-    f"{option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss."
+    f"{option('loss', 'squared')}, or LandmarkNeucMDS, which supports every loss."
 )
 _PAIRS_ALIKE = _no("needs D in memory, and this D is not; load it, or use fewer objects.")
 _CHOSEN = _no(
-    "is for features and graphs, whose pairs can be chosen; pass the pairs of a D that are known "
-    "as a scipy.sparse array."
+    "samples pairs of features and graphs; pass the known pairs of a D as a scipy.sparse array."
 )
 _KEPT = _no(
     f"is for fits of listed pairs (a scipy.sparse D, {option('n_pairs')}, graphs of more than "
     "10,000 nodes), of a D that is not held in memory or of a function that is called, and for "
     "LandmarkNeucMDS.transform; this D is: leave it out."
 )
-_EVERY_PAIR = _no(
-    "needs every pair of D, and only some are known here; pass a number of coordinates."
-)
-_ONE_START = _no(
-    "is for a D of which every pair is known, and this is a list of pairs, fitted once from one "
-    "start; leave it out."
-)
+_EVERY_PAIR = _no("needs every pair of D, and only some are known; pass a number of coordinates.")
+_ONE_START = _no("needs every pair of D; a list of pairs is fitted from one start; leave it out.")
 _ALL_PATHS = _no(
     f"needs all shortest paths, which are computed for up to {MOST_PATHS:,} nodes, as far as they "
     f"fit in memory and {option('n_pairs')} is not given; leave it out."
 )
-_NOT_SAMPLED = _no(f"does not go with {option('n_pairs')}, a sample of pairs; leave one out.")
+_NOT_SAMPLED = _no(f"does not work with {option('n_pairs')}, a sample of pairs; leave one out.")
 _NO_START = _no(f"needs {_REFINED}: a closed form has no start.")
 _NO_LOSS = _no(
     f"needs {option('loss', 'relative')} or {option('loss', 'distance')}, which count errors of d; "
@@ -123,7 +114,7 @@ _NO_LOSS = _no(
 )
 _COUNTED_ALIKE = Cell(
     "refused",
-    f"weights and missing entries need {_REFINED}: the closed forms count every pair alike.",
+    f"weights and missing entries need {_REFINED}: closed forms give every pair equal weight.",
 )
 _BLOCKS = {
     "loss": _IN_MEMORY,
@@ -139,14 +130,14 @@ _PATHS = {
     "squared": _no("is for dissimilarities, and lengths of paths are not squared; leave it out."),
     "symmetrize": _ignored("`metric_params={'direction': …}` decides"),
 }
-# Kind of input or of fit → option → what becomes of it; what is not listed is supported.
+# Kind of input or of fit → option → verdict; options that are not listed are supported.
 TABLE: dict[str, dict[str, Cell]] = {
     "matrix": {"checkpoint": _KEPT, "n_pairs": _CHOSEN},
     "blocks": _BLOCKS,
     "dask": _BLOCKS,
     "operator": _BLOCKS
     | {
-        "squared": _ignored("the operator says on which scale its D is"),
+        "squared": _ignored("the operator knows the scale of its D"),
         "symmetrize": _no("needs D itself, not a Gram of it."),
     },
     "pairs": {
@@ -155,7 +146,7 @@ TABLE: dict[str, dict[str, Cell]] = {
             "D.toarray() if what is not stored is zero."
         ),
         "n_components": _EVERY_PAIR,
-        "weights": _no("cannot be given: a list of pairs carries them itself, in a fourth column."),
+        "weights": _no("cannot be given: a list of pairs has weights in a fourth column."),
         "n_init": _ONE_START,
         "n_pairs": _CHOSEN,
     },
@@ -181,11 +172,11 @@ TABLE: dict[str, dict[str, Cell]] = {
         "n_init": _ONE_START,
     },
     "landmarks": {
-        "missing": _no("does not go with landmarks: every dissimilarity to them is needed."),
+        "missing": _no("does not work with landmarks: every dissimilarity to them is needed."),
         "checkpoint": _no(
             "keeps the rows that LandmarkNeucMDS.transform writes to out=; leave it out, or use it."
         ),
-        "n_pairs": _no("samples pairs, and landmarks place objects instead; leave one out."),
+        "n_pairs": _no("samples pairs, but landmarks place objects; leave one out."),
     },
     "closed form": {
         "loss": _no(f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it."),
@@ -207,38 +198,29 @@ TABLE: dict[str, dict[str, Cell]] = {
         "floor": _NO_LOSS,
         "curvature": _NO_LOSS,
         "n_init": _no(
-            "is for the losses with several valleys; "
-            f"{option('loss', 'squared')} starts once, from eigenvectors."
+            f"is for other losses; {option('loss', 'squared')} starts once, from eigenvectors."
         ),
     },
 }
 
 
 def cell(kind: str, name: str) -> Cell:
-    """Return what becomes of an option with a kind of input, or with a kind of fit."""
+    """Return the verdict on an option for a kind of input or of fit."""
     return TABLE[kind].get(name, Cell())
 
 
-def refuse(kind: str, asked: Mapping[str, Any]) -> None:
-    """Refuse options that do not go with a kind of input or of fit.
+# Options that messages name without their value.
+_LONG = ("checkpoint", "init")
 
-    Parameters
-    ----------
-    kind : str
-        One of `INPUTS` or of `FITS`.
-    asked : mapping
-        Options that differ from their defaults, by name: their values.
-    """
+
+def refuse(kind: str, asked: Mapping[str, Any]) -> None:
+    """Refuse options that a kind of input (`INPUTS`) or of fit (`FITS`) does not support."""
     for name, value in asked.items():
         found = TABLE[kind].get(name)
         if found is not None and found.verdict == "refused":
-            plain = isinstance(value, (str, int, float, tuple))
-            marked = (
-                option(name, value)
-                if plain and name not in ("checkpoint", "init")
-                else option(name)
-            )
-            raise InputError(found.why.format(asked=marked))
+            plain = isinstance(value, (str, int, float, tuple)) and name not in _LONG
+            asked_for = option(name, value) if plain else option(name)
+            raise InputError(found.why.format(asked=asked_for))
 
 
 def kind_of(data: Any, metric: Any, n_pairs: int | None, method: str) -> str:
@@ -262,7 +244,7 @@ def kind_of(data: Any, metric: Any, n_pairs: int | None, method: str) -> str:
 # Called with the number of a step, the number of all or None, and the loss or a few words.
 Callback = Callable[[int, int | None, float | str], Any]
 
-# Types of `n_components` that are a goal and no number: a share of R², "auto".
+# Types of `n_components` that are a goal: a share of R², "auto".
 GOALS = (float, np.floating, str)
 
 
@@ -317,7 +299,7 @@ class Options:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The options that not every input goes with, where they differ from their defaults."""
+        """Options that differ from their defaults and that some kinds of input refuse."""
         asked = {
             "method": None if self.method == "refined" else self.method,
             "loss": None if self.loss == "squared" else self.loss,
@@ -341,7 +323,7 @@ class Options:
 
 
 def check_curvature(curvature: Any) -> None:
-    """Refuse what is no curvature."""
+    """Check that a curvature is a number or "auto"."""
     if curvature != AUTO and not _is_number(curvature):
         raise InputError(f"{option('curvature', curvature)} must be a number or 'auto'.")
 
@@ -352,7 +334,7 @@ def _is_number(value: Any) -> bool:
 
 
 def check_callback(callback: Any) -> None:
-    """Refuse what cannot be called."""
+    """Check that a callback can be called."""
     if not (callback is None or callable(callback)):
         raise InputError(f"{option('callback', callback)} must be a function, or None.")
 
@@ -366,7 +348,7 @@ def notify(callback: Callback | None, words: str) -> None:
 def _signature(start: Start, n_components: NComponents) -> tuple[int, int]:
     """Return the signature of a start, which the number of coordinates must not contradict."""
     signature = start.signature
-    # 2 is the default, and says nothing.
+    # 2 is the default.
     if n_components not in (None, 2, signature, sum(signature)):
         raise InputError(
             f"{option('init')} has {signature[0]} positive and {signature[1]} negative "

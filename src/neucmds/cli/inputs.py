@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -55,20 +55,13 @@ def parse_components(text: str | None) -> NComponents:
     """Read ``20``, ``12,8`` for 12 positive and 8 negative ones, ``0.95`` or ``auto``."""
     if text is None or text == AUTO:
         return text
-    try:
-        parts = [int(part) for part in text.split(",")]
-    except ValueError:
-        parts = []
-    if len(parts) == 1:
-        return parts[0]
-    if len(parts) == 2:
-        return parts[0], parts[1]
-    try:
-        share = float(text)
-    except ValueError:
-        share = math.nan
-    if 0 < share < 1:
-        return share
+    with suppress(ValueError):
+        if "." in text and 0 < float(text) < 1:
+            return float(text)
+        if "," not in text:
+            return int(text)
+        positive, negative = map(int, text.split(","))
+        return positive, negative
     raise InputError(
         f"-k {text} is not understood; pass a number such as 20, a pair p,q, a share of R² such as "
         "0.95, or auto."
@@ -79,13 +72,11 @@ def parse_axes(text: str | None) -> tuple[int, int] | None:
     """Read ``1,4``: two different axes, counted from 1; None if not given."""
     if text is None:
         return None
-    try:
-        pair = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        pair = ()
-    if len(pair) != 2 or pair[0] == pair[1] or min(pair) < 1:
-        raise InputError(f"--axes {text} is not understood; pass two different axes such as 1,4.")
-    return pair[0], pair[1]
+    with suppress(ValueError):
+        x, y = map(int, text.split(","))
+        if x != y and min(x, y) >= 1:
+            return x, y
+    raise InputError(f"--axes {text} is not understood; pass two different axes such as 1,4.")
 
 
 def read_kept(file: str, keep: Keeper | None) -> tuple[Any, Names]:
@@ -107,15 +98,15 @@ def prepare_file(
     direction: str | None = None,
     **settings: Any,
 ) -> Prepared:
-    """Read dissimilarities, of all objects or of those to keep, and how much each pair counts.
+    """Read a graph (with `metric`) or dissimilarities and weights, matched by name.
 
-    Weights are matched by name if both have names. With a `metric` FILE is a graph.
+    `keep` selects objects.
     """
     if metric is not None or direction is not None:
         if metric != GRAPH or weights is not None or keep is not None:
             raise InputError(
-                f"this command takes --metric {GRAPH} alone, with --direction, and without "
-                "--weights or --metadata-missing drop; neucmds embed takes features."
+                f"this command supports --metric {GRAPH} only, without --weights and "
+                "--metadata-missing drop; use neucmds embed for features."
             )
         graph, names = read_graph(file, direction)
         return api.prepare(graph, n_components, metric=metric, labels=names, **settings)
@@ -131,7 +122,7 @@ def prepare_file(
             table = table[np.ix_(order, order)]
         if len(table) != len(values):
             raise InputError(
-                f"{weights.name} weights {len(table)} objects, but {file} has {len(values)}; give "
+                f"{weights.name} weights {len(table)} objects, but {file} has {len(values)}; pass "
                 "a row and a column for each."
             )
     return api.prepare(values, n_components, labels=labels, weights=table, **settings)
@@ -173,7 +164,7 @@ def _feature(table: Any, title: str, source: str) -> Any:
         row = int(np.isnan(column).argmax())
         raise InputError(
             f"{source}: column {title!r} is blank in row {row + 1}; fill it, with 0 if nothing was "
-            "found there."
+            "found."
         )
     return column
 
@@ -190,8 +181,8 @@ def _refuse_negative_or_empty(values: Any, names: tuple[str, ...] | None, file: 
     if empty.size > 1:
         shown = " and ".join(str(i) if names is None else repr(names[i]) for i in empty[:2])
         raise InputError(
-            f"{file}: {empty.size} objects hold nothing ({shown}), and --metric braycurtis is not "
-            "defined between them; leave them out."
+            f"{file}: {empty.size} objects have no abundance ({shown}), and --metric braycurtis is "
+            "not defined between them; leave them out."
         )
 
 

@@ -27,26 +27,10 @@ def write_names(
     all_or_none: bool,
     tips: Sequence[tuple[Floats, str, bool | None]] = (),
 ) -> list[str]:
-    """Write the names of arrows and points where they overlap nothing.
+    """Write names of points and arrows without overlap, and return notes on names left out.
 
-    Parameters
-    ----------
-    ax : Axes
-    points : ndarray of shape (m, 2)
-    names : sequence of str, optional
-        One for each point.
-    size : float
-        Area of a point, in square points.
-    all_or_none : bool
-        Write none of the points' names unless all fit.
-    tips : sequence of (ndarray, str, bool or None)
-        Tips of arrows, their names, and whether these are certain; None for a centroid, whose name
-        is left out where there is no space.
-
-    Returns
-    -------
-    list of str
-        What should be said of names that did not fit.
+    `tips` are ends of arrows, their names, and whether p is small; None stands for a centroid.
+    `size` is the area of a point. With `all_or_none`, points are named only if all names fit.
     """
     if names is None and not tips:
         return []
@@ -61,7 +45,7 @@ def write_names(
         _, taken = _write(ax, name, end, taken, radius, style, of_arrow=certain is not None)
     if names is None:
         return []
-    texts, wanted = [], [i for i in _lonely_first(marks) if names[i]]
+    texts, wanted = [], [i for i in _by_isolation(marks) if names[i]]
     for i in wanted:
         name = names[i] if len(names[i]) <= 20 else f"{names[i][:19]}…"
         text, taken = _write(ax, name, points[i], taken, radius, {"fontsize": 7.5})
@@ -85,16 +69,10 @@ def _write(
     *,
     of_arrow: bool = False,
 ) -> tuple[Any, Floats]:
-    """Write a name on the first side of a point that is free; None if there is no space.
+    """Write a name on the first free side of a point; None if there is no space.
 
-    Parameters
-    ----------
-    taken : ndarray of shape (m, 4)
-        Boxes that are taken, in pixels: left, lower, right and upper. They are returned with that
-        of the name.
-    of_arrow : bool
-        Prefer the side that the arrow points to; where none is free, write over points: an arrow
-        without its name says nothing.
+    `taken` are boxes in pixels; the box of the name is added. The name of an arrow prefers the side
+    it points to, and is always written.
     """
     from matplotlib.patheffects import withStroke
 
@@ -134,8 +112,8 @@ def _beside(point: Floats, half: Floats, radius: float, toward: Floats | None) -
     return np.vstack([point + sides * (half + gap) for gap in gaps])
 
 
-def _lonely_first(marks: Floats) -> npt.NDArray[np.intp]:
-    """Order points by the distance to their nearest, farthest first."""
+def _by_isolation(marks: Floats) -> npt.NDArray[np.intp]:
+    """Order points by the distance to their nearest neighbour, farthest first."""
     from scipy.spatial import KDTree
 
     if len(marks) < 2:

@@ -36,20 +36,19 @@ from neucmds.plots._names import write_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's without the pale yellow, and three of Tol's; markers tell apart what is alike.
+# Okabe and Ito's colours without the pale yellow, and three of Tol's.
 GROUP_COLOURS = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9",
     "#CC79A7", "#000000", "#882255", "#999933", "#332288",
 )  # fmt: skip
-# Markers with the area that makes them look alike in size.
+# Markers, with areas that look equal.
 GROUP_MARKERS = {
     "o": 1.0, "s": 0.85, "^": 1.1, "D": 0.7, "v": 1.1,
     "<": 1.1, ">": 1.1, "P": 1.2, "X": 1.2, "*": 1.9,
 }  # fmt: skip
 MISSING_COLOUR = "#BBBBBB"
-# 10 colours in 3 rounds of markers; a legend of 30 takes two columns.
 MAX_GROUPS = 30
-# Whole numbers and text that is numbers are groups up to here: digits, years of a short study.
+# So many different whole numbers at most are groups.
 MAX_NUMBERED_GROUPS = 20
 MOST_NAMED = 60
 SIGNIFICANT = 0.05
@@ -82,18 +81,18 @@ def plot_coordinates(
     axes : (int, int), default=(1, 2)
         Which axes, counted from 1. `default_axes` names the pairs worth a picture.
     names : bool or sequence of str, optional
-        True writes the objects' labels beside as many points as there is space for, False none; by
-        default they are written if all fit. Or other names, one for each object.
+        True writes as many labels as fit, False none; by default labels are written if all fit. Or
+        other names, one per object.
     ellipses : bool or float, default=False
         Draw the ellipse that holds 95 % (or this share) of a normal distribution with the mean and
         the covariance of each category of at least three objects, as vegan's
         ``ordiellipse(kind="sd", conf=0.95)``.
     arrows : EnvFit, DataFrame or mapping, optional
-        Continuous variables drawn as arrows of length √r²: what `envfit` returned for these two
-        axes, or the variables, which are then fitted here. Those with p > 0.05 are pale. Of
-        categorical variables with p ≤ 0.05 the centroids of the classes are crosses.
+        The result of `envfit` for these two axes, or variables to fit. Continuous variables are
+        arrows of length √r², pale for p > 0.05; categorical variables with p ≤ 0.05 have a cross
+        at the centroid of each class.
     title : str, optional
-        What the colours mean.
+        Title of the colours.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -117,30 +116,23 @@ def plot_coordinates(
     x = to_numpy(embedding.coordinates).astype(np.float64)
     zeros = np.zeros(embedding.n)  # a second axis, if there is one alone
     points = np.stack([x[:, a - 1] if a <= embedding.k else zeros for a in pair], axis=1)
-    shown: Marks = np.asarray(np.isfinite(points).all(axis=1))
     size = float(np.clip(9_000 / max(embedding.n, 1), 7, 42))
     _label_axes(ax, embedding, pair)
     colours = as_colours(color, embedding.n)
-    groups = _draw_points(ax, points, shown, colours, size, title)
+    groups = _draw_points(ax, points, colours, size, title)
     if ellipses is not False:
-        _draw_ellipses(ax, points[shown], groups, shown, 0.95 if ellipses is True else ellipses)
-    tips = []
-    if arrows is not None and shown.any():
-        tips = _draw_arrows(ax, embedding, pair, arrows, points[shown])
+        _draw_ellipses(ax, points, groups, 0.95 if ellipses is True else ellipses)
+    tips = [] if arrows is None else _draw_arrows(ax, embedding, pair, arrows, points)
     positive, negative = embedding.signature
     signs = f"{positive} positive, {negative} negative"
     whose = "" if embedding.landmarks is None else " of the landmarks"
     r2 = "" if math.isnan(embedding.r2) else f", R²{whose} {embedding.r2:.3g}".replace("-", "−")
     set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs}){bend(embedding)}{r2}")
     notes = _set_aspect(ax)
-    if not shown.all():
-        notes.append(f"{int((~shown).sum())} objects without finite coordinates left out")
     if colours is not None and not colours.known.all():
         notes.append(f"{int((~colours.known).sum()):,} objects without a value in grey")
     wanted = _as_names(names, embedding)
-    if wanted is not None:
-        wanted = [name for name, here in zip(wanted, shown, strict=True) if here]
-    notes += write_names(ax, points[shown], wanted, size, all_or_none=names is None, tips=tips)
+    notes += write_names(ax, points, wanted, size, all_or_none=names is None, tips=tips)
     if notes:
         style: dict[str, Any] = {"fontsize": 8, "color": GUIDE, "zorder": 6}
         place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
@@ -161,7 +153,7 @@ def plot_stability(
     Parameters
     ----------
     stability : Stability
-        What `neucmds.stability` returned.
+        The result of `neucmds.stability`.
     axes, names, ax
         As for `plot_coordinates`.
     level : float, default=0.95
@@ -182,10 +174,7 @@ def plot_stability(
 
 
 def default_axes(embedding: Embedding) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of axes worth a picture, counted from 1.
-
-    The first two; and the first positive against the first negative one if there is one, and that
-    is another pair.
+    """Return pairs of axes to plot, counted from 1: the first two, and one of each sign.
 
     Parameters
     ----------
@@ -204,10 +193,9 @@ def default_axes(embedding: Embedding) -> tuple[tuple[int, int], ...]:
 
 
 def axis_label(embedding: Embedding, axis: int) -> str:
-    """Label an axis, counted from 1: its number, its sign if negative, and how much it matters.
+    """Label an axis with its number, its sign if negative, and its share or the R² lost without it.
 
-    That is the share of the trace where it has one (`Embedding.shares`), else the R² lost without
-    it (`Embedding.explained`).
+    Shares are those of the trace in `Embedding.shares`; `Embedding.explained` is the R² lost.
 
     Parameters
     ----------
@@ -230,7 +218,7 @@ def axis_label(embedding: Embedding, axis: int) -> str:
 
 
 def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
-    """Outline of the ellipse that holds a share of a normal distribution fitted to points.
+    """Return the ellipse that holds a share of a normal distribution fitted to points.
 
     Parameters
     ----------
@@ -257,7 +245,7 @@ def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
 
 
 def _set_aspect(ax: Axes) -> list[str]:
-    """Draw both axes on the same scale, in a figure of fitting height; say so if they are not."""
+    """Draw both axes on the same scale, if that leaves them readable; else return a note."""
     width, height = ax.dataLim.width, ax.dataLim.height
     # Beyond 5 : 1 the short axis, often a negative one, would be a line.
     same = not (width > 0 and height > 0) or 0.2 < height / width < 5
@@ -265,7 +253,7 @@ def _set_aspect(ax: Axes) -> list[str]:
         ax.set_aspect("equal", adjustable="datalim")
     if is_ours(ax) and same and width > 0 and height > 0:
         figure: Any = ax.figure
-        # A flat picture must be as high as the label at its side, with the margins of the layout.
+        # A flat plot must be as high as its label.
         label = ax.yaxis.label.get_window_extent().height / figure.dpi
         figure.set_figheight(float(np.clip(0.9 + 5.9 * height / width, max(3.6, label + 1.3), 6.6)))
         settle(ax)  # else the first file cuts labels off
@@ -274,7 +262,7 @@ def _set_aspect(ax: Axes) -> list[str]:
 
 @dataclass(frozen=True)
 class Colours:
-    """What each object is coloured by: numbers, or group names in their order; None for grey."""
+    """Colours of the objects: numbers, or group names in their order; None for grey."""
 
     numbers: Floats | None = None
     groups: tuple[str | None, ...] = ()
@@ -289,7 +277,7 @@ class Colours:
 
 
 def as_colours(color: Any, n: int) -> Colours | None:
-    """Tell numbers from groups, and keep the largest groups of too many."""
+    """Return numbers or groups; beyond `MAX_GROUPS`, small groups are merged."""
     if color is None:
         return None
     values = list(to_numpy(color)) if hasattr(color, "dtype") else list(color)
@@ -367,9 +355,9 @@ def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:
 
 
 def _draw_points(
-    ax: Axes, points: Floats, shown: Marks, colours: Colours | None, size: float, title: str
+    ax: Axes, points: Floats, colours: Colours | None, size: float, title: str
 ) -> dict[str, tuple[Marks, str]]:
-    """Draw all points; return who belongs to each group, and its colour."""
+    """Draw all points; return the members and the colour of each group."""
     small = len(points) > 1000
     common: dict[str, Any] = {
         "s": size,
@@ -381,15 +369,14 @@ def _draw_points(
         "zorder": 3,
     }
     if colours is None:
-        ax.scatter(*points[shown].T, color=POSITIVE, **common)
+        ax.scatter(*points.T, color=POSITIVE, **common)
         return {}
-    grey = shown & ~colours.known
-    if grey.any():
-        ax.scatter(*points[grey].T, color=MISSING_COLOUR, **(common | {"zorder": 2}))
-    shown = shown & colours.known
+    known = colours.known
+    if not known.all():
+        ax.scatter(*points[~known].T, color=MISSING_COLOUR, **(common | {"zorder": 2}))
     if colours.numbers is not None:
-        x, y = points[shown].T
-        drawn = ax.scatter(x, y, c=colours.numbers[shown], cmap="viridis", **common)
+        x, y = points[known].T
+        drawn = ax.scatter(x, y, c=colours.numbers[known], cmap="viridis", **common)
         bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
         bar.set_label(printable(title), parse_math=False)
         bar.outline.set_visible(False)  # type: ignore[operator]
@@ -397,7 +384,7 @@ def _draw_points(
         return {}
     groups, handles = {}, []
     for g, name in enumerate(colours.order):
-        members = shown & np.array([group == name for group in colours.groups])
+        members = np.array([group == name for group in colours.groups])
         colour = GROUP_COLOURS[g % len(GROUP_COLOURS)]
         marker = list(GROUP_MARKERS)[(g + g // len(GROUP_COLOURS)) % len(GROUP_MARKERS)]
         style = common | {"s": size * GROUP_MARKERS[marker]}
@@ -411,7 +398,7 @@ def _draw_points(
 def _group_legend(
     ax: Axes, handles: Sequence[Any], names: Sequence[str], size: float, title: str
 ) -> None:
-    """Put the legend of the groups to the right, and widen the figure by what it takes."""
+    """Put the legend to the right, and widen the figure by its width."""
     legend = place_legend(
         ax,
         "outside right upper",
@@ -430,18 +417,14 @@ def _group_legend(
 
 
 def _draw_ellipses(
-    ax: Axes,
-    points: Floats,
-    groups: Mapping[str, tuple[Marks, str]],
-    shown: Marks,
-    level: float,
+    ax: Axes, points: Floats, groups: Mapping[str, tuple[Marks, str]], level: float
 ) -> None:
     if not groups:
         raise InputError(f"{option('ellipses')} need categories; pass them as {option('color')}.")
     if not 0 < level < 1:
         raise InputError(f"{option('ellipses', level)} must be a share between 0 and 1.")
     for members, colour in groups.values():
-        _draw_ellipse(ax, points[members[shown]], colour, level)
+        _draw_ellipse(ax, points[members], colour, level)
 
 
 def _draw_ellipse(ax: Axes, points: Floats, colour: str, level: float) -> None:
@@ -458,7 +441,7 @@ def _draw_ellipse(ax: Axes, points: Floats, colour: str, level: float) -> None:
 def _draw_arrows(
     ax: Axes, embedding: Embedding, pair: tuple[int, int], arrows: Any, points: Floats
 ) -> list[tuple[Floats, str, bool | None]]:
-    """Draw arrows and centroids; return where they end, names, and whether each is certain."""
+    """Draw arrows and centroids; return their ends, names, and whether p is small."""
     fit = arrows
     if not isinstance(arrows, EnvFit):
         fit = envfit(embedding, arrows, axes=pair, random_state=0)
