@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import InputError, inspect, neuc_mds
+from neucmds import InputError, neuc_mds
 from neucmds.errors import NeucmdsWarning
 from neucmds.interop import from_anndata, from_networkx, to_anndata
 
@@ -88,6 +88,8 @@ def test_networkx_graphs_become_named_distances():
     assert all(
         table.iloc[i, j] == lengths[a][b] for i, a in enumerate(nodes) for j, b in enumerate(nodes)
     )
+    paths = neuc_mds(graph, 2, metric="shortest_path")
+    assert paths.stress == pytest.approx(neuc_mds(table, 2).stress)
     graph.add_node("island")
     with pytest.raises(InputError, match="2 parts"):
         from_networkx(graph)
@@ -95,18 +97,6 @@ def test_networkx_graphs_become_named_distances():
     with pytest.warns(NeucmdsWarning, match="^3 of 3 edges are stored in one order alone"):
         assert from_networkx(one_way).to_numpy().max() == 1
     assert from_networkx(one_way, direction="mean").to_numpy().max() == 1.5
-
-
-def test_a_networkx_graph_is_no_condensed_vector():
-    networkx = pytest.importorskip("networkx")
-    graph = networkx.petersen_graph()
-    for taken in (neuc_mds, inspect):
-        with pytest.raises(InputError, match="D is a graph; pass neucmds"):
-            taken(graph)
-    with pytest.raises(InputError, match="D is a dict_keys, not an array"):
-        neuc_mds(dict.fromkeys(range(10)).keys())
-    paths = neuc_mds(from_networkx(graph), 2)
-    assert neuc_mds(graph, 2, metric="shortest_path").stress == pytest.approx(paths.stress)
 
 
 def test_lengths_of_networkx_edges_are_weights_else_lengths_else_one():

@@ -152,6 +152,8 @@ REFUSED = [
             ({"n_jobs": 0}, "n_jobs=0"),
         )
     ],
+    *[(lambda _, call=call: call(GRAPH), "D is a graph; pass neu") for call in (neuc_mds, inspect)],
+    (lambda _: neuc_mds(dict.fromkeys(range(10)).keys()), "D is a dict_keys, not an array"),
     (lambda _: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)), r"toarray\(\)"),
     (lambda _: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)"),
     *[

@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from scipy.spatial.distance import pdist, squareform
 from threadpoolctl import threadpool_limits
 
@@ -109,20 +108,6 @@ def test_every_container_gives_the_same_matrix_in_its_library(name, copy):
     assert (result.labels, result.n) == (labels, 4)
     assert arrays.namespace(result.values) is arrays.namespace(again.values)
     assert (arrays.namespace(result.values) is array_api_strict) == name.startswith("strict")
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    hnp.arrays(
-        np.float64,
-        st.integers(1, 9).map(lambda n: n * (n + 1) // 2),
-        elements=st.just(0.0) | st.floats(1e-44, 1e44),
-    )
-)
-def test_condensed_and_square_agree_with_scipy(condensed):
-    expected = squareform(condensed) ** 2
-    np.testing.assert_array_equal(as_dissimilarity(condensed).values, expected)
-    np.testing.assert_array_equal(as_dissimilarity(squareform(condensed)).values, expected)
 
 
 # Memory

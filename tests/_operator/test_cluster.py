@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
-from neucmds._operator import DenseGram, chunked_rows
+from neucmds._operator import DenseGram
 from neucmds._operator.cluster import DaskGram
 
 da = pytest.importorskip("dask.array")
@@ -113,26 +113,6 @@ def growth_of_the_client():
     yield grown
     done.set()
     watcher.join()
-
-
-def drawn_there(block_info=None):
-    """A chunk of 400 rows with 9000 features, made by whoever is to compare it."""
-    inner = np.random.default_rng(block_info[None]["chunk-location"][0]).normal(size=(400, 5))
-    return inner @ np.random.default_rng(9).normal(size=(5, 9000))
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")
-def test_features_whose_pairs_are_sampled_never_come_to_the_client(cluster, monkeypatch):
-    monkeypatch.setattr(chunked_rows, "MOST_ROWS", 400)
-    x = da.map_blocks(drawn_there, chunks=((400,) * 4, (9000,)), dtype=float, meta=np.empty((0, 0)))
-    settings = {"metric": "euclidean", "loss": "relative", "random_state": 0, "max_iter": 5}
-    # What any fit of so many rows takes, whoever runs first, is none of their features.
-    NeucMDS(5, n_pairs=60, **settings).fit(x[:, :5].persist())
-    with growth_of_the_client() as grown:
-        found = NeucMDS(5, n_pairs=60, **settings).fit(x)
-        placed = found.transform(x[:3].compute())
-    assert grown[-1] < x.nbytes / 2  # 115 MB in all
-    np.testing.assert_allclose(placed, found.embedding_[:3], atol=1e-3)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")

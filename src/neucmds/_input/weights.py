@@ -41,9 +41,8 @@ def as_weighted(data: Dissimilarity, weights: Any = None) -> tuple[Array, Array]
             "pass the observed pairs as a scipy.sparse array, or use fewer objects",
         )
     w = xp.ones_like(d) if weights is None else _checked(weights, data)
-    w = xp.where(gaps, xp.zeros_like(w), w)
     ids = asarray_like(np.arange(data.n), d, dtype=xp.int64)
-    w = xp.where(ids[:, None] == ids[None, :], xp.zeros_like(w), w)
+    w = xp.where(gaps | (ids[:, None] == ids[None, :]), xp.zeros_like(w), w)
     _refuse_lost_objects(w, data)
     return xp.where(gaps, xp.zeros_like(d), d), w
 
@@ -81,12 +80,6 @@ def _refuse_lost_objects(w: Array, data: Dissimilarity) -> None:
 
 def refuse_parts_of(weights: Array, labels: tuple[str, ...] | None) -> None:
     """Refuse weights that leave parts of the objects with no pair between them."""
-    xp, n = namespace(weights), int(weights.shape[0])
-    reached, front = np.zeros(n, dtype=bool), np.arange(n) == 0
-    # Every row is read at most once; a sparse copy takes six times as long.
-    while front.any():
-        reached |= front
-        rows = xp.take(weights, asarray_like(np.flatnonzero(front), weights, xp.int64), axis=0)
-        front = to_numpy(xp.any(rows > 0, axis=0)) & ~reached
-    if not reached.all():
+    # A row without zeros joins all objects; a sparse copy of many weights takes time.
+    if not bool(namespace(weights).all(weights[0, 1:] > 0)):
         refuse_parts(sparse.csr_array(to_numpy(weights) > 0), labels)

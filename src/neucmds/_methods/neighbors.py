@@ -47,7 +47,7 @@ def nearest(
     k : int
         At most n, or n − 1 where `own` is given.
     own : ndarray of shape (m,), optional
-        The point that each query is, and which is left out.
+        The point that each query is, and which is left out; −1 if it is none of them.
 
     Returns
     -------
@@ -67,7 +67,8 @@ def nearest(
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(weighted))
         if own is not None and is_numpy(ranking):
-            ranking[np.arange(len(ranking)), own[rows]] = np.inf
+            known = np.flatnonzero(own[rows] >= 0)
+            ranking[known, own[rows][known]] = np.inf
         elif own is not None:
             ids, itself = (asarray_like(i, x, dtype=xp.int64) for i in (np.arange(n), own[rows]))
             ranking = xp.where(ids == itself[:, None], xp.full_like(ranking, xp.inf), ranking)

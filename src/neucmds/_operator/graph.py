@@ -412,12 +412,18 @@ def _within(
     parts = [order[s : s + SEARCHED] for s in range(0, order.size, SEARCHED)]
 
     def search(graph: Any, part: Ints) -> tuple[Ints, Ints, Floats]:
-        own = sources[part]
-        ball = np.flatnonzero(np.isfinite(graph.to_any(own, limit=limit)))
-        rows = _search(graph.among(ball), np.searchsorted(ball, own), limit)
+        ball, _, rows = _around(graph, sources[part], limit)
         return part, ball, rows.astype(np.float32)
 
     yield from _mapped(search, graph, parts, float(len(parts)) * graph.shape[0] * 8, n_jobs)
+
+
+def _around(graph: Any, nodes: Ints, limit: float) -> tuple[Ints, Ints, Floats]:
+    """Return nodes within a limit of some, the places of these among them, and a row from each."""
+    # Shortest paths up to the limit stay among nodes within the limit: the subgraph has all.
+    ball = np.flatnonzero(np.isfinite(graph.to_any(nodes, limit=limit)))
+    own = np.searchsorted(ball, nodes)
+    return ball, own, _search(graph.among(ball), own, limit)
 
 
 def _nearest(
@@ -428,10 +434,7 @@ def _nearest(
     reach = []
     n, todo = int(graph.shape[0]), nodes
     while todo.size:
-        # Shortest paths up to the limit stay among nodes within the limit: the subgraph has all.
-        ball = np.flatnonzero(np.isfinite(graph.to_any(todo, limit=limit)))
-        own = np.searchsorted(ball, todo)
-        rows = _search(graph.among(ball), own, limit)
+        ball, own, rows = _around(graph, todo, limit)
         rows[np.arange(todo.size), own] = inf
         enough = np.isfinite(rows).sum(axis=1) >= count
         if ball.size == n and limit >= graph.data.sum():

@@ -205,7 +205,8 @@ def feature_pairs(
     PairSample
     """
     n, rng = int(features.shape[0]), check_random_state(random_state)
-    windows, nearest = Windows.draw(n, sizes, rng), None
+    windows = Windows.draw(n, sizes, rng)
+    nearest: Search | None = None
     landmarks = np.sort(windows.drawn[:n_landmarks])
     rows: Any
     if is_dask(features):
@@ -213,7 +214,10 @@ def feature_pairs(
     else:
         rows = MemoryRows(features, metric, fitted_params(metric, features, metric_params or {}))
     if sizes.n_near:
-        nearest = rows.nearest if is_dask(features) else rows.search(rng)
+        if is_dask(features):
+            nearest = rows.nearest
+        else:
+            nearest = nearest_rows(features, metric, rows.params, random_state=rng)
     between = rows.to(rows.take(landmarks))
     xp = namespace(between)
     between = xp.astype(between, xp.float64, copy=False)
@@ -311,10 +315,6 @@ class MemoryRows:
     features: Array
     metric: Any
     params: dict[str, Any]
-
-    def search(self, rng: np.random.RandomState) -> Search:
-        """Return the search of nearest rows."""
-        return nearest_rows(self.features, self.metric, self.params, random_state=rng)
 
     def take(self, rows: Ints) -> Array:
         """Return some rows."""

@@ -422,19 +422,12 @@ class Embedding:
         xp = namespace(points)
         if not bool(xp.all(xp.isfinite(points))):
             raise InputError("queries hold NaN or infinity; drop these rows.")
-        own = np.arange(self.n) if queries is None else None
-        if among is None:
-            return nearest(points, self.coordinates, self.signs, int(k), own)
-        # One more, because an object may find itself, which is then left out.
-        more = min(allowed.size, int(k) + (queries is None))
-        at, sq = nearest(points, self._taken(allowed), self.signs, more)
-        ids, sq = allowed[to_numpy(at)], to_numpy(sq)
-        if own is not None:
-            same = ids == own[:, None]
-            same[~same.any(axis=1), -1] = True
-            kept = np.argsort(same, axis=1, kind="stable")[:, : int(k)]
-            ids, sq = (np.take_along_axis(part, kept, axis=1) for part in (ids, sq))
-        return asarray_like(ids, points, dtype=xp.int64), asarray_like(sq, points)
+        own = None
+        if queries is None:
+            own = np.full(self.n, -1)
+            own[allowed] = np.arange(allowed.size)
+        at, sq = nearest(points, self._taken(allowed), self.signs, int(k), own)
+        return asarray_like(allowed[to_numpy(at)], points, dtype=xp.int64), sq
 
     def append(self, coordinates: Any, labels: Sequence[str] | None = None) -> Embedding:
         """Return the embedding with objects that were placed later.
