@@ -168,9 +168,9 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
         ({"loss": "relative", "curvature": np.nan}, "must be a number or 'auto'"),
         (
             {"loss": "relative", "curvature": 9.0},
-            "sphere are farther apart; pass at most",
+            "times too long; pass at most",
         ),
-        ({"loss": "relative", "curvature": -1e4}, "exceeds near pairs; pass at least"),
+        ({"loss": "relative", "curvature": -1e4}, "times too long; pass at least"),
         ({"loss": "relative", "floor": 0.0}, "must be a positive number"),
         ({"floor": 1.0}, "floor=1.0 needs loss='relative'"),
     ],

@@ -95,10 +95,7 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
     """
     d2 = _sq_values(D, squared)
     if (lowest := float(d2.min())) < 0:
-        raise InputError(
-            f"the lowest squared dissimilarity is {lowest:.4g}, which has no root to add a "
-            "constant to; use lingoes."
-        )
+        raise InputError(f"the lowest squared dissimilarity is {lowest:.4g}, below 0; use lingoes.")
     d1 = np.sqrt(d2)
     n = d2.shape[0]
     gram2, gram1 = (DenseGram(d).matmat(np.eye(n)) for d in (d2, d1))

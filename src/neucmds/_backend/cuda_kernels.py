@@ -234,11 +234,8 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
     except Exception:  # not installed, or no compiler: its errors have no common base
         works = False
     if not works:
-        warnings.warn(
-            "Triton does not work on this GPU: products with D take up to 1.6 times as long.",
-            NeucmdsWarning,
-            stacklevel=2,
-        )
+        message = "Triton does not work on this GPU: products with D take up to 1.6 times as long."
+        warnings.warn(message, NeucmdsWarning, stacklevel=2)
         return None
     return triton_products.narrow_product
 
@@ -280,12 +277,11 @@ def _cupy() -> Any:
 
         cupy.RawKernel('extern "C" __global__ void nothing() {}', "nothing").compile()
     except Exception:  # not installed, or no compiler: its errors have no common base
-        warnings.warn(
-            "CuPy is missing or cannot compile: on this GPU a fit takes about 1.5 times as long, "
-            "sums over features and listed pairs up to ten times; pip install cupy-cuda13x.",
-            NeucmdsWarning,
-            stacklevel=2,
+        message = (
+            "CuPy is missing or cannot compile: a fit takes about 1.5 times as long, sums over "
         )
+        message += "features and listed pairs up to ten times; pip install cupy-cuda13x."
+        warnings.warn(message, NeucmdsWarning, stacklevel=2)
         return None
     return cupy
 

@@ -27,8 +27,7 @@ def require_known_chunks(array: Array, name: str) -> None:
     """Raise if chunk sizes are unknown, as after a dataframe or a mask."""
     if any(math.isnan(size) for sizes in array.chunks for size in sizes):
         raise InputError(
-            f"{name} is a dask array with unknown chunk sizes; call {name}.compute_chunk_sizes() "
-            f"first, or pass lengths=True to dataframe.to_dask_array."
+            f"{name} has unknown chunk sizes; call {name}.compute_chunk_sizes() first."
         )
 
 

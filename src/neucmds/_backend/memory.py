@@ -25,16 +25,14 @@ def parse_bytes(amount: int | float | str) -> int:
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKmMgGtT]?)(i?)[bB]?\s*", amount)
         if match is None or (match[3] and not match[2]):
             raise InputError(
-                f"{option('max_memory', amount)} is not understood; write "
-                f"{option('max_memory', '2GB')}, or a number of bytes."
+                f"{option('max_memory', amount)} is not understood; write 2GB or a number of bytes."
             )
         units = _BINARY_UNITS if match[3] else _UNITS
         amount = float(match[1]) * units[match[2].upper()]
     number = isinstance(amount, (int, float, np.integer, np.floating))
     if not number or isinstance(amount, bool) or not 1 <= amount < math.inf:
         raise InputError(
-            f"{option('max_memory', amount)} is not a finite, positive number of bytes; write "
-            f"{option('max_memory', '2GB')}, or leave it out to use the free memory."
+            f"{option('max_memory', amount)} is no positive number of bytes; write for example 2GB."
         )
     return int(amount)
 

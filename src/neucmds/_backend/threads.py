@@ -35,8 +35,7 @@ def thread_count(n_jobs: int | None) -> int:
         n_jobs = -1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise InputError(
-            f"{option('n_jobs', n_jobs)} is no number of threads; pass a positive integer, or None "
-            "or -1 for all cores."
+            f"{option('n_jobs', n_jobs)} must be a positive integer, or None or -1 for all cores."
         )
     # Processes would count otherwise: within a process of a pool, joblib allows them one job.
     with joblib.parallel_config(backend="threading"):

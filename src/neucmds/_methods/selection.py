@@ -133,9 +133,8 @@ def _kept_pairs(
 def _largest_positive(ends: Ends, components: Components, method: str) -> npt.NDArray[np.intp]:
     if components.signature is not None and components.signature[1] > 0:
         raise InputError(
-            f"{option('method', method)} keeps positive eigenvalues only, so "
-            f"{option('n_components', components.signature)} cannot be met; use 'neuc', 'neuc+' "
-            "or 'exact'."
+            f"{option('method', method)} keeps positive eigenvalues only; for "
+            f"{option('n_components', components.signature)} use 'neuc', 'neuc+' or 'exact'."
         )
     positive = int(np.sum(ends.values[: ends.n_top] > ends.null_level))
     return np.arange(min(components.total, positive), dtype=np.intp)

@@ -20,22 +20,16 @@ def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
     """Turn a user's `n_landmarks` into a number: None is max(1000, 4k), a float is a share of n."""
     if n_landmarks is None:
         count = min(n, max(DEFAULT_LANDMARKS, 4 * k))
-    elif isinstance(n_landmarks, float):
-        if not 0 < n_landmarks <= 1:
-            raise InputError(
-                f"{option('n_landmarks', n_landmarks)} as a share of all objects must be in (0, 1]."
-            )
+    elif isinstance(n_landmarks, float) and 0 < n_landmarks <= 1:
         count = max(1, round(n_landmarks * n))
     elif isinstance(n_landmarks, (int, np.integer)) and not isinstance(n_landmarks, bool):
         count = int(n_landmarks)
     else:
         raise InputError(
-            f"{option('n_landmarks', n_landmarks)} must be a whole number, a share, or None."
+            f"{option('n_landmarks', n_landmarks)} must be a whole number or a share in (0, 1]."
         )
     if count > n:
-        raise InputError(
-            f"{option('n_landmarks', n_landmarks)} of {n} objects: there are not as many."
-        )
+        raise InputError(f"{option('n_landmarks', n_landmarks)} of {n} objects: there are fewer.")
     return check_count(count, k)
 
 
@@ -54,8 +48,7 @@ def named(landmarks: Any, n: int, k: int) -> Indices:
     ids = np.asarray(landmarks)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise InputError(
-            f"{option('landmarks', landmarks)} must be 'random', 'maxmin' or a sequence of row "
-            "numbers."
+            f"{option('landmarks', landmarks)} must be 'random', 'maxmin' or row numbers."
         )
     outside = ids[(ids < -n) | (ids >= n)]
     if outside.size:
@@ -63,11 +56,7 @@ def named(landmarks: Any, n: int, k: int) -> Indices:
     ids = np.where(ids < 0, ids + n, ids).astype(np.intp)
     values, counts = np.unique(ids, return_counts=True)
     if np.any(counts > 1):
-        twice = int(values[counts > 1][0])
-        raise InputError(
-            f"landmarks hold {int(np.sum(counts > 1))} object(s) more than once, first row "
-            f"{twice}; name each landmark once."
-        )
+        raise InputError(f"landmarks hold row {values[counts > 1][0]} twice; name each one once.")
     check_count(ids.size, k)
     return ids
 

@@ -77,9 +77,8 @@ class LinearPlacement:
         """−½(δ − mean) · C · U_W · Λ_W⁻¹ · V√|μ|."""
         if weights is not None:
             raise InputError(
-                f"{option('weights')} does not go with triangulation, which counts every fitted "
-                f"object alike; fit by {option('method', 'refined')}, or with "
-                f"{option('placement', 'least_squares')}."
+                f"{option('weights')} does not go with triangulation; fit by "
+                f"{option('method', 'refined')}, or with {option('placement', 'least_squares')}."
             )
         delta, mean, projector = sq_dissimilarity, self.mean, self.projector
         xp = namespace(delta)

@@ -25,8 +25,7 @@ def check_shape(delta: Array, n: int) -> None:
     xp = namespace(delta)
     if delta.ndim != 2 or delta.shape[1] != n:
         raise InputError(
-            f"new dissimilarities have shape {tuple(delta.shape)}; expected (m, {n}): "
-            "one row for each new object, one column for each fitted one."
+            f"new dissimilarities have shape {tuple(delta.shape)}; expected (m, {n}) for m objects."
         )
     if bool(xp.any(xp.isinf(delta))):
         raise InputError("new dissimilarities contain infinity; every entry must be finite.")
@@ -124,8 +123,7 @@ def checked_weights(
     w: Floats = to_numpy(as_real(weights, "weights")).astype(np.float64)
     if w.shape != shape:
         raise InputError(
-            f"{option('weights')} has shape {w.shape}; expected {shape}: one for each "
-            "dissimilarity of a new object to a fitted one."
+            f"{option('weights')} has shape {w.shape}; expected {shape}, as the dissimilarities."
         )
     if not np.all(np.isfinite(w)) or w.min(initial=0.0) < 0:
         raise InputError(f"{option('weights')} must be finite and not negative.")

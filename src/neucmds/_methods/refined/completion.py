@@ -208,11 +208,8 @@ def _warn_if_undetermined(problem: Weighted, k: int) -> None:
     n, pairs = problem.n, problem.observed_pairs
     most = max((size for size in range(1, k) if _unknowns(n, size) <= pairs), default=0)
     advice = f"ask for at most {most} coordinates" if most else "observe more pairs"
-    warnings.warn(
-        f"{k} coordinates {why}, which do not determine the others; {advice}.",
-        OverfitWarning,
-        stacklevel=2,
-    )
+    message = f"{k} coordinates {why}, which do not determine the others; {advice}."
+    warnings.warn(message, OverfitWarning, stacklevel=2)
 
 
 def _undetermined(problem: Weighted, k: int) -> str | None:

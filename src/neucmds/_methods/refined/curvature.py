@@ -31,16 +31,10 @@ def kappa_of(curvature: float, unit: float, largest: float = 0.0) -> float:
     reach = sqrt(abs(kappa)) * largest
     most = pi * (1 + 1e-6) if curvature > 0 else MOST_HYPERBOLIC
     if reach > most:
-        why = (
-            "no two points on such a sphere are farther apart"
-            if curvature > 0
-            else "beyond it rounding of far pairs exceeds near pairs"
-        )
         bound = 0.99 * curvature * (most / reach) ** 2
         raise InputError(
             f"{option('curvature', curvature)} makes the largest dissimilarity {reach / most:.3g} "
-            f"times as long as it can be: {why}; pass {'at most' if bound > 0 else 'at least'} "
-            f"{bound:.3g}, or 'auto'."
+            f"times too long; pass {'at most' if bound > 0 else 'at least'} {bound:.3g}, or 'auto'."
         )
     return kappa
 

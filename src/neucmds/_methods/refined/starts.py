@@ -33,8 +33,7 @@ def as_start(init: Any) -> Start:
         coordinates, signs = init
     else:
         raise InputError(
-            f"{option('init')} is {type(init).__name__}; pass an Embedding, or a pair of "
-            "coordinates (n, k) and signs (k,)."
+            f"{option('init')} is {type(init).__name__}; pass an Embedding or (coordinates, signs)."
         )
     x, a = to_numpy(coordinates), to_numpy(signs)
     if x.ndim != 2 or a.shape != x.shape[1:] or not np.all(np.abs(a) == 1):
@@ -46,8 +45,7 @@ def as_start(init: Any) -> Start:
         raise InputError(f"{option('init')} has coordinates that are not finite.")
     if x.size and not np.any(x - x[:1]):
         raise InputError(
-            f"{option('init')} has all {x.shape[0]} objects in one place, where no direction is "
-            "better than another; spread them, or leave it out."
+            f"{option('init')} has all {x.shape[0]} objects in one place; spread them."
         )
     return Start(coordinates, a.astype(np.float64))
 
