@@ -140,7 +140,7 @@ def test_centroids_and_corrected_coordinates_are_those_of_vegan_and_ape(afternoo
     x = pd.read_csv(here / "corrected" / "coordinates.csv", index_col=0)
     np.testing.assert_allclose(np.abs(x), np.abs(ape["points"]), rtol=1e-6, atol=1e-8)
     model = Embedding.load(here / "corrected" / "embedding.npz")
-    with pytest.raises(InputError, match="without what `transform` needs"):
+    with pytest.raises(InputError, match="or no rule for new ones"):
         model.transform(np.ones((1, 20)))
 
 

@@ -17,8 +17,6 @@ from neucmds.errors import InputError
 
 Floats = npt.NDArray[Any]
 
-# Partial products of one row of chunks are added up so many at a time, where they lie.
-SPLIT_EVERY = 16
 # LAPACK needs all of D in one place: 200 MB at this size.
 MOST_GATHERED = 5000
 
@@ -68,12 +66,8 @@ class DaskGram(Gram):
         pieces = da.from_array(
             np.ascontiguousarray(block), chunks=(d.chunks[1], (width,)), name=False
         )
-        partial = da.blockwise(
-            _multiply, "ijb", d, "ij", pieces, "jb",
-            dtype=block.dtype, adjust_chunks={"j": 1}, meta=np.empty((0, 0, 0), block.dtype),
-        )  # fmt: skip
-        # A copy: what comes from a worker cannot be written to.
-        return np.array(partial.sum(axis=1, split_every=SPLIT_EVERY).compute())
+        # A copy: arrays from a worker are read-only.
+        return np.array((d.astype(block.dtype) @ pieces).compute())
 
     @cached_property
     def _futures(self) -> dict[Any, Any]:
@@ -114,19 +108,9 @@ class DaskGram(Gram):
     @cached_property
     def moments(self) -> Moments:
         """Row means and norm of D in one pass over the chunks."""
-        da = require_dask()
-        d = self.sq_dissimilarity
-        partial = da.blockwise(
-            _sums, "ijb", d, "ij",
-            new_axes={"b": 2}, dtype=np.float64, adjust_chunks={"j": 1},
-            meta=np.empty((0, 0, 0)),
-        )  # fmt: skip
-        sums = np.asarray(partial.sum(axis=1, split_every=SPLIT_EVERY).compute())
-        return Moments(sums[:, 0] / self.n, float(sums[:, 1].sum()))
-
-
-def _multiply(chunk: Floats, piece: Floats) -> Floats:
-    return np.asarray((chunk.astype(piece.dtype, copy=False) @ piece)[:, None, :])
+        wide = self.sq_dissimilarity.astype(np.float64)
+        means, sq_norm = require_dask(whole=True).compute(wide.mean(axis=1), (wide * wide).sum())
+        return Moments(means, float(sq_norm))
 
 
 def _by_place(row: list[Any], places: Any) -> list[tuple[str | None, list[int]]]:
@@ -144,9 +128,3 @@ def _multiply_row(chunks: list[Floats], pieces: list[Floats]) -> Floats:
     for chunk, piece in zip(chunks, pieces, strict=True):
         total += chunk.astype(piece.dtype, copy=False) @ piece
     return total
-
-
-def _sums(chunk: Floats) -> Floats:
-    """Row sums and row sums of squares, as (rows, 1, 2)."""
-    wide = chunk.astype(np.float64, copy=False)
-    return np.stack([wide.sum(axis=1), np.vecdot(wide, wide)], axis=-1)[:, None, :]
