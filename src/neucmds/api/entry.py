@@ -67,116 +67,112 @@ def neuc_mds(
     callback: Callback | None = None,
     checkpoint: str | PathLike[str] | None = None,
 ) -> Embedding:
-    """Embed dissimilarities as real coordinates with a sign for each coordinate.
+    """Embed dissimilarities as real coordinates with a sign per coordinate.
 
     Parameters
     ----------
     data : array, DataFrame, DistanceMatrix, condensed vector, list, path or sparse array
-        Symmetric dissimilarities D with a zero diagonal; they need not be Euclidean, nor metric.
-        Names travel with a DataFrame, of features too, or a DistanceMatrix. An npy file, memory
-        map, zarr array or HDF5 dataset that does not fit in memory is read in blocks of rows. The
-        chunks of a dask array stay on its workers. `BlockedGram` and `FeatureGram` of
-        `neucmds.operators` are taken as they are. Of a `scipy.sparse` array what is stored was
-        observed, zeros included, and the rest was not: "refined" then takes memory and time for
-        these pairs alone. With a `metric`, features, a graph, or a list of objects of any kind,
-        such as strings, which name themselves if all differ.
+        Symmetric dissimilarities D with a zero diagonal; they need not be Euclidean or metric. A
+        DataFrame (of features, too) or a DistanceMatrix names the objects. An npy file, memory map,
+        zarr array or HDF5 dataset that does not fit in memory is read in blocks of rows. The chunks
+        of a dask array stay on its workers. `BlockedGram` and `FeatureGram` of `neucmds.operators`
+        are accepted. A `scipy.sparse` array stores the observed pairs, zeros included; "refined"
+        then needs memory and time for these pairs only. With a `metric`: features, a graph, or a
+        list of objects such as strings, which are their own names if all differ.
     n_components : int, (int, int), float, "auto" or None, default=2
         Number of coordinates, or a pair (p, q): at most p positive and q negative ones, fewer where
-        more do not lower the STRESS. With "refined" and up to 2000 objects, a pair of at most 25
-        contained ones never ends above any of them. A share between 0 and 1: the fewest
-        coordinates whose R² (`Embedding.r2`) reaches it; for "exact" and "refined" found by
-        bisection, for which R² is taken to grow with k. "auto": the fewest coordinates whose error
-        on pairs of held-out objects, placed by "neuc+", is within one standard error of the least
-        (at most 100). What was chosen is `Embedding.requested`. None: 20, or n − 1 if that is less.
+        more do not lower the STRESS. For "refined", n ≤ 2000 and (p + 1)(q + 1) ≤ 25 the result is
+        never worse than any smaller signature. A share between 0 and 1: the fewest coordinates
+        whose R² (`Embedding.r2`) reaches it, found by bisection for "exact" and "refined". "auto":
+        the fewest coordinates, at most 100, whose error on pairs of held-out objects, placed by
+        "neuc+", is within one standard error of the least. `Embedding.requested` is the chosen
+        number. None: 20, or n − 1 if that is less.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
-        The first four are the paper's, "exact" minimises the true STRESS in closed form on kept
-        eigenvectors, "refined" sets the coordinates free.
+        The first four are the paper's. "exact" minimises the true STRESS in closed form on kept
+        eigenvectors, "refined" minimises it over all coordinates.
     loss : {"squared", "distance", "relative"}, default="squared"
-        What "refined" minimises. "squared": Σ(D̂ − D)², the paper's STRESS, in which far pairs rule.
-        "distance": Σ(√D̂⁺ − d)², with d = √D: what SMACOF minimises. "relative": Σ(D̂/D − 1)², in
-        which near pairs count like far ones. The last two need D ≥ 0, and all of D in memory. New
-        objects are placed by the same loss.
+        Loss of "refined". "squared": Σ(D̂ − D)², the paper's STRESS (S-STRESS), dominated by far
+        pairs. "distance": Σ(√D̂⁺ − d)², with d = √D, as SMACOF. "relative": Σ(D̂/D − 1)², with near
+        pairs as important as far ones. The last two need D ≥ 0 and all of D in memory. New objects
+        are placed by the same loss.
     floor : float, optional
-        For "relative", the d below which every pair counts as if it were this far apart. By default
+        For "relative": errors of pairs with d below the floor are relative to the floor. By default
         half of the 1 % quantile of the positive d, or the median distance to the nearest other
-        object if that is less. `Embedding.floor` tells.
+        object if that is less. See `Embedding.floor`.
     curvature : float or "auto", default=0
         κ, in units of 1/(mean d)², for "distance" and "relative": D̂ approximates g(d) instead of
-        d², and errors still count in d. κ < 0 is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ:
-        trees and networks gain most. κ > 0 is spherical, g(d) = 2(1 − cos cd)/c² with c² = κ.
-        "auto": the κ with the least error, found by short descents on up to 500 objects; 0 unless
-        another gains more than 1 %. `Embedding.distance` inverts g.
+        d², with errors in d. κ < 0 is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees
+        and networks. κ > 0 is spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with
+        the least error, found by short descents on up to 500 objects; 0 unless another gains more
+        than 1 %. `Embedding.distance` inverts g.
     metric : str or callable, default="precomputed"
-        "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph, and its
-        nodes are embedded: a sparse array of lengths of edges, a networkx graph, or a DataFrame of
-        edges, two nodes and a length each. An edge counts both ways, also if it is stored once, and
-        two lengths for it are refused without a "direction"; above 10,000
-        nodes, or where all paths do not fit in memory, "refined" samples pairs of nodes and needs
-        no n × n array. Otherwise `data` holds features, and the metric is "angular", "balls",
-        "cosine", "euclidean", "hyperbolic" or "rbf" (see `neucmds.operators`), or one that
-        `sklearn.metrics.pairwise_distances` knows. A callable takes two objects of a list, or two
-        rows of NumPy features, but two blocks of rows of any other array library; it is called once
-        for each pair, in the processes that `joblib.parallel_config` says. Dissimilarities that do
-        not fit in memory are never stored.
+        "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph: a sparse
+        array of edge lengths, a networkx graph, or a DataFrame of edges with two nodes and a length
+        each. An edge counts both ways, also if it is stored once; two different lengths need a
+        "direction". Above 10,000 nodes, or where the paths do not fit in memory, "refined" samples
+        pairs of nodes and needs no n × n array. Otherwise `data` holds features, and the metric is
+        "angular", "balls", "cosine", "euclidean", "hyperbolic" or "rbf" (see `neucmds.operators`),
+        or one of `sklearn.metrics.pairwise_distances`. A callable gets two objects of a list, two
+        rows of NumPy features, or two blocks of rows of another array library; it is called once
+        per pair, in the processes of `joblib.parallel_config`. Dissimilarities that do not fit in
+        memory are never stored.
     metric_params : dict, optional
-        Further arguments of the metric. Of "shortest_path": "weight", the attribute or column of
-        lengths ("weight" by default, else "length", else 1 each), and "direction", whether paths
-        follow the direction of edges: "mean", "min" or "max" of the lengths there and back, or
-        "out", the length out of the landmark or of the node that comes first.
+        Further arguments of the metric. For "shortest_path": "weight", the attribute or column of
+        lengths ("weight" by default, else "length", else 1 each), and "direction", for paths along
+        directed edges: "mean", "min" or "max" of the lengths there and back, or "out", the length
+        from the landmark or from the first node.
     landmarks : int, float, {"random", "maxmin"} or sequence of int, optional
-        Embed some objects and place all others among them by their dissimilarities to these: for
-        more objects than all pairs allow. How many, or which share of all, are drawn; how 1000 of
-        them are chosen; or their rows, and then `data` may hold the (n, L) dissimilarities to them
-        alone. See `LandmarkNeucMDS`, which also streams, and `Embedding.landmarks`.
+        Embed some objects and place all others by their dissimilarities to these: for more objects
+        than all pairs allow. Their number, or their share of all objects; how 1000 of them are
+        chosen; or their rows, and then `data` may hold only the (n, L) dissimilarities to them. See
+        `LandmarkNeucMDS`, which also streams, and `Embedding.landmarks`.
     n_pairs : int, optional
-        Fit a sample of so many pairs for each object of features or of a graph: every object has
-        partners of its own, drawn at random, and its nearest too unless `loss` is "squared".
-        STRESS, R² and loss are then estimated from other pairs, with standard errors
-        (`Embedding.r2_standard_error`), and a warning says if they are twice as bad as on the
-        fitted ones. Large graphs are sampled anyway: 32 for each coordinate, 16 by other losses.
-        A function is called for n·n_pairs/2 pairs, those with the landmarks where the fit starts
-        among them, and for 8 % more, which measure the fit. Pairs of dask features are found on
-        the workers, and fitted on the client in about 230 bytes a pair.
+        Fit a sample of this many pairs per object of features or of a graph: random partners, and
+        the nearest objects unless `loss` is "squared". STRESS, R² and loss are then estimated from
+        held-out pairs, with standard errors (`Embedding.r2_standard_error`); a warning is issued if
+        their loss is twice that of the fitted ones. Large graphs are always sampled: 32 pairs per
+        coordinate, 16 for other losses. A function is called for n·n_pairs/2 pairs, including those
+        with landmarks, and for 8 % more, which measure the fit. Pairs of dask features are found on
+        the workers, and fitted on the client in about 230 bytes per pair.
     squared : bool, default=False
-        False: D holds dissimilarities and is squared inside, as in scikit-learn, scikit-bio and R.
-        True: D is taken as it is, and may hold negative entries; this is the paper's D.
+        False: D holds dissimilarities, which are squared, as in scikit-learn, scikit-bio and R.
+        True: D holds squared dissimilarities, the paper's D, and may be negative.
     symmetrize : bool, default=False
-        Average D and its transpose instead of refusing an asymmetric D; with a function as
-        `metric`, over both orders of every pair, which takes twice as many calls.
+        Average D and its transpose instead of refusing an asymmetric D; a function as `metric` is
+        then called for both orders of every pair.
     weights : array of shape (n, n), optional
-        How much each pair counts: the loss of a pair is multiplied by it. "refined" only.
+        Weight of each pair in the loss. "refined" only.
     missing : {"error", "ignore"}, default="error"
-        "ignore": NaN in D means that the pair was not observed, and does not count; `transform` of
-        the result takes NaN too. "refined" only. What a sparse D does not store is missing anyway.
+        "ignore": NaN in D is an unobserved pair, which is ignored; `transform` of the result then
+        accepts NaN, too. "refined" only. Entries that a sparse D does not store are always missing.
     random_state : int, RandomState, Generator or None
-        Seed of the iterative solver's start, of further starts, of landmarks and of sampled pairs.
-        None is the seed 0: a second call returns the same, to the last bit.
+        Seed of the iterative solver, of further starts, of landmarks and of sampled pairs. None is
+        the seed 0: a second call returns the same result, to the last bit.
     tol : float, optional
         For closed forms the largest ‖Bu − λu‖ of the returned eigenpairs, relative to the largest
-        kept |λ| (iterative solver): 1e-7 by default; from 1e-6 up no product in double precision is
-        needed, which takes up to a third less time. "refined" stops when three iterations together
-        gain less than this share of the loss, and one more promises less: by default 2e-3 for the
-        squared loss; for others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
+        kept |λ| (iterative solver): 1e-7 by default; from 1e-6 on products in single precision
+        suffice, which takes up to a third less time. "refined" stops when three iterations together
+        gain less than this share of the loss, and the next one promises less: by default 2e-3 for
+        the squared loss; for others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
     max_iter : int, optional
         Most iterations of "refined": 200 for the squared loss, 500 for others.
     n_init : int, optional
-        Starts of the losses other than "squared", of which the best is returned; 1: one start, with
-        its own signature. By default 32 for up to 100 objects and 12 for up to 600 with up to 10
-        coordinates, each signature compared by a quarter of them; else 1, for more objects with the
-        signature that short descents on 500 of them choose.
+        Number of starts of the losses "distance" and "relative"; the best result is returned. 1:
+        one start, with its own signature. By default 32 for up to 100 objects and 12 for up to 600
+        with up to 10 coordinates, a quarter of which compare signatures; else 1, with a signature
+        chosen by short descents on 500 objects.
     init : Embedding or (coordinates, signs), optional
-        Where "refined" starts: a warm start, which keeps its signature and with it the number of
-        its coordinates.
+        Warm start of "refined"; it sets the signature and the number of coordinates.
     callback : callable, optional
-        ``callback(step, total, what)`` hears how far the work has come. After every iteration of
-        "refined": its number, the most there can be, and the loss, a float. While a D outside
-        memory is read: the rows done, n, and which pass it is, a str. Before longer pieces of
-        work: 0, None, and a few words.
+        ``callback(step, total, what)`` is called after every iteration of "refined" with its
+        number, the most iterations, and the loss, a float; while a D outside memory is read with
+        the rows done, n, and the pass, a str; and before other long steps with 0, None, and a few
+        words.
     checkpoint : path, optional
-        For "refined" of listed pairs, or of a D that is not held in memory: a file that the
-        coordinates are written to every few seconds. After an interruption the same call goes on
-        from them; it is removed at the end. Another D and other parameters are refused. What a
-        function that is the metric returned is kept beside it, in ``CHECKPOINT.calls``.
+        For "refined" of listed pairs, or of a D that is not held in memory: a file to which the
+        coordinates are written every few seconds. After an interruption the same call continues
+        from it; the file is removed at the end. Another D or other parameters are refused. Results
+        of a function as `metric` are kept beside it, in ``CHECKPOINT.calls``.
 
     Returns
     -------
@@ -234,10 +230,7 @@ def embed(
     missing: Literal["error", "ignore"] = "error",
     labels: Any = None,
 ) -> Fit:
-    """Embed whatever `neuc_mds` takes, and return what was found on the way as well.
-
-    Parameters are those of `neuc_mds`; `labels` names the objects of input without names.
-    """
+    """Embed any input of `neuc_mds`; `labels` names the objects of input without names."""
     scale: dict[str, Any] = {"squared": squared, "symmetrize": symmetrize}
     check_flags(missing, **scale)
     data, metric, labels = _as_rows(data, metric, metric_params, symmetrize, labels)
@@ -274,7 +267,7 @@ def embed(
 def _as_rows(
     data: Any, metric: Any, params: dict[str, Any] | None, symmetrize: bool, labels: Any
 ) -> tuple[Any, Any, Any]:
-    """Return data as rows or a graph, the metric bound to its arguments, and names of objects."""
+    """Return rows or a graph, the metric with its arguments, and names of the objects."""
     if metric == SHORTEST_PATH:
         graph, labels = named_graph(data, labels, params)
         return graph, metric, labels
@@ -299,16 +292,18 @@ def _is_called(metric: Any, data: Any) -> bool:
 def _calls(
     data: Any, metric: Any, options: Options, n_pairs: int | None, kind: str
 ) -> Iterator[None]:
-    """Let the callback hear of calls of a function, and a file beside `checkpoint` keep them."""
+    """Report calls of a user's function to the callback, and keep them beside `checkpoint`."""
     if not _is_called(metric, data):
         yield
         return
-    hear, name, tape = options.callback, getattr(metric.metric, "__name__", "the metric"), None
+    callback, name, tape = options.callback, getattr(metric.metric, "__name__", "the metric"), None
     if options.checkpoint is not None:
         what = data if metric.items is None else metric.items
         how = (options.n_components, options.loss, options.random_state, n_pairs, kind)
         tape = Tape(f"{fspath(options.checkpoint)}.calls", what, name, metric.params, how)
-    report = None if hear is None else lambda done, total: hear(done, total, f"calls of {name}")
+    report = (
+        None if callback is None else lambda done, total: callback(done, total, f"calls of {name}")
+    )
     with watched(report, tape):
         yield
     if tape is not None:
@@ -334,12 +329,12 @@ def _from_some_pairs(
 
 
 def _kept(prepared: Prepared, options: Options, checkpoint: str | PathLike[str]) -> Fit:
-    """Fit from where the last call was interrupted, and keep the coordinates of every step."""
+    """Continue an interrupted fit, and keep the coordinates of every step."""
     if isinstance(prepared.gram, DenseGram):
         refuse("matrix", {"checkpoint": checkpoint})
     if options.init is None and isinstance(options.n_components, (*GOALS, tuple, list)):
         refuse("checkpoint", {"n_components": options.n_components})
-    # In single precision: the number of threads decides the last digits.
+    # In single precision, since the last digits depend on the number of threads.
     means = to_numpy(prepared.gram.moments.row_means).astype(np.float32)
     asked = (options.n_components, options.tol, options.max_iter)
     kept = Checkpoint(checkpoint, means, *asked, options.init)
