@@ -39,13 +39,10 @@ def device(array: Array) -> Any:
 
 def contiguous(array: Array) -> Array:
     """Return the array with its last axis contiguous in memory, copied if it is not."""
-    if is_numpy(array):
-        return np.ascontiguousarray(array)
     if compat.is_torch_array(array):
         return array.contiguous()
-    if compat.is_cupy_array(array):
-        return namespace(array).ascontiguousarray(array)
-    return array
+    as_needed = is_numpy(array) or compat.is_cupy_array(array)
+    return namespace(array).ascontiguousarray(array) if as_needed else array
 
 
 def on_cpu(array: Array) -> bool:
@@ -70,8 +67,6 @@ def is_dask(value: object) -> bool:
 
 def is_writable(value: Array) -> bool:
     """Tell whether entries of an array can be set (read-only NumPy and JAX arrays: no)."""
-    if is_numpy(value):
-        return bool(value.flags.writeable)
     return bool(compat.is_writeable_array(value))
 
 
@@ -83,8 +78,6 @@ def to_numpy(value: Array) -> npt.NDArray[Any]:
         return np.asarray(value.get())
     if compat.is_torch_array(value):
         return np.asarray(value.detach().cpu().numpy())
-    if is_dask(value):
-        return np.asarray(value.compute())
     return np.asarray(value)
 
 
@@ -194,9 +187,7 @@ def sparse_times(starts: Array, columns: Array, values: Array, block: Array) -> 
         from cupyx.scipy.sparse import csr_matrix
 
         return csr_matrix((values, columns, starts), shape=shape) @ block
-    from scipy.sparse import csr_array
-
-    return csr_array((values, columns, starts), shape=shape) @ block
+    return sparse.csr_array((values, columns, starts), shape=shape) @ block
 
 
 def minkowski(x: Array, y: Array, p: float) -> Array:
@@ -306,11 +297,8 @@ def free_memory(like: Array) -> int | None:
     if compat.is_torch_array(like) and like.device.type == "cuda":
         import torch
 
-        stats = torch.cuda.memory_stats(like.device)
-        held, used = (
-            stats.get(f"{what}_bytes.all.current", 0) for what in ("reserved", "allocated")
-        )
-        return int(torch.cuda.mem_get_info(like.device)[0]) + int(held) - int(used)
+        unused = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
+        return int(torch.cuda.mem_get_info(like.device)[0]) + int(unused)
     return None
 
 

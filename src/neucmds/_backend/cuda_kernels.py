@@ -279,8 +279,8 @@ def _cupy() -> Any:
     except Exception:  # not installed, or no compiler: its errors have no common base
         message = (
             "CuPy is missing or cannot compile: a fit takes about 1.5 times as long, sums over "
+            "features and listed pairs up to ten times; pip install cupy-cuda13x."
         )
-        message += "features and listed pairs up to ten times; pip install cupy-cuda13x."
         warnings.warn(message, NeucmdsWarning, stacklevel=2)
         return None
     return cupy

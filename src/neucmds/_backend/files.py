@@ -30,10 +30,11 @@ def atomic_file(path: str | PathLike[str], *, overwrite: bool = True) -> Iterato
     target = Path(path)
     check_target(target)
     with _beside(target.parent, target.name) as folder:
-        with _written(folder / target.name, target) as file:
+        new = Path(folder, target.name)
+        with _written(new, target) as file:
             yield file
         _refuse_taken([target], overwrite)
-        os.replace(folder / target.name, target)
+        os.replace(new, target)
 
 
 def check_target(path: Path) -> None:
@@ -59,7 +60,7 @@ def atomic_folder(
     names = {*files, *owned}
     place.parent.mkdir(parents=True, exist_ok=True)
     with _beside(place if place.is_dir() else place.parent, place.name) as beside:
-        new = beside / "new"
+        new = Path(beside, "new")
         new.mkdir()
         for name, write in files.items():
             with _written(new / name, folder / name) as file:
@@ -97,13 +98,10 @@ def _exchanged(new: Path, place: Path, names: set[str]) -> bool:
     return True
 
 
-@contextmanager
-def _beside(folder: Path, name: str) -> Iterator[Path]:
-    """Yield a hidden temporary folder."""
-    with tempfile.TemporaryDirectory(
-        prefix=f".{name[:200]}.", dir=folder, ignore_cleanup_errors=True
-    ) as beside:
-        yield Path(beside)
+def _beside(folder: Path, name: str) -> tempfile.TemporaryDirectory[str]:
+    """Return a hidden temporary folder."""
+    prefix = f".{name[:200]}."
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True)
 
 
 @contextmanager
