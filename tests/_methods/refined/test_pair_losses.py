@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from neucmds import InputError, neuc_mds
+from neucmds import InputError
 from neucmds._backend import checkpoint
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.refined import listed_pairs, tiles
@@ -244,13 +244,6 @@ def test_threads_change_no_digit(loss):
         with threadpool_limits(threads, user_api="blas"):
             ends.append(minimized("tiles", d, x, loss, max_iter=4).coordinates)
     np.testing.assert_array_equal(*ends)
-
-
-def test_squared_ends_where_refined_does():
-    d, _ = bumpy(60)
-    reference = neuc_mds(d, (3, 1), squared=True, tol=1e-9, max_iter=500)
-    found = minimized("tiles", d, reference.coordinates, "squared", tol=1e-9)
-    assert found.value == pytest.approx(reference.stress, rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["tiles", "listed"])
