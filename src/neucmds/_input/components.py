@@ -19,20 +19,12 @@ NComponents = int | float | str | tuple[int, int] | None
 
 @dataclass(frozen=True)
 class Components:
-    """How many coordinates are wanted: k of any sign, or at most p positive and q negative ones.
+    """How many coordinates are wanted: k of any sign, or at most p positive and q negative ones."""
 
-    Parameters
-    ----------
-    total : int
-        Number of coordinates; while k is still to be chosen, as many as memory is needed for.
-    signature : (int, int), optional
-        The most positive and negative ones.
-    goal : float or "auto", optional
-        What k is to be chosen by: the R² to reach, or the error on held-out objects.
-    """
-
+    # While k is to be chosen: as many as memory is needed for.
     total: int
     signature: tuple[int, int] | None = None
+    # What chooses k: the R² to reach, or "auto", the error on held-out objects.
     goal: float | str | None = None
 
     @classmethod

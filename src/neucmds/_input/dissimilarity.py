@@ -77,13 +77,6 @@ def as_dissimilarity(
         Names of the objects, instead of those in `data`.
     double : bool, default False
         Work in float64; else float32 stays float32, unless its squares would be lost.
-
-    Examples
-    --------
-    >>> from neucmds._input import as_dissimilarity
-    >>> as_dissimilarity([[0, 3], [3, 0]], labels=["here", "there"]).values
-    array([[0., 9.],
-           [9., 0.]])
     """
     check_flags(missing)
     if isinstance(data, Dissimilarity):

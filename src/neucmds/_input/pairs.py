@@ -83,13 +83,6 @@ def as_pairs(
         As for `neuc_mds`.
     allow_missing : bool, default=False
         Whether NaN marks unobserved pairs, or is refused.
-
-    Examples
-    --------
-    >>> from neucmds._input.pairs import as_pairs
-    >>> pairs = as_pairs((["a", "b", "a"], ["b", "c", "c"], [1.0, 2.0, 2.5]))
-    >>> pairs.labels, pairs.sq_dissimilarity
-    (('a', 'b', 'c'), array([1.  , 6.25, 4.  ]))
     """
     if isinstance(data, Pairs):
         return data

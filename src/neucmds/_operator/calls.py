@@ -73,18 +73,10 @@ def watched(report: Report | None, tape: Tape | None = None) -> Iterator[None]:
 
 @dataclass(eq=False)
 class Called:
-    """A function of two objects, called for every pair of two blocks of rows.
+    """A symmetric function of two objects, called for every pair of two blocks of rows.
 
-    joblib's `parallel_config` says in how many processes.
-
-    Parameters
-    ----------
-    metric : callable
-        Symmetric, and 0 between an object and itself.
-    params : dict
-        Further arguments.
-    items : sequence, optional
-        The objects; a row then holds the number of one. None: the rows are the objects.
+    With `items`, a row holds the number of an object. joblib's `parallel_config` sets the number of
+    processes.
     """
 
     metric: Callable[..., Any]

@@ -22,16 +22,10 @@ MOST_GATHERED = 5000
 
 
 class DaskGram(Gram):
-    """B = −½CDC for a D whose chunks stay where they are.
+    """B = −½CDC for a D, checked and persisted by `lazy_dissimilarity`, whose chunks stay in place.
 
-    A product makes its sums over each row of chunks where they lie; what moves is the block, in
-    pieces that belong to a column of chunks, and one partial sum of that size a worker. Pieces are
-    known to the scheduler, so whatever a lost worker held can be computed again.
-
-    Parameters
-    ----------
-    sq_dissimilarity : dask array of shape (n, n)
-        Checked and persisted by `neucmds._input.lazy_dissimilarity`.
+    A product sums over each row of chunks on its worker; the block moves in pieces, and one partial
+    sum per worker. The scheduler knows the pieces, so that a lost worker's can be computed again.
     """
 
     costly_pass = True

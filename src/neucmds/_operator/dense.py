@@ -24,17 +24,10 @@ from neucmds._operator.single_precision import Rounded, RoundedGram
 
 
 class DenseGram(Gram):
-    """B = −½CDC for a D held in memory; D is only read, no centered copy is made.
+    """B = −½CDC for a checked, squared D in memory, which is only read.
 
-    Parameters
-    ----------
-    sq_dissimilarity : array of shape (n, n)
-        Symmetric and hollow, on the squared scale; checked by `neucmds._input`, not here.
-    working_copy : bool, default=True
-        Whether a float32 copy may be made, which takes half the memory of a float64 D.
-    keep_copy : bool, default=False
-        Whether it is kept for the next who asks; otherwise the solver drops it before its finish,
-        and its peak of memory with it.
+    `working_copy` allows a float32 copy, half the memory of a float64 D; `keep_copy` keeps it for
+    the next solver, else it is dropped before the finish.
     """
 
     def __init__(

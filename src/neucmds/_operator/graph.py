@@ -502,21 +502,10 @@ def _mapped(
 
 
 def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
-    """Join every object to its nearest, and the parts that remain at their closest pairs.
+    """Join every object to its nearest, and parts of the graph at their closest pairs.
 
     `neighbors` is fitted to X: features, or dissimilarities if its metric is "precomputed". Return
-    the lengths of the edges, each once, and the number of parts before the smallest was joined to
-    the rest, again and again.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.neighbors import NearestNeighbors
-    >>> from neucmds._operator.graph import neighbor_graph
-    >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
-    >>> graph, n_parts = neighbor_graph(NearestNeighbors(n_neighbors=1).fit(X), X)
-    >>> n_parts, graph.data.max()
-    (2, np.float64(9.0))
+    the lengths of the edges, each once, and the number of parts before they were joined.
     """
     n = int(X.shape[0])
     graph = neighbors.kneighbors_graph(mode="distance").tocoo()

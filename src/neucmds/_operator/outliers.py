@@ -24,20 +24,9 @@ class Outliers:
 
 
 def outlying_entries(gram: Gram, *, factor: float = 1e4, limit: int = 10) -> Outliers:
-    """Find pairs whose dissimilarity is many times that of a typical object.
+    """Find pairs whose entry exceeds `factor` times that of a typical object, in one pass over D.
 
-    One pass over D. Of each object only the largest entry is considered, so of several outlying
-    entries of one object the others are found once that one is corrected. An entry is named if it
-    exceeds `factor` times the typical one: 100 times on the scale of unsquared dissimilarities.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from neucmds._operator import DenseGram, outlying_entries
-    >>> D = 1.0 - np.eye(20)
-    >>> D[3, 7] = D[7, 3] = 99999.0
-    >>> outlying_entries(DenseGram(D**2)).entries
-    ((3, 7, 9999800001.0),)
+    Of each object only the largest entry is considered: others of it appear once that is corrected.
     """
     xp = gram.xp
 

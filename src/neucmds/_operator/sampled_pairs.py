@@ -185,24 +185,11 @@ def feature_pairs(
 ) -> PairSample:
     """Choose pairs of feature rows that stand for all of them, and compute their dissimilarities.
 
-    Parameters
-    ----------
-    features : array of shape (n, d)
-        Of NumPy; of dask, compared on the workers; or of another library, on its device.
-    metric : str or callable, default="euclidean"
-        One of the registry, or for NumPy and dask one that `sklearn.neighbors.NearestNeighbors`
-        knows; a callable takes two rows of these, and two blocks of rows of other libraries. For
-        more than 20,000 rows of NumPy pynndescent finds 98 % of the nearest, if it is installed
-        (`neucmds[neighbors]`) and knows the metric.
-    sizes : Sizes
-    n_landmarks : int
-        Objects that all others are compared with, for a start.
-    metric_params : dict, optional
-    random_state : int, RandomState or None
-
-    Returns
-    -------
-    PairSample
+    Features are of NumPy, of dask (compared on the workers) or of another library (on its device).
+    The metric is one of the registry, or for NumPy and dask one of
+    `sklearn.neighbors.NearestNeighbors`; a callable takes two rows of these, and two blocks of rows
+    of other libraries. For more than 20,000 rows of NumPy pynndescent finds 98 % of the nearest, if
+    it is installed and knows the metric. All objects are compared with `n_landmarks`, for a start.
     """
     n, rng = int(features.shape[0]), check_random_state(random_state)
     windows = Windows.draw(n, sizes, rng)

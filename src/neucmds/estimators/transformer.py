@@ -209,7 +209,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     self.callback(step, total, what)
 
             yield show_and_call
-        print(summary(self._model))
+        print(self._model)
 
     @contextmanager
     def _calling(self, callback: Callback | None = None) -> Iterator[None]:
@@ -270,13 +270,3 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def is_other_library(X: Any) -> bool:
     """Tell whether an array belongs to another library than NumPy or dask."""
     return is_array(X) and not is_numpy(X) and not is_dask(X)
-
-
-def summary(embedding: Embedding) -> str:
-    """Summarise an embedding in one line."""
-    positive, negative = embedding.signature
-    return (
-        f"{embedding.n} objects, {positive} positive and {negative} negative coordinates, "
-        f"STRESS {embedding.stress:.4g} ({embedding.normalized_stress:.2%} of ‖D‖²)"
-        f"{embedding._stress_note}"
-    )

@@ -47,23 +47,11 @@ MAGICS = {b"\x93NUMPY": "npy", b"PK": "npz", b"PAR1": "parquet"}
 def read_table(path: str | os.PathLike[str], *, mmap: bool = False) -> tuple[Any, Labels]:
     """Read a square or condensed matrix of numbers, and the names of its objects if it has any.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file with a known suffix: npy, npz, csv, tsv, txt, lsmat (scikit-bio), phy, phylip, dist
-        (PHYLIP), parquet, pq, qza (a distance matrix of QIIME 2); or `-` for standard input, whose
-        format its first bytes decide.
-    mmap : bool, default False
-        Open an npy file as a read-only memory map instead of loading it.
-
-    Returns
-    -------
-    values : array of shape (n, n) or (n(n-1)/2,)
-        The numbers as in the file, not squared, averaged or checked. A triangle, also one whose
-        other half holds zeros, NA or blanks, becomes square. Of an npz file it is the array
-        `D`, or the only numeric one of one or two dimensions.
-    labels : tuple of str, or None
-        One name per object; of an npz file `names`, or else `labels` if they are unique.
+    The suffix of the file decides on its format, for `-`, standard input, its first bytes. Numbers
+    are neither squared, averaged nor checked. A triangle, also one whose other half holds zeros, NA
+    or blanks, becomes square. Of an npz file the matrix is the array `D`, or the only numeric one
+    of one or two dimensions; names are `names`, or `labels` if they are unique. With `mmap`, an npy
+    file is a read-only memory map.
     """
     with opened(path) as (kind, stream, name):
         if mmap and kind == "npy" and str(path) != "-":
@@ -82,10 +70,8 @@ def opened(path: str | os.PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
         yield next(kinds, "text"), io.BytesIO(content), "standard input"
         return
     try:
-        if not file.exists():
-            raise FileFormatError(f"{file} does not exist.")
-        if file.is_dir():
-            raise FileFormatError(f"{file} is a directory; pass one of the files in it.")
+        if not file.is_file():
+            raise FileFormatError(f"{file} does not exist, or is a directory; pass a file.")
         kind = KINDS.get(file.suffix.lower())
         if kind is None:
             suffix = f"the suffix {file.suffix!r}" if file.suffix else "no suffix"
