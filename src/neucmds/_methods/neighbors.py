@@ -39,21 +39,8 @@ def nearest(
     The order is that of D̂ computed from differences, pair by pair: a matrix product finds all
     candidates up to its rounding error, and only these are computed again.
 
-    Parameters
-    ----------
-    queries : array of shape (m, d)
-    points : array of shape (n, d)
-    signs : array of shape (d,)
-    k : int
-        At most n, or n − 1 where `own` is given.
-    own : ndarray of shape (m,), optional
-        The point that each query is, and which is left out; −1 if it is none of them.
-
-    Returns
-    -------
-    indices : array of shape (m, k), int64
-    sq_dissimilarities : array of shape (m, k)
-        D̂, ascending; it may be negative.
+    `own` is the number of the point that each query is, and which is left out. Returns indices and
+    D̂, which may be negative, of shape (m, k).
     """
     xp, m, n = namespace(points), int(queries.shape[0]), int(points.shape[0])
     weighted = points * signs[None, :]

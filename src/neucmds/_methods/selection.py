@@ -19,14 +19,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Selection:
-    """Kept eigenpairs W and the symmetric core M of G = U_W M U_Wᵀ.
+    """Indices W of kept eigenvalues, and the symmetric core M of G = U_W M U_Wᵀ.
 
-    Parameters
-    ----------
-    kept : ndarray of int
-        Indices into the spectrum's values.
-    core : ndarray of shape (k,) or (k, k)
-        M; one-dimensional when it is diagonal, which it is for all of the paper's methods.
+    A diagonal core, as of all of the paper's methods, is one-dimensional.
     """
 
     kept: npt.NDArray[np.intp]
@@ -44,14 +39,8 @@ def split_bounds(
     """Evaluate (C1 + C2/divisor)/4 at every split of k into r largest and k − r smallest.
 
     One of these splits is optimal among *all* subsets of size k, so k + 1 values replace the
-    paper's greedy search (docs/maths.md).
-
-    Returns
-    -------
-    from_top : ndarray of int
-        The numbers r of reachable splits, in ascending order.
-    bounds : ndarray
-        The bound at each of them.
+    paper's greedy search (docs/maths.md). Returns r of the reachable splits, ascending, and the
+    bound at each.
 
     Paper: eqn:optimization, eq:opt_problem2_main, thm:selection, prop:second_algo.
     """

@@ -51,28 +51,20 @@ RISE_OBJECTS = 1000
 
 @dataclass(frozen=True)
 class Solution:
-    """Coordinates with signed weights and the figures that go with them.
+    """Coordinates with signed weights and their figures, as of `Embedding` unless listed here.
 
     Parameters
     ----------
     coordinates : array of shape (n, k), float64
         Ordered by weight; the first largest entry of each column is positive.
-    weights : ndarray of shape (k,)
-        Signed squared length of each column.
     dtype : dtype
         Precision of the input, in which coordinates are returned.
-    eigenvalues, residuals : ndarray
-        Kept eigenvalues and ``‖Bu − λu‖`` of each.
-    projector : array of shape (n, k), optional
-        ``U_W Λ_W⁻¹`` times the map from U_W to coordinates, where coordinates are linear in B.
-    row_means : array of shape (n,), optional
-        Row means of D, which go with the projector.
+    projector, row_means : arrays of shape (n, k) and (n,), optional
+        As of `LinearPlacement`, where coordinates are linear in B.
     loss : PairLoss, optional
-        The loss that was minimised, with its floor; None for the squared one.
+        With its floor; None for the squared one.
     loss_value : float
         Its value over all n² ordered pairs; NaN for the squared one.
-
-    All others are as of `Embedding`.
     """
 
     coordinates: Array

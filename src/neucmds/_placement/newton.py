@@ -46,17 +46,8 @@ class LossPlacement:
     """Minimise Σ_j u_j q(D̂_j)² over the position x of each new object.
 
     The relative loss is a least-squares rule with weights 1/D², and has its closed form; by the
-    distance loss an object descends from the better of two starts.
-
-    Parameters
-    ----------
-    coordinates : array of shape (n, k)
-        Coordinates of the fitted objects, centered.
-    signs : array of shape (k,)
-    loss : PairLoss
-        The loss of the fit, with its floor.
-    shrinkage : float, default=0
-        As that of `LeastSquaresPlacement`, of negative coordinates alone and for "relative".
+    distance loss an object descends from the better of two starts. `shrinkage` is as of
+    `LeastSquaresPlacement`, for "relative" and of negative coordinates alone.
     """
 
     coordinates: Array

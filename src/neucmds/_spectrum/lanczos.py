@@ -58,15 +58,8 @@ class Ritz:
 class KrylovBasis:
     """Orthonormal centered rows: `size` projected ones, then the block to multiply next.
 
-    Parameters
-    ----------
-    rows : array of shape (capacity, n), float64
-    multiply : callable
-        Product of B with a block of columns.
-    rng : numpy Generator
-        Refills the block where it breaks down (exact low rank, repeated eigenvalues).
-    precision : float
-        Relative error of a product.
+    `multiply` is the product of B with a block of columns, of relative error `precision`; `rng`
+    refills a block that breaks down (exact low rank, repeated eigenvalues).
     """
 
     rows: Array

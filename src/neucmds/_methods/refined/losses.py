@@ -64,17 +64,10 @@ class PairTerms:
 
 @dataclass(frozen=True)
 class PairLoss:
-    """A loss by name, with its floor and its curvature.
+    """A loss by name, with its floor and its curvature κ in units of 1/d².
 
-    Parameters
-    ----------
-    name : {"squared", "distance", "relative"}
-    floor : float
-        g(f) of the floor f of d: D below it counts as if it were this much.
-    smoothing : float, default=0
-        What "distance" adds to D and to D̂ before it takes roots.
-    curvature : float, default=0
-        κ, in units of 1/d²; always zero for "squared".
+    `floor` is g(f) of the floor f of d: smaller D count as this much. "distance" adds `smoothing`
+    to D and to D̂ before it takes roots.
     """
 
     name: str
