@@ -7,11 +7,9 @@ from sklearn.datasets import load_digits
 from sklearn.manifold import TSNE
 from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
-from sklearn.pipeline import make_pipeline
+from sklearn.neighbors import NearestNeighbors
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS
-from neucmds.estimators import KNeighborsGraph
 
 
 @pytest.fixture(scope="module")
@@ -63,15 +61,6 @@ def test_a_grid_search_needs_no_y(digits):
     search = GridSearchCV(NeucMDS(metric="precomputed"), grid, cv=2).fit(D)
     # R² on the squared scale is what the squared loss minimises.
     assert search.best_params_ == {"n_components": 6, "loss": "squared"}
-
-
-def test_a_pipeline_classifies_by_the_graph(digits):
-    X, y = digits
-    knn = KNeighborsClassifier(5, metric="precomputed")
-    mds = NeucMDS(20, metric="cityblock")
-    model = make_pipeline(KNeighborsGraph(mds, 5), knn).fit(X[:400], y[:400])
-    plain = KNeighborsClassifier(5, metric="manhattan").fit(X[:400], y[:400])
-    assert model.score(X[400:], y[400:]) >= plain.score(X[400:], y[400:]) - 0.02
 
 
 @pytest.mark.slow

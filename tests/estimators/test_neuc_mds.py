@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 
@@ -56,12 +53,6 @@ def test_a_metric_on_features_equals_the_precomputed_matrix(features, dissimilar
     np.testing.assert_allclose(
         by_metric.transform(features[:3]), precomputed.transform(dissimilarity[:3]), atol=1e-9
     )
-
-
-def test_it_works_in_a_pipeline_and_survives_cloning(features):
-    pipe = make_pipeline(StandardScaler(), NeucMDS((2, 1), method="neuc", metric="canberra"))
-    assert clone(pipe).fit(features).transform(features[:5]).shape == (5, 3)
-    assert pipe.fit(features)[-1].signature_.tolist().count(-1.0) == 1
 
 
 def test_features_in_a_dask_array_are_features(features):

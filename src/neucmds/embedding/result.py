@@ -685,12 +685,11 @@ class Embedding:
         if ids.dtype.kind in "UST" or ids.dtype == object:
             if self.labels is None:
                 raise InputError("the objects have no names; pass their numbers.")
-            place = self._places
-            names = [str(name) for name in ids.ravel()]
-            missing = next((name for name in names if name not in place), None)
-            if missing is not None:
-                raise InputError(f"no object is called {missing!r}.")
-            return np.reshape([place[name] for name in names], ids.shape).astype(int)
+            try:
+                found = [self._places[str(name)] for name in ids.ravel()]
+            except KeyError as unknown:
+                raise InputError(f"no object is called {unknown}.") from None
+            return np.reshape(found, ids.shape).astype(int)
         if ids.size == 0:
             return ids.astype(int)
         if ids.dtype.kind not in "iu":

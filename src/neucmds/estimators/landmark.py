@@ -108,8 +108,8 @@ class LandmarkNeucMDS(SignedTransformer):
     callback : callable, optional
         As for `neuc_mds`, of the landmarks' fit.
     verbose : int, default=0
-        Show the iterations of "refined", how far `transform` has come and how long it will still
-        take, on standard error, and print a line on what was found.
+        Show the iterations of "refined" and the progress of `transform` on standard error, and
+        print a summary in one line.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class LandmarkNeucMDS(SignedTransformer):
         Of all fitted objects, once `fit_transform` has placed them; its `landmarks` are
         `landmarks_`.
     recipe_ : Recipe or None
-        What was chosen on landmarks held out.
+        The choice made on held-out landmarks.
     signature_ : ndarray of shape (k,)
         ±1.0: the sign of each coordinate.
     eigenvalues_, weights_ : ndarray
@@ -335,7 +335,7 @@ class LandmarkNeucMDS(SignedTransformer):
         checkpoint: str | PathLike[str] | None = None,
         fitted: bool = False,
     ) -> Array:
-        # The graph that was just fitted need not be told from others.
+        # The graph that was just fitted is not compared with itself.
         known = fitted and self._of_graph
         n = getattr(self, "n_features_in_", 0)
         if self._of_graph and hasattr(X, "tocoo") and X.shape != (n, n) and X.shape[1] == n:
@@ -344,7 +344,7 @@ class LandmarkNeucMDS(SignedTransformer):
         if rows is None:
             found, rows = self._taking(X)
         if weights is not None and isinstance(found, TwoLevelFit):
-            raise InputError("objects in two levels take no weights; leave them out.")
+            raise InputError("weights cannot be given in two levels; leave them out.")
         if weights is not None and is_numpy(rows):
             weights = rows_ordered_as(weights, X, "rows of weights")
             shape = (rows.shape[0], self._fitted.width)
@@ -364,16 +364,15 @@ class LandmarkNeucMDS(SignedTransformer):
         return asarray_like(placed, X) if out is None and is_other_library(X) else placed
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
-        """Say which landmarks objects in two levels are to be compared with, if you compare them.
+        """Return the landmarks that objects in two levels need dissimilarities to.
 
-        Put the dissimilarities where these columns are in an array (m, L) of NaN, and give that to
+        Fill these columns of an array (m, L) of NaN, and pass it to
         ``landmark_result_.transform``: the first time for `coarse`, the second for coordinates.
 
         Parameters
         ----------
         coarse : int or array of shape (m, k)
-            Number of objects of which nothing is known; or their coordinates from the global
-            landmarks.
+            Number of new objects; or their coordinates from the global landmarks.
 
         Returns
         -------
@@ -382,7 +381,9 @@ class LandmarkNeucMDS(SignedTransformer):
         """
         check_is_fitted(self)
         if not isinstance(self._fitted, TwoLevelFit):
-            raise InputError(f"all {self._fitted.width} landmarks are to be asked: n_near is 0.")
+            raise InputError(
+                f"n_near is 0: objects need dissimilarities to all {self._fitted.width} landmarks."
+            )
         return self._fitted.to_ask(coarse)
 
     @property
@@ -425,7 +426,7 @@ class LandmarkNeucMDS(SignedTransformer):
         return np.sqrt(to_numpy(self._fitted.squares(self._fitted.nodes(nodes))))
 
     def _as_graph(self, X: Any) -> Any:
-        """Return a graph to fit, and keep what tells it from others."""
+        """Return a graph to fit, and keep its digest."""
         stored, self._like = sparse_in_memory(X)
         graph, self._names = named_graph(stored, None, self.metric_params)
         self.n_features_in_, self._graph = int(graph.shape[0]), _digest(graph)
@@ -438,7 +439,7 @@ class LandmarkNeucMDS(SignedTransformer):
             if _digest(named_graph(X, None, self.metric_params)[0]) != self._graph:
                 raise InputError(
                     "the nodes, edges or lengths of the graph are not those that were fitted; pass "
-                    "the same graph, or numbers of its nodes, or fit this one."
+                    "the fitted graph, or numbers of its nodes."
                 )
             return self._nodes(slice(None), like)
         nodes = np.asarray(X)

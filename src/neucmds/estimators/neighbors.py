@@ -15,15 +15,15 @@ from neucmds._backend.arrays import to_numpy
 class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn objects into the graph of their nearest by D̂, as a step of a pipeline.
 
-    The signs are known to the graph, and to nothing that takes coordinates: put this before
-    `KNeighborsClassifier`, `DBSCAN` or `TSNE` with ``metric="precomputed"``.
+    Put this before `KNeighborsClassifier`, `DBSCAN` or `TSNE` with ``metric="precomputed"``, which
+    would ignore the signs of coordinates.
 
     Parameters
     ----------
     estimator : NeucMDS or LandmarkNeucMDS
     n_neighbors : int, default=5
-        As many as the next step needs; `fit_transform` counts an object as its own nearest on top,
-        as scikit-learn's `KNeighborsTransformer` does.
+        As many as the next step needs; `fit_transform` adds each object as its own nearest, as
+        scikit-learn's `KNeighborsTransformer` does.
 
     Attributes
     ----------
