@@ -96,7 +96,9 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
     if usage is not None:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "neucmds"
-        print_error(f"{_sentence(usage())} See: {command} --help")
+        text = usage()
+        end = "" if text.endswith((".", "?", "!")) else "."
+        print_error(f"{text}{end} See: {command} --help")
         return BAD_INPUT
     if isinstance(problem, NeucmdsError):
         print_error(spelled(problem.marked))
@@ -105,7 +107,7 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
         place = f"{problem.filename}: " if problem.filename else ""
         print_error(f"{place}{problem.strerror or problem}.")
         return BAD_INPUT
-    if isinstance(problem, MemoryError) or _could_not_map(problem):
+    if isinstance(problem, MemoryError):
         print_error(f"not enough memory for a matrix of this size ({problem}).")
         return BAD_INPUT
     if debug:
@@ -116,17 +118,6 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
         "of --debug."
     )
     return BUG
-
-
-def _could_not_map(problem: BaseException) -> bool:
-    """Tell whether memory was too short to load a library."""
-    return isinstance(problem, ImportError) and any(
-        words in str(problem) for words in ("failed to map", "cannot allocate", "Cannot allocate")
-    )
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 app = typer.Typer(

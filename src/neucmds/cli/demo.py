@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
+from sklearn.datasets import load_digits
 
 from neucmds import api
 from neucmds.api import ALL_METHODS, DEFAULT_METHOD, REFINED_LOSSES, Comparison
@@ -18,6 +19,7 @@ from neucmds.cli.options import Force, Json, Plots
 from neucmds.cli.outputs import Outputs
 from neucmds.cli.results import RESULT_FILES, Result, add_result, describe
 from neucmds.cli.tables import comparison_table
+from neucmds.datasets import hop_distances
 from neucmds.diagnostics import spaced_ks
 from neucmds.metrics import pair_errors
 from neucmds.report.words import paradox, percent
@@ -39,7 +41,9 @@ def demo(
     outputs = Outputs(output, names, force=force)
     with steps() as progress:
         progress.now("loading the digits that ship with scikit-learn")
-        hops, digits = _digits()
+        images = load_digits()
+        hops = hop_distances(images.data, NEIGHBOURS, connect=True)
+        digits = images.target
         objects = [f"image{i}:{digit}" for i, digit in enumerate(digits)]
         prepared = api.prepare(hops, K, labels=objects, keep_copy=True)
         progress.now("comparing", len(SHOWN) + 1)
@@ -64,11 +68,8 @@ def demo(
         add_curve(outputs, curves, Plots.png)
         outputs.files[MATRIX] = lambda file: np.save(file, hops.astype(np.uint8))
         outputs.add_csv(GROUPS, ("image", "digit"), enumerate(groups))
-        document = {
-            "command": "demo",
-            **found.as_dict(),
-            "classical_best_k": curves.turning_point.k,
-        }
+        best_k = curves.turning_point.k
+        document = {"command": "demo", **found.as_dict(), "classical_best_k": best_k}
         outputs.add_json(TABLE, document)
         files = outputs.commit()
     if as_json:
@@ -82,16 +83,12 @@ def demo(
     print_table(comparison_table(f"Every method with k = {K} coordinates per image", found.methods))
     say(f"{LEGEND} ({found.spectrum_seconds:.2f} s).\n")
     say(_lesson(found) + " " + paradox(curves) + "\n")
-    say(_next_steps(output))
-
-
-def _digits() -> tuple[Any, Any]:
-    from sklearn.datasets import load_digits
-
-    from neucmds.datasets import hop_distances
-
-    bunch = load_digits()
-    return hop_distances(bunch.data, NEIGHBOURS, connect=True), bunch.target
+    say(
+        f"Written to {output}/: see coordinates.png, spectrum.png, curve.png and shepard.png. Then "
+        f"try:\n  neucmds inspect {output}/{MATRIX}\n"
+        f"  neucmds embed {output}/{MATRIX} -k 20 --metadata {output}/{GROUPS} --categories digit "
+        "--color-by digit\n  neucmds compare YOUR.csv -k 20     (a square table)"
+    )
 
 
 def _lesson(found: Comparison) -> str:
@@ -111,17 +108,4 @@ def _lesson(found: Comparison) -> str:
         f" Far pairs dominate STRESS; for neighbours use {nearest.method}, with a recall@10 of "
         f"{percent(nearest.quality.neighbors_kept)} (classical MDS: "
         f"{percent(classical.quality.neighbors_kept)})."
-    )
-
-
-def _next_steps(folder: Path) -> str:
-    return "\n".join(
-        [
-            f"Written to {folder}/: see coordinates.png, spectrum.png, curve.png and shepard.png. "
-            "Then try:",
-            f"  neucmds inspect {folder}/{MATRIX}",
-            f"  neucmds embed {folder}/{MATRIX} -k 20 --metadata {folder}/{GROUPS} --categories "
-            "digit --color-by digit",
-            "  neucmds compare YOUR.csv -k 20     a square table, with or without names",
-        ]
     )

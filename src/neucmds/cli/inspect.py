@@ -20,7 +20,7 @@ def inspect(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Describe D before embedding: Euclidean or not, how many coordinates."""
+    """Check whether D is Euclidean, and suggest k."""
     with steps() as progress:
         progress.now(f"reading {file}")
         prepared = prepare_file(

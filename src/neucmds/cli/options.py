@@ -81,7 +81,7 @@ Number = Annotated[
         "-k",
         "--components",
         metavar="K",
-        help="Number of coordinates, 20 by default. p,q: at most p positive and q negative. "
+        help="Number of coordinates; 20 by default, or n − 1. p,q: at most p positive, q negative. "
         "0.95: the fewest with R² ≥ 0.95. auto: the fewest that predict held-out objects.",
     ),
 ]
@@ -109,7 +109,7 @@ Curvature = Annotated[
     typer.Option(
         "--curvature",
         metavar="NUMBER",
-        help="For --loss distance and relative, in units of 1/(mean d)²: below 0 hyperbolic "
+        help="For the losses distance and relative, in units of 1/(mean d)²: below 0 hyperbolic "
         "(trees, networks), above 0 spherical; auto: the best fit.",
     ),
 ]
