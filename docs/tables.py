@@ -657,6 +657,35 @@ def on_gpu(name: str) -> str:
     return f"{found['device']}, torch {found['torch']}.\n\n" + table(head, rows)
 
 
+def large() -> str:
+    """Return two levels of a million nodes, and of up to ten million rows of features."""
+    grid = [r for r in record("million_graph")["rows"] if r["what"].startswith("two levels")]
+    rows = [("a grid of streets, two cores", record("million_graph")["nodes"], r) for r in grid]
+    for r in record("gpu_two_levels")["rows"]:
+        rows.append(
+            ({"graph": "a grid of streets"}.get(r["what"], r["what"]) + ", H200", r["n"], r)
+        )
+
+    def line(title: str, n: int, r: Any) -> list[str]:
+        if "searches_seconds" in r:
+            time = f"{r['searches_seconds']:.0f} + {r['fit_and_place_seconds']:.0f} s"
+            memory = f"{r['peak_with_processes_gb']:.1f} GB"
+            near = f"{r['near_median']:.1%}, {r['near_p95']:.1%}"
+            far = f"{r['random_median']:.2%}, {r['random_p95']:.1%}"
+        else:
+            time = f"{r['fit_seconds']:.0f} + {r['place_seconds']:.0f} s"
+            time += f", {r['microseconds_per_object']:.0f} µs per object"
+            memory, near, far = (
+                f"{r['peak_gb']:.1f} GB",
+                f"{r['near_median']:.1%}",
+                f"{r['random_median']:.1%}",
+            )
+        return [title, f"{n:,}", f"{r['landmarks']:,}", near, far, time, memory]
+
+    head = ["", "n", "landmarks", "near pairs: median, p95 error", "random pairs: median, p95"]
+    return table([*head, "searches or fit + the rest", "peak"], (line(*one) for one in rows))
+
+
 def growing() -> str:
     """Return recall, errors and time of every way at growing n."""
     rows = record("growing")["rows"]
@@ -678,6 +707,7 @@ def growing() -> str:
 
 TABLES = {
     "growing": growing,
+    "large": large,
     "speed": speed,
     "from-disk": from_disk,
     **{name.replace("_", "-"): partial(on_gpu, name) for name in GPU},
