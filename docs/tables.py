@@ -661,10 +661,8 @@ def large() -> str:
     """Return two levels of a million nodes, and of up to ten million rows of features."""
     grid = [r for r in record("million_graph")["rows"] if r["what"].startswith("two levels")]
     rows = [("a grid of streets, two cores", record("million_graph")["nodes"], r) for r in grid]
-    for r in record("gpu_two_levels")["rows"]:
-        rows.append(
-            ({"graph": "a grid of streets"}.get(r["what"], r["what"]) + ", H200", r["n"], r)
-        )
+    names = {"graph": "a grid of streets, H200", "features": "features, H200"}
+    rows += [(names[r["what"]], r["n"], r) for r in record("gpu_two_levels")["rows"]]
 
     def line(title: str, n: int, r: Any) -> list[str]:
         if "searches_seconds" in r:
