@@ -88,8 +88,15 @@ def qdrant(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     size = models.VectorParams(size=vectors.shape[1], distance=models.Distance.DOT)
     client.create_collection("digits", vectors_config=size)
     client.upload_collection("digits", vectors=vectors, ids=range(len(vectors)))
+    # A server builds a graph, which fails on vectors of different lengths; `exact` compares all.
+    exact = models.SearchParams(exact=True)
     rows = [
-        [point.id for point in client.query_points("digits", query=query, limit=k).points]
+        [
+            point.id
+            for point in client.query_points(
+                "digits", query=query, limit=k, search_params=exact
+            ).points
+        ]
         for query in _queries(index, coordinates)
     ]
     client.close()

@@ -55,7 +55,8 @@ def _advice(found: Inspection, file: str) -> str:
         about = "" if found.complete else "about "
         parts.append(
             f"Classical MDS drops the negative eigenvalues, {about}{percent(found.negative_share)} "
-            "of the spectrum; the other methods keep the large ones."
+            "of the spectrum; 'neuc', 'neuc+', 'exact' and 'refined' keep those that lower the "
+            "STRESS."
         )
     if found.scan is not None and found.held_out_r2 > 0:
         parts.append(f"Next: neucmds embed {file} -k {found.suggested_k}")

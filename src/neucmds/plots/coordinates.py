@@ -125,9 +125,11 @@ def plot_coordinates(
     tips = [] if arrows is None else _draw_arrows(ax, embedding, pair, arrows, points)
     positive, negative = embedding.signature
     signs = f"{positive} positive, {negative} negative"
-    whose = "" if embedding.landmarks is None else " of the landmarks"
+    whose = f" of all {embedding.k} axes" if embedding.k > 2 else ""
+    whose += "" if embedding.landmarks is None else " of the landmarks"
     r2 = "" if math.isnan(embedding.r2) else f", R²{whose} {embedding.r2:.3g}".replace("-", "−")
-    set_title(ax, f"{embedding.method}, k = {embedding.k} ({signs}){bend(embedding)}{r2}")
+    method = embedding.method + (f" ({embedding.loss})" if embedding.method == "refined" else "")
+    set_title(ax, f"{method}, k = {embedding.k}: {signs}{bend(embedding)}{r2}")
     notes = _set_aspect(ax)
     if colours is not None and not colours.known.all():
         notes.append(f"{int((~colours.known).sum()):,} objects without a value in grey")
