@@ -152,6 +152,21 @@ class TestDispersion:
             dispersion(DUNE, ["a", "b"] * 10, center="mean")
         with pytest.raises(InputError, match="must hold the numbers 0 to 19"):
             dispersion(DUNE, ["a", "b"] * 10, permutations=[[0] * 20])
+        copies = np.kron(1 - np.eye(3), np.ones((4, 4)))
+        for d, groups in ((0 * copies, "aaaabbbbcccc"), (copies, "aaaabbbbcccc")):
+            with pytest.raises(InputError, match="F does not exist"):
+                dispersion(d, list(groups))
+
+    def test_a_missing_value_of_pandas_is_no_group(self):
+        groups = ["a"] * 8 + [None] * 4 + ["b"] * 8
+        expected = dispersion(DUNE, groups, permutations=0).distances
+        for held in (
+            pd.Series(groups, dtype="string"),
+            [pd.NA if g is None else g for g in groups],
+        ):
+            np.testing.assert_array_equal(
+                dispersion(DUNE, held, permutations=0).distances, expected
+            )
 
 
 class TestProtest:
@@ -183,5 +198,8 @@ def test_species_scores_are_wascores():
     shuffled = plants.rename(index=str).sample(frac=1, random_state=0)
     expected = species_scores(named.coordinates, plants.reset_index(drop=True))
     np.testing.assert_allclose(species_scores(named, shuffled), expected)
-    with pytest.raises(InputError, match="negative or missing"):
-        species_scores(points, -plants.reset_index(drop=True))
+    for bad in (-1, np.nan, np.inf):
+        with pytest.raises(InputError, match=f"{len(points)} abundances are negative, missing"):
+            species_scores(points, {"moss": [bad] * len(points)})
+    first = species_scores(named, shuffled, axes=np.array([1]))
+    np.testing.assert_allclose(first, expected.iloc[:, :1])

@@ -244,15 +244,19 @@ def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | Non
     [0.5, 1.75]
     """
     coordinates, _, labels = _coordinates(embedding)
-    wanted = checked_axes(axes or range(1, coordinates.shape[1] + 1), coordinates.shape[1])
+    k = coordinates.shape[1]
+    wanted = checked_axes(range(1, k + 1) if axes is None else axes, k)
     x = coordinates[:, [a - 1 for a in wanted]]
     table = match_rows(as_metadata(abundances), labels, len(x))
     try:
         weights = table.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError("abundances must be numbers; leave out other columns.") from error
-    if not weights.min(initial=0.0) >= 0:
-        raise InputError("abundances are negative or missing; use 0 where nothing was found.")
+    bad = int(np.sum(~(np.isfinite(weights) & (weights >= 0))))
+    if bad:
+        raise InputError(
+            f"{bad} abundances are negative, missing or infinite; use 0 where nothing was found."
+        )
     totals = weights.sum(axis=0)
     with np.errstate(invalid="ignore"):
         scores = (weights.T @ x) / totals[:, None]
@@ -357,7 +361,8 @@ def dispersion(
     data = as_dissimilarity(D, squared=squared)
     named = data.labels if row_names(_frame(groups)) is not None else None
     table = match_rows(as_metadata(_frame(groups)), named, data.n)
-    names = [str(v) if v == v and v is not None else "" for v in table.iloc[:, 0]]
+    known = table.iloc[:, 0].notna()
+    names = [str(v) if k else "" for v, k in zip(table.iloc[:, 0], known, strict=True)]
     rows = np.flatnonzero(names)
     levels, member = np.unique(np.array(names)[rows], return_inverse=True)
     if not 1 < levels.size < rows.size:
@@ -376,6 +381,11 @@ def dispersion(
     z = np.sqrt(np.maximum(sq_distances, 0.0))
     means = np.array([z[part].mean() for part in parts])
     residuals, sizes = z - means[member], np.bincount(member)
+    if np.abs(residuals).max() <= 1e-8 * math.sqrt(float(np.abs(sq_d).max())):
+        raise InputError(
+            f"in each of {levels.size} groups all objects are as far from its center, so that F "
+            "does not exist; pass groups of at least three different objects."
+        )
 
     def f(values: Floats) -> float:
         between = np.sum(np.bincount(member, values) ** 2 / sizes)
@@ -570,7 +580,8 @@ def _coordinates(embedding: Any) -> tuple[Floats, Floats, tuple[str, ...] | None
 
 def checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
     """Check that axes are different and from 1 to k; the first two by default."""
-    wanted = tuple(range(1, min(k, 2) + 1)) if axes is None else tuple(axes)
+    wanted = range(1, min(k, 2) + 1) if axes is None else axes
+    wanted = tuple(np.atleast_1d(np.asarray(wanted)).tolist())
     if not wanted or len(set(wanted)) < len(wanted):
         raise InputError(f"{option('axes', wanted)} must be different axes, as in (1, 2).")
     for axis in wanted:
