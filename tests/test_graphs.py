@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
+from sklearn.base import clone
 from sklearn.neighbors import kneighbors_graph
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
@@ -152,3 +153,31 @@ def test_commands_take_graphs(command, tmp_path, monkeypatch):
     graph += force
     assert "pass --direction mean" in said(*graph)[1]
     assert said(*graph, "--direction", "mean")[0] == 0
+
+
+def test_lengths_and_nodes_that_are_none_are_refused():
+    edges = pd.DataFrame({"a": list("abcd"), "b": list("bcda"), "length": [1.0, 2.0, 3.0, 4.0]})
+    nx = pytest.importorskip("networkx")
+    graph = nx.from_pandas_edgelist(edges, "a", "b", ["length"])
+    for data in (edges, graph):
+        with pytest.raises(InputError, match=r"'time'.*must be one of 'length', or None"):
+            neuc_mds(data, 2, metric="shortest_path", metric_params={"weight": "time"})
+        one = neuc_mds(data, 2, metric="shortest_path", metric_params={"weight": None})
+        assert one.sq_norm == pytest.approx(2 * (4 * 1 + 2 * 16))
+    with pytest.raises(InputError, match="1 of 4 edges lack a node, the first in row 2"):
+        neuc_mds(edges.assign(b=["b", "c", None, "a"]), 2, metric="shortest_path")
+    nx.set_edge_attributes(graph, "far", "length")
+    with pytest.raises(InputError, match="'length' of an edge is 'far'"):
+        neuc_mds(graph, 2, metric="shortest_path")
+
+
+@pytest.mark.parametrize("est", [NeucMDS(2), LandmarkNeucMDS(2, 4)], ids=["all", "landmarks"])
+def test_edges_of_new_nodes_are_checked_and_the_shortest_counts(est):
+    edges = pd.DataFrame({"a": list("abcdef"), "b": list("bcdefa"), "length": range(1, 7)})
+    est = clone(est).set_params(metric="shortest_path").fit(edges)
+    several = sparse.coo_array(([0.7, 0.5], ([0, 0], [1, 1])), shape=(1, 6))
+    shortest = sparse.coo_array(([0.5], ([0], [1])), shape=(1, 6))
+    np.testing.assert_allclose(est.transform(several), est.transform(shortest))
+    for bad in (-1.0, np.nan, np.inf):
+        with pytest.raises(InputError, match="1 edges have lengths that are negative or not"):
+            est.transform(sparse.coo_array(([bad], ([0], [1])), shape=(1, 6)))

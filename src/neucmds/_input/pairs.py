@@ -259,7 +259,8 @@ def read_edges(path: str | os.PathLike[str]) -> tuple[Any, Labels]:
 def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
     """Take edges out of a table: two columns of nodes, then lengths.
 
-    These are in the column `weight`, else "length", else a third that is the only one more, else 1.
+    These are in the column `weight`, else "length", else a third that is the only one more, else 1;
+    None: 1 each.
     """
     titles = list(frame.columns)
     if len(titles) < 2 or len(frame) == 0 or list(frame.index) == titles:
@@ -267,15 +268,29 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
             f"the table is {len(frame)} × {len(titles)}; a list of edges has two columns of nodes "
             "and one of lengths, and a line for each edge."
         )
-    third = titles[2] if len(titles) == 3 and weight is not None else None
-    chosen = next((name for name in (weight, "length", third) if name in titles[2:]), None)
+    if weight not in (None, "weight", *titles[2:]):
+        raise InputError(
+            f"the table has no column {weight!r} after two of nodes; 'weight' in "
+            f"{option('metric_params')} must be one of {listed(list(map(repr, titles[2:])))}, or "
+            "None for edges of length 1."
+        )
+    third = titles[2] if len(titles) == 3 else None
+    names = () if weight is None else (weight, "length", third)
+    chosen = next((name for name in names if name in titles[2:]), None)
     if chosen is None and weight is not None:
         warnings.warn(
             f"{len(frame)} edges count as 1: the table has no column {weight!r} or 'length'.",
             NeucmdsWarning,
             stacklevel=3,
         )
-    left, right = (frame[name].to_numpy() for name in titles[:2])
+    nodes = frame.iloc[:, :2]
+    unnamed = nodes.isna().any(axis=1).to_numpy()
+    if unnamed.any():
+        raise InputError(
+            f"{int(unnamed.sum())} of {len(frame)} edges lack a node, the first in row "
+            f"{int(np.argmax(unnamed))}; drop or repair them."
+        )
+    left, right = (nodes.iloc[:, at].to_numpy() for at in (0, 1))
     try:
         return _edges(left, right, np.ones(len(frame)) if chosen is None else frame[chosen])
     except (ValueError, TypeError) as error:

@@ -111,13 +111,7 @@ def as_graph(
     n, stored = int(data.shape[0]), data.tocoo()
     i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
     length = np.asarray(stored.data, dtype=np.float64)
-    bad = ~(np.isfinite(length) & (length >= 0))
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise InputError(
-            f"{int(bad.sum())} edges have lengths that are negative or not finite, the first "
-            f"{length[at]:.4g} at {entry_name(i[at], j[at], labels)}; drop or repair them."
-        )
+    _refuse_lengths(i, j, length, labels)
     between = i != j
     key, length, longest = _grouped((i * n + j)[between], length[between])
     several = int(np.sum(longest - length > TOLERANCE * float(longest.max())))
@@ -158,7 +152,15 @@ def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
 
     `edges` (m, n) are lengths; ``paths(nodes)`` returns a row for each of the nodes they lead to.
     """
-    edges = edges.tocsr()
+    m, n = edges.shape
+    stored = edges.tocoo()
+    i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
+    length = np.asarray(stored.data, dtype=np.float64)
+    _refuse_lengths(i, j, length)
+    if length.size:
+        key, length, _ = _grouped(i * n + j, length)  # the shortest of parallel edges
+        i, j = key // n, key % n
+    edges = sparse.csr_array((length, (i, j)), shape=(m, n))
     alone = np.flatnonzero(np.diff(edges.indptr) == 0)
     if alone.size:
         raise InputError(f"new node {alone[0]} has no edge; give each at least one.")
@@ -179,10 +181,22 @@ def _networkx_lengths(graph: Any, weight: str | None) -> Any:
     lengths, used = np.ones(len(edges)), Counter[str | None]()
     for at, (_, _, known) in enumerate(edges):
         name = next((name for name in names if known.get(name) is not None), None)
-        lengths[at] = 1.0 if name is None else known[name]
+        length = 1.0 if name is None else known[name]
+        try:
+            lengths[at] = length
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{name!r} of an edge is {length!r}; lengths of edges must be numbers."
+            ) from None
         used[name] += 1
     held = {name for *_, known in edges for name in known}
     lacking = len(edges) - used[weight]
+    if lacking == len(edges) > 0 and weight not in (None, "weight"):
+        raise InputError(
+            f"no edge has {weight!r}; weight of from_networkx, or 'weight' in "
+            f"{option('metric_params')}, must be one of {listed(sorted(map(repr, held)))}, or None "
+            "for edges of length 1."
+        )
     if lacking and held & {*names, "cost", "distance"}:
         warnings.warn(
             f"{lacking} of {len(edges)} edges have no {weight!r}: {used['length']} count by their "
@@ -459,6 +473,17 @@ def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
     if first.size == 0:
         raise InputError("the graph has no edges.")
     return key[first], np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
+
+
+def _refuse_lengths(i: Ints, j: Ints, length: Floats, labels: Any = None) -> None:
+    """Refuse lengths of edges that are negative or not finite."""
+    bad = ~(np.isfinite(length) & (length >= 0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InputError(
+            f"{int(bad.sum())} edges have lengths that are negative or not finite, the first "
+            f"{length[at]:.4g} at {entry_name(i[at], j[at], labels)}; drop or repair them."
+        )
 
 
 def _refuse_two_lengths(n: int, key: Ints, gap: Floats, uneven: int, labels: Any) -> None:
