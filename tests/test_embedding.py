@@ -232,6 +232,12 @@ def test_placed_objects_join_and_parts_are_taken():
     np.testing.assert_allclose(part.dissimilarities(), D_hat[np.ix_([3, 10, 0], [3, 10, 0])])
     allowed = [1, 5, 7, 9]
     ids, sq = emb.neighbors(2, among=[names[i] for i in allowed])
+    twice, _ = emb.neighbors(2, among=[*allowed, *allowed])
+    np.testing.assert_array_equal(twice, ids)
+    with pytest.raises(InputError, match=f"object '{names[0]}' is chosen more than once"):
+        emb[[0, 0]]
+    with pytest.raises(InputError, match="coordinates hold NaN"):
+        emb.append(np.full((1, emb.k), np.nan), ["new"])
     for one in range(12):
         others = sorted((D_hat[one, i], i) for i in allowed if i != one)[:2]
         assert ids[one].tolist() == [i for _, i in others]

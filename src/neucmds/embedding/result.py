@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -414,7 +415,7 @@ class Embedding:
         >>> emb.neighbors(1)[0].ravel().tolist()
         [1, 0, 1]
         """
-        allowed = self._indices(among)
+        allowed = np.unique(self._indices(among))
         most = allowed.size - (queries is None)
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= most:
             raise InputError(f"k={k!r} must be a whole number of neighbours from 1 to {most}.")
@@ -454,6 +455,9 @@ class Embedding:
         (4, 0.0)
         """
         new = self._as_points(coordinates, "coordinates")
+        xp = namespace(new)
+        if not bool(xp.all(xp.isfinite(new))):
+            raise InputError("coordinates hold NaN or infinity; drop these rows.")
         if (self.labels is None) != (labels is None):
             raise InputError(
                 f"{option('labels')} must be given for new objects if and only if the {self.n} "
@@ -461,7 +465,7 @@ class Embedding:
             )
         return replace(
             self,
-            coordinates=namespace(new).concat([self.coordinates, new]),
+            coordinates=xp.concat([self.coordinates, new]),
             labels=as_labels([*(self.labels or ()), *(labels or ())] or None, self.n + len(new)),
             landmarks=np.arange(self.n) if self.landmarks is None else self.landmarks,
         )
@@ -473,6 +477,9 @@ class Embedding:
         """
         ids = self._indices(which)
         labels = None if self.labels is None else tuple(self.labels[i] for i in ids)
+        twice = next((name for name, count in Counter(labels or ()).items() if count > 1), None)
+        if twice is not None:
+            raise InputError(f"object {twice!r} is chosen more than once; name it once.")
         part = {"coordinates": self._taken(ids), "labels": labels}
         return replace(self, **part, landmarks=None, placement=None)
 
