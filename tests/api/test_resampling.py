@@ -66,6 +66,12 @@ def test_structure_has_less_stress_than_chance_and_noise_has_not(plane):
     assert stress_test(noise, 2, 19, method="neuc+").p > 0.1
 
 
+def test_replicates_are_matched_by_name():
+    names = [f"o{i}" for i in range(8)]
+    d = pd.DataFrame(np.abs(np.subtract.outer(*2 * [np.arange(8) ** 1.5])), names, names)
+    assert stability(d, 1, resample=[d.iloc[::-1, ::-1]]).spread.max() < 1e-6
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

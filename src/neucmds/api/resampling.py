@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
+from neucmds._input import order_of
 from neucmds._methods import align, check_count, columns_by_sign
 from neucmds._operator import DenseGram
 from neucmds.api.entry import embed
@@ -125,9 +126,13 @@ def stability(
             callback(step, total, "replicates")
         ids, values = drawn, sq_d
         if total is None:
-            ids, values = every, _dense(drawn, "stability", squared, symmetrize)[1]
-        if len(values) != n:
-            raise InputError(f"a replicate has {len(values)} objects, but D has {n}.")
+            other, values = _dense(drawn, "stability", squared, symmetrize)
+            ids = every
+            if other.n != n:
+                raise InputError(f"a replicate has {other.n} objects, but D has {n}.")
+            if prepared.labels is not None and other.labels is not None:
+                order = order_of(other.labels, prepared.labels, "rows of a replicate")
+                values = values[np.ix_(order, order)]
         clouds.append(_aligned(whole, _replicated(whole, asked, ids, values)))
     if not clouds:
         raise InputError(f"{option('resample')} holds no replicate.")
