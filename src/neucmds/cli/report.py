@@ -35,6 +35,7 @@ from neucmds.cli.options import (
     WithoutRow,
 )
 from neucmds.cli.outputs import check_file, write_file
+from neucmds.errors import InputError
 from neucmds.report import report_page
 
 
@@ -82,6 +83,8 @@ def report(
     check_file(page, force=force)
     drawing = Drawing(metadata, metadata_missing, color_by, categories)
     drawing.check()
+    if stability and weights is not None:
+        raise InputError("--stability and --weights do not go together; leave one of them out.")
     wanted = parse_components(components)
     with steps() as progress:
         progress.now(f"reading {file}")
