@@ -86,6 +86,8 @@ class PairMetric(ABC):
 
     def refuse_negative(self, made: Array) -> None:
         """Refuse negative dissimilarities of a user's function, unless they are squared."""
+        if 0 in made.shape:
+            return
         if self.checked and not self.squared and (lowest := min_and_max(made)[0]) < 0:
             raise InputError(
                 f"{self.name} gives a negative dissimilarity, {lowest:.4g}; pass "

@@ -212,6 +212,8 @@ def stress_test(
     >>> stress_test(np.abs(x[:, None] - x).sum(axis=2), 2, 19, method="neuc+").p
     0.05
     """
+    if permutations < 0:
+        raise InputError(f"{option('permutations', permutations)} must be a whole number ≥ 0.")
     prepared, sq_d = _dense(D, "stress_test", squared, symmetrize)
     asked, whole = _fitted(prepared, embedding, n_components, random_state, options)
     rng, upper = np.random.default_rng(asked.random_state), np.triu_indices(prepared.n, 1)
