@@ -523,6 +523,8 @@ def _embedded(hubs: TwoLevelFit, rows: Array, at: Indices, options: Options) -> 
 
     def asked(i: Indices, j: Indices, pairs: Pairs) -> Pairs:
         i, j = _not_in(pairs, i, j)
+        if i.size == 0:  # all are known
+            return pairs
         own, starts = np.unique(i, return_index=True)
         ids = np.split(j, starts[1:])
         squares = to_numpy(hubs.own_squares(rows, ids, hubs.landmarks[own], at[own]))
