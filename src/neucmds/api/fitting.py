@@ -215,6 +215,7 @@ def _least_loss(
     D, weights = gram.sq_dissimilarity, prepared.weights
     components, curvature = scouted(lambda: D, prepared.n, components, options, weights)
     unit = mean_distance(D, weights)
+    notify(options.callback, f"comparing starts and signatures by the {options.loss} loss")
     found = refine_for_loss(
         D,
         components,
