@@ -46,7 +46,7 @@ def draw_paradox() -> Figure:
     ax.set_xticks(REFINED_AT, [str(k) for k in REFINED_AT])
     ax.minorticks_off()
     ax.set_yticks([0.001, 0.01, 0.1], ["0.1 %", "1 %", "10 %"])
-    ax.set(xlabel="coordinates an object", ylabel="share of ‖D‖² unexplained")
+    ax.set(xlabel="coordinates per object", ylabel="share of ‖D‖² unexplained")
     ax.set_title("Hops between 1,797 digits: more coordinates, worse?", loc="left", fontsize=11)
     _tidy(ax)
     return figure
