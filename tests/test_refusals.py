@@ -110,8 +110,8 @@ REFUSED = [
     ],
     (lambda _: neuc_mds(D, 2, "neuc+", init=(X[:, :2], [1, 1])), r"^init needs method='refined'"),
     (lambda _: neuc_mds(D, 2, "neuc+", loss="relative"), "needs method='refined'"),
-    (lambda _: neuc_mds(D, 2, loss="relative", n_init=0), "n_init=0 must be"),
-    (lambda _: neuc_mds(D, 2, n_init=3), "n_init=3 is for other losses"),
+    (lambda _: neuc_mds(D, 2, loss="relative", init=0), "init=0 must be"),
+    (lambda _: neuc_mds(D, 2, init=3), "init=3 is for other losses"),
     (lambda _: neuc_mds(D, 2, random_state=-1), "cannot seed a generator"),
     *[
         (lambda _, call=call: call(callback=1), "callback=1 must be a function")

@@ -94,7 +94,7 @@ def test_no_descent_ends_below_where_an_object_is_placed(seed, kind, weakest, no
 @pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
 def test_equal_weights_are_no_weights(loss):
     D, rows = points_with_noise(3, n=20)
-    embedding = neuc_mds(D, 3, loss=loss, n_init=None if loss == "squared" else 1)
+    embedding = neuc_mds(D, 3, loss=loss, init=None if loss == "squared" else 1)
     found = embedding.transform(rows, weights=np.full(rows.shape, 7.0))
     np.testing.assert_allclose(found, embedding.transform(rows), rtol=1e-6, atol=1e-9)
 

@@ -79,7 +79,7 @@ def test_negative_new_dissimilarities_are_refused_as_by_the_fit(features, loss, 
     if landmarks:
         est = LandmarkNeucMDS(3, landmarks=range(40), loss=loss, squared=True).fit(d)
     else:
-        est = NeucMDS(3, loss=loss, squared=True, n_init=1).fit(d)
+        est = NeucMDS(3, loss=loss, squared=True, init=1).fit(d)
     new, weights = d[:3].copy(), np.ones((3, 40))
     new[1, 5], new[2, 7] = -2.5, -1.0
     message = rf"loss='{loss}' needs D ≥ 0, and .* new object 1 to fitted object 5 is -2\.5;"
@@ -116,16 +116,16 @@ def signed(p, q):
     ("loss", "signature"), [("squared", (1, 3)), ("distance", (4, 0)), ("relative", (2, 1))]
 )
 def test_objects_far_from_all_fitted_ones_are_placed_as_far_or_refused(loss, signature):
-    rng, n_init = np.random.default_rng(0), None if loss == "squared" else 1
+    rng, init = np.random.default_rng(0), None if loss == "squared" else 1
     D = signed(*signature)
-    single = neuc_mds((D * 1e-24).astype(np.float32), 2, loss=loss, squared=True, n_init=n_init)
+    single = neuc_mds((D * 1e-24).astype(np.float32), 2, loss=loss, squared=True, init=init)
     assert np.isfinite(single.transform((D * 1e18).astype(np.float32))).all()
-    embedding = neuc_mds(D, signature, loss=loss, squared=True, n_init=n_init)
+    embedding = neuc_mds(D, signature, loss=loss, squared=True, init=init)
     for fit in (embedding, neuc_mds(D, 3, "neuc+", squared=True)):
         for factor in (1e60, 1e200):
             with pytest.raises(InputError, match="too large to be placed: the largest is"):
                 fit.transform(D[:2] * factor)
-    tiny = neuc_mds(D * 1e-70, signature, loss=loss, squared=True, n_init=n_init)
+    tiny = neuc_mds(D * 1e-70, signature, loss=loss, squared=True, init=init)
     with pytest.raises(InputError, match="too large to be placed"):
         tiny.transform(D[:2])
     for noise in (0.0, 0.1):

@@ -49,7 +49,7 @@ def test_one_coordinate_fewer_would_miss_the_share(method):
 @pytest.mark.slow
 def test_a_share_holds_for_other_losses_and_with_gaps():
     d = np.sqrt(np.abs(planted(40)))
-    assert neuc_mds(d, 0.5, loss="distance", n_init=1).r2 >= 0.5
+    assert neuc_mds(d, 0.5, loss="distance", init=1).r2 >= 0.5
     gaps = d.copy()
     gaps[3, 7] = gaps[7, 3] = np.nan
     assert neuc_mds(gaps, 0.5, missing="ignore").r2 >= 0.5

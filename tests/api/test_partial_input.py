@@ -82,7 +82,7 @@ def test_a_large_graph_is_embedded_from_sampled_pairs():
         d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
         return np.median(np.abs(d_hat[off] / d[off] - 1))
 
-    assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", n_init=1))
+    assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", init=1))
     assert est.result_.solver == "sampled pairs"
 
 

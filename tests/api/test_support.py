@@ -49,14 +49,13 @@ def given(kind, folder, monkeypatch):
 def asked_for(name, folder):
     return {
         "method": {"method": "neuc+"},
-        "loss": {"loss": "relative", "n_init": 1},
-        "floor": {"floor": 0.5, "loss": "relative", "n_init": 1},
-        "curvature": {"curvature": -1.0, "loss": "relative", "n_init": 1},
+        "loss": {"loss": "relative", "init": 1},
+        "curvature": {"curvature": -1.0, "loss": "relative", "init": 1},
         "n_components": {"n_components": 0.5},
         "weights": {"weights": WEIGHTS},
         "missing": {"missing": "ignore"},
         "init": {"init": (X[:, :2], np.ones(2))},
-        "n_init": {"n_init": 2, "loss": "distance"},
+        "n_init": {"init": 2, "loss": "distance"},
         "checkpoint": {"checkpoint": folder / "kept"},
         "squared": {"squared": True},
         "symmetrize": {"symmetrize": True},

@@ -49,7 +49,6 @@ def neuc_mds(
     method: Method = DEFAULT_METHOD,
     *,
     loss: Loss = "squared",
-    floor: float | None = None,
     curvature: float | Literal["auto"] = 0.0,
     metric: Any = PRECOMPUTED,
     metric_params: dict[str, Any] | None = None,
@@ -62,7 +61,6 @@ def neuc_mds(
     random_state: Any = None,
     tol: float | None = None,
     max_iter: int | None = None,
-    n_init: int | None = None,
     init: Any = None,
     callback: Callback | None = None,
     checkpoint: str | PathLike[str] | None = None,
@@ -90,15 +88,13 @@ def neuc_mds(
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's. "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" minimises it over all coordinates.
-    loss : {"squared", "distance", "relative"}, default="squared"
+    loss : {"squared", "distance", "relative"} or ("relative", float), default="squared"
         Loss of "refined". "squared": Σ(D̂ − D)², the paper's STRESS (S-STRESS), dominated by far
         pairs. "distance": Σ(√D̂⁺ − d)², with d = √D, as SMACOF. "relative": Σ(D̂/D − 1)², with near
         pairs as important as far ones. The last two need D ≥ 0 and all of D in memory. New objects
-        are placed by the same loss.
-    floor : float, optional
-        For "relative": errors of pairs with d below the floor are relative to the floor. By default
-        half of the 1 % quantile of the positive d, or the median distance to the nearest other
-        object if that is less. See `Embedding.floor`.
+        are placed by the same loss. Errors of pairs with d below a floor are relative to the floor:
+        ``("relative", floor)``, or by default half of the 1 % quantile of the positive d, or the
+        median distance to the nearest other object if that is less (`Embedding.floor`).
     curvature : float or "auto", default=0
         κ, in units of 1/(mean d)², for "distance" and "relative": D̂ approximates g(d) instead of
         d², with errors in d. κ < 0 is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees
@@ -156,13 +152,12 @@ def neuc_mds(
         the squared loss; for others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
     max_iter : int, optional
         Most iterations of "refined": 200 for the squared loss, 500 for others.
-    n_init : int, optional
+    init : int, Embedding or (coordinates, signs), optional
         Number of starts of the losses "distance" and "relative"; the best result is returned. 1:
         one start, with its own signature. By default 32 for up to 100 objects and 12 for up to 600
         with up to 10 coordinates, a quarter of which compare signatures; else 1, with a signature
-        chosen by short descents on 500 objects.
-    init : Embedding or (coordinates, signs), optional
-        Warm start of "refined"; it sets the signature and the number of coordinates.
+        chosen by short descents on 500 objects. Or a warm start of "refined", which sets the
+        signature and the number of coordinates.
     callback : callable, optional
         ``callback(step, total, what)`` is called after every iteration of "refined" with its
         number, the most iterations, and the loss, a float; while a D outside memory is read with
@@ -190,12 +185,10 @@ def neuc_mds(
         n_components=n_components,
         method=method,
         loss=loss,
-        floor=floor,
         curvature=curvature,
         random_state=random_state,
         tol=tol,
         max_iter=max_iter,
-        n_init=n_init,
         init=init,
         callback=callback,
         checkpoint=checkpoint,

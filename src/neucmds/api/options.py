@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from os import PathLike
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ ALL_METHODS = (*METHODS, "exact", "refined")
 CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
 # "refined" has the least STRESS of fitted and of placed objects (docs/quality.md).
 Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
-Loss = Literal["squared", "distance", "relative"]
+Loss = Literal["squared", "distance", "relative"] | tuple[Literal["relative"], float]
 DEFAULT_METHOD: Literal["refined"] = "refined"
 # Residual of eigenpairs, relative to the largest kept |λ|.
 EIGENPAIR_TOL = 1e-7
@@ -73,13 +74,12 @@ FITS = {
 OPTIONS = {
     "method": "a closed form",
     "loss": '`loss="distance"`, `"relative"`',
-    "floor": "`floor`",
     "curvature": "`curvature`",
     "n_components": '`n_components=0.9`, `"auto"`',
     "weights": "`weights`",
     "missing": '`missing="ignore"`',
     "init": "`init`",
-    "n_init": "`n_init` above 1",
+    "n_init": "`init` above 1",
     "checkpoint": "`checkpoint`",
     "squared": "`squared`",
     "symmetrize": "`symmetrize`",
@@ -118,7 +118,6 @@ _COUNTED_ALIKE = Cell(
 )
 _BLOCKS = {
     "loss": _IN_MEMORY,
-    "floor": _IN_MEMORY,
     "curvature": _IN_MEMORY,
     "weights": _PAIRS_ALIKE,
     "missing": _PAIRS_ALIKE,
@@ -180,7 +179,6 @@ TABLE: dict[str, dict[str, Cell]] = {
     },
     "closed form": {
         "loss": _no(f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it."),
-        "floor": _NO_LOSS,
         "curvature": _NO_LOSS,
         "init": _NO_START,
         "n_init": _NO_START,
@@ -195,7 +193,6 @@ TABLE: dict[str, dict[str, Cell]] = {
         )
     },
     "squared loss": {
-        "floor": _NO_LOSS,
         "curvature": _NO_LOSS,
         "n_init": _no(
             f"is for other losses; {option('loss', 'squared')} starts once, from eigenvectors."
@@ -209,16 +206,13 @@ def cell(kind: str, name: str) -> Cell:
     return TABLE[kind].get(name, Cell())
 
 
-# Options that messages name without their value.
-_LONG = ("checkpoint", "init")
-
-
 def refuse(kind: str, asked: Mapping[str, Any]) -> None:
     """Refuse options that a kind of input (`INPUTS`) or of fit (`FITS`) does not support."""
     for name, value in asked.items():
         found = TABLE[kind].get(name)
         if found is not None and found.verdict == "refused":
-            plain = isinstance(value, (str, int, float, tuple)) and name not in _LONG
+            plain = isinstance(value, (str, int, float, tuple)) and name != "checkpoint"
+            name = "init" if name == "n_init" else name
             asked_for = option(name, value) if plain else option(name)
             raise InputError(found.why.format(asked=asked_for))
 
@@ -254,48 +248,53 @@ class Options:
 
     Parameters
     ----------
-    n_components, method, loss, floor, curvature, random_state, tol, max_iter, n_init, init,
-    callback, checkpoint
+    n_components, method, loss, curvature, random_state, tol, max_iter, init, callback, checkpoint
         As for `neuc_mds`; a start of "refined", once checked, is a `Start`, and its signature the
         number of coordinates.
+    floor, n_init
+        The floor that was given with the loss, and the number of starts that was given as `init`.
     """
 
     n_components: NComponents = None
     method: str = DEFAULT_METHOD
-    loss: str = "squared"
-    floor: float | None = None
+    loss: Any = "squared"
     curvature: float | str = 0.0
     random_state: Any = None
     tol: float | None = None
     max_iter: int | None = None
-    n_init: int | None = None
     init: Any = None
     callback: Callback | None = None
     checkpoint: str | PathLike[str] | None = None
+    floor: float | None = None
+    n_init: int | None = None
 
     def __post_init__(self) -> None:
         check_methods((self.method,))
         of_eigenpairs = None if self.method == "refined" else self.tol
         if of_eigenpairs is not None and not (_is_number(of_eigenpairs) and 0 < of_eigenpairs < 1):
             raise InputError(f"{option('tol', self.tol)} must be a number between 0 and 1.")
-        object.__setattr__(self, "random_state", as_seed(self.random_state))
+        self._set(random_state=as_seed(self.random_state))
+        if isinstance(self.loss, tuple):
+            self._set(loss="relative", floor=_floor(self.loss))
         check_callback(self.callback)
         self.limits(2)
         if self.checkpoint is not None:
             checkpoint_path(self.checkpoint)
-        if self.n_init is not None:
-            check_count(n_init=self.n_init)
         check_curvature(self.curvature)
-        if self.floor is not None and not (_is_number(self.floor) and self.floor > 0):
-            raise InputError(f"{option('floor', self.floor)} must be a positive number, or None.")
+        if isinstance(self.init, Integral):
+            check_count(init=self.init)
+            self._set(n_init=self.init, init=None)
+        elif self.init is not None:
+            start = _start(self.init)
+            self._set(n_components=_signature(start, self.n_components), init=start)
         if self.method != "refined":
             refuse("closed form", self.asked)
         elif self.loss == "squared":
             refuse("squared loss", self.asked)
-        if self.init is not None:
-            start = _start(self.init)
-            object.__setattr__(self, "n_components", _signature(start, self.n_components))
-            object.__setattr__(self, "init", start)
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -303,7 +302,6 @@ class Options:
         asked = {
             "method": None if self.method == "refined" else self.method,
             "loss": None if self.loss == "squared" else self.loss,
-            "floor": self.floor,
             "curvature": self.curvature or None,
             "n_components": self.n_components if isinstance(self.n_components, GOALS) else None,
             "init": self.init,
@@ -320,6 +318,13 @@ class Options:
             return limits
         most = limits.max_iter
         return replace(limits, callback=lambda step, loss: callback(step, most, loss))
+
+
+def _floor(loss: tuple[Any, ...]) -> float:
+    """Return the floor of ("relative", floor)."""
+    if len(loss) == 2 and loss[0] == "relative" and _is_number(loss[1]) and loss[1] > 0:
+        return float(loss[1])
+    raise InputError(f"{option('loss', loss)} must be ('relative', floor) with a positive floor.")
 
 
 def check_curvature(curvature: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any, Literal
@@ -27,11 +28,12 @@ from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
 
 # Parameters that `neuc_mds` takes as they are.
-_PASSED_ON = ("method", "loss", "floor", "curvature", "max_iter", "random_state")
+_PASSED_ON = ("method", "loss", "curvature", "max_iter", "random_state")
 # Path lengths held at once while new objects are placed: 256 MB.
 PATHS_AT_ONCE = 2**25
 
 
+@dataclass(eq=False, repr=False)
 class NeucIsomap(SignedTransformer):
     """Isomap with its last step replaced: geodesics are embedded by coordinates with signs.
 
@@ -46,7 +48,7 @@ class NeucIsomap(SignedTransformer):
     n_neighbors : int, default=5
         Neighbours that each object is joined to. Parts of the graph are joined at their closest
         pairs, with a warning. Ties for the last neighbour depend on the number of threads.
-    method, loss, floor, curvature, max_iter
+    method, loss, curvature, max_iter
         As for `NeucMDS`.
     metric : str or callable, default="euclidean"
         Of `sklearn.neighbors.NearestNeighbors`; "precomputed": X holds dissimilarities.
@@ -85,32 +87,17 @@ class NeucIsomap(SignedTransformer):
 
     squared = False
 
-    def __init__(
-        self,
-        n_components: NComponents = 2,
-        n_neighbors: int = 5,
-        *,
-        method: Method = DEFAULT_METHOD,
-        loss: Loss = "squared",
-        floor: float | None = None,
-        curvature: float | Literal["auto"] = 0.0,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        max_iter: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.method = method
-        self.loss = loss
-        self.floor = floor
-        self.curvature = curvature
-        self.metric = metric
-        self.metric_params = metric_params
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: NComponents = 2
+    n_neighbors: int = 5
+    _: KW_ONLY
+    method: Method = DEFAULT_METHOD
+    loss: Loss = "squared"
+    curvature: float | Literal["auto"] = 0.0
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    max_iter: int | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> NeucIsomap:
         """Join neighbours to a graph, and embed its shortest paths.

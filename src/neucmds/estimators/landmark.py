@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from os import PathLike
 from typing import Any, Literal
@@ -55,6 +55,7 @@ from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer, is_other_library
 
 
+@dataclass(eq=False, repr=False)
 class LandmarkNeucMDS(SignedTransformer):
     """Embed landmarks, then place every object from its dissimilarities to them.
 
@@ -64,7 +65,7 @@ class LandmarkNeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components, method, loss, floor, curvature, squared, tol
+    n_components, method, loss, curvature, squared, tol
         As for `neuc_mds`, of the landmarks; `loss` is also what places new objects.
     n_landmarks : int, float or None, default=None
         Number of landmarks, or their share of all objects. None: 1000, or 4·k if that is more; in
@@ -101,10 +102,10 @@ class LandmarkNeucMDS(SignedTransformer):
         Draws landmarks and folds; None is the seed 0, as for `neuc_mds`.
     n_jobs : int or None, default=None
         Threads that place objects; None and -1 are all cores.
-    init : Embedding or (coordinates, signs), optional
-        Where "refined" starts: a warm start, which keeps its signature. Of the landmarks, or of all
-        objects, from which the landmarks are taken. In two levels the global landmarks start there,
-        and the others where these place them.
+    init : int, Embedding or (coordinates, signs), optional
+        Number of starts, as for `neuc_mds`. Or where "refined" starts, a warm start that keeps its
+        signature. Of the landmarks, or of all objects, from which the landmarks are taken. In two
+        levels the global landmarks start there, and the others where these place them.
     callback : callable, optional
         As for `neuc_mds`, of the landmarks' fit.
     verbose : int, default=0
@@ -144,48 +145,25 @@ class LandmarkNeucMDS(SignedTransformer):
     (1797, 5)
     """
 
-    def __init__(
-        self,
-        n_components: NComponents = 2,
-        n_landmarks: int | float | None = None,
-        *,
-        n_near: int | None = 0,
-        landmarks: Any = "random",
-        method: Method = DEFAULT_METHOD,
-        placement: Literal["auto", "least_squares", "linear"] = "auto",
-        loss: Loss = "squared",
-        floor: float | None = None,
-        curvature: float | Literal["auto"] = 0.0,
-        metric: Any = "precomputed",
-        metric_params: dict[str, Any] | None = None,
-        squared: bool = False,
-        symmetrize: bool = False,
-        tol: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        init: Any = None,
-        callback: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_landmarks = n_landmarks
-        self.n_near = n_near
-        self.landmarks = landmarks
-        self.method = method
-        self.placement = placement
-        self.loss = loss
-        self.floor = floor
-        self.curvature = curvature
-        self.metric = metric
-        self.metric_params = metric_params
-        self.squared = squared
-        self.symmetrize = symmetrize
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.init = init
-        self.callback = callback
-        self.verbose = verbose
+    n_components: NComponents = 2
+    n_landmarks: int | float | None = None
+    _: KW_ONLY
+    n_near: int | None = 0
+    landmarks: Any = "random"
+    method: Method = DEFAULT_METHOD
+    placement: Literal["auto", "least_squares", "linear"] = "auto"
+    loss: Loss = "squared"
+    curvature: float | Literal["auto"] = 0.0
+    metric: Any = "precomputed"
+    metric_params: dict[str, Any] | None = None
+    squared: bool = False
+    symmetrize: bool = False
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    init: Any = None
+    callback: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> LandmarkNeucMDS:
         """Choose and embed the landmarks, and learn how to place objects among them.
@@ -217,7 +195,6 @@ class LandmarkNeucMDS(SignedTransformer):
                 self.n_components,
                 self.method,
                 self.loss,
-                self.floor,
                 self.curvature,
                 random_state=self.random_state,
                 tol=self.tol,

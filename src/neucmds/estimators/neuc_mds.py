@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from os import PathLike
 from typing import Any, Literal
@@ -36,17 +36,18 @@ from neucmds.estimators.transformer import SignedTransformer
 
 # Parameters that `neuc_mds` takes as they are.
 _PASSED_ON = (
-    *("method", "loss", "floor", "curvature", "n_pairs", "squared", "symmetrize", "missing"),
-    *("random_state", "tol", "max_iter", "n_init", "init", "checkpoint"),
+    *("method", "loss", "curvature", "n_pairs", "squared", "symmetrize", "missing"),
+    *("random_state", "tol", "max_iter", "init", "checkpoint"),
 )
 
 
+@dataclass(eq=False, repr=False)
 class NeucMDS(SignedTransformer):
     """Multidimensional scaling that keeps negative eigenvalues, as coordinates with a sign.
 
     Parameters
     ----------
-    n_components, method, loss, floor, curvature
+    n_components, method, loss, curvature
         As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
         As for `neuc_mds`: "precomputed", "shortest_path", a metric of features or a function.
@@ -54,7 +55,7 @@ class NeucMDS(SignedTransformer):
         paths (m, n), or of edges to fitted nodes as a sparse array (m, n); or features or objects.
     metric_params : dict, optional
         Further arguments of the metric, as for `neuc_mds`.
-    squared, symmetrize, missing, random_state, tol, max_iter, n_init, init, n_pairs, callback
+    squared, symmetrize, missing, random_state, tol, max_iter, init, n_pairs, callback
         As for `neuc_mds`.
     checkpoint : path, optional
         As for `neuc_mds`; with sampled pairs `random_state` must be a number or None, so that they
@@ -100,50 +101,25 @@ class NeucMDS(SignedTransformer):
     (100, 5)
     """
 
-    def __init__(
-        self,
-        n_components: NComponents = 2,
-        *,
-        method: Method = DEFAULT_METHOD,
-        loss: Loss = "squared",
-        floor: float | None = None,
-        curvature: float | Literal["auto"] = 0.0,
-        metric: Any = "precomputed",
-        metric_params: dict[str, Any] | None = None,
-        squared: bool = False,
-        symmetrize: bool = False,
-        missing: Literal["error", "ignore"] = "error",
-        random_state: Any = None,
-        tol: float | None = None,
-        max_iter: int | None = None,
-        n_init: int | None = None,
-        init: Any = None,
-        n_pairs: int | None = None,
-        callback: Any = None,
-        checkpoint: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.method = method
-        self.loss = loss
-        self.floor = floor
-        self.curvature = curvature
-        self.metric = metric
-        self.metric_params = metric_params
-        self.squared = squared
-        self.symmetrize = symmetrize
-        self.missing = missing
-        self.tol = tol
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init = init
-        self.n_pairs = n_pairs
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: NComponents = 2
+    _: KW_ONLY
+    method: Method = DEFAULT_METHOD
+    loss: Loss = "squared"
+    curvature: float | Literal["auto"] = 0.0
+    metric: Any = "precomputed"
+    metric_params: dict[str, Any] | None = None
+    squared: bool = False
+    symmetrize: bool = False
+    missing: Literal["error", "ignore"] = "error"
+    random_state: Any = None
+    tol: float | None = None
+    max_iter: int | None = None
+    init: Any = None
+    n_pairs: int | None = None
+    callback: Any = None
+    checkpoint: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> NeucMDS:
         """Find coordinates and signature.
