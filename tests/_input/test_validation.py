@@ -1,9 +1,6 @@
 """One policy: a D in memory, in blocks of rows and in dask chunks is refused in the same words."""
 
-import itertools
 import re
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -34,19 +31,13 @@ def in_blocks(D, **rules):
     return np.concatenate([part.copy() for _, part in gram.walk()])
 
 
-def in_blocks_of_fortran(D, **rules):
-    with TemporaryDirectory() as folder:
-        np.save(Path(folder) / "F.npy", np.asfortranarray(D))
-        return in_blocks(Path(folder) / "F.npy", **rules)
-
-
 def in_chunks(D, **rules):
     chunks = ((25, 0, 35), (25, 0, 35))  # uneven, and one without entries
     lazy = da.from_array(D, chunks=60).rechunk(chunks)
     return lazy_dissimilarity(lazy, labels=LABELS, **rules).values.compute()
 
 
-WALKS = (in_memory, in_blocks, in_blocks_of_fortran, in_chunks)
+WALKS = (in_memory, in_blocks, in_chunks)
 
 
 def spoiled(*changes):
@@ -62,7 +53,7 @@ BAD = {
         spoiled((3, 50, -0.25), (50, 3, -0.25), (7, 8, -0.1)), {}, "-0.25 at (3, 50), 'o3' and "
     ),
     "negative alone": (spoiled((3, 50, -0.25), (50, 3, -0.25)), {}, "-0.25 at (3, 50), 'o3' and"),
-    "asymmetric": (spoiled((3, 50, 99.0), (7, 2, 9.0)), {}, "at (3, 50), 'o3' and 'o50'; pass"),
+    "asymmetric": (spoiled((3, 50, 99.0), (7, 2, 9.0)), {}, "at (3, 50), 'o3' and 'o50'"),
     "diagonal": (spoiled((41, 41, -1.0)), {}, "not zero: -1 at (41, 41)"),
     "infinite": (spoiled((41, 3, np.inf), (5, 7, -np.inf)), {}, "2 infinite entries, the first at"),
     "triangle": (np.tril(distances()), {}, "lower triangle: .* above the diagonal are zero"),
@@ -89,7 +80,7 @@ def refusal(walk, D, **rules) -> str:
 def test_every_walk_refuses_in_the_same_words(case):
     D, rules, said = BAD[case]
     messages = {refusal(walk, D, **rules) for walk in WALKS}
-    if case in ("infinite", "missing"):  # where NaN may stand for a pair, the advice says so
+    if re.match("infinite|missing|asymmetric|triangle", case):  # only in memory options help
         messages = {message.split(";")[0] for message in messages}
     assert len(messages) == 1, messages
     assert re.search(said.replace("(", r"\(").replace(")", r"\)"), *messages)
@@ -103,27 +94,6 @@ def test_rounding_is_relative_to_all_of_D(walk):
     D[4, 4] = 1e-10
     values = walk(D)
     np.testing.assert_allclose(values, np.where(np.eye(N) > 0, 0, D) ** 2, rtol=1e-15)
-
-
-@pytest.mark.parametrize("squared", [True, False])
-@pytest.mark.parametrize("walk", WALKS)
-def test_symmetrize_averages_and_mirrors_on_the_scale_given(walk, squared):
-    D = np.abs(np.random.default_rng(1).normal(size=(N, N)))
-    np.fill_diagonal(D, 0)
-    mean = (D + D.T) / 2
-    values = walk(D, symmetrize=True, squared=squared)
-    np.testing.assert_allclose(values, mean if squared else mean**2, rtol=1e-14)
-    above = np.triu(np.ones_like(D), 1) > 0
-    for dead, empty in itertools.product((above, above.T), (0.0, np.nan)):
-        mirrored = walk(np.where(dead, empty, mean), symmetrize=True, squared=squared)
-        np.testing.assert_array_equal(mirrored, mean if squared else mean**2)
-
-
-def test_a_function_of_rows_cannot_be_symmetrized():
-    D = distances()
-    gram = BlockedGram(lambda start, stop: D[start:stop], n=N, symmetrize=True)
-    with pytest.raises(InputError, match=r"function of rows does not give; .*\(D \+ D\.T\) / 2"):
-        _ = gram.moments
 
 
 def test_float32_outside_memory_is_refused_where_its_squares_are_lost(tmp_path):

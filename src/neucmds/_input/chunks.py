@@ -11,11 +11,10 @@ import numpy as np
 
 from neucmds._backend import dask_arrays as lazy
 from neucmds._backend.arrays import Array
-from neucmds._input.dissimilarity import Dissimilarity, averaged, finished, pair_extent
+from neucmds._input.dissimilarity import Dissimilarity, finished, pair_extent
 from neucmds._input.validation import (
     Extent,
     Floats,
-    Half,
     Rules,
     Strips,
     as_labels,
@@ -29,19 +28,24 @@ def lazy_dissimilarity(
     data: Array,
     *,
     squared: bool = False,
-    symmetrize: bool = False,
     labels: Sequence[object] | None = None,
 ) -> Dissimilarity:
     """Check a dask array, put it on the squared scale and keep its chunks on the workers."""
     data = _square_chunks(data)
     n = len(data)
     names = as_labels(labels, n)
-    rules = Rules(squared, symmetrize, False, names, in_memory=False)
+    rules = Rules(squared, False, False, names, in_memory=False)
     dtype = np.dtype(working_dtype(data))
     # Kept, as it is walked twice. A cluster frees each of these chunks as its square is made.
     given = data.astype(dtype).persist()
-    _, triangle = validate(_survey(given), _strips(given), rules, n, dtype)
-    values = _finished(given, rules, triangle)
+    validate(_survey(given), _strips(given), rules, n, dtype)
+
+    def finish(chunk: Floats, block_info: Any = None) -> Floats:
+        (row, _), (col, _) = block_info[0]["array-location"]
+        hollow = row == col and bool(np.diagonal(chunk).any())
+        return np.asarray(finished(chunk, rules, hollow))
+
+    values = given.map_blocks(finish, dtype=dtype, meta=np.empty((0, 0), dtype))
     del data, given
     return Dissimilarity(values.persist(), names)
 
@@ -91,19 +95,3 @@ def _strips(data: Array) -> Strips:
             for part in (data[start:stop].compute(), data[:, start:stop].compute().T)
         )
         yield start, rows, columns
-
-
-def _finished(data: Array, rules: Rules, triangle: Half | None) -> Array:
-    """Put every chunk on the squared scale, averaged if asked for; itself if it is so already."""
-    da = lazy.require_dask()
-
-    def finish(chunk: Floats, *mirror: Floats, block_info: Any = None) -> Floats:
-        (row, _), (col, _) = block_info[0]["array-location"]
-        if mirror:
-            above, below = (chunk, mirror[0]) if row <= col else (mirror[0], chunk)
-            chunk = averaged(above, below, row == col, triangle)
-        hollow = row == col and bool(np.diagonal(chunk).any())
-        return np.asarray(finished(chunk, rules, hollow))
-
-    sources = (data, data.T) if rules.symmetrize else (data,)
-    return da.map_blocks(finish, *sources, dtype=data.dtype, meta=np.empty((0, 0), data.dtype))

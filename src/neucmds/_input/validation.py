@@ -39,6 +39,12 @@ class Rules:
     labels: tuple[str, ...] | None = None
     in_memory: bool = True
 
+    def repair(self, to: str) -> str:
+        """Say how to get a symmetric matrix."""
+        if not self.in_memory:
+            return "make it symmetric where it is stored"
+        return f"pass {option('symmetrize', True)} {to}"
+
     def place(self, i: int, j: int) -> str:
         """Name an entry by its indices, and by its labels where there are any."""
         return entry_name(i, j, self.labels)
@@ -275,7 +281,7 @@ def _refuse(found: Findings, rules: Rules, eps: float, bits: int) -> None:
         advice = f", or by NaN with {option('missing', 'ignore')}" if rules.in_memory else ""
         _refuse_entries(found["infinite"], "infinite", f"replace by a finite value{advice}", rules)
     if found.triangle is not None and not rules.symmetrize and size.value > rounding:
-        _refuse_triangle(found, found.triangle)
+        _refuse_triangle(found, found.triangle, rules)
     _refuse_missing(found, rules)
     # Similarities, some of which may be negative: nothing is larger than the diagonal.
     if own.size and own.min() > rounding and own.max() >= size.value - rounding:
@@ -289,8 +295,8 @@ def _refuse(found: Findings, rules: Rules, eps: float, bits: int) -> None:
         )
     if not rules.symmetrize and gap.value > rounding:
         raise InputError(
-            f"D is not symmetric: largest gap {gap.value:.2g} at {rules.place(*gap.place)}; pass "
-            f"{option('symmetrize', True)} to average."
+            f"D is not symmetric: largest gap {gap.value:.2g} at {rules.place(*gap.place)}; "
+            f"{rules.repair('to average')}."
         )
     _refuse_diagonal(own, size.value, rules, rounding)
     where = f" at {rules.place(*size.place)}"
@@ -304,13 +310,13 @@ def _refuse_entries(found: Found, what: str, advice: str, rules: Rules) -> NoRet
     )
 
 
-def _refuse_triangle(found: Findings, half: Half) -> NoReturn:
+def _refuse_triangle(found: Findings, half: Half, rules: Rules) -> NoReturn:
     """Name a triangle whose other half was filled with zeros or NaN."""
     other = "above" if half == "lower" else "below"
     content = "missing (NaN)" if found[f"missing {other}"].count else "zero"
     raise InputError(
-        f"D is a {half} triangle: all entries {other} the diagonal are {content}; pass "
-        f"{option('symmetrize', True)} to mirror it."
+        f"D is a {half} triangle: all entries {other} the diagonal are {content}; "
+        f"{rules.repair('to mirror it')}."
     )
 
 
@@ -332,8 +338,8 @@ def _refuse_missing(found: Findings, rules: Rules) -> None:
     if one_sided.count and not rules.symmetrize:
         i, j = one_sided.place
         raise InputError(
-            f"D is missing (NaN) at {rules.place(i, j)} but not at ({j}, {i}); pass "
-            f"{option('symmetrize', True)} to take one for the other."
+            f"D is missing (NaN) at {rules.place(i, j)} but not at ({j}, {i}); "
+            f"{rules.repair('to take one for the other')}."
         )
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, namespace
 from neucmds._backend.memory import available_memory, format_bytes, parse_bytes
 from neucmds._input import Rules
-from neucmds._operator.first_pass import FirstPass, Mirrored
+from neucmds._operator.first_pass import FirstPass
 from neucmds._operator.gram import Gram, Moments
 from neucmds._operator.row_sources import RowSource, as_row_source
 from neucmds._operator.single_precision import Rounded, RoundedGram
@@ -41,10 +41,6 @@ class BlockedGram(Gram):
         Number of objects; needed for a function.
     squared : bool, default=False
         Whether the source holds squared dissimilarities; if not, each block is squared when read.
-    symmetrize : bool, default=False
-        Average D and its transpose, on the scale given, or mirror a triangle whose other half is
-        zero. Every block of rows is then read with the same columns, which takes a few times
-        longer; a function that returns rows cannot do it.
     max_memory : int or str, optional
         Bound on the memory for blocks, and for a float32 working copy of B, which is made only if
         it fits too: bytes, or "2GB". The vectors of a solver come on top.
@@ -57,8 +53,8 @@ class BlockedGram(Gram):
     -----
     The first pass makes the moments of D and checks it: finite entries, the diagonal and
     negative entries exactly. Symmetry is tested by one random vector v: ``D v`` is compared with
-    ``vᵀ D``, which finds a single asymmetric pair for certain and more of them almost surely; rows
-    under suspicion are then compared entry by entry, in a second pass.
+    ``vᵀ D``, which finds a single asymmetric pair for certain and more of them almost surely; the
+    row with the largest difference is then compared entry by entry, in a second pass.
     """
 
     costly_pass = True
@@ -70,7 +66,6 @@ class BlockedGram(Gram):
         *,
         n: int | None = None,
         squared: bool = False,
-        symmetrize: bool = False,
         max_memory: int | str | None = None,
         labels: tuple[str, ...] | None = None,
         progress: Progress | None = None,
@@ -81,7 +76,7 @@ class BlockedGram(Gram):
             raise InputError(f"D has {self.n} objects; at least 2 are needed.")
         self.xp = namespace(np.empty(0))
         self.dtype = self.source.dtype
-        self.squared, self.symmetrize = squared, symmetrize
+        self.squared = squared
         self.max_memory = None if max_memory is None else parse_bytes(max_memory)
         self.labels = labels
         self.progress = progress
@@ -127,26 +122,19 @@ class BlockedGram(Gram):
             If D has entries that are not finite, is not symmetric, not zero on the diagonal, or
             negative where it is not squared.
         """
-        if not self.symmetrize:
-            return self._first.moments
-        return super().moments
-
-    @cached_property
-    def _first(self) -> FirstPass:
-        """The pass over D as it is stored, which validates it."""
-        rules = Rules(self.squared, self.symmetrize, False, self.labels, in_memory=False)
+        rules = Rules(self.squared, False, False, self.labels, in_memory=False)
         first = FirstPass(self.source, rules)
         for rows, part in self.pass_over(self.source.fill, self.dtype):
             first.take(part, rows.start)
-        suspects = first.suspects()
-        if suspects.size:
-            seen = Mirrored(suspects, self.n)
-            for rows, part in self.pass_over(self.source.fill, self.dtype):
-                seen.take(part, rows.start)
-            first.validate(*seen.gap())
-        else:
+        if (at := first.suspect) is None:
             first.validate()
-        return first
+            return first.moments
+        row, column = np.empty((1, self.n)), np.empty(self.n)
+        self.source.fill(row, at)
+        for rows, part in self.pass_over(self.source.fill, self.dtype):
+            column[rows] = part[:, at]
+        first.validate(at, np.abs(row[0] - column))
+        return first.moments
 
     def pass_over(
         self, fill: Callable[[Floats, int], Any], dtype: Any
@@ -167,36 +155,17 @@ class BlockedGram(Gram):
                     self.progress(self.n_passes, rows.stop, self.n)
 
     def _read(self, out: Floats, start: int) -> Floats:
-        if self.symmetrize:
-            self._fill_averaged(out, start)
-        else:
-            self.source.fill(out, start)
+        self.source.fill(out, start)
         if not self.squared:
             np.multiply(out, out, out=out)
         own = np.arange(len(out))
         out[own, start + own] = 0
         return out
 
-    def _fill_averaged(self, out: Floats, start: int) -> None:
-        """Read rows of (D + Dᵀ)/2, or of a triangle mirrored over the diagonal."""
-        triangle, mirror = self._first.triangle, np.empty_like(out)
-        self.source.fill(out, start)
-        self.source.fill_columns(mirror, start)
-        if triangle is None:
-            out *= 0.5
-            out += 0.5 * mirror
-            return
-        # Rows hold the lower half on the left of the diagonal; in Fortran order, the upper.
-        left_is_held = (triangle == "lower") != self.source.transposed
-        columns = np.arange(self.n)[None, :]
-        on_left = columns < (start + np.arange(len(out)))[:, None]
-        np.copyto(out, mirror, where=on_left != left_is_held)
-
     def _fitting_rows(self) -> int:
         """Rows per block: as many as memory allows, up to 32 MB, whole chunks if possible."""
         row = self.n * 8
-        # A mirrored block comes with each that is read to be averaged.
-        least = (_BLOCKS_IN_MEMORY + 2 * self.symmetrize) * row
+        least = _BLOCKS_IN_MEMORY * row
         if self.max_memory is not None and self.max_memory < least:
             raise InputError(
                 f"{option('max_memory')} is {format_bytes(self.max_memory)}, too little for "

@@ -22,29 +22,21 @@ def lazy_operator(
     D: Any,
     n_components: NComponents,
     *,
-    complete: bool = True,
     squared: bool = False,
-    symmetrize: bool = False,
     labels: Any = None,
     progress: Progress | None = None,
 ) -> Gram | None:
     """Return D behind its operator if it is no matrix in memory; None if it is, or fits.
 
-    Parameters are those of `neuc_mds`; `complete` if no pair is missing, or counts differently. A D
-    in blocks is checked in a pass over it.
+    Parameters are those of `neuc_mds`. A D in blocks is checked in a pass over it.
     """
     if is_dask(D):
         from neucmds._input.chunks import lazy_dissimilarity
         from neucmds._operator.cluster import DaskGram
 
-        data = lazy_dissimilarity(D, squared=squared, symmetrize=symmetrize, labels=labels)
-        return DaskGram(data.values)
+        return DaskGram(lazy_dissimilarity(D, squared=squared, labels=labels).values)
     if isinstance(D, Gram):
-        if symmetrize or not complete:
-            raise InputError("weights, missing and symmetrize need D itself, not a Gram of it.")
         return D
-    if not complete:
-        return None
     shape: tuple[int, ...] = getattr(D, "shape", ())
     if len(shape) == 2 and shape[0] == shape[1] > 1:
         # Before D is touched: it may be squared in place later.
@@ -54,13 +46,7 @@ def lazy_operator(
         return None
     n = int(source.shape[0])
     Components.parse(n_components, n)
-    gram = BlockedGram(
-        source,
-        squared=squared,
-        symmetrize=symmetrize,
-        labels=as_labels(labels, n),
-        progress=progress,
-    )
+    gram = BlockedGram(source, squared=squared, labels=as_labels(labels, n), progress=progress)
     _ = gram.moments
     return gram
 

@@ -122,6 +122,7 @@ _BLOCKS = {
     "weights": _PAIRS_ALIKE,
     "missing": _PAIRS_ALIKE,
     "n_init": _IN_MEMORY,
+    "symmetrize": _no("needs D as an array in memory; pass or store (D + D.T) / 2 instead."),
     "n_pairs": _CHOSEN,
 }
 _PATHS = {
@@ -134,11 +135,7 @@ TABLE: dict[str, dict[str, Cell]] = {
     "matrix": {"checkpoint": _KEPT, "n_pairs": _CHOSEN},
     "blocks": _BLOCKS,
     "dask": _BLOCKS,
-    "operator": _BLOCKS
-    | {
-        "squared": _ignored("the operator knows the scale of its D"),
-        "symmetrize": _no("needs D itself, not a Gram of it."),
-    },
+    "operator": _BLOCKS | {"squared": _ignored("the operator knows the scale of its D")},
     "pairs": {
         "method": _no(
             f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; pass "

@@ -128,17 +128,13 @@ def prepare(
         bound = BoundMetric.of(metric, symmetrize=symmetrize)
         D = _between_rows(D, n_components, bound, squared, not complete, progress)
         symmetrize = False
-    elif not complete and (is_dask(D) or outside_memory(D) is not None):
-        refuse("blocks", {"missing": missing} if weights is None else {"weights": weights})
-    gram = lazy_operator(
-        D,
-        n_components,
-        complete=complete,
-        squared=squared,
-        symmetrize=symmetrize,
-        labels=labels,
-        progress=progress,
-    )
+    elif is_dask(D) or isinstance(D, Gram) or outside_memory(D) is not None:
+        asked = {"weights": weights, "symmetrize": symmetrize or None}
+        asked["missing"] = None if missing == "error" else missing
+        refuse("blocks", {name: value for name, value in asked.items() if value is not None})
+    gram = None
+    if complete:
+        gram = lazy_operator(D, n_components, squared=squared, labels=labels, progress=progress)
     if gram is not None:
         return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
     if is_store(D) and not is_numpy(D):

@@ -162,7 +162,7 @@ def _behind_operator(D: Any, squared: bool, symmetrize: bool) -> Prepared:
     """Let D hand out its rows; pairs may be missing from one in memory."""
     outside = D
     if not isinstance(D, Gram):
-        outside = lazy_operator(D, None, squared=squared, symmetrize=symmetrize)
+        outside = lazy_operator(D, None, squared=squared)
     if outside is None:
         return prepare(D, squared=squared, symmetrize=symmetrize, missing="ignore")
     return Prepared(outside, squared=squared)
