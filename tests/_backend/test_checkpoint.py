@@ -1,8 +1,6 @@
 """Interrupted work goes on from its checkpoint, and from no other."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -66,24 +64,6 @@ def test_what_is_no_checkpoint_of_this_work_is_refused(tmp_path):
         with pytest.raises(InputError, match=message):
             npy_output(out, VALUES.shape, np.float64, kept).__enter__()
     assert (tmp_path / "text").read_text() == "precious"
-
-
-def test_a_second_job_neither_goes_on_from_nor_removes_the_file_of_the_first(tmp_path):
-    path, early = tmp_path / "kept", Checkpoint(tmp_path / "kept", "a model")
-    code = (
-        "import sys; from neucmds._backend import Checkpoint\n"
-        "kept = Checkpoint(sys.argv[1], 'a model'); kept.save(x=1, at_once=True)\n"
-        "print(flush=True); input(); kept.save(x=2, at_once=True)"
-    )
-    job = [sys.executable, "-c", code, str(path)]
-    with subprocess.Popen(job, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
-        assert first.stdout.readline()
-        for second in (lambda: Checkpoint(path, "a model"), lambda: early.save(x=3)):
-            with pytest.raises(InputError, match=r"in use by another process; wait.*checkpoint\."):
-                second()
-        early.remove()
-        first.communicate("\n", timeout=60)
-    assert int(Checkpoint(path, "a model").held["x"]) == 2
 
 
 @pytest.mark.parametrize(("at", "lost"), [(0, False), (2, False), (8, False), (4, True)])

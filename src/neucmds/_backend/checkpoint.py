@@ -6,7 +6,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,17 +24,16 @@ INTERVAL = 5.0
 
 
 class Checkpoint:
-    """A npz file of a few arrays, which belongs to one problem and one process at a time.
+    """A npz file of a few arrays, which belongs to one problem.
 
     `problem` holds all that decides the result, identified by `joblib.hash`, a function by its
     name. `held` has the arrays of the last `save`. Raises `InputError` if the file is no
-    checkpoint, belongs to another problem, or is in use.
+    checkpoint, or belongs to another problem.
     """
 
     def __init__(self, path: str | PathLike[str], *problem: Any) -> None:
         self.path, self.problem = checkpoint_path(path), _identity(problem)
         self.saved = time.monotonic()
-        self.locked: BinaryIO | None = None
         check_target(self.path)
         self.held = read_npz(self.path, "a checkpoint") if self.path.exists() else {}
         if self.held and str(self.held.get("problem")) != self.problem:
@@ -42,43 +41,18 @@ class Checkpoint:
                 f"{self.path} is no checkpoint of this fit, but of another D or other parameters; "
                 f"remove it, or pass another {option('checkpoint')}."
             )
-        self._claim()
 
     def save(self, *, at_once: bool = False, **values: Any) -> None:
         """Save arrays by name, unless the last ones are younger than `INTERVAL` seconds."""
         if not at_once and time.monotonic() - self.saved < INTERVAL:
             return
-        self._claim()
         with atomic_file(self.path) as file:
             np.savez(file, problem=self.problem, **_plain(values))
-        self.locked = None  # the lock of the replaced file
-        self._claim()
         self.saved = time.monotonic()
 
     def remove(self) -> None:
-        """Remove the file, unless it is another job's: the work is done."""
-        with suppress(InputError):
-            self._claim()
-            self.path.unlink(missing_ok=True)
-
-    def _claim(self) -> None:
-        """Lock the file, if there is one, until the process ends."""
-        if self.locked is not None or not self.path.exists():
-            return
-        try:
-            import fcntl
-        except ImportError:  # Windows has no such locks
-            return
-        file = self.path.open("r+b")
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as taken:
-            file.close()
-            raise InputError(
-                f"{self.path} is in use by another process; wait for its end, or pass another "
-                f"{option('checkpoint')}."
-            ) from taken
-        self.locked = file
+        """Remove the file: the work is done."""
+        self.path.unlink(missing_ok=True)
 
 
 def checkpoint_path(value: Any) -> Path:

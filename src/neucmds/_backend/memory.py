@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -50,7 +49,7 @@ def available_memory() -> int | None:
 
     The least of the available memory, of the rest of the limits of the control groups (containers,
     batch systems), and of the limit on addresses (``ulimit -v``). On other systems than Linux from
-    psutil, or else half of the memory.
+    psutil, if it is installed.
     """
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii")
@@ -100,7 +99,4 @@ def _elsewhere() -> int | None:
         import psutil
 
         return int(_SHARE * psutil.virtual_memory().available)
-    with suppress(AttributeError, ValueError, OSError):
-        # Free pages leave the caches out.
-        return int(_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2)
     return None

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from numbers import Integral
 from typing import Any, TypeVar
@@ -127,32 +127,15 @@ def fill_rows(
     The target, an array or a file, gets them in order; BLAS uses one thread meanwhile.
     """
     n, parts = target.shape[0], list(row_blocks(target.shape[0], width, elements))
-    # Closed at once: a traceback that is kept would keep the generator, and its threads.
-    with single_blas_thread(), closing(_in_order(work, parts, n_threads)) as results:
-        for rows, values in zip(parts, results, strict=True):
-            target[rows] = values
-            if progress is not None:
-                progress(rows.stop, n)
-
-
-def _in_order(
-    work: Callable[[Part], Result], parts: list[Part], n_threads: int
-) -> Generator[Result, None, None]:
-    """Yield the results in order; at most two per thread are computed ahead."""
-    if n_threads == 1:
-        yield from map(work, parts)
-        return
-    # joblib's generators do not wait for a slow reader.
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="neucmds") as pool:
-        running: deque[Future[Result]] = deque()
-        try:
-            for at in range(len(parts)):
-                ahead = parts[at + len(running) : at + 2 * n_threads]
-                running.extend(pool.submit(work, part) for part in ahead)
-                yield running.popleft().result()
-        finally:
-            for future in running:
-                future.cancel()
+    # A few at a time: joblib's generators do not wait for a slow reader.
+    several = 4 * n_threads if n_threads > 1 else 1
+    with single_blas_thread(), joblib.Parallel(n_threads, require="sharedmem") as run:
+        for start in range(0, len(parts), several):
+            some = parts[start : start + several]
+            for rows, values in zip(some, run(map(joblib.delayed(work), some)), strict=True):
+                target[rows] = values
+                if progress is not None:
+                    progress(rows.stop, n)
 
 
 class _BlasLimit:
