@@ -1,5 +1,7 @@
 """`loss=` through the public functions: fit, estimators, placement, files, warm starts."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
@@ -110,7 +112,7 @@ def test_verbose_shows_the_iterations_and_leaves_the_callback_alone(D, loss, est
     out, err = capsys.readouterr()
     steps = [step for step, _, loss in heard if not isinstance(loss, str)]
     assert steps == list(range(1, est.n_iter_ + 1))
-    assert f"{est.n_iter_} iterations" in err
+    assert re.search(rf"refined: .* {est.n_iter_}(\.0+)?/", err)
     assert f"{n} objects" in out
 
 

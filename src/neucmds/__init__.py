@@ -4,6 +4,7 @@ Names are imported on first use, so that the command line starts at once.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,43 +43,18 @@ __all__ = [
     "__version__",
 ]
 
-_MODULES = {
-    "neucmds.api": ("compare", "curve", "evaluate", "inspect", "neuc_mds", "stability"),
-    "neucmds.embedding": ("Embedding", "procrustes"),
-    "neucmds.errors": (
-        "ConvergenceWarning",
-        "FewerComponentsWarning",
-        "InputError",
-        "NonEuclideanWarning",
-        "OverfitWarning",
-        "PrecisionWarning",
-    ),
-    "neucmds.estimators": ("LandmarkNeucMDS", "NeucIsomap", "NeucMDS"),
-}
-_SUBMODULES = (
-    "api",
-    "corrections",
-    "datasets",
-    "diagnostics",
-    "embedding",
-    "errors",
-    "estimators",
-    "interop",
-    "metrics",
-    "operators",
-    "ordination",
-    "plots",
-    "report",
-    "theory",
-)
+# Each imports those before it.
+_MODULES = ("errors", "embedding", "api", "estimators")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
+    if name in __all__:
+        for module in _MODULES:
+            held = import_module(f"neucmds.{module}")
+            if name in held.__all__:
+                return getattr(held, name)
+    if not name.startswith("_") and find_spec(f"neucmds.{name}") is not None:
         return import_module(f"neucmds.{name}")
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(module), name)
     raise AttributeError(f"module 'neucmds' has no attribute {name!r}")
 
 

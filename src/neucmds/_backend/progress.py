@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TextIO
 
 
@@ -25,24 +24,3 @@ def progress_bar(
             bar = None
 
     return report
-
-
-@contextmanager
-def progress_steps(what: str) -> Iterator[Callable[[int, float], None]]:
-    """Yield a function of ``(step, value)`` that shows both, for work of unknown length."""
-    from tqdm import tqdm
-
-    bar: Any = None
-
-    def report(step: int, value: float) -> None:
-        nonlocal bar
-        if bar is None:
-            bar = tqdm(desc=what, mininterval=0.5, unit=" iterations")
-        bar.set_postfix_str(f"loss {value:.6g}", refresh=False)
-        bar.update(step - bar.n)
-
-    try:
-        yield report
-    finally:
-        if bar is not None:
-            bar.close()

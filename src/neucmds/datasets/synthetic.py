@@ -6,7 +6,6 @@ Entries of Random-simplex may be negative.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import row_blocks
 from neucmds.errors import InputError
 
 __all__ = ["euclidean_ball", "random_simplex"]
@@ -56,8 +54,13 @@ def random_simplex(n: int = 1000, *, dim: int = 1000, random_state: Any = None) 
     points[:, :n_positive] = rng.uniform(0.0, high_positive, (n, n_positive))
     points[:, n_positive:-1] = rng.uniform(0.0, high_negative, (n, n_negative))
     points[:, -1] = 0.3 * np.arange(1, n + 1) / n
-    signs = np.where(np.arange(dim) < n_positive, 1.0, -1.0)
-    return _signed_sq_dissimilarity(points, signs)
+    points -= points.mean(axis=0)  # leaves D as it is, keeps the cancellation below small
+    signed = points * np.where(np.arange(dim) < n_positive, 1.0, -1.0)
+    norms = np.einsum("ij,ij->i", points, signed)
+    products = signed @ points.T
+    sq_dissimilarity: Floats = np.add.outer(norms, norms) - (products + products.T)
+    np.fill_diagonal(sq_dissimilarity, 0.0)
+    return sq_dissimilarity
 
 
 def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) -> Floats:
@@ -90,14 +93,8 @@ def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) ->
     big = rng.uniform(size=n) < 0.1
     radii = _ball_radii(centres, big, rng.uniform(0.0, 5.0, n))
 
-    def squared_gap(rows: slice, cols: slice) -> Floats:
-        gap = cdist(centres[rows], centres[cols])
-        gap -= radii[rows, None]
-        gap -= radii[cols]
-        np.maximum(gap, 0.0, out=gap)
-        return np.square(gap, out=gap)
-
-    return _hollow_symmetric(n, squared_gap)
+    gaps = cdist(centres, centres) - np.add.outer(radii, radii)
+    return np.square(np.maximum(gaps, 0.0))
 
 
 def _check_size(n: int) -> None:
@@ -116,31 +113,3 @@ def _ball_radii(centres: Floats, big: npt.NDArray[np.bool_], small_radii: Floats
         else:
             radii[i] = small_radii[i]
     return radii
-
-
-def _signed_sq_dissimilarity(points: Floats, signs: Floats) -> Floats:
-    """Σ_a s_a (x_ia − x_ja)² for all pairs, from one matrix product."""
-    points -= points.mean(axis=0)  # leaves D as it is, keeps the cancellation below small
-    signed = points * signs
-    norms = np.einsum("ij,ij->i", points, signed)
-
-    def block(rows: slice, cols: slice) -> Floats:
-        out: Floats = signed[rows] @ points[cols].T
-        out *= -2.0
-        out += norms[rows, None]
-        out += norms[cols]
-        return out
-
-    return _hollow_symmetric(len(points), block)
-
-
-def _hollow_symmetric(n: int, block: Callable[[slice, slice], Floats]) -> Floats:
-    """Fill a symmetric matrix with zero diagonal from its upper blocks; no second n × n array."""
-    out = np.empty((n, n))
-    for rows in row_blocks(n, n):
-        right = slice(rows.start, n)
-        out[rows, right] = block(rows, right)
-        corner = np.triu(out[rows, rows], 1)
-        out[rows, rows] = corner + corner.T
-        out[rows.stop :, rows] = out[rows, rows.stop :].T
-    return out

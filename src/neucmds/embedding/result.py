@@ -668,7 +668,7 @@ class Embedding:
         FileFormatError
             If the file is not such an embedding, is damaged, or was written by a newer version.
         """
-        return cls(**saved.read(Path(path)))
+        return saved.read(cls, Path(path))
 
     def _pair(self, i: Any, j: Any) -> float | None:
         """D̂ of one pair, ten times as fast as by arrays; None if these are needed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,31 +27,8 @@ if TYPE_CHECKING:
 # 2: losses; and labels as JSON in bytes, where an array of strings lost NULs at their ends.
 # 3: landmarks. 4: curvature.
 FORMAT_VERSION = 4
-_ALWAYS: dict[str, type] = {
-    "sq_norm": float,
-    "method": str,
-    "requested": int,
-    "squared": bool,
-    "converged": bool,
-    "solver": str,
-}
-# Not in files of the first release.
-_LATER: dict[str, type] = {
-    "loss": str,
-    "missing": str,
-    "total_sum_of_squares": float,
-    "trace": float,
-    "loss_value": float,
-    "relative_gradient": float,
-    "stress_error": float,
-    "hidden_below": float,
-    "stress_standard_error": float,
-    "r2_standard_error": float,
-    "held_out_pairs": int,
-    "positive_trace": float,
-    "curvature": float,
-    "mean_distance": float,
-}
+# Types of the fields that the header holds, as they are annotated.
+_SCALARS: dict[Any, type] = {"float": float, "int": int, "str": str, "bool": bool}
 _ARRAYS = ("coordinates", "signs", "eigenvalues", "weights")
 _OPTIONAL_ARRAYS = ("residuals", "stress_rises")
 _OF_PLACEMENT = ("mean", "projector", "offsets", "ridge", "shrinkage")
@@ -59,7 +37,11 @@ _OF_PLACEMENT = ("mean", "projector", "offsets", "ridge", "shrinkage")
 def write(embedding: Embedding, file: BinaryIO) -> None:
     """Write everything to an open file, without pickle."""
     rule = embedding.placement
-    header = {name: kind(getattr(embedding, name)) for name, kind in (_ALWAYS | _LATER).items()}
+    header = {
+        one.name: _SCALARS[one.type](getattr(embedding, one.name))
+        for one in fields(embedding)
+        if one.type in _SCALARS
+    }
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
     header["placement"] = type(rule).__name__
     if isinstance(rule, LossPlacement):
@@ -76,8 +58,8 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     np.savez(file, header=np.asarray(json.dumps(header)), **arrays)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Read the fields of an embedding; a foreign, damaged or newer file is refused in one line."""
+def read(kind: type[Embedding], path: Path) -> Embedding:
+    """Read an embedding; a foreign, damaged or newer file is refused in one line."""
     arrays = read_npz(path, "an embedding saved by neucmds")
     try:
         header = json.loads(str(arrays.pop("header")))
@@ -92,14 +74,16 @@ def read(path: Path) -> dict[str, Any]:
             "update neucmds."
         )
     try:
-        return _fields(header, arrays)
+        return kind(**_fields(kind, header, arrays))
     except KeyError as problem:
         raise FileFormatError(f"{path}: damaged, it has no {problem.args[0]}.") from problem
     except (ValueError, TypeError, OverflowError, RecursionError) as problem:
         raise FileFormatError(f"{path}: damaged, {problem}.") from problem
 
 
-def _fields(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+def _fields(
+    kind: type[Embedding], header: dict[str, Any], arrays: dict[str, Any]
+) -> dict[str, Any]:
     """Return the fields of an embedding; a ValueError says what is wrong with the file."""
     x = arrays["coordinates"]
     n, k = x.shape
@@ -127,8 +111,12 @@ def _fields(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     }
     for name, values in arrays.items():
         _check_floats(name, values, shapes.get(name, values.shape))
-    found = {name: _scalar(header, name, kind) for name, kind in _ALWAYS.items()}
-    found |= {name: _scalar(header, name, _LATER[name]) for name in _LATER if name in header}
+    found = {
+        one.name: _scalar(header, one.name, _SCALARS[one.type])
+        for one in fields(kind)
+        # Files of earlier releases lack fields that have a default.
+        if one.type in _SCALARS and (one.default is MISSING or one.name in header)
+    }
     if found.get("loss", "squared") not in LOSSES:
         raise ValueError("its loss is unknown")
     found |= {name: arrays[name] for name in _ARRAYS}

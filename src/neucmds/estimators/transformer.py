@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
-from neucmds._backend.progress import progress_bar, progress_steps
+from neucmds._backend.progress import progress_bar
 from neucmds._backend.threads import thread_count
 from neucmds._methods import flat
 from neucmds._operator import BoundMetric, refuse_params, watched
@@ -195,20 +195,19 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not self.verbose:
             yield self.callback
             return
-        with progress_steps("refined") as show:
-            bars: dict[str, Callable[[int, int], None]] = {}
+        bars: dict[str, Callable[[int, int], None]] = {}
 
-            def show_and_call(step: int, total: int | None, what: float | str) -> None:
-                if not isinstance(what, str):
-                    show(step, what)
-                elif total is None:
-                    print(what, file=sys.stderr)
-                else:
-                    bars.setdefault(what, progress_bar(what))(step, total)
-                if self.callback is not None:
-                    self.callback(step, total, what)
+        def show_and_call(step: int, total: int | None, what: float | str) -> None:
+            text = what if isinstance(what, str) else "refined"
+            if total is None:
+                print(text, file=sys.stderr)
+            else:
+                bars.setdefault(text, progress_bar(text))(step, total)
+            if self.callback is not None:
+                self.callback(step, total, what)
 
-            yield show_and_call
+        yield show_and_call
+        bars.clear()  # which ends their lines
         print(self._model)
 
     @contextmanager
