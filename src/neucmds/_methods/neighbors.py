@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from neucmds._backend.arrays import (
     asarray_like,
     eps,
     is_numpy,
-    k_smallest,
     namespace,
     row_blocks,
     to_numpy,
@@ -27,8 +25,6 @@ Indices = npt.NDArray[np.int64]
 CPU_BLOCK, GPU_BLOCK = 2**19, 2**26
 # Columns of a group; see `_bound`.
 GROUP = 32
-# Candidates beyond k that other libraries than NumPy begin with.
-SPARE = 16
 
 
 def nearest(
@@ -50,26 +46,23 @@ def nearest(
     # Worst case of sums of d products, of the norms and of their difference.
     rounding = 4 * (int(points.shape[1]) + 4) * eps(points.dtype, xp)
 
+    wanted = k if own is None else min(k + 1, n)
+
     def find(rows: slice) -> tuple[Indices, npt.NDArray[Any]]:
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(weighted))
-        if own is not None and is_numpy(ranking):
-            known = np.flatnonzero(own[rows] >= 0)
-            ranking[known, own[rows][known]] = np.inf
-        elif own is not None:
-            ids, itself = (asarray_like(i, x, dtype=xp.int64) for i in (np.arange(n), own[rows]))
-            ranking = xp.where(ids == itself[:, None], xp.full_like(ranking, xp.inf), ranking)
         slack = rounding * (xp.sum(x * x, axis=1) + farthest)
-
-        def exact(row_ids: Indices, col_ids: Indices) -> npt.NDArray[Any]:
-            left, right = (asarray_like(ids, x, dtype=xp.int64) for ids in (row_ids, col_ids))
-            pairs = paired_sq_dissimilarities(
-                xp.take(x, left, axis=0), xp.take(points, right, axis=0), signs
-            )
-            return to_numpy(pairs)
-
-        candidates = _numpy_candidates if is_numpy(points) else _candidates
-        return _first(*candidates(ranking, slack, k), exact, k, int(x.shape[0]))
+        near = xp.nonzero(ranking <= (_bound(ranking, wanted) + 2 * slack)[:, None])
+        pairs = paired_sq_dissimilarities(
+            xp.take(x, near[0], axis=0), xp.take(points, near[1], axis=0), signs
+        )
+        row_ids, col_ids, values = (to_numpy(part) for part in (*near, pairs))
+        if own is not None:
+            values[own[rows][row_ids] == col_ids] = np.inf
+        order = np.lexsort((col_ids, values, row_ids))
+        starts = np.searchsorted(row_ids[order], np.arange(x.shape[0]))
+        first = order[starts[:, None] + np.arange(k)]
+        return col_ids[first], values[first]
 
     blocks = list(row_blocks(m, n, CPU_BLOCK if is_numpy(points) else GPU_BLOCK))
     found = parallel_map(find, blocks) if is_numpy(points) else [find(rows) for rows in blocks]
@@ -78,53 +71,13 @@ def nearest(
     return asarray_like(ids, points, dtype=xp.int64), asarray_like(values, points)
 
 
-def _numpy_candidates(
-    ranking: npt.NDArray[Any], slack: npt.NDArray[Any], k: int
-) -> tuple[Indices, Indices]:
-    """Rows and columns of all entries that may be among the k smallest of their row."""
-    rows, cols = np.nonzero(ranking <= (_bound(ranking, k) + 2 * slack)[:, None])
-    return rows, cols
-
-
-def _bound(ranking: npt.NDArray[Any], k: int) -> npt.NDArray[Any]:
+def _bound(ranking: Array, k: int) -> Array:
     """Bound the k-th smallest entry of every row by the k-th smallest of the minima of groups.
 
-    That takes one vectorised pass; `numpy.partition` of whole rows takes several times as long.
+    That takes one vectorised pass; a partition of whole rows takes several times as long.
     """
-    m, n = ranking.shape
+    xp, (m, n) = namespace(ranking), ranking.shape
     size = max(1, min(GROUP, n // (4 * k)))
     groups = n // size
-    minima = ranking[:, : groups * size].reshape(m, size, groups).min(axis=1)
-    return np.partition(minima, k - 1, axis=1)[:, k - 1]  # type: ignore[no-any-return]
-
-
-def _candidates(ranking: Array, slack: Array, k: int) -> tuple[Indices, Indices]:
-    """Rows and columns of candidates: k and some more, until rounding cannot hide another."""
-    m, n = ranking.shape
-    count = min(n, k + SPARE)
-    while True:
-        taken, ids = (to_numpy(part) for part in k_smallest(ranking, count))
-        rows = np.repeat(np.arange(m), count)
-        if count == n:
-            break
-        within = np.sort(taken, axis=1)
-        if np.all(within[:, -1] > within[:, k - 1] + 2 * to_numpy(slack)):
-            break
-        count = min(n, 4 * count)
-    finite = np.isfinite(taken.ravel())
-    return rows[finite], ids.ravel()[finite].astype(np.int64)
-
-
-def _first(
-    rows: Indices,
-    cols: Indices,
-    exact: Callable[[Indices, Indices], npt.NDArray[Any]],
-    k: int,
-    m: int,
-) -> tuple[Indices, npt.NDArray[Any]]:
-    """Sort candidates by their exact value, then index, and take the first k of every row."""
-    values = exact(rows, cols)
-    order = np.lexsort((cols, values, rows))
-    starts = np.searchsorted(rows[order], np.arange(m))
-    take = order[starts[:, None] + np.arange(k)]
-    return cols[take].astype(np.int64), values[take]
+    minima = xp.min(xp.reshape(ranking[:, : groups * size], (m, size, groups)), axis=1)
+    return xp.sort(minima, axis=1)[:, k - 1]

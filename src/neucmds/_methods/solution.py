@@ -32,7 +32,7 @@ from neucmds._methods.geometry import (
     stress_rounding,
     stress_terms,
 )
-from neucmds._methods.refined.curvature import curved, flat
+from neucmds._methods.refined.curvature import flat
 from neucmds._methods.refined.descent import Refined
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.products import stress_terms_at
@@ -45,7 +45,7 @@ Floats = npt.NDArray[np.float64]
 
 # Entries of a block of differences on a GPU: 1 GB in float64.
 _DEVICE_ELEMENTS = 2**27
-# Objects on which the rise of STRESS without each coordinate is measured in a curved fit.
+# Objects on which the rise of STRESS without each coordinate is measured, pair by pair.
 RISE_OBJECTS = 1000
 
 
@@ -157,10 +157,8 @@ def from_refinement(
     if weights is not None:
         assert isinstance(gram, DenseGram)
         sums = _weighted_sums(gram.sq_dissimilarity, weights)
-    if found.loss.curvature:
-        terms, error, rises = _curved_stress(gram, weights, x, signs, found.loss.curvature)
-    elif isinstance(gram, DenseGram) and weights is not None:
-        terms, error, rises = _weighted_stress(gram.sq_dissimilarity, weights, x, signs)
+    if found.loss.curvature or weights is not None:
+        terms, error, rises = _stress_by_pairs(gram, weights, x, signs, found.loss.curvature)
     else:
         rises = stress_rises(gram, x, signs, gram.quadratic(x))
         if found.stress_terms is not None:
@@ -195,24 +193,9 @@ def from_refinement(
         solver=solver if spectrum is None else spectrum.solver,
         history=found.history,
         loss=None if squared else found.loss,
-        loss_value=math.nan if squared else _loss_as_returned(gram, found, x, signs),
+        loss_value=math.nan if squared else found.value,
         relative_gradient=found.relative_gradient,
     )
-
-
-def _loss_as_returned(gram: Gram, found: Refined, x: Array, signs: Floats) -> float:
-    """Return the loss of coordinates in the precision of the input, as they are returned."""
-    xp, a = namespace(x), asarray_like(signs, x)
-    if gram.dtype == xp.float64:
-        return found.value
-    x = xp.astype(xp.astype(x, gram.dtype), xp.float64)
-
-    def of_rows(rows: slice, d: Array) -> float:
-        d_hat = sq_dissimilarities(x[rows, :], x, a)
-        d = curved(xp.astype(d, xp.float64), found.loss.curvature)
-        return found.loss.value(d, d_hat)
-
-    return sum(gram.on_each(of_rows))
 
 
 def from_pairs(found: Refined, pairs: Pairs) -> Solution:
@@ -284,62 +267,39 @@ def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:
     return float(xp.sum(w * d**2)), total, 0.5 * (int(d.shape[0]) - 1) * mean
 
 
-def _weighted_stress(
-    d: Array, w: Array, x: Array, signs: Floats
-) -> tuple[StressTerms, float, Floats]:
-    """Σ w (D̂ − D)² as C1, a bound on its error, and its rise without each coordinate.
-
-    Residuals r are known to some ε(‖x_i‖² + ‖x_j‖²). The rise is Σ w (δ⁴ − 2srδ²), δ = x_i − x_j.
-    """
-    xp, a, value, n = namespace(x), asarray_like(signs, x), 0.0, int(x.shape[0])
-    rises, x2 = 0.0 * x[0, :], x * x
-    for rows in row_blocks(n, n):
-        weight = xp.astype(w[rows, :], x.dtype, copy=False)
-        residual = sq_dissimilarities(x[rows, :], x, a) - d[rows, :]
-        pull = weight * residual
-        value += float(xp.sum(pull * residual))
-        y, y2, total = x[rows, :], x2[rows, :], xp.sum(weight, axis=1)[:, None]
-        fourth = 2 * total * y2 - 8 * y * (weight @ x) + 6 * (weight @ x2)
-        second = 2 * (xp.sum(pull, axis=1)[:, None] * y2 - y * (pull @ x))
-        rises = rises + xp.sum(y2 * fourth - 2 * a * second, axis=0)
-    level = max(16 * eps(np.float64), 4 * eps(d.dtype, xp))
-    own, weights = to_numpy(xp.sum(x * x, axis=1)), to_numpy(w)
-    spread = 2 * float(own**2 @ weights.sum(axis=1)) + 2 * float(own @ weights @ own)
-    error = level * math.sqrt(spread)
-    bound = error * (2 * math.sqrt(value) + error) + level * value
-    return (value, 0.0, 0.0), bound, np.asarray(to_numpy(rises))
-
-
-def _curved_stress(
+def _stress_by_pairs(
     gram: Gram, weights: Array | None, x: Array, signs: Floats, curvature: float
 ) -> tuple[StressTerms, float, Floats]:
     """Σ w (d̂² − d²)² as C1, a bound on its error, and its rise without each coordinate.
 
-    The rises are of at most `RISE_OBJECTS` objects with all others.
+    Residuals are known to some ε(‖x_i‖² + ‖x_j‖²). The rises are of at most `RISE_OBJECTS` objects
+    with all others.
     """
-    xp, a, n = namespace(x), asarray_like(signs, x), gram.n
-    step = -(-n // RISE_OBJECTS)
-    value, rises, counted = 0.0, np.zeros(signs.size), 0.0
+    xp, a, own = namespace(x), asarray_like(signs, x), namespace(x).sum(x * x, axis=1)
+    step = -(-gram.n // RISE_OBJECTS)
+    value, spread, counted, rises = 0.0, 0.0, 0.0, np.zeros(signs.size)
     for rows, part in gram.walk():
         d = xp.astype(part, xp.float64, copy=False)
-        w = None if weights is None else xp.astype(weights[rows, :], xp.float64, copy=False)
+        w = xp.ones_like(d) if weights is None else xp.astype(weights[rows, :], xp.float64)
 
-        def stress(d_hat: Array, some: slice = slice(None), d: Array = d, w: Any = w) -> float:
-            residual = (flat(d_hat, curvature) - d[some, :]) ** 2
-            return float(xp.sum(residual if w is None else w[some, :] * residual))
+        def stress(d_hat: Array, some: slice = slice(None), d: Array = d, w: Array = w) -> float:
+            return float(xp.sum(w[some, :] * (flat(d_hat, curvature) - d[some, :]) ** 2))
 
         d_hat = sq_dissimilarities(x[rows, :], x, a)
         value += stress(d_hat)
+        spread += float(xp.sum(w * (own[rows][:, None] + own[None, :]) ** 2))
         some = slice(-rows.start % step, None, step)
         y, there = x[rows, :][some, :], d_hat[some, :]
-        own = stress(there, some)
-        counted += own
+        with_all = stress(there, some)
+        counted += with_all
         for axis in range(signs.size):
             change = (y[:, axis][:, None] - x[:, axis][None, :]) ** 2
-            rises[axis] += stress(there - float(signs[axis]) * change, some) - own
+            rises[axis] += stress(there - float(signs[axis]) * change, some) - with_all
     share = counted / value if value else 1.0
-    error = 64 * eps(np.float64) * gram.moments.sq_norm
-    return (value, 0.0, 0.0), error, rises / (share or 1.0)
+    level = max(16 * eps(np.float64), 4 * eps(gram.dtype, xp))
+    error = level * math.sqrt(spread)
+    bound = error * (2 * math.sqrt(value) + error) + level * value
+    return (value, 0.0, 0.0), bound, rises / (share or 1.0)
 
 
 def _hidden_below(gram: Gram, spectrum: Spectrum, found: int, requested: int | None) -> float:

@@ -492,13 +492,12 @@ def refuse_calls(
     refuse_asymmetry(there[:, None], back[None], advice)
 
 
-def refuse_params(params: Any, metric: Any) -> None:
+def refuse_params(metric: Any) -> None:
     """Refuse arguments of a metric if D is given."""
-    if params:
-        raise InputError(
-            f"{option('metric_params')} are arguments of a metric on features, which "
-            f"{option('metric', metric)} is not; leave them out."
-        )
+    raise InputError(
+        f"{option('metric_params')} are arguments of a metric on features, which "
+        f"{option('metric', metric)} is not; leave them out."
+    )
 
 
 def known_everywhere(metric: Any) -> bool:

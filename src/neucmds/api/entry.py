@@ -265,7 +265,8 @@ def _as_rows(
         graph, labels = named_graph(data, labels, params)
         return graph, metric, labels
     if metric == PRECOMPUTED:
-        refuse_params(params, metric)
+        if params:
+            refuse_params(metric)
         return data, metric, labels
     bound = BoundMetric.of(metric, params, symmetrize=symmetrize)
     items = as_objects(data) if callable(bound.metric) and bound.items is None else None

@@ -246,8 +246,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not (self._precomputed or self._of_graph):
             averaged = getattr(self, "symmetrize", False)
             return BoundMetric.of(self.metric, self.metric_params, symmetrize=averaged)
-        if self._precomputed:
-            refuse_params(self.metric_params, self.metric)
+        if self._precomputed and self.metric_params:
+            refuse_params(self.metric)
         return self.metric
 
     @property

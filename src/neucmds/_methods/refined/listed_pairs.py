@@ -36,14 +36,15 @@ from neucmds._backend.threads import parallel_map
 from neucmds._input import Pairs
 from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, dot
 from neucmds._methods.refined.losses import (
-    FLOOR_QUANTILE,
     PairLoss,
     PairTerms,
+    check_defined,
     combined_floor,
+    low_quantile,
     power_of_four,
 )
 from neucmds._methods.refined.tiles import lowered, minimize, moments, second_moments_about
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
@@ -86,7 +87,10 @@ def refine_pairs(
         A file that holds the coordinates every few seconds; the descent resumes from it. It is
         removed at the end.
     """
-    _check(pairs, start, loss)
+    shape, expected = tuple(start.coordinates.shape), (pairs.n, start.signs.size)
+    if shape != expected:
+        raise InputError(f"start has shape {shape}; expected {expected}.")
+    check_defined(pairs.sq_dissimilarity, None, loss)
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
     listed = ListedPairs.of(pairs, loss, like=like, floor=floor, curvature=curvature)
     first = None if falling else listed.loss.floor
@@ -116,20 +120,7 @@ def pair_floor(pairs: Pairs, curvature: float = 0.0) -> float:
     nearest = np.full(pairs.n, np.inf)
     for ends in (pairs.i, pairs.j):
         np.minimum.at(nearest, ends[known], d)
-    rank = int(FLOOR_QUANTILE * (d.size - 1))
-    return combined_floor(float(np.partition(d, rank)[rank]), nearest, float(d.max()), curvature)
-
-
-def _check(pairs: Pairs, start: Start, loss: str) -> None:
-    shape, expected = tuple(start.coordinates.shape), (pairs.n, start.signs.size)
-    if shape != expected:
-        raise InputError(f"start has shape {shape}; expected {expected}.")
-    below = pairs.sq_dissimilarity < 0
-    if loss != "squared" and below.any():
-        raise InputError(
-            f"{option('loss', loss)} needs D ≥ 0, and {int(below.sum())} pairs have D < 0, the "
-            f"lowest {pairs.sq_dissimilarity.min():.4g}; use {option('loss', 'squared')}."
-        )
+    return combined_floor(low_quantile(d), nearest, float(d.max()), curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,13 +349,7 @@ class ListedPairs:
         return w if self.u is None else self.u[part] * w, terms.curvature
 
     def _terms(self, residual: Array, part: slice, bend: bool = False) -> PairTerms:
-        d, known = self.d[part], None if self._known is None else self._known[part]
-        return self.loss.terms(d, residual + d, bend=bend, known=known)
-
-    @cached_property
-    def _known(self) -> Array | None:
-        """Terms of the loss that depend on D alone."""
-        return self.loss.of_pairs(self.d)
+        return self.loss.terms(self.d[part], residual + self.d[part], bend=bend)
 
     @cached_property
     def _weights(self) -> Array | None:

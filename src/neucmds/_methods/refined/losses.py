@@ -14,7 +14,6 @@ With a curvature κ, D is g(d) instead of d² (see `curvature`), and errors stil
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, log2
 from typing import Any
@@ -46,8 +45,8 @@ LEAST_SHARE = float(np.finfo(np.float64).eps)
 # Below this share of d (or of the floor) the root of `distance` is continued by its tangent: its
 # slope at zero is infinite, and below zero there is none.
 CORNER = 0.05
-# Entries counted at a time on a GPU: 0.25 GB.
-DEVICE_ELEMENTS = 2**26
+# Most entries of D whose quantile is taken, and those read at a time on a GPU.
+FLOOR_ENTRIES = 2**24
 
 
 @dataclass(frozen=True)
@@ -92,35 +91,26 @@ class PairLoss:
         """Return the same loss of D that are `scale` times as large."""
         return replace(self, floor=self.floor * scale, curvature=self.curvature / scale)
 
-    def of_pairs(self, d: Array) -> Array | None:
-        """Return the part of `terms` that depends on D alone, if it is expensive; else None."""
-        if not self.curvature:
-            return None
-        xp = namespace(d)
-        if self.name == "distance":
-            return arc(xp.sqrt(d + self.smoothing), self.curvature)
-        root = xp.sqrt(_at_least(d, self.floor))
-        return in_place("reciprocal", arc(root, self.curvature) * half_slope(root, self.curvature))
-
-    def terms(
-        self, d: Array, d_hat: Array, *, bend: bool = False, known: Array | None = None
-    ) -> PairTerms:
+    def terms(self, d: Array, d_hat: Array, *, bend: bool = False) -> PairTerms:
         """Return q, its slope and, with `bend`, its curvature; `d_hat` is overwritten.
 
-        D and D̂ are on the scale of g(d); `known` is `of_pairs` of d.
+        D and D̂ are on the scale of g(d).
         """
         if self.name == "squared":
             d_hat -= d
             return PairTerms(d_hat, None, None)
-        known = self.of_pairs(d) if known is None else known
-        if self.name == "relative":
-            slope = in_place("reciprocal", _at_least(d, self.floor)) if known is None else known
-            d_hat -= d
-            d_hat *= slope
-            return PairTerms(d_hat, slope, None)
-        return self._distance_terms(d, d_hat, bend, known)
+        if self.name == "distance":
+            return self._distance_terms(d, d_hat, bend)
+        least = _at_least(d, self.floor)
+        if self.curvature:
+            root = namespace(d).sqrt(least)
+            least = arc(root, self.curvature) * half_slope(root, self.curvature)
+        slope = in_place("reciprocal", least)
+        d_hat -= d
+        d_hat *= slope
+        return PairTerms(d_hat, slope, None)
 
-    def _distance_terms(self, d: Array, d_hat: Array, bend: bool, known: Array | None) -> PairTerms:
+    def _distance_terms(self, d: Array, d_hat: Array, bend: bool) -> PairTerms:
         xp = namespace(d)
         if self.smoothing:
             d = d + self.smoothing
@@ -132,7 +122,7 @@ class PairLoss:
             square = xp.clip(square, None, 4 * (1 - LEAST_COSINE**2) / self.curvature)
         root = xp.sqrt(square)
         slope = in_place("reciprocal", half_slope(root, self.curvature) * 2.0)
-        off = arc(root, self.curvature) - (xp.sqrt(d) if known is None else known)
+        off = arc(root, self.curvature) - arc(xp.sqrt(d), self.curvature)
         curvature = None
         if bend:
             # 1 + q·q″/q′², and 1 where the root is its tangent
@@ -187,24 +177,17 @@ def power_of_four(array: Array) -> float:
 
 
 def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> None:
-    """Raise if D is negative at a positive weight, and the loss is not defined there."""
-    if loss == "squared":
-        return
+    """Raise if a D of positive weight is negative and the loss needs D ≥ 0; D may be a list."""
     xp = namespace(sq_dissimilarity)
-    count, lowest = 0, 0.0
-    n = int(sq_dissimilarity.shape[0])
-    for rows in row_blocks(n, n):
-        block = sq_dissimilarity[rows, :]
-        if weights is not None:
-            block = xp.where(weights[rows, :] > 0, block, xp.zeros_like(block))
-        here = min_and_max(block)[0]
-        if here < 0:
-            count += int(xp.sum(xp.astype(block < 0, xp.int64)))
-            lowest = min(lowest, here)
+    if loss == "squared" or min_and_max(sq_dissimilarity)[0] >= 0:
+        return
+    counted = sq_dissimilarity if weights is None else sq_dissimilarity * (weights > 0)
+    count = int(xp.sum(xp.astype(counted < 0, xp.int64))) // len(counted.shape)
     if count:
         raise InputError(
-            f"{option('loss', loss)} needs D ≥ 0, and {count // 2} pairs have D < 0, the lowest "
-            f"{lowest:.4g}; use {option('loss', 'squared')}, or give these pairs weight 0."
+            f"{option('loss', loss)} needs D ≥ 0, and {count} pairs have D < 0, the lowest "
+            f"{float(xp.min(counted)):.4g}; use {option('loss', 'squared')}, or leave these pairs "
+            "out, in a matrix by weight 0."
         )
 
 
@@ -221,50 +204,26 @@ def combined_floor(quantile: float, nearest: Array, largest: float, curvature: f
 
 
 def floor_of(link: Array, weights: Array | None = None, curvature: float = 0.0) -> float:
-    """Return the floor of d of all pairs of positive weight, as `combined_floor`; link is g(d)."""
-    fetch = to_numpy if on_cpu(link) else lambda part: part
+    """Return the floor of d of all pairs of positive weight, as `combined_floor`; link is g(d).
 
-    def counted(rows: slice) -> tuple[Array, Array]:
-        block = fetch(link[rows, :])
-        block = namespace(block).astype(block, namespace(block).float32, copy=False)
-        positive = block > 0
-        return block, positive if weights is None else positive & (fetch(weights[rows, :]) > 0)
-
-    n = int(link.shape[0])
-    # To the host a GPU's D of 20,000 objects takes 3 s.
-    blocks = list(row_blocks(n, n, BLOCK_ELEMENTS if on_cpu(link) else DEVICE_ELEMENTS))
-    quantile = _quantile(counted, blocks)
-    if quantile is None:
-        return 1.0
-    nearest = []
-    for rows in blocks:
-        block, some = counted(rows)
-        xp = namespace(block)
-        block = xp.where(some, block, xp.full_like(block, inf))
-        nearest.append(to_numpy(xp.min(block, axis=1)))
-    return combined_floor(quantile, np.concatenate(nearest), min_and_max(link)[1], curvature)
-
-
-def _quantile(counted: Callable[[slice], tuple[Array, Array]], blocks: list[slice]) -> float | None:
-    """Return the 1 % quantile of the entries that count, with no sorted copy; None if none does.
-
-    Positive numbers of single precision are ordered like the integers of the same bits.
+    The quantile of many pairs is that of evenly spaced ones.
     """
+    xp, n = namespace(link), int(link.shape[0])
+    step = -(-(n**2) // FLOOR_ENTRIES)
+    values, nearest = [], []
+    for rows in row_blocks(n, n, BLOCK_ELEMENTS if on_cpu(link) else FLOOR_ENTRIES):
+        block = xp.astype(link[rows, :], xp.float32, copy=False)
+        counted = block > 0 if weights is None else (block > 0) & (weights[rows, :] > 0)
+        values.append(to_numpy(block[counted][::step]))
+        nearest.append(to_numpy(xp.min(xp.where(counted, block, xp.full_like(block, inf)), axis=1)))
+    some = np.concatenate(values)
+    if some.size == 0:
+        return 1.0
+    largest = min_and_max(link)[1]
+    return combined_floor(low_quantile(some), np.concatenate(nearest), largest, curvature)
 
-    def counts(rows: slice, high: int | None = None) -> npt.NDArray[Any]:
-        """Count by the upper half of the bits, or by the lower one of those with an upper half."""
-        block, some = counted(rows)
-        xp = namespace(block)
-        bits = block[some].view(xp.int32)  # as NumPy's, torch's and CuPy's arrays do
-        half = bits >> 16 if high is None else bits[bits >> 16 == high] & 0xFFFF
-        return to_numpy(xp.bincount(half, minlength=2**16))
 
-    coarse = np.sum([counts(rows) for rows in blocks], axis=0)
-    if not coarse.any():
-        return None
-    rank = int(FLOOR_QUANTILE * (int(coarse.sum()) - 1))
-    high = int(np.searchsorted(np.cumsum(coarse), rank + 1))
-    fine = np.sum([counts(rows, high) for rows in blocks], axis=0)
-    rank -= int(coarse[:high].sum())
-    low = int(np.searchsorted(np.cumsum(fine), rank + 1))
-    return float(np.array([(high << 16) | low], dtype=np.int32).view(np.float32)[0])
+def low_quantile(values: npt.NDArray[Any]) -> float:
+    """Return the 1 % quantile of some numbers."""
+    rank = int(FLOOR_QUANTILE * (values.size - 1))
+    return float(np.partition(values, rank)[rank])

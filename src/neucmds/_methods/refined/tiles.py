@@ -43,7 +43,6 @@ from neucmds._methods.refined.descent import (
 )
 from neucmds._methods.refined.losses import (
     PairLoss,
-    PairTerms,
     check_defined,
     floor_of,
     power_of_four,
@@ -325,7 +324,6 @@ class Tiles:
     def at(self, x: Array) -> TileSlopes:
         """Return the value and the gradient, in one pass over the pairs."""
         xp, k, factors = namespace(x), int(x.shape[1]), self._factors(x)
-        terms_of = self._terms_of()
         # the last column of ones makes row sums of the pulls in the same product
         extended = self._narrow(xp.concat([x, xp.ones_like(x[:, :1])], axis=1))
 
@@ -333,7 +331,7 @@ class Tiles:
             value, pulled = 0.0, xp.zeros_like(extended)
             for tile in share:
                 d, u, d_hat = self._seen(tile, factors)
-                terms = terms_of(tile, d, d_hat)
+                terms = self.loss.terms(d, d_hat)
                 pull = terms.residual if u is None else u * terms.residual
                 value += tile.times * _dot(pull, terms.residual)
                 if terms.slope is not None:
@@ -355,7 +353,7 @@ class Tiles:
         Elsewhere it is exact to second order, the rest as if q were.
         """
         xp, factors, factors_2 = namespace(x), self._factors(x), self._factors(p)
-        minus_2a, terms_of = -2.0 * self.signs[None, :], self._terms_of(bend=True)
+        minus_2a = -2.0 * self.signs[None, :]
         # D1_ij = 2(x_i − x_j)ᵀA(p_i − p_j), one product of 2k + 2 columns
         cross = xp.sum(x * p * self.signs[None, :], axis=1)[:, None] * 2.0
         ones = xp.ones_like(cross)
@@ -366,7 +364,7 @@ class Tiles:
             sums = np.zeros(3)
             for tile in share:
                 d, u, d_hat, first, second = self._seen(tile, factors, (left, right), factors_2)
-                terms = terms_of(tile, d, d_hat)
+                terms = self.loss.terms(d, d_hat, bend=True)
                 if terms.slope is not None:
                     first *= terms.slope
                     second *= terms.slope
@@ -390,7 +388,6 @@ class Tiles:
         """
         xp, n, features, factors = namespace(x), int(x.shape[0]), moments(x), self._factors(x)
         sums, pulls = empty_like(x, tuple(features.shape)), empty_like(x, (n,))
-        terms_of = self._terms_of()
 
         def walk(rows: slice) -> None:
             total: Any = 0.0
@@ -398,7 +395,7 @@ class Tiles:
             for columns in _cuts(0, n, self._steps[1]):
                 tile = _Tile(rows, columns, 1.0)
                 d, u, d_hat = self._seen(tile, factors)
-                terms = terms_of(tile, d, d_hat)
+                terms = self.loss.terms(d, d_hat)
                 slope = xp.ones_like(d_hat) if terms.slope is None else terms.slope
                 weighted = slope if u is None else u * slope
                 some = xp.astype(weighted * slope, xp.float64, copy=False)
@@ -452,29 +449,6 @@ class Tiles:
             left[tile.rows, :] @ transposed(right[tile.columns, :]) for left, right in factors
         )
         return self._narrow(d), u, *products
-
-    def _terms_of(self, bend: bool = False) -> Callable[[_Tile, Array, Array], PairTerms]:
-        """Return the function that makes the terms of a tile of D and D̂."""
-        known = self._known  # not in the walk, which uses the same threads
-
-        def terms(tile: _Tile, d: Array, d_hat: Array) -> PairTerms:
-            part = None if known is None else known[tile.rows, tile.columns]
-            return self.loss.terms(d, d_hat, bend=bend, known=part)
-
-        return terms
-
-    @cached_property
-    def _known(self) -> Array | None:
-        """Terms of the loss that depend on D alone."""
-        if not self.loss.curvature:
-            return None
-        known, n = namespace(self.d).empty_like(self.d, dtype=self.precision), int(self.d.shape[0])
-
-        def walk(rows: slice) -> None:
-            known[rows, :] = self.loss.of_pairs(self._narrow(self.d[rows, :]))
-
-        self._spread(walk, list(row_blocks(n, n)))
-        return known
 
     def _narrow(self, array: Array) -> Array:
         return namespace(array).astype(array, self.precision, copy=False)
