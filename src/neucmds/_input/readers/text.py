@@ -7,9 +7,9 @@ first cell decides.
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -165,66 +165,38 @@ class Lines:
 
         Cells that a line lacks at its end are NaN.
         """
-        if (plain := self._plain_columns(start, n_names, width)) is not None:
-            return plain
-        pandas = require_pandas(self.name)
-        most = max(self.widths[start:])
-        problem: Exception = ValueError()
-        for decimal in (",", ".") if self.delimiter == ";" else (".",):
-            try:
-                frame = pandas.read_csv(
-                    io.StringIO("\n".join(self.texts[start:])),
-                    sep=self.delimiter or r"\s+",
-                    header=None,
-                    names=range(most),
-                    usecols=range(width),
-                    index_col=False,
-                    dtype={i: str if i < n_names else np.float64 for i in range(most)},
-                    na_values=dict.fromkeys(range(n_names, most), MISSING),
-                    keep_default_na=False,
-                    skipinitialspace=True,
-                    float_precision="round_trip",
-                    decimal=decimal,
+        texts, numbers, names = self.texts[start:], range(n_names, width), []
+        whole = min(self.widths[start:]) >= width and not any('"' in line for line in texts)
+        if whole and self.delimiter != ";":  # NumPy is faster
+            with suppress(ValueError):
+                values = np.loadtxt(
+                    texts, delimiter=self.delimiter, comments=None, ndmin=2, usecols=numbers
                 )
-                break
-            except (ValueError, OverflowError) as error:
-                problem = error
-        else:
-            raise self._bad_cell(start, n_names, problem) from problem
-        if len(frame) != len(self.texts) - start:
-            raise FileFormatError(f"{self.name} has a cell with a quote that is not closed.")
-        names = [frame[i].fillna("").str.strip().tolist() for i in range(n_names)]
-        return names, frame.iloc[:, n_names:].to_numpy(dtype=np.float64)
+                names = [line.split(self.delimiter, n_names)[:n_names] for line in texts]
+                return [
+                    [cell.strip() for cell in cells] for cells in zip(*names, strict=True)
+                ], values
+        values, marks = np.full((len(texts), len(numbers)), np.nan), set[str]()
+        for i, row in enumerate(values, start):
+            cells = self.cells(i)[:width]
+            names.append(cells[:n_names])
+            for at, cell in enumerate(cells[n_names:]):
+                number = self.number(cell)
+                if number is None:
+                    raise self._bad_cell(i, n_names + at + 1, cell)
+                row[at] = number
+                if self.delimiter == ";":
+                    marks.update(mark for mark in ",." if mark in cell)
+        if len(marks) > 1:
+            raise FileFormatError(f"{self.name} has decimal commas and decimal points; keep one.")
+        return [list(cells) for cells in zip(*names, strict=True)], values
 
-    def _plain_columns(
-        self, start: int, n_names: int, width: int
-    ) -> tuple[list[list[str]], Floats] | None:
-        """Parse numbers without gaps, quotes or decimal commas by NumPy, which is faster."""
-        texts = self.texts[start:]
-        if self.delimiter == ";" or min(self.widths[start:]) < width or '"' in "".join(texts):
-            return None
-        numbers = range(n_names, width)
-        try:
-            values = np.loadtxt(
-                texts, delimiter=self.delimiter, comments=None, ndmin=2, usecols=numbers
-            )
-        except ValueError:
-            return None
-        cut = [line.split(self.delimiter, n_names)[:n_names] for line in texts]
-        return [[row[i].strip() for row in cut] for i in range(n_names)], values
-
-    def _bad_cell(self, start: int, n_names: int, problem: Exception) -> FileFormatError:
-        """Return the error that names the first cell which is not a number."""
-        for i in range(start, len(self.texts)):
-            for at, cell in enumerate(self.cells(i)[n_names:], n_names + 1):
-                if self.is_text(cell):
-                    said = f"{cell[:40]!r} is not a number"
-                    if self.delimiter != "," and parse_number(cell, ",") is not None:
-                        said += "; write a decimal point, or ';' between cells if ',' is meant so"
-                    return FileFormatError(
-                        f"{self.name}, line {self.places[i]}, cell {at}: {said}."
-                    )
-        return FileFormatError(f"{self.name} is not a table of numbers: {one_line(problem)}.")
+    def _bad_cell(self, i: int, at: int, cell: str) -> FileFormatError:
+        """Return the error that names a cell which is not a number."""
+        said = f"{cell[:40]!r} is not a number"
+        if self.delimiter != "," and parse_number(cell, ",") is not None:
+            said += "; write a decimal point, or ';' between cells if ',' is meant so"
+        return FileFormatError(f"{self.name}, line {self.places[i]}, cell {at}: {said}.")
 
     def ragged(self, i: int, width: int) -> FileFormatError:
         """Return the error that names a line of another width."""
@@ -250,7 +222,6 @@ def _condensed(lines: Lines) -> Floats:
             raise FileFormatError(
                 f"{lines.name} holds one line of {len(first)} names and no numbers below it."
             )
-        # One column: pandas is slow with very many.
         lines = Lines(lines.name, first, len(first) * [lines.places[0]], lines.delimiter)
         return lines.columns(0, 0, 1)[1][:, 0]
     return lines.columns(int(lines.is_text(first[0])), 0, 1)[1][:, 0]
