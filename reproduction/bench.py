@@ -15,7 +15,7 @@ from neucmds._input.components import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Spectrum, full_spectrum
-from neucmds.api import embed_spectrum
+from neucmds.api import Prepared, embed_spectrum
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.metrics import Quality, measure
@@ -119,9 +119,8 @@ class Bench:
             if method not in METHODS:
                 self.progress(f"{name}: {method}, k = {key[2]}")
             gram, spectrum = self.spectrum(name)
-            self._embeddings[key] = embed_spectrum(
-                gram, spectrum, Components(key[2]), method, squared=True
-            )
+            prepared = Prepared(gram, squared=True)
+            self._embeddings[key] = embed_spectrum(prepared, spectrum, Components(key[2]), method)
         return self._embeddings[key]
 
     def quality(self, name: str, method: str, k: int | None = None) -> Quality:

@@ -11,7 +11,7 @@ from neucmds._input import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
-from neucmds.api import embed_spectrum
+from neucmds.api import Prepared, embed_spectrum
 from neucmds.datasets import euclidean_ball
 from neucmds.metrics import measure
 from reproduction.__main__ import main
@@ -111,7 +111,7 @@ def test_curves_and_counts_are_those_of_embeddings(method):
     gram = DenseGram(euclidean_ball(60, random_state=1))
     spectrum = full_spectrum(gram)
     ks = range(1, 60)
-    fits = {k: embed_spectrum(gram, spectrum, Components(k), method) for k in ks}
+    fits = {k: embed_spectrum(Prepared(gram), spectrum, Components(k), method) for k in ks}
     curve = stress_curve(gram, spectrum, method, ks)
     expected = [fit.stress for fit in fits.values()]
     np.testing.assert_allclose(curve, expected, rtol=1e-9, atol=1e-12 * gram.moments.sq_norm)

@@ -185,67 +185,42 @@ def compare(
     rows = []
     for method in methods:
         notify(callback, method)
+        start = time.perf_counter()
         try:
-            seeded = {"curvature": curvature, "random_state": random_state}
-            rows.append(_compared(prepared, spectrum, components, method, **seeded))
+            embedding = _embedded(prepared, spectrum, components, method, curvature, random_state)
         except InputError as problem:
             if method in ALL_METHODS:
                 raise
             left_out[method] = str(problem)
+            continue
+        seconds = time.perf_counter() - start
+        quality = measure(**prepared.beside(embedding))
+        rows.append(ComparedMethod(method, embedding, quality, seconds))
     return Comparison(prepared.n, components.total, tuple(rows), spectrum_seconds, left_out)
 
 
-def _compared(
+def _embedded(
     prepared: Prepared,
     spectrum: Spectrum | None,
-    components: Components,
-    method: str,
-    **seeded: Any,
-) -> ComparedMethod:
-    start = time.perf_counter()
-    if method == "refined" and prepared.weights is not None:
-        embedding = embed_by_loss(prepared, components, method, 0.0, seeded["random_state"])
-    elif method in ALL_METHODS:
-        assert spectrum is not None
-        embedding = embed_spectrum(
-            prepared.gram,
-            spectrum,
-            components,
-            method,
-            squared=prepared.squared,
-            labels=prepared.labels,
-        )
-    else:
-        embedding = _beside(prepared, components, method, **seeded)
-    seconds = time.perf_counter() - start
-    return ComparedMethod(method, embedding, measure(**prepared.beside(embedding)), seconds)
-
-
-def _beside(
-    prepared: Prepared,
     components: Components,
     method: str,
     curvature: float | Literal["auto"],
     random_state: Any,
 ) -> Embedding:
-    """Embed by another loss, by a correction of D, or by SMACOF."""
-    if prepared.n > (most := COMPARED_UP_TO[method]):
+    """Embed by one of `COMPARED`."""
+    if prepared.n > (most := COMPARED_UP_TO.get(method, prepared.n)):
         raise InputError(f"{prepared.n:,} objects take too long; at most {most:,} are compared.")
-    if method in REFINED_LOSSES:
+    if method in REFINED_LOSSES or (method == "refined" and prepared.weights is not None):
         return embed_by_loss(prepared, components, method, curvature, random_state)
+    if spectrum is not None and method in ALL_METHODS:
+        return embed_spectrum(prepared, spectrum, components, method)
     gram, k = dense_gram(prepared, method), components.total
-    facts: dict[str, Any] = {
-        "method": method,
-        "requested": k,
-        "squared": prepared.squared,
-        "labels": prepared.labels,
-    }
     if method == "smacof":
         found = smacof_solution(gram, k, random_state=random_state)
-        return build_embedding(found, **facts)
-    own, _ = corrected(gram, method)
-    classical = solve_for(own, Components(k), "classical", random_state=0)
-    return replace(embed_spectrum(own, classical, Components(k), "classical"), **facts)
+        return build_embedding(found, method, k, prepared.squared, prepared.labels)
+    own = replace(prepared, gram=corrected(gram, method)[0])
+    classical = solve_for(own.gram, Components(k), "classical", random_state=0)
+    return replace(embed_spectrum(own, classical, Components(k), "classical"), method=method)
 
 
 def corrected(gram: DenseGram, correction: str) -> tuple[DenseGram, float]:
@@ -262,9 +237,11 @@ def embed_by_loss(
     random_state: Any = 0,
 ) -> Embedding:
     """Embed by "refined", or by one of `REFINED_LOSSES`."""
-    loss = REFINED_LOSSES.get(method, "squared")
+    loss: dict[str, Any] = {}
+    if method in REFINED_LOSSES:
+        loss = {"loss": REFINED_LOSSES[method], "curvature": curvature}
     wanted = components.signature or components.total
-    options = Options(wanted, loss=loss, curvature=curvature, random_state=random_state)
+    options = Options(wanted, random_state=random_state, **loss)
     return fit(prepared, options).embedding
 
 

@@ -147,7 +147,7 @@ def curve(
         notify(callback, f"k = {components.total}")
         for method in methods:
             if method in shared:
-                embedding = embed_spectrum(gram, spectrum, components, method)
+                embedding = embed_spectrum(prepared, spectrum, components, method)
             else:
                 embedding = embed_by_loss(prepared, components, method, curvature)
             stress[method].append(embedding.stress)

@@ -80,20 +80,20 @@ def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
             f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
             f"has {gram.n}."
         )
-    facts: dict[str, Any] = {"squared": prepared.squared, "labels": prepared.labels}
     free, spectrum = prepared.weights is not None or start is not None, None
     # Where D is zero, so is every loss, without any coordinate.
     if free or (options.loss != "squared" and gram.moments.sq_norm > 0):
         notify(options.callback, f"embedding by {method}")
         solution = _free_coordinates(prepared, components, options, limits)
-        embedding = build_embedding(solution, method=method, requested=components.total, **facts)
+        facts = (components.total, prepared.squared, prepared.labels)
+        embedding = build_embedding(solution, method, *facts)
     else:
         notify(options.callback, f"computing the spectrum of {gram.n:,} objects")
         tol = EIGENPAIR_TOL if options.tol is None or method == "refined" else options.tol
         seed = options.random_state
         spectrum = solve_for(gram, components, method, tol=tol, random_state=seed)
         notify(options.callback, f"embedding by {method}")
-        embedding = embed_spectrum(gram, spectrum, components, method, limits=limits, **facts)
+        embedding = embed_spectrum(prepared, spectrum, components, method, limits)
     return Fit(replace(embedding, missing=prepared.missing), spectrum, prepared)
 
 
@@ -142,36 +142,29 @@ solve_roughly = partial(solve_for, tol=1e-3, random_state=0)
 
 
 def embed_spectrum(
-    gram: Gram,
+    prepared: Prepared,
     spectrum: Spectrum,
     components: Components,
     method: str,
-    *,
-    squared: bool = False,
-    labels: tuple[str, ...] | None = None,
     limits: Limits | None = None,
 ) -> Embedding:
     """Embed from a spectrum that is already there: one solve serves every method and every k.
 
     Parameters are those of `neuc_mds`; `limits` are for "refined".
     """
-    facts: dict[str, Any] = {
-        "method": method,
-        "requested": components.total,
-        "squared": squared,
-        "labels": labels,
-    }
-    asked_for = components.signature is not None
-    if method == "refined" and (asked_for or neuc_plus(spectrum.ends, components).kept.size):
+    gram, k = prepared.gram, components.total
+    if method == "refined" and (
+        components.signature or neuc_plus(spectrum.ends, components).kept.size
+    ):
         refined = best_refined(gram, spectrum, components, limits or Limits.of("squared", gram.n))
-        solution = from_refinement(gram, refined, spectrum=spectrum, requested=components.total)
-        return build_embedding(solution, **facts)
-    if method in ("exact", "refined"):
-        selection = exact_selection(spectrum, gram.diagonal(), components)
+        solution = from_refinement(gram, refined, spectrum=spectrum, requested=k)
     else:
-        selection = METHODS[method](spectrum.ends, components)
-    solution = from_selection(gram, spectrum, selection, components.total)
-    return build_embedding(solution, **facts)
+        if method in METHODS:
+            selection = METHODS[method](spectrum.ends, components)
+        else:
+            selection = exact_selection(spectrum, gram.diagonal(), components)
+        solution = from_selection(gram, spectrum, selection, k)
+    return build_embedding(solution, method, k, prepared.squared, prepared.labels)
 
 
 def _free_coordinates(

@@ -117,13 +117,9 @@ def embed_pairs(
         checkpoint=options.checkpoint,
     )
     solution = replace(from_pairs(found, pairs), mean_distance=unit)
-    return build_embedding(
-        solution if beside.checks is None else held_out(solution, pairs, beside.checks),
-        method="refined",
-        requested=components.total,
-        squared=squared,
-        labels=pairs.labels,
-    )
+    if beside.checks is not None:
+        solution = held_out(solution, pairs, beside.checks)
+    return build_embedding(solution, "refined", components.total, squared, pairs.labels)
 
 
 def embed_features(

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import order_of
-from neucmds._methods import align, check_count, columns_by_sign
+from neucmds._methods import check_count
 from neucmds._operator import DenseGram
 from neucmds.api.entry import embed
 from neucmds.api.fitting import fit
 from neucmds.api.options import Callback, Options
 from neucmds.api.prepared import Prepared, dense_gram, prepare, refuse_weights
-from neucmds.embedding import Embedding
+from neucmds.embedding import Embedding, procrustes
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.ordination import PermutationTest
 
@@ -171,11 +171,9 @@ def _replicated(
 
 def _aligned(whole: Embedding, other: Embedding) -> Floats:
     """Return coordinates of another embedding of the same objects, aligned with the first."""
-    x = to_numpy(whole.coordinates).astype(np.float64)
-    points = (x, to_numpy(whole.signs), to_numpy(other.coordinates), to_numpy(other.signs))
-    parts, signs, (order, _) = columns_by_sign(*points)
-    there = align(parts[0], parts[1], signs, scaling=False).coordinates[:, np.argsort(order)]
-    return np.asarray(there[:, : whole.k] + x.mean(axis=0))
+    there = procrustes(replace(whole, labels=None), other, scaling=False).coordinates
+    mean = to_numpy(whole.coordinates).astype(np.float64).mean(axis=0)
+    return np.asarray(there[:, : whole.k] + mean)
 
 
 def stress_test(

@@ -71,22 +71,17 @@ def hop_distances(
     edges = (np.repeat(np.arange(n), n_neighbors), nearest.ravel())
     graph = sparse.csr_array((np.ones(nearest.size, dtype=np.int8), edges), shape=(n, n))
     graph = sparse.csr_array(graph.maximum(graph.T))
-    if connect:
-        graph = _joined(graph, given if precomputed else cdist(given, given))
-    _check_connected(graph, n_neighbors)
-    return np.asarray(dijkstra(graph, unweighted=True))
-
-
-def _check_connected(graph: sparse.csr_array, n_neighbors: int) -> None:
     n_parts, part = connected_components(graph, directed=False)
-    if n_parts == 1:
-        return
-    sizes = np.sort(np.bincount(part))[::-1]
-    shown = ", ".join(map(str, sizes[:8])) + (", …" if n_parts > 8 else "")
-    raise InputError(
-        f"the {n_neighbors}-nearest-neighbour graph falls into {n_parts} components of {shown} "
-        "objects; raise n_neighbors, or keep the objects of one component."
-    )
+    if n_parts > 1 and not connect:
+        sizes = np.sort(np.bincount(part))[::-1]
+        shown = ", ".join(map(str, sizes[:8])) + (", …" if n_parts > 8 else "")
+        raise InputError(
+            f"the {n_neighbors}-nearest-neighbour graph falls into {n_parts} components of {shown} "
+            "objects; raise n_neighbors, or pass connect=True."
+        )
+    if n_parts > 1:
+        graph = _joined(graph, given if precomputed else cdist(given, given))
+    return np.asarray(dijkstra(graph, unweighted=True))
 
 
 def _joined(graph: sparse.csr_array, distances: npt.NDArray[Any]) -> sparse.csr_array:

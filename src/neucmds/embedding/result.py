@@ -735,41 +735,36 @@ class Embedding:
 
 def build_embedding(
     solution: Solution,
-    *,
     method: str,
     requested: int,
     squared: bool = False,
     labels: tuple[str, ...] | None = None,
 ) -> Embedding:
     """Turn a solution into an embedding, in the precision of the input, with a placement rule."""
-    xp, dtype = namespace(solution.coordinates), solution.dtype
+    xp, dtype, loss = namespace(solution.coordinates), solution.dtype, solution.loss
     coordinates = xp.astype(solution.coordinates, dtype, copy=False)
     signs = asarray_like(np.sign(solution.weights), coordinates)
     placement: Placement = LeastSquaresPlacement(coordinates, signs, shrinkage=SHRINKAGE)
     if solution.projector is not None:
         of_rows = (solution.row_means, solution.projector)
         placement = LinearPlacement(*(xp.astype(part, dtype, copy=False) for part in of_rows))
-    if solution.loss is not None:
-        placement = LossPlacement(coordinates, signs, solution.loss)
-    curvature = 0.0
-    if solution.loss is not None and solution.loss.curvature:
-        curvature = solution.loss.curvature * solution.mean_distance**2
-    spectral = (solution.eigenvalues, solution.weights, solution.residuals)
-    eigenvalues, weights, residuals = (
-        asarray_like(values, coordinates, dtype=xp.float64) for values in spectral
-    )
-    names = {field.name for field in fields(Embedding)}
+    if loss is not None:
+        placement = LossPlacement(coordinates, signs, loss)
+    names = {field.name for field in fields(Embedding)} - {"loss"}
     shared: dict[str, Any] = {
         f.name: getattr(solution, f.name) for f in fields(Solution) if f.name in names
     }
-    if solution.loss is None:
-        shared |= {"loss": "squared", "loss_value": sum(solution.stress_terms)}
+    for name in ("eigenvalues", "weights", "residuals"):
+        shared[name] = asarray_like(shared[name], coordinates, dtype=xp.float64)
+    if loss is None:
+        shared["loss_value"] = sum(solution.stress_terms)
     else:
-        shared["loss"] = solution.loss.name
+        shared["loss"] = loss.name
+        if loss.curvature:
+            shared["curvature"] = loss.curvature * solution.mean_distance**2
     shared |= {"coordinates": coordinates, "signs": signs, "placement": placement}
-    shared |= {"eigenvalues": eigenvalues, "weights": weights, "residuals": residuals}
-    shared |= {"method": method, "requested": requested, "squared": squared}
-    return Embedding(**shared | {"labels": labels, "curvature": curvature})
+    shared |= {"method": method, "requested": requested, "squared": squared, "labels": labels}
+    return Embedding(**shared)
 
 
 def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment:

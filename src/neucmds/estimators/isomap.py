@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from neucmds._backend.arrays import Array
 from neucmds._input import NComponents
@@ -114,8 +114,7 @@ class NeucIsomap(SignedTransformer):
         """
         with self._fitting():
             # A copy: X is the user's, who may write to it.
-            kinds = ("float64", "float32")
-            X = validate_data(self, X, dtype=kinds, ensure_min_samples=2, copy=True)
+            X = self._validated(X, reset=True).copy()
             self._neighbors, self.graph_ = self._joined(X)
             self.result_ = neuc_mds(
                 self.graph_,
@@ -188,8 +187,8 @@ class NeucIsomap(SignedTransformer):
 
     def _paths(self, X: Any) -> Iterator[Any]:
         """Lengths of paths from new objects to all fitted ones, some objects at a time."""
-        X = validate_data(self, X, reset=False, dtype=("float64", "float32"))
-        near = self._neighbors.kneighbors_graph(X, mode="distance")
+        new = self._validated(X, reset=False)
+        near = self._neighbors.kneighbors_graph(new, mode="distance")
         step = max(1, PATHS_AT_ONCE // self._neighbors.n_neighbors // self.graph_.shape[0])
         for start in range(0, near.shape[0], step):
             edges = near[start : start + step]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import joblib
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from neucmds._backend.arrays import (
     Array,
@@ -468,13 +468,7 @@ class LandmarkNeucMDS(SignedTransformer):
                 X, self.landmark_result_.labels, "columns of new objects", rows=False
             )
             return check_array(X, dtype=("float64", "float32"))
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=("float64", "float32"),
-            ensure_min_samples=2 if reset else 1,
-        )
+        return self._validated(X, reset)
 
     def _checked_elsewhere(self, X: Array, reset: bool) -> Array:
         """Check an array of another library where it is, as scikit-learn does one of NumPy."""

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._input import (
@@ -224,19 +224,15 @@ class NeucMDS(SignedTransformer):
         return self.result_.stress_terms
 
     def _transform(self, X: Any, weights: Any = None) -> Array:
-        new = self._checked(X, reset=False)
-        given = self._space is None
         weights = rows_ordered_as(weights, X, "rows of weights")
-        if given and self.result_.labels is None:
+        if self._space is None and self.result_.labels is None:
             names = getattr(self, "feature_names_in_", None)
             weights = ordered_by_name(weights, names, "columns of weights", rows=False)
-        return self.result_.transform(new if given else self._to_fitted(new), weights=weights)
+        return self.result_.transform(self._to_fitted(X), weights=weights)
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
-        new = self._checked(X, reset=False)
-        given = self._space is None
-        measured = to_numpy(new if given else self._to_fitted(new)).astype(np.float64)
+        measured = to_numpy(self._to_fitted(X)).astype(np.float64)
         # Not `self.squared`: lengths of paths never are.
         return measured if self.result_.squared else measured * measured
 
@@ -269,14 +265,7 @@ class NeucMDS(SignedTransformer):
         ):
             return X  # checked while it is read
         missing = self.missing if reset else self.result_.missing
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=("float64", "float32"),
-            ensure_min_samples=2 if reset else 1,
-            ensure_all_finite="allow-nan" if missing == "ignore" else True,
-        )
+        return self._validated(X, reset, missing == "ignore")
 
     def _has_names(self, X: Any) -> bool:
         """Tell whether a table or a DistanceMatrix of dissimilarities names the objects."""
@@ -286,7 +275,11 @@ class NeucMDS(SignedTransformer):
         return named and all(isinstance(name, str) for name in X.index)
 
     def _to_fitted(self, X: Any) -> Any:
-        space, X = self._space, to_numpy(X) if is_dask(X) else X
+        """Return dissimilarities of new objects to the fitted ones."""
+        space, X = self._space, self._checked(X, reset=False)
+        if space is None:
+            return X
+        X = to_numpy(X) if is_dask(X) else X
         if isinstance(X, list):
             space, X = space.taking(X)
         with self._calling():

@@ -12,7 +12,7 @@ import numpy as np
 from joblib import parallel_config  # type: ignore[import-untyped]
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._backend.progress import progress_bar
@@ -249,6 +249,17 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self._precomputed and self.metric_params:
             refuse_params(self.metric)
         return self.metric
+
+    def _validated(self, X: Any, reset: bool, gaps: bool = False) -> Any:
+        """Check rows as scikit-learn does; with `gaps` entries may be NaN."""
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=("float64", "float32"),
+            ensure_min_samples=2 if reset else 1,
+            ensure_all_finite="allow-nan" if gaps else True,
+        )
 
     @property
     def _precomputed(self) -> bool:
