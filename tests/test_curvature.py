@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, curve, evaluate, neuc_mds
 from neucmds.api import prepare
-from neucmds.cli.outputs import axis_rows
+from neucmds.cli.outputs import axis_table
 from neucmds.errors import ConvergenceWarning, InputError
 from neucmds.report import report_page
 from neucmds.report.findings import nearest_of
@@ -104,8 +104,7 @@ def test_pictures_tables_and_the_page_tell_it(hyperbolic):
     told = f"curvature −{-emb.curvature:.3g}"
     assert told in emb.plot().get_title(loc="left")
     assert told in emb.plot_shepard(D).get_title(loc="left")
-    header, rows = axis_rows(emb)
-    assert {float(row[header.index("curvature")]) for row in rows} == {emb.curvature}
+    assert set(axis_table(emb)["curvature"]) == {emb.curvature}
     assert "hyperbolic, as trees and networks" in report_page(emb).decode()
     assert "0: flat" in report_page(neuc_mds(D, 2)).decode()
     near = nearest_of(emb, prepare(D), 3)

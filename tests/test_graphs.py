@@ -151,8 +151,9 @@ def test_commands_take_graphs(command, tmp_path, monkeypatch):
     back = table.rename(columns={"from": "to", "to": "from"})[["from", "to", "length"]]
     pd.concat([table, back.assign(length=5.0)]).to_csv("g.csv", index=False)
     graph += force
-    assert "pass --direction mean" in said(*graph)[1]
-    assert said(*graph, "--direction", "mean")[0] == 0
+    assert "pass --metric shortest_path,direction=mean" in said(*graph)[1]
+    graph[1] += ",direction=mean"
+    assert said(*graph)[0] == 0
 
 
 def test_lengths_and_nodes_that_are_none_are_refused():

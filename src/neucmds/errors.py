@@ -63,8 +63,8 @@ def rendered(message: str, spell: Callable[[str, str | None], str] | None = None
     Examples
     --------
     >>> from neucmds.errors import option, rendered
-    >>> rendered(f"raise {option('max_iter')}.", lambda name, value: f"--{name.replace('_', '-')}")
-    'raise --max-iter.'
+    >>> rendered(f"pass {option('color_by')}.", lambda name, value: f"--{name.replace('_', '-')}")
+    'pass --color-by.'
     """
     spell = _in_python if spell is None else spell
     return _OPTION.sub(lambda found: spell(found[1], found[2]), message)

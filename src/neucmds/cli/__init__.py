@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 
 __all__ = ["main"]
@@ -22,6 +23,8 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
+    # As an exception, it removes what is half written.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         from neucmds.cli.app import app
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -54,7 +55,8 @@ class Program(TyperGroup):
 
         with one_line_warnings(spelled):
             try:
-                code = super().main(args=words, prog_name="neucmds", standalone_mode=False, **extra)
+                extra |= {"prog_name": "neucmds", "standalone_mode": False, "obj": words}
+                code = super().main(args=words, **extra)
             except BaseException as problem:
                 code = _report(problem, spelled, debug=debug)
         if code == INTERRUPTED:
@@ -66,6 +68,8 @@ class Program(TyperGroup):
 
     def spell(self, name: str, value: str | None, command: Any = None) -> str:
         """Write a parameter of the library as an option of this command, or of one that has it."""
+        if name == "direction":
+            name, value = "metric", f"shortest_path,direction={value}"
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
         holders = [c.name for c in self.commands.values() if any(flag in p.opts for p in c.params)]
         if not holders:
@@ -81,7 +85,7 @@ class Program(TyperGroup):
 
 def _bare(value: str) -> str:
     """Write (3, 4) as 3,4 and 'refined' as refined."""
-    return value.strip("()'\"").replace(", ", ",")
+    return re.sub("[()'\"]", "", value).replace(", ", ",")
 
 
 def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: bool) -> int:

@@ -8,7 +8,7 @@ import typer
 
 from neucmds import api
 from neucmds.cli.console import print_json, print_table, say, steps
-from neucmds.cli.inputs import parse_components, parse_curvature, prepare_file
+from neucmds.cli.inputs import parse_components, parse_curvature, read_source
 from neucmds.cli.options import Curvature, File, Json, Number, Seed, Squared, Symmetrize, Weights
 from neucmds.cli.tables import comparison_table
 from neucmds.errors import InputError
@@ -16,8 +16,8 @@ from neucmds.errors import InputError
 LEGEND = (
     "* best of its column. STRESS: S-STRESS, Σ(D̂ − D)² on squared dissimilarities; share: of ΣD². "
     "R²: 1 is perfect, 0 a constant. Rel. error: mean of |d̂/d − 1|, d = √D. Near: recall@10. "
-    "Distortion: 1 is perfect. Neg. D̂: pairs with a negative fitted square. Seconds exclude the "
-    "spectrum, which the first six methods share"
+    "Distortion: 1 is perfect. Neg. D̂: pairs with a negative fitted square. D is as given, "
+    "also for cailliez and lingoes. Seconds exclude the spectrum, which the first six methods share"
 )
 
 
@@ -46,15 +46,9 @@ def compare(
     names = api.COMPARED if methods is None else tuple(methods.split(","))
     with steps() as progress:
         progress.now(f"reading {file}", len(names) + 1)
-        prepared = prepare_file(
-            file,
-            wanted,
-            weights,
-            squared=squared,
-            symmetrize=symmetrize,
-            keep_copy="refined" in names,
-            callback=progress.show,
-        )
+        settings = {"squared": squared, "symmetrize": symmetrize, "callback": progress.show}
+        source = read_source(file, weights=weights)
+        prepared = source.prepared(wanted, keep_copy="refined" in names, **settings).data
         found = api.compare(
             prepared,
             wanted,

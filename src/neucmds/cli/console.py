@@ -96,9 +96,14 @@ def print_table(table: Table) -> None:
     console.print(table)
 
 
+def json_text(document: dict[str, Any]) -> str:
+    """Write one JSON document; NaN and infinities are null."""
+    return json.dumps(clean(document), indent=2, allow_nan=False) + "\n"
+
+
 def print_json(document: dict[str, Any]) -> None:
-    """Print one JSON document to standard output; NaN and infinities are null."""
-    sys.stdout.write(json.dumps(clean(document), indent=2, allow_nan=False) + "\n")
+    """Print one JSON document to standard output."""
+    sys.stdout.write(json_text(document))
 
 
 def print_error(message: str) -> None:

@@ -22,7 +22,7 @@ from neucmds.cli.options import (
     Squared,
     Symmetrize,
 )
-from neucmds.cli.outputs import Outputs, default_folder
+from neucmds.cli.outputs import Outputs, default_place, object_table
 from neucmds.cli.tables import curve_table
 from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError
@@ -59,7 +59,7 @@ def curve(
     plots: PlotsAs = Plots.png,
 ) -> None:
     """Plot STRESS against k for every method."""
-    folder = default_folder(file) if output is None else output
+    folder = default_place(file) if output is None else output
     outputs = Outputs(folder, CURVE_FILES, force=force)
     with steps() as progress:
         progress.now(f"reading {file}")
@@ -88,10 +88,8 @@ def curve(
 
 def add_curve(outputs: Outputs, curves: StressCurves, plots: Plots) -> None:
     """Plan the files of a curve: STRESS as a share of ‖D‖², and the plot."""
-    header = ["k", *curves.stress]
-    columns = [curves.normalized(method) for method in curves.stress]
-    rows = ([k, *(repr(column[i]) for column in columns)] for i, k in enumerate(curves.ks))
-    outputs.add_csv("curve.csv", header, rows)
+    columns = {method: curves.normalized(method) for method in curves.stress}
+    outputs.add_csv("curve.csv", object_table(columns, curves.ks, "k"))
     if plots is not Plots.none:
         from neucmds.plots import plot_curve
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from neucmds import api
 from neucmds._input import (
     AUTO,
     NComponents,
     as_labels,
+    check_column,
     column_values,
     described,
     match_rows,
@@ -24,15 +26,14 @@ from neucmds._input import (
     read_square,
     read_table,
 )
-from neucmds._operator import named_graph
-from neucmds.api import Prepared
-from neucmds.cli.options import GRAPH, WithoutRow
+from neucmds._operator import BoundMetric, named_graph
+from neucmds.cli.options import WithoutRow
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.ordination import EnvFit, envfit
 
-ENVFIT_HEADER = ("x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n")
-CENTROIDS_HEADER = ("x", "y", "variable", "class", "centroid_x", "centroid_y")
+# Metrics of dissimilarities and of a list of edges.
+GIVEN, GRAPH = "precomputed", "shortest_path"
 
 Names = tuple[str, ...] | None
 # From the names of all objects to the numbers and names of those that are kept.
@@ -79,210 +80,214 @@ def parse_axes(text: str | None) -> tuple[int, int] | None:
     raise InputError(f"--axes {text} is not understood; pass two different axes such as 1,4.")
 
 
-def read_kept(file: str, keep: Keeper | None) -> tuple[Any, Names]:
-    """Read dissimilarities and names, of all objects or of those to keep."""
-    values, labels = read_square(file)
-    if keep is not None:
-        rows, labels = keep(labels)
-        values = values[np.ix_(rows, rows)]
-    return values, labels
+def parse_metric(text: str) -> tuple[str, dict[str, Any]]:
+    """Read the name of a metric and its parameters, as in ``minkowski,p=3``."""
+    name, *settings = text.split(",")
+    params: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise InputError(
+                f"--metric {text} is not understood; pass parameters as in minkowski,p=3."
+            )
+        params[key] = value
+        with suppress(ValueError):
+            params[key] = float(value)
+    return name, params
 
 
-def prepare_file(
+@dataclass(frozen=True)
+class Source:
+    """Input as the library takes it; `table` holds features with names."""
+
+    data: Any
+    labels: Names = None
+    metric: Any = GIVEN
+    weights: Any = None
+    table: Any = None
+
+    @property
+    def n(self) -> int:
+        """Number of objects."""
+        prepared = isinstance(self.data, api.Prepared)
+        return int(self.data.n if prepared else self.data.shape[0])
+
+    def prepared(self, n_components: NComponents, **settings: Any) -> Source:
+        """Read and validate the input, and put it behind its operator."""
+        found = api.prepare(
+            self.data,
+            n_components,
+            metric=self.metric,
+            labels=self.labels,
+            weights=self.weights,
+            **settings,
+        )
+        return Source(found, found.labels, table=self.table)
+
+
+def read_source(
     file: str,
-    n_components: NComponents,
+    metric: str = GIVEN,
     weights: Path | None = None,
     keep: Keeper | None = None,
     *,
-    metric: str | None = None,
-    direction: str | None = None,
-    **settings: Any,
-) -> Prepared:
-    """Read a graph (with `metric`) or dissimilarities and weights, matched by name.
+    whole: bool = False,
+) -> Source:
+    """Read a graph, features or dissimilarities, and weights matched by name.
 
-    `keep` selects objects.
+    `keep` selects objects. Dissimilarities are left to the library, which may read them in blocks,
+    unless they are needed here or as a `whole`.
     """
-    if metric is not None or direction is not None:
-        if metric != GRAPH or weights is not None or keep is not None:
-            raise InputError(
-                f"this command supports --metric {GRAPH} only, without --weights and "
-                "--metadata-missing drop; use neucmds embed for features."
-            )
-        graph, names = read_graph(file, direction)
-        return api.prepare(graph, n_components, metric=metric, labels=names, **settings)
-    if weights is None and keep is None:
-        return api.prepare(file, n_components, **settings)
-    values, labels = read_kept(file, keep)
+    name, params = parse_metric(metric)
+    used: Any = name
+    data: Any
     table = None
-    if weights is not None:
-        table, names = read_square(weights)
-        if labels is not None and names is not None:
-            what = f"weights of {weights.name}"
-            order = order_of(names, labels, what, others=keep is not None)
-            table = table[np.ix_(order, order)]
-        if len(table) != len(values):
+    if name == GRAPH:
+        if keep is not None:
             raise InputError(
-                f"{weights.name} weights {len(table)} objects, but {file} has {len(values)}; pass "
-                "a row and a column for each."
+                "--metadata-missing drop would cut paths of the graph; pass grey, or leave the "
+                "nodes out of FILE."
             )
-    return api.prepare(values, n_components, labels=labels, weights=table, **settings)
+        data, names = named_graph(*read_edges(file), params)
+    elif name != GIVEN:
+        data, names, table = _read_features(file, name)
+        used = BoundMetric.of(name, params)
+    elif weights is None and keep is None and not whole:
+        return Source(file)
+    else:
+        data, names = read_square(file)
+    if keep is not None:
+        rows, names = keep(names)
+        data = data[np.ix_(rows, rows)] if name == GIVEN else data[rows]
+        table = table if table is None else table.iloc[rows]
+    found = Source(data, names, used, table=table)
+    if weights is None:
+        return found
+    return replace(found, weights=_read_weights(weights, found, keep is not None))
 
 
-def read_features(file: str, metric: str) -> tuple[Any, Names, tuple[str, ...] | None]:
-    """Read a table of features for a metric, and the names of its rows and columns."""
-    titles = None
+def _read_weights(file: Path, source: Source, others: bool) -> Any:
+    """Read weights of pairs in the order of the objects; there may be those of `others`."""
+    table, names = read_square(file)
+    if source.labels is not None and names is not None:
+        order = order_of(names, source.labels, f"weights of {file.name}", others=others)
+        table = table[np.ix_(order, order)]
+    if len(table) != source.n:
+        raise InputError(
+            f"{file.name} weights {len(table)} objects, but there are {source.n}; pass a row and a "
+            "column for each."
+        )
+    return table
+
+
+def _read_features(file: str, metric: str) -> tuple[Any, Names, pd.DataFrame | None]:
+    """Read features, the names of their rows, and the table if it has names of columns."""
+    table = None
     if Path(file).suffix.lower() in (".npy", ".npz"):
         values, names = read_table(file)
         values = np.asarray(values, dtype=np.float64)
     else:
         table = read_metadata(file)
-        if not len(table.columns):
-            raise InputError(f"{Path(file).name} has no columns of numbers.")
-        columns = [_feature(table, title, Path(file).name) for title in table.columns]
-        values, titles = np.stack(columns, axis=1), tuple(map(str, table.columns))
+        _refuse_text_and_blanks(table, Path(file).name)
+        values = table.to_numpy(dtype=np.float64)
         names = as_labels(None if table.index.name is None else table.index, len(table))
-    if metric == "braycurtis":
-        _refuse_negative_or_empty(values, names, file)
-    return values, names, titles
-
-
-def read_graph(file: str, direction: str | None) -> tuple[Any, Names]:
-    """Read edges, two nodes and a length a line, and the names of the nodes."""
-    edges, names = read_edges(file)
-    return named_graph(edges, names, {"direction": direction})
-
-
-def _feature(table: Any, title: str, source: str) -> Any:
-    column = column_values(table, title)
-    if not isinstance(column, np.ndarray):
-        text = next((cell for cell in column if cell is not None), "")
-        raise InputError(
-            f"{source}: column {title!r} holds {text!r}, which is not a number; leave the column "
-            "out, or put it first if it names the objects."
-        )
-    if np.isnan(column).any():
-        row = int(np.isnan(column).argmax())
-        raise InputError(
-            f"{source}: column {title!r} is blank in row {row + 1}; fill it, with 0 if nothing was "
-            "found."
-        )
-    return column
-
-
-def _refuse_negative_or_empty(values: Any, names: tuple[str, ...] | None, file: str) -> None:
-    """Refuse abundances for which the Bray–Curtis index is not defined."""
-    low = float(values.min())
-    if low < 0:
+    if metric == "braycurtis" and (low := values.min(initial=0.0)) < 0:
         raise InputError(
             f"{file} holds negative abundances, down to {low:.3g}, for which --metric braycurtis "
             "is not defined; pass another --metric."
         )
-    empty = np.flatnonzero(values.sum(axis=1) == 0)
-    if empty.size > 1:
-        shown = " and ".join(str(i) if names is None else repr(names[i]) for i in empty[:2])
-        raise InputError(
-            f"{file}: {empty.size} objects have no abundance ({shown}), and --metric braycurtis is "
-            "not defined between them; leave them out."
-        )
+    return values, names, table
+
+
+def _refuse_text_and_blanks(table: pd.DataFrame, source: str) -> None:
+    for title in table.columns:
+        column = table[title]
+        if column.dtype == object:
+            raise InputError(
+                f"{source}: column {title!r} holds {next(iter(column.dropna()), '')!r}, which is "
+                "not a number; leave the column out, or put it first if it names the objects."
+            )
+        if column.isna().any():
+            raise InputError(
+                f"{source}: column {title!r} is blank in row {int(column.isna().argmax()) + 1}; "
+                "fill it, with 0 if nothing was found."
+            )
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Options that decide how objects are drawn; `categories` are columns between commas."""
+    """Options that decide how objects are drawn, and the table of `metadata` once it is read.
+
+    `categories` are columns and `draw` are parts of the plot, between commas.
+    """
 
     metadata: Path | None = None
     without_row: WithoutRow = WithoutRow.error
     color_by: str | None = None
     categories: str | None = None
     axes: tuple[int, int] | None = None
-    arrows: bool = False
-    ellipses: bool = False
+    draw: str = ""
+    table: Any = None
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse options that need others, before anything is read."""
         needs_table = {
             "--color-by": self.color_by is not None,
-            "--arrows": self.arrows,
+            "--draw arrows": self.draws("arrows"),
             "--categories": self.categories is not None,
             "--metadata-missing": self.without_row is not WithoutRow.error,
         }
         asked = [flag for flag, given in needs_table.items() if given]
         if asked and self.metadata is None:
             raise InputError(f"{asked[0]} needs a table of the objects; pass --metadata FILE.")
-        if self.ellipses and self.color_by is None:
-            raise InputError("--ellipses need groups; pass --color-by COLUMN.")
+        if self.draws("ellipses") and self.color_by is None:
+            raise InputError("--draw ellipses needs groups; pass --color-by COLUMN.")
+        if unknown := set(self.draw.split(",")) - {"", "arrows", "ellipses"}:
+            raise InputError(f"--draw {unknown.pop()} is unknown; pass arrows, ellipses, or both.")
 
-    def read(self) -> Any:
+    def draws(self, what: str) -> bool:
+        """Tell whether arrows or ellipses are asked for."""
+        return what in self.draw.split(",")
+
+    def read(self) -> Drawing:
         """Read the table, if there is one."""
         if self.metadata is None:
-            return None
+            return self
         categories = () if self.categories is None else self.categories.split(",")
-        return read_metadata(self.metadata, categories=categories)
+        return replace(self, table=read_metadata(self.metadata, categories=categories))
 
-    def keeper(self, table: Any) -> Keeper | None:
-        """Return a function that selects the objects to keep; None for all."""
+    @property
+    def keeper(self) -> Keeper | None:
+        """A function that selects the objects to keep; None for all."""
         if self.without_row is not WithoutRow.drop:
             return None
 
         def keep(names: Names) -> tuple[list[int], Names]:
-            rows = described(table, names)
+            rows = described(self.table, names)
             return rows, names and tuple(names[i] for i in rows)
 
         return keep
 
-    def annotations(self, table: Any, n: int, names: Names) -> Annotations:
-        """Return colours and variables in the order of the objects."""
-        if table is None:
-            return Annotations()
-        table = match_rows(table, names, n, missing=self.without_row.value)
-        if self.color_by is None and not self.arrows:
-            raise InputError(
-                f"--metadata needs --color-by or --arrows; {self.metadata} has the columns "
-                f"{', '.join(map(repr, table.columns))}."
-            )
-        color = None if self.color_by is None else list(column_values(table, self.color_by))
-        return Annotations(color, self.color_by or "", table if self.arrows else None)
+    def matched(self, source: Source) -> Drawing:
+        """Put the rows of the table in the order of the objects."""
+        if self.table is None:
+            return self
+        how = self.without_row.value
+        table = match_rows(self.table, source.labels, source.n, missing=how)
+        if self.color_by is not None:
+            check_column(table, self.color_by)
+        return replace(self, table=table)
 
-
-@dataclass(frozen=True)
-class Annotations:
-    """Colours of the objects, the title of their legend, and variables to fit."""
-
-    color: Sequence[object] | None = None
-    title: str = ""
-    variables: Any = None
+    @property
+    def color(self) -> Sequence[object] | None:
+        """Values that colour the points."""
+        return None if self.color_by is None else list(column_values(self.table, self.color_by))
 
     def fits(
         self, embedding: Embedding, pairs: Sequence[tuple[int, int]], seed: int
-    ) -> list[EnvFit | None]:
+    ) -> list[EnvFit]:
         """Fit the variables to each pair of axes, or to the only axis there is."""
-        if self.variables is None:
-            return [None] * len(pairs)
+        if not self.draws("arrows"):
+            return []
         axes = pairs if embedding.k > 1 else [None] * len(pairs)
-        return [envfit(embedding, self.variables, axes=pair, random_state=seed) for pair in axes]
-
-
-def envfit_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:
-    """Rows of envfit.csv: direction, r², p and n of each variable on each pair of axes."""
-    for fit, axes in _on_axes(embedding, fits):
-        for row in fit.as_rows():
-            cosines = [*map(repr, row["direction"] or ()), "", ""][:2]
-            p = "" if np.isnan(row["p"]) else repr(row["p"])
-            yield [*axes, row["variable"], row["kind"], *cosines, repr(row["r2"]), p, row["n"]]
-
-
-def centroid_rows(embedding: Embedding, fits: Sequence[EnvFit | None]) -> Iterator[list[Any]]:
-    """Rows of centroids.csv: the centroid of each class on each pair of axes."""
-    for fit, axes in _on_axes(embedding, fits):
-        for one in fit.factors:
-            for level, at in zip(one.levels, one.centroids.tolist(), strict=True):
-                yield [*axes, one.name, level, *[*map(repr, at), ""][:2]]
-
-
-def _on_axes(
-    embedding: Embedding, fits: Sequence[EnvFit | None]
-) -> Iterator[tuple[EnvFit, list[str]]]:
-    """Yield fits with the names of their two axes, or of the only one."""
-    for fit in fits:
-        if fit is not None:
-            yield fit, [*(embedding.axis_names[a - 1] for a in fit.axes), ""][:2]
+        return [envfit(embedding, self.table, axes=pair, random_state=seed) for pair in axes]

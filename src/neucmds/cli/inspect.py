@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from neucmds import api
 from neucmds.cli.console import print_json, print_table, say, steps
-from neucmds.cli.inputs import prepare_file
-from neucmds.cli.options import Direction, File, Json, OfGraph, Seed, Squared, Symmetrize
+from neucmds.cli.inputs import GIVEN, read_source
+from neucmds.cli.options import File, Json, Metric, Seed, Squared, Symmetrize
 from neucmds.cli.tables import facts_table
 from neucmds.diagnostics import Inspection
 from neucmds.report.words import inspection_facts, outlying, percent
@@ -15,23 +15,15 @@ def inspect(
     file: File,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
-    metric: OfGraph = None,
-    direction: Direction = None,
+    metric: Metric = GIVEN,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Check whether D is Euclidean, and suggest k."""
     with steps() as progress:
         progress.now(f"reading {file}")
-        prepared = prepare_file(
-            file,
-            None,
-            metric=metric,
-            direction=direction,
-            squared=squared,
-            symmetrize=symmetrize,
-            callback=progress.show,
-        )
+        settings = {"squared": squared, "symmetrize": symmetrize, "callback": progress.show}
+        prepared = read_source(file, metric).prepared(None, **settings).data
         found = api.inspect(prepared, random_state=seed, callback=progress.show)
     if as_json:
         print_json({"command": "inspect", "input": file, **found.as_dict()})
@@ -42,9 +34,8 @@ def inspect(
             f"{outlying(found, squared, found.labels)}. One outlier can dominate the fit: correct "
             "it, or leave it blank and embed with --missing ignore."
         )
-    as_graph = "" if metric is None else f" --metric {metric}"
-    as_graph += "" if direction is None else f" --direction {direction}"
-    say(_advice(found, ("FILE" if file == "-" else file) + as_graph))
+    by_metric = "" if metric == GIVEN else f" --metric {metric}"
+    say(_advice(found, ("FILE" if file == "-" else file) + by_metric))
 
 
 def _advice(found: Inspection, file: str) -> str:

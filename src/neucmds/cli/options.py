@@ -54,24 +54,15 @@ File = Annotated[
         "input.",
     ),
 ]
-# The metric of a list of edges.
-GRAPH = "shortest_path"
-OfGraph = Annotated[
-    str | None,
+Metric = Annotated[
+    str,
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="shortest_path: FILE is a graph with an edge per line: two nodes and a length.",
-        show_default=False,
-    ),
-]
-Direction = Annotated[
-    str | None,
-    typer.Option(
-        "--direction",
-        metavar="NAME",
-        help="For a graph with one-way edges: mean, min or max of the two shortest paths of a "
-        "pair, or out for the one from the first node to the second.",
+        help="braycurtis, jaccard, cosine, minkowski,p=3, …: FILE is a table of features, such as "
+        "abundances, with a row per object and names in the first column. shortest_path: FILE is a "
+        "graph with an edge per line: two nodes and a length; shortest_path,direction=mean (min, "
+        "max, out) for one-way edges.",
         show_default=False,
     ),
 ]

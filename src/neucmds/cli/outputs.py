@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import os
 import re
-import signal
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
-import numpy as np
+import pandas as pd
 
 from neucmds._backend.arrays import to_numpy
 from neucmds._backend.files import Writer, atomic_file, atomic_folder, check_target
+from neucmds.cli.console import json_text
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.report.words import clean
 
 # What a spreadsheet runs: not numbers, which begin with a sign too.
 _FORMULA = re.compile(r"[=+@\t\r-](?!(inf|nan|[\d.]+(e[+-]?\d+)?)$)")
 
 
-def default_folder(source: str) -> Path:
+def default_place(source: str, end: str = "neucmds") -> Path:
     """``<stem>-neucmds`` beside where the command runs."""
-    return Path(f"{'stdin' if source == '-' else Path(source).stem}-neucmds")
+    return Path(f"{'stdin' if source == '-' else Path(source).stem}-{end}")
 
 
 class Outputs:
@@ -70,70 +63,51 @@ class Outputs:
 
     def add_json(self, name: str, document: dict[str, Any]) -> None:
         """Plan a JSON document."""
-        text = json.dumps(clean(document), indent=2, allow_nan=False) + "\n"
-        self.files[name] = lambda file: file.write(text.encode())
+        self.files[name] = lambda file: file.write(json_text(document).encode())
 
-    def add_csv(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    def add_csv(self, name: str, table: pd.DataFrame) -> None:
         """Plan a table."""
-        self.files[name] = lambda file: write_csv(file, header, rows)
+        self.files[name] = lambda file: file.write(as_csv(table).encode())
 
     def commit(self) -> list[Path]:
         """Write all files, or none: another run may have written the same ones meanwhile."""
         try:
-            with _ended_by_sigterm():
-                return atomic_folder(
-                    self.folder, self.files, overwrite=self.force, owned=self.names
-                )
+            return atomic_folder(self.folder, self.files, overwrite=self.force, owned=self.names)
         except FileExistsError as problem:
             raise _exists(problem.filename) from problem
 
 
-def object_rows(
-    names: Sequence[str] | None, n: int, columns: Mapping[str, Any], what: str = "object"
-) -> tuple[list[str], Iterator[list[str]]]:
-    """Header and rows of numbers, one of n objects each; digits enough to read back the same."""
-    objects = [str(i) for i in range(n)] if names is None else names
-    cells = zip(*map(to_numpy, columns.values()), strict=True) if columns else ((),) * n
-    rows = ([name, *map(_digits, row)] for name, row in zip(objects, cells, strict=True))
-    return [what, *columns], rows
+def object_table(columns: Any, names: Any, what: str = "object") -> pd.DataFrame:
+    """Return columns with the names of their rows, or numbers, in front."""
+    return pd.DataFrame(columns, index=names).reset_index(names=what)
 
 
-def axis_columns(embedding: Embedding, coordinates: Any) -> dict[str, Any]:
-    """Columns of coordinates by the names of their axes."""
-    return dict(zip(embedding.axis_names, to_numpy(coordinates).T, strict=True))
-
-
-def axis_rows(embedding: Embedding) -> tuple[list[str], Iterator[list[str]]]:
-    """Header and rows of axes: sign, weight, R² lost without each, and shares where it has some."""
-    columns = {"weight": embedding.weights, "r2_lost": embedding.explained}
+def axis_table(embedding: Embedding) -> pd.DataFrame:
+    """Return sign, weight, R² lost without it, and shares of every axis."""
+    columns: dict[str, Any] = {"axis": embedding.axis_names}
+    columns |= {"sign": to_numpy(embedding.signs).astype(int)}
+    columns |= {"weight": to_numpy(embedding.weights), "r2_lost": embedding.explained}
     columns |= {f"share_of_{name}": share for name, share in embedding.shares.items()}
-    signs, values = to_numpy(embedding.signs), zip(*map(to_numpy, columns.values()), strict=True)
-    lines = zip(embedding.axis_names, signs, values, strict=True)
-    of_all = {"curvature": _digits(embedding.curvature)} if embedding.curvature else {}
-    of_all |= {"of": embedding._landmarks_alone} if embedding._landmarks_alone else {}
-    rest = of_all.values()
-    rows = ([name, f"{sign:+.0f}", *map(_digits, line), *rest] for name, sign, line in lines)
-    return ["axis", "sign", *columns, *of_all], rows
+    columns |= {"curvature": embedding.curvature} if embedding.curvature else {}
+    columns |= {"of": embedding._landmarks_alone} if embedding._landmarks_alone else {}
+    return pd.DataFrame(columns)
 
 
-def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a table of comma-separated values to a binary file."""
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    write_rows(text, header, rows)
-    text.detach()
+def as_csv(table: pd.DataFrame) -> str:
+    """Write a table as text; an apostrophe precedes what a spreadsheet would run."""
+    texts = table.select_dtypes(exclude="number").map(_harmless)
+    table = table.assign(**texts).rename(columns=_harmless)
+    return table.to_csv(index=False, lineterminator="\n")
 
 
-def write_rows(text: TextIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a table to a text file; an apostrophe precedes what a spreadsheet would run."""
-    table = csv.writer(text, lineterminator="\n")
-    for row in chain([header], rows):
-        table.writerow([f"'{cell}" if _FORMULA.match(str(cell)) else cell for cell in row])
+def _harmless(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def write_file(path: Path, write: Writer, *, force: bool) -> None:
     """Write one file, which appears once it is complete."""
     try:
-        with _ended_by_sigterm(), atomic_file(path, overwrite=force) as file:
+        with atomic_file(path, overwrite=force) as file:
             write(file)
     except FileExistsError as problem:
         raise _exists(problem.filename) from problem
@@ -144,23 +118,6 @@ def check_file(path: Path, *, force: bool) -> None:
     check_target(path)
     if os.path.lexists(path) and not force:
         raise _exists(path)
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the program like an exception, so that what is half written is removed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _exists(path: Path | str) -> InputError:
@@ -177,7 +134,3 @@ def save_figure(ax: Any, file: BinaryIO, kind: str) -> None:
     with mpl.rc_context({"svg.hashsalt": "neucmds"}):
         dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
         ax.figure.savefig(file, format=kind, metadata=dates.get(kind, {}))
-
-
-def _digits(value: Any) -> str:
-    return f"{value:.9g}" if isinstance(value, np.float32) else repr(float(value))

@@ -16,15 +16,7 @@ from neucmds._input import read_new_objects
 from neucmds._methods import flat, sq_dissimilarities
 from neucmds.cli.console import print_json, say, steps
 from neucmds.cli.options import PICTURES, Force, Json
-from neucmds.cli.outputs import (
-    axis_columns,
-    check_file,
-    object_rows,
-    save_figure,
-    write_csv,
-    write_file,
-    write_rows,
-)
+from neucmds.cli.outputs import as_csv, check_file, object_table, save_figure, write_file
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.plots import plot_coordinates
@@ -84,10 +76,10 @@ def project(
         coordinates = to_numpy(embedding.transform(objects.values))
         fits = _fits(embedding, fitted, objects.values, coordinates)
     names = objects.names or tuple(str(i) for i in range(len(coordinates)))
-    columns = axis_columns(embedding, coordinates) | fits
-    header, rows = object_rows(names, len(names), columns)
+    columns = dict(zip(embedding.axis_names, coordinates.T, strict=True)) | fits
+    text = as_csv(object_table(columns, names))
     if output is not None:
-        write_file(output, lambda file: write_csv(file, header, rows), force=force)
+        write_file(output, lambda file: file.write(text.encode()), force=force)
     if plot is not None:
         ax = _drawn(embedding, coordinates, names)
         write_file(plot, lambda file: save_figure(ax, file, plot.suffix[1:]), force=force)
@@ -105,7 +97,7 @@ def project(
             }
         )
     elif output is None:
-        write_rows(sys.stdout, header, rows)
+        sys.stdout.write(text)
     else:
         stress = percent(float(np.mean(fits["normalized_stress"])))
         say(

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from neucmds import api
-from neucmds._input import check_column, match_rows
 from neucmds.api import DEFAULT_METHOD
 from neucmds.cli.console import say, steps
-from neucmds.cli.inputs import Drawing, parse_components, parse_curvature, prepare_file
+from neucmds.cli.inputs import GIVEN, Drawing, parse_components, parse_curvature, read_source
 from neucmds.cli.options import (
     Categories,
     ColorBy,
     Curvature,
-    Direction,
     File,
     Force,
     Loss,
     Metadata,
     MetadataMissing,
     Method,
+    Metric,
     Missing,
     MissingPairs,
     Number,
-    OfGraph,
     Seed,
     Squared,
     Symmetrize,
     Weights,
     WithoutRow,
 )
-from neucmds.cli.outputs import check_file, write_file
+from neucmds.cli.outputs import check_file, default_place, write_file
 from neucmds.errors import InputError
 from neucmds.report import report_page
 
@@ -50,8 +48,7 @@ def report(
     weights: Weights = None,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
-    metric: OfGraph = None,
-    direction: Direction = None,
+    metric: Metric = GIVEN,
     metadata: Metadata = None,
     metadata_missing: MetadataMissing = WithoutRow.error,
     color_by: ColorBy = None,
@@ -79,33 +76,23 @@ def report(
     force: Force = False,
 ) -> None:
     """Embed FILE, and write one HTML page about the result."""
-    page = _default_page(file) if output is None else output
+    page = default_place(file, "report.html") if output is None else output
     check_file(page, force=force)
     drawing = Drawing(metadata, metadata_missing, color_by, categories)
-    drawing.check()
     if stability and weights is not None:
         raise InputError("--stability and --weights do not go together; leave one of them out.")
     wanted = parse_components(components)
     with steps() as progress:
         progress.now(f"reading {file}")
-        table = drawing.read()
-        prepared = prepare_file(
-            file,
+        drawing = drawing.read()
+        source = read_source(file, metric, weights, drawing.keeper).prepared(
             wanted,
-            weights,
-            drawing.keeper(table),
-            metric=metric,
-            direction=direction,
             squared=squared,
             symmetrize=symmetrize,
             missing=missing.value,
             keep_copy=True,
         )
-        if table is not None:
-            how = metadata_missing.value
-            table = match_rows(table, prepared.labels, prepared.n, missing=how)
-            if color_by is not None:
-                check_column(table, color_by)
+        drawing = drawing.matched(source)
         options = api.Options(
             wanted,
             method,
@@ -114,38 +101,18 @@ def report(
             random_state=seed,
             callback=progress.show,
         )
-        found = api.embed(prepared, options)
+        found = api.embed(source.data, options)
         content = report_page(
             found.embedding,
-            prepared,
-            metadata=table,
+            source.data,
+            metadata=drawing.table,
             color_by=color_by,
             title=Path(file).name if file != "-" else "standard input",
             replicates=stability,
             random_state=seed,
-            command=_command(context),
+            command=shlex.join(["neucmds", *context.obj]),
             callback=progress.show,
         )
         write_file(page, lambda place: place.write(content), force=force)
     api.warn_of_surprises(found.embedding)
     say(f"Written to {page} ({len(content) / 1e6:.1f} MB): open it in a browser.")
-
-
-def _default_page(source: str) -> Path:
-    return Path(f"{'stdin' if source == '-' else Path(source).stem}-report.html")
-
-
-def _command(context: typer.Context) -> str:
-    """Write the command with every option that differs from its default, but the output."""
-    words = ["neucmds", "report"]
-    for param in context.command.params:
-        name = str(param.name)
-        value: Any = context.params.get(name)
-        if name in ("output", "force") or value in (None, False) or value == param.default:
-            continue
-        value = getattr(value, "value", value)
-        if param.param_type_name == "argument":
-            words.append(str(value))
-        else:
-            words += [param.opts[0]] if value is True else [param.opts[0], str(value)]
-    return shlex.join(words)

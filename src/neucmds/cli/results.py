@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import neucmds
 from neucmds import api
 from neucmds._input import Components
 from neucmds._spectrum import Spectrum
 from neucmds.api import Prepared
-from neucmds.cli.inputs import (
-    CENTROIDS_HEADER,
-    ENVFIT_HEADER,
-    Annotations,
-    Drawing,
-    centroid_rows,
-    envfit_rows,
-)
+from neucmds.cli.inputs import Drawing, Source
 from neucmds.cli.options import PICTURES, Plots
-from neucmds.cli.outputs import Outputs, axis_columns, axis_rows, object_rows
+from neucmds.cli.outputs import Outputs, axis_table, object_table
 from neucmds.embedding import Embedding
 from neucmds.metrics import PairErrors, Quality, pair_errors
+from neucmds.ordination import EnvFit
 from neucmds.plots import default_axes, plot_coordinates, plot_scree, plot_shepard, plot_spectrum
-
-if TYPE_CHECKING:
-    from neucmds.cli.embed import Source
 
 # Objects measured where D is not stored: a million pairs.
 MEASURED_OBJECTS = 1500
+ENVFIT_HEADER = ["x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n"]
+CENTROIDS_HEADER = ["x", "y", "variable", "class", "centroid_x", "centroid_y"]
 COORDINATES = ("coordinates", "coordinates_neg")
 PLOTTED = ("spectrum", "scree", *COORDINATES, "shepard")
 RESULT_FILES = (
@@ -64,10 +60,9 @@ def measured(
     source: Source,
     found: api.Fit,
     options: api.Options,
+    reading: dict[str, Any],
     *,
     pictures: bool,
-    squared: bool,
-    symmetrize: bool,
 ) -> Result:
     """Measure an embedding against D, or against D of a sample of objects."""
     embedding, prepared = found.embedding, found.prepared
@@ -84,9 +79,7 @@ def measured(
                 landmarks=None,
                 labels=None if names is None else tuple(names[i] for i in some),
             )
-        prepared = api.prepare_some(
-            source.data, some, metric=source.metric, squared=squared, symmetrize=symmetrize
-        )
+        prepared = api.prepare_some(source.data, some, metric=source.metric, **reading)
     spectrum = found.spectrum
     if pictures and spectrum is None and found.prepared is not None and prepared.weights is None:
         # Other losses do not need the spectrum, but its plots do.
@@ -146,44 +139,64 @@ def add_result(
     result: Result,
     record: dict[str, Any],
     plots: Plots,
-    known: Annotations,
     drawing: Drawing,
     seed: int = 0,
 ) -> None:
     """Plan the files of one embedding."""
-    embedding = result.embedding
-    columns, errors = axis_columns(embedding, embedding.coordinates), result.errors
-    outputs.add_csv("coordinates.csv", *object_rows(embedding.labels, embedding.n, columns))
+    embedding, errors = result.embedding, result.errors
+    outputs.add_csv("coordinates.csv", embedding.to_frame().reset_index(names="object"))
     fitted = {
         "stress_share": errors.stress_share,
         "r2": errors.r2_of_object,
         "mean_relative_error": errors.of_object,
     }
-    measured = result.measured
-    outputs.add_csv("objects.csv", *object_rows(measured.labels, measured.n, fitted))
-    outputs.add_csv("axes.csv", *axis_rows(embedding))
+    outputs.add_csv("objects.csv", object_table(fitted, result.measured.labels))
+    outputs.add_csv("axes.csv", axis_table(embedding))
     outputs.files["embedding.npz"] = embedding.save
     outputs.add_json("quality.json", record)
     pairs = default_axes(embedding) if drawing.axes is None else (drawing.axes,)
-    fits = known.fits(embedding, pairs, seed)
-    if known.variables is not None:
-        outputs.add_csv("envfit.csv", ENVFIT_HEADER, envfit_rows(embedding, fits))
-        outputs.add_csv("centroids.csv", CENTROIDS_HEADER, centroid_rows(embedding, fits))
+    fits = drawing.fits(embedding, pairs, seed)
+    if fits:
+        variables, classes = _envfit_tables(embedding, fits)
+        outputs.add_csv("envfit.csv", variables)
+        outputs.add_csv("centroids.csv", classes)
     if plots is Plots.none:
         return
     pictures = {
         name: plot_coordinates(
             embedding,
-            known.color,
+            drawing.color,
             axes=pair,
-            ellipses=drawing.ellipses,
+            ellipses=drawing.draws("ellipses"),
             arrows=fit if embedding.k > 1 else None,
-            title=known.title,
+            title=drawing.color_by or "",
         )
-        for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False)
+        for name, pair, fit in zip_longest(COORDINATES[: len(pairs)], pairs, fits)
     }
     for name, ax in (pictures | _of_d(result)).items():
         outputs.add_plot(f"{name}.{plots.value}", ax)
+
+
+def _envfit_tables(
+    embedding: Embedding, fits: Sequence[EnvFit]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return r² and p of variables, and centroids of classes, on each pair of axes."""
+    variables: list[list[Any]] = []
+    classes: list[list[Any]] = []
+    for fit in fits:
+        # There may be one axis alone.
+        axes = [*(embedding.axis_names[a - 1] for a in fit.axes), ""][:2]
+        for row in fit.as_rows():
+            cosines = [*(row["direction"] or ()), None, None][:2]
+            numbers = [row["r2"], row["p"], row["n"]]
+            variables.append([*axes, row["variable"], row["kind"], *cosines, *numbers])
+        for one in fit.factors:
+            for level, at in zip(one.levels, one.centroids.tolist(), strict=True):
+                classes.append([*axes, one.name, level, *[*at, None][:2]])
+    return (
+        pd.DataFrame(variables, columns=ENVFIT_HEADER),
+        pd.DataFrame(classes, columns=CENTROIDS_HEADER),
+    )
 
 
 def _of_d(result: Result) -> dict[str, Any]:

@@ -71,12 +71,12 @@ def facts(result: Result) -> list[tuple[str, str]]:
 def _axes(result: Result) -> str:
     embedding = result.embedding
     whose = f" (of {embedding._landmarks_alone})" if embedding._landmarks_alone else ""
-    said = [
-        f"{_listed(shares, percent)} of the {CONVENTIONS[name]}"
-        for name, shares in embedding.shares.items()
-    ]
+    said: dict[str, str] = {}
+    for name, shares in embedding.shares.items():  # alike where no eigenvalue is negative
+        said.setdefault(_listed(shares, percent), CONVENTIONS[name])
     if said:
-        return f"; they have {'; '.join(said)}{whose}"
+        parts = "; ".join(f"{text} of the {whole}" for text, whole in said.items())
+        return f"; they have {parts}{whose}"
     lost = embedding.explained
     known = np.isfinite(lost).any()
     return f"; R² lost without each: {_listed(lost, _short)}{whose}" if known else ""
