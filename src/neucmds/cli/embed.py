@@ -184,8 +184,8 @@ def embed(
         return
     rows = facts(result)
     if constant is not None:
-        added = f"{correction.value}, constant {constant:.4g}; all below is measured against the corrected D"
-        rows.insert(0, ("correction", added))
+        name = f"{correction.value}, constant {constant:.4g}"
+        rows.insert(0, ("correction", f"{name}; all below is measured against the corrected D"))
     print_table(facts_table(f"{file}: {source.n:,} objects", rows))
     if (text := suggestion(result, options.n_components)) is not None:
         say(text)
