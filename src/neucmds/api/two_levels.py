@@ -105,12 +105,16 @@ class Levels:
         sources = rng.permutation(n_landmarks)[: max(2 * n_global, min(most, n_landmarks // 2))]
         return cls(sources.astype(np.intp), n_global, n_near)
 
+    @cached_property
+    def turns(self) -> Indices:
+        """Places of the global landmarks (G, n_global) of an object, by its number modulo G."""
+        count = self.sources.size
+        return (np.arange(count)[:, None] + np.arange(self.n_global)) % count
+
     def parts(self, keys: npt.ArrayLike) -> Indices:
         """Return the global landmarks (m, n_global) of objects, each known by a number."""
-        count = self.sources.size
-        starts = np.asarray(keys, dtype=np.int64) % count
-        places = (starts[:, None] + np.arange(self.n_global)) % count
-        return np.asarray(self.sources[places])
+        turn = np.asarray(keys, dtype=np.int64) % self.sources.size
+        return np.asarray(self.sources[self.turns][turn])
 
     @property
     def rounds(self) -> tuple[int, int]:
@@ -240,12 +244,13 @@ class NodeFit(TwoLevelFit):
 
     Parameters
     ----------
-    near : ndarray of shape (n, n_near)
-        `paths` has the lengths from every node to its global landmarks, then to these, NaN where
-        one is not known.
+    near, lengths : ndarray of shape (n, n_near)
+        Landmarks near every node, and the lengths of paths to these, NaN where one is not known.
+        `paths` (G, n) has those from all global landmarks.
     """
 
     near: Indices
+    lengths: npt.NDArray[np.float32]
 
     def widest(self, rows: Array) -> int:
         """Landmarks that a node is compared with."""
@@ -257,7 +262,7 @@ class NodeFit(TwoLevelFit):
 
     def squares(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Squared lengths (m, L) of paths to the landmarks, NaN where none is known."""
-        ids, squares = self.known(rows[:, 0].astype(np.intp))
+        ids, squares = self.known(rows[:, 0].astype(np.intp), rows)
         out = np.full((len(rows), self.width), np.nan)
         np.put_along_axis(out, ids, squares, axis=1)
         return out
@@ -268,15 +273,21 @@ class NodeFit(TwoLevelFit):
 
     place_fitted = place
 
-    def known(self, nodes: Indices) -> tuple[Indices, Floats]:
-        """Return the landmarks that nodes have paths to, and the squared lengths of these."""
+    def known(self, nodes: Indices, like: Array) -> tuple[Array, Array]:
+        """Return the landmarks that nodes are placed from, and the squared lengths of paths."""
         assert self.paths is not None
-        ids = np.concatenate([self.levels.parts(nodes), self.near[nodes]], axis=1)
-        return ids, self.paths[nodes].astype(np.float64) ** 2
+        xp, levels, each = namespace(like), self.levels, _like(np.arange(nodes.size)[:, None], like)
+        parts = levels.turns, levels.sources, nodes % levels.sources.size, self.near[nodes]
+        turns, sources, keys, near = (_like(part, like) for part in parts)
+        far = turns[keys]
+        lengths = (asarray_like(some, like) for some in (self.paths[:, nodes], self.lengths[nodes]))
+        far_lengths, near_lengths = lengths
+        both = xp.concat([far_lengths[far, each], near_lengths], axis=1)
+        return xp.concat([sources[far], near], axis=1), xp.astype(both, xp.float64) ** 2
 
     def _placed(self, rows: Array, objects: Indices) -> Array:
-        ids, squares = self.known(objects)
-        return self.rule.place(asarray_like(squares, rows), own=_like(ids, rows))
+        ids, squares = self.known(objects, rows)
+        return self.rule.place(squares, own=ids)
 
 
 def rule_of(embedding: Embedding) -> LossPlacement:
@@ -459,34 +470,32 @@ def _of_graph(
     """Fit landmarks of a graph from paths to global ones and to those that searches find near."""
     refuse("graph", {"squared": True} if reading.get("squared") else {})
     n, jobs, sources = int(graph.shape[0]), reading.get("n_jobs"), levels.sources
-    paths = np.empty((n, levels.n_global + levels.n_near), np.float32)
-    among, each = np.empty((sources.size, sources.size)), np.arange(sources.size)
+    paths = np.empty((sources.size, n), np.float32)
     notify(options.callback, f"searching from {sources.size} global landmarks")
     for part, rows in path_blocks(graph, ids[sources], jobs):
-        among[part] = rows[:, ids[sources]]
-        for place, row in enumerate(rows, part.start):
-            # Every G-th node has the same part of the global ones.
-            column = (place - each) % sources.size
-            for first in np.flatnonzero(column < levels.n_global):
-                paths[first :: sources.size, column[first]] = row[first :: sources.size]
+        paths[part] = rows
     options = _started(options, ids, levels, n)
     notify(options.callback, f"searching from {ids.size} landmarks")
     near, lengths = nearest_landmarks(graph, ids, levels.n_near, n_jobs=jobs)
-    paths[:, levels.n_global :] = np.where(np.isinf(lengths), np.nan, lengths)
+    lengths[np.isinf(lengths)] = np.nan
     if options.loss == "relative" and options.floor is None and graph.data.any():
         # Landmarks are farther apart than nodes.
-        lengths = np.where(graph.data > 0, graph.data, np.inf)
-        shortest = np.minimum.reduceat(lengths, graph.indptr[:-1])
+        edges = np.where(graph.data > 0, graph.data, np.inf)
+        shortest = np.minimum.reduceat(edges, graph.indptr[:-1])
         options = replace(options, floor=float(np.median(shortest[np.isfinite(shortest)])))
-    base = fit_landmarks(among, options, landmarks=each, symmetrize=True)
-    fitted = NodeFit(ids, base.embedding, None, n, paths=paths, levels=levels, near=near)
-    notify(options.callback, f"embedding {ids.size} landmarks")
-    known, squares = fitted.known(ids)
-    others = np.setdiff1d(np.arange(ids.size), sources)
-    far = others[:, None], np.arange(levels.n_global)
-    x = fitted.started(
-        others, known[far], asarray_like(squares[far], like, namespace(like).float64)
+    among = paths[:, ids[sources]].astype(np.float64)
+    every = np.arange(sources.size)
+    base = fit_landmarks(among, options, landmarks=every, symmetrize=True)
+    fitted = NodeFit(
+        ids, base.embedding, None, n, paths=paths, levels=levels, near=near, lengths=lengths
     )
+    notify(options.callback, f"embedding {ids.size} landmarks")
+    # Landmarks are compared with all global ones: the searches found these lengths anyway.
+    known = np.concatenate([np.tile(sources, (ids.size, 1)), near[ids]], axis=1)
+    squares = np.concatenate([paths[:, ids].T, lengths[ids]], axis=1).astype(np.float64) ** 2
+    others = np.setdiff1d(np.arange(ids.size), sources)
+    far = others[:, None], every
+    x = fitted.started(others, known[far], asarray_like(squares[far], like))
     i, j = np.nonzero(np.isfinite(squares))
     pairs = joined(ids.size, i, known[i, j], squares[i, j])
     if ids.size > MANY:
