@@ -66,6 +66,8 @@ FAR_GLOBAL, FAR_DRAWN = 2 / 3, 1 / 6
 # many as it takes had near pairs of 261,000 nodes of a grid wrong by 1.36 % instead of 1.46. Of
 # 8,908 crossings 3,000 landmarks kept .930 instead of .920 of the ten nearest.
 BRIEF, ENOUGH, MANY = 30, 60, 10_000
+# Tolerance of the fit of global landmarks, from which all landmarks start.
+ROUGH = 2e-3
 # Share of the near landmarks that an object is compared with before it is placed anew.
 FIRST = 2 / 3
 # Landmarks about a global one, for each near landmark of an object; and times as many from which on
@@ -401,7 +403,8 @@ def fit_two_levels(
     levels = Levels.draw(ids.size, n_near, k, rng, min(MOST_GLOBAL, isqrt(20 * n)))
     options = _started(options, ids, levels, n)
     notify(options.callback, f"embedding {levels.sources.size} global landmarks")
-    base = fit_landmarks(X, options, metric=metric, landmarks=ids[levels.sources], **reading)
+    rough = replace(options, tol=ROUGH)
+    base = fit_landmarks(X, rough, metric=metric, landmarks=ids[levels.sources], **reading)
     space = None if bound is None else metric_on(bound, X, ids, squared)
     hubs = TwoLevelFit(ids, base.embedding, None, base.n, space, base.metric, levels=levels)
     notify(options.callback, f"embedding {ids.size} landmarks")
@@ -485,7 +488,8 @@ def _of_graph(
         options = replace(options, floor=float(np.median(shortest[np.isfinite(shortest)])))
     among = paths[:, ids[sources]].astype(np.float64)
     every = np.arange(sources.size)
-    base = fit_landmarks(among, options, landmarks=every, symmetrize=True)
+    rough = replace(options, tol=ROUGH)
+    base = fit_landmarks(among, rough, landmarks=every, symmetrize=True)
     fitted = NodeFit(
         ids, base.embedding, None, n, paths=paths, levels=levels, near=near, lengths=lengths
     )
