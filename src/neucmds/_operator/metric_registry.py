@@ -8,12 +8,12 @@ all digits, arccos(g) loses half of them.
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -190,176 +190,162 @@ class FittedMetric:
 class InnerMetric(PairMetric):
     """A squared dissimilarity that is a function of inner products, entry by entry."""
 
-    def __init__(self, features: Array) -> None:
-        """Fit it to features; most have nothing to learn from them."""
+    def __init__(self, kind: str, features: Array, params: dict[str, Any]) -> None:
+        self.kind, xp = kind, namespace(features)
+        for name in params:
+            if name != self.formula.parameter:
+                raise InputError(f"{option('metric', kind)} does not take {name!r}.")
+        self.setting = params.get(self.formula.parameter, self.formula.default)
+        if self.formula.parameter == "gamma" and self.setting is None:
+            self.setting = 1.0 / int(features.shape[1])
+        self.formula.check(self.formula.parameter, self.setting)
+        # The origin drops out of x − y; at the mean, the norms that cancel are smallest.
+        means = xp.mean(xp.astype(features, xp.float64), axis=0)
+        self.origin = xp.astype(means, features.dtype)
 
-    @abstractmethod
-    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
-        """Turn inner products into squared dissimilarities, over themselves where possible."""
+    @property
+    def formula(self) -> Formula:
+        """How it is computed."""
+        return INNER_METRICS[self.kind]
+
+    def prepare(self, features: Array) -> FeatureRows:
+        """Make feature rows, the fitted ones or new ones, ready."""
+        return self.formula.prepare(features, self)
 
     def squares(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """One product, then the function."""
         inner = rows.left @ namespace(rows.left).matrix_transpose(cols.right)
-        return self.finish(inner, rows, cols)
+        return self.formula.finish(inner, self.setting, rows, cols)
 
 
-class _OfDirections(InnerMetric):
-    """A metric that looks at the directions of vectors alone."""
-
-    def prepare(self, features: Array) -> FeatureRows:
-        """Scale every row to unit length."""
-        xp = namespace(features)
-        # Twice: the squares of very long or short rows leave the range of floats.
-        largest = xp.max(xp.abs(features), axis=1, keepdims=True)
-        if float(xp.min(largest)) == 0:
-            empty = int(xp.argmin(largest))
-            raise InputError(f"row {empty} of the features is zero: it has no direction; drop it.")
-        scaled = features / largest
-        unit = scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
-        return FeatureRows(unit, unit)
+def _unit_rows(features: Array, metric: InnerMetric) -> FeatureRows:
+    """Scale every row to unit length."""
+    xp = namespace(features)
+    # Twice: the squares of very long or short rows leave the range of floats.
+    largest = xp.max(xp.abs(features), axis=1, keepdims=True)
+    if float(xp.min(largest)) == 0:
+        empty = int(xp.argmin(largest))
+        raise InputError(f"row {empty} of the features is zero: it has no direction; drop it.")
+    scaled = features / largest
+    unit = scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
+    return FeatureRows(unit, unit)
 
 
-class Angular(_OfDirections):
-    """The angle between two vectors, in radians: arccos of their cosine similarity."""
-
-    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
-        """arccos(g)²."""
-        return _square(in_place("acos", in_place("clip", inner, -1.0, 1.0)))
-
-
-class Cosine(_OfDirections):
-    """One minus the cosine similarity, as in scikit-learn and SciPy."""
-
-    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
-        """(1 − g)²."""
-        inner -= 1.0
-        return _square(inner)
+def _normed_rows(features: Array, metric: InnerMetric) -> FeatureRows:
+    """Let norms ride along as columns: (−2x, ‖x‖², 1) · (y, 1, ‖y‖²) = ‖x − y‖²."""
+    xp = namespace(features)
+    x = features - metric.origin[: features.shape[1]]
+    norms = xp.sum(x * x, axis=1, keepdims=True)
+    ones = xp.ones_like(norms)
+    left = xp.concat([-2.0 * x, norms, ones], axis=1)
+    return FeatureRows(left, xp.concat([x, ones, norms], axis=1))
 
 
-class SquaredNorm(InnerMetric):
-    """Base of the functions of ‖x − y‖²."""
-
-    def __init__(self, features: Array) -> None:
-        # The origin drops out of x − y; at the mean, the norms that cancel are smallest.
-        xp = namespace(features)
-        means = xp.mean(xp.astype(features, xp.float64), axis=0)
-        self.origin = xp.astype(means, features.dtype)
-
-    def prepare(self, features: Array) -> FeatureRows:
-        """Let norms ride along as columns: (−2x, ‖x‖², 1) · (y, 1, ‖y‖²) = ‖x − y‖²."""
-        xp = namespace(features)
-        x = features - self.origin
-        norms = xp.sum(x * x, axis=1, keepdims=True)
-        ones = xp.ones_like(norms)
-        left = xp.concat([-2.0 * x, norms, ones], axis=1)
-        return FeatureRows(left, xp.concat([x, ones, norms], axis=1))
+def _ball_rows(features: Array, metric: InnerMetric) -> FeatureRows:
+    """Split centres from radii, the last column, which must not be negative."""
+    xp, balls = namespace(features), option("metric", "balls")
+    if int(features.shape[1]) < 2:
+        raise InputError(f"{balls} needs centres and, as the last column, radii.")
+    radii = features[:, -1]
+    if float(xp.min(radii)) < 0:
+        worst = int(xp.argmin(radii))
+        raise InputError(
+            f"radius {float(radii[worst]):.4g} of ball {worst} is negative; {balls} takes radii "
+            "from the last column."
+        )
+    # A copy: a strided column would be read with the stride in every tile.
+    return replace(_normed_rows(features[:, :-1], metric), vector=xp.asarray(radii, copy=True))
 
 
-class EuclideanPower(SquaredNorm):
-    """‖x − y‖ to a power; up to 1 its square is conditionally negative definite."""
+def _lifted_rows(features: Array, metric: InnerMetric) -> FeatureRows:
+    """Lift to the hyperboloid x₀² − ‖x‖² = 1, where cosh of the distance is x₀y₀ − x·y.
 
-    def __init__(self, features: Array, power: float = 1.0) -> None:
-        super().__init__(features)
-        if not (math.isfinite(power) and power > 0):
-            raise InputError(f"{option('power', power)} must be a positive number.")
-        self.power = float(power)
-
-    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
-        """(‖x − y‖²)^power, since that is the square of ‖x − y‖^power."""
-        sq = in_place("clip", inner, 0.0, math.inf)
-        return sq if self.power == 1 else in_place("pow", sq, self.power)
-
-
-class RBF(SquaredNorm):
-    """Distance in the feature space of the Gaussian kernel: √(2 − 2 exp(−gamma ‖x − y‖²)).
-
-    `gamma` is 1 / (number of features) if not given, as in scikit-learn's `rbf_kernel`.
+    Of points given on it, only x, all columns but the first, is read.
     """
-
-    def __init__(self, features: Array, gamma: float | None = None) -> None:
-        super().__init__(features)
-        gamma = 1.0 / int(features.shape[1]) if gamma is None else gamma
-        if not (math.isfinite(gamma) and gamma > 0):
-            raise InputError(f"{option('gamma', gamma)} must be a positive number.")
-        self.gamma = float(gamma)
-
-    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
-        """−2 expm1(−gamma ‖x − y‖²): no digits lost between near points."""
-        sq = in_place("clip", inner, 0.0, math.inf)
-        sq *= -self.gamma
-        sq = in_place("expm1", sq)
-        sq *= -2.0
-        return sq
-
-
-class Balls(SquaredNorm):
-    """Gap between balls: max(0, ‖c − c'‖ − r − r'), centres first and the radius as last column."""
-
-    def __init__(self, features: Array) -> None:
-        if int(features.shape[1]) < 2:
+    xp = namespace(features)
+    if metric.setting == "hyperboloid":
+        x = features[:, 1:]
+        time = xp.sqrt(1.0 + xp.sum(x * x, axis=1, keepdims=True))
+    else:
+        sq = xp.sum(features * features, axis=1, keepdims=True)
+        if float(xp.max(sq)) >= 1:
+            worst = int(xp.argmax(sq))
             raise InputError(
-                f"{option('metric', 'balls')} needs centres and, as the last column, radii."
+                f"row {worst} has norm {math.sqrt(float(xp.max(sq))):.6g}; points of the "
+                "Poincaré ball have norm below 1; pass "
+                f"{option('model', 'hyperboloid')} if they are on it."
             )
-        super().__init__(features[:, :-1])
-
-    def prepare(self, features: Array) -> FeatureRows:
-        """Split centres from radii, which must not be negative."""
-        xp = namespace(features)
-        radii = features[:, -1]
-        if float(xp.min(radii)) < 0:
-            worst = int(xp.argmin(radii))
-            raise InputError(
-                f"radius {float(radii[worst]):.4g} of ball {worst} is negative; "
-                f"{option('metric', 'balls')} takes radii from the last column."
-            )
-        centres = super().prepare(features[:, :-1])
-        # A copy: a strided column would be read with the stride in every tile.
-        return FeatureRows(centres.left, centres.right, xp.asarray(radii, copy=True))
-
-    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
-        """max(0, gap)²."""
-        gap = in_place("sqrt", in_place("clip", inner, 0.0, math.inf))
-        gap -= rows.vector[:, None]  # type: ignore[index]
-        gap -= cols.vector[None, :]  # type: ignore[index]
-        return _square(in_place("clip", gap, 0.0, math.inf))
+        x, time = 2.0 * features / (1.0 - sq), (1.0 + sq) / (1.0 - sq)
+    return FeatureRows(xp.concat([time, -x], axis=1), xp.concat([time, x], axis=1))
 
 
-class Hyperbolic(InnerMetric):
-    """Distance in hyperbolic space of curvature −1.
+def _kernel_distances(inner: Array, gamma: float, *_: FeatureRows) -> Array:
+    """−2 expm1(−gamma ‖x − y‖²): no digits lost between near points."""
+    sq = in_place("clip", inner, 0.0, math.inf)
+    sq *= -gamma
+    sq = in_place("expm1", sq)
+    sq *= -2.0
+    return sq
 
-    Features are points of the open unit ball with ``model="poincare"``, and with "hyperboloid"
-    points (x₀, x) of x₀² − ‖x‖² = 1, of which only x, all columns but the first, is read.
-    """
 
-    def __init__(self, features: Array, model: str = "poincare") -> None:
-        super().__init__(features)
-        if model not in ("poincare", "hyperboloid"):
-            raise InputError(
-                f"{option('model', model)} is unknown; choose poincare or hyperboloid."
-            )
-        self.model = model
+def _gaps(inner: Array, _: Any, rows: FeatureRows, cols: FeatureRows) -> Array:
+    """max(0, gap)²."""
+    gap = in_place("sqrt", in_place("clip", inner, 0.0, math.inf))
+    gap -= rows.vector[:, None]  # type: ignore[index]
+    gap -= cols.vector[None, :]  # type: ignore[index]
+    return _square(in_place("clip", gap, 0.0, math.inf))
 
-    def prepare(self, features: Array) -> FeatureRows:
-        """Lift to the hyperboloid, where cosh of the distance is x₀y₀ − x·y."""
-        xp = namespace(features)
-        if self.model == "hyperboloid":
-            x = features[:, 1:]
-            time = xp.sqrt(1.0 + xp.sum(x * x, axis=1, keepdims=True))
-        else:
-            sq = xp.sum(features * features, axis=1, keepdims=True)
-            if float(xp.max(sq)) >= 1:
-                worst = int(xp.argmax(sq))
-                raise InputError(
-                    f"row {worst} has norm {math.sqrt(float(xp.max(sq))):.6g}; points of the "
-                    "Poincaré ball have norm below 1; pass "
-                    f"{option('model', 'hyperboloid')} if they are on it."
-                )
-            x, time = 2.0 * features / (1.0 - sq), (1.0 + sq) / (1.0 - sq)
-        return FeatureRows(xp.concat([time, -x], axis=1), xp.concat([time, x], axis=1))
 
-    def finish(self, inner: Array, rows: FeatureRows, cols: FeatureRows) -> Array:
-        """arccosh(g)²."""
-        return _square(in_place("acosh", in_place("clip", inner, 1.0, math.inf)))
+def _powers(inner: Array, power: float, *_: FeatureRows) -> Array:
+    """(‖x − y‖²)^power, since that is the square of ‖x − y‖^power."""
+    sq = in_place("clip", inner, 0.0, math.inf)
+    return sq if power == 1 else in_place("pow", sq, float(power))
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if not (isinstance(value, Real) and math.isfinite(value) and value > 0):
+        raise InputError(f"{option(name, value)} must be a positive number.")
+
+
+def _check_model(name: str, value: Any) -> None:
+    if value not in ("poincare", "hyperboloid"):
+        raise InputError(f"{option(name, value)} is unknown; choose poincare or hyperboloid.")
+
+
+class Formula(NamedTuple):
+    """How a metric is computed from inner products g, and its only parameter."""
+
+    prepare: Callable[[Array, InnerMetric], FeatureRows]
+    # Of g, the parameter, rows and columns: the squares, over g where possible.
+    finish: Callable[..., Array]
+    parameter: str = ""
+    default: Any = None
+    check: Callable[[str, Any], None] = lambda name, value: None
+
+
+INNER_METRICS = {
+    # The angle in radians.
+    "angular": Formula(
+        _unit_rows, lambda g, *_: _square(in_place("acos", in_place("clip", g, -1.0, 1.0)))
+    ),
+    # Gap between balls: max(0, ‖c − c'‖ − r − r').
+    "balls": Formula(_ball_rows, _gaps),
+    # One minus the cosine similarity, as in scikit-learn and SciPy.
+    "cosine": Formula(_unit_rows, lambda g, *_: _square(in_place("subtract", g, 1.0))),
+    # ‖x − y‖ to a power; up to 1 its square is conditionally negative definite.
+    "euclidean": Formula(_normed_rows, _powers, "power", 1.0, _check_positive),
+    # Distance in hyperbolic space of curvature −1.
+    "hyperbolic": Formula(
+        _lifted_rows,
+        lambda g, *_: _square(in_place("acosh", in_place("clip", g, 1.0, math.inf))),
+        "model",
+        "poincare",
+        _check_model,
+    ),
+    # Distance in the feature space of the Gaussian kernel, √(2 − 2 exp(−gamma ‖x − y‖²)); gamma is
+    # 1 / (number of features) if not given, as in scikit-learn's `rbf_kernel`.
+    "rbf": Formula(_normed_rows, _kernel_distances, "gamma", None, _check_positive),
+}
 
 
 class BlockMetric(PairMetric):
@@ -395,16 +381,6 @@ class BlockMetric(PairMetric):
             )
         self.refuse_negative(made)
         return namespace(rows.left).astype(made, rows.left.dtype, copy=False)
-
-
-INNER_METRICS: dict[str, Callable[..., InnerMetric]] = {
-    "angular": Angular,
-    "balls": Balls,
-    "cosine": Cosine,
-    "euclidean": EuclideanPower,
-    "hyperbolic": Hyperbolic,
-    "rbf": RBF,
-}
 
 
 def _jaccard(x: Array, y: Array) -> Array:
@@ -518,11 +494,7 @@ def fit_metric(metric: Any, features: Array, squared: bool, params: dict[str, An
                 f"{named} is squared inside; {option('squared', True)} is for a callable that "
                 "returns squared dissimilarities."
             )
-        try:
-            return INNER_METRICS[metric](features, **params)
-        except TypeError as error:
-            strange = re.findall(r"unexpected keyword argument ('.*')", str(error))
-            raise InputError(f"{named} does not take {(strange or [error])[0]}.") from error
+        return InnerMetric(metric, features, params)
     if is_numpy(features) and metric in _named_elsewhere():
         function = _Pairwise(metric, fitted_params(metric, features, params))
         return BlockMetric(function, named, squared)

@@ -172,10 +172,9 @@ class Lines:
                 values = np.loadtxt(
                     texts, delimiter=self.delimiter, comments=None, ndmin=2, usecols=numbers
                 )
-                names = [line.split(self.delimiter, n_names)[:n_names] for line in texts]
-                return [
-                    [cell.strip() for cell in cells] for cells in zip(*names, strict=True)
-                ], values
+                cut = (line.split(self.delimiter, n_names)[:n_names] for line in texts)
+                names = [[cell.strip() for cell in cells] for cells in cut]
+                return [list(cells) for cells in zip(*names, strict=True)], values
         values, marks = np.full((len(texts), len(numbers)), np.nan), set[str]()
         for i, row in enumerate(values, start):
             cells = self.cells(i)[:width]
@@ -186,7 +185,7 @@ class Lines:
                     raise self._bad_cell(i, n_names + at + 1, cell)
                 row[at] = number
                 if self.delimiter == ";":
-                    marks.update(mark for mark in ",." if mark in cell)
+                    marks |= {",", "."}.intersection(cell)
         if len(marks) > 1:
             raise FileFormatError(f"{self.name} has decimal commas and decimal points; keep one.")
         return [list(cells) for cells in zip(*names, strict=True)], values
