@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -303,7 +302,8 @@ def _powers(inner: Array, power: float, *_: FeatureRows) -> Array:
 
 
 def _check_positive(name: str, value: Any) -> None:
-    if not (isinstance(value, Real) and math.isfinite(value) and value > 0):
+    number = isinstance(value, (int, float, np.integer, np.floating))
+    if not (number and math.isfinite(value) and value > 0):
         raise InputError(f"{option(name, value)} must be a positive number.")
 
 
