@@ -224,24 +224,28 @@ def embed(
     labels: Any = None,
 ) -> Fit:
     """Embed any input of `neuc_mds`; `labels` names the objects of input without names."""
-    scale: dict[str, Any] = {"squared": squared, "symmetrize": symmetrize}
-    check_flags(missing, **scale)
+    check_flags(missing, squared=squared, symmetrize=symmetrize)
     data, metric, labels = _as_rows(data, metric, metric_params, symmetrize, labels)
     known = data.gram if isinstance(data, Prepared) else data
     kind = kind_of(known, metric, n_pairs, options.method) if landmarks is None else "landmarks"
-    reading = {"weights": weights, "missing": None if missing == "error" else missing}
-    reading |= {name: flag or None for name, flag in scale.items()} | {"n_pairs": n_pairs}
-    asked = {name: value for name, value in reading.items() if value is not None}
+    asked = {"weights": weights, "missing": None if missing == "error" else missing}
+    asked |= {"squared": squared or None, "symmetrize": symmetrize or None, "n_pairs": n_pairs}
     refuse(kind, options.asked | asked)
-    rules = scale | {"metric": metric, "weights": weights, "labels": labels}
+    scale = {"squared": squared, "symmetrize": symmetrize}
+    rules: dict[str, Any] = scale | {"metric": metric, "weights": weights, "labels": labels}
+    found: Embedding | None = None
     with _calls(data, metric, options, n_pairs, kind):
         if kind == "landmarks":
             return Fit(embed_by_landmarks(data, options, landmarks, **rules))
-        if kind in ("large graph", "sampled", "pairs"):
-            found = _from_some_pairs(kind, data, options, metric, n_pairs, missing, scale)
-            if labels is not None:
-                found = replace(found, labels=as_labels(labels, found.n))
-            return Fit(found)
+        if kind == "large graph":
+            found = embed_graph(data, options, n_pairs)
+        if kind == "sampled":
+            found = embed_rows(data, metric, options, n_pairs)
+        if kind == "pairs":
+            pairs = as_pairs(data, allow_missing=missing == "ignore", **scale)
+            found = replace(embed_pairs(pairs, options, bool(squared)), missing=missing)
+        if found is not None:
+            return Fit(replace(found, labels=as_labels(labels, found.n) or found.labels))
         prepared = prepare(
             data,
             options.n_components,
@@ -302,24 +306,6 @@ def _calls(
         yield
     if tape is not None:
         tape.remove()
-
-
-def _from_some_pairs(
-    kind: str,
-    data: Any,
-    options: Options,
-    metric: Any,
-    n_pairs: int | None,
-    missing: str,
-    scale: dict[str, Any],
-) -> Embedding:
-    """Embed a large graph, features or a list of pairs without any n × n array."""
-    if kind == "large graph":
-        return embed_graph(data, options, n_pairs)
-    if kind == "sampled":
-        return embed_rows(data, metric, options, n_pairs)
-    pairs = as_pairs(data, allow_missing=missing == "ignore", **scale)
-    return replace(embed_pairs(pairs, options, bool(scale["squared"])), missing=missing)
 
 
 def _kept(prepared: Prepared, options: Options, checkpoint: str | PathLike[str]) -> Fit:

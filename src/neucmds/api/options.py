@@ -204,10 +204,10 @@ def cell(kind: str, name: str) -> Cell:
 
 
 def refuse(kind: str, asked: Mapping[str, Any]) -> None:
-    """Refuse options that a kind of input (`INPUTS`) or of fit (`FITS`) does not support."""
+    """Refuse options but None that a kind of input (`INPUTS`) or of fit (`FITS`) lacks."""
     for name, value in asked.items():
-        found = TABLE[kind].get(name)
-        if found is not None and found.verdict == "refused":
+        found = cell(kind, name)
+        if value is not None and found.verdict == "refused":
             plain = isinstance(value, (str, int, float, tuple)) and name != "checkpoint"
             name = "init" if name == "n_init" else name
             asked_for = option(name, value) if plain else option(name)
@@ -277,7 +277,8 @@ class Options:
         self.limits(2)
         if self.checkpoint is not None:
             checkpoint_path(self.checkpoint)
-        check_curvature(self.curvature)
+        if self.curvature != AUTO and not _is_number(self.curvature):
+            raise InputError(f"{option('curvature', self.curvature)} must be a number or 'auto'.")
         if isinstance(self.init, Integral):
             check_count(init=self.init)
             self._set(n_init=self.init, init=None)
@@ -295,8 +296,8 @@ class Options:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Options that differ from their defaults and that some kinds of input refuse."""
-        asked = {
+        """Options that some kinds of input refuse; None where they have their defaults."""
+        return {
             "method": None if self.method == "refined" else self.method,
             "loss": None if self.loss == "squared" else self.loss,
             "curvature": self.curvature or None,
@@ -305,7 +306,6 @@ class Options:
             "n_init": None if self.n_init == 1 else self.n_init,
             "checkpoint": self.checkpoint,
         }
-        return {name: value for name, value in asked.items() if value is not None}
 
     def limits(self, n: int) -> Limits:
         """How far "refined" goes for n objects: the defaults of every kind of input."""
@@ -322,12 +322,6 @@ def _floor(loss: tuple[Any, ...]) -> float:
     if len(loss) == 2 and loss[0] == "relative" and _is_number(loss[1]) and loss[1] > 0:
         return float(loss[1])
     raise InputError(f"{option('loss', loss)} must be ('relative', floor) with a positive floor.")
-
-
-def check_curvature(curvature: Any) -> None:
-    """Check that a curvature is a number or "auto"."""
-    if curvature != AUTO and not _is_number(curvature):
-        raise InputError(f"{option('curvature', curvature)} must be a number or 'auto'.")
 
 
 def _is_number(value: Any) -> bool:

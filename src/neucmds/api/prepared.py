@@ -120,7 +120,7 @@ def prepare(
     complete = weights is None and missing == "error"
     progress = None if callback is None else _on_pass(callback)
     if metric == SHORTEST_PATH:
-        refuse("graph", {"squared": True} if squared else {})
+        refuse("graph", {"squared": squared or None})
         D = all_paths(as_graph(D))
         # The two ways along a path are added up in another order.
         squared, symmetrize, copy = False, True, False
@@ -131,7 +131,7 @@ def prepare(
     elif is_dask(D) or isinstance(D, Gram) or outside_memory(D) is not None:
         asked = {"weights": weights, "symmetrize": symmetrize or None}
         asked["missing"] = None if missing == "error" else missing
-        refuse("blocks", {name: value for name, value in asked.items() if value is not None})
+        refuse("blocks", asked)
     gram = None
     if complete:
         gram = lazy_operator(D, n_components, squared=squared, labels=labels, progress=progress)
