@@ -33,14 +33,14 @@ def stress_curve(gram: Gram, spectrum: Spectrum, method: str, ks: Iterable[int])
 
     Paper: fig:dim-paradox, thm:stress-decomp.
     """
-    lam = spectrum.ends.values
+    lam = spectrum.values
     squares = np.square(to_numpy(spectrum.vectors)).T.copy()
     diagonal, n = to_numpy(gram.diagonal()), gram.n
     kept = np.zeros(lam.size, dtype=bool)
     with_values, plain = np.zeros(n), np.zeros(n)
     curve = []
     for k in ks:
-        selection = METHODS[method](spectrum.ends, Components(k))
+        selection = METHODS[method](spectrum, Components(k))
         now = np.zeros(lam.size, dtype=bool)
         now[selection.kept] = True
         for changed, sign in ((now & ~kept, 1.0), (kept & ~now, -1.0)):

@@ -27,7 +27,7 @@ def run(bench: Bench) -> Record:
 
 def _values(bench: Bench, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     _, spectrum = bench.spectrum(name)
-    return spectrum.ends.values
+    return spectrum.values
 
 
 def _panel(bench: Bench, name: str) -> Panel:

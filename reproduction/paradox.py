@@ -80,7 +80,7 @@ def _curves(bench: Bench, name: str) -> dict[str, Floats]:
     """STRESS against every k, for the paper's methods."""
     bench.progress(f"{name}: STRESS against k")
     gram, spectrum = bench.spectrum(name)
-    positive = int(np.sum(spectrum.ends.values > spectrum.ends.null_level))
+    positive = int(np.sum(spectrum.values > spectrum.null_level))
     # Lower-MDS has no more dimensions than there are positive eigenvalues.
     last = {"lower": positive}
     return {

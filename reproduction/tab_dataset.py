@@ -34,7 +34,7 @@ def _row(bench: Bench, name: str) -> list[Cell]:
     problem = bench.problem(name)
     table = published.DATASET
     _, spectrum = bench.spectrum(name)
-    beyond = int(np.sum(spectrum.ends.values < -spectrum.ends.null_level))
+    beyond = int(np.sum(spectrum.values < -spectrum.null_level))
     metric = is_metric(problem.sq_dissimilarity)
     counts = bench.counts(name)
     low, high = _range(bench, name)

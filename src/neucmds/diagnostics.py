@@ -226,8 +226,8 @@ def describe(
     >>> describe(gram, full_spectrum(gram)).euclidean
     False
     """
-    lam, level = spectrum.ends.values, spectrum.ends.null_level
-    share, bounds = _negative_share(spectrum.ends, gram.n - 1 - lam.size)
+    lam, level = spectrum.values, spectrum.null_level
+    share, bounds = _negative_share(spectrum, gram.n - 1 - lam.size)
     entries = _entries(gram)
     split = suggest_k(lam, n=gram.n, trace=spectrum.trace, frobenius_sq=spectrum.frobenius_sq)
     positive, negative = int((lam > level).sum()), int((lam < -level).sum())
@@ -314,8 +314,8 @@ def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
     >>> classical_turning_point(gram, full_spectrum(gram)).last_k
     1
     """
-    lam, complete = spectrum.ends.values, spectrum.complete
-    positive = int((lam[: spectrum.n_top] > spectrum.ends.null_level).sum())
+    lam, complete = spectrum.values, spectrum.complete
+    positive = int((lam[: spectrum.n_top] > spectrum.null_level).sum())
     if positive == 0:
         return TurningPoint(0, gram.moments.sq_norm, 0, gram.moments.sq_norm, complete)
     vectors = to_numpy(spectrum.vectors)
@@ -323,7 +323,7 @@ def classical_turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
     values = []
     for k in range(positive):
         e = e - lam[k] * vectors[:, k] ** 2
-        dropped_sq = spectrum.ends.dropped_sq(np.arange(k + 1))
+        dropped_sq = spectrum.dropped_sq(np.arange(k + 1))
         values.append(sum(stress_from_errors(dropped_sq, e)))
     best = int(np.argmin(values))
     return TurningPoint(best + 1, values[best], positive, values[-1], complete)

@@ -42,8 +42,8 @@ def test_the_core_is_that_of_the_least_squares_problem(k):
 def test_fixed_signs_are_kept_or_become_zero():
     gram = DenseGram(random_hollow(20, seed=3))
     spectrum = full_spectrum(gram)
-    kept = neuc_plus(spectrum.ends, Components(6)).kept
-    signs = np.sign(spectrum.ends.values[kept])
+    kept = neuc_plus(spectrum, Components(6)).kept
+    signs = np.sign(spectrum.values[kept])
     weights = exact_weights(spectrum, gram.diagonal(), kept, signs).core
     assert np.all(weights * signs >= 0)
     free = exact_weights(spectrum, gram.diagonal(), kept)
@@ -68,8 +68,8 @@ def test_with_fixed_signs_no_other_weights_on_the_support_are_better(signature):
         mu = np.linalg.eigvalsh(found.core) if found.core.ndim == 2 else found.core
         assert np.sum(mu > 1e-9) <= signature[0]
         assert np.sum(mu < -1e-9) <= signature[1]
-        kept = neuc_plus(spectrum.ends, Components(3, signature)).kept
-        signs = np.sign(spectrum.ends.values[kept])
+        kept = neuc_plus(spectrum, Components(3, signature)).kept
+        signs = np.sign(spectrum.values[kept])
         other = exact_weights(spectrum, gram.diagonal(), kept, signs)
         assert reached <= sum(stress_terms(spectrum, gram.diagonal(), other)) * (1 + 1e-9)
 
@@ -77,7 +77,7 @@ def test_with_fixed_signs_no_other_weights_on_the_support_are_better(signature):
 def test_the_pursuit_takes_the_vector_that_lowers_the_stress_most_each_time():
     gram = DenseGram(random_hollow(30, 5))
     spectrum, diagonal = full_spectrum(gram), gram.diagonal()
-    large, chosen = np.flatnonzero(np.abs(spectrum.ends.values) >= 1.0), []
+    large, chosen = np.flatnonzero(np.abs(spectrum.values) >= 1.0), []
     for _ in range(4):
         left = [i for i in large if i not in chosen]
         supports = [np.sort([*chosen, i]) for i in left]

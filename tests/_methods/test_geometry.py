@@ -66,13 +66,12 @@ def test_the_first_largest_entry_decides_the_sign_whatever_rounding_does():
 def test_values_that_are_off_by_a_share_move_the_norm_by_the_bound():
     lam, share = np.array([9.0, 4.0, -6.0]), 1e-6
     values = lam * (1 + share)
-    part = Spectrum(
-        values, np.eye(9)[:, :3], 0 * lam, 7.0, 200.0, 2, 1, value_errors=share * values
-    )
+    pairs = {"vectors": np.eye(9)[:, :3], "residuals": 0 * lam, "value_errors": share * values}
+    part = Spectrum(values, 7.0, 200.0, 2, 1, **pairs)
     # ‖B − G‖² = ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from values that are off.
     moved = 2 * values @ (values - lam)
     found = gram_rounding(part, Selection(np.arange(3), values))
     assert moved <= found <= (1 + 10 * share) * moved
     # Where all of B is known, what a weight changes is known to rounding.
-    whole, eps = replace(part, unknown_sq=0.0, value_errors=None), np.finfo(np.float64).eps
+    whole, eps = replace(part, unknown_sq=0.0, value_errors=0 * lam), np.finfo(np.float64).eps
     assert 0 < gram_rounding(whole, Selection(np.arange(3), values + 1)) < 1000 * eps

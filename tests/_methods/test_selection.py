@@ -83,7 +83,7 @@ def test_lower_is_the_best_nonnegative_weighting_of_the_largest_positives(values
     found = lower(ends, Components(k))
     assert np.all(found.core > 0)
     # KKT conditions of min ‖λ − λ̃‖² + (Σλ − Σλ̃)², λ̃ ≥ 0 on the k largest positive eigenvalues.
-    weights = np.zeros(ends.size)
+    weights = np.zeros(ends.values.size)
     weights[found.kept] = found.core
     gradient = -2 * (ends.values - weights) - 2 * (ends.trace - weights.sum())
     left = np.setdiff1d(classical(ends, Components(k)).kept, found.kept)

@@ -92,7 +92,7 @@ def test_eigenvalues_of_a_refined_solution_are_those_of_the_signs(solved):
     x = np.random.default_rng(3).standard_normal((40, 3))
     loss = PairLoss("relative", 0.5)
     found = Refined(x - x.mean(axis=0), np.array([1.0, -1, 1]), loss, 7.0, (), True, 0.0)
-    one, lam = from_refinement(gram, found, spectrum=spectrum), spectrum.ends.values
+    one, lam = from_refinement(gram, found, spectrum=spectrum), spectrum.values
     assert one.loss_value == 7.0
     np.testing.assert_array_equal(one.eigenvalues, sorted(lam[[0, 1, -1]], key=abs)[::-1])
     assert from_refinement(gram, found, solver="init").eigenvalues.size == 0

@@ -41,7 +41,7 @@ def lengths_left(D, spectrum) -> np.ndarray:
 
 def finds(spectrum, keep, reference: Ends, tol: float = 1e-7) -> None:
     """The rule keeps the same eigenvalues here as of the reference, and the pairs are pairs."""
-    values = spectrum.ends.values[keep(spectrum.ends).kept]
+    values = spectrum.values[keep(spectrum).kept]
     wanted = reference.values[keep(reference).kept]
     scale = np.max(np.abs(wanted), initial=0.0)
     assert spectrum.converged
@@ -74,14 +74,14 @@ def test_residuals_are_true_and_ends_contiguous(with_spectrum, single, tol, size
     D = with_spectrum(lam, N)
     spectrum = krylov(DenseGram(D, working_copy=single), keep, 12, tol=tol)
     finds(spectrum, keep, Ends.of(lam), tol)
-    kept, left = keep(spectrum.ends).kept, lengths_left(D, spectrum)
+    kept, left = keep(spectrum).kept, lengths_left(D, spectrum)
     scale = np.abs(spectrum.values[kept]).max()
     np.testing.assert_allclose(spectrum.residuals[kept], left[kept], rtol=0, atol=1e-12 * scale)
     assert left[kept].max() <= tol * scale
     assert left.max() <= 1e-3 * scale
     assert np.all(left <= 10 * spectrum.residuals + 1e-12 * scale)
-    lam, ends = np.sort(lam)[::-1], spectrum.ends
-    assert 3 + 9 == kept.size < ends.n_top + ends.n_bottom == ends.size
+    lam, ends = np.sort(lam)[::-1], spectrum
+    assert 3 + 9 == kept.size < ends.n_top + ends.n_bottom == ends.values.size
     assert min(ends.n_top - 3, ends.n_bottom - 9) > 0  # more of both ends
     assert max(ends.n_top, ends.n_bottom) <= 24
     known = np.r_[lam[: ends.n_top], lam[lam.size - ends.n_bottom :]]
@@ -95,10 +95,10 @@ def test_residuals_are_true_and_ends_contiguous(with_spectrum, single, tol, size
 def test_pairs_taken_as_found_meet_a_looser_tolerance(noise, library, spare):
     D, keep = noise(1500), rule("neuc", 20)
     spectrum = krylov(DenseGram(library.asarray(D)), keep, 20, tol=1e-5, spare=spare)
-    left, kept = lengths_left(D, spectrum), keep(spectrum.ends).kept
+    left, kept = lengths_left(D, spectrum), keep(spectrum).kept
     assert np.all(spectrum.value_errors[kept] > 1e-12)  # there was no float64 step
     assert spare == (kept.size < left.size)
-    scale = np.abs(spectrum.ends.values[kept]).max()
+    scale = np.abs(spectrum.values[kept]).max()
     assert left[kept].max() <= 1e-5 * scale
     # 256 of 1500 rows tell a length to about 5 %: of 20 the worst is off by some 10 %.
     np.testing.assert_allclose(
@@ -126,10 +126,10 @@ def test_one_huge_entry_does_not_drown_the_other_pairs(sentinel, n, k, method, t
     # Relative to the pair of size 5e9 a residual of 500 was small enough: 5 of 58 were kept.
     D, keep = sentinel(n), rule(method, k)
     found, full = krylov(DenseGram(D), keep, k, tol=tol), full_spectrum(DenseGram(D))
-    kept, wanted = keep(found.ends).kept, keep(full.ends).kept
+    kept, wanted = keep(found).kept, keep(full).kept
     assert found.converged
     assert kept.size == k
-    assert found.ends.dropped_sq(kept) <= 1.02 * full.ends.dropped_sq(wanted)
+    assert found.dropped_sq(kept) <= 1.02 * full.dropped_sq(wanted)
     assert np.all(lengths_left(D, found)[kept] <= np.abs(found.values[kept]))
 
 
@@ -178,7 +178,7 @@ HARD = {
 def test_hard_matrices_end_well(with_spectrum, name, monkeypatch):
     monkeypatch.setattr("neucmds._spectrum.search.PRODUCTS", 8)
     D = HARD[name](with_spectrum)
-    full = full_spectrum(DenseGram(D)).ends
+    full = full_spectrum(DenseGram(D))
     for method, k in (("neuc", 1), ("neuc+", 20), ("classical", 20), ("neuc", 50)):
         k = min(k, len(D) - 1)
         spectrum = krylov(DenseGram(D), rule(method, k), k)
@@ -190,8 +190,8 @@ def test_hard_matrices_end_well(with_spectrum, name, monkeypatch):
 def test_float32_input_is_solved_to_its_own_accuracy(with_spectrum, library):
     d, keep = with_spectrum(decaying(), N).astype(np.float32), rule("neuc+", 12)
     spectrum = krylov(DenseGram(library.asarray(d)), keep, 12)
-    wanted = full_spectrum(DenseGram(d.astype(np.float64))).ends
-    found = spectrum.ends.values[keep(spectrum.ends).kept]
+    wanted = full_spectrum(DenseGram(d.astype(np.float64)))
+    found = spectrum.values[keep(spectrum).kept]
     assert spectrum.converged
     np.testing.assert_allclose(found, wanted.values[keep(wanted).kept], rtol=0, atol=1e-5)
 
@@ -244,7 +244,7 @@ def test_random_spectra_give_what_lapack_gives(
     ranks = np.r_[np.arange(1, n_top + 1), np.arange(1, n_bottom + 1)]
     signs = scale * np.r_[np.ones(n_top), -np.ones(n_bottom)]
     gram = DenseGram(with_spectrum(signs * rng.uniform(1, 1.3, ranks.size) / ranks**decay, N, seed))
-    finds(krylov(gram, rule(method, k), k), rule(method, k), full_spectrum(gram).ends)
+    finds(krylov(gram, rule(method, k), k), rule(method, k), full_spectrum(gram))
 
 
 def test_auto_takes_lapack_for_few_objects_or_many_pairs(noise):

@@ -34,5 +34,5 @@ def test_some_vectors_are_taken_in_the_order_asked_for(with_spectrum):
     some = np.array([4, 0])
     np.testing.assert_array_equal(spectrum.take(some), spectrum.vectors[:, some])
     assert spectrum.complete
-    assert spectrum.ends.dropped_sq(np.arange(19)) == 0.0
-    assert spectrum.ends.trace == pytest.approx(spectrum.values.sum())
+    assert spectrum.dropped_sq(np.arange(19)) == 0.0
+    assert spectrum.trace == pytest.approx(spectrum.values.sum())

@@ -40,7 +40,7 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
     methods = [neuc, neuc_plus]
     if components.signature is None and spectrum.n_top >= components.total:
         methods += [classical, lower]
-    published = [method(spectrum.ends, components) for method in methods]
+    published = [method(spectrum, components) for method in methods]
     totals = [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in published]
     # The supports of neuc and neuc+, and of the best published weighting should it be another.
     supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
@@ -48,7 +48,7 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
         # Neither reach is better on all data.
         k = components.total
         # Placing new objects divides by λ: a tenth of what neuc and neuc+ keep is small enough.
-        smallest = [np.min(np.abs(spectrum.ends.values[kept]), initial=np.inf) for kept in supports]
+        smallest = [np.min(np.abs(spectrum.values[kept]), initial=np.inf) for kept in supports]
         floor = 0.1 * float(min(smallest))
         supports += [
             _matching_pursuit(spectrum, diagonal, k, reach, floor)
@@ -79,7 +79,7 @@ def _on_support(
     if signature is not None:
         mu = np.linalg.eigvalsh(core)
         if (int(np.sum(mu > 0)), int(np.sum(mu < 0))) != signature:
-            signs = np.sign(spectrum.ends.values[kept])
+            signs = np.sign(spectrum.values[kept])
             return exact_weights(spectrum, diagonal, kept, signs)
     return Selection(kept, core)
 
@@ -93,7 +93,7 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     u = spectrum.take(kept)
     xp, n = namespace(u), int(u.shape[0])
     ut = xp.matrix_transpose(u)
-    lam = spectrum.ends.values[kept]
+    lam = spectrum.values[kept]
     e0 = diagonal - (u * u) @ asarray_like(lam, u)
     if n <= min(20 * kept.size, MAX_DENSE):
         projector = u @ ut
@@ -151,7 +151,7 @@ def _quadratic(spectrum: Spectrum, diagonal: Array, kept: Indices) -> tuple[Floa
     v = u * u
     vt = xp.matrix_transpose(v)
     hessian = 2 * n * to_numpy(vt @ v) + 4 * np.eye(kept.size) + 2
-    linear = 2 * n * to_numpy(vt @ diagonal) + 4 * spectrum.ends.values[kept] + 2 * spectrum.trace
+    linear = 2 * n * to_numpy(vt @ diagonal) + 4 * spectrum.values[kept] + 2 * spectrum.trace
     return hessian, linear
 
 
@@ -164,7 +164,7 @@ def _matching_pursuit(
     kept up to date by one Cholesky row a step. Candidates are `reach` pairs from each end whose
     eigenvalue has at least the size `floor`.
     """
-    m, lam = spectrum.ends.size, np.abs(spectrum.ends.values)
+    m, lam = spectrum.values.size, np.abs(spectrum.values)
     ids = np.arange(m)
     candidates = ids[((ids < reach) | (ids >= m - reach)) & (lam >= floor)]
     hessian, residual = _quadratic(spectrum, diagonal, candidates)

@@ -139,21 +139,20 @@ def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> S
 
 def _gram_error_sq(spectrum: Spectrum, selection: Selection) -> float:
     """‖B − U_W M U_Wᵀ‖²_F = Σ of squares dropped + ‖Λ_W − M‖²_F."""
-    kept = spectrum.ends.values[selection.kept]
+    kept = spectrum.values[selection.kept]
     change = kept - selection.core if selection.core.ndim == 1 else np.diag(kept) - selection.core
-    return spectrum.ends.dropped_sq(selection.kept) + float(np.sum(change**2))
+    return spectrum.dropped_sq(selection.kept) + float(np.sum(change**2))
 
 
 def gram_rounding(spectrum: Spectrum, selection: Selection) -> float:
     """Bound the error of ‖B − U_W M U_Wᵀ‖²_F as `stress_terms` computes it."""
-    ends, kept, core = spectrum.ends, selection.kept, float(np.linalg.norm(selection.core))
-    errors = np.zeros(ends.size) if spectrum.value_errors is None else spectrum.value_errors
-    if ends.unknown_sq is None:
+    core, errors = float(np.linalg.norm(selection.core)), spectrum.value_errors
+    if spectrum.unknown_sq is None:
         # ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from the values.
-        rounding = _ROUNDING * (ends.frobenius_sq + core**2)
-        return rounding + 2 * core * float(np.linalg.norm(errors[kept]))
+        rounding = _ROUNDING * (spectrum.frobenius_sq + core**2)
+        return rounding + 2 * core * float(np.linalg.norm(errors[selection.kept]))
     # ‖B − UΛUᵀ‖² is measured, or zero up to rounding: values enter by their change through M.
-    largest = float(np.max(np.abs(ends.values), initial=0.0))
+    largest = float(np.max(np.abs(spectrum.values), initial=0.0))
     error = float(np.linalg.norm(errors)) + _ROUNDING * largest
     return _of_a_square(_gram_error_sq(spectrum, selection), error)
 

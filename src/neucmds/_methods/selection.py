@@ -96,25 +96,26 @@ def _kept_pairs(
     ends: Ends, components: Components, second_term_divisor: float
 ) -> npt.NDArray[np.intp]:
     """Return the pairs of the signature, or else of the least bound."""
+    lam, size = ends.values, ends.values.size
     if components.signature is not None:
         positive, negative = components.signature
-        top = min(positive, int(np.sum(ends.values[: ends.n_top] > ends.null_level)))
-        tail = ends.values[ends.size - ends.n_bottom :]
+        top = min(positive, int(np.sum(lam[: ends.n_top] > ends.null_level)))
+        tail = lam[size - ends.n_bottom :]
         bottom = min(negative, int(np.sum(tail < -ends.null_level)))
     else:
-        k = min(components.total, ends.size)
+        k = min(components.total, size)
         from_top, bounds = split_bounds(ends, k, second_term_divisor)
         least = float(bounds.min())
         # Rounding of the bounds: every eigenvalue is known to the null level.
         of_totals = 8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
-        of_values = ends.null_level * (4 * math.sqrt(least) + 4 * ends.size * ends.null_level)
+        of_values = ends.null_level * (4 * math.sqrt(least) + 4 * size * ends.null_level)
         # Of splits equal up to rounding, the one with most positive pairs: a Euclidean D of rank
         # below k then keeps no spurious negative.
         alike = bounds <= least + min(of_totals, of_values)
         top = int(from_top[alike][-1])
         bottom = k - top
-    ids, lam = np.arange(ends.size), ends.values
-    kept = ids[(ids < top) | (ids >= ends.size - bottom)]
+    ids = np.arange(size)
+    kept = ids[(ids < top) | (ids >= size - bottom)]
     # A kept zero changes nothing (proof of thm:selection), and its vector is arbitrary.
     return kept[np.abs(lam[kept]) > ends.null_level]
 

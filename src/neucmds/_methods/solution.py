@@ -103,7 +103,7 @@ def from_selection(
     """
     u = spectrum.take(selection.kept)
     weights, rotation = diagonalize(selection.core)
-    lam = spectrum.ends.values[selection.kept]
+    lam = spectrum.values[selection.kept]
     scale = np.sqrt(np.abs(weights))
     coordinates = u @ asarray_like(rotation * scale, u)
     flips = column_signs(coordinates)
@@ -113,7 +113,7 @@ def from_selection(
     terms = stress_terms(spectrum, gram.diagonal(), selection)
     error = stress_rounding(gram, coordinates, terms, gram_rounding(spectrum, selection))
     quadratic = asarray_like(lam @ (rotation * scale) ** 2, coordinates)
-    values = spectrum.ends.values
+    values = spectrum.values
     return Solution(
         coordinates=coordinates,
         weights=weights,
@@ -127,7 +127,7 @@ def from_selection(
         trace=gram.trace,
         positive_trace=float(values[values > 0].sum()) if spectrum.complete else math.nan,
         eigenvalues=lam[by_size],
-        residuals=to_numpy(spectrum.residuals)[selection.kept][by_size],
+        residuals=spectrum.residuals[selection.kept][by_size],
         converged=spectrum.converged,
         solver=spectrum.solver,
         projector=u @ (asarray_like((rotation * scale) / lam[:, None], u) * flips),
@@ -169,9 +169,9 @@ def from_refinement(
     eigenvalues, residuals, hidden_below = np.zeros(0), np.zeros(0), 0.0
     if spectrum is not None:
         wanted = Components(requested or found.signs.size, found.signature)
-        kept = neuc(spectrum.ends, wanted).kept
-        kept = kept[np.argsort(-np.abs(spectrum.ends.values[kept]), kind="stable")]
-        eigenvalues, residuals = spectrum.ends.values[kept], to_numpy(spectrum.residuals)[kept]
+        kept = neuc(spectrum, wanted).kept
+        kept = kept[np.argsort(-np.abs(spectrum.values[kept]), kind="stable")]
+        eigenvalues, residuals = spectrum.values[kept], spectrum.residuals[kept]
         hidden_below = _hidden_below(gram, spectrum, lengths.size, requested)
     squared = found.loss.name == "squared"
     # A STRESS below its rounding error has no gradient.
@@ -306,13 +306,13 @@ def _hidden_below(gram: Gram, spectrum: Spectrum, found: int, requested: int | N
     """Return the null level if eigenvalues of ordinary size may lie below it; else 0."""
     if requested is None or found >= requested:
         return 0.0
-    ends = spectrum.ends
     # Only if the known pairs hold nearly all of B can a few entries hide the others.
-    if ends.frobenius_sq - float(ends.values @ ends.values) > 1e-9 * ends.frobenius_sq:
+    known = float(spectrum.values @ spectrum.values)
+    if spectrum.frobenius_sq - known > 1e-9 * spectrum.frobenius_sq:
         return 0.0
     try:
         outliers = outlying_entries(gram)
     except InputError:  # chunks on the workers of a cluster, too many to be gathered
         return 0.0
-    hidden = bool(outliers.entries) and ends.null_level > 1e-2 * outliers.typical
-    return ends.null_level if hidden else 0.0
+    hidden = bool(outliers.entries) and spectrum.null_level > 1e-2 * outliers.typical
+    return spectrum.null_level if hidden else 0.0

@@ -165,7 +165,7 @@ class _Split:
 
     def error(self, k: int) -> float:
         """Mean squared error of the pairs held out, placed as `transform` places new objects."""
-        selection = neuc_plus(self.spectrum.ends, Components(k))
+        selection = neuc_plus(self.spectrum, Components(k))
         found = from_selection(self.gram, self.spectrum, selection)
         signs = np.sign(found.weights)
         rule = LeastSquaresPlacement(found.coordinates, signs, shrinkage=SHRINKAGE)

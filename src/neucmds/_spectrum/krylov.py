@@ -20,11 +20,10 @@ from neucmds._backend.arrays import (
     to_numpy,
 )
 from neucmds._operator import Gram, Multiply
-from neucmds._spectrum.full import full_spectrum
 from neucmds._spectrum.lanczos import KrylovBasis, QueuedBasis, orthonormal_rows, project_out
 from neucmds._spectrum.polish import polish, unexplained_sq
 from neucmds._spectrum.search import Check, Rule, Search, allowed_residuals, null_level, split_of
-from neucmds._spectrum.spectrum import Spectrum
+from neucmds._spectrum.spectrum import Spectrum, full_spectrum
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -80,13 +79,15 @@ def solve(
     -------
     Spectrum
         The kept pairs with residuals in float64, of all rows of B or of a sample, then more pairs
-        from both ends with the recurrence's estimate. ``rule(spectrum.ends)`` keeps the same pairs.
+        from both ends with the recurrence's estimate. ``rule(spectrum)`` keeps the same pairs.
     """
     if solver == "full" or (solver == "auto" and (gram.n <= 600 or 8 * n_wanted >= gram.n)):
         return full_spectrum(gram)
     if gram.frobenius_sq == 0.0:  # there is nothing to embed
-        none = gram.xp.zeros((0, gram.n), dtype=gram.xp.float64, device=gram.device)
-        return Spectrum(none[:, 0], none.T, none[:, 0], 0.0, 0.0, 0, 0, solver="krylov")
+        none = np.zeros(0)
+        vectors = gram.xp.zeros((gram.n, 0), dtype=gram.xp.float64, device=gram.device)
+        rest: dict[str, Any] = {"residuals": none, "value_errors": none, "solver": "krylov"}
+        return Spectrum(none, 0.0, 0.0, 0, 0, vectors=vectors, **rest)
     search = Search.of(gram, rule, n_wanted, tol, spare)
     if search.capacity < 2 * n_wanted + 5 * search.block:
         return full_spectrum(gram)
@@ -96,9 +97,8 @@ def solve(
     spectrum = _searched(search, random_state)
     if not spectrum.converged and gram.n <= FULL_FALLBACK:
         return full_spectrum(gram)
-    ends = spectrum.ends
-    if ends.dropped_sq(rule(ends).kept) < MEASURED_SHARE * gram.frobenius_sq:
-        left = unexplained_sq(gram, ends.values, spectrum.vectors.T)
+    if spectrum.dropped_sq(rule(spectrum).kept) < MEASURED_SHARE * gram.frobenius_sq:
+        left = unexplained_sq(gram, spectrum.values, spectrum.vectors.T)
         spectrum = replace(spectrum, unknown_sq=left)
     return spectrum
 
@@ -183,7 +183,7 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
         above = above[: above.size * (n_top == top)]
         below = below[: below.size * (real.size - n_top == bottom)]
         spectrum = _assembled(search, basis, check, found, (above, below), noise)
-        r, s = split_of(np.sort(search.rule(spectrum.ends).kept))
+        r, s = split_of(np.sort(search.rule(spectrum).kept))
         if r <= top and s <= bottom:
             break
         top, bottom = max(r, top), max(s, bottom)
@@ -235,9 +235,9 @@ def _assembled(
     errors = np.full(lam.size, of_search if found.as_found else of_finish)
     further_errors = np.full(more.size, of_search)
     return Spectrum(
-        values=asarray_like(np.r_[lam[:top], values, lam[top:]], rows),
+        values=np.r_[lam[:top], values, lam[top:]],
         vectors=rows.T,
-        residuals=asarray_like(np.r_[left[:top], estimates, left[top:]], rows),
+        residuals=np.r_[left[:top], estimates, left[top:]],
         trace=gram.trace,
         frobenius_sq=gram.frobenius_sq,
         n_top=top + int(further[0].size),

@@ -156,7 +156,7 @@ def curve(
         {method: tuple(values) for method, values in stress.items()},
         gram.moments.sq_norm,
         classical_turning_point(gram, spectrum),
-        spectrum.ends.values,
+        spectrum.values,
     )
 
 
@@ -289,7 +289,7 @@ def _outer_spectrum(gram: Gram) -> Spectrum:
     def rule(ends: Ends) -> Selection:
         by_size = np.argsort(-np.abs(ends.values), kind="stable")[:INSPECTED_PAIRS]
         # The lowest one decides whether D is Euclidean.
-        kept = np.unique(np.r_[by_size, ends.size - 1] if ends.values[-1] < 0 else by_size)
+        kept = np.unique(np.r_[by_size, ends.values.size - 1] if ends.values[-1] < 0 else by_size)
         kept = kept[np.abs(ends.values[kept]) > ends.null_level]
         return Selection(kept, ends.values[kept])
 

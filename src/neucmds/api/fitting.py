@@ -153,14 +153,12 @@ def embed_spectrum(
     Parameters are those of `neuc_mds`; `limits` are for "refined".
     """
     gram, k = prepared.gram, components.total
-    if method == "refined" and (
-        components.signature or neuc_plus(spectrum.ends, components).kept.size
-    ):
+    if method == "refined" and (components.signature or neuc_plus(spectrum, components).kept.size):
         refined = best_refined(gram, spectrum, components, limits or Limits.of("squared", gram.n))
         solution = from_refinement(gram, refined, spectrum=spectrum, requested=k)
     else:
         if method in METHODS:
-            selection = METHODS[method](spectrum.ends, components)
+            selection = METHODS[method](spectrum, components)
         else:
             selection = exact_selection(spectrum, gram.diagonal(), components)
         solution = from_selection(gram, spectrum, selection, k)

@@ -103,7 +103,7 @@ def _fewest_closed(gram: Gram, method: str, share: float) -> tuple[int | None, f
         spectrum = solve_for(gram, sizes, method, random_state=0)
         known = most if spectrum.complete else known
         for k in range(tried + 1, known + 1):
-            selection = METHODS[method](spectrum.ends, Components(k))
+            selection = METHODS[method](spectrum, Components(k))
             r2 = 1 - sum(stress_terms(spectrum, gram.diagonal(), selection)) / total
             best = max(best, r2)
             if r2 >= share:

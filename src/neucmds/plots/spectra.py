@@ -222,14 +222,13 @@ def _parts(values: Floats, is_kept: Marks) -> Iterator[tuple[Marks, str, str, bo
 
 def _eigenvalues(D: Any, squared: bool, symmetrize: bool) -> tuple[Floats, float, bool]:
     """Return eigenvalues of B by magnitude, its trace, and whether they are all."""
-    if not isinstance(D, (Spectrum, Ends)) and _is_vector(D):
+    if not isinstance(D, Ends) and _is_vector(D):
         lam = np.asarray(to_numpy(D), dtype=np.float64).ravel()
         trace, complete = float(lam.sum()), True
     else:
-        if not isinstance(D, (Spectrum, Ends)):
+        if not isinstance(D, Ends):
             D = _solved(prepare(D, squared=squared, symmetrize=symmetrize).gram)
-        ends = D.ends if isinstance(D, Spectrum) else D
-        lam, trace, complete = ends.values, ends.trace, ends.n_top == ends.size
+        lam, trace, complete = D.values, D.trace, D.n_top == D.values.size
     return lam[np.argsort(-np.abs(lam), kind="stable")], trace, complete
 
 

@@ -85,14 +85,14 @@ def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits:
 def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Components) -> Start:
     """Kept eigenvectors with exact weights, clamped so that no sign flips; no null columns."""
     if components.signature is None:
-        chosen = neuc_plus(spectrum.ends, components)
+        chosen = neuc_plus(spectrum, components)
     else:
-        chosen = neuc(spectrum.ends, components)
+        chosen = neuc(spectrum, components)
     signs = np.sign(chosen.core)
     weights = exact_weights(spectrum, diagonal, chosen.kept).core
     floor = 1e-3 * float(np.median(np.abs(weights))) if weights.size else 0.0
     lengths = np.sqrt(np.maximum(signs * weights, floor))
-    largest = float(np.max(np.abs(spectrum.ends.values), initial=0.0))
+    largest = float(np.max(np.abs(spectrum.values), initial=0.0))
     real = lengths**2 > 1e-14 * largest
     kept, signs, lengths = chosen.kept[real], signs[real], lengths[real]
     mixed = _untied(spectrum, kept)
@@ -105,8 +105,8 @@ def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array | None:
 
     A solver's own choice may be symmetric, and the descent cannot leave that symmetry.
     """
-    lam = spectrum.ends.values
-    same = np.abs(lam[:, None] - lam[None, kept]) <= spectrum.ends.null_level
+    lam = spectrum.values
+    same = np.abs(lam[:, None] - lam[None, kept]) <= spectrum.null_level
     tied = np.any(np.sum(same, axis=0) > np.sum(same[kept], axis=0))
     if not tied or not spectrum.complete:
         return None
