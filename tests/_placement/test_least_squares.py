@@ -13,8 +13,8 @@ from scipy.spatial.distance import cdist
 
 from neucmds import Embedding, InputError, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement import LeastSquaresPlacement, LinearPlacement, secular
-from neucmds._placement.secular import secular_minimum
+from neucmds._placement import LeastSquaresPlacement, LinearPlacement, least_squares
+from neucmds._placement.least_squares import secular_minimum
 
 
 def objective(z, p, t, m):
@@ -41,8 +41,8 @@ def test_the_secular_equation_finds_the_global_minimum(m, t, seed):
 
 
 def test_the_secular_equation_takes_few_steps(monkeypatch):
-    steps, at = [], secular._Secular.at
-    monkeypatch.setattr(secular._Secular, "at", lambda *a: steps.append(1) or at(*a))
+    steps, at = [], least_squares._Secular.at
+    monkeypatch.setattr(least_squares._Secular, "at", lambda *a: steps.append(1) or at(*a))
     p = np.random.default_rng(0).normal(size=(50, 3))
     secular_minimum(p, np.linspace(-2, 9, 50), np.array([[0.9, 0.2, -0.6]]))
     assert len(steps) <= 30

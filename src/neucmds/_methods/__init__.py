@@ -8,9 +8,7 @@ from neucmds._methods.geometry import rounding_level as rounding_level
 from neucmds._methods.geometry import sq_dissimilarities as sq_dissimilarities
 from neucmds._methods.geometry import stress_from_errors as stress_from_errors
 from neucmds._methods.geometry import stress_terms as stress_terms
-from neucmds._methods.held_out import held_out as held_out
 from neucmds._methods.neighbors import nearest as nearest
-from neucmds._methods.peer_smacof import smacof_solution as smacof_solution
 from neucmds._methods.procrustes import Alignment as Alignment
 from neucmds._methods.procrustes import align as align
 from neucmds._methods.procrustes import columns_by_sign as columns_by_sign
@@ -27,13 +25,13 @@ from neucmds._methods.refined.descent import Limits as Limits
 from neucmds._methods.refined.descent import Start as Start
 from neucmds._methods.refined.descent import check_count as check_count
 from neucmds._methods.refined.listed_pairs import refine_pairs as refine_pairs
+from neucmds._methods.refined.loss_starts import SCOUTS as SCOUTS
+from neucmds._methods.refined.loss_starts import Scout as Scout
+from neucmds._methods.refined.loss_starts import mean_distance as mean_distance
 from neucmds._methods.refined.loss_starts import refine_for_loss as refine_for_loss
 from neucmds._methods.refined.losses import LOSSES as LOSSES
 from neucmds._methods.refined.losses import PairLoss as PairLoss
 from neucmds._methods.refined.products import refine as refine
-from neucmds._methods.refined.scouting import SCOUTS as SCOUTS
-from neucmds._methods.refined.scouting import Scout as Scout
-from neucmds._methods.refined.scouting import mean_distance as mean_distance
 from neucmds._methods.refined.starts import as_start as as_start
 from neucmds._methods.refined.starts import best_refined as best_refined
 from neucmds._methods.refined.tiles import Tiles as Tiles
@@ -46,3 +44,5 @@ from neucmds._methods.solution import Solution as Solution
 from neucmds._methods.solution import from_pairs as from_pairs
 from neucmds._methods.solution import from_refinement as from_refinement
 from neucmds._methods.solution import from_selection as from_selection
+from neucmds._methods.solution import held_out as held_out
+from neucmds._methods.solution import smacof_solution as smacof_solution

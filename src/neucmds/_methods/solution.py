@@ -1,9 +1,12 @@
-"""The result of a method: coordinates, weights and STRESS."""
+"""The result of a method: coordinates, weights and STRESS; SMACOF's, for comparison."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -32,12 +35,12 @@ from neucmds._methods.geometry import (
     stress_rounding,
     stress_terms,
 )
-from neucmds._methods.refined.curvature import flat
+from neucmds._methods.refined.curvature import curved, flat
 from neucmds._methods.refined.descent import Refined
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.products import stress_terms_at
 from neucmds._methods.selection import Selection, neuc
-from neucmds._operator import DenseGram, Gram, outlying_entries
+from neucmds._operator import Check, DenseGram, Gram, outlying_entries
 from neucmds._spectrum import Spectrum
 from neucmds.errors import InputError
 
@@ -47,6 +50,9 @@ Floats = npt.NDArray[np.float64]
 _DEVICE_ELEMENTS = 2**27
 # Objects on which the rise of STRESS without each coordinate is measured, pair by pair.
 RISE_OBJECTS = 1000
+# Random starts of SMACOF, of which the best is taken, and iterations of each.
+SMACOF_STARTS = 2
+SMACOF_ITERATIONS = 300
 
 
 @dataclass(frozen=True)
@@ -316,3 +322,89 @@ def _hidden_below(gram: Gram, spectrum: Spectrum, found: int, requested: int | N
         return 0.0
     hidden = bool(outliers.entries) and spectrum.null_level > 1e-2 * outliers.typical
     return spectrum.null_level if hidden else 0.0
+
+
+def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solution:
+    """Return a solution with STRESS, R² and loss of all pairs, with standard errors.
+
+    All pairs that were not fitted are estimated from `checks`, objects drawn at random with others
+    each. Pairs of one object are alike, so standard errors are those of a mean over objects.
+    """
+    n, mean = pairs.n, float(np.mean(pairs.sq_dissimilarity))
+    x, signs = to_numpy(solution.coordinates), np.sign(solution.weights)
+    loss, values = solution.loss or PairLoss("squared", 0.0), np.zeros(4 + signs.size)
+    for some in row_blocks(pairs.size, 4 * signs.size):
+        sq = (x[pairs.i[some]] - x[pairs.j[some]]) ** 2
+        values += _sums(sq, signs, loss, pairs.sq_dissimilarity[some], mean)
+    keys, rows, count = pairs.i.astype(np.int64) * n + pairs.j, [], []
+    for one, others, length in checks:
+        new = np.minimum(one, others) * n + np.maximum(one, others)
+        place = np.minimum(np.searchsorted(keys, new), keys.size - 1)
+        unseen = keys[place] != new
+        j, d = others[unseen], length[unseen] ** 2
+        rows.append(_sums((x[one] - x[j]) ** 2, signs, loss, d, mean))
+        count.append(j.size)
+    made, left = np.array(rows), n * (n - 1) - 2 * pairs.size
+    means = made.sum(axis=0) / max(1, sum(count))
+    total = 2 * values + left * means
+    stress, loss, shift, squares = total[:4].tolist()
+    shift /= n * (n - 1)
+    spread = squares - n * (n - 1) * shift**2
+    # Of the mean of each sum over the pairs of all objects drawn; R² = 1 − STRESS / Σ(D − mean)².
+    off = made - np.multiply.outer(count, means)
+    off[:, 3] -= 2 * shift * off[:, 2]
+    scale = left / max(1, sum(count)) * sqrt(len(count) / max(1, len(count) - 1))
+    of_r2 = (off[:, 0] - stress / spread * off[:, 3]) / spread if spread else off[:, 0] * np.nan
+    return replace(
+        solution,
+        stress_terms=(stress, 0.0, 0.0),
+        stress_rises=total[4:],
+        loss_value=loss,
+        sq_norm=spread + n * (n - 1) * (mean + shift) ** 2,
+        total_sum_of_squares=spread,
+        trace=0.5 * (n - 1) * (mean + shift),
+        stress_standard_error=scale * float(np.linalg.norm(off[:, 0])),
+        r2_standard_error=scale * float(np.linalg.norm(of_r2)),
+        held_out_pairs=sum(count),
+    )
+
+
+def _sums(sq: Floats, signs: Floats, loss: PairLoss, d: Floats, mean: float) -> Floats:
+    """Σ(D̂ − D)², the loss, Σ(D − mean), Σ(D − mean)² and rises of the first, of some pairs.
+
+    `sq` has the squared difference of every coordinate, one row for each pair.
+    """
+    squares, rises = errors_of_pairs(sq, signs, d, loss.curvature)
+    off, cost = d - mean, loss.value(curved(d, loss.curvature), sq @ signs)
+    return np.array([squares.sum(), cost, off.sum(), off @ off, *rises.sum(axis=0)])
+
+
+def smacof_solution(gram: DenseGram, k: int, *, random_state: Any = 0) -> Solution:
+    """Run SMACOF on √D, and return its coordinates and their STRESS."""
+    from sklearn.manifold import smacof
+
+    d = to_numpy(gram.sq_dissimilarity).astype(np.float64)
+    if float(d.min()) < 0 or not d.any():
+        raise InputError("SMACOF needs dissimilarities that are not negative, and not all zero.")
+    with warnings.catch_warnings():
+        # Of new defaults, which are not used here.
+        warnings.simplefilter("ignore", FutureWarning)
+        found, _, iterations = smacof(
+            np.sqrt(d),
+            n_components=k,
+            n_init=SMACOF_STARTS,
+            max_iter=SMACOF_ITERATIONS,
+            normalized_stress=False,
+            random_state=random_state,
+            return_n_iter=True,
+        )
+    end = Refined(
+        coordinates=found,
+        signs=np.ones(k),
+        loss=PairLoss("squared", 0.0),
+        value=math.nan,
+        history=(),
+        converged=iterations < SMACOF_ITERATIONS,
+        relative_gradient=math.nan,
+    )
+    return from_refinement(gram, end, solver="smacof")

@@ -24,8 +24,7 @@ from neucmds._input import Components, Pairs
 from neucmds._methods.exact import MAX_DENSE
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._methods.refined.descent import FEW_OBJECTS, MAX_ITER, Limits, Refined, Start
-from neucmds._methods.refined.signatures import lowest_end, with_steepest_column
-from neucmds._methods.refined.starts import eigenvector_start
+from neucmds._methods.refined.starts import eigenvector_start, lowest_end, with_steepest_column
 from neucmds._methods.refined.tiles import Tiles, minimize
 from neucmds._operator import DenseGram, Gram
 from neucmds._spectrum import Spectrum

@@ -13,7 +13,7 @@ from neucmds._methods.exact import exact_selection
 from neucmds._methods.refined import starts
 from neucmds._methods.refined.descent import Refined, Start
 from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.refined.signatures import (
+from neucmds._methods.refined.starts import (
     _steepest,
     _without_null_columns,
     lowest_end,
@@ -186,7 +186,7 @@ def test_a_start_is_an_embedding_or_coordinates_and_signs():
         np.testing.assert_array_equal(start.coordinates, x)
         np.testing.assert_array_equal(start.signs, signs)
     for given, said in (
-        (x, "init is ndarray; pass an Embedding"),
+        (x, "init is ndarray; pass a number of starts, an Embedding"),
         ((x, signs, signs), "init is tuple"),
         ((x[0], signs), r"coordinates of shape \(2,\)"),
         ((x, signs[:1]), r"signs of shape \(1,\)"),
