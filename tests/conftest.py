@@ -1,9 +1,10 @@
 """Fixtures shared by all tests."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 # Files that take most of the time of the whole: processes of their own, clusters, thousands of
@@ -65,6 +66,17 @@ def few_starts() -> Iterator[None]:
         for name in ("MORE_STARTS", "STARTS"):
             patch.setattr(f"neucmds._methods.refined.loss_starts.{name}", 2)
         yield
+
+
+@pytest.fixture(scope="session")
+def no_metric() -> Callable[..., np.ndarray]:
+    """Return a function that makes squares of distances: symmetric and hollow, but no metric."""
+
+    def squares(n: int = 60) -> np.ndarray:
+        x = np.random.default_rng(0).uniform(size=(n, 3))
+        return ((x[:, None] - x[None, :]) ** 2).sum(-1)
+
+    return squares
 
 
 @pytest.fixture(scope="session")

@@ -86,18 +86,6 @@ def test_tables_of_losses_are_those_of_the_record(losses):
         assert module.filled(text, module.page_tables(record)) == text
 
 
-def test_each_loss_is_best_at_what_the_guide_recommends_it_for(losses):
-    cells = {}
-    for row in losses[1]["rows"]:
-        cells.setdefault((row["data"], row["k"]), {})[row["method"]] = row
-    for (data, k), rows in cells.items():
-        for loss, measure in (("squared", "stress"), ("distance", "raw_stress")):
-            least = min(rows[other][measure] for other in ("squared", "distance"))
-            assert rows[loss][measure] == least, (data, k)
-        if data in ("digits 5-NN hops", "Helsinki streets"):
-            assert max(rows, key=lambda name: rows[name]["recall_10"]) == "relative"
-
-
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_links_to_files_lead_somewhere(page):
     for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):

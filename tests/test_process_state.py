@@ -1,58 +1,13 @@
-"""Threads and forked processes fit at once: the same results, and the process as it was."""
+"""Forked processes fit while threads of their parent do, with the same results."""
 
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
-from threadpoolctl import ThreadpoolController
-
-from neucmds import Embedding, LandmarkNeucMDS, neuc_mds
-from neucmds.datasets import euclidean_ball
 
 SRC = Path(__file__).resolve().parents[1] / "src"
-
-
-def state():
-    """The umask and the threads of BLAS."""
-    umask = os.umask(0o022)
-    os.umask(umask)
-    blas = ThreadpoolController().select(user_api="blas").info()
-    return umask, sorted(library["num_threads"] for library in blas)
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was():
-    """The state is as before; a limit set here would keep other threads from setting any."""
-    before = state()
-    yield
-    assert state() == before
-
-
-@pytest.mark.slow
-def test_fits_and_transforms_at_once_are_those_of_one_thread(tmp_path):
-    D = euclidean_ball(700, random_state=0)
-    options = {"squared": True, "random_state": 0, "tol": 1e-12}
-    expected = neuc_mds(D, 5, "neuc+", **options).coordinates
-    rows = np.random.default_rng(0).normal(size=(10_000, 4))
-    est = LandmarkNeucMDS(2, 200, metric="euclidean", random_state=0, n_jobs=2).fit(rows[:500])
-    placed = est.transform(rows)
-
-    def work(i):
-        neuc_mds(D, 5, "neuc+", **options).save(tmp_path / f"{i}.npz")
-        again = Embedding.load(tmp_path / f"{i}.npz")
-        again.transform(D[:3])
-        np.testing.assert_allclose(again.coordinates, expected, atol=1e-9)
-        np.testing.assert_array_equal(est.transform(rows, out=tmp_path / f"{i}.npy"), placed)
-
-    with ThreadPoolExecutor(4) as team:
-        list(team.map(lambda i: [work(i) for _ in range(2)], range(4)))
-    assert {path.name for path in tmp_path.iterdir()} == {
-        f"{i}.{kind}" for i in range(4) for kind in ("npy", "npz")
-    }
 
 
 # Children are forked while threads of their parent are inside of fits: what those hold locked

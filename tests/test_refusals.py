@@ -219,17 +219,6 @@ def test_new_objects_and_weights_must_be_numbers(plain, what):
     refused(lambda: LandmarkNeucMDS(2, 6).fit(D, weights=given), match)
 
 
-def test_weights_reach_the_fit_through_fit_transform():
-    W = np.random.default_rng(1).uniform(0.5, 2, (N, N))
-    W = W + W.T
-    found = NeucMDS(2).fit_transform(D, weights=W)
-    np.testing.assert_array_equal(found, neuc_mds(D, 2, weights=W).coordinates)
-    est = LandmarkNeucMDS(2, 8, random_state=0)
-    found = est.fit_transform(D, weights=W)
-    np.testing.assert_array_equal(found, est.fit(D, weights=W).transform(D))
-    assert np.abs(found - est.fit_transform(D)).max() > 1e-6
-
-
 def test_masked_new_dissimilarities_are_not_known(plain):
     rows = np.ma.masked_greater(D[:2], 2.0)
     refused(lambda: plain.transform(rows), "contain NaN")

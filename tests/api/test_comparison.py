@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 import pytest
 
 from neucmds import api, compare, evaluate, neuc_mds
@@ -13,15 +12,9 @@ from neucmds.corrections import lingoes
 from neucmds.errors import InputError
 
 
-def hops(n=60, seed=0):
-    """Squares of distances: symmetric and hollow, but no metric."""
-    x = np.random.default_rng(seed).uniform(size=(n, 3))
-    return ((x[:, None] - x[None, :]) ** 2).sum(-1)
-
-
 @pytest.mark.slow
-def test_compare_from_both_ends_equals_each_method_by_itself():
-    D = hops(520)
+def test_compare_from_both_ends_equals_each_method_by_itself(no_metric):
+    D = no_metric(520)
     table = compare(D, 10)
     for one in table.methods:
         with warnings.catch_warnings():
@@ -35,8 +28,8 @@ def test_compare_from_both_ends_equals_each_method_by_itself():
 
 @pytest.mark.usefixtures("few_starts")
 @pytest.mark.slow
-def test_compare_puts_corrections_losses_and_smacof_beside_the_methods():
-    D = hops(15)
+def test_compare_puts_corrections_losses_and_smacof_beside_the_methods(no_metric):
+    D = no_metric(15)
     table = compare(D, 3, methods=api.COMPARED)
     assert not table.left_out
     d2 = lingoes(D).sq_dissimilarity
@@ -54,10 +47,10 @@ def test_compare_puts_corrections_losses_and_smacof_beside_the_methods():
     assert table["smacof"].embedding.stress == pytest.approx(table["smacof"].quality.stress)
 
 
-def test_compare_leaves_out_what_takes_too_long(monkeypatch):
+def test_compare_leaves_out_what_takes_too_long(no_metric, monkeypatch):
     monkeypatch.setitem(comparison.COMPARED_UP_TO, "smacof", 10)
-    table = compare(hops(), 3, methods=["neuc+", "smacof"])
+    table = compare(no_metric(), 3, methods=["neuc+", "smacof"])
     assert [one.method for one in table.methods] == ["neuc+"]
     assert "at most 10" in table.left_out["smacof"]
     with pytest.raises(InputError, match="magic"):
-        compare(hops(), 3, methods=["magic"])
+        compare(no_metric(), 3, methods=["magic"])

@@ -11,14 +11,8 @@ from neucmds import Embedding, evaluate, neuc_mds
 from neucmds.errors import InputError
 
 
-def hops(n=60, seed=0):
-    """Squares of distances: symmetric and hollow, but no metric."""
-    x = np.random.default_rng(seed).uniform(size=(n, 3))
-    return ((x[:, None] - x[None, :]) ** 2).sum(-1)
-
-
-def test_r2_of_an_embedding_is_that_of_the_pairs(tmp_path):
-    D = hops()
+def test_r2_of_an_embedding_is_that_of_the_pairs(no_metric, tmp_path):
+    D = no_metric()
     embedding = neuc_mds(D, 5, "neuc")
     assert embedding.r2 == pytest.approx(evaluate(embedding, D).r2, rel=1e-12)
     embedding.save(tmp_path / "e.npz")
@@ -30,8 +24,8 @@ def test_r2_of_an_embedding_is_that_of_the_pairs(tmp_path):
         assert np.isnan(neuc_mds(1.0 - np.eye(5), 2).r2)
 
 
-def test_evaluate_leaves_out_what_was_not_observed():
-    D = hops()
+def test_evaluate_leaves_out_what_was_not_observed(no_metric):
+    D = no_metric()
     embedding = neuc_mds(D, 4)
     gaps = D.copy()
     gaps[3, 7] = gaps[7, 3] = np.nan
@@ -45,8 +39,8 @@ def test_evaluate_leaves_out_what_was_not_observed():
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-60])
-def test_evaluate_weighs_what_a_fit_with_weights_reports(scale):
-    D, rng = hops(), np.random.default_rng(0)
+def test_evaluate_weighs_what_a_fit_with_weights_reports(no_metric, scale):
+    D, rng = no_metric(), np.random.default_rng(0)
     weights = scale * rng.gamma(0.5, size=D.shape)
     weights += weights.T
     embedding = neuc_mds(D, 3, weights=weights)
@@ -69,8 +63,8 @@ def test_evaluate_weighs_what_a_fit_with_weights_reports(scale):
         assert getattr(quality, name) == getattr(alike, name)
 
 
-def test_evaluate_knows_the_scale_of_the_fit_and_the_number_of_objects():
-    D = hops()
+def test_evaluate_knows_the_scale_of_the_fit_and_the_number_of_objects(no_metric):
+    D = no_metric()
     embedding = neuc_mds(D**2, 4, squared=True)
     assert evaluate(embedding, D**2).stress == pytest.approx(embedding.stress)
     assert evaluate(embedding, D, squared=False).stress == pytest.approx(embedding.stress)

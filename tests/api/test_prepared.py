@@ -11,12 +11,6 @@ import neucmds
 from neucmds import api, compare, curve, evaluate, inspect, neuc_mds
 
 
-def hops(n=11, seed=0):
-    """Squares of distances: symmetric and hollow, but no metric."""
-    x = np.random.default_rng(seed).uniform(size=(n, 3))
-    return ((x[:, None] - x[None, :]) ** 2).sum(-1)
-
-
 def as_path(D, folder):
     np.save(folder / "d.npy", D)
     return folder / "d.npy"
@@ -36,14 +30,14 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def expected():
-    return inspect(hops())
+def expected(no_metric):
+    return inspect(no_metric(11))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_function_takes_what_neuc_mds_takes(kind, expected, tmp_path):
-    D = hops()
+def test_every_function_takes_what_neuc_mds_takes(no_metric, kind, expected, tmp_path):
+    D = no_metric(11)
     held = KINDS[kind](D, tmp_path)
     embedding = neuc_mds(held, 5, "neuc+")
     assert embedding.stress == pytest.approx(neuc_mds(D, 5, "neuc+").stress)

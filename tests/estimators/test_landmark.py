@@ -67,21 +67,6 @@ def features():
     return np.random.default_rng(0).normal(size=(300, 6))
 
 
-def test_features_all_dissimilarities_and_those_to_landmarks_give_the_same(features):
-    d = cdist(features, features, "cityblock")
-    ids = np.arange(0, 300, 10)
-    settings = {"n_components": 4, "landmarks": ids, "random_state": 0}
-    by_metric = LandmarkNeucMDS(metric="manhattan", **settings).fit(features)
-    by_matrix, by_block = LandmarkNeucMDS(**settings), LandmarkNeucMDS(**settings)
-    expected = by_metric.transform(features)
-    np.testing.assert_allclose(by_matrix.fit_transform(d), expected, atol=1e-8)
-    np.testing.assert_allclose(by_block.fit_transform(d[:, ids]), expected, atol=1e-8)
-    np.testing.assert_allclose(by_matrix.transform(d[:7, ids]), expected[:7], atol=1e-8)
-    np.testing.assert_allclose(
-        by_matrix.landmark_result_.transform(d[:7, ids]), expected[:7], atol=1e-8
-    )
-
-
 def test_all_objects_as_landmarks_in_any_order_is_still_all_dissimilarities(features):
     d = cdist(features, features, "cityblock")
     order = np.random.default_rng(1).permutation(300)

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from sklearn.cluster import DBSCAN, HDBSCAN
 from sklearn.datasets import load_digits
-from sklearn.manifold import TSNE
 from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import NearestNeighbors
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS
 
@@ -65,7 +63,7 @@ def test_a_grid_search_needs_no_y(digits):
 
 @pytest.mark.slow
 def test_others_take_the_symmetric_graph(digits):
-    X, y = digits
+    X, _ = digits
     est = NeucMDS(10, method="neuc+", metric="cityblock").fit(X)
     graph = est.kneighbors_graph(n_neighbors=30, mode="distance", symmetric=True)
     plain = est.kneighbors_graph(n_neighbors=30, mode="distance")
@@ -75,11 +73,5 @@ def test_others_take_the_symmetric_graph(digits):
     labels = DBSCAN(eps=float(np.median(nearest)), metric="precomputed").fit_predict(graph)
     assert len(set(labels)) > 3
     assert len(set(HDBSCAN(metric="precomputed").fit_predict(graph))) > 2
-    flat = TSNE(metric="precomputed", init="random", perplexity=9, max_iter=250, random_state=0)
-    assert flat.fit_transform(graph).shape == (600, 2)
-    umap = pytest.importorskip("umap")
-    placed = umap.UMAP(metric="precomputed", n_neighbors=15, random_state=0).fit_transform(graph)
-    same = NearestNeighbors(n_neighbors=6).fit(placed).kneighbors(return_distance=False)
-    assert np.mean(y[same] == y[:, None]) > 0.8
     with pytest.raises(InputError, match="symmetric=True needs fitted objects"):
         est.kneighbors_graph(X, symmetric=True)

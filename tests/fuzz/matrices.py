@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -66,8 +65,8 @@ KINDS = {
 }
 # Eigenvalues apart, so that the selection does not hang on rounding.
 GENERIC = ("city_blocks", "random", "noisy")
-# The first four compare closed forms of a generic D up to rounding.
-CHECKS = ("permutation", "scale", "single", "solver", "threads", "file", "rows")
+# The first three compare closed forms of a generic D up to rounding.
+CHECKS = ("permutation", "single", "solver", "file", "rows")
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Case:
     squared: bool = False
     dtype: str = "float64"
     decades: int = 0
-    check: str = "threads"
+    check: str = "file"
 
     @property
     def matrix(self) -> Floats:
@@ -101,7 +100,7 @@ def draw(seed: int) -> Case:
     # Small matrices are the odd ones, and cheap.
     n = int(rng.integers(2, 11) if rng.uniform() < 0.95 else rng.choice([13, 17, 22, 30]))
     check, single = CHECKS[seed % len(CHECKS)], rng.uniform() < 0.2
-    kinds = GENERIC if check in CHECKS[:4] and rng.uniform() < 0.7 else tuple(KINDS)
+    kinds = GENERIC if check in CHECKS[:3] and rng.uniform() < 0.7 else tuple(KINDS)
     far = 30 if single else 80
     return Case(
         kind=str(rng.choice(kinds)),
@@ -212,11 +211,6 @@ def examine(case: Case) -> dict[str, Any]:
 def changed(case: Case, results: dict[str, Embedding]) -> list[str]:
     """Name the ways whose result the check of a case changes."""
     tried, rows = {name: ways(case)[name] for name in results}, case.matrix
-    if case.check == "threads":
-        with ThreadPoolExecutor(4) as team:
-            again = team.map(lambda one: fitted(one[0], **one[1]), tried.values())
-            pairs = zip(results.items(), again, strict=True)
-            return [name for (name, one), other in pairs if not _same(one, other)]
     if case.check == "file":
         return [name for name, one in results.items() if not _same_from_file(one, rows[:3])]
     if case.check == "rows":
@@ -232,9 +226,6 @@ def _close(case: Case, D: Floats, options: dict[str, Any]) -> bool:
     if case.check == "permutation":
         order = np.random.default_rng(case.seed).permutation(case.n)
         changed = D[np.ix_(order, order)]
-    elif case.check == "scale":
-        far = 1e15 if case.dtype == "float32" else 1e40
-        changed = D * np.asarray(far if case.seed % 2 else 1 / far, D.dtype)
     elif case.check == "single":
         D = D.astype(np.float32)
         bound, changed = 1e-5, D.astype(np.float64)

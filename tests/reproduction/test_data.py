@@ -9,7 +9,6 @@ from scipy.spatial.distance import pdist, squareform
 from neucmds.datasets import hop_distances
 from neucmds.errors import FileFormatError, InputError
 from reproduction.data import (
-    IMAGE_SETS,
     DataNotFoundError,
     add_noise,
     entropic_affinities,
@@ -37,24 +36,6 @@ def test_npz_is_found_in_the_folder_and_below_it(tmp_path, below, monkeypatch):
     np.testing.assert_array_equal(found.labels, y[:3])
     monkeypatch.setenv("NEUCMDS_DATA", str(tmp_path))
     np.testing.assert_array_equal(load_images("mnist", n=3).images, x[:3])
-
-
-@pytest.mark.parametrize("name", IMAGE_SETS)
-def test_images_come_from_openml_where_it_can_be_reached(tmp_path, monkeypatch, name):
-    shape = (3, 32, 32) if name == "cifar10" else (28, 28)
-    x = np.random.default_rng(0).integers(0, 256, (4, *shape))
-    answer = x.reshape(4, -1).astype(float), np.array(["1", "2", "3", "4"])
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *_, **__: answer)
-    found = load_images(name, n=4)
-    np.testing.assert_array_equal(found.images[2, 5, 7], x[2, ..., 5, 7])
-    assert found.labels.tolist() == [1, 2, 3, 4]
-
-    def unreachable(*_, **__):
-        raise OSError("no network")
-
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", unreachable)
-    with pytest.raises(DataNotFoundError, match=rf"{name}\.npz.*NEUCMDS_DATA"):
-        load_images(name, data_home=tmp_path)
 
 
 def test_bad_requests_and_files_are_named(tmp_path):
@@ -151,12 +132,3 @@ def test_affinities_are_those_of_tsne_up_to_its_tolerance(scale, perplexity):
     affinity = entropic_affinities(scale * x, perplexity)
     np.testing.assert_allclose(affinity, theirs, atol=1e-5)
     assert affinity.sum() == pytest.approx(60)
-
-
-def test_more_twins_than_the_perplexity_share_a_row_equally():
-    x = np.repeat(np.random.default_rng(0).normal(size=(3, 4)), [20, 5, 5], axis=0)
-    affinity = entropic_affinities(x, 4.5)
-    np.testing.assert_allclose(affinity[:20, :20][~np.eye(20, dtype=bool)], 1 / 19)
-    for out_of_reach in (1.0, 9.0):
-        with pytest.raises(InputError, match="perplexity"):
-            entropic_affinities(np.eye(10), out_of_reach)

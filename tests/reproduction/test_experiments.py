@@ -61,26 +61,6 @@ def test_every_published_table_has_an_experiment_that_its_label_selects():
     assert len(select(["table:dataset", "tab:dataset"])) == 1
 
 
-def test_a_cumida_file_is_used_once_it_is_there_and_a_broken_one_stops_its_own_row(tmp_path):
-    rng = np.random.default_rng(0)
-    lines = ["samples,type," + ",".join(f"g{i}" for i in range(6))]
-    for i in range(60):
-        values = rng.normal(size=6) + 3 * (i % 2)
-        lines.append(f"s{i},{'tumour' if i % 2 else 'normal'}," + ",".join(map(str, values)))
-    (tmp_path / "genomics").mkdir()
-    (tmp_path / "genomics" / "Renal_GSE53757.csv").write_text("\n".join(lines) + "\n")
-    (tmp_path / "Brain_GSE50161.csv").write_text("not,a table\n")
-    bench = Bench(Settings(data_home=tmp_path, download=False, n=SMALL), n_seeds=1)
-    record = EXPERIMENTS["table:dataset"].run(bench)
-    assert record.cell("Renal", "size").ours == 60
-    assert record.cell("Renal", "classes").verdict == "same digits"
-    skipped = {skip.row: skip.reason for skip in record.skipped}
-    assert "Renal" not in skipped
-    assert "not with CuMiDa's" in skipped["Brain"]
-    assert skipped["Breast"].startswith("Breast not run: Breast_GSE45827.csv not found, put it")
-    assert skipped["MNIST"].startswith("mnist not found")
-
-
 def test_the_same_seed_gives_the_same_record(tmp_path):
     def cells(seed):
         settings = Settings(seed, tmp_path, download=False, n=SMALL)

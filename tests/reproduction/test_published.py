@@ -19,8 +19,7 @@ from reproduction.random_matrices import (
     neuc_error_small,
     random_spectrum,
 )
-from reproduction.records import Cell, Printed, Record, Skipped
-from reproduction.writing import CSV_HEADER, csv_rows, markdown
+from reproduction.records import Cell, Printed, Record
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("classical", "lower", "neuc", "neuc+")
@@ -107,34 +106,6 @@ def cell(ours, text="2.50", unit=10.0, **settings):
 )
 def test_a_verdict_needs_digits_tolerance_or_range(made, verdict):
     assert made.verdict == verdict
-
-
-def test_a_record_is_written_with_every_published_number_and_every_reason():
-    cells = (
-        cell(25.04),
-        Cell("set", "other", 9.0, Printed("8", 1.0, ("E7",)), note="because of a reason"),
-        Cell("gone", "method", None, Printed("1.5"), note="gone not found"),
-        Cell("set", "ours", 7),
-    )
-    skipped = (Skipped("gone", "gone not found"),)
-    record = Record("table:some", ("tab:some",), "Some", {"seed": 3}, cells, skipped=skipped)
-    assert record.score == (1, 1, 1)
-    for part in ("2.50", "+0.16 %", "+12.50 %", "E7; because of a reason", "not run", "- gone"):
-        assert part in markdown(record)
-    rows = csv_rows(record)
-    assert {len(row) for row in rows} == {len(CSV_HEADER)}
-    assert rows[2][CSV_HEADER.index("ours")] == ""
-    content = json.loads(json.dumps(record.as_dict()))
-    assert [one["verdict"] for one in content["cells"]] == [
-        "same digits", "differs", "not run", "",
-    ]  # fmt: skip
-    assert content["cells"][0]["published"] == 25.0
-    text = reproduction([Record.from_dict(content)])
-    assert "| table:some | 3 | 1 | 0 | 0 | 1 | 1 |" in text
-    assert "- table:some, set, other: +12.50 %; because of a reason" in text
-    assert "gone: the record has the reason" in text
-    assert "| method | 25 |" in text
-    assert "| other | **8 (9)** |" in text
 
 
 def test_the_page_is_that_of_the_record():
