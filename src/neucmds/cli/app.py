@@ -34,14 +34,8 @@ _FLAGS = {"n_components": "-k", "n_landmarks": "--landmarks", "color": "--color-
 class Program(TyperGroup):
     """A group of commands that ends with an exit code, and with one line if that is not zero."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any
     ) -> Any:
         """Parse, run, and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
         survive_any_encoding()

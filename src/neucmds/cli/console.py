@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,6 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from neucmds.plots import printable
 from neucmds.report.words import clean
 
 PIPE_WIDTH = 120
@@ -55,10 +55,7 @@ def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
 
 def visible(text: str) -> str:
     """Write control characters as escapes: a file name must not steer the terminal."""
-    return "".join(
-        c if c == "\n" or unicodedata.category(c) != "Cc" else c.encode("unicode_escape").decode()
-        for c in text
-    )
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 class PlainConsole(Console):
@@ -73,14 +70,8 @@ class PlainConsole(Console):
             self.width = PIPE_WIDTH
 
     def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
-        """Replace what the terminal cannot show, before the text is measured and aligned."""
-        text = visible(text)
-        try:
-            text.encode(self.encoding)
-        except UnicodeEncodeError:
-            for symbol, plain in _ASCII.items():
-                text = text.replace(symbol, plain)
-        return super().render_str(text, **options)
+        """Escape control characters before the text is measured and aligned."""
+        return super().render_str(visible(text), **options)
 
 
 def say(text: str = "") -> None:
@@ -133,26 +124,21 @@ class Steps:
 
     progress: Progress
     task: TaskID
-    counted: bool = False
 
     def now(self, description: str, total: int | None = None) -> None:
         """Start the next step, with its number of parts if it is known."""
-        self.counted = total is not None
         self.progress.reset(self.task, total=total, description=visible(description))
 
     def show(self, step: int, total: int | None, what: float | str) -> None:
         """Show progress; the callback of functions of `neucmds.api`."""
-        counted = self.counted
+        shown: dict[str, Any] = {"advance": 1}
         if not isinstance(what, str):
-            if step <= 1:
-                self.now("refining", total)
-            what, counted = f"refining: STRESS {what:.4g}", True
+            what = f"refining: STRESS {what:.4g}"
+            shown = {"completed": step, "total": total}
         elif total is not None:
-            what, counted = f"{what}: {100 * step // total} %", False
-        elif not counted:
-            self.now(what)
-            return
-        self.progress.update(self.task, advance=int(counted), description=visible(what))
+            what = f"{what}: {100 * step // total} %"
+            shown = {}
+        self.progress.update(self.task, description=visible(what), **shown)
 
 
 @contextmanager

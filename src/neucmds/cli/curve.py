@@ -56,7 +56,7 @@ def curve(
     output: Folder = None,
     as_json: Json = False,
     force: Force = False,
-    plots: PlotsAs = Plots.png,
+    plots: PlotsAs = "png",
 ) -> None:
     """Plot STRESS against k for every method."""
     folder = default_place(file) if output is None else output
@@ -90,10 +90,10 @@ def add_curve(outputs: Outputs, curves: StressCurves, plots: Plots) -> None:
     """Plan the files of a curve: STRESS as a share of ‖D‖², and the plot."""
     columns = {method: curves.normalized(method) for method in curves.stress}
     outputs.add_csv("curve.csv", object_table(columns, curves.ks, "k"))
-    if plots is not Plots.none:
+    if plots != "none":
         from neucmds.plots import plot_curve
 
-        outputs.add_plot(f"curve.{plots.value}", plot_curve(curves))
+        outputs.add_plot(f"curve.{plots}", plot_curve(curves))
 
 
 def _largest_k(k_max: int | None, n: int) -> int:

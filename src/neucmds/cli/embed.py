@@ -35,16 +35,13 @@ from neucmds.cli.options import (
     MetadataMissing,
     Method,
     Metric,
-    Missing,
     MissingPairs,
     Number,
-    Plots,
     PlotsAs,
     Seed,
     Squared,
     Symmetrize,
     Weights,
-    WithoutRow,
 )
 from neucmds.cli.outputs import Outputs, default_place
 from neucmds.cli.results import RESULT_FILES, add_result, describe, measured
@@ -60,14 +57,14 @@ def embed(
     method: Method = DEFAULT_METHOD,
     loss: Loss = "squared",
     curvature: Curvature = "0",
-    missing: MissingPairs = Missing.error,
+    missing: MissingPairs = "error",
     weights: Weights = None,
     correction: Annotated[
         Correction,
         typer.Option(
             "--correction", help="First add a constant that makes D Euclidean (ape's pcoa)."
         ),
-    ] = Correction.none,
+    ] = "none",
     squared: Squared = False,
     symmetrize: Symmetrize = False,
     metric: Metric = GIVEN,
@@ -80,7 +77,7 @@ def embed(
         ),
     ] = None,
     metadata: Metadata = None,
-    metadata_missing: MetadataMissing = WithoutRow.error,
+    metadata_missing: MetadataMissing = "error",
     color_by: ColorBy = None,
     categories: Categories = None,
     axes: Annotated[
@@ -106,7 +103,7 @@ def embed(
     output: Folder = None,
     as_json: Json = False,
     force: Force = False,
-    plots: PlotsAs = Plots.png,
+    plots: PlotsAs = "png",
 ) -> None:
     """Embed FILE: write coordinates, quality and plots."""
     folder = default_place(file) if output is None else output
@@ -114,8 +111,8 @@ def embed(
     drawing = Drawing(metadata, metadata_missing, color_by, categories, parse_axes(axes), draw)
     if metadata is not None and color_by is None and not drawing.draws("arrows"):
         raise InputError("--metadata needs --color-by COLUMN or --draw arrows.")
-    incomplete = weights is not None or missing is not Missing.error
-    if correction is not Correction.none and (incomplete or landmarks is not None):
+    incomplete = weights is not None or missing != "error"
+    if correction != "none" and (incomplete or landmarks is not None):
         raise InputError(
             "--correction needs every pair, with equal weight; leave out --weights, --missing and "
             "--landmarks."
@@ -138,16 +135,16 @@ def embed(
         reading: dict[str, Any] = {
             "squared": squared,
             "symmetrize": symmetrize,
-            "missing": missing.value,
+            "missing": missing,
         }
         constant = None
-        if landmarks is None and (source.metric != GRAPH or correction is not Correction.none):
+        if landmarks is None and (source.metric != GRAPH or correction != "none"):
             copy = method == "refined"
             how = reading | {"keep_copy": copy, "callback": progress.show}
             source, reading = source.prepared(options.n_components, **how), {}
-        if correction is not Correction.none:
+        if correction != "none":
             dense = api.dense_gram(source.data, "--correction")
-            gram, constant = api.corrected(dense, correction.value)
+            gram, constant = api.corrected(dense, correction)
             source = replace(source, data=replace(source.data, gram=gram))
         if drawing.axes is not None:
             total = Components.parse(options.n_components, landmarks or source.n).total
@@ -166,11 +163,11 @@ def embed(
             # New objects come without the constant, so they cannot be placed.
             found = replace(found, embedding=replace(found.embedding, placement=None))
         progress.now("measuring the result")
-        result = measured(file, source, found, options, reading, pictures=plots is not Plots.none)
+        result = measured(file, source, found, options, reading, pictures=plots != "none")
         _refuse_empty(result.embedding, options.n_components)
         record = describe(result) | {"seconds": time.perf_counter() - start}
         if constant is not None:
-            record |= {"correction": correction.value, "constant": constant}
+            record |= {"correction": correction, "constant": constant}
         progress.now("writing the result")
         add_result(outputs, result, record, plots, drawing, seed)
         if source.table is not None and (source.table >= 0).all(axis=None):
@@ -184,7 +181,7 @@ def embed(
         return
     rows = facts(result)
     if constant is not None:
-        name = f"{correction.value}, constant {constant:.4g}"
+        name = f"{correction}, constant {constant:.4g}"
         rows.insert(0, ("correction", f"{name}; all below is measured against the corrected D"))
     print_table(facts_table(f"{file}: {source.n:,} objects", rows))
     if (text := suggestion(result, options.n_components)) is not None:

@@ -222,7 +222,7 @@ class Drawing:
     """
 
     metadata: Path | None = None
-    without_row: WithoutRow = WithoutRow.error
+    without_row: WithoutRow = "error"
     color_by: str | None = None
     categories: str | None = None
     axes: tuple[int, int] | None = None
@@ -235,7 +235,7 @@ class Drawing:
             "--color-by": self.color_by is not None,
             "--draw arrows": self.draws("arrows"),
             "--categories": self.categories is not None,
-            "--metadata-missing": self.without_row is not WithoutRow.error,
+            "--metadata-missing": self.without_row != "error",
         }
         asked = [flag for flag, given in needs_table.items() if given]
         if asked and self.metadata is None:
@@ -259,7 +259,7 @@ class Drawing:
     @property
     def keeper(self) -> Keeper | None:
         """A function that selects the objects to keep; None for all."""
-        if self.without_row is not WithoutRow.drop:
+        if self.without_row != "drop":
             return None
 
         def keep(names: Names) -> tuple[list[int], Names]:
@@ -272,7 +272,7 @@ class Drawing:
         """Put the rows of the table in the order of the objects."""
         if self.table is None:
             return self
-        how = self.without_row.value
+        how = self.without_row
         table = match_rows(self.table, source.labels, source.n, missing=how)
         if self.color_by is not None:
             check_column(table, self.color_by)

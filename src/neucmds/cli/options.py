@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from neucmds.api import ALL_METHODS
 
-
-class Plots(StrEnum):
-    """Formats of plots."""
-
-    png = "png"
-    svg = "svg"
-    pdf = "pdf"
-    none = "none"
-
-
-PICTURES = tuple(kind.value for kind in Plots if kind is not Plots.none)
-
-
-class Missing(StrEnum):
-    """How unknown pairs are treated."""
-
-    error = "error"
-    ignore = "ignore"
-
-
-class WithoutRow(StrEnum):
-    """How objects without a row in the metadata are treated."""
-
-    error = "error"
-    grey = "grey"
-    drop = "drop"
-
-
-class Correction(StrEnum):
-    """Corrections that make D Euclidean."""
-
-    none = "none"
-    lingoes = "lingoes"
-    cailliez = "cailliez"
-
+PICTURES = ("png", "svg", "pdf")
+Plots = Literal["png", "svg", "pdf", "none"]
+Missing = Literal["error", "ignore"]
+WithoutRow = Literal["error", "grey", "drop"]
+Correction = Literal["none", "lingoes", "cailliez"]
 
 File = Annotated[
     str,

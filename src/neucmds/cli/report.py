@@ -23,14 +23,12 @@ from neucmds.cli.options import (
     MetadataMissing,
     Method,
     Metric,
-    Missing,
     MissingPairs,
     Number,
     Seed,
     Squared,
     Symmetrize,
     Weights,
-    WithoutRow,
 )
 from neucmds.cli.outputs import check_file, default_place, write_file
 from neucmds.errors import InputError
@@ -44,13 +42,13 @@ def report(
     method: Method = DEFAULT_METHOD,
     loss: Loss = "squared",
     curvature: Curvature = "0",
-    missing: MissingPairs = Missing.error,
+    missing: MissingPairs = "error",
     weights: Weights = None,
     squared: Squared = False,
     symmetrize: Symmetrize = False,
     metric: Metric = GIVEN,
     metadata: Metadata = None,
-    metadata_missing: MetadataMissing = WithoutRow.error,
+    metadata_missing: MetadataMissing = "error",
     color_by: ColorBy = None,
     categories: Categories = None,
     stability: Annotated[
@@ -89,7 +87,7 @@ def report(
             wanted,
             squared=squared,
             symmetrize=symmetrize,
-            missing=missing.value,
+            missing=missing,
             keep_copy=True,
         )
         drawing = drawing.matched(source)

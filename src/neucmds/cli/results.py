@@ -25,6 +25,10 @@ from neucmds.plots import default_axes, plot_coordinates, plot_scree, plot_shepa
 
 # Objects measured where D is not stored: a million pairs.
 MEASURED_OBJECTS = 1500
+DESCRIBED = (
+    "n method loss loss_value floor curvature mean_distance requested k signature squared "
+    "stress_terms weights eigenvalues converged solver"
+)
 ENVFIT_HEADER = ["x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n"]
 CENTROIDS_HEADER = ["x", "y", "variable", "class", "centroid_x", "centroid_y"]
 COORDINATES = ("coordinates", "coordinates_neg")
@@ -103,27 +107,12 @@ def describe(result: Result) -> dict[str, Any]:
         "command": "embed",
         "version": neucmds.__version__,
         "input": result.source,
-        "n": embedding.n,
-        "method": embedding.method,
-        "loss": embedding.loss,
-        "loss_value": embedding.loss_value,
-        "floor": embedding.floor,
-        "curvature": embedding.curvature,
-        "mean_distance": embedding.mean_distance,
-        "requested": embedding.requested,
-        "k": embedding.k,
-        "signature": embedding.signature,
-        "squared": embedding.squared,
+        **{name: getattr(embedding, name) for name in DESCRIBED.split()},
         **result.quality.as_dict(),
         "pairs_off_by_10_percent": result.errors.pairs_off,
-        "stress_terms": embedding.stress_terms,
         "axes": embedding.axis_names,
         "r2_lost": embedding.explained,
         **{f"share_of_{name}": share for name, share in embedding.shares.items()},
-        "weights": embedding.weights,
-        "eigenvalues": embedding.eigenvalues,
-        "converged": embedding.converged,
-        "solver": embedding.solver,
         "measured_objects": result.measured.n,
     }
     if embedding.landmarks is not None:
@@ -160,7 +149,7 @@ def add_result(
         variables, classes = _envfit_tables(embedding, fits)
         outputs.add_csv("envfit.csv", variables)
         outputs.add_csv("centroids.csv", classes)
-    if plots is Plots.none:
+    if plots == "none":
         return
     pictures = {
         name: plot_coordinates(
@@ -174,7 +163,7 @@ def add_result(
         for name, pair, fit in zip_longest(COORDINATES[: len(pairs)], pairs, fits)
     }
     for name, ax in (pictures | _of_d(result)).items():
-        outputs.add_plot(f"{name}.{plots.value}", ax)
+        outputs.add_plot(f"{name}.{plots}", ax)
 
 
 def _envfit_tables(
