@@ -108,6 +108,6 @@ def test_lengths_of_networkx_edges_are_weights_else_lengths_else_one():
         assert from_networkx(graph).loc["0"].tolist() == [0, 5, 8, 9]
     assert from_networkx(graph, None).loc["0"].tolist() == [0, 1, 2, 3]
     graph = networkx.Graph([(0, 1, {"cost": 5})])
-    with pytest.warns(NeucmdsWarning, match="1 as 1; name the attribute of lengths, one of 'cost'"):
+    with pytest.warns(NeucmdsWarning, match="1 as 1; weight .* must be one of 'cost'"):
         from_networkx(graph)
     assert from_networkx(graph, "cost").loc["0", "1"] == 5

@@ -93,7 +93,6 @@ KINDS = (
     Kind("d.npz", lambda file: np.savez(file, **PACKED), TABLE),
     Kind("packed.npz", lambda file: np.savez_compressed(file, **PACKED), TABLE),
     Kind("d.qza", _qza, TABLE),
-    Kind("d.parquet", FRAME.to_parquet, TABLE),
     Kind("d.csv", FRAME.to_csv(), TABLE),
     Kind("quoted.csv", FRAME.to_csv(quoting=1, sep=";"), TABLE),
     Kind("d.lsmat", FRAME.to_csv(sep="\t"), TABLE),

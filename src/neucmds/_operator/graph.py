@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf, sqrt
@@ -178,34 +177,29 @@ def _networkx_lengths(graph: Any, weight: str | None) -> Any:
     number = {node: at for at, node in enumerate(graph.nodes)}
     edges = list(graph.edges(data=True))
     names = () if weight is None else (weight, "length")
-    lengths, used = np.ones(len(edges)), Counter[str | None]()
-    for at, (_, _, known) in enumerate(edges):
-        name = next((name for name in names if known.get(name) is not None), None)
-        length = 1.0 if name is None else known[name]
-        try:
-            lengths[at] = length
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{name!r} of an edge is {length!r}; lengths of edges must be numbers."
-            ) from None
-        used[name] += 1
+    used = [
+        next((name for name in names if known.get(name) is not None), None) for *_, known in edges
+    ]
     held = {name for *_, known in edges for name in known}
-    lacking = len(edges) - used[weight]
+    lacking = len(edges) - used.count(weight)
+    known_names = (
+        f"weight of from_networkx, or 'weight' in {option('metric_params')}, must be one of "
+        f"{listed(sorted(map(repr, held)))}, or None for edges of length 1."
+    )
     if lacking == len(edges) > 0 and weight not in (None, "weight"):
-        raise InputError(
-            f"no edge has {weight!r}; weight of from_networkx, or 'weight' in "
-            f"{option('metric_params')}, must be one of {listed(sorted(map(repr, held)))}, or None "
-            "for edges of length 1."
-        )
+        raise InputError(f"no edge has {weight!r}; {known_names}")
     if lacking and held & {*names, "cost", "distance"}:
         warnings.warn(
-            f"{lacking} of {len(edges)} edges have no {weight!r}: {used['length']} count by their "
-            f"'length', {used[None]} as 1; name the attribute of lengths, one of "
-            f"{listed(sorted(map(repr, held)))}: weight of from_networkx, or 'weight' in "
-            f"{option('metric_params')}.",
+            f"{lacking} of {len(edges)} edges have no {weight!r}: {used.count('length')} count by "
+            f"their 'length', {used.count(None)} as 1; {known_names}",
             NeucmdsWarning,
             stacklevel=4,
         )
+    given = [known.get(name, 1.0) for name, (*_, known) in zip(used, edges, strict=True)]
+    try:
+        lengths = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"lengths of edges must be numbers ({error}).") from error
     ends = np.array([(number[a], number[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
     return sparse.coo_array((lengths, (ends[:, 0], ends[:, 1])), shape=(len(number),) * 2)
 
@@ -366,10 +360,6 @@ def landmark_paths(
     Return them in ascending order, with the shortest paths to all nodes, one row per landmark.
     """
     n = int(graph.shape[0])
-    if isinstance(landmarks, str) and landmarks not in ("random", "maxmin"):
-        raise InputError(
-            f"{option('landmarks', landmarks)} must be 'random', 'maxmin' or node numbers."
-        )
     if not isinstance(landmarks, str):
         chosen = np.unique(np.asarray(landmarks, dtype=np.int64))
     elif landmarks == "random":

@@ -417,7 +417,7 @@ def _paths(
     """Choose landmarks of a graph; return them and the paths of all nodes to them, (n, L)."""
     graph = as_graph(graph)
     n, k = int(graph.shape[0]), least_count(options.n_components)
-    named = not isinstance(landmarks, str)
+    named = not isinstance(landmarks, str) or landmarks not in ("random", "maxmin")
     which = selection.named(landmarks, n, k) if named else landmarks
     count = 0 if named else selection.landmark_count(n_landmarks, n, k)
     rng = options.random_state
@@ -469,7 +469,7 @@ def chosen_rows(
 ) -> Indices:
     """Return the rows of the landmarks: as named, drawn, or spread out."""
     n, width = (int(size) for size in X.shape)
-    if not isinstance(landmarks, str):
+    if not isinstance(landmarks, str) or landmarks not in ("random", "maxmin"):
         ids = selection.named(landmarks, n, k)
         if metric is None and width not in (n, ids.size):
             raise InputError(
@@ -477,10 +477,6 @@ def chosen_rows(
                 f"landmark, or all {n}."
             )
         return ids
-    if landmarks not in ("random", "maxmin"):
-        raise InputError(
-            f"{option('landmarks', landmarks)} must be 'random', 'maxmin' or row numbers."
-        )
     if metric is None and n != width:
         raise InputError(
             f"X is {n} × {width}, dissimilarities to landmarks only; pass the landmarks' rows as "

@@ -19,8 +19,7 @@ File = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, parquet, qza; - reads standard "
-        "input.",
+        help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, qza; - reads standard input.",
     ),
 ]
 Metric = Annotated[

@@ -58,14 +58,11 @@ def test_names_that_are_numbers_are_names_on_either_side(read):
     assert (alone.values.tolist(), alone.names, alone.columns) == ([[1.5, 2, 3]], NEW[:1], OLD)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
 def test_a_table_of_old_and_new_objects_gives_the_rows_of_the_new_ones(tmp_path, suffix):
     names, path = (*OLD, *NEW), tmp_path / f"n.{suffix}"
     frame = pd.DataFrame(np.arange(25.0).reshape(5, 5), names, names)
-    if suffix == "parquet":
-        pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
-        frame.to_parquet(path)
-    elif suffix == "npz":
+    if suffix == "npz":
         np.savez(path, D=frame, names=np.array(names))
     else:
         frame.to_csv(path)
@@ -74,15 +71,9 @@ def test_a_table_of_old_and_new_objects_gives_the_rows_of_the_new_ones(tmp_path,
     assert found.names == NEW
 
 
-def test_parquet_and_a_single_vector_are_read(tmp_path):
+def test_a_single_vector_is_read(tmp_path):
     np.save(tmp_path / "n.npy", VALUES[0])
     np.testing.assert_array_equal(read_new_objects(tmp_path / "n.npy", 3).values, VALUES[:1])
-    pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
-    for frame in (FRAME, FRAME.rename_axis("id").reset_index()):
-        frame.to_parquet(tmp_path / "n.parquet")
-        found = read_new_objects(tmp_path / "n.parquet", 3)
-        np.testing.assert_array_equal(found.values, VALUES)
-        assert (found.names, found.columns) == (NEW, OLD)
 
 
 @pytest.mark.parametrize(

@@ -118,11 +118,6 @@ TEXTS = {
     "phylip lower with diagonal": ("d.phy", "3\nant 0\nbee 1.5 0\ncat 2 3 0\n", NAMES),
     "R's dist as csv, NA": ("d.csv", ",ant,bee\nbee,1.5,NA\ncat,2,3\n", NAMES),
     "lower, diagonal NA": ("d.csv", "ant,NA\nbee,1.5,NA\ncat,2,3,NA\n", NAMES),
-    "phylip strict names": (
-        "d.dist",
-        "3\nHomo sapie0 1.5 2\nPan       1.5 0 3\nPongo pyg 2 3 0\n",
-        ("Homo sapie", "Pan", "Pongo pyg"),
-    ),
     "phylip broken rows": ("d.phylip", "3\nant 0 1.5\n  2\nbee 1.5 0\n 3\ncat 2 3 0\n", NAMES),
 }  # fmt: skip
 
@@ -215,7 +210,6 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index,
         ("d.npz", "no archive", "not an npz file"),
         ("d.npz", npz_bytes(A=D, B=D), "2 others that could be it (it has: A, B)"),
         ("d.npz", npz_bytes(D=D.astype(object)), "Object arrays cannot be loaded"),
-        ("d.parquet", "no table", "not a parquet file"),
         ("d.qza", "no archive", "not an artifact of QIIME 2"),
         (
             "d.qza",
@@ -284,29 +278,6 @@ def test_a_print_of_dist_has_all_but_the_last_above_and_all_but_the_first_beside
     pairs = (("abc", "bcd"), ("abc", "abc"), ("abc", "bce"), ("abc", "bxd"), ("abc", "bc"))
     found = [_is_shifted(tuple(above), tuple(beside)) for above, beside in pairs]
     assert found == [True, False, True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("frame", "labels"),
-    [
-        (FRAME, NAMES),
-        (FRAME.reset_index(drop=True), NAMES),
-        (FRAME.rename_axis("id").reset_index(), NAMES),
-        (pd.DataFrame(D, columns=list("012")), None),
-        (pd.DataFrame({"d": squareform(D)}), None),
-    ],
-    ids=["index", "columns only", "first column", "counted", "condensed"],
-)
-def test_parquet_is_read(frame, labels, tmp_path):
-    pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
-    frame.to_parquet(tmp_path / "d.parquet")
-    values = squareform(D) if frame.shape[1] == 1 else D
-    expect(read_table(tmp_path / "d.parquet"), labels, values)
-
-
-def test_parquet_without_pandas_names_the_extra(write, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    assert "neucmds[parquet]" in refusal(write("d.parquet", b"PAR1"))
 
 
 # Standard input

@@ -1,1 +1,1 @@
-"""Read files: text (CSV, TSV, lsmat), PHYLIP, npy, npz and parquet."""
+"""Read files: text (CSV, TSV, lsmat), PHYLIP, npy and npz."""

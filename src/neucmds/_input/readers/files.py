@@ -17,17 +17,14 @@ import numpy.typing as npt
 
 from neucmds._backend.files import format_errors
 from neucmds._backend.memory import require_memory
-from neucmds._input.names import counts
 from neucmds._input.readers.phylip import parse_phylip
 from neucmds._input.readers.text import (
     Labels,
     Lines,
-    as_matrix,
     decoded,
     looks_like_phylip,
     one_line,
     parse_matrix,
-    require_pandas,
 )
 from neucmds.errors import FileFormatError
 
@@ -36,12 +33,11 @@ Table = tuple[npt.NDArray[Any], Labels]
 KINDS = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".lsmat"), "text"),
     **dict.fromkeys((".phy", ".phylip", ".dist"), "phylip"),
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
     ".npy": "npy",
     ".npz": "npz",
     ".qza": "qza",
 }
-MAGICS = {b"\x93NUMPY": "npy", b"PK": "npz", b"PAR1": "parquet"}
+MAGICS = {b"\x93NUMPY": "npy", b"PK": "npz"}
 
 
 def read_table(path: str | os.PathLike[str], *, mmap: bool = False) -> tuple[Any, Labels]:
@@ -153,44 +149,10 @@ def _read_qza(stream: BinaryIO, name: str) -> Table:
             return _read_text(member, name)  # type: ignore[arg-type]
 
 
-def _read_parquet(stream: BinaryIO, name: str) -> Table:
-    """Read a table that may keep its row labels in the index or a first column."""
-    frame = read_frame(stream, name)
-    rows, cols = frame.shape
-    if cols == 1:
-        return frame_numbers(frame, name)[:, 0], None
-    if cols == rows + 1:
-        frame = frame.set_index(frame.columns[0])
-    values = frame_numbers(frame, name)
-    if rows != frame.shape[1]:
-        return values, None
-    above, beside = (tuple(map(str, axis)) for axis in (frame.columns, frame.index))
-    return as_matrix(values, above, None if counts(beside) else beside, name)
-
-
-def read_frame(stream: BinaryIO, name: str) -> Any:
-    """Read a parquet file into a pandas DataFrame."""
-    pandas = require_pandas(name, "parquet")
-    try:
-        with format_errors(name, "a parquet file"):
-            return pandas.read_parquet(stream)
-    except ImportError as error:
-        raise FileFormatError(f"{name} needs pyarrow: pip install 'neucmds[parquet]'.") from error
-
-
-def frame_numbers(frame: Any, name: str) -> npt.NDArray[np.float64]:
-    """Return the numbers of a DataFrame, NaN where they are missing."""
-    try:
-        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    except (ValueError, TypeError) as error:
-        raise FileFormatError(f"{name} holds more than numbers: {one_line(error)}.") from error
-
-
 READERS: dict[str, Callable[[BinaryIO, str], Table]] = {
     "npy": _read_npy,
     "npz": _read_npz,
     "qza": _read_qza,
     "text": _read_text,
     "phylip": lambda stream, name: parse_phylip(decoded(stream, name), name),
-    "parquet": _read_parquet,
 }

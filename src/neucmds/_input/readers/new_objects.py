@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.names import counts, order_of
-from neucmds._input.readers.files import READERS, frame_numbers, opened, read_frame
+from neucmds._input.names import order_of
+from neucmds._input.readers.files import READERS, opened
 from neucmds._input.readers.text import Labels, Lines, decoded
 from neucmds.errors import FileFormatError
 
@@ -43,7 +43,7 @@ class NewObjects:
 def read_new_objects(path: str | PathLike[str], n: int, fitted: Labels = None) -> NewObjects:
     """Read a table with a column for each of n fitted objects, with or without names of either.
 
-    It is npy or npz (a vector is one object), csv, tsv, txt, parquet, or `-` for standard input.
+    It is npy or npz (a vector is one object), csv, tsv, txt, or `-` for standard input.
     With the names of the `fitted` objects, columns go by name, and there may be others.
     """
     with opened(path) as (kind, stream, name):
@@ -53,8 +53,6 @@ def read_new_objects(path: str | PathLike[str], n: int, fitted: Labels = None) -
             lines = Lines.of(decoded(stream, name), name)
             wide = fitted is not None and set(fitted) <= set(lines.cells(0))
             found = _from_text(lines, n, wide)
-        elif kind == "parquet":
-            found = _from_frame(read_frame(stream, name), name, n, fitted)
         else:
             values, names = READERS[kind](stream, name)
             values = np.atleast_2d(values)
@@ -107,10 +105,3 @@ def _from_text(lines: Lines, n: int, wide: bool = False) -> NewObjects:
 def _are_numbers(cells: list[str]) -> bool:
     """Tell whether cells may be names that are numbers: whole, and different."""
     return len(cells) > 1 and len(set(cells)) == len(cells) and all(map(str.isdigit, cells))
-
-
-def _from_frame(frame: Any, name: str, n: int, fitted: Labels) -> NewObjects:
-    if frame.shape[1] == n + 1 and frame.columns[0] not in (fitted or ()):
-        frame = frame.set_index(frame.columns[0])
-    names, columns = (tuple(map(str, axis)) for axis in (frame.index, frame.columns))
-    return NewObjects(frame_numbers(frame, name), names, None if counts(columns) else columns)

@@ -9,10 +9,6 @@ import numpy as np
 from neucmds._input.readers.text import COUNT, Table, as_matrix, parse_number
 from neucmds.errors import FileFormatError
 
-# The original format gives the name ten characters, spaces included; later programs end it at the
-# first blank. The latter is tried first, for it is what nearly all files follow today.
-NAME_WIDTH = 10
-
 
 def parse_phylip(text: str, name: str) -> Table:
     """Parse a square or lower-triangular PHYLIP matrix; long rows may go on over several lines."""
@@ -26,7 +22,11 @@ def parse_phylip(text: str, name: str) -> Table:
     rows: list[list[float]] = []
     while rest and len(rows) < n:
         number, line = rest.pop()
-        label, row = _split_name(line, number, name)
+        label, *cells = line.split()
+        row = _numbers(cells)
+        if row is None:
+            bad = next(cell for cell in cells if parse_number(cell) is None)
+            raise FileFormatError(f"{name}, line {number}: {bad[:40]!r} is not a number.")
         # A lower triangle begins with no number, or with its own zero.
         begun = len(rows[0]) if rows else len(row)
         wanted = n if begun > 1 else len(rows) + begun
@@ -47,20 +47,6 @@ def parse_phylip(text: str, name: str) -> Table:
     for i, row in enumerate(rows):
         values[i, : len(row)] = row
     return as_matrix(values, None, tuple(labels), name, lower=len(rows[0]) < 2)
-
-
-def _split_name(line: str, number: int, name: str) -> tuple[str, list[float]]:
-    first, *rest = line.split()
-    row = _numbers(rest)
-    if row is not None:
-        return first, row
-    row = _numbers(line[NAME_WIDTH:].split())
-    # A short line with numbers in it is not a long name: it has a bad cell.
-    only_name = all(_numbers([cell]) is None for cell in rest)
-    if row is not None and (row or only_name):
-        return line[:NAME_WIDTH].strip(), row
-    bad = next(cell for cell in rest if _numbers([cell]) is None)
-    raise FileFormatError(f"{name}, line {number}: {bad[:40]!r} is not a number.")
 
 
 def _numbers(cells: list[str]) -> list[float] | None:

@@ -36,12 +36,12 @@ MISSING = (
 COUNT = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
-def require_pandas(what: str, extra: str = "cli") -> Any:
+def require_pandas(what: str) -> Any:
     """Return pandas, or name the extra that brings it."""
     try:
         import pandas
     except ImportError as error:
-        raise FileFormatError(f"{what} needs pandas: pip install 'neucmds[{extra}]'.") from error
+        raise FileFormatError(f"{what} needs pandas: pip install 'neucmds[cli]'.") from error
     return pandas
 
 
