@@ -84,7 +84,7 @@ def test_injected_rows_are_orthonormal_centered_and_as_many_as_exist():
 def test_rows_become_orthonormal_and_the_factor_gives_them_back(library, condition):
     rng = np.random.default_rng(0)
     block = rng.standard_normal((6, 80)) + condition * np.ones((6, 1)) * rng.standard_normal(80)
-    rows, factor = orthonormal_rows(library.asarray(block), 0.0)
+    rows, factor = orthonormal_rows(library.asarray(block.copy()), 0.0)
     rows = np.asarray(rows)
     np.testing.assert_allclose(rows @ rows.T, np.eye(6), atol=1e-13)
     np.testing.assert_allclose(factor @ rows, block, atol=1e-12 * condition)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -57,36 +58,29 @@ def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], A
 
 
 def inner_products(block: Array, basis: Array) -> Array:
-    """``block @ basis.T``: by shares of the entries where a pool is open."""
-    if not _worth_sharing(basis, block.shape[0]):
-        return block @ basis.T
-    shares = _shares(basis.shape[1])
-    return sum(parallel_map(lambda some: block[:, some] @ basis[:, some].T, shares))
+    """``block @ basis.T``."""
+    parts = _by_shares(lambda some: block[:, some] @ basis[:, some].T, basis, block.shape[0])
+    return reduce(add, parts)
 
 
 def combine_rows(block: Array, coefficients: Array) -> Array:
-    """``coefficients @ block``, written over it by shares of the entries where a pool is open."""
-    if not _worth_sharing(block, coefficients.shape[0]):
-        return coefficients @ block
+    """``coefficients @ block``, written over it."""
     combined = block[: coefficients.shape[0], :]
 
     def multiply(some: slice) -> None:
         combined[:, some] = coefficients @ block[:, some]
 
-    parallel_map(multiply, _shares(block.shape[1]))
+    _by_shares(multiply, block, coefficients.shape[0])
     return combined
 
 
 def subtract_combined_rows(block: Array, coefficients: Array, basis: Array) -> None:
-    """``block -= coefficients @ basis``: by shares of the entries where a pool is open."""
-    if not _worth_sharing(basis, coefficients.shape[0]):
-        subtract_product(block, coefficients, basis)
-        return
+    """``block -= coefficients @ basis``."""
 
     def subtract(some: slice) -> None:
-        block[:, some] -= coefficients @ basis[:, some]
+        subtract_product(block[:, some], coefficients, basis[:, some])
 
-    parallel_map(subtract, _shares(basis.shape[1]))
+    _by_shares(subtract, basis, coefficients.shape[0])
 
 
 def symmetric_times(matrix: Array, columns: Array) -> Array:
@@ -112,19 +106,16 @@ def _unpacked() -> bool:
     return bool(known) and all(known)
 
 
-def _worth_sharing(basis: Array, count: int) -> bool:
-    """Tell whether a pool is open and a product with so many vectors is large enough for it."""
-    return (
-        is_numpy(basis)
-        and open_pool.get() is not None
-        and basis.shape[0] * count >= _MIN_INNER_PRODUCTS
-    )
+def _by_shares(work: Callable[[slice], Any], basis: Array, count: int) -> list[Any]:
+    """Work on shares of the entries where a pool is open and there are many inner products.
 
-
-def _shares(n: int) -> list[slice]:
-    """Cut a vector into the same shares whatever the number of threads."""
-    bounds = [n * i // _SHARES for i in range(_SHARES + 1)]
-    return [slice(*pair) for pair in pairwise(bounds)]
+    The shares are the same whatever the number of threads.
+    """
+    many = is_numpy(basis) and basis.shape[0] * count >= _MIN_INNER_PRODUCTS
+    if not many or open_pool.get() is None:
+        return [work(slice(None))]
+    bounds = [basis.shape[1] * i // _SHARES for i in range(_SHARES + 1)]
+    return parallel_map(work, [slice(*pair) for pair in pairwise(bounds)])
 
 
 def _by_panels(

@@ -29,7 +29,6 @@ class Table:
     array: Array
     labels: Sequence[object] | None = None
     owned: bool = False
-    wrapped: bool = True
 
 
 def unwrap(data: Any) -> Table:
@@ -38,7 +37,7 @@ def unwrap(data: Any) -> Table:
         return Table(_unmasked(data), owned=True)
     if arrays.is_numpy(data):
         # Subclasses (memory maps, np.matrix) become plain views: a memory map pays for each slice.
-        return Table(np.asarray(data), wrapped=False)
+        return Table(np.asarray(data))
     if isinstance(data, (str, os.PathLike)):
         # Read, not mapped: squared in place it takes the memory of D once, not twice.
         values, labels = read_table(data)
@@ -57,7 +56,7 @@ def unwrap(data: Any) -> Table:
         raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
     if arrays.is_array(data):
         refuse_sparse_tensor(data, "D")
-        return Table(data, wrapped=False)
+        return Table(data)
     return Table(_from_sequence(data), owned=isinstance(data, (list, tuple)))
 
 

@@ -87,7 +87,7 @@ def as_dissimilarity(
     dtype = arrays.namespace(table.array).float64 if double else working_dtype(table.array)
     source, expanded = to_square(table.array, dtype)
     names = as_labels(table.labels if labels is None else labels, source.shape[0])
-    overwrite = expanded or table.owned or (not copy and not table.wrapped)
+    overwrite = expanded or table.owned or (not copy and arrays.is_array(data))
     rules = Rules(squared, symmetrize, missing == "ignore", names)
     return Dissimilarity(_checked_values(source, dtype, rules, overwrite), names)
 

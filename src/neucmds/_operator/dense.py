@@ -13,7 +13,6 @@ from neucmds._backend.arrays import (
     free_memory,
     is_numpy,
     namespace,
-    on_cpu,
     row_blocks,
     to_numpy,
 )
@@ -74,18 +73,6 @@ class DenseGram(Gram):
         if block.dtype != self.dtype:
             return super().product(block)
         return symmetric_times(self.sq_dissimilarity, block)
-
-    def quadratic(self, coordinates: Array) -> Array:
-        """Return xᵀBx from the upper triangle of D, symmetric to rounding: half a product."""
-        xp, x = self.xp, coordinates
-        if x.dtype != self.dtype or not on_cpu(x):
-            return super().quadratic(x)
-        total = xp.zeros((x.shape[1],), dtype=x.dtype)
-        for rows in self.row_slices():
-            own = self.sq_dissimilarity[rows, rows] @ x[rows, :]
-            right = self.sq_dissimilarity[rows, rows.stop :] @ x[rows.stop :, :]
-            total += xp.sum(x[rows, :] * (own + 2 * right), axis=0)
-        return -0.5 * total
 
     def rounded(self) -> Rounded | None:
         """Return the float32 copy of B if it is allowed and pays.

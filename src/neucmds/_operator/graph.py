@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds._backend.memory import available_memory, format_bytes
+from neucmds._backend.memory import require_memory
 from neucmds._input import TOLERANCE, counts, edges_of, entry_name, is_frame, listed, refuse_parts
 from neucmds._operator.sampled_pairs import PairSample, Sizes, Windows, drawn_pairs
 from neucmds.errors import InputError, NeucmdsWarning, option
@@ -107,10 +107,7 @@ def as_graph(
         )
     if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
         raise InputError(f"the graph is not square: {' × '.join(map(str, data.shape))}.")
-    n, stored = int(data.shape[0]), data.tocoo()
-    i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
-    length = np.asarray(stored.data, dtype=np.float64)
-    _refuse_lengths(i, j, length, labels)
+    n, (i, j, length) = int(data.shape[0]), _edges_in(data, labels)
     between = i != j
     key, length, longest = _grouped((i * n + j)[between], length[between])
     several = int(np.sum(longest - length > TOLERANCE * float(longest.max())))
@@ -151,11 +148,7 @@ def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
 
     `edges` (m, n) are lengths; ``paths(nodes)`` returns a row for each of the nodes they lead to.
     """
-    m, n = edges.shape
-    stored = edges.tocoo()
-    i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
-    length = np.asarray(stored.data, dtype=np.float64)
-    _refuse_lengths(i, j, length)
+    (m, n), (i, j, length) = edges.shape, _edges_in(edges)
     if length.size:
         key, length, _ = _grouped(i * n + j, length)  # the shortest of parallel edges
         i, j = key // n, key % n
@@ -216,13 +209,8 @@ def shortest_path_rows(
     `n_jobs` processes search where the work is worth starting them; None: as many as cores.
     """
     sources, n = np.asarray(nodes, dtype=np.int64), int(graph.shape[0])
-    out_bytes = sources.size * n * np.dtype(dtype).itemsize
-    budget = available_memory()
-    if budget is not None and out_bytes + BLOCK_BYTES > budget:
-        raise InputError(
-            f"shortest paths from {sources.size} nodes to {n} take {format_bytes(out_bytes)}, and "
-            f"{format_bytes(budget)} are free; ask for fewer."
-        )
+    needed = sources.size * n * np.dtype(dtype).itemsize + BLOCK_BYTES
+    require_memory(needed, f"shortest paths from {sources.size} nodes to {n}", "ask for fewer")
     out = np.empty((sources.size, n), dtype=dtype)
     for part, rows in path_blocks(graph, sources, n_jobs):
         out[part] = rows
@@ -465,8 +453,11 @@ def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
     return key[first], np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
 
 
-def _refuse_lengths(i: Ints, j: Ints, length: Floats, labels: Any = None) -> None:
-    """Refuse lengths of edges that are negative or not finite."""
+def _edges_in(stored: Any, labels: Any = None) -> tuple[Ints, Ints, Floats]:
+    """Return both ends and the lengths of edges, none negative, in a sparse array."""
+    stored = stored.tocoo()
+    i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
+    length = np.asarray(stored.data, dtype=np.float64)
     bad = ~(np.isfinite(length) & (length >= 0))
     if bad.any():
         at = int(np.argmax(bad))
@@ -474,6 +465,7 @@ def _refuse_lengths(i: Ints, j: Ints, length: Floats, labels: Any = None) -> Non
             f"{int(bad.sum())} edges have lengths that are negative or not finite, the first "
             f"{length[at]:.4g} at {entry_name(i[at], j[at], labels)}; drop or repair them."
         )
+    return i, j, length
 
 
 def _refuse_two_lengths(n: int, key: Ints, gap: Floats, uneven: int, labels: Any) -> None:

@@ -94,7 +94,7 @@ class TestColumns:
         with pytest.raises(InputError, match="no column 'id'"):
             read_metadata(write("sites.csv", SITES), name_column="id")
         for path in (tmp_path, tmp_path / "none.csv"):
-            with pytest.raises(FileFormatError, match="not exist, or is not a file"):
+            with pytest.raises(FileFormatError, match="not exist, or is a directory"):
                 read_metadata(path)
 
 

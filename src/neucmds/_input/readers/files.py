@@ -23,7 +23,7 @@ from neucmds._input.readers.text import (
     Lines,
     decoded,
     looks_like_phylip,
-    one_line,
+    opened_file,
     parse_matrix,
 )
 from neucmds.errors import FileFormatError
@@ -65,19 +65,14 @@ def opened(path: str | os.PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
         kinds = (kind for magic, kind in MAGICS.items() if content.startswith(magic))
         yield next(kinds, "text"), io.BytesIO(content), "standard input"
         return
-    try:
-        if not file.is_file():
-            raise FileFormatError(f"{file} does not exist, or is a directory; pass a file.")
+    with opened_file(file) as stream:
         kind = KINDS.get(file.suffix.lower())
         if kind is None:
             suffix = f"the suffix {file.suffix!r}" if file.suffix else "no suffix"
             raise FileFormatError(f"{file.name} has {suffix}; known are {', '.join(KINDS)}.")
         if file.stat().st_size == 0:
             raise FileFormatError(f"{file.name} is empty.")
-        with file.open("rb") as stream:
-            yield kind, stream, file.name
-    except OSError as error:
-        raise FileFormatError(f"{file.name} cannot be read: {one_line(error)}.") from error
+        yield kind, stream, file.name
 
 
 def _standard_input() -> bytes:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -72,16 +72,23 @@ def decoded(stream: BinaryIO, name: str) -> str:
     return text
 
 
-def read_text(path: str | PathLike[str]) -> tuple[str, str]:
-    """Return the name of a file for messages, and the text it holds."""
+@contextmanager
+def opened_file(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file, or say in one line why not."""
     file = Path(path)
-    if not file.is_file():
-        raise FileFormatError(f"{file} does not exist, or is not a file.")
     try:
+        if not file.is_file():
+            raise FileFormatError(f"{file} does not exist, or is a directory; pass a file.")
         with file.open("rb") as stream:
-            return file.name, decoded(stream, file.name)
+            yield stream
     except OSError as error:
         raise FileFormatError(f"{file.name} cannot be read: {one_line(error)}.") from error
+
+
+def read_text(path: str | PathLike[str]) -> tuple[str, str]:
+    """Return the name of a file for messages, and the text it holds."""
+    with opened_file(path) as stream:
+        return Path(path).name, decoded(stream, Path(path).name)
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:
