@@ -18,6 +18,7 @@ from neucmds._backend.arrays import to_numpy
 from neucmds._input import (
     as_dissimilarity,
     as_metadata,
+    as_real,
     column_values,
     common_objects,
     listed,
@@ -248,10 +249,7 @@ def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | Non
     wanted = checked_axes(range(1, k + 1) if axes is None else axes, k)
     x = coordinates[:, [a - 1 for a in wanted]]
     table = match_rows(as_metadata(abundances), labels, len(x))
-    try:
-        weights = table.to_numpy(dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("abundances must be numbers; leave out other columns.") from error
+    weights = as_real(table.astype(object), "abundances")
     bad = int(np.sum(~(np.isfinite(weights) & (weights >= 0))))
     if bad:
         raise InputError(
@@ -567,10 +565,7 @@ def _coordinates(embedding: Any) -> tuple[Floats, Floats, tuple[str, ...] | None
     if isinstance(embedding, Embedding):
         x, signs = (to_numpy(part) for part in (embedding.coordinates, embedding.signs))
         return x.astype(np.float64), signs.astype(np.float64), embedding.labels
-    try:
-        values = np.asarray(to_numpy(embedding), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("coordinates must be an Embedding or an array of numbers.") from error
+    values = to_numpy(as_real(embedding, "coordinates")).astype(np.float64)
     if values.ndim != 2 or 0 in values.shape or not np.isfinite(values).all():
         raise InputError(
             f"coordinates have shape {values.shape}; they must be finite numbers of shape (n, k)."

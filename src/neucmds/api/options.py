@@ -40,16 +40,8 @@ class Cell:
     why: str = ""
 
 
-def _yes(where: str) -> Cell:
-    return Cell("yes", where)
-
-
 def _no(why: str) -> Cell:
     return Cell("refused", "{asked} " + why)
-
-
-def _ignored(why: str) -> Cell:
-    return Cell("ignored", why)
 
 
 # Kinds of input, as the documentation calls them.
@@ -87,7 +79,7 @@ OPTIONS = {
 }
 
 _REFINED = option("method", "refined")
-_IN_MEMORY = _no(
+IN_MEMORY = _no(
     "needs all of D in memory, and this D is read or computed in blocks; use "
     f"{option('loss', 'squared')}, or LandmarkNeucMDS, which supports every loss."
 )
@@ -117,25 +109,25 @@ _COUNTED_ALIKE = Cell(
     f"weights and missing entries need {_REFINED}: closed forms give every pair equal weight.",
 )
 _BLOCKS = {
-    "loss": _IN_MEMORY,
-    "curvature": _IN_MEMORY,
+    "loss": IN_MEMORY,
+    "curvature": IN_MEMORY,
     "weights": _PAIRS_ALIKE,
     "missing": _PAIRS_ALIKE,
-    "n_init": _IN_MEMORY,
+    "n_init": IN_MEMORY,
     "symmetrize": _no("needs D as an array in memory; pass or store (D + D.T) / 2 instead."),
     "n_pairs": _CHOSEN,
 }
 _PATHS = {
-    "missing": _ignored("there is a path between any two nodes"),
+    "missing": Cell("ignored", "there is a path between any two nodes"),
     "squared": _no("is for dissimilarities, and lengths of paths are not squared; leave it out."),
-    "symmetrize": _ignored("`metric_params={'direction': …}` decides"),
+    "symmetrize": Cell("ignored", "`metric_params={'direction': …}` decides"),
 }
 # Kind of input or of fit → option → verdict; options that are not listed are supported.
 TABLE: dict[str, dict[str, Cell]] = {
     "matrix": {"checkpoint": _KEPT, "n_pairs": _CHOSEN},
     "blocks": _BLOCKS,
     "dask": _BLOCKS,
-    "operator": _BLOCKS | {"squared": _ignored("the operator knows the scale of its D")},
+    "operator": _BLOCKS | {"squared": Cell("ignored", "the operator knows the scale of its D")},
     "pairs": {
         "method": _no(
             f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; pass "
@@ -147,9 +139,9 @@ TABLE: dict[str, dict[str, Cell]] = {
         "n_pairs": _CHOSEN,
     },
     "features": {
-        "loss": _yes("if their D fits in memory"),
-        "n_init": _yes("if their D fits in memory"),
-        "checkpoint": _yes("if their D does not fit in memory, or the metric is a function"),
+        "loss": Cell("yes", "if their D fits in memory"),
+        "n_init": Cell("yes", "if their D fits in memory"),
+        "checkpoint": Cell("yes", "if their D does not fit in memory, or the metric is a function"),
     },
     "sampled": {
         "method": _no(f"needs every pair, and {option('n_pairs')} needs {_REFINED}."),
@@ -158,10 +150,10 @@ TABLE: dict[str, dict[str, Cell]] = {
         **dict.fromkeys(("weights", "missing", "init", "squared"), _NOT_SAMPLED),
     },
     "graph": _PATHS
-    | {"checkpoint": _KEPT, "n_pairs": _yes("of a sample, unless by a closed form")},
+    | {"checkpoint": _KEPT, "n_pairs": Cell("yes", "of a sample, unless by a closed form")},
     "large graph": _PATHS
     | {
-        "method": _yes("from all shortest paths"),
+        "method": Cell("yes", "from all shortest paths"),
         "n_components": _EVERY_PAIR,
         "weights": _ALL_PATHS,
         "init": _ALL_PATHS,

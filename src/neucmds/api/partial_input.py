@@ -161,7 +161,7 @@ def embed_features(
     # Calls of a user's function, and chunks of workers, are fetched for the curvature alone.
     dear = callable(metric.metric) or is_dask(features)
     choosing = None if dear and options.curvature != AUTO else of_scouts
-    beside = _Beside.of(sample, choosing, power, near=features)
+    beside = _Beside(partial(_to_landmarks, sample), choosing, sample.checks, power, features)
     return embed_pairs(sample.pairs, options, beside=beside, kappa=kappa)
 
 
@@ -177,7 +177,12 @@ def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Emb
         ids = _scouts(n)
         return shortest_path_rows(graph, ids)[:, ids] ** 2
 
-    return embed_pairs(sample.pairs, options, beside=_Beside.of(sample, of_scouts))
+    beside = _Beside(partial(_to_landmarks, sample), of_scouts, sample.checks)
+    return embed_pairs(sample.pairs, options, beside=beside)
+
+
+def _to_landmarks(sample: PairSample) -> Any:
+    return sample.landmarks, sample.to_landmarks**2
 
 
 def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
@@ -221,21 +226,6 @@ class _Beside:
     checks: Iterable[Check] | None = None
     weight_power: float = 1.0
     near: Array | None = None
-
-    @classmethod
-    def of(
-        cls,
-        sample: PairSample,
-        of_scouts: Callable[[], Array] | None,
-        weight_power: float = 1.0,
-        near: Array | None = None,
-    ) -> _Beside:
-        """Take what was found with a sample."""
-
-        def to_landmarks() -> Any:
-            return sample.landmarks, sample.to_landmarks**2
-
-        return cls(to_landmarks, of_scouts, sample.checks, weight_power, near)
 
     def start(self, components: Components, kappa: float, rng: np.random.RandomState) -> Start:
         """Embed landmarks by the squared loss and place all objects among them."""

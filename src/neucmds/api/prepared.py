@@ -24,9 +24,16 @@ from neucmds._operator import (
     outside_memory,
     shortest_path_rows,
 )
-from neucmds.api.options import PRECOMPUTED, SHORTEST_PATH, Callback, check_callback, refuse
+from neucmds.api.options import (
+    IN_MEMORY,
+    PRECOMPUTED,
+    SHORTEST_PATH,
+    Callback,
+    check_callback,
+    refuse,
+)
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +212,7 @@ def dense_gram(prepared: Prepared, what: str) -> DenseGram:
     """Return the operator of a D in memory, or refuse what needs one."""
     if isinstance(prepared.gram, DenseGram):
         return prepared.gram
-    raise InputError(
-        f"{what} needs all of D in memory, and D of {prepared.n} objects is read or computed in "
-        f"blocks; use {option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss."
-    )
+    raise InputError(IN_MEMORY.why.format(asked=what))
 
 
 def refuse_weights(prepared: Prepared, what: str, instead: str = "use neuc_mds") -> None:

@@ -421,8 +421,6 @@ class Embedding:
             raise InputError(f"k={k!r} must be a whole number of neighbours from 1 to {most}.")
         points = self.coordinates if queries is None else self._as_points(queries, "queries")
         xp = namespace(points)
-        if not bool(xp.all(xp.isfinite(points))):
-            raise InputError("queries hold NaN or infinity; drop these rows.")
         own = None
         if queries is None:
             own = np.full(self.n, -1)
@@ -456,8 +454,6 @@ class Embedding:
         """
         new = self._as_points(coordinates, "coordinates")
         xp = namespace(new)
-        if not bool(xp.all(xp.isfinite(new))):
-            raise InputError("coordinates hold NaN or infinity; drop these rows.")
         if (self.labels is None) != (labels is None):
             raise InputError(
                 f"{option('labels')} must be given for new objects if and only if the {self.n} "
@@ -713,6 +709,9 @@ class Embedding:
                 f"{name} has shape {tuple(array.shape)}; expected (m, {self.k}): one row of "
                 "coordinates for each object."
             )
+        xp = namespace(array)
+        if not bool(xp.all(xp.isfinite(array))):
+            raise InputError(f"{name} hold NaN or infinity; drop these rows.")
         return array
 
     def _taken(self, ids: npt.NDArray[Any]) -> Array:

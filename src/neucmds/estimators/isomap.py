@@ -151,20 +151,6 @@ class NeucIsomap(SignedTransformer):
             )
         return neighbors, as_graph(edges)
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Fit, and return the coordinates of the fitted objects.
-
-        Parameters
-        ----------
-        X : array of shape (n, n_features) or (n, n)
-        y : ignored
-
-        Returns
-        -------
-        array of shape (n, k)
-        """
-        return self.fit(X).result_.coordinates
-
     def transform(self, X: Any) -> Array:
         """Place new objects by the shortest paths over their neighbours to the fitted ones.
 

@@ -175,22 +175,6 @@ class NeucMDS(SignedTransformer):
             features = namespace(features).asarray(features, copy=True)
         return metric.fitted_to(features, self.squared)
 
-    def fit_transform(self, X: Any, y: Any = None, *, weights: Any = None) -> Array:
-        """Fit, and return the coordinates of the fitted objects.
-
-        Parameters
-        ----------
-        X : array of shape (n, n) or (n, n_features)
-        y : ignored
-        weights : array of shape (n, n), optional
-            As for `fit`.
-
-        Returns
-        -------
-        array of shape (n, k)
-        """
-        return self.fit(X, weights=weights).result_.coordinates
-
     def transform(self, X: Any, *, weights: Any = None) -> Array:
         """Place new objects.
 

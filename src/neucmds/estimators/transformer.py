@@ -81,6 +81,24 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = [f"{prefix}{a}" + ("_neg" if sign < 0 else "") for a, sign in enumerate(signs)]
         return np.asarray(names, dtype=object)
 
+    def fit_transform(self, X: Any, y: Any = None, *, weights: Any = None) -> Array:
+        """Fit, and return the coordinates of the fitted objects.
+
+        Parameters
+        ----------
+        X : array
+            As for `fit`.
+        y : ignored
+        weights : array, optional
+            As for `fit`, if it takes them.
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        given = {} if weights is None else {"weights": weights}
+        return self.fit(X, **given).result_.coordinates
+
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
         """Find the nearest objects by D̂, exactly.
 
@@ -181,23 +199,22 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         before = self.__dict__.copy()
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
+        Options(callback=self.callback)  # refuses all but callables
+        callback = self._shown() if self.verbose else self.callback
         try:
-            with self._listener() as callback, self._calling(callback):
+            with self._calling(callback):
                 yield callback
         except BaseException:
             self.__dict__ = before
             raise
+        if self.verbose:
+            print(self._model)
 
-    @contextmanager
-    def _listener(self) -> Iterator[Callback | None]:
-        """Yield the callback of each step: the user's, and with `verbose` a progress bar."""
-        Options(callback=self.callback)  # refuses all but callables
-        if not self.verbose:
-            yield self.callback
-            return
+    def _shown(self) -> Callback:
+        """Return a callback that shows each step on standard error, and calls the user's."""
         bars: dict[str, Callable[[int, int], None]] = {}
 
-        def show_and_call(step: int, total: int | None, what: float | str) -> None:
+        def show(step: int, total: int | None, what: float | str) -> None:
             text = what if isinstance(what, str) else "refined"
             if total is None:
                 print(text, file=sys.stderr)
@@ -206,9 +223,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if self.callback is not None:
                 self.callback(step, total, what)
 
-        yield show_and_call
-        bars.clear()  # which ends their lines
-        print(self._model)
+        return show
 
     @contextmanager
     def _calling(self, callback: Callback | None = None) -> Iterator[None]:
