@@ -30,9 +30,9 @@ from neucmds.cli.options import (
     Symmetrize,
     Weights,
 )
-from neucmds.cli.outputs import check_file, default_place, write_file
+from neucmds.cli.outputs import check_file, default_place
 from neucmds.errors import InputError
-from neucmds.report import report_page
+from neucmds.report import write_report
 
 
 def report(
@@ -100,7 +100,8 @@ def report(
             callback=progress.show,
         )
         found = api.embed(source.data, options)
-        content = report_page(
+        write_report(
+            page,
             found.embedding,
             source.data,
             metadata=drawing.table,
@@ -110,7 +111,7 @@ def report(
             random_state=seed,
             command=shlex.join(["neucmds", *context.obj]),
             callback=progress.show,
+            overwrite=force,
         )
-        write_file(page, lambda place: place.write(content), force=force)
     api.warn_of_surprises(found.embedding)
-    say(f"Written to {page} ({len(content) / 1e6:.1f} MB): open it in a browser.")
+    say(f"Written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser.")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.plots._figures import Floats, printable, settle
 
@@ -45,7 +44,7 @@ def write_names(
         _, taken = _write(ax, name, end, taken, radius, style, of_arrow=certain is not None)
     if names is None:
         return []
-    texts, wanted = [], [i for i in _by_isolation(marks) if names[i]]
+    texts, wanted = [], [i for i, name in enumerate(names) if name]
     for i in wanted:
         name = names[i] if len(names[i]) <= 20 else f"{names[i][:19]}…"
         text, taken = _write(ax, name, points[i], taken, radius, {"fontsize": 7.5})
@@ -110,13 +109,3 @@ def _beside(point: Floats, half: Floats, radius: float, toward: Floats | None) -
     nearer = np.where(np.all(sides != 0, axis=1, keepdims=True), 0.7, 1.0)
     gaps = [nearer * (radius + gap) for gap in (1.0, 5.0)]
     return np.vstack([point + sides * (half + gap) for gap in gaps])
-
-
-def _by_isolation(marks: Floats) -> npt.NDArray[np.intp]:
-    """Order points by the distance to their nearest neighbour, farthest first."""
-    from scipy.spatial import KDTree
-
-    if len(marks) < 2:
-        return np.arange(len(marks))
-    nearest = np.asarray(KDTree(marks).query(marks, k=2)[0])[:, 1]
-    return np.argsort(-nearest, kind="stable")

@@ -308,12 +308,7 @@ def _group_name(value: Any) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except TypeError:  # pandas' NA has no truth value
-        return True
+    return value is None or str(value) in ("nan", "NaT", "<NA>")
 
 
 def _as_numbers(values: Sequence[Any], missing: Sequence[bool]) -> Floats | None:

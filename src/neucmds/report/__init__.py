@@ -13,10 +13,11 @@ import numpy as np
 import neucmds
 from neucmds._backend.files import atomic_file, check_target
 from neucmds._input import as_metadata, check_column, match_rows, read_metadata
+from neucmds.api import Callback
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 
-__all__ = ["report_page", "write_report"]
+__all__ = ["write_report"]
 
 
 def write_report(
@@ -35,6 +36,8 @@ def write_report(
     replicates: int = 0,
     random_state: int = 0,
     overwrite: bool = False,
+    command: str = "Embedding.report in Python",
+    callback: Callback | None = None,
 ) -> Path:
     """Write an HTML report on an embedding and its D; it opens offline.
 
@@ -66,6 +69,10 @@ def write_report(
         Seed of samples of pairs and objects, of replicates and permutations.
     overwrite : bool, default=False
         Whether an existing file is replaced.
+    command : str
+        Text that names on the page how it was made.
+    callback : callable, optional
+        Called before each longer piece of work, with 0, None and a few words.
 
     Returns
     -------
@@ -82,6 +89,9 @@ def write_report(
     ...     page.stat().st_size < 8e6
     True
     """
+    from neucmds.report.findings import gather
+    from neucmds.report.page import plotly_script, render
+
     target = Path(path)
     check_target(target)
     taken = InputError(
@@ -89,44 +99,6 @@ def write_report(
     )
     if target.exists() and not overwrite:
         raise taken
-    page = report_page(
-        embedding,
-        D,
-        metadata=metadata,
-        metadata_missing=metadata_missing,
-        color_by=color_by,
-        title=title or target.stem,
-        squared=squared,
-        symmetrize=symmetrize,
-        weights=weights,
-        missing=missing,
-        replicates=replicates,
-        random_state=random_state,
-    )
-    try:
-        with atomic_file(target, overwrite=overwrite) as file:
-            file.write(page)
-    except FileExistsError as problem:
-        raise taken from problem
-    return target
-
-
-def report_page(
-    embedding: Embedding,
-    D: Any = None,
-    *,
-    metadata: Any = None,
-    metadata_missing: str = "error",
-    color_by: str | None = None,
-    title: str = "",
-    random_state: int = 0,
-    command: str = "Embedding.report in Python",
-    **options: Any,
-) -> bytes:
-    """Return the page that `write_report` writes; `command` names the call that made it."""
-    from neucmds.report.findings import gather
-    from neucmds.report.page import plotly_script, render
-
     plotly_script()  # fail before the work
     if isinstance(random_state, bool) or not isinstance(random_state, (int, np.integer)):
         raise InputError(
@@ -142,7 +114,17 @@ def report_page(
         if table is None:
             raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
         check_column(table, color_by)
-    found = gather(embedding, D, random_state=int(random_state), **options)
+    found = gather(
+        embedding,
+        D,
+        squared=squared,
+        replicates=replicates,
+        random_state=int(random_state),
+        callback=callback,
+        symmetrize=symmetrize,
+        weights=weights,
+        missing=missing,
+    )
     packages = ("numpy", "scipy", "scikit-learn", "plotly")
     versions = [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]
     made = [
@@ -151,5 +133,10 @@ def report_page(
         ("neucmds", neucmds.__version__),
         ("with", ", ".join(versions)),
     ]
-    page = render(found, title=title, made=made, metadata=table, color_by=color_by)
-    return page.encode("utf-8", "replace")
+    page = render(found, title=title or target.stem, made=made, metadata=table, color_by=color_by)
+    try:
+        with atomic_file(target, overwrite=overwrite) as file:
+            file.write(page.encode("utf-8", "replace"))
+    except FileExistsError as problem:
+        raise taken from problem
+    return target
