@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from neucmds import api
+from neucmds.cli import options as opt
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.inputs import parse_components, parse_curvature, read_source
-from neucmds.cli.options import Curvature, File, Json, Number, Seed, Squared, Symmetrize, Weights
 from neucmds.cli.tables import comparison_table
 from neucmds.errors import InputError
 
@@ -22,8 +22,8 @@ LEGEND = (
 
 
 def compare(
-    file: File,
-    components: Number = None,
+    file: opt.File,
+    components: opt.Number = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -32,12 +32,12 @@ def compare(
             help=f"Methods, separated by commas; by default all: {','.join(api.COMPARED)}.",
         ),
     ] = None,
-    weights: Weights = None,
-    squared: Squared = False,
-    symmetrize: Symmetrize = False,
-    curvature: Curvature = "0",
-    seed: Seed = 0,
-    as_json: Json = False,
+    weights: opt.Weights = None,
+    squared: opt.Squared = False,
+    symmetrize: opt.Symmetrize = False,
+    curvature: opt.Curvature = "0",
+    seed: opt.Seed = 0,
+    as_json: opt.Json = False,
 ) -> None:
     """Compare every method on FILE."""
     wanted = parse_components(components)

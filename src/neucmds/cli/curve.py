@@ -8,32 +8,21 @@ import typer
 
 from neucmds import api
 from neucmds.api import ALL_METHODS, CLOSED_FORMS, CURVE_TO, REFINED_LOSSES, StressCurves
+from neucmds.cli import options as opt
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.inputs import parse_curvature
-from neucmds.cli.options import (
-    PICTURES,
-    Curvature,
-    File,
-    Folder,
-    Force,
-    Json,
-    Plots,
-    PlotsAs,
-    Squared,
-    Symmetrize,
-)
 from neucmds.cli.outputs import Outputs, default_place, object_table
 from neucmds.cli.tables import curve_table
 from neucmds.diagnostics import spaced_ks
 from neucmds.errors import InputError
 from neucmds.report.words import paradox
 
-CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in PICTURES))
+CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in opt.PICTURES))
 ROWS_SHOWN = 14
 
 
 def curve(
-    file: File,
+    file: opt.File,
     k_max: Annotated[
         int | None,
         typer.Option(
@@ -50,13 +39,13 @@ def curve(
             help=f"Some of {','.join((*ALL_METHODS, *REFINED_LOSSES))}; refined ones take longer.",
         ),
     ] = ",".join(CLOSED_FORMS),
-    squared: Squared = False,
-    symmetrize: Symmetrize = False,
-    curvature: Curvature = "0",
-    output: Folder = None,
-    as_json: Json = False,
-    force: Force = False,
-    plots: PlotsAs = "png",
+    squared: opt.Squared = False,
+    symmetrize: opt.Symmetrize = False,
+    curvature: opt.Curvature = "0",
+    output: opt.Folder = None,
+    as_json: opt.Json = False,
+    force: opt.Force = False,
+    plots: opt.PlotsAs = "png",
 ) -> None:
     """Plot STRESS against k for every method."""
     folder = default_place(file) if output is None else output
@@ -86,7 +75,7 @@ def curve(
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
 
-def add_curve(outputs: Outputs, curves: StressCurves, plots: Plots) -> None:
+def add_curve(outputs: Outputs, curves: StressCurves, plots: opt.Plots) -> None:
     """Plan the files of a curve: STRESS as a share of ‖D‖², and the plot."""
     columns = {method: curves.normalized(method) for method in curves.stress}
     outputs.add_csv("curve.csv", object_table(columns, curves.ks, "k"))

@@ -11,6 +11,7 @@ import typer
 from neucmds import api
 from neucmds._input import Components
 from neucmds.api import DEFAULT_METHOD
+from neucmds.cli import options as opt
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.inputs import (
     GIVEN,
@@ -21,28 +22,6 @@ from neucmds.cli.inputs import (
     parse_curvature,
     read_source,
 )
-from neucmds.cli.options import (
-    Categories,
-    ColorBy,
-    Correction,
-    Curvature,
-    File,
-    Folder,
-    Force,
-    Json,
-    Loss,
-    Metadata,
-    MetadataMissing,
-    Method,
-    Metric,
-    MissingPairs,
-    Number,
-    PlotsAs,
-    Seed,
-    Squared,
-    Symmetrize,
-    Weights,
-)
 from neucmds.cli.outputs import Outputs, default_place
 from neucmds.cli.results import RESULT_FILES, add_result, describe, measured
 from neucmds.cli.tables import facts, facts_table, suggestion
@@ -52,22 +31,22 @@ from neucmds.ordination import checked_axes, species_scores
 
 
 def embed(
-    file: File,
-    components: Number = None,
-    method: Method = DEFAULT_METHOD,
-    loss: Loss = "squared",
-    curvature: Curvature = "0",
-    missing: MissingPairs = "error",
-    weights: Weights = None,
+    file: opt.File,
+    components: opt.Number = None,
+    method: opt.Method = DEFAULT_METHOD,
+    loss: opt.Loss = "squared",
+    curvature: opt.Curvature = "0",
+    missing: opt.MissingPairs = "error",
+    weights: opt.Weights = None,
     correction: Annotated[
-        Correction,
+        opt.Correction,
         typer.Option(
             "--correction", help="First add a constant that makes D Euclidean (ape's pcoa)."
         ),
     ] = "none",
-    squared: Squared = False,
-    symmetrize: Symmetrize = False,
-    metric: Metric = GIVEN,
+    squared: opt.Squared = False,
+    symmetrize: opt.Symmetrize = False,
+    metric: opt.Metric = GIVEN,
     landmarks: Annotated[
         int | None,
         typer.Option(
@@ -76,10 +55,10 @@ def embed(
             help="Embed L objects and place all others among them; for very many objects.",
         ),
     ] = None,
-    metadata: Metadata = None,
-    metadata_missing: MetadataMissing = "error",
-    color_by: ColorBy = None,
-    categories: Categories = None,
+    metadata: opt.Metadata = None,
+    metadata_missing: opt.MetadataMissing = "error",
+    color_by: opt.ColorBy = None,
+    categories: opt.Categories = None,
     axes: Annotated[
         str | None,
         typer.Option(
@@ -99,11 +78,11 @@ def embed(
             "envfit.csv has r² and p. Or both, with a comma.",
         ),
     ] = "",
-    seed: Seed = 0,
-    output: Folder = None,
-    as_json: Json = False,
-    force: Force = False,
-    plots: PlotsAs = "png",
+    seed: opt.Seed = 0,
+    output: opt.Folder = None,
+    as_json: opt.Json = False,
+    force: opt.Force = False,
+    plots: opt.PlotsAs = "png",
 ) -> None:
     """Embed FILE: write coordinates, quality and plots."""
     folder = default_place(file) if output is None else output

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from neucmds import api
+from neucmds.cli import options as opt
 from neucmds.cli.console import print_json, print_table, say, steps
 from neucmds.cli.inputs import GIVEN, read_source
-from neucmds.cli.options import File, Json, Metric, Seed, Squared, Symmetrize
 from neucmds.cli.tables import facts_table
 from neucmds.diagnostics import Inspection
 from neucmds.report.words import inspection_facts, outlying, percent
 
 
 def inspect(
-    file: File,
-    squared: Squared = False,
-    symmetrize: Symmetrize = False,
-    metric: Metric = GIVEN,
-    seed: Seed = 0,
-    as_json: Json = False,
+    file: opt.File,
+    squared: opt.Squared = False,
+    symmetrize: opt.Symmetrize = False,
+    metric: opt.Metric = GIVEN,
+    seed: opt.Seed = 0,
+    as_json: opt.Json = False,
 ) -> None:
     """Check whether D is Euclidean, and suggest k."""
     with steps() as progress:

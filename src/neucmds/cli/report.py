@@ -10,26 +10,9 @@ import typer
 
 from neucmds import api
 from neucmds.api import DEFAULT_METHOD
+from neucmds.cli import options as opt
 from neucmds.cli.console import say, steps
 from neucmds.cli.inputs import GIVEN, Drawing, parse_components, parse_curvature, read_source
-from neucmds.cli.options import (
-    Categories,
-    ColorBy,
-    Curvature,
-    File,
-    Force,
-    Loss,
-    Metadata,
-    MetadataMissing,
-    Method,
-    Metric,
-    MissingPairs,
-    Number,
-    Seed,
-    Squared,
-    Symmetrize,
-    Weights,
-)
 from neucmds.cli.outputs import check_file, default_place
 from neucmds.errors import InputError
 from neucmds.report import write_report
@@ -37,20 +20,20 @@ from neucmds.report import write_report
 
 def report(
     context: typer.Context,
-    file: File,
-    components: Number = None,
-    method: Method = DEFAULT_METHOD,
-    loss: Loss = "squared",
-    curvature: Curvature = "0",
-    missing: MissingPairs = "error",
-    weights: Weights = None,
-    squared: Squared = False,
-    symmetrize: Symmetrize = False,
-    metric: Metric = GIVEN,
-    metadata: Metadata = None,
-    metadata_missing: MetadataMissing = "error",
-    color_by: ColorBy = None,
-    categories: Categories = None,
+    file: opt.File,
+    components: opt.Number = None,
+    method: opt.Method = DEFAULT_METHOD,
+    loss: opt.Loss = "squared",
+    curvature: opt.Curvature = "0",
+    missing: opt.MissingPairs = "error",
+    weights: opt.Weights = None,
+    squared: opt.Squared = False,
+    symmetrize: opt.Symmetrize = False,
+    metric: opt.Metric = GIVEN,
+    metadata: opt.Metadata = None,
+    metadata_missing: opt.MetadataMissing = "error",
+    color_by: opt.ColorBy = None,
+    categories: opt.Categories = None,
     stability: Annotated[
         int,
         typer.Option(
@@ -61,7 +44,7 @@ def report(
             "stable the coordinates are.",
         ),
     ] = 0,
-    seed: Seed = 0,
+    seed: opt.Seed = 0,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +54,7 @@ def report(
             help="The page; by default the name of FILE with -report.html.",
         ),
     ] = None,
-    force: Force = False,
+    force: opt.Force = False,
 ) -> None:
     """Embed FILE, and write one HTML page about the result."""
     page = default_place(file, "report.html") if output is None else output

@@ -168,21 +168,34 @@ _COLUMNS: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
 
 def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
     """Make a row per method; a star marks the best value of a column."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
-    table.add_column("method", style="bold", no_wrap=True)
-    for name, *_ in _COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("signs", justify="right", no_wrap=True)
-    table.add_column("seconds", justify="right", no_wrap=True)
-    columns = [
+    columns: list[Sequence[str | Text]] = [
         _starred([getattr(row.quality, field) for row in rows], write, most=more_is_better)
         for _, field, write, more_is_better in _COLUMNS
     ]
-    seconds = _starred([row.seconds for row in rows], lambda v: f"{v:.3f}")
-    for i, row in enumerate(rows):
-        cells = [column[i] for column in columns]
-        pair = signature(row.embedding.signature)
-        table.add_row(row.method, *cells, pair, seconds[i])
+    columns.append([signature(row.embedding.signature) for row in rows])
+    columns.append(_starred([row.seconds for row in rows], lambda v: f"{v:.3f}"))
+    header = ["method", *(name for name, *_ in _COLUMNS), "signs", "seconds"]
+    lines = zip([row.method for row in rows], *columns, strict=True)
+    return _table(title, header, lines, padding=0, pad_edge=False)
+
+
+def curve_table(curves: StressCurves, shown: Sequence[int]) -> Table:
+    """Make a row per k, a column per method; a star marks the best value of a row."""
+    normalized = {method: curves.normalized(method) for method in curves.stress}
+    rows = [
+        [str(k), *_starred([column[curves.ks.index(k)] for column in normalized.values()], _short)]
+        for k in shown
+    ]
+    return _table("STRESS / ‖D‖²", ["k", *curves.stress], rows)
+
+
+def _table(title: str, header: Sequence[str], rows: Any, **look: Any) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, **look)
+    table.add_column(header[0], style="bold", no_wrap=True)
+    for name in header[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -195,17 +208,3 @@ def _starred(
         Text(f"{text}*", style="green") if i in best else Text(f"{text} ")
         for i, text in enumerate(texts)
     ]
-
-
-def curve_table(curves: StressCurves, shown: Sequence[int]) -> Table:
-    """Make a row per k, a column per method; a star marks the best value of a row."""
-    table = Table(title="STRESS / ‖D‖²", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("k", justify="right", style="bold")
-    for method in curves.stress:
-        table.add_column(method, justify="right")
-    normalized: dict[str, Any] = {m: curves.normalized(m) for m in curves.stress}
-    for k in shown:
-        at = curves.ks.index(k)
-        values = [normalized[m][at] for m in curves.stress]
-        table.add_row(str(k), *_starred(values, lambda v: significant(v, 3)))
-    return table

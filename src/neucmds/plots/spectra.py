@@ -282,8 +282,8 @@ def _signed_log_scale(ax: Axes, values: Floats) -> None:
 
 def _plain_ticks(ax: Axes) -> None:
     """Label a log axis with whole numbers."""
-    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_formatter(NullFormatter())

@@ -9,27 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neucmds import api
 from neucmds._backend.arrays import to_numpy
 from neucmds._methods import flat
 from neucmds._operator import DenseGram
 from neucmds._placement import among
-from neucmds.api import (
-    ALL_METHODS,
-    COMPARED,
-    Callback,
-    Comparison,
-    Prepared,
-    Stability,
-    StressCurves,
-    compare,
-    curve,
-    evaluate,
-    inspect,
-    notify,
-    prepare,
-    stability,
-    stress_test,
-)
 from neucmds.diagnostics import Inspection
 from neucmds.embedding import Embedding
 from neucmds.metrics import PairErrors, Quality, pair_errors
@@ -52,17 +36,17 @@ class Findings:
     embedding: Embedding
     inspection: Inspection | None = None
     # STRESS of the closed forms against k.
-    curves: StressCurves | None = None
+    curves: api.StressCurves | None = None
     # Every method at a few k, measured on so many objects.
-    ladder: tuple[Comparison, ...] = ()
+    ladder: tuple[api.Comparison, ...] = ()
     ladder_objects: int = 0
     # Every method and loss at the k of the embedding.
-    comparison: Comparison | None = None
+    comparison: api.Comparison | None = None
     quality: Quality | None = None
     errors: PairErrors | None = None
     pairs: SampledPairs | None = None
     nearest: dict[str, npt.NDArray[Any]] | None = None
-    stability: Stability | None = None
+    stability: api.Stability | None = None
     stress_test: PermutationTest | None = None
     total_sum_of_squares: float = np.nan
     lacking: str = ""
@@ -75,19 +59,19 @@ def gather(
     squared: bool | None = None,
     replicates: int = 0,
     random_state: int = 0,
-    callback: Callback | None = None,
+    callback: api.Callback | None = None,
     **reading: Any,
 ) -> Findings:
     """Compute the parts of the page; the parameters are those of `write_report`."""
     if D is None:
         return Findings(embedding, lacking="the report was made without the dissimilarities")
-    say = partial(notify, callback)
+    say = partial(api.notify, callback)
     squared = embedding.squared if squared is None else squared
-    prepared = prepare(D, max(1, embedding.k), squared=squared, keep_copy=True, **reading)
+    prepared = api.prepare(D, max(1, embedding.k), squared=squared, keep_copy=True, **reading)
     say("measuring the embedding")
     found = Findings(
         embedding,
-        quality=evaluate(embedding, prepared),
+        quality=api.evaluate(embedding, prepared),
         errors=pair_errors(**prepared.beside(embedding)),
         pairs=sampled_pairs(prepared, embedding, random_state=random_state),
         total_sum_of_squares=embedding.total_sum_of_squares,
@@ -99,8 +83,8 @@ def gather(
         seeded: Any = {"random_state": random_state, "callback": callback, "embedding": embedding}
         found = replace(
             found,
-            stability=stability(prepared, n_boot=replicates, **seeded),
-            stress_test=stress_test(prepared, permutations=replicates, **seeded),
+            stability=api.stability(prepared, n_boot=replicates, **seeded),
+            stress_test=api.stress_test(prepared, permutations=replicates, **seeded),
         )
     if prepared.weights is not None:
         why = "pairs are missing or weighted, and these parts need all pairs with equal weight"
@@ -110,15 +94,17 @@ def gather(
     for k in LADDER:
         if k < ground.n:
             say(f"every method at k = {k}")
-            ladder.append(compare(ground, k, ALL_METHODS, random_state=random_state))
+            ladder.append(api.compare(ground, k, api.ALL_METHODS, random_state=random_state))
     say("comparing every method and loss")
     requested = max(1, embedding.requested)
-    every = compare(prepared, requested, COMPARED, random_state=random_state, callback=callback)
+    every = api.compare(
+        prepared, requested, api.COMPARED, random_state=random_state, callback=callback
+    )
     say("inspecting the dissimilarities")
     return replace(
         found,
-        inspection=inspect(prepared, random_state=random_state, callback=callback),
-        curves=curve(prepared, callback=callback),
+        inspection=api.inspect(prepared, random_state=random_state, callback=callback),
+        curves=api.curve(prepared, callback=callback),
         ladder=tuple(ladder),
         ladder_objects=ground.n,
         comparison=every,
@@ -127,7 +113,7 @@ def gather(
 
 
 def nearest_of(
-    embedding: Embedding, prepared: Prepared, count: int = NEAREST
+    embedding: Embedding, prepared: api.Prepared, count: int = NEAREST
 ) -> dict[str, npt.NDArray[Any]]:
     """Find the nearest objects of each by D and by D̂, with D and D̂ of these pairs, squared.
 
@@ -165,10 +151,10 @@ def _smallest(d: Floats, m: int) -> tuple[npt.NDArray[np.intp], Floats]:
     return np.where(known, found, -1), np.where(known, values, np.nan)
 
 
-def _drawn(prepared: Prepared, random_state: int) -> Prepared:
+def _drawn(prepared: api.Prepared, random_state: int) -> api.Prepared:
     """Return all objects, or a random sample of many."""
     if prepared.n <= LADDER_ALL:
         return prepared
     drawn = np.random.default_rng(random_state).choice(prepared.n, LADDER_SAMPLE, replace=False)
     gram = DenseGram(among(prepared.gram, np.sort(drawn)))
-    return Prepared(gram, squared=prepared.squared)
+    return api.Prepared(gram, squared=prepared.squared)

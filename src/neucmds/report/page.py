@@ -14,41 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from neucmds import plots
 from neucmds._backend.arrays import to_numpy
 from neucmds._input import column_values
 from neucmds.api import COMPARED
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.plots import (
-    GROUP_COLOURS,
-    GROUP_MARKERS,
-    METHOD_STYLES,
-    NEGATIVE,
-    POSITIVE,
-    as_colours,
-    axis_label,
-    bend,
-    default_axes,
-    kept_words,
-    mark_kept,
-    printable,
-    signed_root,
-)
+from neucmds.report import words
 from neucmds.report.findings import Findings
-from neucmds.report.words import (
-    CONVENTIONS,
-    clean,
-    count,
-    curvature_words,
-    inspection_facts,
-    marked,
-    object_name,
-    outlying,
-    paradox,
-    percent,
-    signature,
-    significant,
-)
 
 # Coordinates and columns on the page: 2,000 objects take 0.9 MB.
 MOST_AXES, MOST_COLUMNS = 50, 30
@@ -69,15 +42,15 @@ SYMBOLS = {
 
 # Field of `Quality`, header, format, whether more is better.
 MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
-    ("stress", "STRESS", significant, False),
-    ("normalized_stress", "share\nof ‖D‖²", percent, False),
-    ("r2", "R²", significant, True),
-    ("relative_error_mean", "mean\nerror", percent, False),
-    ("relative_error_median", "median\nerror", percent, False),
-    ("neighbors_kept", "recall\n@10", percent, True),
-    ("distortion", "distortion", significant, False),
-    ("stress1", "stress-1", significant, False),
-    ("negative_dissimilarities", "pairs with\nD̂ < 0", count, False),
+    ("stress", "STRESS", words.significant, False),
+    ("normalized_stress", "share\nof ‖D‖²", words.percent, False),
+    ("r2", "R²", words.significant, True),
+    ("relative_error_mean", "mean\nerror", words.percent, False),
+    ("relative_error_median", "median\nerror", words.percent, False),
+    ("neighbors_kept", "recall\n@10", words.percent, True),
+    ("distortion", "distortion", words.significant, False),
+    ("stress1", "stress-1", words.significant, False),
+    ("negative_dissimilarities", "pairs with\nD̂ < 0", words.count, False),
 )
 
 
@@ -97,8 +70,8 @@ def render(
         emb=found.embedding,
         inspection=found.inspection,
         measured=found.quality or found.embedding,
-        title=printable(title),
-        made=[(name, printable(text)) for name, text in made],
+        title=plots.printable(title),
+        made=[(name, plots.printable(text)) for name, text in made],
         first_colour=0 if color_by is not None and data["columns"] else -1,
         pairs_below_zero=0 if found.pairs is None else int((found.pairs.fitted < 0).sum()),
         tenths=tenths,
@@ -127,10 +100,9 @@ def _template() -> Any:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     # The commands write what a terminal can show.
     environment.filters["minus"] = lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", str(text))
-    writers = (count, percent, significant)
-    environment.filters |= {write.__name__: write for write in writers}
-    said = (curvature_words, inspection_facts, outlying, paradox, object_name, zip, *writers)
-    environment.globals |= {function.__name__: function for function in said}
+    for name in ("count", "percent", "significant"):
+        environment.filters[name] = getattr(words, name)
+    environment.globals |= {"words": words, "zip": zip}
     return environment.get_template("page.html.j2")
 
 
@@ -185,7 +157,7 @@ def _axis_columns(embedding: Embedding) -> dict[str, Any]:
     """Return measures of each coordinate by the header of their column."""
     columns = {"weight": to_numpy(embedding.weights), "R² lost without it": embedding.explained}
     shares = embedding.shares.items()
-    columns |= {f"share of the {CONVENTIONS[name]}": share for name, share in shares}
+    columns |= {f"share of the {words.CONVENTIONS[name]}": share for name, share in shares}
     whose = f" (of {embedding._landmarks_alone})" if embedding._landmarks_alone else ""
     return {f"{title}{whose}": values for title, values in columns.items()}
 
@@ -195,15 +167,15 @@ def _methods(found: Findings) -> dict[str, Any]:
     if found.comparison is None or found.quality is None:
         return {}
     emb, rows = found.embedding, found.comparison.methods
-    own = f"this page: {emb.method}, {emb.loss} loss{bend(emb)}"
+    own = f"this page: {emb.method}, {emb.loss} loss{plots.bend(emb)}"
     entries = [(own, emb.signature, found.quality)]
     entries += [(row.method, row.embedding.signature, row.quality) for row in rows]
     columns = []
     for field, title, write, more in MEASURES:
         values = [float(getattr(quality, field)) for *_, quality in entries]
-        texts, best = marked(values, write, most=more)
+        texts, best = words.marked(values, write, most=more)
         columns.append({"title": title, "texts": texts, "best": best})
-    names, signs = [name for name, *_ in entries], [signature(pair) for _, pair, _ in entries]
+    names, signs = [name for name, *_ in entries], [words.signature(pair) for _, pair, _ in entries]
     return {"names": names, "signs": signs, "columns": columns}
 
 
@@ -216,12 +188,12 @@ def _payload(
         "n": embedding.n,
         "mostSvg": MOST_SVG,
         "mostAxes": MOST_AXES,
-        "names": None if embedding.labels is None else [printable(s) for s in embedding.labels],
+        "names": embedding.labels and [plots.printable(name) for name in embedding.labels],
         "squared": embedding.squared,
-        "colours": {"positive": POSITIVE, "negative": NEGATIVE},
-        "groupColours": GROUP_COLOURS,
-        "groupSymbols": [SYMBOLS[marker] for marker in GROUP_MARKERS],
-        "methodStyles": {name: [c, SYMBOLS[m]] for name, (c, m) in METHOD_STYLES.items()},
+        "colours": {"positive": plots.POSITIVE, "negative": plots.NEGATIVE},
+        "groupColours": plots.GROUP_COLOURS,
+        "groupSymbols": [SYMBOLS[marker] for marker in plots.GROUP_MARKERS],
+        "methodStyles": {name: [c, SYMBOLS[m]] for name, (c, m) in plots.METHOD_STYLES.items()},
         "axes": _axes(embedding),
         "columns": _columns(found, metadata, color_by),
         "scan": _scan(found),
@@ -232,7 +204,7 @@ def _payload(
         "worst": _worst(found),
         "stability": _stability(found),
     }
-    cleaned: dict[str, Any] = clean(document)
+    cleaned: dict[str, Any] = words.clean(document)
     return cleaned
 
 
@@ -246,7 +218,7 @@ def _spectrum(found: Findings) -> dict[str, Any] | None:
         return None
     lam = lam[np.argsort(-np.abs(lam), kind="stable")]
     rank = np.where(lam > 0, np.cumsum(lam > 0), np.cumsum(lam < 0))
-    is_kept = np.ones(lam.size, dtype=bool) if found.curves is None else mark_kept(lam, kept)
+    is_kept = np.ones(lam.size, dtype=bool) if found.curves is None else plots.mark_kept(lam, kept)
     shown = rank <= MOST_EIGENVALUES
     complete = found.inspection is not None and found.inspection.complete
     return {
@@ -254,7 +226,7 @@ def _spectrum(found: Findings) -> dict[str, Any] | None:
         "rank": rank[shown].tolist(),
         "kept": is_kept[shown].astype(int).tolist(),
         "keptSigns": [int((is_kept & (lam * sign > 0))[shown].sum()) for sign in (1, -1)],
-        "words": kept_words(embedding),
+        "words": plots.kept_words(embedding),
         "complete": complete,
         "trace": embedding.trace,
     }
@@ -263,11 +235,11 @@ def _spectrum(found: Findings) -> dict[str, Any] | None:
 def _axes(embedding: Embedding) -> dict[str, Any]:
     shown = min(embedding.k, MOST_AXES)
     coordinates = to_numpy(embedding.coordinates)[:, :shown]
-    first = default_axes(embedding)[-1]
+    first = plots.default_axes(embedding)[-1]
     return {
         "shown": shown,
         "signs": [int(s) for s in to_numpy(embedding.signs)[:shown]],
-        "labels": [axis_label(embedding, a) for a in range(1, shown + 1)],
+        "labels": [plots.axis_label(embedding, a) for a in range(1, shown + 1)],
         "names": embedding.axis_names[:shown],
         "first": [a - 1 for a in (first if max(first) <= shown else (1, min(2, shown)))],
         "values": [_packed(coordinates[:, a], "<f4") for a in range(shown)],
@@ -281,17 +253,17 @@ def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[dict[
     # The first sort keeps the order of the others.
     titles = sorted(titles, key=lambda title: title != color_by)
     for title in titles[:MOST_COLUMNS]:
-        colours = as_colours(column_values(metadata, title), n)
+        colours = plots.as_colours(column_values(metadata, title), n)
         if colours is None:
             continue
-        entry: dict[str, Any] = {"title": printable(title), "variable": True}
+        entry: dict[str, Any] = {"title": plots.printable(title), "variable": True}
         if colours.numbers is not None:
             entry["numbers"] = _packed(colours.numbers, "<f4")
         else:
             code = {name: g for g, name in enumerate(colours.order)}
             codes = [255 if group is None else code[group] for group in colours.groups]
             entry["groups"] = _packed(np.array(codes), "u1")
-            entry["order"] = [printable(name) for name in colours.order]
+            entry["order"] = [plots.printable(name) for name in colours.order]
         columns.append(entry)
     if found.errors is not None:
         error = _packed(100 * found.errors.of_object, "<f4")
@@ -364,7 +336,7 @@ def _nearest(found: Findings) -> dict[str, Any] | None:
     near = found.nearest
     if near is None:
         return None
-    on_scale = np.asarray if found.embedding.squared else signed_root
+    on_scale = np.asarray if found.embedding.squared else plots.signed_root
     kind, missing = ("<u2", 2**16 - 1) if found.embedding.n < 2**16 else ("<u4", 2**32 - 1)
     packed: dict[str, Any] = {"count": near["byGiven"].shape[1]}
     for name, values in near.items():
