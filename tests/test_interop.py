@@ -75,8 +75,6 @@ def test_anndata_in_and_out(D, emb):
     to_anndata(emb, adata)
     np.testing.assert_array_equal(adata.obsm["X_neucmds"], emb.coordinates[::-1])
     np.testing.assert_array_equal(adata.uns["X_neucmds"]["signs"], emb.signs)
-    with pytest.raises(InputError, match="no 'hops'; it holds distances"):
-        from_anndata(adata, "hops")
 
 
 def test_networkx_graphs_become_named_distances():

@@ -24,7 +24,6 @@ from neucmds import (
     neuc_mds,
 )
 from neucmds.api import prepare
-from neucmds.estimators import NeucIsomap
 
 N = 12
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -136,10 +135,6 @@ REFUSED = [
             lambda graph: LandmarkNeucMDS(2, 5).fit(graph),
             lambda graph: neuc_mds(graph, 2, metric="cityblock"),
         )
-    ],
-    *[
-        (lambda _, k=k: NeucIsomap(2, n_neighbors=k).fit(X), "whole number .* n_samples - 1 = 11")
-        for k in ("5", 5.0, None, True, [3], 0, N)
     ],
     *[
         (lambda _, s=s: LandmarkNeucMDS(2, metric="cityblock", **s).fit_transform(X), match)

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
-from neucmds.errors import InputError
-
 __all__ = ["euclidean_ball", "random_simplex"]
 
 Floats = npt.NDArray[np.float64]
@@ -33,7 +31,7 @@ def random_simplex(n: int = 1000, *, dim: int = 1000, random_state: Any = None) 
     n : int
         Number of objects; the paper has 1000.
     dim : int
-        Number of coordinates; ``dim // 10`` of them count positive. The paper has 1000, whatever n
+        Number of coordinates, 10 at least; ``dim // 10`` of them count positive. The paper has 1000, whatever n
         is.
     random_state : int, RandomState instance or None
         Source of randomness.
@@ -43,9 +41,6 @@ def random_simplex(n: int = 1000, *, dim: int = 1000, random_state: Any = None) 
     ndarray of shape (n, n)
         D, on the squared scale.
     """
-    _check_size(n)
-    if dim < 10:
-        raise InputError(f"dim is {dim}; a tenth of it counts positive, so pass at least 10.")
     rng = check_random_state(random_state)
     n_positive, n_negative = dim // 10, dim - dim // 10 - 1
     # errata E11: the square root of 1, and 0.05 in place of 0.5
@@ -87,7 +82,6 @@ def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) ->
     ndarray of shape (n, n)
         D, on the squared scale.
     """
-    _check_size(n)
     rng = check_random_state(random_state)
     centres = rng.uniform(0.0, 100.0, (n, dim))
     big = rng.uniform(size=n) < 0.1
@@ -95,11 +89,6 @@ def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) ->
 
     gaps = cdist(centres, centres) - np.add.outer(radii, radii)
     return np.square(np.maximum(gaps, 0.0))
-
-
-def _check_size(n: int) -> None:
-    if n < 2:
-        raise InputError(f"n is {n}; a dissimilarity needs at least 2 objects.")
 
 
 def _ball_radii(centres: Floats, big: npt.NDArray[np.bool_], small_radii: Floats) -> Floats:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -16,15 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from neucmds._backend.arrays import Array
 from neucmds._input import NComponents
 from neucmds._operator import (
-    Called,
     as_graph,
     joined_paths,
     neighbor_graph,
-    refuse_calls,
     shortest_path_rows,
 )
 from neucmds.api import DEFAULT_METHOD, Loss, Method, neuc_mds
-from neucmds.errors import InputError, NeucmdsWarning, option
+from neucmds.errors import NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
 
 # Parameters that `neuc_mds` takes as they are.
@@ -126,15 +123,6 @@ class NeucIsomap(SignedTransformer):
 
     def _joined(self, X: Any) -> tuple[NearestNeighbors, Any]:
         """Find the neighbours of every object, and join them to a graph."""
-        whole = isinstance(self.n_neighbors, Integral) and not isinstance(self.n_neighbors, bool)
-        if not whole or not 1 <= self.n_neighbors < X.shape[0]:
-            raise InputError(
-                f"{option('n_neighbors', self.n_neighbors)} must be a whole number from 1 to "
-                f"n_samples - 1 = {X.shape[0] - 1}."
-            )
-        if callable(self.metric):
-            called = Called(self.metric, self.metric_params or {})
-            refuse_calls(called, X, "average it over both")
         neighbors = NearestNeighbors(
             n_neighbors=self.n_neighbors,
             metric=self.metric,
