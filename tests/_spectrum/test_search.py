@@ -14,7 +14,6 @@ from neucmds._spectrum.lanczos import Ritz
 from neucmds._spectrum.search import (
     Check,
     Search,
-    _blocks_by_mean_rate,
     allowed_residuals,
     null_level,
     split_of,
@@ -101,8 +100,7 @@ def test_geometric_convergence_is_predicted_to_the_block(rate, step, earlier, to
     search = Search.of(GRAM, None, 20, tol, True)
     dear, cheap = (SimpleNamespace(size=size, width=16) for size in (90, 10))
     for found, wanted, most in (
-        (_blocks_by_mean_rate(now, last, tol), missing + 0.5, 12),
-        (_blocks_by_mean_rate(now, None, tol), missing + 0.5, 12),
+        (search._blocks_to_wait(dear, now, None), missing + 0.5, 12),
         (search._blocks_to_wait(dear, now, last), missing + 0.5, 12),
         (search._blocks_to_wait(cheap, now, last), 0.6 * missing, 4),
     ):
@@ -112,9 +110,5 @@ def test_geometric_convergence_is_predicted_to_the_block(rate, step, earlier, to
 
 def test_without_convergence_three_blocks_are_waited_for():
     search, basis = Search.of(GRAM, None, 20, 1e-7, True), SimpleNamespace(size=90, width=16)
-    now = made(1e-2, 5)
-    assert search._blocks_to_wait(basis, now, None) == 3
-    for last in (made(1e-2, 4), made(1e-1, 4, split=(1, 1))):
-        assert search._blocks_to_wait(basis, now, last) == 3
-    assert _blocks_by_mean_rate(made(1.0, 5), None, 1e-7) == 3
-    assert _blocks_by_mean_rate(now, made(1e-1, 4, split=(1, 1)), 1e-7) == 3
+    assert search._blocks_to_wait(basis, made(1.0, 5), None) == 3
+    assert search._blocks_to_wait(basis, made(1e-2, 5), made(1e-1, 4, split=(1, 1))) == 3

@@ -78,7 +78,7 @@ def solve(
     tol : float
         Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|; pairs that are tiny
         beside that are known to a share of their own size (`search.allowed_residuals`).
-    random_state : int, RandomState, Generator or None
+    random_state : int, RandomState or None
         Draws the first block; None is the seed 0.
     spare : bool
         Return further converged pairs as well, which takes a little longer.
@@ -99,10 +99,9 @@ def solve(
     search = Search.of(gram, rule, n_wanted, tol, spare)
     if search.capacity < 2 * n_wanted + 5 * search.block:
         return full_spectrum(gram)
-    if not isinstance(random_state, np.random.Generator):  # which draws faster
-        seed = check_random_state(0 if random_state is None else random_state)
-        random_state = np.random.default_rng(seed.randint(2**31))
-    spectrum = _searched(search, random_state)
+    seed = check_random_state(0 if random_state is None else random_state)
+    # A generator draws faster.
+    spectrum = _searched(search, np.random.default_rng(seed.randint(2**31)))
     if not spectrum.converged and gram.n <= FULL_FALLBACK:
         return full_spectrum(gram)
     if spectrum.dropped_sq(rule(spectrum).kept) < MEASURED_SHARE * gram.frobenius_sq:

@@ -114,15 +114,17 @@ class Search:
             last = check
 
     def _blocks_to_wait(self, basis: KrylovBasis, check: Check, last: Check | None) -> int:
-        """Predict from the last two checks how many blocks are missing."""
-        if not on_cpu(self.gram.moments.row_means):
-            return _blocks_by_mean_rate(check, last, self.tol)
-        if last is None or check.worst >= last.worst or check.split != last.split:
+        """Predict how many blocks are missing, by the mean rate or by that since the last check."""
+        if check.worst >= 1 or (last is not None and check.split != last.split):
             return 3
-        rate = math.log(last.worst / max(check.worst, 1e-300)) / (check.step - last.step)
-        missing = math.log(max(check.worst, 1e-300) / (0.7 * self.tol)) / rate
+        level = math.log(max(check.worst, 1e-300))
+        rate = -level / check.step
+        if last is not None and check.worst < last.worst:
+            rate = max(rate, (math.log(last.worst) - level) / (check.step - last.step))
+        missing = (level - math.log(0.7 * self.tol)) / rate
         n, m, b = self.gram.n, basis.size, basis.width
-        if 5 * m**3 > b * n * (n + 4 * m):  # a check costs more than an expansion or two
+        # On a GPU, or in a large basis, a check costs more than an expansion or two.
+        if not on_cpu(self.gram.moments.row_means) or 5 * m**3 > b * n * (n + 4 * m):
             return max(1, min(12, math.ceil(missing)))
         # Convergence accelerates: the last rate predicts too many blocks.
         return max(1, min(4, round(0.6 * missing)))
@@ -194,14 +196,3 @@ def split_of(kept: Indices) -> tuple[int, int]:
     """Count sorted kept indices from the top and from the bottom; they are contiguous in both."""
     top = int(np.sum(kept == np.arange(kept.size)))
     return top, int(kept.size) - top
-
-
-def _blocks_by_mean_rate(check: Check, last: Check | None, tol: float) -> int:
-    """Predict how many blocks are missing by the mean rate, where a check costs several blocks."""
-    if check.worst >= 1 or (last is not None and check.split != last.split):
-        return 3
-    level = math.log(max(check.worst, 1e-300))
-    rate = -level / check.step
-    if last is not None and check.worst < last.worst:
-        rate = max(rate, (math.log(last.worst) - level) / (check.step - last.step))
-    return max(1, min(12, math.ceil((level - math.log(0.7 * tol)) / rate)))

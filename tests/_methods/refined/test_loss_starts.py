@@ -40,19 +40,19 @@ def city_blocks(n=80, seed=0):
 @pytest.mark.parametrize("tol", [1e-1, 1e-4])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_where_it_converged_a_step_promises_less_than_the_tolerance(loss, tol):
-    found = neuc_mds(city_blocks(), 3, loss=loss, tol=tol, n_init=1)
+    found = neuc_mds(city_blocks(), 3, loss=loss, tol=tol, init=1)
     assert found.converged
     assert found.relative_gradient**2 <= min(tol, 0.03**2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert not neuc_mds(city_blocks(), 3, loss=loss, max_iter=2, n_init=1).converged
+        assert not neuc_mds(city_blocks(), 3, loss=loss, max_iter=2, init=1).converged
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_where_it_ends_no_object_can_be_moved_to_gain(loss):
     """Moved alone by SciPy, or placed anew, none gains more than 0.2 % of its own loss."""
     D = city_blocks(12)
-    found = neuc_mds(D, 3, loss=loss, n_init=6, random_state=0)
+    found = neuc_mds(D, 3, loss=loss, init=6, random_state=0)
     rule = found.placement
 
     def own(x, row):
@@ -81,11 +81,11 @@ def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
     upper = np.triu(np.random.default_rng(1).random(D.shape) < 0.2, 1)
     holed = np.where(upper | upper.T, np.nan, D)
     for d, given in ((D, {}), (holed, {"missing": "ignore"})):
-        found = neuc_mds(d, 2, loss=loss, n_init=2, random_state=0, **given)
+        found = neuc_mds(d, 2, loss=loss, init=2, random_state=0, **given)
         assert found.converged
         assert found.loss_value <= 1e-9 * D.size
         np.testing.assert_allclose(found.dissimilarities(), D**2, atol=1e-3)
-    padded = neuc_mds(D, (3, 2), loss=loss, n_init=1)
+    padded = neuc_mds(D, (3, 2), loss=loss, init=1)
     assert padded.signature == (3, 2)
     assert padded.loss_value <= 1e-3 * D.size
 
@@ -173,8 +173,8 @@ def test_other_signatures_and_more_starts_end_lower():
     """From one start (3, 1), that of the squared solution, ends at 32.1, and (4, 0) at 11.04."""
     tree = hops([((a - 1) // 2, a) for a in range(1, 15)], 15)
     once, other, few, more = (
-        neuc_mds(tree, k, loss="distance", n_init=n_init, random_state=0)
-        for k, n_init in ((4, 1), ((4, 0), 1), (4, 4), (4, 8))
+        neuc_mds(tree, k, loss="distance", init=init, random_state=0)
+        for k, init in ((4, 1), ((4, 0), 1), (4, 4), (4, 8))
     )
     assert once.signature == (3, 1)
     assert few.signature == (4, 0)
