@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,7 +15,6 @@ from neucmds._backend.arrays import (
     asarray_like,
     device,
     empty_like,
-    free_memory,
     is_numpy,
     namespace,
     row_blocks,
@@ -35,8 +34,8 @@ SHRINKAGE = 0.1
 LEAST_LENGTH = 1e-12
 # Entries of a block of new objects and fitted ones: 4 MB in float64.
 BLOCK = 2**19
-# The same on a GPU: 1 GB, if ten such arrays are free.
-DEVICE_BLOCK = 2**27
+# The same on a GPU: 0.5 GB, of which some ten arrays are made.
+DEVICE_BLOCK = 2**26
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 # Share of the squared size of the coordinates below which Σ w yyᵀ is nothing.
 NOTHING = 1e-60
@@ -402,16 +401,8 @@ def in_blocks(
     if is_numpy(delta):
         parts = parallel_map(block, row_blocks(len(delta), wide, BLOCK))
     else:
-        parts = [block(rows) for rows in _device_blocks(delta, wide)]
+        parts = [block(rows) for rows in row_blocks(int(delta.shape[0]), wide, DEVICE_BLOCK)]
     return xp.astype(xp.concat(parts, axis=0), delta.dtype, copy=False)
-
-
-def _device_blocks(delta: Array, wide: int) -> Iterator[slice]:
-    """Cut rows into equal blocks that fit into the memory."""
-    m, free = int(delta.shape[0]), free_memory(delta)
-    entries = DEVICE_BLOCK if free is None else min(DEVICE_BLOCK, max(BLOCK, free // 80))
-    count = -(-m * wide // entries)
-    return row_blocks(m, 1, -(-m // count))
 
 
 def secular_minimum(
@@ -429,15 +420,24 @@ def secular_minimum(
     xp = namespace(p)
     if p.shape[1] == 0:
         return p, t
-    secular = _Secular.of(p, t, m)
+    pull = m * p * p
+    sizes, slopes = xp.abs(pull), 2 * m * pull
+
+    def at(e: Array) -> tuple[Array, Array, Array]:
+        """Return h(e), −h′(e), and the size of what h(e) is a difference of."""
+        r = 1 / (2 - e[:, None] * m)
+        sq = r * r
+        size = xp.abs(t) + xp.vecdot(sizes, sq) + xp.abs(e)
+        return t - xp.vecdot(pull, sq) - e, 1 + xp.vecdot(slopes, sq * r), size
+
     e = xp.zeros_like(t)
-    h, fall, size = secular.at(e)
+    h, fall, size = at(e)
     h0 = h
     lowest, highest = _pole_free(m)
     lo, hi = xp.clip(xp.maximum(h, lowest), max=0.0), xp.clip(xp.minimum(h, highest), min=0.0)
     if start is not None:
         e = xp.clip(start, min=lo, max=hi)
-        h, fall, size = secular.at(e)
+        h, fall, size = at(e)
         lo, hi = xp.where(h > 0, e, lo), xp.where(h > 0, hi, e)
     for _ in range(SECULAR_STEPS):
         moved = e + h / fall
@@ -448,7 +448,7 @@ def secular_minimum(
         near = 1e-9 * xp.minimum(xp.abs(moved), to_pole) + 1e-15 * size / fall
         done = bool(xp.all(xp.abs(moved - e) <= near))
         e = moved
-        h, fall, size = secular.at(e)
+        h, fall, size = at(e)
         lo, hi = xp.where(h > 0, e, lo), xp.where(h > 0, hi, e)
         if done:
             break
@@ -458,31 +458,6 @@ def secular_minimum(
     if bool(xp.any(short)):
         z = _lifted(z, xp.where(short, h, xp.zeros_like(h)), m)
     return z, e
-
-
-@dataclass(frozen=True)
-class _Secular:
-    """h(e) for every row, with what does not depend on e."""
-
-    t: Array
-    m: Array
-    pull: Array
-    size: Array
-    slope: Array
-
-    @classmethod
-    def of(cls, p: Array, t: Array, m: Array) -> _Secular:
-        pull = m * p * p
-        return cls(t, m, pull, namespace(p).abs(pull), 2 * m * pull)
-
-    def at(self, e: Array) -> tuple[Array, Array, Array]:
-        """Return h(e), −h′(e), and the size of what h(e) is a difference of."""
-        xp = namespace(e)
-        r = 1 / (2 - e[:, None] * self.m)
-        sq = r * r
-        size = xp.abs(self.t) + xp.vecdot(self.size, sq) + xp.abs(e)
-        h = self.t - xp.vecdot(self.pull, sq) - e
-        return h, 1 + xp.vecdot(self.slope, sq * r), size
 
 
 def _pole_free(m: Array) -> tuple[Array, Array]:

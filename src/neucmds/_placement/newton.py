@@ -76,7 +76,7 @@ class LossPlacement:
             if bool(xp.any(xp.isnan(delta))):
                 delta, counts = known_and_counts(delta, w)
             problem = _Problem(fitted, self.loss, delta, counts)
-            if not self.loss.is_quadratic:
+            if self.loss.name == "distance":
                 return _descended(problem)
             x, left = _least(problem, self.shrinkage, farthest)
             if int(left.shape[0]):
@@ -113,14 +113,9 @@ def _descended(problem: _Problem, start: Array | None = None) -> Array:
     starts = [_mean_of_nearest(problem), squared.positions()]
     if start is not None:
         starts.append(start)
-    values = xp.stack([problem.value(x) for x in starts])
-    best = xp.argmin(values, axis=0)
-    x, value = starts[0], values[0, :]
-    for i in range(1, len(starts)):
-        here = best == i
-        x = xp.where(here[:, None], starts[i], x)
-        value = xp.where(here, values[i, :], value)
-    return _descend(problem, x, value)
+    values, each = xp.stack([problem.value(x) for x in starts]), np.arange(d.shape[0])
+    best = (xp.argmin(values, axis=0), asarray_like(each, d, dtype=xp.int64))
+    return _descend(problem, xp.stack(starts)[best], values[best])
 
 
 def _mean_of_nearest(problem: _Problem) -> Array:

@@ -74,8 +74,8 @@ class KrylovBasis:
     coupling: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        capacity = int(self.rows.shape[0])
-        self.projected = np.zeros((capacity, capacity))
+        xp, shape = namespace(self.rows), (int(self.rows.shape[0]),) * 2
+        self.projected = xp.zeros(shape, dtype=self.rows.dtype, device=device(self.rows))
         self.coupling = np.zeros((0, 0))
 
     def inject(self, count: int) -> None:
@@ -141,17 +141,20 @@ class KrylovBasis:
         return image, coefficients
 
     def ritz(self) -> Ritz:
-        """Solve the projected problem: Rayleigh–Ritz, signs kept."""
-        m = self.size
-        lam, vectors = np.linalg.eigh(self.projected[:m, :m])
-        lam, vectors = lam[::-1], vectors[:, ::-1]
-        left = vectors[m - self.coupling.shape[0] :, :].T @ self.coupling
-        return Ritz(lam, vectors, left, np.linalg.norm(left, axis=1))
+        """Solve the projected problem on its device: Rayleigh–Ritz, signs kept."""
+        xp, m, b = namespace(self.rows), self.size, self.coupling.shape[0]
+        lam, vectors = xp.linalg.eigh(self.projected[:m, :m])
+        vectors = xp.flip(vectors, axis=1)
+        # Only the last rows of the vectors are read.
+        read = to_numpy(xp.concat([xp.flip(lam, axis=0)[None, :], vectors[m - b :, :]], axis=0))
+        left = read[1:].T @ self.coupling
+        return Ritz(read[0], vectors, left, np.linalg.norm(left, axis=1))
 
     def vectors(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> Array:
         """Ritz vectors as orthonormal rows."""
-        coefficients = np.ascontiguousarray(ritz.coefficients[:, which].T)
-        return asarray_like(coefficients, self.rows) @ self.rows[: self.size, :]
+        xp = namespace(self.rows)
+        some = xp.take(ritz.coefficients, asarray_like(which, self.rows, dtype=xp.int64), axis=1)
+        return some.T @ self.rows[: self.size, :]
 
     def restart(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> None:
         """Restart with these Ritz vectors and the next block: a thick restart."""
@@ -175,12 +178,6 @@ class QueuedBasis(KrylovBasis):
 
     # The basis before each block whose numbers have not been fetched.
     queued: list[tuple[tuple[int, int, int], Ahead]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        xp, capacity = namespace(self.rows), int(self.rows.shape[0])
-        shape = (capacity, capacity)
-        self.projected = xp.zeros(shape, dtype=self.rows.dtype, device=device(self.rows))
 
     def expand(self) -> None:
         """Multiply the next block, project it, and make the remainder the block after it."""
@@ -218,25 +215,14 @@ class QueuedBasis(KrylovBasis):
             return
 
     def ritz(self) -> Ritz:
-        """Solve the projected problem on its device; of the vectors only the last rows are read."""
+        """Solve the projected problem, of blocks that did not break down."""
         self._settle()
-        xp, m, b = namespace(self.rows), self.size, self.coupling.shape[0]
-        lam, vectors = xp.linalg.eigh(self.projected[:m, :m])
-        vectors = xp.flip(vectors, axis=1)
-        read = to_numpy(xp.concat([xp.flip(lam, axis=0)[None, :], vectors[m - b :, :]], axis=0))
-        left = read[1:].T @ self.coupling
-        return Ritz(read[0], vectors, left, np.linalg.norm(left, axis=1))
+        return super().ritz()
 
     def restart(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> None:
         """Restart with these Ritz vectors and the next block: a thick restart."""
         self.projected[:, :] = 0.0
         super().restart(ritz, which)
-
-    def vectors(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> Array:
-        """Ritz vectors as orthonormal rows."""
-        xp = namespace(self.rows)
-        some = xp.take(ritz.coefficients, asarray_like(which, self.rows, dtype=xp.int64), axis=1)
-        return some.T @ self.rows[: self.size, :]
 
 
 def project_out(basis: Array, block: Array) -> tuple[Array, Array]:

@@ -10,8 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import Array, namespace
-from neucmds._backend.threads import over_rows
+from neucmds._backend.arrays import Array, is_numpy, namespace
 from neucmds._methods.geometry import StressTerms
 from neucmds._methods.refined.losses import LOSSES, PairLoss
 from neucmds.errors import InputError, option
@@ -303,7 +302,8 @@ def _lowest_of_cubic(low: _Seen, high: _Seen) -> float:
 
 
 def dot(left: Array, right: Array) -> float:
-    """⟨left, right⟩ of two blocks of columns."""
+    """⟨left, right⟩ of two arrays, by BLAS where it can be: that needs no temporary."""
+    if is_numpy(left) and left.flags.c_contiguous and right.flags.c_contiguous:
+        return float(np.dot(left.ravel(), right.ravel()))
     xp = namespace(left)
-    parts = over_rows(lambda rows: xp.sum(left[rows, :] * right[rows, :]), *left.shape)
-    return float(sum(parts))
+    return float(xp.sum(left * right, dtype=xp.float64))

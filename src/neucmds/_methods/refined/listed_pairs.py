@@ -36,6 +36,7 @@ from neucmds._backend.threads import parallel_map
 from neucmds._input import Pairs
 from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, dot
 from neucmds._methods.refined.losses import (
+    DEGREES,
     PairLoss,
     PairTerms,
     check_defined,
@@ -178,7 +179,7 @@ class ListedPairs:
             asarray_like(np.zeros(0), like, dtype=xp.float64),
             *_by_rows(pairs.n, i, j),
             scale,
-            scale**made.degree * weight_scale,
+            scale ** DEGREES[loss] * weight_scale,
         )
 
     def exact(self) -> ListedPairs:
@@ -235,8 +236,8 @@ class ListedPairs:
             w, bend = self._curved(here.residual[part], part)
             one, two = d1[part], d2[part]
             w1 = w * one
-            second = _dot(w1 if bend is None else w1 * bend, one) + 2 * _dot(here.pull[part], two)
-            return np.array([second, 2 * _dot(w1, two), _dot(w * two, two)])
+            second = dot(w1 if bend is None else w1 * bend, one) + 2 * dot(here.pull[part], two)
+            return np.array([second, 2 * dot(w1, two), dot(w * two, two)])
 
         curved = 2 * np.sum(self._each(walk, self._runs), axis=0)
         quartic = np.array([here.value, dot(here.gradient, direction), *curved])
@@ -277,7 +278,7 @@ class ListedPairs:
             change = line.d1[part] + t * line.d2[part]
             value, pull = self._pulled(line.here.residual[part] + t * change, part)
             change += t * line.d2[part]
-            return value, _dot(pull, change)
+            return value, dot(pull, change)
 
         value, slope = np.sum(self._each(walk, self._runs), axis=0)
         return 2 * float(value), 4 * float(slope)
@@ -334,10 +335,10 @@ class ListedPairs:
         """Return Σ u q² of some pairs, and u q q′ of each."""
         if self._weights is not None:
             pull = self._weights[part] * residual
-            return _dot(pull, residual), pull
+            return dot(pull, residual), pull
         terms = self._terms(residual, part)
         uq = terms.residual if self.u is None else self.u[part] * terms.residual
-        return _dot(uq, terms.residual), uq * terms.slope
+        return dot(uq, terms.residual), uq * terms.slope
 
     def _curved(self, residual: Array, part: slice) -> tuple[Array, Array | None]:
         """Return u q′² of some pairs, and how q bends."""
@@ -354,7 +355,7 @@ class ListedPairs:
     @cached_property
     def _weights(self) -> Array | None:
         """Return u q′² where q is linear in D̂, and the loss along a line therefore a quartic."""
-        if not self.loss.is_quadratic:
+        if self.loss.name == "distance":
             return None
         xp = namespace(self.d)
         ones = xp.ones_like(self.d) if self.u is None else self.u
@@ -456,13 +457,6 @@ class ListedLine:
         pairs, x = self.here.pairs, self.here.x + t * self.direction
         # Rounding of updated residuals adds up.
         return pairs.at(x) if anew else pairs.with_residual(x, pairs.moved(self, t))
-
-
-def _dot(left: Array, right: Array) -> float:
-    if is_numpy(left):
-        return float(np.dot(left, right))
-    xp = namespace(left)
-    return float(xp.sum(left * right, dtype=xp.float64))
 
 
 def _cut(starts: Ints, parts: int) -> list[slice]:

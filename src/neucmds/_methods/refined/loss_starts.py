@@ -382,7 +382,7 @@ class Scout:
     def curvature(self) -> float:
         """Return the κ with the least error of d, in units of 1/(mean d)²; zero unless it gains."""
         longest = sqrt(float(namespace(self.sq_dissimilarity).max(self.sq_dissimilarity)))
-        unit = self.mean / longest
+        unit = mean_distance(self.sq_dissimilarity, self.weights) / longest
         hyperbolic = [-step for step in STEPS if step < FARTHEST * unit] + [-FARTHEST * unit]
         # On a scale of ±√|κ|: spheres above zero, up to the one that has the longest d as its half.
         sphere = [pi * unit / 2, 0.97 * pi * unit, pi * unit]
@@ -439,15 +439,11 @@ class Scout:
         """Return the search of a fit with this κ, by short descents."""
         # With one start each, local minima would decide between κ.
         starts = -(-usual_starts(len(self.sq_dissimilarity), self.components.total) // 4)
-        kappa = kappa_of(curvature, self.mean)
+        kappa = kappa_of(curvature, mean_distance(self.sq_dissimilarity, self.weights))
         link, rng = curved(self.sq_dissimilarity, kappa), check_random_state(self.seed)
         tiles = Tiles.of(link, self.loss, weights=self.weights, floor=self.floor, curvature=kappa)
         source = Source.of(link, self.weights, self.components, self.solve, rng)
         return Search(tiles, source, BRIEF, starts, self.seed)
-
-    @cached_property
-    def mean(self) -> float:
-        return mean_distance(self.sq_dissimilarity, self.weights)
 
 
 def _signed_square(root: float) -> float:

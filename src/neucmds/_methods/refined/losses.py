@@ -35,7 +35,9 @@ from neucmds._backend.arrays import (
 from neucmds._methods.refined.curvature import LEAST_COSINE, arc, curved, distances, half_slope
 from neucmds.errors import InputError, option
 
-LOSSES = ("squared", "distance", "relative")
+# The power of D that each loss scales with.
+DEGREES = {"squared": 2, "distance": 1, "relative": 0}
+LOSSES = tuple(DEGREES)
 
 # The floor of d is half of the 1 % quantile of the positive d: the quantile itself is too high for
 # hops, which are few whole numbers.
@@ -149,16 +151,6 @@ class PairLoss:
         if self.name == "relative":
             q /= _at_least(of_d, float(arc(xp.sqrt(xp.asarray(self.floor)), self.curvature)))
         return float(xp.sum(xp.abs(q) if u is None else u * xp.abs(q)))
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether q is linear in D̂, and the loss along a line therefore a quartic."""
-        return self.name != "distance"
-
-    @property
-    def degree(self) -> int:
-        """The power of D that the loss scales with."""
-        return {"squared": 2, "distance": 1, "relative": 0}[self.name]
 
 
 def _at_least(array: Array, least: float) -> Array:

@@ -42,6 +42,7 @@ from neucmds._methods.refined.descent import (
     search_by_slopes,
 )
 from neucmds._methods.refined.losses import (
+    DEGREES,
     PairLoss,
     check_defined,
     floor_of,
@@ -166,8 +167,8 @@ class PairObjective:
     def minimize_along(self, direction: Array) -> PairObjective | None:
         """Move to the lowest point of a line; None if rounding hides a gain."""
         line = self.pairs.line(self.x, direction, self.here)
-        quadratic = self.pairs.loss.is_quadratic
-        t = lowest_point(line.quartic) if quadratic else search_by_slopes(line)
+        by_slopes = self.pairs.loss.name == "distance"
+        t = search_by_slopes(line) if by_slopes else lowest_point(line.quartic)
         if t is None:
             return None
         renew = self.age + 1 >= self.renewal
@@ -292,7 +293,7 @@ class Tiles:
             made = made.floored(floor / sqrt(scale))
         elif loss != "squared":
             made = made.floored(floor_of(d, weights, made.curvature))
-        unit = scale**made.degree * weight_scale
+        unit = scale ** DEGREES[loss] * weight_scale
         no_signs = xp.zeros_like(sq_dissimilarity[0, :0], dtype=xp.float64)
         return cls(d, made, no_signs, dtype, weights, scale, unit, 0.0 if exact else EXACT)
 
@@ -333,7 +334,7 @@ class Tiles:
                 d, u, d_hat = self._seen(tile, factors)
                 terms = self.loss.terms(d, d_hat)
                 pull = terms.residual if u is None else u * terms.residual
-                value += tile.times * _dot(pull, terms.residual)
+                value += tile.times * dot(pull, terms.residual)
                 if terms.slope is not None:
                     pull *= terms.slope
                 pulled[tile.rows, :] += pull @ extended[tile.columns, :]
@@ -370,16 +371,16 @@ class Tiles:
                     second *= terms.slope
                 weighted = second if u is None else u * second
                 bent = first if u is None else u * first
-                c3, c4 = 2 * _dot(bent, second), _dot(weighted, second)
-                fall = 2 * _dot(weighted, terms.residual)
+                c3, c4 = 2 * dot(bent, second), dot(weighted, second)
+                fall = 2 * dot(weighted, terms.residual)
                 if terms.curvature is not None:
                     bent = bent * terms.curvature
-                sums += tile.times * np.array([fall + _dot(bent, first), c3, c4])
+                sums += tile.times * np.array([fall + dot(bent, first), c3, c4])
             return sums
 
         curved = np.sum(self._spread(walk, self._shares), axis=0)
-        slope = float(xp.sum(here.gradient * p))
-        return TileLine(self, x, p, np.array([here.value, slope, *curved]))
+        quartic = np.array([here.value, dot(here.gradient, p), *curved])
+        return TileLine(self, x, p, quartic)
 
     def blocks(self, x: Array, here: TileSlopes) -> tuple[Array, Array]:
         """Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ for every object i, and Σ_j u |q| q′; float64.
@@ -542,11 +543,3 @@ def second_moments_about(x: Array, sums: Array) -> Array:
     blocks = left @ xp.stack([x, -means], axis=1)
     blocks += xp.reshape(xp.take(products, places, axis=1), (n, k, k))
     return blocks
-
-
-def _dot(left: Array, right: Array) -> float:
-    """⟨left, right⟩ of two tiles."""
-    if is_numpy(left) and left.flags.c_contiguous and right.flags.c_contiguous:
-        # BLAS: no temporary for the product
-        return float(np.dot(left.ravel(), right.ravel()))
-    return float(namespace(left).sum(left * right))
