@@ -220,18 +220,15 @@ def descend(
             continue
         direction, steepest = _turned(direction, previous, here)
     here = here.measured()
-    rest = math.sqrt(_promised(here) / max(here.value, here.rounding, _TINY))
+    promised = max(0.0, dot(here.gradient, here.step)) / 2
+    rest = math.sqrt(promised / max(here.value, here.rounding, _TINY))
     return Descent(here, tuple(history), at_rest or here.value <= state.rounding, rest)
 
 
-def _promised(here: Objective) -> float:
-    """Return the gain that one more step along −M⁻¹g promises."""
-    return max(0.0, dot(here.gradient, here.step)) / 2
-
-
 def _is_flat(here: Objective, limits: Limits) -> bool:
+    """Tell whether one more step along −M⁻¹g promises a small share of the loss."""
     flat = min(FLAT, max(limits.tol, FLATTEST))
-    return _promised(here) <= flat * here.value + here.rounding
+    return dot(here.gradient, here.step) / 2 <= flat * here.value + here.rounding
 
 
 def _turned(direction: Array, previous: Objective, here: Objective) -> tuple[Array, bool]:

@@ -41,7 +41,6 @@ from neucmds._methods.refined.losses import (
     PairTerms,
     check_defined,
     combined_floor,
-    low_quantile,
     power_of_four,
 )
 from neucmds._methods.refined.tiles import lowered, minimize, moments, second_moments_about
@@ -116,12 +115,10 @@ def pair_floor(pairs: Pairs, curvature: float = 0.0) -> float:
     """Return the floor of d of the listed pairs, as `combined_floor`; weights do not count."""
     known = pairs.sq_dissimilarity > 0
     d = pairs.sq_dissimilarity[known]
-    if d.size == 0:
-        return 1.0
     nearest = np.full(pairs.n, np.inf)
     for ends in (pairs.i, pairs.j):
         np.minimum.at(nearest, ends[known], d)
-    return combined_floor(low_quantile(d), nearest, float(d.max()), curvature)
+    return combined_floor(d, nearest, float(d.max(initial=0.0)), curvature)
 
 
 @dataclass(frozen=True, eq=False)

@@ -234,11 +234,6 @@ class Search:
     seed: int
     tried: dict[int, _Tried] = field(default_factory=dict)
 
-    @property
-    def own(self) -> int:
-        """The number of negatives of the squared solution."""
-        return self.source.place.signature[1]
-
     @cached_property
     def brief(self) -> Limits:
         return Limits(min(self.limits.max_iter, MOST_PROBING), max(self.limits.tol, PROBING_TOL))
@@ -263,21 +258,22 @@ class Search:
         loss falls, with a quarter of the starts each; the last one has all of them. The first
         number and 0 are descended to convergence as well.
         """
+        own = self.source.place.signature[1]
         if signature is not None:
-            return self.followed(self.ends_of(self.own, self.n_init))
+            return self.followed(self.ends_of(own, self.n_init))
         here = self.walked()
-        others = [self.ends_of(q, self.few)[0] for q in {self.own, 0} - {here}]
+        others = [self.ends_of(q)[0] for q in {own, 0} - {here}]
         return self.followed(self.ends_of(here, self.n_init) + others)
 
     def walked(self, first: int | None = None) -> int:
         """Return the number of negatives of locally least loss, from the squared solution's."""
+        own, k = self.source.place.signature[1], self.source.place.signs.size
         if self.source.spectrum is None:
-            return self.own
-        first = here = self.own if first is None else first
-        k = self.source.place.signs.size
+            return own
+        first = here = own if first is None else first
 
         def value_of(negatives: int) -> float:
-            return self.ends_of(negatives, self.few)[0].value if 0 <= negatives <= k else np.inf
+            return self.ends_of(negatives)[0].value if 0 <= negatives <= k else np.inf
 
         for way in (1, -1):
             while value_of(here + way) < value_of(here):
@@ -286,12 +282,12 @@ class Search:
                 break
         return here
 
-    @property
-    def few(self) -> int:
-        return -(-self.n_init // 4)
+    def ends_of(self, negatives: int, starts: int | None = None) -> list[Refined]:
+        """Return the lowest ends of short descents with a number of negatives, sorted.
 
-    def ends_of(self, negatives: int, starts: int) -> list[Refined]:
-        """Return the lowest ends of short descents with a number of negatives, sorted."""
+        There are a quarter of the starts by default.
+        """
+        starts = -(-self.n_init // 4) if starts is None else starts
         if negatives not in self.tried:
             begun = self.source.with_negatives(negatives)
             place, _ = approach(self.tiles, begun, self.limits)
@@ -423,9 +419,11 @@ class Scout:
         nearest = min(self.seen, key=lambda other: abs(other - curvature), default=None)
         first = None if nearest is None else self.seen[nearest][1][1]
         search = self._search(curvature)
-        fixed = self.components.signature is not None
-        ends = search.ends_of(search.own if fixed else search.walked(first), search.n_init)
-        end = search.followed(ends)
+        if self.components.signature is None:
+            negatives = search.walked(first)
+        else:
+            negatives = search.source.place.signature[1]
+        end = search.followed(search.ends_of(negatives, search.n_init))
         link = search.tiles.d * search.tiles.scale
         x = asarray_like(end.coordinates, link)
         d_hat = sq_dissimilarities(x, x, asarray_like(end.signs, x))

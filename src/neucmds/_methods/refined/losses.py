@@ -89,10 +89,6 @@ class PairLoss:
         """Return the same loss with a floor f of d."""
         return replace(self, floor=float(curved(np.array([floor**2]), self.curvature)[0]))
 
-    def scaled(self, scale: float) -> PairLoss:
-        """Return the same loss of D that are `scale` times as large."""
-        return replace(self, floor=self.floor * scale, curvature=self.curvature / scale)
-
     def terms(self, d: Array, d_hat: Array, *, bend: bool = False) -> PairTerms:
         """Return q, its slope and, with `bend`, its curvature; `d_hat` is overwritten.
 
@@ -183,12 +179,18 @@ def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> 
         )
 
 
-def combined_floor(quantile: float, nearest: Array, largest: float, curvature: float) -> float:
+def combined_floor(
+    values: npt.NDArray[Any], nearest: Array, largest: float, curvature: float
+) -> float:
     """Return the floor of d: half of its 1 % quantile, or the median of the nearest if it is less.
 
-    The former alone grows with n. `quantile`, `nearest` (one per object, infinite if it has no
-    other) and `largest` are on the scale of g(d).
+    The former alone grows with n. Positive `values`, `nearest` (one per object, infinite if it has
+    no other) and `largest` are on the scale of g(d); without values the floor is 1.
     """
+    if values.size == 0:
+        return 1.0
+    rank = int(FLOOR_QUANTILE * (values.size - 1))
+    quantile = float(np.partition(values, rank)[rank])
     # Rounding of far pairs exceeds nearer ones.
     median = max(float(np.median(nearest[np.isfinite(nearest)])), LEAST_SHARE * largest)
     at_quantile, usual = distances(np.array([quantile, median]), curvature).tolist()
@@ -208,14 +210,5 @@ def floor_of(link: Array, weights: Array | None = None, curvature: float = 0.0) 
         counted = block > 0 if weights is None else (block > 0) & (weights[rows, :] > 0)
         values.append(to_numpy(block[counted][::step]))
         nearest.append(to_numpy(xp.min(xp.where(counted, block, xp.full_like(block, inf)), axis=1)))
-    some = np.concatenate(values)
-    if some.size == 0:
-        return 1.0
     largest = min_and_max(link)[1]
-    return combined_floor(low_quantile(some), np.concatenate(nearest), largest, curvature)
-
-
-def low_quantile(values: npt.NDArray[Any]) -> float:
-    """Return the 1 % quantile of some numbers."""
-    rank = int(FLOOR_QUANTILE * (values.size - 1))
-    return float(np.partition(values, rank)[rank])
+    return combined_floor(np.concatenate(values), np.concatenate(nearest), largest, curvature)

@@ -88,10 +88,11 @@ def minimize(pairs: Tiles | ListedPairs, start: Start, limits: Limits) -> Refine
     with pool_for(pairs.d):
         end = descend(PairObjective(pairs, x, pairs.at(x)), limits, on_step)
         value = pairs.true_value(end.state.x)
+    loss, scale = pairs.loss, pairs.scale
     return Refined(
         end.state.x * root,
         start.signs,
-        pairs.loss.scaled(pairs.scale),
+        replace(loss, floor=loss.floor * scale, curvature=loss.curvature / scale),
         value * unit,
         tuple(one * unit for one in end.history),
         end.converged,
