@@ -1,7 +1,5 @@
 """Curved embeddings as users see them: exact spaces, the choice of κ, and what follows a fit."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -10,7 +8,7 @@ from scipy.sparse.csgraph import shortest_path
 from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, curve, evaluate, neuc_mds
 from neucmds.api import prepare
 from neucmds.cli.outputs import axis_table
-from neucmds.errors import ConvergenceWarning, InputError
+from neucmds.errors import InputError
 from neucmds.report.findings import nearest_of
 
 
@@ -118,16 +116,6 @@ def test_a_curve_of_losses_takes_it():
     found = curve(D, [3], kinds, curvature=-(mean_of(D) ** 2))
     assert list(found.stress) == kinds
     assert found.normalized("refined/relative")[0] < 1e-6 < found.normalized("classical")[0]
-
-
-@pytest.mark.parametrize("loss", ["distance", "relative"])
-def test_many_objects_are_fitted_on_all_threads(loss):
-    D = disc(700)
-    how = {"loss": loss, "max_iter": 3, "init": 1, "random_state": 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        emb = neuc_mds(D, (2, 1), curvature=-(mean_of(D) ** 2), **how)
-    assert errors(emb, D).mean() < 0.05
 
 
 def test_stress_and_explained_are_those_of_d(hyperbolic):

@@ -141,16 +141,6 @@ def test_fitted_rows_are_placed_where_they_were_fitted(n, decimals):
     assert np.abs(moved).max() < (0.1**decimals + 1e-8) * size
 
 
-def test_shrinkage_lets_an_object_go_as_far_as_its_dissimilarities_agree_on():
-    rng = np.random.default_rng(6)
-    x = rng.normal(size=(40, 3))
-    far = np.array([[300.0, -200.0, 100.0]])
-    embedding = neuc_mds(cdist(x, x).round(9), 4)
-    placed = embedding.transform(cdist(far, x))
-    found = sq_dissimilarities(placed, embedding.coordinates, embedding.signs)
-    np.testing.assert_allclose(found, cdist(far, x) ** 2, rtol=1e-6)
-
-
 def test_what_shrinkage_adds_is_the_ridge_of_the_objects_own_noise():
     rng = np.random.default_rng(7)
     signs = np.array([1.0, -1.0, 1.0])

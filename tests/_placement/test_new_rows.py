@@ -6,7 +6,6 @@ from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement import sq_rows
 
 
 @pytest.fixture
@@ -96,11 +95,6 @@ def test_negative_new_dissimilarities_are_refused_as_by_the_fit(features, loss, 
     np.testing.assert_array_equal(est.transform(new), est.transform(d[:3]))
     fit = neuc_mds(d - 9.0 * (1 - np.eye(40)), 3, squared=True)
     assert np.isfinite(fit.transform(d[:3] - 9.0)).all()
-
-
-def test_of_rounding_below_zero_nothing_else_changes():
-    found = sq_rows(np.array([[-1e-16, 0.3, 2.0]]), np.ones((3, 1)), squared=True, loss="relative")
-    np.testing.assert_array_equal(found, [[0, 0.3, 2]])
 
 
 def signed(p, q):

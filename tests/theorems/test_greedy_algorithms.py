@@ -1,12 +1,10 @@
 """alg:ev-selection and alg:ev-selection-plus as printed, against the k + 1 splits."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neucmds._input.components import Components
-from neucmds._methods.selection import neuc, neuc_plus, split_bounds
+from neucmds._methods.selection import split_bounds
 from neucmds._spectrum import Ends
 
 # Whole numbers make ties and zeros common, also H(S) = 0; floats make everything else.
@@ -69,17 +67,6 @@ def test_the_best_split_is_as_good_as_the_greedy_algorithm(case):
         _, bounds = split_bounds(ends, k, divisor)
         _, left = algorithm(values, k)
         assert bounds.min() == pytest.approx(bound_of(left, divisor), rel=1e-12, abs=slack)
-
-
-@given(st.integers(0, 10**6), st.integers(1, 15))
-@settings(max_examples=40, deadline=None)
-def test_without_ties_the_same_eigenvalues_are_kept(seed, k):
-    values = np.random.default_rng(seed).standard_cauchy(25)
-    ends = Ends.of(values)
-    for method, algorithm in ((neuc, greedy), (neuc_plus, greedy_plus)):
-        kept = ends.values[method(ends, Components(k)).kept]
-        chosen, _ = algorithm(list(values), k)
-        np.testing.assert_array_equal(np.sort(kept), np.sort(chosen))
 
 
 def test_read_literally_the_second_algorithm_is_not_optimal():

@@ -12,8 +12,6 @@ from neucmds import InputError, neuc_mds
 from neucmds._input import Components
 from neucmds._methods.refined import completion
 from neucmds._methods.refined.completion import Weighted
-from neucmds._methods.refined.descent import Limits
-from neucmds._spectrum import full_spectrum
 from neucmds.datasets import euclidean_ball
 from neucmds.errors import ConvergenceWarning, OverfitWarning
 
@@ -164,23 +162,6 @@ def test_few_pairs_end_in_the_lowest_valley():
         assert neuc_mds(unit * upper, (1, 1), missing="ignore").stress < 0.33 * unit**4
 
 
-@pytest.mark.parametrize(("most", "descents"), [(9, 1), (10, 1 + 32 + 1)])
-def test_of_few_objects_descents_from_anywhere_follow(monkeypatch, most, descents):
-    starts, minimize = [], completion.minimize
-    monkeypatch.setattr(completion, "RESTARTED", most)
-    monkeypatch.setattr(
-        completion, "minimize", lambda *a, **kw: starts.append(a[1]) or minimize(*a, **kw)
-    )
-    problem = Weighted(low_rank(n=10), np.where(hide(10, 0.2), 0.0, 1 - np.eye(10)))
-    settings = completion._Settings(
-        Limits(5, 1e-3), np.random.default_rng(0), lambda gram, _: full_spectrum(gram)
-    )
-    completion._grown(problem, [Components(2)], settings)
-    assert len(starts) == descents
-    sizes = [one.coordinates.std() for one in starts[1:33]]
-    assert not sizes or max(sizes) < 3 * min(sizes)  # as wide as what was found first
-
-
 @pytest.mark.filterwarnings("error:Mean of empty slice:RuntimeWarning")
 def test_where_no_pair_can_be_spared_none_is_held_out():
     path = np.full((6, 6), np.nan)
@@ -248,13 +229,6 @@ def test_signs_that_the_data_do_not_have_leave_fewer_columns(condensed, n_compon
     found = embedding.dissimilarities()
     assert embedding.stress == pytest.approx(np.sum((found - D) ** 2), abs=1e-12)
     assert embedding.stress <= np.sum(D**2)
-
-
-def test_a_generator_draws_the_held_out_entries_as_a_seed_does():
-    holed = np.where(hide(25, 0.2), np.nan, low_rank(n=25))
-    for state in (lambda: np.random.default_rng(1), lambda: None):
-        given = ({"squared": True, "missing": "ignore", "random_state": state()} for _ in "ab")
-        np.testing.assert_array_equal(*(neuc_mds(holed, 1, **one).coordinates for one in given))
 
 
 @pytest.mark.parametrize("loss", ["squared", "distance"])

@@ -17,12 +17,11 @@ from neucmds._methods.refined import listed_pairs, tiles
 from neucmds._methods.refined.curvature import curved
 from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.listed_pairs import ListedPairs, pair_floor, refine_pairs
-from neucmds._methods.refined.losses import CORNER, LOSSES, PairLoss, floor_of
+from neucmds._methods.refined.losses import CORNER, DEGREES, LOSSES, PairLoss, floor_of
 from neucmds._methods.refined.tiles import Tiles, lowered, minimize
 
 SIGNS = np.array([1.0, 1.0, 1.0, -1.0])
 FLOOR = 0.9  # of d, some of which are below
-DEGREE = {"squared": 2, "distance": 1, "relative": 0}
 
 
 def d_hat_of(x, signs=SIGNS):
@@ -150,19 +149,15 @@ def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(
     assert far * unit == pytest.approx(value_of("squared", d, w, x), rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_curvature_along_a_line_is_that_of_the_line(loss):
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+def test_the_distance_loss_bends_along_a_line_as_its_quartic_says(kind):
     d, x = bumpy()
-    system = Tiles(d, PairLoss(loss, FLOOR**2), SIGNS, d.dtype)
     p, h = np.random.default_rng(2).standard_normal(x.shape), 1e-4
-    p -= p.mean(axis=0)
-    up, down = system.at(x + h * p).value, system.at(x - h * p).value
-    bend = (up - 2 * system.at(x).value + down) / h**2
-    assert 2 * system.line(x, p, system.at(x)).quartic[2] == pytest.approx(bend, rel=1e-3)
-    pairs = ListedPairs.of(listed(d, random_weights(40)), loss, like=np.zeros(0)).signed(SIGNS)
-    up, here, down = (pairs.at(x + t * p) for t in (h, 0.0, -h))
+    system = system_of(kind, d, random_weights(40), "distance")
+    x, p = x / np.sqrt(system.scale), (p - p.mean(axis=0)) / np.sqrt(system.scale)
+    up, here, down = (system.at(x + t * p) for t in (h, 0.0, -h))
     bend = (up.value - 2 * here.value + down.value) / h**2
-    assert 2 * pairs.line(x, p, here).quartic[2] == pytest.approx(bend, rel=1e-3)
+    assert 2 * system.line(x, p, here).quartic[2] == pytest.approx(bend, rel=1e-3)
 
 
 # Descents
@@ -233,7 +228,7 @@ def test_the_unit_of_d_does_not_matter(loss, kind):
         there = minimized(kind, d * 4.0**power, x * 2.0**power, loss, max_iter=5)
         np.testing.assert_array_equal(there.coordinates, here.coordinates * 2.0**power)
         assert there.loss.floor == here.loss.floor * 4.0**power
-        assert there.value == here.value * 4.0 ** (power * DEGREE[loss])
+        assert there.value == here.value * 4.0 ** (power * DEGREES[loss])
 
 
 @pytest.mark.parametrize("loss", ["distance", "relative"])

@@ -6,12 +6,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from neucmds import api
-from neucmds._backend.threads import worker_pool
 from neucmds._methods.refined import products
-from neucmds._methods.refined.descent import Limits, Start, dot
+from neucmds._methods.refined.descent import Limits, Start
 from neucmds._methods.refined.products import FreeCoordinates, refine
-from neucmds._operator import DenseGram, Moments
+from neucmds._operator import DenseGram
 from neucmds.datasets import synthetic
 
 SIGNS = np.array([1.0, 1.0, -1.0, 1.0, -1.0])
@@ -40,34 +38,6 @@ def test_what_follows_a_line_is_what_would_be_computed_there():
         np.testing.assert_allclose(carried, computed, rtol=0, atol=1e-9 * size, err_msg=name)
     assert moved.value == pytest.approx(anew.value, rel=1e-9)
     assert moved.value < start.value
-
-
-def test_slices_of_a_pool_add_up_to_the_whole():
-    n = 40_000
-    gram = DenseGram(np.zeros((1, 1)))
-    gram.n, gram.moments = n, Moments(np.full(n, 2.0), 4e12 + 4 * n**2)  # ‖B‖² = 1e12
-    x, way = coordinates(n), coordinates(n, 1)
-
-    def everything():
-        here = FreeCoordinates.at(gram, x, 2.0 * x, SIGNS, lambda block: 2.0 * block)
-        moved = here.minimize_along(np.sign(dot(way, here.gradient)) * -way)
-        carried = moved.x, moved.bx, moved.value, dot(x, way)
-        return here.inner, here.diagonal_error, here.overlap, here.gradient, here.step, *carried
-
-    whole = everything()
-    with worker_pool():
-        parts = everything()
-    for one, other in zip(whole, parts, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(one).max())
-
-
-def test_an_exact_form_is_reached_from_eigenvectors_in_single_precision():
-    # At STRESS 0 what float32 makes of B X would decide every step.
-    x = coordinates(700)
-    prepared = api.prepare(form(x), squared=True)
-    found = api.fit(prepared, api.Options(SIGNS.size)).embedding
-    assert found.signature == (3, 2)
-    assert found.normalized_stress < 1e-14
 
 
 def form(x):

@@ -9,7 +9,6 @@ import pytest
 
 from neucmds import ConvergenceWarning, FewerComponentsWarning, InputError, neuc_mds
 from neucmds._input import Components
-from neucmds._methods.exact import exact_selection
 from neucmds._methods.refined import starts
 from neucmds._methods.refined.descent import Refined, Start
 from neucmds._methods.refined.losses import PairLoss
@@ -167,16 +166,6 @@ def test_eigenvectors_start_with_their_signs_and_a_length():
         assert np.all(lengths >= 1e-3 * np.median(lengths))
         u = start.coordinates / np.sqrt(lengths)
         np.testing.assert_allclose(np.sign(np.sum(u * gram.matmat(u), axis=0)), start.signs)
-
-
-def test_a_closed_form_is_a_start_with_its_own_gram_matrix():
-    gram = DenseGram(strongly_negative(30))
-    spectrum = full_spectrum(gram)
-    chosen = exact_selection(spectrum, gram.diagonal(), Components(4))
-    start, u = starts._closed_form_start(spectrum, chosen), spectrum.vectors[:, chosen.kept]
-    np.testing.assert_allclose(
-        (start.coordinates * start.signs) @ start.coordinates.T, u @ chosen.core @ u.T, atol=1e-9
-    )
 
 
 def test_a_start_is_an_embedding_or_coordinates_and_signs():
