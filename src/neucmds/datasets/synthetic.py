@@ -31,8 +31,8 @@ def random_simplex(n: int = 1000, *, dim: int = 1000, random_state: Any = None) 
     n : int
         Number of objects; the paper has 1000.
     dim : int
-        Number of coordinates, 10 at least; ``dim // 10`` of them count positive. The paper has 1000, whatever n
-        is.
+        Number of coordinates, at least 10; ``dim // 10`` of them count positive. The paper has
+        1000, whatever n is.
     random_state : int, RandomState instance or None
         Source of randomness.
 

@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from neucmds._backend.arrays import Array
 from neucmds._input import NComponents
 from neucmds._operator import (
+    Called,
     as_graph,
     joined_paths,
     neighbor_graph,
+    refuse_calls,
     shortest_path_rows,
 )
 from neucmds.api import DEFAULT_METHOD, Loss, Method, neuc_mds
@@ -123,6 +125,9 @@ class NeucIsomap(SignedTransformer):
 
     def _joined(self, X: Any) -> tuple[NearestNeighbors, Any]:
         """Find the neighbours of every object, and join them to a graph."""
+        if callable(self.metric):
+            called = Called(self.metric, self.metric_params or {})
+            refuse_calls(called, X, "average it over both")
         neighbors = NearestNeighbors(
             n_neighbors=self.n_neighbors,
             metric=self.metric,
