@@ -2,16 +2,12 @@
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from neucmds import InputError
 from neucmds._backend.files import atomic_file, atomic_folder
-
-SRC = Path(__file__).resolve().parents[2] / "src"
 
 
 def text(content):
@@ -80,53 +76,6 @@ def test_what_cannot_be_a_file_is_refused(tmp_path):
     ]:
         with pytest.raises(InputError, match=message), atomic_file(path):
             pytest.fail("it was opened")
-
-
-# Killed before each call that changes names in turn, while a file is replaced, by a process that
-# prints how many kills it took until one of its children came to the end.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from neucmds._backend.files import atomic_file
-
-calls = 0
-
-def audit(event, arguments):
-    global calls
-    if event in ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "open", "shutil.rmtree"):
-        calls += 1
-        if calls == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-for number in range(1, 40):
-    child = os.fork()
-    if child == 0:
-        sys.addaudithook(audit)
-        with atomic_file(Path(sys.argv[1], str(number))) as file:
-            file.write(b"new")
-        os._exit(0)
-    if os.waitpid(child, 0)[1] == 0:
-        print(number)
-        break
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL there")
-def test_a_killed_process_leaves_the_old_or_the_new_whole(tmp_path):
-    files = [tmp_path / str(number) for number in range(1, 40)]
-    for file in files:
-        file.write_bytes(b"old")
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, tmp_path],
-        env=os.environ | {"PYTHONPATH": str(SRC)},
-        timeout=60,
-        check=True,
-        capture_output=True,
-    )
-    last = int(done.stdout)
-    assert last > 4
-    assert {file.read_bytes() for file in files[: last - 1]} <= {b"old", b"new"}
-    assert files[last - 1].read_bytes() == b"new"
 
 
 def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import squareform
 
 from neucmds._input import as_dissimilarity, read_table
-from neucmds._input.readers.text import Lines, _is_shifted, parse_matrix
+from neucmds._input.readers.text import Lines, parse_matrix
 from neucmds.errors import FileFormatError, InputError
 
 NAMES = ("ant", "bee", "cat")
@@ -272,12 +272,6 @@ def test_npy_is_read_or_mapped(values, mmap, tmp_path):
 def test_npz_labels_are_names_and_not_classes(held, labels, write):
     values = held.get("D", D)
     expect(read_table(write("d.npz", npz_bytes(**held))), labels, values)
-
-
-def test_a_print_of_dist_has_all_but_the_last_above_and_all_but_the_first_beside():
-    pairs = (("abc", "bcd"), ("abc", "abc"), ("abc", "bce"), ("abc", "bxd"), ("abc", "bc"))
-    found = [_is_shifted(tuple(above), tuple(beside)) for above, beside in pairs]
-    assert found == [True, False, True, False, False]
 
 
 # Standard input
