@@ -127,10 +127,12 @@ def measure(
 
     Paper: subsec:eva-pert-metric.
     """
-    points = _Points.of(gram, coordinates, signs, weights, curvature)
+    x = asarray_like(coordinates, gram.diagonal(), dtype=gram.xp.float64)
+    form = asarray_like(signs, x)
     share = SAMPLED_PAIRS / max(SAMPLED_PAIRS, gram.n * (gram.n - 1) // 2)
-    sums, ratios, errors, nearest = _Sums(), _Sample(share), _Sample(share), _Neighbors(points)
-    for block in points.blocks(gram):
+    sums, ratios, errors = _Sums(), _Sample(share), _Sample(share)
+    nearest = _Neighbors(x, form, weights)
+    for block in _blocks(gram, x, form, weights, curvature):
         sums.add(block)
         ratios.add(block.log_ratios())
         errors.add(block.relative_errors())
@@ -220,10 +222,10 @@ def pair_errors(
     >>> found.pairs_off, found.worst(1)
     (2, [2])
     """
-    points = _Points.of(gram, coordinates, signs, weights, curvature)
+    x = asarray_like(coordinates, gram.diagonal(), dtype=gram.xp.float64)
     sums = np.zeros((6, gram.n))
     pairs_off, center = 0, math.nan
-    for block in points.blocks(gram):
+    for block in _blocks(gram, x, asarray_like(signs, x), weights, curvature):
         defined = to_numpy(block.counted & (block.d > 0))
         errors = np.zeros(defined.shape)
         errors[defined] = block.relative_errors()
@@ -273,36 +275,21 @@ class _Block:
         return np.asarray(to_numpy(xp.abs(ratio - 1.0)))
 
 
-@dataclass(frozen=True)
-class _Points:
-    """Coordinates and signs on the device of D, and the weights of pairs."""
-
-    x: Array
-    signs: Array
-    weights: Array | None
-    curvature: float
-
-    @classmethod
-    def of(
-        cls, gram: Gram, coordinates: Array, signs: Array, weights: Array | None, curvature: float
-    ) -> _Points:
-        x = asarray_like(coordinates, gram.diagonal(), dtype=gram.xp.float64)
-        return cls(x, asarray_like(signs, x), weights, curvature)
-
-    def blocks(self, gram: Gram) -> Iterator[_Block]:
-        """Row blocks of D beside D̂, upper triangle only."""
-        xp = gram.xp
-        ids = asarray_like(np.arange(gram.n), self.x, dtype=xp.int64)
-        for rows, part in gram.walk():
-            d = xp.astype(part[:, rows.start :], xp.float64, copy=False)
-            x, y = self.x[rows, :], self.x[rows.start :, :]
-            counted = ids[rows.start :][None, :] > ids[rows][:, None]
-            weights = None
-            if self.weights is not None:
-                weights = xp.astype(self.weights[rows, rows.start :], xp.float64, copy=False)
-                counted = counted & (weights > 0)
-            d_hat = flat(sq_dissimilarities(x, y, self.signs), self.curvature)
-            yield _Block(rows, part, d, d_hat, rounding_level(x, y), counted, weights)
+def _blocks(
+    gram: Gram, x: Array, signs: Array, weights: Array | None, curvature: float
+) -> Iterator[_Block]:
+    """Row blocks of D beside D̂, upper triangle only."""
+    xp = gram.xp
+    ids = asarray_like(np.arange(gram.n), x, dtype=xp.int64)
+    for rows, part in gram.walk():
+        d = xp.astype(part[:, rows.start :], xp.float64, copy=False)
+        counted, w = ids[rows.start :][None, :] > ids[rows][:, None], None
+        if weights is not None:
+            w = xp.astype(weights[rows, rows.start :], xp.float64, copy=False)
+            counted = counted & (w > 0)
+        level = rounding_level(x[rows, :], x[rows.start :, :])
+        d_hat = flat(sq_dissimilarities(x[rows, :], x[rows.start :, :], signs), curvature)
+        yield _Block(rows, part, d, d_hat, level, counted, w)
 
 
 class _Sums:
@@ -405,30 +392,27 @@ class _Sample:
 class _Neighbors:
     """Count the nearest by D̂ that are near by D, over all objects or a sample."""
 
-    def __init__(self, points: _Points) -> None:
-        n, self.points = int(points.x.shape[0]), points
-        self.ids = np.arange(n)
+    def __init__(self, x: Array, signs: Array, weights: Array | None) -> None:
+        n = int(x.shape[0])
+        self.x, self.signs, self.weights, self.ids = x, signs, weights, np.arange(n)
         if n > NEIGHBOR_OBJECTS:
             drawn = np.random.default_rng(0).choice(n, NEIGHBOR_OBJECTS, replace=False)
             self.ids = np.sort(drawn)
         self.kept, self.possible = 0, 0
 
     def add(self, block: _Block) -> None:
-        points, xp = self.points, namespace(self.points.x)
+        xp = namespace(self.x)
         low, high = np.searchsorted(self.ids, [block.rows.start, block.rows.stop])
         ids = self.ids[low:high]
         if not ids.size:
             return
-        at = asarray_like(ids, points.x, dtype=xp.int64)
+        at = asarray_like(ids, self.x, dtype=xp.int64)
         d = to_numpy(xp.take(block.whole_rows, at - block.rows.start, axis=0)).astype(np.float64)
-        x = xp.take(points.x, at, axis=0)
-        d_hat = to_numpy(sq_dissimilarities(x, points.x, points.signs))
+        d_hat = to_numpy(sq_dissimilarities(xp.take(self.x, at, axis=0), self.x, self.signs))
         others = np.arange(d.shape[1])[None, :] != ids[:, None]
-        if points.weights is not None:
-            others &= to_numpy(xp.take(points.weights, at, axis=0)) > 0
-        self._count(np.where(others, d, np.inf), np.where(others, d_hat, np.inf))
-
-    def _count(self, d: Floats, d_hat: Floats) -> None:
+        if self.weights is not None:
+            others &= to_numpy(xp.take(self.weights, at, axis=0)) > 0
+        d, d_hat = (np.where(others, part, np.inf) for part in (d, d_hat))
         m = min(NEIGHBORS, d.shape[1] - 1)
         nearest = np.argpartition(d_hat, m - 1, axis=1)[:, :m]
         radius = np.partition(d, m - 1, axis=1)[:, m - 1 : m]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
 
@@ -82,10 +82,10 @@ class Solution:
     sq_norm: float
     total_sum_of_squares: float
     trace: float
-    eigenvalues: Floats
-    residuals: Floats
     converged: bool
     solver: str
+    eigenvalues: Floats = field(default_factory=lambda: np.zeros(0))
+    residuals: Floats = field(default_factory=lambda: np.zeros(0))
     history: tuple[float, ...] = ()
     projector: Array | None = None
     row_means: Array | None = None
@@ -221,8 +221,6 @@ def from_pairs(found: Refined, pairs: Pairs) -> Solution:
         sq_norm=2 * float(w @ d**2),
         total_sum_of_squares=2 * float(w @ (d - mean) ** 2),
         trace=0.5 * (pairs.n - 1) * mean,
-        eigenvalues=np.zeros(0),
-        residuals=np.zeros(0),
         converged=found.converged,
         solver="sampled pairs" if pairs.sampled else "pairs",
         history=found.history,

@@ -18,7 +18,7 @@ from neucmds._backend.arrays import (
     center_rows,
     cholesky_and_inverse,
     contiguous,
-    device,
+    empty_like,
     namespace,
     on_cpu,
     to_numpy,
@@ -74,8 +74,9 @@ class KrylovBasis:
     coupling: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        xp, shape = namespace(self.rows), (int(self.rows.shape[0]),) * 2
-        self.projected = xp.zeros(shape, dtype=self.rows.dtype, device=device(self.rows))
+        capacity = int(self.rows.shape[0])
+        self.projected = empty_like(self.rows, (capacity, capacity))
+        self.projected[:, :] = 0.0
         self.coupling = np.zeros((0, 0))
 
     def inject(self, count: int) -> None:

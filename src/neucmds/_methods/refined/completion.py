@@ -74,11 +74,6 @@ class Weighted:
         xp = namespace(self.weights)
         return int(xp.sum(xp.astype(self.observed, xp.int64))) // 2
 
-    @property
-    def variance(self) -> float:
-        """Variance of the entries that count."""
-        return float(np.var(to_numpy(self.sq_dissimilarity)[to_numpy(self.observed)]))
-
     def filled(self, prediction: Array) -> Weighted:
         """Put a prediction where nothing was observed."""
         xp = namespace(prediction)
@@ -234,7 +229,7 @@ def _held_out_errors(
     which = np.triu(to_numpy(held_out))
     d = to_numpy(problem.sq_dissimilarity)[which]
     predictions = [row_effects, *(predicted(fit) for fit in fits)]
-    variance = problem.variance
+    variance = float(np.var(to_numpy(problem.sq_dissimilarity)[to_numpy(problem.observed)]))
     rows = [(d - to_numpy(prediction)[which]) ** 2 for prediction in predictions]
     return np.minimum(np.stack(rows) / variance if variance > 0 else np.stack(rows), 25.0)
 

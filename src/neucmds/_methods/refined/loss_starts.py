@@ -235,15 +235,6 @@ class Search:
     tried: dict[int, _Tried] = field(default_factory=dict)
 
     @cached_property
-    def brief(self) -> Limits:
-        return Limits(min(self.limits.max_iter, MOST_PROBING), max(self.limits.tol, PROBING_TOL))
-
-    def smoothly(self, place: Start, smoothing: float) -> Refined:
-        """Descend on a loss with fewer local minima."""
-        loss = self.tiles.loss.smoothed(smoothing**2 * self.typical)
-        return minimize(replace(self.tiles, loss=loss), place, self.brief)
-
-    @cached_property
     def typical(self) -> float:
         """Mean of D over the pairs that count."""
         xp, d, w = namespace(self.tiles.d), self.tiles.d, self.tiles.weights
@@ -288,11 +279,12 @@ class Search:
         There are a quarter of the starts by default.
         """
         starts = -(-self.n_init // 4) if starts is None else starts
+        brief = Limits(min(self.limits.max_iter, MOST_PROBING), max(self.limits.tol, PROBING_TOL))
         if negatives not in self.tried:
             begun = self.source.with_negatives(negatives)
             place, _ = approach(self.tiles, begun, self.limits)
             rng = check_random_state(self.seed + negatives)
-            self.tried[negatives] = _Tried(rng, [minimize(self.tiles, place, self.brief)])
+            self.tried[negatives] = _Tried(rng, [minimize(self.tiles, place, brief)])
         tried = self.tried[negatives]
         for i in range(tried.starts, starts):
             best = tried.ends[0]
@@ -301,8 +293,11 @@ class Search:
             spread, smoothing = KINDS[(i - 1) % len(KINDS)]
             anywhere = x.std() * noise if spread is None else x + spread * x.std(axis=0) * noise
             start = Start(asarray_like(anywhere, best.coordinates), best.signs)
-            smooth = self.smoothly(start, smoothing) if smoothing else start
-            tried.ends.append(minimize(self.tiles, smooth, self.brief))
+            if smoothing:
+                # On a loss with fewer local minima.
+                loss = self.tiles.loss.smoothed(smoothing**2 * self.typical)
+                start = minimize(replace(self.tiles, loss=loss), start, brief)
+            tried.ends.append(minimize(self.tiles, start, brief))
             tried.ends.sort(key=attrgetter("value"))
             del tried.ends[FINALISTS:]
         tried.starts = max(tried.starts, starts)
