@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds import Embedding, neuc_mds
+from neucmds import Embedding, InputError, neuc_mds
 from neucmds.api import COMPARED
 from neucmds.cli import console
+from neucmds.cli.outputs import Outputs, as_csv
 
 from .conftest import squared_gaps
 
@@ -106,12 +108,6 @@ class TestEmbed:
 
 @pytest.mark.slow
 class TestInspect:
-    def test_says_that_it_is_not_euclidean(self, run, matrix):
-        outcome = run("inspect", matrix)
-        assert outcome.code == 0, outcome.err
-        for word in ("Euclidean?", "no", "negative share (NEF)", "triangle", "noise", "suggested"):
-            assert word in outcome.out
-
     def test_names_outlying_entries(self, run, here):
         d = squared_gaps(9)
         d[2, 5] = d[5, 2] = 9999.0
@@ -255,15 +251,51 @@ def test_no_command_prints_the_help(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "rest"), [("embed", "--plots none --force"), ("compare", "--methods classical")]
-)
-def test_k_may_be_chosen_by_a_share_or_by_itself(run, matrix, command, rest):
-    options = ["--json", *rest.split()]
-    share = run(command, matrix, "-k", "0.9", *options)
-    assert share.code == 0, share.err
-    if command == "embed":
-        assert share.document["r2"] >= 0.9
-    auto = run(command, matrix, "-k", "auto", *options)
-    assert auto.code == 0, auto.err
+def test_k_may_be_chosen_by_a_share_or_by_itself(run, matrix):
+    share = run("embed", matrix, "-k", "0.9", "--plots", "none", "--json")
+    assert share.document["r2"] >= 0.9
+    auto = run("compare", matrix, "-k", "auto", "--methods", "classical", "--json")
     assert 1 <= auto.document["requested"] <= 13
+
+
+@pytest.mark.slow
+def test_report_writes_a_page_that_says_its_command(run, here, named_csv):
+    pytest.importorskip("plotly", reason="the report needs plotly")
+    rows = "\n".join(f"site{i},{'ab'[i % 2]},{i / 2}" for i in range(14))
+    (here / "info.csv").write_text(f"site,habitat,depth\n{rows}\n")
+    words = "report sites.csv -k 3 --metadata info.csv --color-by habitat --seed 5"
+    outcome = run(*words.split())
+    assert outcome.code == 0, outcome.err
+    page = (here / "sites-report.html").read_text(encoding="utf-8")
+    assert all(part in page for part in (f"neucmds {words}", '"title":"habitat"', '"site13"'))
+    assert "sites-report.html" in outcome.out
+    again = run(*words.split())
+    assert again.code == 2
+    assert "--force" in again.err
+
+
+def test_a_table_holds_no_cell_that_a_spreadsheet_runs():
+    cells = ["=1+1", "+a", "-2+3", "@x", "\t=1", "a=1", "-0.5", "+1", "-1e-05", "", "-inf"]
+    header, *rows = csv.reader(io.StringIO(as_csv(pd.DataFrame({"=x": cells, "y": 0.1}))))
+    assert header == ["'=x", "y"]
+    assert [row[0] for row in rows] == [f"'{cell}" for cell in cells[:5]] + cells[5:]
+
+
+def test_digits_are_enough_to_read_the_same_numbers_back():
+    for dtype in (np.float32, np.float64):
+        x = np.random.default_rng(0).normal(size=50).astype(dtype)
+        texts = as_csv(pd.DataFrame({"x": x})).split()[1:]
+        assert np.array_equal(np.array(texts, dtype=dtype), x)
+        assert max(map(len, texts)) < (14 if dtype is np.float32 else 24)
+
+
+def test_of_two_commands_into_one_folder_one_wins(tmp_path):
+    # Both used to end well, and one overwrote the other.
+    first, second = (Outputs(tmp_path / "out", ["a"], force=False) for _ in range(2))
+    first.files["a"] = lambda file: file.write(b"first")
+    second.files["a"] = lambda file: file.write(b"second")
+    first.commit()
+    with pytest.raises(InputError, match="exists already; pass --force"):
+        second.commit()
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "a"]
+    assert (tmp_path / "out" / "a").read_bytes() == b"first"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,20 @@ def test_interruption_while_importing_is_one_line(tmp_path):
     assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="a process cannot catch SIGTERM there")
+def test_sigterm_while_writing_leaves_nothing(tmp_path):
+    code = """
+import os, signal, time
+from neucmds.cli import outputs
+outputs.save_figure = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(10))
+"""
+    np.save(tmp_path / "d.npy", 1 - np.eye(5))
+    done = program("curve", "d.npy", cwd=tmp_path, prelude=f"exec({code!r})")
+    assert done.returncode == 128 + signal.SIGTERM
+    assert os.listdir(tmp_path) == ["d.npy"]
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
@@ -114,8 +129,4 @@ def test_what_the_demo_suggests_works(demo, run):
     assert not found["euclidean"]
     assert found["triangles"]["violated"] == 0
     assert not found["triangles"]["exact"]
-    options = ["--metadata", folder / "demo" / "digits.csv", "--color-by", "digit"]
-    options += ["--categories", "digit", "--method", "neuc+"]
-    embedded = run("embed", folder / "demo" / "digits.npy", *options)
-    assert embedded.code == 0, embedded.err
     assert run("demo", "-o", folder / "demo").code == 2  # it is not overwritten

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
+import re
 import sys
 import warnings
-from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from neucmds import FewerComponentsWarning, InputError, api, neuc_mds
-from neucmds.metrics import pair_errors
-from neucmds.plots import sampled_pairs
-from neucmds.report.findings import Findings, nearest_of
-from neucmds.report.page import render
+from neucmds.report.findings import nearest_of
 
 from .conftest import IMAGE, SCRIPT, K, N, squared_gaps
 
@@ -24,26 +21,6 @@ SECTIONS = ("data", "spectrum", "curves", "objects")
 SECTIONS += ("shepard", "errors", "worst", "methods", "made")
 
 pytestmark = pytest.mark.usefixtures("few_starts")
-
-
-class Elements(HTMLParser):
-    """Tags with their attributes, and the text of scripts by id."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        if self.tags and self.tags[-1][0] not in ("script", "style"):
-            self.text.append(data)
-
-    def named(self, tag):
-        return [attrs for name, attrs in self.tags if name == tag]
 
 
 def document_of(page: str) -> dict:
@@ -65,39 +42,33 @@ def written(tmp_path):
     """Write a page, and return its text."""
 
     def write(embedding, *args, **options):
-        return embedding.report(tmp_path / "a.html", *args, **options, overwrite=True).read_text(
-            "utf-8"
-        )
+        path = embedding.report(tmp_path / "a.html", *args, **options, overwrite=True)
+        return path.read_text("utf-8")
 
     return write
 
 
 def text_of(page: str) -> str:
-    return "".join(Elements(page).text)
+    bare = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", "", page, flags=re.DOTALL)
+    return " ".join(html.unescape(bare).split())
 
 
 def test_it_has_every_section_and_names_nothing_outside_itself(page):
-    elements = Elements(page)
-    assert tuple(attrs["id"] for attrs in elements.named("section")) == SECTIONS
-    links = [attrs["href"] for attrs in elements.named("a")]
-    assert links == ["#data", *(f"#{name}" for name in SECTIONS)]
-    for tag, attrs in elements.tags:
-        assert "src" not in attrs, tag
-        assert (attrs.get("href") or "#").startswith("#")
-        assert tag not in ("link", "iframe", "img", "object", "base")
-    policy = next(a["content"] for a in elements.named("meta") if a.get("http-equiv"))
-    assert policy.startswith("default-src 'none'; ")
+    bare = re.sub(r"(<script)\b.*?</script>", r"\1>", page, flags=re.DOTALL)
+    assert tuple(re.findall(r'<section id="(\w+)"', bare)) == SECTIONS
+    assert re.findall(r'href="([^"]*)"', bare) == ["#data", *(f"#{name}" for name in SECTIONS)]
+    assert not re.search(r"<(link|iframe|img|object|base)\b|<\w[^>]*\ssrc=", bare)
+    assert "Content-Security-Policy\" content=\"default-src 'none'; " in bare
 
 
-def test_text_from_outside_is_text(case, page):
+def test_text_from_outside_is_text(case, page, written):
     assert SCRIPT not in page
     assert IMAGE not in page
-    assert len(Elements(page).named("script")) == 3
+    assert page.count("</script>") == 3
     document = document_of(page)
     assert document["names"][7:9] == [SCRIPT, IMAGE]
     assert document["columns"][0]["order"] == [SCRIPT, "a", "b"]
-    made = [("command", f"neucmds report '{SCRIPT}'")]
-    titled = render(Findings(case.embedding), title=SCRIPT, made=made)
+    titled = written(case.embedding, title=SCRIPT, command=f"neucmds report '{SCRIPT}'")
     assert SCRIPT not in titled
     assert text_of(titled).count(SCRIPT) == 3
 
@@ -156,7 +127,7 @@ def test_the_same_seed_gives_the_same_page(case, written):
 def test_it_speaks_of_no_negative_axis_and_of_nothing_kept_where_there_is_none(case, written):
     D = case.D[:14, :14]
     page = written(neuc_mds(D, (3, 0)), D)
-    text, document = " ".join(text_of(page).split()), document_of(page)
+    text, document = text_of(page), document_of(page)
     for part in ("coordinates that subtract", "negative axes", "kept ones"):
         assert part not in text
     for part in ("no negative coordinate either", "tenth of the objects was held out", "R² lost"):
@@ -171,8 +142,10 @@ def test_without_d_it_shows_what_the_embedding_knows(case, written):
     for part in ("neucmds report x.npy", "seed7", "numpy", "refined, squared loss"):
         assert part in text
     assert "made without the dissimilarities" in text
-    drawn = [a["id"] for a in Elements(page).named("div") if "plot" in (a.get("class") or "")]
-    assert drawn == ["plot-spectrum", "plot-objects"]
+    assert re.findall(r'<div class="plot[^>]*id="([\w-]+)"', page) == [
+        "plot-spectrum",
+        "plot-objects",
+    ]
 
 
 def test_with_gaps_in_d_it_shows_what_needs_no_other_pair(written):
@@ -194,29 +167,6 @@ def test_the_smallest_matrices_have_a_page(D, written):
         warnings.simplefilter("ignore", FewerComponentsWarning)  # objects that are all the same
         embedding = neuc_mds(D, 1)
     assert "How it was made" in written(embedding, D)
-
-
-def test_it_stays_below_eight_megabytes_for_2000_objects(case):
-    rng = np.random.default_rng(0)
-    x, signs = rng.normal(size=(2000, 50)), np.where(np.arange(50) % 3, 1.0, -1.0)
-    labels = tuple(f"Carabus auronitens No. {i}" for i in range(2000))
-    embedding = replace(
-        case.embedding,
-        coordinates=x,
-        signs=signs,
-        weights=signs,
-        stress_rises=None,
-        labels=labels,
-        requested=50,
-    )
-    prepared = api.prepare(np.abs(embedding.dissimilarities()), squared=True)
-    found = Findings(
-        embedding,
-        errors=pair_errors(prepared.gram, x, signs),
-        pairs=sampled_pairs(prepared, embedding, None, False),
-        nearest=nearest_of(embedding, prepared),
-    )
-    assert len(render(found, title="many", made=[])) < 7_500_000  # and tables of methods
 
 
 def test_a_file_is_replaced_only_if_told(case, tmp_path):
@@ -258,4 +208,4 @@ def test_replicates_say_how_stable_the_embedding_is(case, page):
         unpacked(data["covariances"]).reshape(N, K, K), moved.covariances, rtol=1e-4, atol=1e-9
     )
     assert data["ids"][0] == int(moved.spread.argmax())
-    assert "4 bootstrap samples of the objects were embedded" in " ".join(text_of(page).split())
+    assert "4 bootstrap samples of the objects were embedded" in text_of(page)
