@@ -39,6 +39,7 @@ from neucmds._input.readers.metadata import described as described
 from neucmds._input.readers.metadata import match_rows as match_rows
 from neucmds._input.readers.metadata import read_metadata as read_metadata
 from neucmds._input.readers.new_objects import read_new_objects as read_new_objects
+from neucmds._input.readers.text import one_line as one_line
 from neucmds._input.validation import Extent as Extent
 from neucmds._input.validation import Floats as Floats
 from neucmds._input.validation import Half as Half

@@ -11,16 +11,9 @@ import numpy as np
 
 from neucmds._backend import dask_arrays as lazy
 from neucmds._backend.arrays import Array
+from neucmds._input import validation
 from neucmds._input.dissimilarity import Dissimilarity, finished, pair_extent
-from neucmds._input.validation import (
-    Extent,
-    Floats,
-    Rules,
-    Strips,
-    as_labels,
-    validate,
-    working_dtype,
-)
+from neucmds._input.validation import Extent, Floats, Rules, Strips
 from neucmds.errors import InputError
 
 
@@ -33,12 +26,12 @@ def lazy_dissimilarity(
     """Check a dask array, put it on the squared scale and keep its chunks on the workers."""
     data = _square_chunks(data)
     n = len(data)
-    names = as_labels(labels, n)
+    names = validation.as_labels(labels, n)
     rules = Rules(squared, False, False, names, in_memory=False)
-    dtype = np.dtype(working_dtype(data))
+    dtype = np.dtype(validation.working_dtype(data))
     # Kept, as it is walked twice. A cluster frees each of these chunks as its square is made.
     given = data.astype(dtype).persist()
-    validate(_survey(given), _strips(given), rules, n, dtype)
+    validation.validate(_survey(given), _strips(given), rules, n, dtype)
 
     def finish(chunk: Floats, block_info: Any = None) -> Floats:
         (row, _), (col, _) = block_info[0]["array-location"]

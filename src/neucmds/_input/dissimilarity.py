@@ -15,19 +15,9 @@ from neucmds._backend.arrays import Array
 from neucmds._backend.cuda_kernels import mirrored_extremes
 from neucmds._backend.memory import require_memory
 from neucmds._backend.threads import parallel_map
+from neucmds._input import validation
 from neucmds._input.containers import to_square, unwrap
-from neucmds._input.validation import (
-    Extent,
-    Half,
-    Rules,
-    Strips,
-    as_labels,
-    check_flags,
-    exceeds_range,
-    tolerance,
-    validate,
-    working_dtype,
-)
+from neucmds._input.validation import Extent, Half, Rules, Strips, validate, working_dtype
 from neucmds.errors import InputError
 
 Tile = tuple[slice, slice]
@@ -78,7 +68,7 @@ def as_dissimilarity(
     double : bool, default False
         Work in float64; else float32 stays float32, unless its squares would be lost.
     """
-    check_flags(missing)
+    validation.check_flags(missing)
     if isinstance(data, Dissimilarity):
         if labels is None:
             return data
@@ -86,7 +76,7 @@ def as_dissimilarity(
     table = unwrap(data)
     dtype = arrays.namespace(table.array).float64 if double else working_dtype(table.array)
     source, expanded = to_square(table.array, dtype)
-    names = as_labels(table.labels if labels is None else labels, source.shape[0])
+    names = validation.as_labels(table.labels if labels is None else labels, source.shape[0])
     overwrite = expanded or table.owned or (not copy and arrays.is_array(data))
     rules = Rules(squared, symmetrize, missing == "ignore", names)
     return Dissimilarity(_checked_values(source, dtype, rules, overwrite), names)
@@ -103,7 +93,7 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
     at_once = target is not None and target is not source and not rules.symmetrize
     extent = _walk(source, dtype, rules, target if at_once else None)
     size, triangle = validate(extent, _strips(source), rules, n, dtype, xp)
-    if dtype == xp.float32 and exceeds_range(size, rules.squared, 32, n):
+    if dtype == xp.float32 and validation.exceeds_range(size, rules.squared, 32, n):
         # float32 squares of 1e-25 are zero, and those of 1e20 infinite.
         target, at_once = _target(source, xp.float64, rules, False), False
     if target is None:
@@ -183,7 +173,7 @@ def _extent_on_gpu(source: Array, dtype: Any, rules: Rules) -> Extent | None:
     low, high, gap = ends
     xp, size = arrays.namespace(source), max(high, -low)
     # The kernel does not tell a triangle from an asymmetric matrix; the walk by tiles does.
-    if gap > tolerance(size, arrays.eps(dtype, xp)):
+    if gap > validation.tolerance(size, arrays.eps(dtype, xp)):
         return None
     own = float(xp.max(xp.abs(xp.linalg.diagonal(source))))
     return Extent(-low, high, gap, size, size, own)

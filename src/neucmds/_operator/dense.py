@@ -6,16 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neucmds._backend.arrays import (
-    BLOCK_ELEMENTS,
-    Array,
-    asarray_like,
-    free_memory,
-    is_numpy,
-    namespace,
-    row_blocks,
-    to_numpy,
-)
+from neucmds._backend import arrays
+from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace, row_blocks
 from neucmds._backend.blas import symmetric_times
 from neucmds._backend.threads import parallel_map
 from neucmds._operator.gram import Floats, Gram, Indices, Result
@@ -46,7 +38,7 @@ class DenseGram(Gram):
 
     def row_slices(self) -> list[slice]:
         """Cut D into at most 64 parts, so that no pass starts thousands of kernels on a GPU."""
-        return list(row_blocks(self.n, self.n, max(BLOCK_ELEMENTS, self.n**2 // 64)))
+        return list(row_blocks(self.n, self.n, max(arrays.BLOCK_ELEMENTS, self.n**2 // 64)))
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
         """Do a piece of work on every row slice, on all threads where the library has none."""
@@ -66,7 +58,7 @@ class DenseGram(Gram):
         if is_numpy(d):
             return np.asarray(d[i, j], dtype=np.float64)
         at = asarray_like(i * self.n + j, d, dtype=self.xp.int64)
-        return to_numpy(self.xp.take(self.xp.reshape(d, (-1,)), at)).astype(np.float64)
+        return arrays.to_numpy(self.xp.take(self.xp.reshape(d, (-1,)), at)).astype(np.float64)
 
     def product(self, block: Array) -> Array:
         """D @ block in one matrix product; row by row if D must be widened for it."""
@@ -79,7 +71,7 @@ class DenseGram(Gram):
 
         Beside a float32 D it pays on a GPU with room: its products need no float64 finish.
         """
-        room = free_memory(self.sq_dissimilarity) or 0
+        room = arrays.free_memory(self.sq_dissimilarity) or 0
         pays = self.dtype != self.xp.float32 or room >= 6 * self.n**2
         if not (self.working_copy and pays):
             return super().rounded()

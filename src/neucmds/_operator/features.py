@@ -8,26 +8,13 @@ from copy import copy
 from functools import cached_property
 from typing import Any
 
-from neucmds._backend.arrays import (
-    Array,
-    empty_like,
-    is_array,
-    namespace,
-    on_cpu,
-    row_blocks,
-    to_numpy,
-)
+from neucmds._backend import arrays
+from neucmds._backend.arrays import Array, namespace, row_blocks
 from neucmds._input import working_dtype
+from neucmds._operator import metric_registry
 from neucmds._operator.blocked import Progress
 from neucmds._operator.gram import Gram, Indices, Moments
-from neucmds._operator.metric_registry import (
-    FeatureRows,
-    FittedMetric,
-    InnerMetric,
-    PairMetric,
-    refuse_own,
-    refuse_undefined,
-)
+from neucmds._operator.metric_registry import FittedMetric, InnerMetric
 from neucmds._operator.single_precision import Rounded, SingleGram
 from neucmds.errors import InputError
 
@@ -92,9 +79,9 @@ class FeatureGram(Gram):
         self.dtype, self.device = features.dtype, features.device
         self.squared = squared
         self.fitted = FittedMetric.of(metric, features, squared, params)
-        self.metric: PairMetric = self.fitted.metric
-        self.points: FeatureRows = self.fitted.points
-        self.tile = tile or (CPU_TILE if on_cpu(features) else GPU_TILE)
+        self.metric = self.fitted.metric
+        self.points = self.fitted.points
+        self.tile = tile or (CPU_TILE if arrays.on_cpu(features) else GPU_TILE)
         self.progress = progress
         self._passes = [0]  # shared with the float32 version of itself
         self.fitted.refuse_asymmetry()
@@ -162,11 +149,11 @@ class FeatureGram(Gram):
         everyone = range(self.n)
         if self.fitted.called is not None:
             out = self.metric.squares(self.points, self.points)
-            refuse_undefined(out, self.fitted.called.__name__, everyone, everyone)
+            metric_registry.refuse_undefined(out, self.fitted.called.__name__, everyone, everyone)
             return out
-        out = empty_like(self.points.left, (self.n, self.n))
+        out = arrays.empty_like(self.points.left, (self.n, self.n))
         for rows, cols, tile in self._tiles():
-            refuse_undefined(tile, "the metric", everyone[rows], everyone[cols])
+            metric_registry.refuse_undefined(tile, "the metric", everyone[rows], everyone[cols])
             out[rows, cols] = tile
             out[cols, rows] = self.xp.matrix_transpose(tile)
         return out
@@ -188,7 +175,7 @@ class FeatureGram(Gram):
             for cols in strips[i:]:
                 tile = self.metric.squares(here, self.points[cols])
                 if rows == cols and self.metric.checked:
-                    refuse_own(tile)
+                    metric_registry.refuse_own(tile)
                 yield rows, cols, _hollow(tile, self.xp) if rows == cols else tile
             if self.progress is not None:
                 self.progress(self.n_passes, rows.stop, self.n)
@@ -201,7 +188,7 @@ def _hollow(square: Array, xp: Any) -> Array:
 
 
 def _checked(features: Array) -> Array:
-    if not is_array(features):
+    if not arrays.is_array(features):
         raise InputError(
             f"features are {type(features).__name__}, which is not an array; pass numpy.asarray(X)."
         )
@@ -213,6 +200,6 @@ def _checked(features: Array) -> Array:
         )
     features = xp.astype(features, working_dtype(features), copy=False)
     if not bool(xp.all(xp.isfinite(features))):
-        bad = to_numpy(xp.any(~xp.isfinite(features), axis=1))
+        bad = arrays.to_numpy(xp.any(~xp.isfinite(features), axis=1))
         raise InputError(f"features hold NaN or infinity, first in row {int(bad.argmax())}.")
     return features

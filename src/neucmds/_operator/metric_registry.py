@@ -19,21 +19,10 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import distance_metrics
 
-from neucmds._backend.arrays import (
-    Array,
-    asarray_like,
-    eps,
-    in_place,
-    is_dask,
-    is_numpy,
-    min_and_max,
-    minkowski,
-    namespace,
-    row_blocks,
-    to_numpy,
-)
+from neucmds._backend import arrays
+from neucmds._backend.arrays import Array, asarray_like, in_place, is_numpy, namespace, to_numpy
 from neucmds._backend.cuda_kernels import between
-from neucmds._input import tolerance, working_dtype
+from neucmds._input import one_line, tolerance, working_dtype
 from neucmds._operator.calls import Called
 from neucmds.errors import InputError, option
 
@@ -87,7 +76,7 @@ class PairMetric(ABC):
         """Refuse negative dissimilarities of a user's function, unless they are squared."""
         if 0 in made.shape:
             return
-        if self.checked and not self.squared and (lowest := min_and_max(made)[0]) < 0:
+        if self.checked and not self.squared and (lowest := arrays.min_and_max(made)[0]) < 0:
             raise InputError(
                 f"{self.name} gives a negative dissimilarity, {lowest:.4g}; pass "
                 f"{option('squared', True)} if it returns squared ones."
@@ -143,7 +132,7 @@ class FittedMetric:
             own = (squares(ready[i : i + 1], self.points[some]) for i, some in enumerate(ids))
             return np.concatenate([row[0] for row in own])
         xp, found = namespace(new), []
-        for rows in row_blocks(len(ids), int(self.points.left.shape[0]), DEVICE_BLOCK):
+        for rows in arrays.row_blocks(len(ids), int(self.points.left.shape[0]), DEVICE_BLOCK):
             sizes = [len(some) for some in ids[rows]]
             at = np.arange(len(sizes)).repeat(sizes), np.concatenate(ids[rows])
             found.append(
@@ -393,13 +382,13 @@ def _jaccard(x: Array, y: Array) -> Array:
 
 
 # For arrays of any library; NumPy's go to SciPy, which is faster and has more of them.
-_city_block = partial(minkowski, p=1.0)
+_city_block = partial(arrays.minkowski, p=1.0)
 SUM_METRICS: dict[str, BlockFunction] = {
     # |x + y| is the city-block distance to −y.
     "braycurtis": lambda x, y: _city_block(x, y) / _city_block(x, -y),
-    "chebyshev": partial(minkowski, p=math.inf),
+    "chebyshev": partial(arrays.minkowski, p=math.inf),
     "cityblock": _city_block,
-    "hamming": lambda x, y: minkowski(x, y, 0.0) / int(x.shape[1]),
+    "hamming": lambda x, y: arrays.minkowski(x, y, 0.0) / int(x.shape[1]),
     "jaccard": _jaccard,
     "l1": _city_block,
     "manhattan": _city_block,
@@ -432,7 +421,7 @@ def refuse_asymmetry(
     if not there.shape[0]:
         return
     gap = float(xp.max(xp.abs(there - xp.matrix_transpose(back))))
-    if gap > tolerance(float(xp.max(xp.abs(there))), eps(there.dtype, xp)):
+    if gap > tolerance(float(xp.max(xp.abs(there))), arrays.eps(there.dtype, xp)):
         raise InputError(
             f"the metric is not symmetric: the two orders of a pair differ by {gap:.2g}; {advice}."
         )
@@ -442,7 +431,7 @@ def refuse_own(among: Array) -> None:
     """Raise for a metric that does not give 0 to an object and itself."""
     xp = namespace(among)
     own = float(xp.max(xp.abs(xp.linalg.diagonal(among))))
-    if own > tolerance(float(xp.max(xp.abs(among))), eps(among.dtype, xp)):
+    if own > tolerance(float(xp.max(xp.abs(among))), arrays.eps(among.dtype, xp)):
         raise InputError(
             f"the metric gives an object and itself {own:.4g}, not 0; subtract it, or convert "
             "similarities."
@@ -512,7 +501,7 @@ def fit_metric(metric: Any, features: Array, squared: bool, params: dict[str, An
 
 def fitted_params(metric: Any, features: Array, params: dict[str, Any]) -> dict[str, Any]:
     """Add parameters that a metric estimates from all features: variances or covariances."""
-    if not (is_numpy(features) or is_dask(features)):
+    if not (is_numpy(features) or arrays.is_dask(features)):
         return params
     if metric == "seuclidean" and "V" not in params:
         return {**params, "V": to_numpy(features.var(axis=0, ddof=1, dtype=np.float64))}
@@ -543,9 +532,8 @@ class _Pairwise:
                 return cdist(x, y, "cityblock", **self.params)
             return pairwise_distances(x, y, metric=self.metric, **self.params)
         except (ValueError, TypeError) as problem:
-            reason = " ".join(str(problem).split())[:200]
             named = option("metric", self.metric)
-            raise InputError(f"{named} cannot be used here: {reason}") from problem
+            raise InputError(f"{named} cannot be used here: {one_line(problem)}.") from problem
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,9 @@ import numpy.typing as npt
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import (
-    BLOCK_ELEMENTS,
-    Array,
-    asarray_like,
-    is_numpy,
-    k_smallest,
-    namespace,
-    on_cpu,
-    row_blocks,
-)
+from neucmds._backend import arrays
+from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace
+from neucmds._input import one_line
 from neucmds._operator.metric_registry import INNER_METRICS, FittedMetric
 from neucmds.errors import InputError, option
 
@@ -90,8 +83,9 @@ class ComparedRows:
     def kneighbors(self, some: Array, count: int) -> tuple[Array, Array]:
         """Return the dissimilarities of the nearest, and which they are, in no order."""
         xp, n = namespace(some), self.space.points.left.shape[0]
-        parts = row_blocks(some.shape[0], n, BLOCK_ELEMENTS if on_cpu(some) else DEVICE_BLOCK)
-        found = [k_smallest(self.space.squares(some[part, :]), count) for part in parts]
+        elements = arrays.BLOCK_ELEMENTS if arrays.on_cpu(some) else DEVICE_BLOCK
+        parts = arrays.row_blocks(some.shape[0], n, elements)
+        found = [arrays.k_smallest(self.space.squares(some[part, :]), count) for part in parts]
         squares, ids = (xp.concat(list(column)) for column in zip(*found, strict=True))
         return xp.sqrt(squares), ids
 
@@ -108,10 +102,8 @@ def neighbor_index(features: Floats, metric: Any, params: dict[str, Any], n_jobs
         search = NearestNeighbors(metric=metric, metric_params=params or None, n_jobs=n_jobs)
         return search.fit(features)
     except (ValueError, TypeError) as problem:
-        reason = " ".join(str(problem).split())[:200]
-        raise InputError(
-            f"{option('metric', metric)} has no nearest neighbours here: {reason}"
-        ) from problem
+        said = f"{option('metric', metric)} has no nearest neighbours here: {one_line(problem)}."
+        raise InputError(said) from problem
 
 
 def _descent(metric: Any) -> Any:

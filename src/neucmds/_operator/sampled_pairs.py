@@ -19,15 +19,8 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
-from neucmds._backend.arrays import (
-    Array,
-    asarray_like,
-    device,
-    is_dask,
-    min_and_max,
-    namespace,
-    to_numpy,
-)
+from neucmds._backend import arrays
+from neucmds._backend.arrays import Array, asarray_like, is_dask, namespace, to_numpy
 from neucmds._input import Pairs, make_pairs
 from neucmds._operator.calls import pair_of
 from neucmds._operator.chunked_rows import ChunkedRows
@@ -365,7 +358,7 @@ def _share(size: int, n: int) -> float:
 
 def _first_of(n: int, parts: list[tuple[Array, Array, Array, float]]) -> Pairs:
     """Put pairs of several kinds together; of those listed twice the first counts."""
-    xp, where = namespace(parts[0][2]), device(parts[0][2])
+    xp, where = namespace(parts[0][2]), arrays.device(parts[0][2])
     i, j, length = (xp.concat([part[at] for part in parts]) for at in range(3))
     weight = xp.concat(
         [xp.full(part[2].shape, part[3], dtype=xp.float64, device=where) for part in parts]
@@ -379,7 +372,7 @@ def _first_of(n: int, parts: list[tuple[Array, Array, Array, float]]) -> Pairs:
     index = xp.int32 if n < 2**31 else xp.int64
     columns = [xp.astype(low, index), xp.astype(high, index), length, weight]
     columns = [to_numpy(xp.take(one, first, axis=0)) for one in columns]
-    lowest, highest = min_and_max(length)
+    lowest, highest = arrays.min_and_max(length)
     if not 0 <= lowest <= highest < math.sqrt(sys.float_info.max):
         return make_pairs(n, *columns, sampled=True)  # it says what is wrong
     low, high, length, weight = columns

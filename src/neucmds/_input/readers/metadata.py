@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from os import PathLike
 from typing import Any
 
@@ -162,12 +161,7 @@ def column_values(frame: Any, column: str) -> Column:
 
 def _is_numeric(column: Any) -> bool:
     # Text and pandas' categories stay so, whatever their cells look like; so do booleans.
-    if column.dtype.kind != "O" or str(column.dtype) == "category":
-        return column.dtype.kind in "iuf"
-    known = column.dropna()
-    return len(known) > 0 and all(
-        isinstance(value, Real) and not isinstance(value, bool) for value in known
-    )
+    return column.dropna().infer_objects().dtype.kind in "iuf"
 
 
 def as_metadata(table: Any) -> Any:
