@@ -85,8 +85,6 @@ def column_signs(columns: Array) -> Array:
     Entries within 1e-6 of the largest count as largest, so that rounding does not decide.
     """
     xp = namespace(columns)
-    if columns.shape[1] == 0:
-        return xp.ones((0,), dtype=columns.dtype)
     largest = xp.maximum(xp.max(columns, axis=0), -xp.min(columns, axis=0))
     least = (1 - 1e-6) * largest
     near = xp.astype((columns >= least) | (columns <= -least), xp.int8)

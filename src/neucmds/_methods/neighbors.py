@@ -64,10 +64,9 @@ def nearest(
         first = order[starts[:, None] + np.arange(k)]
         return col_ids[first], values[first]
 
-    blocks = list(row_blocks(m, n, CPU_BLOCK if is_numpy(points) else GPU_BLOCK))
+    blocks = list(row_blocks(m, n, CPU_BLOCK if is_numpy(points) else GPU_BLOCK)) or [slice(0, 0)]
     found = parallel_map(find, blocks) if is_numpy(points) else [find(rows) for rows in blocks]
-    ids = np.concatenate([part for part, _ in found]) if found else np.zeros((0, k), np.int64)
-    values = np.concatenate([part for _, part in found]) if found else np.zeros((0, k))
+    ids, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return asarray_like(ids, points, dtype=xp.int64), asarray_like(values, points)
 
 

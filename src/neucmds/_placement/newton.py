@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,10 +54,6 @@ class LossPlacement:
     loss: PairLoss
     shrinkage: float = 0.0
 
-    @cached_property
-    def _farthest(self) -> float:
-        return LeastSquaresPlacement(self.coordinates, self.signs).farthest
-
     def place(
         self, sq_dissimilarity: Array, weights: Array | None = None, own: Array | None = None
     ) -> Array:
@@ -68,7 +63,7 @@ class LossPlacement:
         """
         sq_dissimilarity = curved(sq_dissimilarity, self.loss.curvature)
         everyone = Fitted.of(self.coordinates, self.signs, sq_dissimilarity)
-        farthest = self._farthest
+        farthest = LeastSquaresPlacement(self.coordinates, self.signs).farthest
 
         def place(delta: Array, w: Array | None, ids: Array | None = None) -> Array:
             xp, counts = namespace(delta), w

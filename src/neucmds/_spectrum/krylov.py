@@ -89,13 +89,9 @@ def solve(
         The kept pairs with residuals in float64, of all rows of B or of a sample, then more pairs
         from both ends with the recurrence's estimate. ``rule(spectrum)`` keeps the same pairs.
     """
-    if solver == "full" or (solver == "auto" and (gram.n <= 600 or 8 * n_wanted >= gram.n)):
+    few = solver == "auto" and (gram.n <= 600 or 8 * n_wanted >= gram.n)
+    if solver == "full" or few or gram.frobenius_sq == 0.0:
         return full_spectrum(gram)
-    if gram.frobenius_sq == 0.0:  # there is nothing to embed
-        none = np.zeros(0)
-        vectors = gram.xp.zeros((gram.n, 0), dtype=gram.xp.float64, device=gram.device)
-        rest: dict[str, Any] = {"residuals": none, "value_errors": none, "solver": "krylov"}
-        return Spectrum(none, 0.0, 0.0, 0, 0, vectors=vectors, **rest)
     search = Search.of(gram, rule, n_wanted, tol, spare)
     if search.capacity < 2 * n_wanted + 5 * search.block:
         return full_spectrum(gram)

@@ -163,6 +163,7 @@ class KrylovBasis:
         block = xp.asarray(self.rows[m : m + self.width, :], copy=True)
         self.rows[:kept, :] = self.vectors(ritz, which)
         # The residual of every Ritz pair is in the next block.
+        self.projected[:, :] = 0.0
         self.projected[:kept, :kept] = asarray_like(np.diag(ritz.values[which]), self.projected)
         self.coupling = ritz.remainder[which]
         self.local, self.size = 0, kept
@@ -219,11 +220,6 @@ class QueuedBasis(KrylovBasis):
         """Solve the projected problem, of blocks that did not break down."""
         self._settle()
         return super().ritz()
-
-    def restart(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> None:
-        """Restart with these Ritz vectors and the next block: a thick restart."""
-        self.projected[:, :] = 0.0
-        super().restart(ritz, which)
 
 
 def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
