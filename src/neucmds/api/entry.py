@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any, Literal
@@ -234,7 +234,8 @@ def embed(
     scale = {"squared": squared, "symmetrize": symmetrize}
     rules: dict[str, Any] = scale | {"metric": metric, "weights": weights, "labels": labels}
     found: Embedding | None = None
-    with _calls(data, metric, options, n_pairs, kind):
+    called = isinstance(metric, BoundMetric) and callable(metric.metric) and is_numpy(data)
+    with _calls(data, metric, options, n_pairs, kind) if called else nullcontext():
         if kind == "landmarks":
             return Fit(embed_by_landmarks(data, options, landmarks, **rules))
         if kind == "large graph":
@@ -255,7 +256,7 @@ def embed(
             **rules,
         )
         if options.checkpoint is not None:
-            if not (_is_called(metric, data) and isinstance(prepared.gram, DenseGram)):
+            if not (called and isinstance(prepared.gram, DenseGram)):
                 return _kept(prepared, options, options.checkpoint)
             options = replace(options, checkpoint=None)
         return (fit_chosen if isinstance(options.n_components, GOALS) else fit)(prepared, options)
@@ -281,19 +282,11 @@ def _as_rows(
     return *bound.numbered(items), labels
 
 
-def _is_called(metric: Any, data: Any) -> bool:
-    """Tell whether a user's function is called pair by pair."""
-    return isinstance(metric, BoundMetric) and callable(metric.metric) and is_numpy(data)
-
-
 @contextmanager
 def _calls(
-    data: Any, metric: Any, options: Options, n_pairs: int | None, kind: str
+    data: Any, metric: BoundMetric, options: Options, n_pairs: int | None, kind: str
 ) -> Iterator[None]:
     """Report calls of a user's function to the callback, and keep them beside `checkpoint`."""
-    if not _is_called(metric, data):
-        yield
-        return
     callback, name, tape = options.callback, getattr(metric.metric, "__name__", "the metric"), None
     if options.checkpoint is not None:
         what = data if metric.items is None else metric.items

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
@@ -259,41 +259,39 @@ def scouted(
 
 def warn_of_surprises(embedding: Embedding) -> None:
     """Warn where a fit did not converge, overfits, or has fewer coordinates than requested."""
-    for message, category in _surprises(embedding):
-        # Two frames up: the caller of `neuc_mds`.
-        warnings.warn(message, category, stacklevel=3)
-
-
-def _surprises(embedding: Embedding) -> Iterator[tuple[str, type[Warning]]]:
+    found: list[tuple[str, type[Warning]]] = []
     if not embedding.converged and embedding.history:
         gradient = f"relative gradient {embedding.relative_gradient:.2g}"
         text = f"the fit stopped before it converged ({gradient}); raise {option('max_iter')}."
-        yield text, ConvergenceWarning
+        found.append((text, ConvergenceWarning))
     elif not embedding.converged:
         worst = float(max(embedding.residuals))
         text = f"the {embedding.solver} solver did not converge (largest residual {worst:.2g})"
-        yield f"{text}; raise {option('tol')}.", ConvergenceWarning
+        found.append((f"{text}; raise {option('tol')}.", ConvergenceWarning))
     if embedding.held_out_pairs and embedding.loss_value > OVERFIT * embedding.history[-1]:
         times = embedding.loss_value / embedding.history[-1]
         text = f"the loss of held-out pairs is {times:.2g} times that of fitted ones"
         text += f", and the estimated R² of all pairs is {embedding.r2:.2f}"
         advice = f"raise {option('n_pairs')}, or lower {option('n_components')}"
-        yield f"{text}; {advice}.", OverfitWarning
-    if embedding.k == embedding.requested:
-        return
-    returned = f"{embedding.k} of {embedding.requested} coordinates are returned: "
-    if embedding.hidden_below:
-        text = f"rounding hides eigenvalues below {embedding.hidden_below:.2g}; look for huge "
-        yield f"{returned}{text}entries in D, and correct or remove them.", PrecisionWarning
-    elif embedding.method in ("classical", "lower"):
-        text = f"{option('method', embedding.method)} can use no more positive eigenvalues; "
-        yield f"{returned}{text}'neuc+' and 'exact' keep negative ones too.", NonEuclideanWarning
-    elif embedding.solver == "weighted":
-        text = "more do not improve the fit, or predict held-out entries worse."
-        yield returned + text, FewerComponentsWarning
-    elif embedding.method == "refined":
-        text = "another one of these signs does not lower the STRESS."
-        yield returned + text, FewerComponentsWarning
-    else:
+        found.append((f"{text}; {advice}.", OverfitWarning))
+    if embedding.k != embedding.requested:
+        category: type[Warning] = FewerComponentsWarning
         text = "the other eigenvalues are zero, have the wrong sign, or lose their weight by the "
-        yield f"{returned}{text}shift of 'neuc+'.", FewerComponentsWarning
+        text += "shift of 'neuc+'"
+        if embedding.hidden_below:
+            category = PrecisionWarning
+            text = f"rounding hides eigenvalues below {embedding.hidden_below:.2g}; look for huge "
+            text += "entries in D, and correct or remove them"
+        elif embedding.method in ("classical", "lower"):
+            category = NonEuclideanWarning
+            text = f"{option('method', embedding.method)} can use no more positive eigenvalues; "
+            text += "'neuc+' and 'exact' keep negative ones too"
+        elif embedding.solver == "weighted":
+            text = "more do not improve the fit, or predict held-out entries worse"
+        elif embedding.method == "refined":
+            text = "another one of these signs does not lower the STRESS"
+        count = f"{embedding.k} of {embedding.requested} coordinates are returned"
+        found.append((f"{count}: {text}.", category))
+    for text, category in found:
+        # Two frames up: the caller of `neuc_mds`.
+        warnings.warn(text, category, stacklevel=3)

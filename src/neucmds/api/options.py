@@ -198,7 +198,7 @@ def cell(kind: str, name: str) -> Cell:
 def refuse(kind: str, asked: Mapping[str, Any]) -> None:
     """Refuse options but None that a kind of input (`INPUTS`) or of fit (`FITS`) lacks."""
     for name, value in asked.items():
-        found = cell(kind, name)
+        found = TABLE[kind].get(name, Cell())
         if value is not None and found.verdict == "refused":
             plain = isinstance(value, (str, int, float, tuple)) and name != "checkpoint"
             name = "init" if name == "n_init" else name
