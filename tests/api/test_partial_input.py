@@ -60,16 +60,6 @@ def test_a_small_graph_is_embedded_from_all_its_paths():
     np.testing.assert_allclose(placed, est.embedding_[:3], atol=1e-6)
 
 
-def test_weights_of_a_graph_count():
-    graph, w = lattice(6), np.ones((36, 36))
-    w[0, 1:] = w[1:, 0] = 0.01
-    est = NeucMDS(3, metric="shortest_path").fit(graph, weights=w)
-    plain = NeucMDS(3, metric="shortest_path").fit(graph)
-    d = dijkstra(graph, directed=False) ** 2
-    missed = [np.abs(one.dissimilarities() - d)[0].sum() for one in (est, plain)]
-    assert missed[0] > missed[1]
-
-
 def test_a_large_graph_is_embedded_from_sampled_pairs():
     graph = lattice(14)
     est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=100, random_state=0)

@@ -65,8 +65,8 @@ KINDS = {
 }
 # Eigenvalues apart, so that the selection does not hang on rounding.
 GENERIC = ("city_blocks", "random", "noisy")
-# The first three compare closed forms of a generic D up to rounding.
-CHECKS = ("permutation", "single", "solver", "file", "rows")
+# The first two compare closed forms of a generic D up to rounding.
+CHECKS = ("permutation", "solver", "file", "rows")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def draw(seed: int) -> Case:
     # Small matrices are the odd ones, and cheap.
     n = int(rng.integers(2, 11) if rng.uniform() < 0.95 else rng.choice([13, 17, 22, 30]))
     check, single = CHECKS[seed % len(CHECKS)], rng.uniform() < 0.2
-    kinds = GENERIC if check in CHECKS[:3] and rng.uniform() < 0.7 else tuple(KINDS)
+    kinds = GENERIC if check in CHECKS[:2] and rng.uniform() < 0.7 else tuple(KINDS)
     far = 30 if single else 80
     return Case(
         kind=str(rng.choice(kinds)),
@@ -226,9 +226,6 @@ def _close(case: Case, D: Floats, options: dict[str, Any]) -> bool:
     if case.check == "permutation":
         order = np.random.default_rng(case.seed).permutation(case.n)
         changed = D[np.ix_(order, order)]
-    elif case.check == "single":
-        D = D.astype(np.float32)
-        bound, changed = 1e-5, D.astype(np.float64)
     else:
         bound = max(bound, 1e-6)
         options, other = options | {"solver": "full"}, options | {"solver": "krylov"}
@@ -239,8 +236,8 @@ def _close(case: Case, D: Floats, options: dict[str, Any]) -> bool:
     return abs(a.normalized_stress - b.normalized_stress) <= bound + known
 
 
-def _same(a: Embedding, b: Embedding | None) -> bool:
-    return b is not None and all(
+def _same(a: Embedding, b: Embedding) -> bool:
+    return all(
         np.array_equal(getattr(a, name), getattr(b, name))
         for name in ("coordinates", "signs", "stress_terms")
     )

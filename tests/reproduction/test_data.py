@@ -7,9 +7,8 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds.datasets import hop_distances
-from neucmds.errors import FileFormatError, InputError
+from neucmds.errors import InputError
 from reproduction.data import (
-    DataNotFoundError,
     add_noise,
     entropic_affinities,
     list_dissimilarities,
@@ -36,28 +35,6 @@ def test_npz_is_found_in_the_folder_and_below_it(tmp_path, below, monkeypatch):
     np.testing.assert_array_equal(found.labels, y[:3])
     monkeypatch.setenv("NEUCMDS_DATA", str(tmp_path))
     np.testing.assert_array_equal(load_images("mnist", n=3).images, x[:3])
-
-
-def test_bad_requests_and_files_are_named(tmp_path):
-    np.savez(tmp_path / "mnist.npz", x=np.zeros((2, 4, 4), np.uint8), y=np.zeros(2, np.uint8))
-    np.savez(tmp_path / "cifar10.npz", images=np.zeros(3))
-    (tmp_path / "fashion_mnist.npz").write_bytes(b"not an archive")
-    np.savez(tmp_path / "here.npz", D=np.zeros((2, 2)))
-    assert list_dissimilarities(tmp_path) == ["here"]
-    assert list_dissimilarities() == []
-    np.savez(tmp_path / "flat.npz", D=np.zeros(3))
-    for load, name, error, message in (
-        (load_images, "svhn", InputError, "mnist, fashion_mnist, cifar10"),
-        (load_images, "mnist", InputError, "holds 2 images"),
-        (load_images, "cifar10", FileFormatError, "lacks x, y"),
-        (load_images, "fashion_mnist", FileFormatError, "cannot be read"),
-        (load_genomics, "brain", DataNotFoundError, r"'brain' not found.*NEUCMDS_DATA"),
-        (load_dissimilarity, "wish", DataNotFoundError, r"not found \(there: flat, here\)"),
-        (load_dissimilarity, "flat", FileFormatError, "must be square"),
-    ):
-        with pytest.raises(error, match=message) as caught:
-            load(name, data_home=tmp_path)
-        assert "\n" not in str(caught.value)
 
 
 def test_stored_data_come_on_the_scale_that_is_said(data_home):
