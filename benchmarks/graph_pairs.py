@@ -1,10 +1,11 @@
-"""Graphs from sampled pairs: errors at all distances, neighbours kept, and what an iteration costs.
+"""Graphs by the relative loss: all pairs, sampled pairs, landmarks in one and in two levels.
 
-    python benchmarks/graph_pairs.py [--data FOLDER] [--only NAME] [--seeds 3] [--out FILE]
+    python benchmarks/graph_pairs.py [--data FOLDER] [--only NAME ...] [--record FILE]
 
-Two graphs, k = 16, relative loss. *lakes*: random points in the unit square without two lakes,
-joined where they are near. *helsinki*: all 6,750 nodes of the streets, no n × n array. Errors are
-those of √D̂⁺ against shortest paths, from 500 nodes to all. Iterations are timed as [wall, CPU].
+Three graphs, k = 16. *helsinki* and *jinan*: streets with their lengths. *lakes*: random points in
+the unit square without two lakes, joined where they are near. Errors are those of √D̂⁺ against
+shortest paths, from 500 nodes to all and to their 50 nearest; recall@10 is the share of the ten
+nearest that are kept. Shortest paths are searched within the fit.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +22,12 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
-from measure import RECORDS, forget_peak, machine, peak, versions, write_record
-from neucmds import LandmarkNeucMDS
-from neucmds._input.pairs import Pairs
+from measure import RECORDS, machine, versions, write_record
+from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined import tiles
-from neucmds._methods.refined.descent import Limits, Start
-from neucmds._methods.refined.listed_pairs import refine_pairs
-from neucmds._operator.graph import as_graph, graph_pairs, shortest_path_rows
-from neucmds._operator.sampled_pairs import Sizes
+from neucmds._operator.graph import as_graph, shortest_path_rows
 
-K = 16
-SOURCES = 500
+K, SOURCES, NEAR, MOST_WITH_ALL_PAIRS = 16, 500, 50, 10_000
 
 
 def lakes(n: int = 20_500, degree: float = 20.0, seed: int = 0) -> Any:
@@ -47,135 +43,71 @@ def lakes(n: int = 20_500, degree: float = 20.0, seed: int = 0) -> Any:
     return graph[kept][:, kept]
 
 
-def helsinki(folder: Path) -> Any:
-    with np.load(folder / "networks" / "helsinki.npz") as stored:
+def streets(folder: Path, name: str) -> Any:
+    """Read the streets of a town."""
+    with np.load(folder / "networks" / f"{name}.npz") as stored:
         ends, length = stored["edges"], stored["length"].astype(np.float64)
         return sparse.coo_array((length, ends.T), shape=(len(stored["xy"]),) * 2)
 
 
-def errors(coordinates: Any, signs: Any, rows: Any, sources: Any) -> dict[str, float]:
+def errors(x: Any, signs: Any, rows: Any, sources: Any) -> dict[str, float]:
     """Relative errors of all pairs and of the 50 nearest, and the share of the 10 nearest kept."""
     here = np.arange(sources.size)
-    d_hat = np.sqrt(np.maximum(sq_dissimilarities(coordinates[sources], coordinates, signs), 0))
+    d_hat = np.sqrt(np.maximum(sq_dissimilarities(x[sources], x, signs), 0))
     d = rows.copy()
     d[here, sources] = d_hat[here, sources] = np.inf
     relative = np.full_like(d, np.nan)
     counted = np.isfinite(d) & (d > 0)
     relative[counted] = np.abs(d_hat[counted] / d[counted] - 1)
-    near = np.take_along_axis(relative, np.argpartition(d, 49, axis=1)[:, :50], axis=1)
+    near = np.take_along_axis(relative, np.argpartition(d, NEAR - 1, axis=1)[:, :NEAR], axis=1)
     tenth = np.partition(d, 9, axis=1)[:, 9:10]
     found = np.take_along_axis(d, np.argpartition(d_hat, 9, axis=1)[:, :10], axis=1)
-    return {
-        "all_median": float(np.nanmedian(relative)),
-        "all_mean": float(np.nanmean(relative)),
-        "all_p95": float(np.nanquantile(relative, 0.95)),
-        "all_p99": float(np.nanquantile(relative, 0.99)),
-        "near50_median": float(np.nanmedian(near)),
-        "near50_p95": float(np.nanquantile(near, 0.95)),
-        "recall10": float(np.mean(found <= tenth * (1 + 1e-12))),
+    kept = {"recall10": float(np.mean(found <= tenth * (1 + 1e-12)))}
+    for kind, some in (("all", relative), ("near", near)):
+        kept[f"{kind}_median"] = float(np.nanmedian(some))
+        kept[f"{kind}_p95"] = float(np.nanquantile(some, 0.95))
+    return {name: round(value, 4) for name, value in kept.items()}
+
+
+def study(name: str, graph: Any) -> list[dict[str, Any]]:
+    """Embed a graph in every way that is made for its size."""
+    n = int(graph.shape[0])
+    common: dict[str, Any] = {"metric": "shortest_path", "loss": "relative", "random_state": 0}
+    ways: dict[str, Any] = {
+        "all pairs": NeucMDS(K, **common) if n <= MOST_WITH_ALL_PAIRS else None,
+        "sampled pairs": NeucMDS(K, n_pairs=16 * K, **common),
+        "two levels": LandmarkNeucMDS(K, n_near=None, **common),
+        "landmarks": LandmarkNeucMDS(K, 256, **common),
     }
-
-
-def product_seconds(pairs: Pairs, k: int, repeats: int = 15) -> tuple[float, float]:
-    """Best time of scipy's product of all pairs, in both orders, with n × k; wall and CPU."""
-    i, j = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
-    matrix = sparse.csr_array((np.ones(i.size), (i, j)), shape=(pairs.n, pairs.n))
-    block, seen = np.random.default_rng(0).standard_normal((pairs.n, k)), []
-    for _ in range(repeats):
-        start = ticks()
-        matrix @ block
-        seen.append(ticks() - start)
-    return tuple(np.min(seen, axis=0).tolist())
-
-
-def iteration_seconds(pairs: Pairs, start: Start, iterations: int = 40) -> tuple[float, float]:
-    """Mean time of ten iterations, a renewal of the blocks among them; the best ten; wall, CPU."""
-    seen = [ticks()]
-    refine_pairs(pairs, start, Limits(iterations, 0.0, lambda *_: seen.append(ticks())))
-    run = tiles.LAST_RENEWAL
-    times = np.array([(seen[at + run] - seen[at]) / run for at in range(1, len(seen) - run)])
-    return tuple(times.min(axis=0).tolist())
-
-
-def ticks() -> np.ndarray:
-    """Clock of the wall and of this process on all threads; the latter does not hear others."""
-    return np.array([time.perf_counter(), time.process_time()])
-
-
-def study(
-    name: str, graph: Any, max_iter: int, seed: int = 0, timed: bool = True, **sizes: Any
-) -> dict[str, Any]:
-    forget_peak()
-    clock = [time.perf_counter()]
-    how = {"n_landmarks": 100, "random_state": seed}
-    sample = graph_pairs(graph, Sizes(**sizes), **how)
-    clock.append(time.perf_counter())
-    placed = LandmarkNeucMDS(K, metric="precomputed", landmarks=sample.landmarks, random_state=seed)
-    start = placed.fit_transform(sample.to_landmarks)
-    clock.append(time.perf_counter())
-    signs, pairs = placed.signature_, sample.pairs
-    end = refine_pairs(pairs, Start(start, signs), Limits(max_iter, 2e-3))
-    clock.append(time.perf_counter())
-    held = peak()
-    sources = np.random.default_rng(1).choice(pairs.n, SOURCES, replace=False)
-    rows = shortest_path_rows(as_graph(graph), sources)
-    costs: dict[str, Any] = {}
-    if timed:
-        product = product_seconds(pairs, K)
-        iteration = iteration_seconds(pairs, Start(start, signs))
-        costs["numpy"] = {
-            "product_ms": [round(1e3 * one, 1) for one in product],
-            "iteration_ms": [round(1e3 * one, 1) for one in iteration],
-            "iteration_over_product": round(iteration[0] / product[0], 2),
-            "iteration_over_product_cpu": round(iteration[1] / product[1], 2),
-        }
-    steps = dict(
-        zip(("pairs", "landmarks", "descent"), np.diff(clock).round(2).tolist(), strict=True)
-    )
-    row = {
-        "graph": name,
-        "seed": seed,
-        "nodes": pairs.n,
-        "edges": int(as_graph(graph).nnz // 2),
-        "sizes": sizes,
-        "pairs_a_node": round(2 * pairs.size / pairs.n, 1),
-        "signature": list(end.signature),
-        "iterations": len(end.history) - 1,
-        "relative_gradient": round(end.relative_gradient, 4),
-        "seconds": steps,
-        "peak_mb": round(held / 1e6),
-        **costs,
-        "landmarks": errors(start, signs, rows, sources),
-        "pairs": errors(end.coordinates, signs, rows, sources),
-    }
-    for kind in ("landmarks", "pairs"):
-        shown = ", ".join(f"{key} {value:.4f}" for key, value in row[kind].items())
-        print(f"{name:9s} {kind:9s} {shown}", flush=True)
-    print({key: row[key] for key in list(row)[1:-2]}, flush=True)
-    return row
+    sources = np.random.default_rng(1).choice(n, SOURCES, replace=False)
+    paths, rows = shortest_path_rows(as_graph(graph), sources), []
+    for way, estimator in ways.items():
+        if estimator is None:
+            continue
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            x = estimator.fit_transform(graph).astype(np.float64)
+        row = {"graph": name, "nodes": n, "way": way}
+        row["seconds"] = round(time.perf_counter() - start, 1)
+        rows.append(row | errors(x, estimator.signature_, paths, sources))
+        print(rows[-1], flush=True)
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     shared = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("NEUCMDS_DATA", shared)))
-    parser.add_argument("--seeds", type=int, default=3, help="graphs with lakes that are drawn")
-    parser.add_argument("--only", choices=("lakes", "helsinki"))
-    parser.add_argument("--out", type=Path, default=RECORDS / "graph_pairs.json")
+    parser.add_argument("--only", nargs="+", default=["helsinki", "jinan", "lakes"])
+    parser.add_argument("--record", type=Path, default=RECORDS / "graph_pairs.json")
     arguments = parser.parse_args()
-    rows, before = [], machine()
-    if arguments.only != "lakes":
-        # First, while nothing else has made the process large.
-        sizes = {"n_far": 200, "n_near": 60, "n_ring": 300}
-        rows.append(study("helsinki", helsinki(arguments.data), 500, **sizes))
-    if arguments.only != "helsinki":
-        for seed in range(arguments.seeds):
-            sizes = {"n_far": 80, "n_near": 30, "n_ring": 30}
-            rows.append(study("lakes", lakes(seed=seed), 60, seed, seed == 0, **sizes))
-    known = versions("numpy", "scipy")
-    record = {"machine": before, "versions": known, "k": K, "rows": rows}
-    if arguments.only is None or arguments.out != RECORDS / "graph_pairs.json":
-        write_record(arguments.out, record)
+    record: dict[str, Any] = {"machine": machine(), "versions": versions("numpy", "scipy"), "k": K}
+    record["rows"] = []
+    for name in arguments.only:
+        graph = lakes() if name == "lakes" else streets(arguments.data, name)
+        record["rows"] += study(name, graph)
+    write_record(arguments.record, record)
 
 
 if __name__ == "__main__":
