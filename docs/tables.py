@@ -684,6 +684,29 @@ def large() -> str:
     return table([*head, "searches or fit + the rest", "peak"], (line(*one) for one in rows))
 
 
+def graph_ways() -> str:
+    """Return errors, recall and time of every way of embedding a graph."""
+
+    def line(r: Any) -> list[str]:
+        far = f"{r['all_median']:.1%}, {r['all_p95']:.1%}"
+        near = f"{r['near_median']:.1%}, {r['near_p95']:.1%}"
+        return [r["graph"], f"{r['nodes']:,}", r["way"], far, near, f"{r['recall10']:.3f}"]
+
+    head = ["graph", "nodes", "fit", "all pairs: median, p95 error", "50 nearest: median, p95"]
+    return table([*head, "recall@10"], map(line, record("graph_pairs")["rows"]))
+
+
+def feature_ways() -> str:
+    """Return recall and time of 100,000 rows of features."""
+    places = {"feature_pairs": "two cores", "gpu_feature_pairs": "H200"}
+    rows = (
+        [title, r["what"], f"{r['recall10']:.3f}", f"{r['seconds']:.3g}"]
+        for name, title in places.items()
+        for r in record(name)["rows"]
+    )
+    return table(["", "fit", "recall@10", "seconds"], rows)
+
+
 def growing() -> str:
     """Return recall, errors and time of every way at growing n."""
     rows = record("growing")["rows"]
@@ -706,6 +729,8 @@ def growing() -> str:
 TABLES = {
     "growing": growing,
     "large": large,
+    "graph-ways": graph_ways,
+    "feature-ways": feature_ways,
     "speed": speed,
     "from-disk": from_disk,
     **{name.replace("_", "-"): partial(on_gpu, name) for name in GPU},

@@ -198,10 +198,10 @@ def test_maxmin_spreads_features_matrices_and_dask_arrays_alike(features):
 
 def test_a_metric_that_gives_nan_is_named_with_the_pair(features):
     features = np.abs(features)
-    features[200] = 0  # Bray-Curtis of two empty samples is 0/0
-    message = "metric='braycurtis' gives nan for 1 pair, object 200 and landmark 200"
+    features[200:202] = 0  # Bray-Curtis of two empty samples is 0/0
+    message = "metric='braycurtis' gives nan for 2 pairs, the first being object 200 and"
     with pytest.raises(InputError, match=message), np.errstate(invalid="ignore"):
-        LandmarkNeucMDS(2, landmarks=[*range(20), 200], metric="braycurtis").fit(features)
+        LandmarkNeucMDS(2, landmarks=[*range(20), 200, 201], metric="braycurtis").fit(features)
 
 
 def undefined_far_out(x, y):

@@ -69,7 +69,7 @@ class LandmarkNeucMDS(SignedTransformer):
         As for `neuc_mds`, of the landmarks; `loss` is also what places new objects.
     n_landmarks : int, float or None, default=None
         Number of landmarks, or their share of all objects. None: 1000, or 4·k if that is more; in
-        two levels the most of 3000, 2 % of all objects and 36·k.
+        two levels the most of 3000, 2 % of all objects and 36·k, and of a function up to 20,000.
     n_near : int or None, default=0
         Above 0, two levels: every object is compared with a random part of some global landmarks
         and with as many landmarks near it, which are found by placing it, and not with the others;
