@@ -32,16 +32,6 @@ def embedding(data):
     return neuc_mds(data, 8, "neuc+")
 
 
-@pytest.fixture(scope="module")
-def indefinite():
-    """An embedding with negative D̂: objects that differ on the negative axis alone."""
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(30, 3))
-    sq = ((x[:, None] - x[None, :]) ** 2) @ np.array([1.0, 1.0, -1.0])
-    np.fill_diagonal(sq, 0.0)
-    return sq, neuc_mds(sq, (2, 1), squared=True)
-
-
 def drawn(ax, tmp_path, kind="png"):
     """Save the figure, and make sure that something is in it."""
     file = tmp_path / f"plot.{kind}"
@@ -63,25 +53,18 @@ def written(ax):
 
 
 class TestSpectrum:
-    def test_counts_kept_and_dropped_of_either_sign(self, data, embedding, tmp_path):
-        lam = full_spectrum(DenseGram(data**2)).values
-        ax = drawn(plots.plot_spectrum(lam, embedding.eigenvalues), tmp_path)
-        positive, negative = embedding.signature
-        assert f"positive, kept ({positive})" in texts(ax)
-        assert f"negative, kept ({negative})" in texts(ax)
-        kept = [c for c in ax.collections if "kept" in str(c.get_label())]
-        assert len({tuple(c.get_facecolor()[0]) for c in kept}) == 2
-
     def test_as_many_are_marked_as_are_kept(self):
         ties = texts(plots.plot_spectrum([2.0, 2.0, 2.0, -1.0], [2.0, 2.0]))
         assert {"positive, kept (2)", "positive, dropped (1)"} <= set(ties)
         rough = texts(plots.plot_spectrum([5.0, 3.0, 2.0, -1.0], [5.00005, 2.00002, -1.00001]))
         assert {"positive, kept (2)", "negative, kept (1)"} <= set(rough)
 
-    def test_d_itself_gives_the_same_picture_as_its_eigenvalues(self, data, embedding):
+    def test_d_itself_gives_the_same_picture_as_its_eigenvalues(self, data, embedding, tmp_path):
         lam = full_spectrum(DenseGram(data**2)).values
-        of_d, of_values = (plots.plot_spectrum(what, embedding) for what in (data, lam))
+        of_d, of_values = (drawn(plots.plot_spectrum(d, embedding), tmp_path) for d in (data, lam))
         assert texts(of_d) == texts(of_values)
+        for sign, number in zip(("positive", "negative"), embedding.signature, strict=True):
+            assert f"{sign}, kept ({number})" in texts(of_d)
         for a, b in zip(of_d.collections, of_values.collections, strict=True):
             np.testing.assert_allclose(a.get_offsets(), b.get_offsets())
 
@@ -161,17 +144,17 @@ class TestCoordinates:
 
     def test_axis_labels_name_the_share_or_else_the_r2_that_is_lost(self):
         class Measured:
-            signs, k, shares = np.array([1.0, -1.0]), 2, {"trace": np.array([0.34567, -0.021])}
+            signs, k = np.array([1.0, -1.0]), 2
             explained = np.array([0.34567, np.nan])
 
-        assert plots.axis_label(Measured(), 1) == "axis 1 (34.6 % of the trace)"
-        assert plots.axis_label(Measured(), 2) == "axis 2, negative (−2.1 % of the trace)"
-        Measured.shares["trace"] = np.array([1.0, -1e-5])
-        assert plots.axis_label(Measured(), 1) == "axis 1 (100 % of the trace)"
-        assert plots.axis_label(Measured(), 2) == "axis 2, negative (< 0.1 % of the trace)"
-        Measured.shares = {}
-        assert plots.axis_label(Measured(), 1) == "axis 1 (R² lost without it: 0.346)"
-        assert plots.axis_label(Measured(), 2) == "axis 2, negative"
+        for shares, first, second in (
+            ([0.34567, -0.021], " (34.6 % of the trace)", " (−2.1 % of the trace)"),
+            ([1.0, -1e-5], " (100 % of the trace)", " (< 0.1 % of the trace)"),
+            (None, " (R² lost without it: 0.346)", ""),
+        ):
+            Measured.shares = {} if shares is None else {"trace": np.array(shares)}
+            assert plots.axis_label(Measured(), 1) == f"axis 1{first}"
+            assert plots.axis_label(Measured(), 2) == f"axis 2, negative{second}"
 
     @pytest.mark.parametrize("flat", [0.1, 0.15, 0.23, 0.31])
     def test_labels_of_a_flat_picture_are_in_the_first_file(self, flat, tmp_path):
@@ -299,8 +282,10 @@ class TestPairs:
             ax = plots.plot_shepard(D, embedding)
             assert "(777 of 780 pairs)" in ax.get_title(loc="left")
 
-    def test_negative_pairs_are_marked_and_counted(self, indefinite, tmp_path):
-        sq, embedding = indefinite
+    def test_negative_pairs_are_marked_and_counted(self, tmp_path):
+        x = np.random.default_rng(1).normal(size=(30, 3))
+        sq = ((x[:, None] - x[None, :]) ** 2) @ np.array([1.0, 1.0, -1.0])
+        embedding = neuc_mds(sq, (2, 1), squared=True)
         ax = drawn(plots.plot_shepard(sq, embedding), tmp_path)
         fitted = embedding.dissimilarities()[np.triu_indices(30, 1)]
         count = int((fitted < 0).sum())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import re
 import shlex
@@ -103,30 +102,28 @@ def test_every_step_runs_and_says_what_the_page_says(afternoon, here, monkeypatc
 
 
 def test_envfit_has_the_numbers_of_vegan(afternoon, here):
-    with (here / "pcoa" / "envfit.csv").open(newline="") as file:
-        rows = {row["variable"]: row for row in csv.DictReader(file)}
+    rows = pd.read_csv(here / "pcoa" / "envfit.csv", index_col="variable")
     vegan = json.loads((FIXTURES / "vegan_envfit.json").read_text())["two_axes"]
     expected = {vegan["vectors"]["names"]: (vegan["vectors"]["r2"], vegan["vectors"]["p"])}
     factors = vegan["factors"]
     expected |= dict(
         zip(factors["names"], zip(factors["r2"], factors["p"], strict=True), strict=True)
     )
-    assert set(rows) == set(expected)
+    assert set(rows.index) == set(expected)
     table = re.search(r"^\| r² of vegan[^|]*\|(.*)\|$", PAGE, re.MULTILINE)[1].split("|")
     for (name, (r2, p)), printed in zip(expected.items(), table, strict=True):
-        assert float(rows[name]["r2"]) == pytest.approx(r2, abs=1e-6)
+        assert rows["r2"][name] == pytest.approx(r2, abs=1e-6)
         # 999 permutations here, 9999 there: three standard errors.
-        assert float(rows[name]["p"]) == pytest.approx(p, abs=3 * (p * (1 - p) / 999) ** 0.5 + 1e-3)
+        assert rows["p"][name] == pytest.approx(p, abs=3 * (p * (1 - p) / 999) ** 0.5 + 1e-3)
         assert float(printed) == pytest.approx(r2, abs=5e-5)
-    with (here / "pcoa" / "axes.csv").open(newline="") as file:
-        axes = list(csv.DictReader(file))
+    axes = pd.read_csv(here / "pcoa" / "axes.csv")
     # vegan's wcmdscale and capscale.
     vegan_shares = {"share_of_trace": (0.39922, 0.23782), "share_of_positive": (0.37359, 0.22255)}
     for name, shares in vegan_shares.items():
-        assert [float(axis[name]) for axis in axes] == pytest.approx(shares, abs=5e-6)
+        assert list(axes[name]) == pytest.approx(shares, abs=5e-6)
         assert f"`{name}`) | " + " | ".join(f"{100 * share:.1f} %" for share in shares) in PAGE
     arrow = vegan["vectors"]["arrows"][0]
-    assert [float(rows["A1"][c]) for c in ("cos_x", "cos_y")] == pytest.approx(arrow, abs=1e-6)
+    assert list(rows.loc["A1", ["cos_x", "cos_y"]]) == pytest.approx(arrow, abs=1e-6)
 
 
 def test_centroids_and_corrected_coordinates_are_those_of_vegan_and_ape(afternoon, here):

@@ -20,11 +20,6 @@ from .conftest import squared_gaps
 PICTURES = ("spectrum", "scree", "coordinates", "shepard")
 
 
-def _read_csv(path):
-    with path.open(newline="") as file:
-        return list(csv.reader(file))
-
-
 class TestEmbed:
     @pytest.mark.slow
     def test_writes_the_library_s_result(self, run, here, named_csv):
@@ -32,18 +27,16 @@ class TestEmbed:
         assert outcome.code == 0, outcome.err
         folder = here / "sites-neucmds"
         expected = neuc_mds(squared_gaps(), 5, "neuc+")
-        header, *rows = _read_csv(folder / "coordinates.csv")
-        assert header == ["object", *expected.axis_names]
-        assert [row[0] for row in rows] == [f"site{i}" for i in range(14)]
-        values = np.array([[float(x) for x in row[1:]] for row in rows])
-        np.testing.assert_allclose(values, expected.coordinates, atol=1e-10)
-        _, *axes = _read_csv(folder / "axes.csv")
-        assert [float(row[1]) for row in axes] == list(expected.signs)
-        lost = [float(row[3]) for row in axes]
-        np.testing.assert_allclose(lost, expected.explained, rtol=1e-9)
+        table = pd.read_csv(folder / "coordinates.csv", float_precision="round_trip")
+        assert list(table.columns) == ["object", *expected.axis_names]
+        assert list(table.pop("object")) == [f"site{i}" for i in range(14)]
+        np.testing.assert_allclose(table, expected.coordinates, atol=1e-10)
+        axes = pd.read_csv(folder / "axes.csv")
+        assert list(axes["sign"]) == list(expected.signs)
+        np.testing.assert_allclose(axes["r2_lost"], expected.explained, rtol=1e-9)
         saved = Embedding.load(folder / "embedding.npz")
         assert saved.labels[0] == "site0"
-        assert np.array_equal(saved.coordinates, values)
+        assert np.array_equal(saved.coordinates, table)
         quality = json.loads((folder / "quality.json").read_text())
         assert quality["signature"] == list(expected.signature)
         assert {p.stem for p in folder.glob("*.png")} == set(PICTURES)
@@ -172,13 +165,13 @@ class TestCurve:
         outcome = run("curve", matrix)
         assert outcome.code == 0, outcome.err
         assert "paradox" in outcome.out
-        header, *rows = _read_csv(here / "gaps-neucmds" / "curve.csv")
-        for row in rows:  # the file holds the numbers of the table
-            line = next(line for line in outcome.out.splitlines() if line.split()[:1] == row[:1])
-            for written, shown in zip(row[1:], line.split()[1:], strict=True):
-                assert float(shown.rstrip("*")) == pytest.approx(float(written), rel=5e-3)
-        assert header == ["k", "classical", "lower", "neuc", "neuc+", "exact"]
-        assert [row[0] for row in rows] == [str(k) for k in range(1, 14)]
+        table = pd.read_csv(here / "gaps-neucmds" / "curve.csv", index_col="k")
+        assert list(table.columns) == ["classical", "lower", "neuc", "neuc+", "exact"]
+        assert list(table.index) == list(range(1, 14))
+        for k, row in table.iterrows():  # the file holds the numbers of the table
+            line = next(line for line in outcome.out.splitlines() if line.split()[:1] == [str(k)])
+            shown = [float(cell.rstrip("*")) for cell in line.split()[1:]]
+            assert shown == pytest.approx(list(row), rel=5e-3)
         assert (here / "gaps-neucmds" / "curve.png").exists()
 
     @pytest.mark.slow

@@ -26,8 +26,7 @@ def sites(here, named_csv):
 
 
 def _rows(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
 
 
 def _refused(outcome, *words):

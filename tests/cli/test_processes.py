@@ -14,10 +14,6 @@ import pytest
 
 pytest.importorskip("typer")
 
-from typer.testing import CliRunner
-
-from neucmds.cli.app import app
-
 from .conftest import squared_gaps
 
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -107,26 +103,16 @@ outputs.save_figure = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sle
     assert os.listdir(tmp_path) == ["d.npy"]
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("demo")
-    return folder, CliRunner().invoke(app, ["demo", "-o", str(folder / "demo")])
-
-
-def test_demo_compares_every_method_and_explains(demo):
-    folder, done = demo
-    assert done.exit_code == 0, done.stderr
+def test_demo_runs_the_commands_and_its_folder_is_not_overwritten(run, here):
+    done = run("demo")
+    assert done.code == 0, done.err
     told = ("1,797", "classical", "neuc+", "refined/distance", "refined/relative", "inspect ")
-    assert all(word in done.stdout for word in told)
-    written = {path.name for path in (folder / "demo").iterdir()}
+    assert all(word in done.out for word in told)
+    written = {path.name for path in (here / "demo").iterdir()}
     pictures = {"spectrum.png", "coordinates.png", "shepard.png", "curve.png"}
     assert pictures | {"coordinates.csv", "embedding.npz", "quality.json", "digits.npy"} <= written
-
-
-def test_what_the_demo_suggests_works(demo, run):
-    folder, _ = demo
-    found = run("inspect", folder / "demo" / "digits.npy", "--json").document
+    found = run("inspect", "demo/digits.npy", "--json").document
     assert not found["euclidean"]
     assert found["triangles"]["violated"] == 0
     assert not found["triangles"]["exact"]
-    assert run("demo", "-o", folder / "demo").code == 2  # it is not overwritten
+    assert run("demo").code == 2

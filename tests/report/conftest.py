@@ -68,7 +68,7 @@ def driver() -> Iterator[Any]:
     options.binary_location = chromium
     for flag in FLAGS:
         options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
     browser.set_page_load_timeout(120)
     browser.set_script_timeout(60)

@@ -16,21 +16,8 @@ from neucmds.api import Stability
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.ordination import EnvFit, checked_axes, envfit
-from neucmds.plots._figures import (
-    GUIDE,
-    NEGATIVE,
-    POSITIVE,
-    Floats,
-    Marks,
-    axes_or_new,
-    bend,
-    is_ours,
-    percent,
-    place_legend,
-    printable,
-    set_title,
-    settle,
-)
+from neucmds.plots import _figures as figures
+from neucmds.plots._figures import GUIDE, NEGATIVE, POSITIVE, Floats, Marks
 from neucmds.plots._names import write_names
 
 if TYPE_CHECKING:
@@ -112,7 +99,7 @@ def plot_coordinates(
     ['a', 'b']
     """
     pair = _checked_axes(embedding, axes)
-    ax = axes_or_new(ax)
+    ax = figures.axes_or_new(ax)
     x = to_numpy(embedding.coordinates).astype(np.float64)
     zeros = np.zeros(embedding.n)  # a second axis, if there is one alone
     points = np.stack([x[:, a - 1] if a <= embedding.k else zeros for a in pair], axis=1)
@@ -129,7 +116,7 @@ def plot_coordinates(
     whose += "" if embedding.landmarks is None else " of the landmarks"
     r2 = "" if math.isnan(embedding.r2) else f", R²{whose} {embedding.r2:.3g}".replace("-", "−")
     method = embedding.method + (f" ({embedding.loss})" if embedding.method == "refined" else "")
-    set_title(ax, f"{method}, k = {embedding.k}: {signs}{bend(embedding)}{r2}")
+    figures.set_title(ax, f"{method}, k = {embedding.k}: {signs}{figures.bend(embedding)}{r2}")
     notes = _set_aspect(ax)
     if colours is not None and not colours.known.all():
         notes.append(f"{int((~colours.known).sum()):,} objects without a value in grey")
@@ -169,7 +156,7 @@ def plot_stability(
     pair = [a - 1 for a in _checked_axes(embedding, axes)]
     if max(pair) >= embedding.k:
         raise InputError("one coordinate has no ellipses; see Stability.spread.")
-    ax = axes_or_new(ax)
+    ax = figures.axes_or_new(ax)
     for cloud in np.moveaxis(stability.clouds[:, :, pair], 1, 0):
         _draw_ellipse(ax, cloud, POSITIVE, level)
     return plot_coordinates(embedding, axes=axes, names=names, ax=ax)
@@ -214,7 +201,7 @@ def axis_label(embedding: Embedding, axis: int) -> str:
     negative = to_numpy(embedding.signs)[axis - 1] < 0
     label = f"axis {axis}" + (", negative" if negative else "")
     if "trace" in embedding.shares:
-        return f"{label} ({percent(embedding.shares['trace'][axis - 1])} of the trace)"
+        return f"{label} ({figures.percent(embedding.shares['trace'][axis - 1])} of the trace)"
     lost = f"{embedding.explained[axis - 1]:.3g}".replace("-", "−")
     return label if lost == "nan" else f"{label} (R² lost without it: {lost})"
 
@@ -253,12 +240,12 @@ def _set_aspect(ax: Axes) -> list[str]:
     same = not (width > 0 and height > 0) or 0.2 < height / width < 5
     if same:
         ax.set_aspect("equal", adjustable="datalim")
-    if is_ours(ax) and same and width > 0 and height > 0:
+    if figures.is_ours(ax) and same and width > 0 and height > 0:
         figure: Any = ax.figure
         # A flat plot must be as high as its label.
         label = ax.yaxis.label.get_window_extent().height / figure.dpi
         figure.set_figheight(float(np.clip(0.9 + 5.9 * height / width, max(3.6, label + 1.3), 6.6)))
-        settle(ax)  # else the first file cuts labels off
+        figures.settle(ax)  # else the first file cuts labels off
     return [] if same else ["axes on different scales"]
 
 
@@ -375,7 +362,7 @@ def _draw_points(
         x, y = points[known].T
         drawn = ax.scatter(x, y, c=colours.numbers[known], cmap="viridis", **common)
         bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
-        bar.set_label(printable(title), parse_math=False)
+        bar.set_label(figures.printable(title), parse_math=False)
         bar.outline.set_visible(False)  # type: ignore[operator]
         bar.solids.set_alpha(1.0)  # type: ignore[union-attr]
         return {}
@@ -396,18 +383,18 @@ def _group_legend(
     ax: Axes, handles: Sequence[Any], names: Sequence[str], size: float, title: str
 ) -> None:
     """Put the legend to the right, and widen the figure by its width."""
-    legend = place_legend(
+    legend = figures.place_legend(
         ax,
         "outside right upper",
         handles,
         [name if len(name) <= 28 else f"{name[:27]}…" for name in names],
-        title=printable(title) or None,
+        title=figures.printable(title) or None,
         markerscale=max(1.0, 6.5 / size**0.5),
         ncols=1 if len(names) <= 18 else 2,
         columnspacing=1.0,
         handletextpad=0.3,
     )
-    if legend is not None and is_ours(ax):
+    if legend is not None and figures.is_ours(ax):
         figure: Any = ax.figure
         width = legend.get_window_extent().width / figure.dpi
         figure.set_figwidth(figure.get_figwidth() + width)

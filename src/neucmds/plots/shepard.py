@@ -15,17 +15,8 @@ from neucmds._operator import DenseGram, Gram, lazy_operator
 from neucmds.api import Prepared, prepare
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.plots._figures import (
-    GUIDE,
-    NEGATIVE,
-    POSITIVE,
-    Floats,
-    Marks,
-    axes_or_new,
-    bend,
-    legend_below,
-    set_title,
-)
+from neucmds.plots import _figures as figures
+from neucmds.plots._figures import GUIDE, NEGATIVE, POSITIVE, Floats, Marks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +70,7 @@ def plot_shepard(
     'Shepard plot, refined, k = 4 (66 pairs)'
     """
     pairs = sampled_pairs(D, embedding, squared, symmetrize, max_pairs, random_state)
-    ax = axes_or_new(ax)
+    ax = figures.axes_or_new(ax)
     _scatter_pairs(ax, pairs.given, pairs.fitted, pairs.fitted < 0)
     ends = [min(float(pairs.given.min(initial=0.0)), 0.0), float(pairs.given.max(initial=0.0))]
     ax.plot(ends, ends, color="black", linewidth=1.2, label="agreement")
@@ -87,9 +78,9 @@ def plot_shepard(
     unit = " (squared)" if pairs.squared else ""
     ax.set_xlabel(f"dissimilarity given{unit}")
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
-    what = f"{embedding.method}, k = {embedding.k}{bend(embedding)}"
-    set_title(ax, f"Shepard plot, {what} ({pairs.drawn})")
-    legend_below(ax, 3)
+    what = f"{embedding.method}, k = {embedding.k}{figures.bend(embedding)}"
+    figures.set_title(ax, f"Shepard plot, {what} ({pairs.drawn})")
+    figures.legend_below(ax, 3)
     return ax
 
 

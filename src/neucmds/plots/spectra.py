@@ -14,18 +14,8 @@ from neucmds._spectrum import Ends, Spectrum
 from neucmds.api import StressCurves, full_spectrum, prepare, solve_for
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.plots._figures import (
-    GUIDE,
-    METHOD_STYLES,
-    NEGATIVE,
-    POSITIVE,
-    Floats,
-    Marks,
-    axes_or_new,
-    legend_below,
-    percent,
-    set_title,
-)
+from neucmds.plots import _figures as figures
+from neucmds.plots._figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, Floats, Marks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +57,7 @@ def plot_spectrum(
     'Spectrum: 2 positive, 1 negative eigenvalues'
     """
     lam, _, complete = _eigenvalues(D, squared, symmetrize)
-    ax = axes_or_new(ax)
+    ax = figures.axes_or_new(ax)
     is_kept = mark_kept(lam, kept)
     seen = np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)
     rank = np.where(lam > 0, np.cumsum(seen & (lam > 0)), np.cumsum(seen & (lam < 0)))
@@ -95,8 +85,10 @@ def plot_spectrum(
     ax.set_ylabel("eigenvalue of B")
     positive, negative = int((lam[seen] > 0).sum()), int((lam[seen] < 0).sum())
     which = "" if complete else ", the largest of all"
-    set_title(ax, f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues{which}")
-    legend_below(ax, 2)
+    figures.set_title(
+        ax, f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues{which}"
+    )
+    figures.legend_below(ax, 2)
     return ax
 
 
@@ -134,7 +126,7 @@ def plot_scree(
             f"a scree plot needs a positive trace of B, the sum of all eigenvalues; it is {trace}; "
             "use plot_spectrum."
         )
-    ax = axes_or_new(ax)
+    ax = figures.axes_or_new(ax)
     is_kept = mark_kept(lam, kept)
     is_kept = is_kept if is_kept.any() else ~is_kept
     share = 100 * lam[:first] / trace
@@ -146,7 +138,9 @@ def plot_scree(
     for x, value in zip(rank, share, strict=True):
         gap, side = (2, "bottom") if value >= 0 else (-2, "top")
         style: dict[str, Any] = {"ha": "center", "va": side, "fontsize": 8}
-        ax.annotate(percent(value / 100), (x, value), (0, gap), textcoords="offset points", **style)
+        ax.annotate(
+            figures.percent(value / 100), (x, value), (0, gap), textcoords="offset points", **style
+        )
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     ax.margins(y=0.1)
     ax.grid(False, axis="x")
@@ -157,8 +151,8 @@ def plot_scree(
     rest = 100 * (1 - float(lam[:first].sum()) / trace)
     rest_text = f"{rest:.1f} %".replace("-", "−")
     others = f"; the other {lam.size - first:,} together {rest_text}" if complete else ""
-    set_title(ax, f"Scree plot{others if lam.size > first else ''}")
-    legend_below(ax, 4)
+    figures.set_title(ax, f"Scree plot{others if lam.size > first else ''}")
+    figures.legend_below(ax, 4)
     return ax
 
 
@@ -187,7 +181,7 @@ def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
 
     Paper: fig:dim-paradox.
     """
-    ax = axes_or_new(ax)
+    ax = figures.axes_or_new(ax)
     for method in curves.stress:
         colour, marker = METHOD_STYLES.get(method, (GUIDE, "."))
         values = np.array(curves.normalized(method))
@@ -203,8 +197,8 @@ def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
         _plain_ticks(ax)
     ax.set_xlabel("number of coordinates k")
     ax.set_ylabel("STRESS / ‖D‖²")
-    set_title(ax, "STRESS against k")
-    legend_below(ax, 6)
+    figures.set_title(ax, "STRESS against k")
+    figures.legend_below(ax, 6)
     return ax
 
 
