@@ -169,7 +169,9 @@ def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> 
     xp = namespace(sq_dissimilarity)
     if loss == "squared" or min_and_max(sq_dissimilarity)[0] >= 0:
         return
-    counted = sq_dissimilarity if weights is None else sq_dissimilarity * (weights > 0)
+    counted = sq_dissimilarity
+    if weights is not None:
+        counted = xp.where(weights > 0, counted, xp.zeros_like(counted))
     count = int(xp.sum(xp.astype(counted < 0, xp.int64))) // len(counted.shape)
     if count:
         raise InputError(
