@@ -103,6 +103,7 @@ BAD_TABLES = [
     ("s,a\nx,1\ny,2\n", "t.csv --metric minkowski,q=2", "cannot be used"),
     ("a,b,1\nc,d,1\n", "t.csv --metric shortest_path", "parts"),
     ("a,b,1\nb,c,1\n", "t.csv --metric shortest_path --squared", "not squared"),
+    ("a,b,1\n", "t.csv --metric shortest_path,direction=up", "NAME,PARAMETER=VALUE of --metric"),
 ]
 
 

@@ -62,6 +62,8 @@ class Program(TyperGroup):
 
     def spell(self, name: str, value: str | None, command: Any = None) -> str:
         """Write a parameter of the library as an option of this command, or of one that has it."""
+        if name == "metric_params":
+            return "--metric NAME,PARAMETER=VALUE"
         if name == "direction":
             name, value = "metric", f"shortest_path,direction={value}"
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
