@@ -130,7 +130,8 @@ def test_more_negatives_are_tried_before_fewer_while_the_loss_falls(own, values,
     place = Start(np.zeros((5, len(values) - 1)), np.repeat([1, -1], [len(values) - 1 - own, own]))
     ends = [Refined(None, None, None, value, (), True, 0.0) for value in values]
     tried = {q: _Tried(None, [end]) for q, end in enumerate(ends)}
-    assert Search(None, Source(place, None, ()), None, 1, 0, tried).walked() == reached
+    search = Search(None, Source(place, None, ()), Limits(9, 0.0), 1, 0, tried)
+    assert search.walked() == reached
 
 
 def test_the_typical_size_is_that_of_the_pairs_that_count():
