@@ -133,7 +133,7 @@ def stability(
             if prepared.labels is not None and other.labels is not None:
                 order = order_of(other.labels, prepared.labels, "rows of a replicate")
                 values = values[np.ix_(order, order)]
-        clouds.append(_aligned(whole, _replicated(whole, asked, ids, values)))
+        clouds.append(_replicated(whole, asked, ids, values))
     if not clouds:
         raise InputError(f"{option('resample')} holds no replicate.")
     return Stability(whole, np.stack(clouds))
@@ -151,9 +151,9 @@ def _bootstrap(n: int, n_boot: int, k: int, seed: Any) -> Iterator[npt.NDArray[n
 
 def _replicated(
     whole: Embedding, asked: Options, ids: npt.NDArray[np.intp], sq_d: Floats
-) -> Embedding:
-    """Embed the drawn objects and place the others."""
-    x = to_numpy(whole.coordinates)
+) -> Floats:
+    """Embed the drawn objects, place the others, and align all with the embedding of D."""
+    x = to_numpy(whole.coordinates).astype(np.float64)
     start = (x[ids], to_numpy(whole.signs)) if whole.method == "refined" else None
     drawn = Prepared(DenseGram(sq_d[np.ix_(ids, ids)]), squared=True)
     with warnings.catch_warnings():
@@ -166,14 +166,10 @@ def _replicated(
         coordinates[ids] = to_numpy(found.coordinates)
         if others.size:
             coordinates[others] = to_numpy(found.transform(sq_d[np.ix_(others, ids)]))
-    return replace(found, coordinates=coordinates)
-
-
-def _aligned(whole: Embedding, other: Embedding) -> Floats:
-    """Return coordinates of another embedding of the same objects, aligned with the first."""
-    there = procrustes(replace(whole, labels=None), other, scaling=False).coordinates
-    mean = to_numpy(whole.coordinates).astype(np.float64).mean(axis=0)
-    return np.asarray(there[:, : whole.k] + mean)
+    there = procrustes(
+        replace(whole, labels=None), replace(found, coordinates=coordinates), scaling=False
+    )
+    return np.asarray(there.coordinates[:, : whole.k] + x.mean(axis=0))
 
 
 def stress_test(

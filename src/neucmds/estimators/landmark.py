@@ -312,13 +312,12 @@ class LandmarkNeucMDS(SignedTransformer):
         checkpoint: str | PathLike[str] | None = None,
         fitted: bool = False,
     ) -> Array:
-        # The graph that was just fitted is not compared with itself.
-        known = fitted and self._of_graph
-        n = getattr(self, "n_features_in_", 0)
-        if self._of_graph and hasattr(X, "tocoo") and X.shape != (n, n) and X.shape[1] == n:
+        new_nodes = self._of_graph and hasattr(X, "tocoo") and X.shape[0] != X.shape[1]
+        if new_nodes and X.shape[1] == self.n_features_in_:
             return self.landmark_result_.transform(joined_paths(X, self._lengths))
-        found, rows = self._fitted, self._nodes(slice(None), self._like) if known else None
-        if rows is None:
+        if fitted and self._of_graph:  # the graph is not compared with itself
+            found, rows = self._fitted, self._nodes(slice(None), self._like)
+        else:
             found, rows = self._taking(X)
         if weights is not None and isinstance(found, TwoLevelFit):
             raise InputError("weights cannot be given in two levels; leave them out.")
