@@ -318,12 +318,18 @@ def _against_smacof(table: dict[tuple[str, int, str], dict[str, Any]]) -> Iterat
         ours, theirs = ours + distance["cpu_seconds"], theirs + row["cpu_seconds"]
     if not raw:
         return
-    what = f'`"distance"` / best of 8 SMACOF starts, {len(raw)} rows'
-    yield f"raw stress of {what}: largest", f"{max(raw):.4f}"
-    yield f"seconds of CPU time of {what}", f"{ours:.0f} / {theirs:.0f}"
+    over = f"over {len(raw)} rows"
+    yield (
+        f'largest ratio {over} of the raw stress of `"distance"` to the best of 8 SMACOF starts',
+        (f"{max(raw):.4f}"),
+    )
+    yield f'CPU seconds {over}: `"distance"`, 8 SMACOF starts', f"{ours:.0f}, {theirs:.0f}"
     lower = sum(ratio < 1 for ratio in distortion) / len(raw)
-    what = f'distortion of the better of `"distance"` and `"relative"` / SMACOF, {len(raw)} rows'
-    yield f"{what}: below 1", f"{lower:.1%} (largest {max(distortion):.4f})"
+    better = 'the better of `"distance"` and `"relative"` has less distortion than SMACOF'
+    yield (
+        f"share of {len(raw)} rows in which {better}; largest ratio",
+        (f"{lower:.1%}; {max(distortion):.4f}"),
+    )
 
 
 COLUMNS = (

