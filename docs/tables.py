@@ -130,14 +130,15 @@ def quality_counts() -> str:
         for one, others in zip(every, flat, strict=True)
     )
     most = f"{least} of {len(every)} sets"
-    lines = [f"- STRESS: without curvature the squared loss has the least in {most}."]
+    lines = [f"- `refined` (squared): the least STRESS of all fits without curvature on {most}."]
     groups = (("squared",), ("distance",), ("relative",), ("distance", "relative"), (CURVED,))
     for losses in groups:
         sets = [one for one in every if {"smacof", *losses} <= set(one)]
         own = [min(one[loss]["distortion"] for loss in losses) for one in sets]
         won = sum(a < one["smacof"]["distortion"] for a, one in zip(own, sets, strict=True))
         name = " or ".join(losses)
-        lines.append(f"- Distortion below that of SMACOF, {name}: {won} of {len(sets)} sets.")
+        line = f"- `refined` ({name}): lower distortion than SMACOF on {won} of {len(sets)} sets."
+        lines.append(line)
     return "\n".join(lines) + "\n"
 
 
@@ -600,7 +601,7 @@ def speed() -> str:
     head = ("data", "system", "seconds", "× neucmds", "memory beyond D", "largest error")
     shown = table((*head, "+ / − kept", "+ / − due"), map(line, found["rows"]))
     facts = f"n = {s['n']}, k = {s['k']}, tolerance {s['tol']:g}, medians of {s['repeats']} runs"
-    note = "† timed on D with its negative entries set to 0: it takes distances only.\n"
+    note = "† This system accepts only distances: it was timed on D with negative entries as 0.\n"
     return f"{facts}; {where(found)}\n\n{shown}" + f"\n{note}" * clipped
 
 
@@ -621,8 +622,9 @@ def from_disk() -> str:
         for title, r in ((title, found[name]) for name, title in names.items())
     )
     facts = f"n = {s['n']}, k = {s['k']}, a file of {s['file_gb']:.1f} GB, blocks of at most "
-    facts += f"{s['max_memory']}; kept eigenvalues differ by {apart['eigenvalues']:.1e}, STRESS by "
-    facts += f"{apart['stress']:.1e}; {where(found)}"
+    facts += f"{s['max_memory']}; between the two rows, kept eigenvalues differ by at most "
+    facts += f"{apart['eigenvalues']:.1e} and STRESS by {apart['stress']:.1e} (both relative); "
+    facts += where(found)
     return f"{facts}\n\n" + table(["D", "seconds", "passes over D", "peak of the process"], rows)
 
 
@@ -645,15 +647,28 @@ GPU = {
 }
 
 
+GPU_HEADS = {
+    "what": "task",
+    "peak_over_D": "peak memory / size of D",
+    "ratio": "eigh time / ours",
+    "peak_gb": "peak GB",
+    "rows_against_float64": "max. error of rows vs float64",
+    "subsample_against_stored": "max. rel. error vs stored D (subsample)",
+    "largest_gap_to_cpu": "largest coordinate difference from CPU",
+}
+GPU_TASKS = {"refined, fit included": "`refined`, including the `neuc+` fit it starts from"}
+
+
 def on_gpu(name: str) -> str:
     """Return the times of a record made on a GPU."""
     found, columns = record(name), GPU[name]
     timed = (row for row in found["rows"] if {"seconds", "fit_seconds"} & set(row))
-    rows = (
-        ["" if row.get(c) is None else form.format(row[c]) for c, form in columns.items()]
-        for row in timed
-    )
-    head = (column.replace("_", " ") for column in columns)
+
+    def cell(value: Any, form: str) -> str:
+        return "" if value is None else form.format(GPU_TASKS.get(value, value))
+
+    rows = ([cell(row.get(c), form) for c, form in columns.items()] for row in timed)
+    head = (GPU_HEADS.get(column, column.replace("_", " ")) for column in columns)
     return f"{found['device']}, torch {found['torch']}.\n\n" + table(head, rows)
 
 

@@ -485,9 +485,9 @@ class Embedding:
         Parameters
         ----------
         unit : bool, default=False
-            Whether all vectors have length one, with one more number each. Take it for graphs
-            (HNSW) and inverted lists (IVF), which find little or nothing among vectors of different
-            lengths, and for indexes that know only cosines or Euclidean distances.
+            Whether all vectors have length one, with one more number each. Take it for HNSW
+            graphs, which find almost nothing among vectors of different lengths, for inverted lists
+            (IVF), and for indexes that know only cosines or Euclidean distances.
 
         Returns
         -------
