@@ -442,19 +442,25 @@ def kept(row: Any, counts: Iterable[int] = (10, 50, 100)) -> str:
     return " / ".join(f"{row[f'recall_{count}']:.3f}" for count in counts)
 
 
+STRING_METHODS = (
+    *(f"neucmds, {which}" for which in ("squared", "distance", "relative", "two levels")),
+    *("landmark MDS", "LAESA, k numbers", "LAESA, L numbers", "ANNCUR", "Nyström"),
+)
+
+
 def strings_of(data: str) -> str:
     """Return recall of every method by coordinates and landmarks."""
     rows = [row for row in record("strings")["rows"] if row["data"] == data and row["L"]]
     cells = {(row["method"], row["k"], row["L"]): row for row in rows}
-    columns = sorted({(row["k"], row["L"]) for row in rows})
-    names = [one for one in dict.fromkeys(row["method"] for row in rows) if one[:3] != "in "]
-    names.sort(key=lambda one: not one.startswith("neucmds"))
+    columns = sorted({(row["L"], row["k"]) for row in rows})
+    names = {row["method"] for row in rows if not row["method"].startswith("in ")}
 
     def line(method: str) -> list[str]:
-        own = [cells.get((method, *column)) for column in columns]
+        own = [cells.get((method, k, n)) for n, k in columns]
         return [method, *("" if row is None else kept(row) for row in own)]
 
-    return table(["", *(f"k = {k}, L = {n}" for k, n in columns)], map(line, names))
+    head = ["", *(f"L = {n}, k = {k}" for n, k in columns)]
+    return table(head, map(line, sorted(names, key=STRING_METHODS.index)))
 
 
 def string_costs() -> str:
@@ -472,7 +478,8 @@ def string_costs() -> str:
         return [row["data"], row["method"], *facts, f"{total:.1f}", kept(row, (50,))]
 
     rows = [row for row in found["rows"] if row["k"] == 32 and row["L"] in (None, 400)]
-    lines = [line(row) for row in sorted(rows, key=lambda row: row["data"])]
+    rows.sort(key=lambda row: (row["data"], STRING_METHODS.index(row["method"])))
+    lines = [line(row) for row in rows]
     for data, n in {row["data"]: row["n"] for row in rows}.items():
         paid = f"{n * each[data]:.1f}"
         lines.append([data, "all distances", f"{n}", "", paid, "", paid, "1.000"])

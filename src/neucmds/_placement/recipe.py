@@ -31,9 +31,14 @@ Fit = Callable[[Floats, NComponents, str], Any]
 PLACEMENTS = ("auto", "least_squares", "linear")
 
 # Ridges tried, and how many landmarks take part: five eigensolves of 1200 objects are about 2 s.
-RIDGES = (0.1, 0.0, 0.3, 1.0)
+RIDGES = (0.1, 0.0, 0.3, 1.0, 3.0)
 FOLDS = 5
 MOST_VALIDATED = 1500
+# Components and method that give a second signature with k coordinates.
+OTHER_SIGNATURES: dict[str, Callable[[int], tuple[NComponents, str]]] = {
+    "neuc": lambda k: (k, "neuc+"),
+    "refined": lambda k: ((k, 0), "refined"),
+}
 
 
 @dataclass(frozen=True)
@@ -100,16 +105,22 @@ def cross_validated(
     for fold in range(FOLDS):
         held = np.arange(fold * held_out, (fold + 1) * held_out)
         stress += _held_out_stress(d, held, candidates, method, fit)
+        if fold == 0:
+            # The better signature shows at once, and a fit without negatives may be slow.
+            signature = candidates[int(np.argmin(stress))].n_components
+            same = np.array([one.n_components == signature for one in candidates])
+            candidates, stress = list(itertools.compress(candidates, same)), stress[same]
     return candidates[int(np.argmin(stress))]
 
 
 def _candidates(d: Floats, n_components: NComponents, method: str, fit: Fit) -> Iterator[Recipe]:
     """All recipes; the first is used if nothing can be held out."""
     signatures: list[NComponents] = [n_components]
-    if method == "neuc" and isinstance(n_components, int):
-        # Few objects have a wider spectrum than many, and "neuc" then keeps too many negatives.
-        signature = fit(d, n_components, "neuc+").signature
-        if sum(signature) == n_components:
+    if isinstance(n_components, int) and method in OTHER_SIGNATURES:
+        # Few objects have a wider spectrum than many, and keep too many negatives then.
+        wanted, by = OTHER_SIGNATURES[method](n_components)
+        signature = fit(d, wanted, by).signature
+        if sum(signature) == n_components and signature != fit(d, n_components, method).signature:
             signatures.append(signature)
     # The misfit of refined landmarks is noise.
     subtracted = (False, True) if method == "refined" else (True, False)

@@ -364,9 +364,9 @@ def embed_landmarks(
     options : Options
         The callback does not hear of the folds, which `random_state` draws.
     placement : {"auto", "least_squares", "linear"}
-        "auto" chooses the ridge, the offsets and, for "neuc", the signature by cross-validation,
-        and holds negative coordinates of the relative loss by the noise of each object;
-        "least_squares" has none of these; "linear" is plain triangulation.
+        "auto" chooses the ridge, the offsets and, of "neuc" and "refined", one of two signatures
+        on landmarks held out, and holds negative coordinates of the relative loss by the noise of
+        each object; "least_squares" has none of these; "linear" is plain triangulation.
     weights : ndarray of shape (L, L), optional
         How much each pair counts. Nothing is cross-validated then: the offsets and the noise of a
         recipe are means over pairs that count alike.

@@ -81,8 +81,8 @@ class LandmarkNeucMDS(SignedTransformer):
         Drawn; spread out, each the farthest from those before it, among 10 objects drawn for each
         landmark, or all of a D in memory; or named by their rows.
     placement : {"auto", "least_squares", "linear"}, default="auto"
-        "auto": least squares with a ridge and offsets chosen on landmarks held out; with "neuc" the
-        signature is chosen so too, and with "relative" noise holds negative coordinates.
+        "auto": least squares with a ridge, offsets and, of "neuc" and "refined", one of two
+        signatures chosen on landmarks held out; with "relative" noise holds negative coordinates.
         "least_squares": without these. "linear": plain triangulation, which divides by small
         eigenvalues. Two levels place by `loss`, and take "auto" alone.
     metric : str or callable, default="precomputed"
