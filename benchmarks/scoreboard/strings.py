@@ -8,7 +8,7 @@ different 18S sequences of at least 50 letters in BioMarKs50k.fsa.gz (Debian's v
 20,000 are fitted and 1,000 are queries. The first L of the fitted strings are the landmarks of all
 methods. Recall@10 is the share of the ten nearest fitted strings found, ties counted: as the
 numbers rank them, and with the best 50 and 100 ranked by edit distance. With the edit distances in
-a cache one run takes a quarter of an hour; without, 4·10⁷ distances take as long again.
+a cache one run takes more than half an hour; without, 4·10⁷ distances take a quarter of one more.
 
 - neucmds: landmarks by each loss; in two levels, which choose their own landmarks and near ones.
 - landmark MDS: de Silva and Tenenbaum 2004, classical MDS of the landmarks and triangulation.
