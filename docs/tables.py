@@ -70,7 +70,10 @@ def methods() -> str:
 
     names = {name: name for name in ("lower", "neuc", "neuc+", "exact")}
     names |= {"refined": "squared"} | {name: name for name in ("smacof", "lingoes", "cailliez")}
-    head = ["STRESS / that of classical", *(f"{size}: {len(g)} sets" for size, g in sizes.items())]
+    head = [
+        "S-STRESS divided by that of `classical`",
+        *(f"{size}: {len(g)} sets" for size, g in sizes.items()),
+    ]
     return table(
         head, ([f"`{m}`", *(cell(key, g) for g in sizes.values())] for m, key in names.items())
     )
@@ -153,22 +156,6 @@ def new_objects() -> str:
         for data, r in record("placement")["methods"].items()
     )
     return table(["‖D̂ − D‖ / ‖D‖, fitted → new", *(f"`{m}`" for m in names)], rows)
-
-
-def held_out() -> str:
-    """Return errors of new objects to fitted ones over those among the fitted, by every loss."""
-    names, found = ("squared", "distance", "relative"), record("placement")
-
-    def curved(row: Any) -> str:
-        kappa = f"{row['curvature']:.2g}".replace("-", "−")
-        return f"{row['ratio']:.2f}, of d {row['of_d']:.2f} (κ = {kappa})"
-
-    rows = (
-        [data, *(f"{losses[name]['ratio']:.2f}" for name in names), curved(found["curved"][data])]
-        for data, losses in found["losses"].items()
-    )
-    head = ["new / fitted, k = 10, five folds", *(f'`"{m}"`' for m in names)]
-    return table([*head, '`"relative"`, `curvature="auto"`'], rows)
 
 
 def gaps() -> str:
@@ -259,7 +246,7 @@ def permdisp() -> str:
         [TESTED[data], *(f"{of[on][key]:.3g}" for on, key in conventions.values())]
         for data, of in of_groups().items()
     )
-    return table(["F", *conventions], rows)
+    return table(["data, groups", *conventions], rows)
 
 
 def goes_with() -> str:
@@ -294,7 +281,7 @@ def defaults() -> str:
             f'`"{loss}"`',
             str(MAX_ITER[loss]),
             f"{TOL[loss]:g}",
-            "" if loss == "squared" else f"{TOL_OF_FEW:g}",
+            f"{TOL[loss] if loss == 'squared' else TOL_OF_FEW:g}",
         ]
         for loss in MAX_ITER
     )
@@ -774,7 +761,6 @@ TABLES = {
     "curved-spaces": curved_spaces,
     "methods": methods,
     "new-objects": new_objects,
-    "held-out": held_out,
     "gaps": gaps,
     "isomap": isomap,
     "permanova": permanova,

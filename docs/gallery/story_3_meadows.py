@@ -1,10 +1,10 @@
 """
-An ecologist's afternoon
-========================
+Twenty dune meadows
+===================
 
-Twenty dune meadows, the plants on them, and a table of site variables: do meadows under different
-management have different plants? :doc:`/guide/ecologists_afternoon` does the same from the command
-line, and from R and back.
+Plants of twenty meadows and a table of site variables: how do meadows under different management
+lie relative to each other? :doc:`/guide/ecologists_afternoon` does the same from the command line,
+and from R and back.
 
 The data are ``dune`` and ``dune.env``, which R's package vegan ships (GPL-2).
 """
@@ -36,7 +36,7 @@ print(f"they make up {found.negative_share:.1%} of the sum of absolute eigenvalu
 # %%
 # Which method?
 # -------------
-# S-STRESS as a share of ‖D‖² (squared dissimilarities), k = 4.
+# S-STRESS with k = 4, as a share of ‖D‖², the sum of the squares of all squared dissimilarities.
 
 for row in compare(D, 4).methods:
     print(f"{row.method:18} {row.quality.normalized_stress:6.2%}")
@@ -44,11 +44,12 @@ for row in compare(D, 4).methods:
 # %%
 # The picture
 # -----------
-# Colours show the management: biological farming (BF), hobby farming (HF), nature conservation
-# (NM), standard farming (SF). The arrow, fitted as by vegan's ``envfit``, points to thicker soil.
+# Two positive axes, by the loss for plots. Colours show the management: biological farming (BF),
+# hobby farming (HF), nature conservation (NM), standard farming (SF). The arrow, fitted as by
+# vegan's ``envfit``, points to thicker soil.
 
 names = [str(name) for name in plants.index]
-emb = neuc_mds(pd.DataFrame(D, names, names), 4)
+emb = neuc_mds(pd.DataFrame(D, names, names), (2, 0), loss="distance")
 fitted = envfit(emb, sites[["A1", "Management"]], random_state=0)
 fig, ax = plt.subplots(figsize=(7, 5.5), layout="constrained")
 ax.grid(color="#e6e6e6")

@@ -71,7 +71,7 @@ OPTIONS = {
     "weights": "`weights`",
     "missing": '`missing="ignore"`',
     "init": "`init`",
-    "n_init": "`init` above 1",
+    "n_init": "several starts: `init` = a number above 1",
     "checkpoint": "`checkpoint`",
     "squared": "`squared`",
     "symmetrize": "`symmetrize`",
