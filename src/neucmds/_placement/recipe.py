@@ -119,9 +119,10 @@ def _candidates(d: Floats, n_components: NComponents, method: str, fit: Fit) -> 
     if isinstance(n_components, int) and method in OTHER_SIGNATURES:
         # Few objects have a wider spectrum than many, and keep too many negatives then.
         wanted, by = OTHER_SIGNATURES[method](n_components)
-        signature = fit(d, wanted, by).signature
-        if sum(signature) == n_components and signature != fit(d, n_components, method).signature:
-            signatures.append(signature)
+        own = fit(d, n_components, method).signature
+        other = own if own == wanted else fit(d, wanted, by).signature
+        if other != own and sum(other) == n_components:
+            signatures.append(other)
     # The misfit of refined landmarks is noise.
     subtracted = (False, True) if method == "refined" else (True, False)
     for wanted, subtract, g in itertools.product(signatures, subtracted, RIDGES):
