@@ -90,46 +90,50 @@ def neuc_mds(
         eigenvectors, "refined" minimises it over all coordinates.
     loss : {"squared", "distance", "relative"} or ("relative", float), default="squared"
         Loss of "refined". "squared": Σ(D̂ − D)², the paper's STRESS (S-STRESS), dominated by far
-        pairs. "distance": Σ(√D̂⁺ − d)², with d = √D, as SMACOF. "relative": Σ(D̂/D − 1)², with near
-        pairs as important as far ones. The last two need D ≥ 0 and all of D in memory. New objects
-        are placed by the same loss. Errors of pairs with d below a floor are relative to the floor:
-        ``("relative", floor)``, or by default half of the 1 % quantile of the positive d, or the
-        median distance to the nearest other object if that is less (`Embedding.floor`).
+        pairs. "distance": Σ(√max(D̂, 0) − d)², with d = √D, as SMACOF. "relative": Σ(D̂/D − 1)²,
+        with near pairs as important as far ones. The last two need D ≥ 0, and D in memory or a
+        sample of pairs. New objects are placed by the same loss. For d below a floor, the error is
+        divided by the floor instead of d. Set it with ``("relative", floor)``, in units of d.
+        Default (`Embedding.floor`): the smaller of half the 1 % quantile of the positive d and the
+        median nearest-neighbour distance.
     curvature : float or "auto", default=0
-        κ, in units of 1/(mean d)², for "distance" and "relative": D̂ approximates g(d) instead of
-        d², with errors in d. κ < 0 is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees
-        and networks. κ > 0 is spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with
-        the least error, found by short descents on up to 500 objects; 0 unless another gains more
-        than 1 %. `Embedding.distance` inverts g.
+        For "distance" and "relative": D̂ approximates g(d) instead of d², with errors in d.
+        Dimensionless: κ·(mean d)². With κ in units of 1/d² (`Embedding.kappa`), κ < 0 is
+        hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees and networks; κ > 0 is
+        spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with the least error, found
+        by short descents on up to 500 objects; 0 unless another gains more than 1 %.
+        `Embedding.distance` inverts g.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph: a sparse
         array of edge lengths, a networkx graph, or a DataFrame of edges with two nodes and a length
-        each. An edge counts both ways, also if it is stored once; two different lengths need a
-        "direction". Above 10,000 nodes, or where the paths do not fit in memory, "refined" samples
-        pairs of nodes and needs no n × n array. Otherwise `data` holds features, and the metric is
-        "angular", "balls", "cosine", "euclidean", "hyperbolic" or "rbf" (see `neucmds.operators`),
-        or one of `sklearn.metrics.pairwise_distances`. A callable gets two objects of a list, two
-        rows of NumPy features, or two blocks of rows of another array library; it is called once
-        per pair, in the processes of `joblib.parallel_config`. Dissimilarities that do not fit in
-        memory are never stored.
+        each. Edges are undirected, even if stored once. If the two directions have different
+        lengths, set ``metric_params["direction"]``. Above 10,000 nodes, or where the paths do not
+        fit in memory, "refined" samples pairs of nodes and needs no n × n array. Otherwise `data`
+        holds features, and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or
+        "rbf" (see `neucmds.operators`), or one of `sklearn.metrics.pairwise_distances`. A callable
+        gets two objects of a list, two rows of NumPy features, or two blocks of rows of another
+        array library; it is called once per pair, in the processes of `joblib.parallel_config`.
+        Dissimilarities that do not fit in memory are never stored.
     metric_params : dict, optional
         Further arguments of the metric. For "shortest_path": "weight", the attribute or column of
         lengths ("weight" by default, else "length", else 1 each), and "direction", for paths along
         directed edges: "mean", "min" or "max" of the lengths there and back, or "out", the length
-        from the landmark or from the first node.
+        from the landmark (or the first node of a pair) to the other node.
     landmarks : int, float, {"random", "maxmin"} or sequence of int, optional
-        Embed some objects and place all others by their dissimilarities to these: for more objects
-        than all pairs allow. Their number, or their share of all objects; how 1000 of them are
-        chosen; or their rows, and then `data` may hold only the (n, L) dissimilarities to them. See
-        `LandmarkNeucMDS`, which also streams, and `Embedding.landmarks`.
+        Embed some objects and place all others by their dissimilarities to these: for n too large
+        to use all pairs. int: their number; float: their share of all objects; "random" or
+        "maxmin": 1000 landmarks chosen that way; sequence: their row numbers, and then `data` may
+        hold only the (n, L) dissimilarities to them. See `LandmarkNeucMDS`, which also streams, and
+        `Embedding.landmarks`.
     n_pairs : int, optional
-        Fit a sample of this many pairs per object of features or of a graph: random partners, and
+        For features or a graph: fit a sample of this many pairs per object: random partners, and
         the nearest objects unless `loss` is "squared". STRESS, R² and loss are then estimated from
         held-out pairs, with standard errors (`Embedding.r2_standard_error`); a warning is issued if
-        their loss is twice that of the fitted ones. Large graphs are always sampled: 32 pairs per
-        coordinate, 16 for other losses. A function is called for n·n_pairs/2 pairs, including those
-        with landmarks, and for 8 % more, which measure the fit. Pairs of dask features are found on
-        the workers, and fitted on the client in about 230 bytes per pair.
+        their loss is twice that of the fitted ones. "refined" always samples large graphs, by
+        default 32 pairs per object and coordinate for the squared loss, 16 for the others, at least
+        100 per object. A function metric is called for n·n_pairs/2 pairs, including those with
+        landmarks, plus 8 % held-out pairs that measure the fit. Pairs of dask features are found
+        on the workers, and fitted on the client in about 230 bytes per pair.
     squared : bool, default=False
         False: D holds dissimilarities, which are squared, as in scikit-learn, scikit-bio and R.
         True: D holds squared dissimilarities, the paper's D, and may be negative.
@@ -146,17 +150,18 @@ def neuc_mds(
         the seed 0: a second call returns the same result, to the last bit.
     tol : float, optional
         For closed forms the largest ‖Bu − λu‖ of the returned eigenpairs, relative to the largest
-        kept |λ| (iterative solver): 1e-7 by default; from 1e-6 on products in single precision
-        suffice, which takes up to a third less time. "refined" stops when three iterations together
-        gain less than this share of the loss, and the next one promises less: by default 2e-3 for
-        the squared loss; for others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
+        kept |λ| (iterative solver): 1e-7 by default; for tol ≥ 1e-6, single-precision products
+        are used, which takes up to a third less time. "refined" stops when three iterations
+        together reduce the loss by less than this fraction, and the predicted reduction of the next
+        step is also below it: by default 2e-3 for the squared loss; for others 1e-6 up to 600
+        objects, then 1e-4 ("distance") or 2e-3.
     max_iter : int, optional
         Most iterations of "refined": 200 for the squared loss, 500 for others.
     init : int, Embedding or (coordinates, signs), optional
-        Number of starts of the losses "distance" and "relative"; the best result is returned. 1:
-        one start, with its own signature. By default 32 for up to 100 objects and 12 for up to 600
-        with up to 10 coordinates, a quarter of which compare signatures; else 1, with a signature
-        chosen by short descents on 500 objects. Or a warm start of "refined", which sets the
+        Number of starts of the losses "distance" and "relative"; the best result is returned.
+        Default, for k ≤ 10: 32 starts for n ≤ 100, 12 for n ≤ 600, and a quarter as many for each
+        other signature that is tried. Otherwise 1; for n > 600 after choosing the signature on 500
+        objects. 1 skips the choice of a signature. Or a warm start of "refined", which sets the
         signature and the number of coordinates.
     callback : callable, optional
         ``callback(step, total, what)`` is called after every iteration of "refined" with its
@@ -177,7 +182,7 @@ def neuc_mds(
     --------
     >>> import numpy as np
     >>> from neucmds import neuc_mds
-    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])  # 4 > 1 + 1: no metric
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])  # not a metric
     >>> neuc_mds(D, n_components=2).signature
     (1, 1)
     """

@@ -71,8 +71,9 @@ class Embedding:
     signs : array of shape (k,)
         ±1.0 each.
     eigenvalues : array of shape (k',)
-        Kept eigenvalues λ of B: for the paper's methods one per coordinate, in their order;
-        otherwise largest magnitude first.
+        Kept eigenvalues λ of B: for the paper's methods one per coordinate (k' = k), in their
+        order; for "exact" and "refined" with the squared loss largest magnitude first; otherwise
+        none (k' = 0).
     weights : array of shape (k,)
         λ̃: the signed squared length of each coordinate column.
     stress_terms : tuple of three floats
@@ -81,6 +82,7 @@ class Embedding:
     sq_norm : float
         ‖D‖²_F on the squared scale, which normalises STRESS.
     method : str
+        As of `neuc_mds`.
     requested : int
         Number of coordinates asked for; `k` may be smaller.
     squared : bool
@@ -91,7 +93,10 @@ class Embedding:
     residuals : array of shape (k',)
         ``‖B u − λ u‖`` of the kept eigenpairs, or an estimate of it from some rows of B.
     converged : bool
+        Whether the eigensolver, or the descent of "refined", reached its tolerance.
     solver : str
+        Eigensolver, "full" (LAPACK) or "krylov"; or what a descent without eigenpairs was given:
+        "weighted", "loss", "pairs", "sampled pairs" or "init".
     history : tuple of floats
         STRESS at the start of a refinement and after every iteration; empty for closed forms.
     total_sum_of_squares : float
@@ -105,9 +110,9 @@ class Embedding:
     relative_gradient : float
         √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
         block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
-        the share of f that one more step promises: if `converged` at most `tol`, for losses
-        other than the squared one also at most 0.03². Where gaps were filled by a smaller model
-        (`OverfitWarning`), both are those of the filled D, not of the observed pairs.
+        the share of f that one more step promises: if `converged`, it is at most `tol` (at least
+        1e-8) and at most 6e-4. Where gaps were filled by a smaller model (`OverfitWarning`), both
+        are those of the filled D, not of the observed pairs.
     stress_error : float
         Bound on the rounding error of `stress`.
     stress_rises : array of shape (k,) or None
@@ -118,14 +123,14 @@ class Embedding:
         Magnitude below which rounding may hide eigenvalues; 0 where none is hidden.
     stress_standard_error, r2_standard_error : float
         Standard errors of `stress` and `r2` where only a sample of all pairs was fitted: both, and
-        `loss_value`, are then estimated from pairs that were not. 0 where every pair counted.
+        `loss_value`, are then estimated from held-out pairs. 0 where every pair counted.
     held_out_pairs : int
-        Number of pairs that were not fitted and serve to estimate these.
+        Number of held-out pairs.
     missing : {"error", "ignore"}
         Whether `transform` accepts NaN for unknown dissimilarities.
     curvature : float
-        κ in units of 1/(mean d)²: D̂ approximates g(d), which is d² where κ is zero (see
-        `neuc_mds`). Negative: hyperbolic; positive: spherical. STRESS and R² are of d², always.
+        κ·(mean d)²: D̂ approximates g(d), which is d² where κ is zero (see `neuc_mds`). Negative:
+        hyperbolic; positive: spherical. STRESS and R² are always computed on d².
     mean_distance : float
         The mean d, the unit of the curvature; NaN for the squared loss.
     landmarks : ndarray of shape (L,) or None
@@ -234,8 +239,8 @@ class Embedding:
 
         They do not add up to `r2`: coordinates are fitted together. Where a coordinate makes the
         fit worse ("classical"), its value is negative. For a curved embedding of more than 1000
-        objects it is estimated from the pairs of some 1000 with all. NaN where R² is NaN, or in
-        files written before it was stored.
+        objects it is estimated from the pairs between about 1000 of them and all. NaN where R² is
+        NaN, or in files written before it was stored.
         """
         total = self.total_sum_of_squares or math.nan
         rises = np.full(self.k, math.nan) if self.stress_rises is None else self.stress_rises
@@ -243,7 +248,7 @@ class Embedding:
 
     @property
     def shares(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Share of each coordinate's eigenvalue in sums of eigenvalues, by convention.
+        """Each kept eigenvalue as a fraction of a sum of eigenvalues; keys name the convention.
 
         For "classical" and "neuc", which project on eigenvectors; empty otherwise. "trace":
         λ / Σλ over all eigenvalues, as R's ape and scikit-bio's ``pcoa(dimensions=k)``. "positive":
@@ -258,7 +263,7 @@ class Embedding:
 
     @property
     def axis_names(self) -> tuple[str, ...]:
-        """Names of the coordinates, which say the sign and survive R: axis1, axis2_neg."""
+        """Names that encode the sign and are valid R column names: axis1, axis2_neg."""
         return tuple(
             f"axis{a}" if sign > 0 else f"axis{a}_neg"
             for a, sign in enumerate(to_numpy(self.signs), 1)
@@ -277,14 +282,14 @@ class Embedding:
 
     @property
     def floor(self) -> float:
-        """The d below which "relative" counts every pair as this far apart; NaN for "squared"."""
+        """The d below which "relative" divides errors by it instead of d; NaN for "squared"."""
         if not isinstance(self.placement, LossPlacement):
             return math.nan
         return float(distances(np.array([self.placement.loss.floor]), self.kappa)[0])
 
     @property
     def kappa(self) -> float:
-        """The curvature in units of 1/d²."""
+        """The curvature κ in the units of the data: `curvature` / `mean_distance`²."""
         return kappa_of(self.curvature, self.mean_distance)
 
     def dissimilarities(
@@ -329,8 +334,8 @@ class Embedding:
         i, j : int, str, or sequences of them
             Objects, by number or by name; shapes are broadcast.
         squared : bool, default=False
-            False: √max(D̂, 0), on the scale of distances; a negative D̂ counts as zero, and a
-            curvature is taken back. True: D̂ itself, which may be negative.
+            False: the fitted distance g⁻¹(max(D̂, 0)), which is √max(D̂, 0) without curvature.
+            True: D̂ itself, which may be negative.
 
         Returns
         -------
@@ -469,7 +474,8 @@ class Embedding:
     def __getitem__(self, which: Any) -> Embedding:
         """Return the embedding of some objects: a slice, numbers, names, or a mask of length n.
 
-        STRESS, R² and weights stay those of all objects, and `transform` needs all of them.
+        STRESS, R² and weights stay those of all objects. A part has no `transform`; use that of the
+        whole embedding.
         """
         ids = self._indices(which)
         labels = None if self.labels is None else tuple(self.labels[i] for i in ids)

@@ -66,48 +66,49 @@ class LandmarkNeucMDS(SignedTransformer):
     Parameters
     ----------
     n_components, method, loss, curvature, squared, tol
-        As for `neuc_mds`, of the landmarks; `loss` is also what places new objects.
+        As for `neuc_mds`, applied to the landmarks. New objects are placed by minimising the same
+        `loss`.
     n_landmarks : int, float or None, default=None
-        Number of landmarks, or their share of all objects. None: 1000, or 4·k if that is more; in
-        two levels the most of 3000, 2 % of all objects and 36·k, and of a function up to 20,000.
+        Number of landmarks, or their share of all objects. None: 1000, or 4·k if that is more. With
+        two levels: the largest of 3000, 2 % of the objects (at most 20,000 unless X is a graph) and
+        36·k; with a function as `metric`, 20,000, or all objects if there are fewer.
     n_near : int or None, default=0
-        Above 0, two levels: every object is compared with a random part of some global landmarks
-        and with as many landmarks near it, which are found by placing it, and not with the others;
-        the landmarks, too. This takes fewer dissimilarities, and gets near pairs right: for
-        `loss="relative"`, a metric that is expensive, or a million objects. None: 3 for each
-        coordinate; there are 6 global ones for each. 0: all are compared with all landmarks. Of
-        a graph, searches from the landmarks find those near a node.
+        Above 0, two levels: each object, landmarks included, is compared with 6·k of the global
+        landmarks, drawn for it, and with the `n_near` landmarks nearest to its provisional place
+        (in a graph: nearest by path). This takes fewer dissimilarities and fits near pairs better:
+        for `loss="relative"`, an expensive metric, or a million objects. None: 3·k. 0: every object
+        is compared with all landmarks.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
-        Drawn; spread out, each the farthest from those before it, among 10 objects drawn for each
-        landmark, or all of a D in memory; or named by their rows.
+        "random": drawn. "maxmin": farthest-point sampling among 10·L random candidates (all objects
+        if D is in memory). Sequence: row numbers.
     placement : {"auto", "least_squares", "linear"}, default="auto"
-        "auto": least squares with a ridge, offsets and, of "neuc" and "refined", one of two
-        signatures chosen on landmarks held out; with "relative" noise holds negative coordinates.
+        "auto": least squares with a ridge, offsets and, for "neuc" and "refined", one of two
+        signatures, all chosen on held-out landmarks; for ``loss="relative"`` negative coordinates
+        are shrunk according to their noise.
         "least_squares": without these. "linear": plain triangulation, which divides by small
         eigenvalues. Two levels place by `loss`, and take "auto" alone.
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, a
         `scipy.sparse` array of lengths of edges or one of networkx, and `transform` takes it or
-        numbers of its nodes. A sparse one of PyTorch or CuPy is searched on the CPU, and its nodes
-        are placed where it lies.
-        Otherwise X holds features, and the metric is one of those of `NeucMDS`, or a function of
-        two rows.
+        numbers of its nodes. For a sparse PyTorch or CuPy array, shortest paths run on the CPU and
+        nodes are placed on the array's device. Otherwise X holds features, and the metric is one of
+        those of `NeucMDS`, or a function of two rows.
     metric_params : dict, optional
         Further arguments of the metric.
     symmetrize : bool, default=False
         Average the dissimilarities among landmarks and their transpose if they differ; with a
-        function as `metric`, all dissimilarities over both orders.
+        function as `metric`, every dissimilarity is averaged over both argument orders.
     random_state : int, RandomState, Generator or None
         Draws landmarks and folds; None is the seed 0, as for `neuc_mds`.
     n_jobs : int or None, default=None
         Threads that place objects; None and -1 are all cores.
     init : int, Embedding or (coordinates, signs), optional
-        Number of starts, as for `neuc_mds`. Or where "refined" starts, a warm start that keeps its
-        signature. Of the landmarks, or of all objects, from which the landmarks are taken. In two
-        levels the global landmarks start there, and the others where these place them.
+        Number of starts, as for `neuc_mds`. Or a warm start, whose signature is kept: coordinates
+        of the landmarks, or of all objects (the landmark rows are used). With two levels only the
+        global landmarks start there.
     callback : callable, optional
-        As for `neuc_mds`, of the landmarks' fit.
+        As for `neuc_mds`, during the fit of the landmarks.
     verbose : int, default=0
         Show the iterations of "refined" and the progress of `transform` on standard error, and
         print a summary in one line.
@@ -293,8 +294,8 @@ class LandmarkNeucMDS(SignedTransformer):
             `Embedding.transform`.
         checkpoint : path, optional
             A file that says how many rows ``OUT.part`` holds: after an interruption the same call
-            goes on there. It needs `out`, and is removed when all is done. What belongs to another
-            model or other rows is refused. For NumPy arrays.
+            goes on there. It needs `out`, and is removed when all is done. A checkpoint of
+            another model or of other rows is refused. For NumPy arrays.
 
         Returns
         -------
@@ -340,15 +341,16 @@ class LandmarkNeucMDS(SignedTransformer):
         return asarray_like(placed, X) if out is None and is_other_library(X) else placed
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
-        """Return the landmarks that objects in two levels need dissimilarities to.
+        """Return the landmark columns to compute for new objects in two levels.
 
-        Fill these columns of an array (m, L) of NaN, and pass it to
-        ``landmark_result_.transform``: the first time for `coarse`, the second for coordinates.
+        Call it twice: with the number of objects (returns global landmarks); then, after a first
+        ``landmark_result_.transform`` of an (m, L) array that is NaN elsewhere, with the resulting
+        coordinates (returns near ones). A second `transform` gives the final coordinates.
 
         Parameters
         ----------
         coarse : int or array of shape (m, k)
-            Number of new objects; or their coordinates from the global landmarks.
+            Number of new objects, or their first coordinates.
 
         Returns
         -------
