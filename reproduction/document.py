@@ -22,9 +22,10 @@ _VERDICTS = """\
 “Same digits”: our value rounds to the printed digits. “Within tolerance”: the relative difference
 is at most 0.2 % for neighbour graphs of images, 0.5 % for their distortions, 2 % for noise and
 counts, and 3 % for synthetic sets and SMACOF. “In range”: the printed value lies within our values
-over seeds or over the rounding of twins, which is weaker evidence. tab:distortion-all repeats the
-distortions of tab:evaluation-1-all, and tab:stress-all holds the squares of its norms; every
-printed number counts."""
+over seeds or over the rounding of twins, which is weaker evidence. Twins are images with the same
+dissimilarities to all others, whose D̂ is 0 up to rounding. tab:distortion-all repeats the
+distortions of tab:evaluation-1-all, and tab:stress-all holds the squares of its norms. We count
+every printed number, including these repetitions. E2 and the like are [errata](errata.md)."""
 
 _FITTED = """\
 ## Chosen by looking at the published numbers
@@ -34,19 +35,20 @@ published numbers, so agreement there is weaker evidence than elsewhere:
 
 - wrapped bytes (E12), the scales of Random-simplex (E11), the units of the tables (E7, E9), and the
   corrected digits of E8 and E17;
-- how SMACOF was run (E16): among two graphs, two inputs and four values of k, this reading
-  gives three image entries to three digits;
-- the arithmetic behind negative pairs and distortions of the 2-NN rows: one of 33 variants, which
-  differ only in the rounding of twins (neuc on MNIST: 998 to 1022 negative pairs, published 1006);
+- how SMACOF was run (E16): we tried two graphs × two inputs × four k; the combination in E16
+  reproduces three image entries to three digits;
+- the floating-point evaluation order behind negative pairs and distortions of the 2-NN rows: we
+  tried 33, which differ only in how D̂ of twins rounds (neuc on MNIST: 998 to 1022 negative pairs,
+  published 1006);
 - k = 9 for the landmark factors (E18), among 13 values of k;
 - the rule for missing entries: one for CIFAR-10, another for MNIST and Fashion-MNIST."""
 
 _TABLES = """\
 ## The tables
 
-The numbers are on the scale of this library, with misprints corrected ([errata](errata.md)). A
-single number: same digits. Two numbers, “published (ours)”: within tolerance; *italic*: in range;
-**bold**: differs. Rows marked † are ours alone."""
+The numbers are on the scale of this library, with misprints corrected. A single number: same
+digits. Two numbers, “published (ours)”: within tolerance; *italic*: in range; **bold**: differs.
+Rows marked † are ours alone."""
 
 # Of our own numbers, the page shows these; the record has all of them.
 _SHOWN = re.compile(
@@ -63,7 +65,7 @@ def reproduction(records: Sequence[Record]) -> str:
     parts = [_OPENING, _summary(records), _VERDICTS, _differences(records)]
     missing = dict.fromkeys(skip.row for record in records for skip in record.skipped)
     if missing:
-        parts.append(f"## Not run\n\n{', '.join(missing)}: the record has the reason for each.")
+        parts.append(f"## Not run\n\n{', '.join(missing)}: their CuMiDa files were not available.")
     parts += [_FITTED, _TABLES]
     shown = [record for record in records if record.name != _REPEATED]
     for title, alike in groupby(shown, lambda record: record.title):
@@ -80,11 +82,16 @@ def _summary(records: Sequence[Record]) -> str:
         counts = {kind: sum(verdict.startswith(kind) for verdict in verdicts) for kind in kinds}
         totals = {kind: totals[kind] + counts[kind] for kind in kinds}
         if verdicts:
-            lines.append(_line(record.name, counts))
+            lines.append(_line(_label(record), counts))
     lines.append(_line("**all**", totals))
     versions = records[0].versions if records else {}
     software = ", ".join(f"{name} {version}" for name, version in versions.items())
     return f"{markdown_table(head, lines)}\n\nMade with {software}."
+
+
+def _label(record: Record) -> str:
+    """Return the label in the paper, or else the name of our own table."""
+    return record.labels[0] if record.labels else record.name
 
 
 def _line(name: str, counts: dict[str, int]) -> list[str]:
@@ -97,7 +104,7 @@ def _differences(records: Sequence[Record]) -> str:
     for record in records:
         for cell in record.cells:
             if cell.agrees is False:
-                found.setdefault((record.name, cell.note), []).append(cell)
+                found.setdefault((_label(record), cell.note), []).append(cell)
     lines = [f"- {name}, {_entries(cells)}; {note}." for (name, note), cells in found.items()]
     return "## What differs\n\n" + ("\n".join(lines) or "Every number that was run agrees.")
 

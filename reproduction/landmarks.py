@@ -51,7 +51,7 @@ def run(bench: Bench) -> Record:
     return Record(
         "table:landmarks",
         ("sec:experiments",),
-        "Landmarks on Random-simplex: STRESS over that of the full Neuc-MDS",
+        "Landmarks on Random-simplex: STRESS divided by that of full Neuc-MDS",
         {"seed": bench.settings.seed, "n_seeds": bench.n_seeds, "k": K},
         cells=tuple(cells),
         notes=(

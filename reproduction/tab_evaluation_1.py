@@ -16,8 +16,8 @@ def run(bench: Bench) -> Record:
         "‖D̂ − D‖_F and average geometric distortion",
         _row,
         notes=(
-            "The paper calls this norm STRESS (E9). On images, pairs of twins enter the distortion "
-            "with the rounding error of a zero (E14).",
+            "The paper calls this norm STRESS (E9). For twins D̂ is a rounding error instead of "
+            "zero, and the paper's distortion includes these pairs (E14).",
         ),
     )
 

@@ -35,9 +35,9 @@ def _run(bench: Bench, name: str, table: PublishedTable) -> Record:
         {"seed": bench.settings.seed, "n": N_SIMULATED, "matrices": N_MATRICES},
         cells=tuple(cells),
         notes=(
-            "e_C and e_N are (C1+C2)/4 (E6), computed from the formulas of the limit n → ∞. The "
-            f"record compares them with the mean over {N_MATRICES} random matrices of size "
-            f"{N_SIMULATED}.",
+            "e_C (classical MDS) and e_N (Neuc-MDS) are (C1+C2)/4 (E6), computed from the formulas "
+            f"of the limit n → ∞. The record compares them with the mean over {N_MATRICES} random "
+            f"matrices of size {N_SIMULATED}.",
         ),
     )
 
