@@ -139,7 +139,7 @@ def quality_counts() -> str:
         sets = [one for one in every if {"smacof", *losses} <= set(one)]
         own = [min(one[loss]["distortion"] for loss in losses) for one in sets]
         won = sum(a < one["smacof"]["distortion"] for a, one in zip(own, sets, strict=True))
-        name = " or ".join(losses)
+        name = losses[0] if len(losses) == 1 else f"the better of {' and '.join(losses)}"
         line = f"- `refined` ({name}): lower distortion than SMACOF on {won} of {len(sets)} sets."
         lines.append(line)
     return "\n".join(lines) + "\n"
