@@ -62,7 +62,7 @@ emb.plot(list(sites["Management"]), names=True, ellipses=True, arrows=fitted, ax
 
 fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
 emb.plot_shepard(D, ax=ax)
-print(f"R² {emb.r2:.3f}")
+print(f"R² of the two axes {emb.r2:.3f}")
 
 # %%
 # Run tests such as PERMANOVA on D itself: :doc:`/guide/statistics`.
