@@ -2,12 +2,16 @@
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from neucmds import InputError
 from neucmds._backend.files import atomic_file, atomic_folder
+
+SRC = Path(__file__).resolve().parents[2] / "src"
 
 
 def text(content):
@@ -76,6 +80,60 @@ def test_what_cannot_be_a_file_is_refused(tmp_path):
     ]:
         with pytest.raises(InputError, match=message), atomic_file(path):
             pytest.fail("it was opened")
+
+
+# Killed before each call that changes names in turn, while a file and a folder are replaced; prints
+# how many kills it took until a child came to the end.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from neucmds._backend.files import atomic_file, atomic_folder
+
+calls = 0
+
+def audit(event, arguments):
+    global calls
+    if event in ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "open", "shutil.rmtree"):
+        calls += 1
+        if calls == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+write = lambda file: file.write(b"new")
+for number in range(1, 40):
+    place, child = Path(sys.argv[1], str(number)), os.fork()
+    if child == 0:
+        sys.addaudithook(audit)
+        with atomic_file(place / "a") as file:
+            write(file)
+        atomic_folder(place / "f", {"a": write, "b": write}, overwrite=True, owned=["c"])
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        print(number)
+        break
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL there")
+def test_a_killed_process_leaves_the_old_or_the_new_whole(tmp_path):
+    old, new = dict.fromkeys("abc", b"old"), dict.fromkeys("ab", b"new")
+    for number in range(1, 40):
+        (tmp_path / str(number) / "f").mkdir(parents=True)
+        for name in ("a", "f/a", "f/b", "f/c", "f/of others"):
+            (tmp_path / str(number) / name).write_bytes(b"old")
+    command, env = [sys.executable, "-c", KILLED, tmp_path], os.environ | {"PYTHONPATH": str(SRC)}
+    last = int(subprocess.check_output(command, env=env, timeout=60))
+    assert last > 8
+    for number in range(1, last + 1):
+        place = tmp_path / str(number)
+        assert (place / "a").read_bytes() in (b"old", b"new")
+        folders = [path for path in (place / "f", place / "f.old") if path.is_dir()]
+        states = [
+            {name: (folder / name).read_bytes() for name in "abc" if (folder / name).exists()}
+            for folder in folders
+        ]
+        assert any(state in (old, new) for state in states)
+        assert any((folder / "of others").exists() for folder in folders)
+    assert states == [new]
 
 
 def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others(tmp_path):

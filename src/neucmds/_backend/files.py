@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,7 +50,7 @@ def check_target(path: Path) -> None:
 def atomic_folder(
     folder: Path, files: Mapping[str, Writer], *, overwrite: bool, owned: Collection[str] = ()
 ) -> list[Path]:
-    """Write several files into a folder, where they replace old ones when all are complete.
+    """Write several files into a folder, which replaces the old one when all are complete.
 
     `files` maps names to functions that write to a binary file. With `overwrite`, files of these
     names and of those `owned` are replaced or removed, and all others stay; without it
@@ -67,12 +68,31 @@ def atomic_folder(
         _refuse_taken([place / name for name in sorted(names)], overwrite)
         if not place.is_dir():
             new.rename(place)
-            return [folder / name for name in files]
-        for name in names.difference(files):
-            (place / name).unlink(missing_ok=True)
-        for name in files:
-            os.replace(new / name, place / name)
+        elif not _exchanged(new, place, names):
+            for name in names:
+                (place / name).unlink(missing_ok=True)
+            for name in files:
+                os.replace(new / name, place / name)
     return [folder / name for name in files]
+
+
+def _exchanged(new: Path, place: Path, names: set[str]) -> bool:
+    """Replace a folder, which is ``NAME.old`` meanwhile; False if it cannot be renamed."""
+    old = place.with_name(f"{place.name}.old")
+    here = any(path.samefile(place) for path in (Path.cwd(), *Path.cwd().parents))
+    if here or old.exists():  # a shell would be left in a removed folder
+        return False
+    shutil.copymode(place, new)
+    try:
+        place.rename(old)
+    except OSError:  # a mount point, or a parent that cannot be written to
+        return False
+    (old / new.relative_to(place)).rename(place)
+    for path in old.iterdir():
+        if path.name not in names and path.name != new.parent.name:
+            path.rename(place / path.name)
+    shutil.rmtree(old)
+    return True
 
 
 def _beside(folder: Path, name: str) -> tempfile.TemporaryDirectory[str]:
