@@ -89,26 +89,35 @@ class PairLoss:
         """Return the same loss with a floor f of d."""
         return replace(self, floor=float(curved(np.array([floor**2]), self.curvature)[0]))
 
-    def terms(self, d: Array, d_hat: Array, *, bend: bool = False) -> PairTerms:
+    def of_pairs(self, d: Array) -> Array | None:
+        """Return the part of `terms` that depends on D alone, if it is expensive; else None."""
+        if not self.curvature:
+            return None
+        xp = namespace(d)
+        if self.name == "distance":
+            return arc(xp.sqrt(d + self.smoothing), self.curvature)
+        root = xp.sqrt(_at_least(d, self.floor))
+        return in_place("reciprocal", arc(root, self.curvature) * half_slope(root, self.curvature))
+
+    def terms(
+        self, d: Array, d_hat: Array, *, bend: bool = False, known: Array | None = None
+    ) -> PairTerms:
         """Return q, its slope and, with `bend`, its curvature; `d_hat` is overwritten.
 
-        D and D̂ are on the scale of g(d).
+        D and D̂ are on the scale of g(d); `known` is `of_pairs` of d.
         """
         if self.name == "squared":
             d_hat -= d
             return PairTerms(d_hat, None, None)
+        known = self.of_pairs(d) if known is None else known
         if self.name == "distance":
-            return self._distance_terms(d, d_hat, bend)
-        least = _at_least(d, self.floor)
-        if self.curvature:
-            root = namespace(d).sqrt(least)
-            least = arc(root, self.curvature) * half_slope(root, self.curvature)
-        slope = in_place("reciprocal", least)
+            return self._distance_terms(d, d_hat, bend, known)
+        slope = in_place("reciprocal", _at_least(d, self.floor)) if known is None else known
         d_hat -= d
         d_hat *= slope
         return PairTerms(d_hat, slope, None)
 
-    def _distance_terms(self, d: Array, d_hat: Array, bend: bool) -> PairTerms:
+    def _distance_terms(self, d: Array, d_hat: Array, bend: bool, known: Array | None) -> PairTerms:
         xp = namespace(d)
         if self.smoothing:
             d = d + self.smoothing
@@ -120,7 +129,7 @@ class PairLoss:
             square = xp.clip(square, None, 4 * (1 - LEAST_COSINE**2) / self.curvature)
         root = xp.sqrt(square)
         slope = in_place("reciprocal", half_slope(root, self.curvature) * 2.0)
-        off = arc(root, self.curvature) - arc(xp.sqrt(d), self.curvature)
+        off = arc(root, self.curvature) - (xp.sqrt(d) if known is None else known)
         curvature = None
         if bend:
             # 1 + q·q″/q′², and 1 where the root is its tangent
