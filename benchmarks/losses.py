@@ -318,7 +318,7 @@ def _against_smacof(table: dict[tuple[str, int, str], dict[str, Any]]) -> Iterat
         ours, theirs = ours + distance["cpu_seconds"], theirs + row["cpu_seconds"]
     if not raw:
         return
-    over = f"over {len(raw)} rows"
+    over = f"over {len(raw)} cases"
     yield (
         f'largest ratio {over} of the raw stress of `"distance"` to the best of 8 SMACOF starts',
         (f"{max(raw):.4f}"),
@@ -327,7 +327,7 @@ def _against_smacof(table: dict[tuple[str, int, str], dict[str, Any]]) -> Iterat
     lower = sum(ratio < 1 for ratio in distortion) / len(raw)
     better = 'the better of `"distance"` and `"relative"` has less distortion than SMACOF'
     yield (
-        f"share of {len(raw)} rows in which {better}; largest ratio",
+        f"share of {len(raw)} cases in which {better}; largest ratio",
         (f"{lower:.1%}; {max(distortion):.4f}"),
     )
 
@@ -396,7 +396,7 @@ def _best_of_rows(table: dict[tuple[str, int, str], dict[str, Any]]) -> str:
     """In what share of the rows each loss has the best value of each measure."""
     sizes = {(data, k): row["n"] for (data, k, _), row in table.items()}
     large = [case for case, n in sizes.items() if n >= LARGE]
-    head = f"| share of {len(sizes)} rows in which the loss is best |"
+    head = f"| share of {len(sizes)} cases in which the loss is best |"
     lines = [f"{head} " + " | ".join(_code(LOSSES)) + " |"]
     lines.append("|---|" + "---|" * len(LOSSES))
 
@@ -407,7 +407,7 @@ def _best_of_rows(table: dict[tuple[str, int, str], dict[str, Any]]) -> str:
 
     for title, name, _, good in MEASURES:
         add(title, name, good, sizes)
-    add(f"the same, {len(large)} rows with n ≥ {LARGE}", "recall_10", max, large)
+    add(f"the same, {len(large)} cases with n ≥ {LARGE}", "recall_10", max, large)
     return "\n".join(lines)
 
 

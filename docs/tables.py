@@ -297,7 +297,16 @@ def curvature() -> str:
 
     pairs = zip(rows[::2], rows[1::2], strict=True)
     return table(
-        ("", "n", "k", "κ", "signature", "mean error of d", "ten nearest", "recall@10"),
+        (
+            "",
+            "n",
+            "k",
+            "κ",
+            "signature",
+            "mean error, all pairs",
+            "mean error, ten nearest",
+            "recall@10",
+        ),
         (
             (
                 bent["set"],
@@ -417,7 +426,7 @@ def roads_short() -> str:
         ]
         for name, row in sorted(rows, key=lambda one: one[1]["mean_error"])
     )
-    return table(["", "bytes per node", "mean relative error", "queries up to 5.4 km"], lines)
+    return table(["", "bytes per node", "mean relative error", "the same, up to 5.4 km"], lines)
 
 
 # The best model of the survey, and the best and the best-known ones with 64 numbers per node.

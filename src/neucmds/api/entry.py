@@ -92,27 +92,28 @@ def neuc_mds(
         Loss of "refined". "squared": Σ(D̂ − D)², the paper's STRESS (S-STRESS), dominated by far
         pairs. "distance": Σ(√max(D̂, 0) − d)², with d = √D, as SMACOF. "relative": Σ(D̂/D − 1)²,
         with near pairs as important as far ones. The last two need D ≥ 0, and D in memory or a
-        sample of pairs. New objects are placed by the same loss. For d below a floor, the error is
-        divided by the floor instead of d. Set it with ``("relative", floor)``, in units of d.
-        Default (`Embedding.floor`): the smaller of half the 1 % quantile of the positive d and the
-        median nearest-neighbour distance.
+        sample of pairs. New objects are placed by the same loss. "relative" divides by a floor
+        instead of d where d is smaller: ``("relative", floor)``, in units of d; by default
+        (`Embedding.floor`) the smaller of half the 1 % quantile of the positive d and the median
+        nearest-neighbour distance.
     curvature : float or "auto", default=0
-        For "distance" and "relative": D̂ approximates g(d) instead of d², with errors in d.
-        Dimensionless: κ·(mean d)². With κ in units of 1/d² (`Embedding.kappa`), κ < 0 is
-        hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees and networks; κ > 0 is
-        spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with the least error, found
-        by short descents on up to 500 objects; 0 unless another gains more than 1 %.
+        For "distance" and "relative": D̂ approximates g(d) instead of d²; the loss still measures
+        errors of d. Dimensionless: κ·(mean d)². With κ in units of 1/d² (`Embedding.kappa`), κ < 0
+        is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees and networks; κ > 0 is
+        spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with the least error, found by
+        short descents on up to 500 objects; 0 unless another gains more than 1 %.
         `Embedding.distance` inverts g.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph: a sparse
         array of edge lengths, a networkx graph, or a DataFrame of edges with two nodes and a length
         each. Edges are undirected, even if stored once. If the two directions have different
         lengths, set ``metric_params["direction"]``. Above 10,000 nodes, or where the paths do not
-        fit in memory, "refined" samples pairs of nodes and needs no n × n array. Otherwise `data`
-        holds features, and the metric is "angular", "balls", "cosine", "euclidean", "hyperbolic" or
-        "rbf" (see `neucmds.operators`), or one of `sklearn.metrics.pairwise_distances`. A callable
-        gets two objects of a list, two rows of NumPy features, or two blocks of rows of another
-        array library; it is called once per pair, in the processes of `joblib.parallel_config`.
+        fit in memory, "refined" samples pairs of nodes and needs no n × n array. For any other
+        metric `data` holds features, and the metric is "angular", "balls", "cosine", "euclidean",
+        "hyperbolic" or "rbf" (see `neucmds.operators`), or one of
+        `sklearn.metrics.pairwise_distances`. A callable gets two objects of a list or two rows of NumPy features, once per pair, in the processes of
+        `joblib.parallel_config`; of another array library it gets two blocks of rows, and returns
+        all dissimilarities between them.
         Dissimilarities that do not fit in memory are never stored.
     metric_params : dict, optional
         Further arguments of the metric. For "shortest_path": "weight", the attribute or column of
@@ -131,9 +132,10 @@ def neuc_mds(
         held-out pairs, with standard errors (`Embedding.r2_standard_error`); a warning is issued if
         their loss is twice that of the fitted ones. "refined" always samples large graphs, by
         default 32 pairs per object and coordinate for the squared loss, 16 for the others, at least
-        100 per object. A function metric is called for n·n_pairs/2 pairs, including those with
-        landmarks, plus 8 % held-out pairs that measure the fit. Pairs of dask features are found
-        on the workers, and fitted on the client in about 230 bytes per pair.
+        100 per object. A function metric is called for n·n_pairs/2 pairs, including those with the
+        landmarks that the fit starts from, plus 8 % held-out pairs that measure the fit. Pairs of
+        dask features are found on the workers, and fitted on the client in about 230 bytes per
+        pair.
     squared : bool, default=False
         False: D holds dissimilarities, which are squared, as in scikit-learn, scikit-bio and R.
         True: D holds squared dissimilarities, the paper's D, and may be negative.
@@ -160,14 +162,13 @@ def neuc_mds(
     init : int, Embedding or (coordinates, signs), optional
         Number of starts of the losses "distance" and "relative"; the best result is returned.
         Default, for k ≤ 10: 32 starts for n ≤ 100, 12 for n ≤ 600, and a quarter as many for each
-        other signature that is tried. Otherwise 1; for n > 600 after choosing the signature on 500
-        objects. 1 skips the choice of a signature. Or a warm start of "refined", which sets the
-        signature and the number of coordinates.
+        other signature that is tried. Otherwise one start, and for n > 600 its signature is first
+        chosen on 500 objects; ``init=1`` skips the choice of a signature. Or a warm start of
+        "refined", which sets the signature and the number of coordinates.
     callback : callable, optional
-        ``callback(step, total, what)`` is called after every iteration of "refined" with its
-        number, the most iterations, and the loss, a float; while a D outside memory is read with
-        the rows done, n, and the pass, a str; and before other long steps with 0, None, and a few
-        words.
+        ``callback(step, total, what)`` gets, after an iteration of "refined", its number,
+        `max_iter` and the loss as a float; while a D outside memory is read, the rows read, n and
+        the name of the pass; before other long steps, 0, None and a short text.
     checkpoint : path, optional
         For "refined" of listed pairs, or of a D that is not held in memory: a file to which the
         coordinates are written every few seconds. After an interruption the same call continues

@@ -127,7 +127,8 @@ TABLE: dict[str, dict[str, Cell]] = {
     "matrix": {"checkpoint": _KEPT, "n_pairs": _CHOSEN},
     "blocks": _BLOCKS,
     "dask": _BLOCKS,
-    "operator": _BLOCKS | {"squared": Cell("ignored", "the operator knows the scale of its D")},
+    "operator": _BLOCKS
+    | {"squared": Cell("ignored", "it records whether its entries are squared")},
     "pairs": {
         "method": _no(
             f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; pass "
@@ -150,7 +151,10 @@ TABLE: dict[str, dict[str, Cell]] = {
         **dict.fromkeys(("weights", "missing", "init", "squared"), _NOT_SAMPLED),
     },
     "graph": _PATHS
-    | {"checkpoint": _KEPT, "n_pairs": Cell("yes", "of a sample, unless by a closed form")},
+    | {
+        "checkpoint": _KEPT,
+        "n_pairs": Cell("yes", "then a sample of pairs is fitted; closed forms use all"),
+    },
     "large graph": _PATHS
     | {
         "method": Cell("yes", "from all shortest paths"),

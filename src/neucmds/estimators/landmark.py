@@ -73,27 +73,28 @@ class LandmarkNeucMDS(SignedTransformer):
         two levels: the largest of 3000, 2 % of the objects (at most 20,000 unless X is a graph) and
         36·k; with a function as `metric`, 20,000, or all objects if there are fewer.
     n_near : int or None, default=0
-        Above 0, two levels: each object, landmarks included, is compared with 6·k of the global
-        landmarks, drawn for it, and with the `n_near` landmarks nearest to its provisional place
-        (in a graph: nearest by path). This takes fewer dissimilarities and fits near pairs better:
-        for `loss="relative"`, an expensive metric, or a million objects. None: 3·k. 0: every object
-        is compared with all landmarks.
+        Above 0, two levels: each object, landmarks included, is compared with 6·k landmarks, drawn
+        for it from a random subset (the global ones, at least 12·k), and with the `n_near`
+        landmarks nearest to its provisional place (in a graph: nearest by path). This takes fewer
+        dissimilarities and fits near pairs better: for `loss="relative"`, an expensive metric, or a
+        million objects. None: 3·k. 0: every object is compared with all landmarks.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
         "random": drawn. "maxmin": farthest-point sampling among 10·L random candidates (all objects
         if D is in memory). Sequence: row numbers.
     placement : {"auto", "least_squares", "linear"}, default="auto"
-        "auto": least squares with a ridge, offsets and, for "neuc" and "refined", one of two
-        signatures, all chosen on held-out landmarks; for ``loss="relative"`` negative coordinates
+        "auto": least squares with a ridge, with or without subtracting each landmark's mean error,
+        and for "neuc" and "refined" with or without negative coordinates, all chosen on held-out
+        landmarks; for ``loss="relative"`` negative coordinates
         are shrunk according to their noise.
         "least_squares": without these. "linear": plain triangulation, which divides by small
         eigenvalues. Two levels place by `loss`, and take "auto" alone.
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
-        for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, a
-        `scipy.sparse` array of lengths of edges or one of networkx, and `transform` takes it or
-        numbers of its nodes. For a sparse PyTorch or CuPy array, shortest paths run on the CPU and
-        nodes are placed on the array's device. Otherwise X holds features, and the metric is one of
-        those of `NeucMDS`, or a function of two rows.
+        for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, as for
+        `neuc_mds`, and `transform` takes it, numbers of its nodes, or edges of new nodes. For a
+        sparse PyTorch or CuPy array, shortest paths run on the CPU and nodes are placed on the
+        array's device. For any other metric X holds features; it is one of those of `NeucMDS`, or a
+        function of two rows.
     metric_params : dict, optional
         Further arguments of the metric.
     symmetrize : bool, default=False
@@ -127,7 +128,7 @@ class LandmarkNeucMDS(SignedTransformer):
     signature_ : ndarray of shape (k,)
         ±1.0: the sign of each coordinate.
     eigenvalues_, weights_ : ndarray
-        Of the landmarks.
+        Of the landmarks: eigenvalues, and the signed squared length of each coordinate.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only when X has string column names.
