@@ -111,9 +111,9 @@ def neuc_mds(
         fit in memory, "refined" samples pairs of nodes and needs no n × n array. For any other
         metric `data` holds features, and the metric is "angular", "balls", "cosine", "euclidean",
         "hyperbolic" or "rbf" (see `neucmds.operators`), or one of
-        `sklearn.metrics.pairwise_distances`. A callable gets two objects of a list or two rows of NumPy features, once per pair, in the processes of
-        `joblib.parallel_config`; of another array library it gets two blocks of rows, and returns
-        all dissimilarities between them.
+        `sklearn.metrics.pairwise_distances`. A callable gets two objects of a list or two rows of
+        NumPy features, once per pair, in the processes of `joblib.parallel_config`; of another
+        array library it gets two blocks of rows, and returns all dissimilarities between them.
         Dissimilarities that do not fit in memory are never stored.
     metric_params : dict, optional
         Further arguments of the metric. For "shortest_path": "weight", the attribute or column of
