@@ -9,7 +9,6 @@ from scipy.spatial.distance import pdist, squareform
 from neucmds.datasets import hop_distances
 from neucmds.errors import InputError
 from reproduction.data import (
-    add_noise,
     entropic_affinities,
     list_dissimilarities,
     load_dissimilarity,
@@ -68,16 +67,6 @@ def test_wrapped_bytes_rank_each_row_by_its_own_differences():
     np.testing.assert_array_equal(wrapped_hops(x, 5), hop_distances(wrapped, 5, precomputed=True))
     with pytest.raises(InputError, match="uint8"):
         wrapped_hops(np.zeros((10, 2)), 2)
-
-
-def test_noise_has_the_published_scale_and_the_distances_as_mean():
-    x = np.random.default_rng(0).integers(0, 256, (120, 28, 28), dtype=np.uint8)
-    noisy = add_noise(x, random_state=0)
-    np.testing.assert_array_equal(noisy, noisy.T)
-    assert not np.diag(noisy).any()
-    noise = (noisy - wrapped_by_brute_force(x))[np.triu_indices(120, 1)]
-    assert noise.std() == pytest.approx(255 * 28 / 500, rel=0.03)
-    assert abs(noise.mean()) < 4 * noise.std() / np.sqrt(noise.size)
 
 
 def test_missing_pixels_are_left_out_of_both_images():
