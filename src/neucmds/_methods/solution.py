@@ -23,6 +23,7 @@ from neucmds._backend.arrays import (
     row_blocks,
     to_numpy,
 )
+from neucmds._backend.threads import parallel_map
 from neucmds._input import Components, Pairs
 from neucmds._methods.geometry import (
     StressTerms,
@@ -330,10 +331,13 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
     """
     n, mean = pairs.n, float(np.mean(pairs.sq_dissimilarity))
     x, signs = to_numpy(solution.coordinates), np.sign(solution.weights)
-    loss, values = solution.loss or PairLoss("squared", 0.0), np.zeros(4 + signs.size)
-    for some in row_blocks(pairs.size, 4 * signs.size):
+    loss = solution.loss or PairLoss("squared", 0.0)
+
+    def of_fitted(some: slice) -> Floats:
         sq = (x[pairs.i[some]] - x[pairs.j[some]]) ** 2
-        values += _sums(sq, signs, loss, pairs.sq_dissimilarity[some], mean)
+        return _sums(sq, signs, loss, pairs.sq_dissimilarity[some], mean)
+
+    values = np.sum(parallel_map(of_fitted, row_blocks(pairs.size, 4 * signs.size)), axis=0)
     keys, rows, count = pairs.i.astype(np.int64) * n + pairs.j, [], []
     for one, others, length in checks:
         new = np.minimum(one, others) * n + np.maximum(one, others)
