@@ -158,7 +158,7 @@ def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
         raise InputError(f"new node {alone[0]} has no edge; give each at least one.")
     nodes, at = np.unique(edges.indices, return_inverse=True)
     ways = edges.data[:, None] + paths(nodes)[at]
-    return np.asarray(np.fmin.reduceat(ways, edges.indptr[:-1], axis=0))
+    return np.asarray(np.minimum.reduceat(ways, edges.indptr[:-1], axis=0))
 
 
 def _networkx_lengths(graph: Any, weight: str | None) -> Any:

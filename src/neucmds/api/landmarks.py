@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any
 
@@ -186,7 +186,9 @@ class LandmarkFit:
             called, kept = None if self.space is None else self.space.called, None
             if checkpoint is not None:
                 items = None if called is None else called.items
-                kept = Checkpoint(checkpoint, self.embedding.coordinates, rows, weights, items)
+                rule: Any = self.embedding.placement
+                parts = [type(rule).__name__, *(getattr(rule, one.name) for one in fields(rule))]
+                kept = Checkpoint(checkpoint, parts, rows, weights, items, fitted)
             with npy_output(out, shape, rows.dtype, kept) as target:
                 done = shape[0] - target.shape[0]
 

@@ -14,6 +14,7 @@ from math import isqrt
 from typing import Any
 from zlib import crc32
 
+import joblib
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
@@ -231,6 +232,9 @@ class TwoLevelFit(LandmarkFit):
 
     def _keys(self, rows: Array) -> list[int]:
         """Return a number for every row by what it holds, the same in either precision."""
+        called = None if self.space is None else self.space.called
+        if called is not None and called.items is not None:
+            return [crc32(joblib.hash(called.items[int(i)]).encode()) for i in rows[:, 0]]
         if self.space is None:
             some = self.levels.sources[: self.levels.n_global]
             rows = taken(rows, slice(None), self.landmarks[some])
@@ -266,10 +270,12 @@ class NodeFit(TwoLevelFit):
 
     def squares(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Squared lengths (m, L) of paths to the landmarks, NaN where none is known."""
-        ids, squares = self.known(rows[:, 0].astype(np.intp), rows)
+        assert self.paths is not None
+        nodes = rows[:, 0].astype(np.intp)
         out = np.full((len(rows), self.width), np.nan)
-        np.put_along_axis(out, ids, squares, axis=1)
-        return out
+        np.put_along_axis(out, self.near[nodes], self.lengths[nodes], axis=1)
+        out[:, self.levels.sources] = self.paths[:, nodes].T
+        return out**2
 
     def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
         """Coordinates (m, k) of some nodes, of which landmarks stay where they were fitted."""
@@ -323,7 +329,7 @@ class NearSearch:
         """Nearest landmarks (m, count) of objects at some places, without those they have."""
         # In single precision: half the time, and it matters little which of two comes last.
         xp, n = namespace(coarse), len(self.rule.coordinates)
-        coarse = xp.astype(coarse, xp.float32, copy=False)
+        coarse = xp.astype(coarse / self._scale, xp.float32, copy=False)
         found = np.empty((int(coarse.shape[0]), count), dtype=np.intp)
         chosen = is_numpy(coarse) and self.compared < n
         for rows in row_blocks(len(found), self.compared if chosen else n):
@@ -348,8 +354,12 @@ class NearSearch:
         return np.take_along_axis(ids, k_smallest(ranks, count)[1], axis=1)
 
     @cached_property
+    def _scale(self) -> float:
+        return float(np.abs(to_numpy(self.rule.coordinates)).max()) or 1.0
+
+    @cached_property
     def _x(self) -> npt.NDArray[np.float32]:
-        return to_numpy(self.rule.coordinates).astype(np.float32)
+        return (to_numpy(self.rule.coordinates) / self._scale).astype(np.float32)
 
     @cached_property
     def _cells(self) -> tuple[Array, Indices, Array]:
@@ -526,6 +536,8 @@ def _refused(D: Any, options: Options, n_near: Any, k: int, reading: dict[str, A
         raise InputError(f"{two} do not take weights of pairs, most of which are never asked for.")
     if reading.get("placement", "auto") != "auto":
         raise InputError(f"{two} place objects by the loss; leave {option('placement')} out.")
+    if D is not None and is_dask(D):
+        raise InputError(f"{two} take D in memory, or features of dask with a metric.")
     if D is not None and D.shape[0] != D.shape[1]:
         raise InputError(
             f"X is {D.shape[0]} × {D.shape[1]}, but {two} take all columns of D; leave "
