@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -78,10 +79,10 @@ def atomic_folder(
 
 def _exchanged(new: Path, place: Path, names: set[str]) -> bool:
     """Replace a folder, which is ``NAME.old`` meanwhile; False if it cannot be renamed."""
-    old = place.with_name(f"{place.name}.old")
-    here = any(path.samefile(place) for path in (Path.cwd(), *Path.cwd().parents))
-    if here or old.exists():  # a shell would be left in a removed folder
-        return False
+    if any(path.samefile(place) for path in (Path.cwd(), *Path.cwd().parents)):
+        return False  # a shell would be left in a removed folder
+    names_of_old = (place.with_name(f"{place.name}.old{number or ''}") for number in count())
+    old = next(path for path in names_of_old if not path.exists())
     shutil.copymode(place, new)
     try:
         place.rename(old)

@@ -277,11 +277,12 @@ def _stress_by_pairs(
 ) -> tuple[StressTerms, float, Floats]:
     """Σ w (d̂² − d²)² as C1, a bound on its error, and its rise without each coordinate.
 
-    Residuals are known to some ε(‖x_i‖² + ‖x_j‖²). The rises are of at most `RISE_OBJECTS` objects
-    with all others.
+    Residuals are known to some ε(‖x_i‖² + ‖x_j‖²). With a curvature the rises are of at most
+    `RISE_OBJECTS` objects with all others; else they are sums of products with powers of x.
     """
     xp, a, own = namespace(x), asarray_like(signs, x), namespace(x).sum(x * x, axis=1)
-    step = -(-gram.n // RISE_OBJECTS)
+    step, (k, ones) = -(-gram.n // RISE_OBJECTS), (signs.size, xp.ones_like(x))
+    powers = xp.concat([ones, x, x**2, x**3, x**4], axis=1)
     value, spread, counted, rises = 0.0, 0.0, 0.0, np.zeros(signs.size)
     for rows, part in gram.walk():
         d = xp.astype(part, xp.float64, copy=False)
@@ -293,6 +294,15 @@ def _stress_by_pairs(
         d_hat = sq_dissimilarities(x[rows, :], x, a)
         value += stress(d_hat)
         spread += float(xp.sum(w * (own[rows][:, None] + own[None, :]) ** 2))
+        if not curvature:
+            y, off = x[rows, :], w * (d_hat - d)
+            of_w, of_off = w @ powers, off @ powers[:, : 3 * k]
+            w0, w1, w2, w3, w4 = (of_w[:, i * k : (i + 1) * k] for i in range(5))
+            r0, r1, r2 = (of_off[:, i * k : (i + 1) * k] for i in range(3))
+            fourth = ((w0 * y - 4 * w1) * y + 6 * w2) * y**2 - 4 * w3 * y + w4
+            second = (r0 * y - 2 * r1) * y + r2
+            rises += to_numpy(xp.sum(fourth - 2 * a * second, axis=0))
+            continue
         some = slice(-rows.start % step, None, step)
         y, there = x[rows, :][some, :], d_hat[some, :]
         with_all = stress(there, some)
@@ -300,7 +310,7 @@ def _stress_by_pairs(
         for axis in range(signs.size):
             change = (y[:, axis][:, None] - x[:, axis][None, :]) ** 2
             rises[axis] += stress(there - float(signs[axis]) * change, some) - with_all
-    share = counted / value if value else 1.0
+    share = counted / value if value and curvature else 1.0
     level = max(16 * eps(np.float64), 4 * eps(gram.dtype, xp))
     error = level * math.sqrt(spread)
     bound = error * (2 * math.sqrt(value) + error) + level * value
