@@ -82,6 +82,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "neucmds"
 html_css_files = ["neucmds.css"]
 html_show_sourcelink = False
+# Pages without a section have no navigation of one: their tables need the width.
+html_sidebars = {"*": []}
 toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "logo": {"text": "neucmds"},

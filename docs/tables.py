@@ -401,6 +401,10 @@ def roads() -> str:
     ]
     others = [row["mean_error"] for row in found["published"] if row["mean_error"] > SHOWN_ERROR]
     below = f"\\* published; {len(others)} further models: {100 * min(others):.0f} to "
+    lines = [
+        [title, *(cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells)]
+        for title, *cells in lines
+    ]
     return table(head, lines) + f"\n{below}{100 * max(others):.0f} %.\n"
 
 

@@ -289,7 +289,7 @@ class Embedding:
 
     @property
     def kappa(self) -> float:
-        """The curvature κ in the units of the data: `curvature` / `mean_distance`²."""
+        """The curvature κ in the units of the data: ``curvature / mean_distance**2``."""
         return kappa_of(self.curvature, self.mean_distance)
 
     def dissimilarities(
