@@ -11,6 +11,7 @@ from neucmds._backend.arrays import to_numpy
 from neucmds._input import order_of
 from neucmds._operator import all_paths, named_graph
 from neucmds.embedding import Embedding
+from neucmds.errors import InputError
 
 __all__ = ["from_anndata", "from_networkx", "to_anndata", "to_frame", "to_skbio"]
 
@@ -117,6 +118,9 @@ def from_anndata(adata: Any, key: str = "distances") -> Any:
     >>> from_anndata(adata).shape
     (2, 2)
     """
+    if key not in adata.obsp:
+        held = ", ".join(adata.obsp.keys()) or "nothing"
+        raise InputError(f"adata.obsp has no {key!r}; it holds {held}.")
     matrix = adata.obsp[key]
     if hasattr(matrix, "tocsr"):
         return matrix
@@ -146,6 +150,8 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
     (3, 2)
     """
     names = [str(name) for name in adata.obs_names]
+    if len(names) != embedding.n:
+        raise InputError(f"adata has {len(names)} observations, the embedding {embedding.n}.")
     labels = names if embedding.labels is None else embedding.labels
     order = order_of(labels, names, "objects of the embedding")
     adata.obsm[key] = to_numpy(embedding.coordinates)[order]

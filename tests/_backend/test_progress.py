@@ -1,11 +1,11 @@
 import io
 
-from neucmds._backend.progress import progress_bar
+from neucmds._backend.progress import ProgressBar
 
 
 def test_it_tells_the_share_ends_its_line_and_can_be_used_again():
     stream = io.StringIO()
-    report = progress_bar("placed", stream, every=0.0)
+    report = ProgressBar("placed", stream, every=0.0)
     assert stream.getvalue() == ""
     report(250, 1000)
     report(1000, 1000)

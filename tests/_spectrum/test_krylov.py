@@ -168,7 +168,7 @@ def test_hard_matrices_end_well(with_spectrum, name, monkeypatch):
         k = min(k, len(D) - 1)
         spectrum = krylov(DenseGram(D), rule(method, k), k)
         finds(spectrum, rule(method, k), full)
-        assert spectrum.solver == "krylov" or len(D) < 300 or not D.any()
+        assert spectrum.solver == "krylov" or len(D) < 300
 
 
 @pytest.mark.parametrize("library", [np, array_api_strict])

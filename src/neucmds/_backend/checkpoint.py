@@ -6,7 +6,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -133,12 +133,15 @@ def npy_output(
         if checkpoint.path.resolve() == Path(out).resolve():
             raise InputError(f"{option('out')} and {option('checkpoint')} need two names.")
         part = Path(f"{os.fspath(out)}.part")
-        first = int(checkpoint.held.get("rows", 0)) if part.is_file() else 0
         check_target(Path(out))
-        checkpoint.save(rows=first, at_once=True)  # before ``OUT.part`` of another job is opened
-        with part.open("r+b" if first else "w+b") as file:
+        part.touch()
+        # Never emptied: the same call, started twice, writes the same rows to one file.
+        with part.open("r+b") as file:
+            first = int(checkpoint.held.get("rows", 0)) if os.fstat(file.fileno()).st_size else 0
+            checkpoint.save(rows=first, at_once=True)  # before rows of another job are replaced
             yield _NpyRows(file, shape, dtype, first, checkpoint)
-            file.flush()
+            file.truncate()
             os.fsync(file.fileno())
-        os.replace(part, out)
+        with suppress(FileNotFoundError):  # the other start was faster
+            os.replace(part, out)
         checkpoint.remove()

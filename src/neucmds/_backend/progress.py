@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TextIO
 
 
-def progress_bar(
-    what: str, stream: TextIO | None = None, every: float = 0.5
-) -> Callable[[int, int], None]:
-    """Return a function of ``(done, total)`` that shows a bar of tqdm from its first call on."""
-    from tqdm import tqdm
+class ProgressBar:
+    """A function of ``(done, total)`` that shows a bar of tqdm from its first call on."""
 
-    bar: Any = None
+    def __init__(self, what: str, stream: TextIO | None = None, every: float = 0.5) -> None:
+        self.settings: dict[str, Any] = {"desc": what, "file": stream, "mininterval": every}
+        self.bar: Any = None
 
-    def report(done: int, total: int) -> None:
-        nonlocal bar
-        if bar is None:
-            bar = tqdm(total=total, desc=what, file=stream, mininterval=every, unit_scale=True)
-        bar.update(done - bar.n)
+    def __call__(self, done: int, total: int) -> None:
+        from tqdm import tqdm
+
+        if self.bar is None:
+            self.bar = tqdm(total=total, unit_scale=True, **self.settings)
+        self.bar.update(done - self.bar.n)
         if done >= total:
-            bar.close()
-            bar = None
+            self.close()
 
-    return report
+    def close(self) -> None:
+        """End the line; a further call begins another bar."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None

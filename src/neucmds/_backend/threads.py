@@ -10,7 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from numbers import Integral
@@ -90,7 +90,10 @@ def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[
         assert pool is not None
         helpers, size = pool
         helping = [helpers.submit(help_out) for _ in range(min(size, len(todo)) - 1)]
-        help_out()
+        try:
+            help_out()
+        finally:
+            wait(helping)
         for helper in helping:
             helper.result()
     return results

@@ -187,9 +187,10 @@ class InnerMetric(PairMetric):
         if self.formula.parameter == "gamma" and self.setting is None:
             self.setting = 1.0 / int(features.shape[1])
         self.formula.check(self.formula.parameter, self.setting)
-        # The origin drops out of x − y; at the mean, the norms that cancel are smallest.
-        means = xp.mean(xp.astype(features, xp.float64), axis=0)
-        self.origin = xp.astype(means, features.dtype)
+        if self.formula.prepare in (_normed_rows, _ball_rows):
+            # The origin drops out of x − y; at the mean, the norms that cancel are smallest.
+            means = xp.mean(xp.astype(features, xp.float64), axis=0)
+            self.origin = xp.astype(means, features.dtype)
 
     @property
     def formula(self) -> Formula:
@@ -479,10 +480,7 @@ def fit_metric(metric: Any, features: Array, squared: bool, params: dict[str, An
     named = option("metric", metric)
     if metric in INNER_METRICS:
         if squared:
-            raise InputError(
-                f"{named} is squared inside; {option('squared', True)} is for a callable that "
-                "returns squared dissimilarities."
-            )
+            raise InputError(f"{named} is squared inside; leave {option('squared', True)} out.")
         return InnerMetric(metric, features, params)
     if is_numpy(features) and metric in _named_elsewhere():
         function = _Pairwise(metric, fitted_params(metric, features, params))

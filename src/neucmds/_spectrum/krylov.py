@@ -90,8 +90,21 @@ def solve(
         from both ends with the recurrence's estimate. ``rule(spectrum)`` keeps the same pairs.
     """
     few = solver == "auto" and (gram.n <= 600 or 8 * n_wanted >= gram.n)
-    if solver == "full" or few or gram.frobenius_sq == 0.0:
+    if solver == "full" or few:
         return full_spectrum(gram)
+    if gram.frobenius_sq == 0.0:  # there is nothing to embed
+        empty = np.empty(0)
+        return Spectrum(
+            values=empty,
+            vectors=gram.xp.zeros((gram.n, 0), dtype=gram.xp.float64, device=gram.device),
+            residuals=empty,
+            value_errors=empty,
+            trace=0.0,
+            frobenius_sq=0.0,
+            n_top=0,
+            n_bottom=0,
+            solver="krylov",
+        )
     search = Search.of(gram, rule, n_wanted, tol, spare)
     if search.capacity < 2 * n_wanted + 5 * search.block:
         return full_spectrum(gram)

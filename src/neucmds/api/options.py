@@ -84,6 +84,7 @@ IN_MEMORY = _no(
     f"{option('loss', 'squared')}, or LandmarkNeucMDS, which supports every loss."
 )
 _PAIRS_ALIKE = _no("needs D in memory, and this D is not; load it, or use fewer objects.")
+_NO_GRAM = _no("needs D itself, not a Gram of it; pass D.")
 _CHOSEN = _no(
     "samples pairs of features and graphs; pass the known pairs of a D as a scipy.sparse array."
 )
@@ -128,6 +129,7 @@ TABLE: dict[str, dict[str, Cell]] = {
     "blocks": _BLOCKS,
     "dask": _BLOCKS,
     "operator": _BLOCKS
+    | dict.fromkeys(("weights", "missing", "symmetrize"), _NO_GRAM)
     | {"squared": Cell("ignored", "it records whether its entries are squared")},
     "pairs": {
         "method": _no(

@@ -138,7 +138,7 @@ def prepare(
     elif is_dask(D) or isinstance(D, Gram) or outside_memory(D) is not None:
         asked = {"weights": weights, "symmetrize": symmetrize or None}
         asked["missing"] = None if missing == "error" else missing
-        refuse("blocks", asked)
+        refuse("operator" if isinstance(D, Gram) else "blocks", asked)
     gram = None
     if complete:
         gram = lazy_operator(D, n_components, squared=squared, labels=labels, progress=progress)

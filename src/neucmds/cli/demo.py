@@ -31,14 +31,15 @@ def demo(
     force: Force = False,
 ) -> None:
     """Run compare, curve and embed on 1,797 handwritten digits."""
-    matrix, groups = output / "digits.npy", output / "digits.csv"
-    names = (*RESULT_FILES, *CURVE_FILES, matrix.name, groups.name)
-    outputs = Outputs(output, names, force=force)
+    matrix, groups = output / "digits.npz", output / "digits.csv"
+    files = (*RESULT_FILES, *CURVE_FILES, matrix.name, groups.name)
+    outputs = Outputs(output, files, force=force)
     with steps() as progress:
         progress.now("loading the digits that ship with scikit-learn")
         images = load_digits()
         hops = hop_distances(images.data, NEIGHBOURS, connect=True)
-        outputs.files[matrix.name] = lambda file: np.save(file, hops.astype(np.uint8))
+        counts, names = hops.astype(np.uint8), np.arange(len(hops))
+        outputs.files[matrix.name] = lambda file: np.savez(file, D=counts, names=names)
         digits = pd.DataFrame({"digit": images.target})
         outputs.add_csv(groups.name, digits.reset_index(names="image"))
         outputs.commit()

@@ -191,6 +191,8 @@ def _read_features(file: str, metric: str) -> tuple[Any, Names, pd.DataFrame | N
         _refuse_text_and_blanks(table, Path(file).name)
         values = table.to_numpy(dtype=np.float64)
         names = as_labels(None if table.index.name is None else table.index, len(table))
+    if values.shape[1:] == (0,):
+        raise InputError(f"{file} has no columns of numbers; pass a table of features.")
     if metric == "braycurtis" and (low := values.min(initial=0.0)) < 0:
         raise InputError(
             f"{file} holds negative abundances, down to {low:.3g}, for which --metric braycurtis "

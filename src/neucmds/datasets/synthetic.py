@@ -13,6 +13,8 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
+from neucmds.errors import InputError
+
 __all__ = ["euclidean_ball", "random_simplex"]
 
 Floats = npt.NDArray[np.float64]
@@ -41,6 +43,7 @@ def random_simplex(n: int = 1000, *, dim: int = 1000, random_state: Any = None) 
     ndarray of shape (n, n)
         D, on the squared scale.
     """
+    _check_sizes(n, dim, 10)
     rng = check_random_state(random_state)
     n_positive, n_negative = dim // 10, dim - dim // 10 - 1
     # errata E11: the square root of 1, and 0.05 in place of 0.5
@@ -82,6 +85,7 @@ def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) ->
     ndarray of shape (n, n)
         D, on the squared scale.
     """
+    _check_sizes(n, dim, 1)
     rng = check_random_state(random_state)
     centres = rng.uniform(0.0, 100.0, (n, dim))
     big = rng.uniform(size=n) < 0.1
@@ -89,6 +93,11 @@ def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) ->
 
     gaps = cdist(centres, centres) - np.add.outer(radii, radii)
     return np.square(np.maximum(gaps, 0.0))
+
+
+def _check_sizes(n: int, dim: int, least: int) -> None:
+    if n < 2 or dim < least:
+        raise InputError(f"{n=} must be at least 2, and {dim=} at least {least}.")
 
 
 def _ball_radii(centres: Floats, big: npt.NDArray[np.bool_], small_radii: Floats) -> Floats:

@@ -23,7 +23,7 @@ from neucmds._backend.arrays import (
     sparse_in_memory,
     to_numpy,
 )
-from neucmds._backend.progress import progress_bar
+from neucmds._backend.progress import ProgressBar
 from neucmds._input import (
     NComponents,
     as_objects,
@@ -337,7 +337,7 @@ class LandmarkNeucMDS(SignedTransformer):
                 weights=weights,
                 checkpoint=checkpoint,
                 n_jobs=self.n_jobs,
-                progress=progress_bar("placed") if self.verbose else None,
+                progress=ProgressBar("placed") if self.verbose else None,
             )
         return asarray_like(placed, X) if out is None and is_other_library(X) else placed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
-from neucmds._backend.progress import progress_bar
+from neucmds._backend.progress import ProgressBar
 from neucmds._backend.threads import thread_count
 from neucmds._methods import flat
 from neucmds._operator import BoundMetric, refuse_params, watched
@@ -200,26 +200,29 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         Options(callback=self.callback)  # refuses all but callables
-        callback = self._shown() if self.verbose else self.callback
+        bars: dict[str, ProgressBar] = {}
+        callback = self._shown(bars) if self.verbose else self.callback
         try:
             with self._calling(callback):
                 yield callback
         except BaseException:
             self.__dict__ = before
             raise
+        finally:
+            for bar in bars.values():
+                bar.close()
         if self.verbose:
             print(self._model)
 
-    def _shown(self) -> Callback:
+    def _shown(self, bars: dict[str, ProgressBar]) -> Callback:
         """Return a callback that shows each step on standard error, and calls the user's."""
-        bars: dict[str, Callable[[int, int], None]] = {}
 
         def show(step: int, total: int | None, what: float | str) -> None:
             text = what if isinstance(what, str) else "refined"
             if total is None:
                 print(text, file=sys.stderr)
             else:
-                bars.setdefault(text, progress_bar(text))(step, total)
+                bars.setdefault(text, ProgressBar(text))(step, total)
             if self.callback is not None:
                 self.callback(step, total, what)
 

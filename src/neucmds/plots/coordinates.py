@@ -295,6 +295,8 @@ def _group_name(value: Any) -> str:
 
 
 def _is_missing(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value
     return value is None or str(value) in ("nan", "NaT", "<NA>")
 
 
