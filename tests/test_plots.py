@@ -185,7 +185,7 @@ class TestCoordinates:
         assert ax.get_ylabel() == ""
 
     def test_objects_without_a_value_are_grey_and_counted(self, embedding, tmp_path):
-        for color in (["a", None] * 20, np.where(np.arange(40) % 2, np.nan, np.arange(40) + 0.5)):
+        for color in (["nan", None, "nan", ""] * 10, np.resize([0.5, np.nan, 2, np.nan], 40)):
             ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)
             assert "20 objects without a value" in ax.texts[-1].get_text()
             assert sum(len(c.get_offsets()) for c in ax.collections) == 40

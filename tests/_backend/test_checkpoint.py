@@ -1,6 +1,7 @@
 """Interrupted work goes on from its checkpoint, and from no other."""
 
 import os
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -74,6 +75,19 @@ def test_rows_go_on_at_the_first_that_is_missing(tmp_path, at, lost):
     if lost:
         (tmp_path / "a.npy.part").unlink()
     assert write(tmp_path) == (0 if lost else at)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), VALUES)
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
+@pytest.mark.parametrize("at", [2, None])
+def test_the_same_call_may_run_twice_at_once(tmp_path, monkeypatch, at):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 1e9)
+    kept = Checkpoint(tmp_path / "kept", "a model")
+    with npy_output(tmp_path / "a.npy", VALUES.shape, np.float64, kept) as target:
+        target[:4] = VALUES[:4]
+        with suppress(KeyboardInterrupt):
+            write(tmp_path, at)
+        target[4:10] = VALUES[4:]
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), VALUES)
     assert os.listdir(tmp_path) == ["a.npy"]
 

@@ -1,4 +1,5 @@
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -24,17 +25,21 @@ def test_results_come_in_order(n_threads):
     parallel_map(lambda _: meeting.wait(), range(2))
 
 
-def test_a_failure_is_raised_and_ends_the_work(n_threads):
-    done = []
+def test_a_failure_ends_the_work_of_all_threads_before_it_is_raised(n_threads):
+    begun, ended = [], []
 
     def work(i):
-        done.append(i)
-        if i == 3:
-            raise ValueError(f"part {i}")
+        begun.append(i)
+        time.sleep(0.02)
+        if threading.current_thread() is threading.main_thread():
+            raise ValueError("part")
+        time.sleep(0.02)
+        ended.append(i)
 
-    with pytest.raises(ValueError, match=r"^part 3$"):
-        parallel_map(work, range(10**6))
-    assert len(done) < 10**6
+    with worker_pool():
+        with pytest.raises(ValueError, match=r"^part$"):
+            parallel_map(work, range(10**6))
+        assert n_threads <= len(begun) == len(ended) + 1 < 10**6
 
 
 def blas_threads():
@@ -98,10 +103,8 @@ def test_rows_are_filled_in_order_and_a_failure_is_raised():
 def test_numbers_of_jobs():
     every = thread_count(None)
     assert thread_count(-1) == every >= 1
-    assert thread_count(7) == 7
-    assert thread_count(np.int64(3)) == 3
-    assert thread_count(-every - 5) == 1
-    assert thread_count(-2) == max(1, every - 1)
+    found = [thread_count(number) for number in (7, np.int64(3), -every - 5, -2)]
+    assert found == [7, 3, 1, max(1, every - 1)]
     for wrong in (0, 1.5, True, "all"):
         with pytest.raises(InputError, match="n_jobs="):
             thread_count(wrong)

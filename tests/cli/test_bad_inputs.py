@@ -101,6 +101,8 @@ BAD_TABLES = [
     ("s,a,b\nx,-1,2\ny,3,4\n", "t.csv --metric braycurtis", "negative abundances"),
     ("s,a\nx,0\ny,0\nz,1\n", "t.csv --metric braycurtis", "gives NaN or infinity"),
     ("s,a\nx,1\ny,2\n", "t.csv --metric minkowski,q=2", "cannot be used"),
+    ("s,a\nx,1\ny,2\n", "t.csv --metric cosine --squared", "leave --squared out"),
+    ("s\nx\ny\n", "t.csv --metric euclidean", "t.csv has no columns of numbers"),
     ("a,b,1\nc,d,1\n", "t.csv --metric shortest_path", "parts"),
     ("a,b,1\nb,c,1\n", "t.csv --metric shortest_path --squared", "not squared"),
     ("a,b,1\n", "t.csv --metric shortest_path,direction=up", "NAME,PARAMETER=VALUE of --metric"),

@@ -10,8 +10,7 @@ from neucmds.datasets import euclidean_ball, random_simplex
 @pytest.mark.parametrize("generate", [random_simplex, euclidean_ball])
 def test_result_is_symmetric_hollow_and_repeats_with_its_seed(generate):
     first = generate(300, random_state=3)
-    assert first.shape == (300, 300)
-    assert first.dtype == np.float64
+    assert (first.shape, first.dtype) == ((300, 300), np.float64)
     np.testing.assert_array_equal(first, first.T)
     assert not np.diag(first).any()
     np.testing.assert_array_equal(first, generate(300, random_state=3))
