@@ -137,7 +137,9 @@ def npy_output(
         part.touch()
         # Never emptied: the same call, started twice, writes the same rows to one file.
         with part.open("r+b") as file:
-            first = int(checkpoint.held.get("rows", 0)) if os.fstat(file.fileno()).st_size else 0
+            header, row = 128, shape[1] * np.dtype(dtype).itemsize
+            there = max(0, os.fstat(file.fileno()).st_size - header) // max(1, row)
+            first = min(int(checkpoint.held.get("rows", 0)), there)
             checkpoint.save(rows=first, at_once=True)  # before rows of another job are replaced
             yield _NpyRows(file, shape, dtype, first, checkpoint)
             file.truncate()
