@@ -327,7 +327,7 @@ def _against_smacof(table: dict[tuple[str, int, str], dict[str, Any]]) -> Iterat
     lower = sum(ratio < 1 for ratio in distortion) / len(raw)
     better = 'the better of `"distance"` and `"relative"` has less distortion than SMACOF'
     yield (
-        f"share of {len(raw)} cases in which {better}; largest ratio",
+        f"share of {len(raw)} cases in which {better}; its largest distortion / SMACOF's",
         (f"{lower:.1%}; {max(distortion):.4f}"),
     )
 

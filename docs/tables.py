@@ -400,12 +400,12 @@ def roads() -> str:
         if row["mean_error"] <= SHOWN_ERROR
     ]
     others = [row["mean_error"] for row in found["published"] if row["mean_error"] > SHOWN_ERROR]
-    below = f"\\* published; {len(others)} further models: {100 * min(others):.0f} to "
+    below = f"\\* published by the survey; the mean errors of its {len(others)} other models are "
     lines = [
         [title, *(cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells)]
         for title, *cells in lines
     ]
-    return table(head, lines) + f"\n{below}{100 * max(others):.0f} %.\n"
+    return table(head, lines) + f"\n{below}{100 * min(others):.0f} to {100 * max(others):.0f} %.\n"
 
 
 SHOWN_ERROR = 0.12
@@ -483,7 +483,7 @@ def string_costs() -> str:
     for data, n in {row["data"]: row["n"] for row in rows}.items():
         paid = f"{n * each[data]:.1f}"
         lines.append([data, "all distances", f"{n}", "", paid, "", paid, "1.000"])
-    head = ["", "k = 32, L = 400", "distances per query", "numbers per object", "distances, ms"]
+    head = ["", "method", "distances per query", "numbers per object", "distances, ms"]
     head += ["place and search, ms", "all, 50 re-ranked, ms", "recall@10"]
     return table(head, lines)
 

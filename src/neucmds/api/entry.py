@@ -112,8 +112,9 @@ def neuc_mds(
         metric `data` holds features, and the metric is "angular", "balls", "cosine", "euclidean",
         "hyperbolic" or "rbf" (see `neucmds.operators`), or one of
         `sklearn.metrics.pairwise_distances`. A callable gets two objects of a list or two rows of
-        NumPy features, once per pair, in the processes of `joblib.parallel_config`; of another
-        array library it gets two blocks of rows, and returns all dissimilarities between them.
+        NumPy features, once per pair, in the processes of `joblib.parallel_config`. If the
+        features are an array of another library, it gets two blocks of rows and must return the
+        matrix of dissimilarities between them.
         Dissimilarities that do not fit in memory are never stored.
     metric_params : dict, optional
         Further arguments of the metric. For "shortest_path": "weight", the attribute or column of
@@ -137,7 +138,7 @@ def neuc_mds(
         dask features are found on the workers, and fitted on the client in about 230 bytes per
         pair.
     squared : bool, default=False
-        False: D holds dissimilarities, which are squared, as in scikit-learn, scikit-bio and R.
+        False: D holds plain dissimilarities, as in scikit-learn, scikit-bio and R.
         True: D holds squared dissimilarities, the paper's D, and may be negative.
     symmetrize : bool, default=False
         Average D and its transpose instead of refusing an asymmetric D; a function as `metric` is
@@ -152,11 +153,11 @@ def neuc_mds(
         the seed 0: a second call returns the same result, to the last bit.
     tol : float, optional
         For closed forms the largest ‖Bu − λu‖ of the returned eigenpairs, relative to the largest
-        kept |λ| (iterative solver): 1e-7 by default; for tol ≥ 1e-6, single-precision products
-        are used, which takes up to a third less time. "refined" stops when three iterations
-        together reduce the loss by less than this fraction, and the predicted reduction of the next
-        step is also below it: by default 2e-3 for the squared loss; for others 1e-6 up to 600
-        objects, then 1e-4 ("distance") or 2e-3.
+        kept |λ| (iterative solver): 1e-7 by default; with tol ≥ 1e-6, steps in float64 after those
+        in single precision are left out, which takes up to a third less time. "refined" stops when
+        three iterations together reduce the loss by less than this fraction, and the predicted
+        reduction of the next step is also below it: by default 2e-3 for the squared loss; for
+        others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
     max_iter : int, optional
         Most iterations of "refined": 200 for the squared loss, 500 for others.
     init : int, Embedding or (coordinates, signs), optional

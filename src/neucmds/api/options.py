@@ -49,12 +49,12 @@ INPUTS = {
     "matrix": "D in memory",
     "blocks": "D in a file or store that does not fit",
     "dask": "D as a dask array",
-    "operator": "`BlockedGram`, `FeatureGram`",
+    "operator": "D computed in blocks: `BlockedGram`, `FeatureGram`",
     "pairs": "sparse D: known pairs",
     "features": "features and a metric",
     "sampled": "features with `n_pairs`",
-    "graph": "graph of up to 10,000 nodes, or by a closed form",
-    "large graph": "larger graph, or with `n_pairs`",
+    "graph": "graph of up to 10,000 nodes, or of any size by a closed form",
+    "large graph": "larger graph, or with `n_pairs`, by `refined`",
     "landmarks": "D, features or a graph, with `landmarks`",
 }
 # Beside the input, the method and the loss decide too.
@@ -119,7 +119,7 @@ _BLOCKS = {
     "n_pairs": _CHOSEN,
 }
 _PATHS = {
-    "missing": Cell("ignored", "there is a path between any two nodes"),
+    "missing": Cell("ignored", "a graph has no missing pairs"),
     "squared": _no("is for dissimilarities, and lengths of paths are not squared; leave it out."),
     "symmetrize": Cell("ignored", "`metric_params={'direction': …}` decides"),
 }
@@ -130,7 +130,7 @@ TABLE: dict[str, dict[str, Cell]] = {
     "dask": _BLOCKS,
     "operator": _BLOCKS
     | dict.fromkeys(("weights", "missing", "symmetrize"), _NO_GRAM)
-    | {"squared": Cell("ignored", "it records whether its entries are squared")},
+    | {"squared": Cell("ignored", "a Gram records whether its entries are squared")},
     "pairs": {
         "method": _no(
             f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; pass "

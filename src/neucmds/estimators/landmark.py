@@ -73,11 +73,12 @@ class LandmarkNeucMDS(SignedTransformer):
         two levels: the largest of 3000, 2 % of the objects (at most 20,000 unless X is a graph) and
         36·k; with a function as `metric`, 20,000, or all objects if there are fewer.
     n_near : int or None, default=0
-        Above 0, two levels: each object, landmarks included, is compared with 6·k landmarks, drawn
-        for it from a random subset (the global ones, at least 12·k), and with the `n_near`
-        landmarks nearest to its provisional place (in a graph: nearest by path). This takes fewer
-        dissimilarities and fits near pairs better: for `loss="relative"`, an expensive metric, or a
-        million objects. None: 3·k. 0: every object is compared with all landmarks.
+        Above 0, two levels: a random subset of the landmarks, at least 12·k, are the global ones.
+        Each object, landmarks included, is compared with 6·k global landmarks drawn for it, which
+        give it a provisional place, and then with the `n_near` landmarks nearest to that place (in
+        a graph: nearest by path). This takes fewer dissimilarities and fits near pairs better. Use
+        it with `loss="relative"`, with an expensive metric, or for a million objects. None: 3·k. 0:
+        every object is compared with all landmarks.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
         "random": drawn. "maxmin": farthest-point sampling among 10·L random candidates (all objects
         if D is in memory). Sequence: row numbers.
@@ -87,7 +88,7 @@ class LandmarkNeucMDS(SignedTransformer):
         landmarks; for ``loss="relative"`` negative coordinates
         are shrunk according to their noise.
         "least_squares": without these. "linear": plain triangulation, which divides by small
-        eigenvalues. Two levels place by `loss`, and take "auto" alone.
+        eigenvalues. With two levels only "auto" is accepted.
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, as for
