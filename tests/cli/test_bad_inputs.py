@@ -69,6 +69,8 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
         (["embed", "gaps.npy", "--draw", "arrows"], "--draw arrows needs a table"),
         (["embed", "gaps.npy", "--draw", "ellipses"], "--draw ellipses needs groups"),
         (["embed", "gaps.npy", "--draw", "arrow"], "--draw arrow is unknown"),
+        (["inspect", "gaps.npy", "--metric", "precomputed,p=3"], "arguments of a metric"),
+        (["embed", "gaps.npy", "-o", "/"], "/ cannot hold results"),
         (["inspect", "gaps.npy", "--metric", "minkowski,3"], "as in minkowski,p=3"),
         *(
             (["embed", "gaps.npy", "-k", "3", "--axes", axes], f"--axes {axes}{said}")
@@ -91,7 +93,7 @@ META = "\n".join(["id,habitat,depth", *(f"{s},bog,{i / 4}" for i, s in enumerate
 BAD_TABLES = [
     (META, "sites.csv --metadata t.csv", "--metadata needs --color-by"),
     (META, "sites.csv --metadata t.csv --color-by soil", "no column 'soil'"),
-    (META, "sites.csv --metadata t.csv --color-by depth --draw ellipses", "pass them as --color"),
+    (META, "sites.csv --metadata t.csv --color-by depth --draw ellipses", "--categories depth"),
     (_square([f"plot{i}" for i in range(14)], "1"), "sites.csv --weights t.csv", "'site0'"),
     (_square(SITES[1:], "1"), "sites.csv --weights t.csv", "1 of 14 objects are not among them"),
     (_square(SITES[:9], "1"), "gaps.npy --weights t.csv", "weights 9 objects"),
@@ -105,6 +107,8 @@ BAD_TABLES = [
     ("s\nx\ny\n", "t.csv --metric euclidean", "t.csv has no columns of numbers"),
     ("a,b,1\nc,d,1\n", "t.csv --metric shortest_path", "parts"),
     ("a,b,1\nb,c,1\n", "t.csv --metric shortest_path --squared", "not squared"),
+    ("s,a\nx,1\ny,2\n", "t.csv --metric minkowski,p=abc", "p must be a number"),
+    ("a,b,1\n", "t.csv --metric shortest_path,weight=c", "leave weight out"),
     ("a,b,1\n", "t.csv --metric shortest_path,direction=up", "NAME,PARAMETER=VALUE of --metric"),
 ]
 

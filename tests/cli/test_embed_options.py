@@ -196,19 +196,25 @@ def test_dissimilarities_of_features_are_made_here(run, here):
     table.to_csv(here / "named.csv", quoting=csv.QUOTE_NONNUMERIC)
     table.to_csv(here / "bare.csv", index=False)
     np.save(here / "x.npy", counts)
-    names = tuple(map(str, table.index))
+    names, text = tuple(map(str, table.index)), (here / "named.csv").read_bytes()
+    options = ["-k", 2, "--plots", "none"]
     for file, metric, labels in (
+        ("-", "cityblock", names),
         ("named.csv", "braycurtis", names),
         ("bare.csv", "cityblock", None),
-        ("x.npy", "minkowski,p=1", None),
+        ("x.npy", "minkowski, p=1", None),
     ):
-        outcome = run("embed", file, "--metric", metric, "-k", 2, "--plots", "none", "-o", file[:3])
+        outcome = run("embed", file, "--metric", metric, *options, "-o", file[:3], stdin=text)
         assert outcome.code == 0, outcome.err
         saved = Embedding.load(here / file[:3] / "embedding.npz")
-        metric = "cityblock" if metric == "minkowski,p=1" else metric
+        metric = "cityblock" if metric == "minkowski, p=1" else metric
         expected = neuc_mds(squareform(pdist(counts, metric)), 2, random_state=0)
         assert saved.labels == labels
         assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
+    options += ["--metric", "cityblock", "--squared", "--json"]
+    whole = run("embed", "x.npy", *options).document
+    placed = run("embed", "x.npy", *options, "--landmarks", 12, "--force").document
+    assert placed["stress"] == pytest.approx(whole["stress"], rel=1e-6)
 
 
 class TestGraph:

@@ -151,6 +151,10 @@ def as_objects(data: Any) -> list[Any] | None:
     elif arrays.is_numpy(data) or (hasattr(data, "iloc") and not is_frame(data)):
         array = np.asarray(data)
     else:
+        refuse_networkx(data, "X")
+        if not hasattr(data, "shape"):
+            kind = type(data).__name__
+            raise InputError(f"X is of type {kind}; pass a list of objects, or rows of numbers.")
         return None
     numbers = array is not None and array.ndim == 2 and array.dtype.kind in "fiub"
     return None if numbers else list(data)

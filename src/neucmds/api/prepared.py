@@ -176,7 +176,7 @@ def prepare_some(
         paths = shortest_path_rows(as_graph(data), rows)[:, rows]
         return prepare(paths, 1, symmetrize=True)
     if metric != PRECOMPUTED:
-        return prepare(data[rows], 1, metric=metric)
+        return prepare(data[rows], 1, metric=metric, **reading)
     return prepare(data[np.ix_(rows, rows)], 1, **reading)
 
 

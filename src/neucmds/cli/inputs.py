@@ -26,7 +26,7 @@ from neucmds._input import (
     read_square,
     read_table,
 )
-from neucmds._operator import BoundMetric, named_graph
+from neucmds._operator import BoundMetric, named_graph, refuse_params
 from neucmds.cli.options import WithoutRow
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
@@ -82,7 +82,7 @@ def parse_axes(text: str | None) -> tuple[int, int] | None:
 
 def parse_metric(text: str) -> tuple[str, dict[str, Any]]:
     """Read the name of a metric and its parameters, as in ``minkowski,p=3``."""
-    name, *settings = text.split(",")
+    name, *settings = _listed(text)
     params: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -93,7 +93,18 @@ def parse_metric(text: str) -> tuple[str, dict[str, Any]]:
         params[key] = value
         with suppress(ValueError):
             params[key] = float(value)
+        if name != GRAPH and params[key] == value:
+            raise InputError(f"--metric {text}: {key} must be a number.")
+    if "weight" in params and name == GRAPH:
+        raise InputError("a file of edges has one column of lengths; leave weight out of --metric.")
+    if params and name == GIVEN:
+        refuse_params(name)
     return name, params
+
+
+def _listed(text: str) -> list[str]:
+    """Cut a list at its commas."""
+    return [part.strip() for part in text.split(",")]
 
 
 @dataclass(frozen=True)
@@ -244,18 +255,18 @@ class Drawing:
             raise InputError(f"{asked[0]} needs a table of the objects; pass --metadata FILE.")
         if self.draws("ellipses") and self.color_by is None:
             raise InputError("--draw ellipses needs groups; pass --color-by COLUMN.")
-        if unknown := set(self.draw.split(",")) - {"", "arrows", "ellipses"}:
+        if unknown := set(_listed(self.draw)) - {"", "arrows", "ellipses"}:
             raise InputError(f"--draw {unknown.pop()} is unknown; pass arrows, ellipses, or both.")
 
     def draws(self, what: str) -> bool:
         """Tell whether arrows or ellipses are asked for."""
-        return what in self.draw.split(",")
+        return what in _listed(self.draw)
 
     def read(self) -> Drawing:
         """Read the table, if there is one."""
         if self.metadata is None:
             return self
-        categories = () if self.categories is None else self.categories.split(",")
+        categories = () if self.categories is None else _listed(self.categories)
         return replace(self, table=read_metadata(self.metadata, categories=categories))
 
     @property
@@ -278,6 +289,12 @@ class Drawing:
         table = match_rows(self.table, source.labels, source.n, missing=how)
         if self.color_by is not None:
             check_column(table, self.color_by)
+            numeric = isinstance(column_values(table, self.color_by), np.ndarray)
+            if numeric and self.draws("ellipses"):
+                raise InputError(
+                    f"--draw ellipses needs categories, and {self.color_by} holds numbers; pass "
+                    f"--categories {self.color_by} if these name groups."
+                )
         return replace(self, table=table)
 
     @property

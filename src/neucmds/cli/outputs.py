@@ -49,6 +49,8 @@ class Outputs:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file; pass another folder with -o.")
         nearest = folder.resolve()
+        if not nearest.name:
+            raise InputError(f"{folder} cannot hold results; pass another folder with -o.")
         while not nearest.exists():
             nearest = nearest.parent
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):

@@ -15,7 +15,7 @@ from neucmds._input import as_dissimilarity, read_table
 from neucmds._input.readers.text import Lines, parse_matrix
 from neucmds.errors import FileFormatError, InputError
 
-NAMES = ("ant", "bee", "cat")
+NAMES, NUMBERS = ("ant", "bee", "cat"), ("1", "2", "3")
 D = np.array([[0, 1.5, 2], [1.5, 0, 3], [2, 3, 0]])
 FRAME = pd.DataFrame(D, NAMES, NAMES)
 
@@ -69,26 +69,22 @@ TEXTS = {
     "both, corner named": ("d.tsv", FRAME.rename_axis("id").to_csv(sep="\t"), NAMES),
     "pandas counting": ("d.csv", pd.DataFrame(D).to_csv(), None),
     "quoted, comma inside": (
-        "d.csv",
-        '"","a,1","b","c"\n"a,1",0,1.5,2\n"b",1.5,0,3\n"c",2,3,0\n',
-        ("a,1", "b", "c"),
-    ),
+        "d.csv", '"","a,1","b","c"\n"a,1",0,1.5,2\n"b",1.5,0,3\n"c",2,3,0\n', ("a,1", "b", "c")),
     "R write.table": (
-        "d.txt",
-        '"ant" "bee" "cat"\n"ant" 0 1.5 2\n"bee" 1.5 0 3\n"cat" 2 3 0\n',
-        NAMES,
-    ),
-    "R write.table, numbered": ("d.txt", '"1" "2" "3"\n"1" 0 1.5 2\n"2" 1.5 0 3\n"3" 2 3 0\n',
-                                ("1", "2", "3")),
+        "d.txt", '"ant" "bee" "cat"\n"ant" 0 1.5 2\n"bee" 1.5 0 3\n"cat" 2 3 0\n', NAMES),
+    "R write.table, numbered": (
+        "d.txt", '"1" "2" "3"\n"1" 0 1.5 2\n"2" 1.5 0 3\n"3" 2 3 0\n', NUMBERS),
+    "lower, numbered": ("d.csv", ",1,2,3\n1\n2,1.5\n3,2,3\n", NUMBERS),
+    "lower, numbered, corner": ("d.csv", "id,1,2,3\n1,,,\n2,1.5,,\n3,2,3,\n", NUMBERS),
+    "lower, numbered, #": ("d.csv", "#,1,2,3\n1\n2,1.5\n3,2,3\n", NUMBERS),
+    "lower, numbered, no corner": ("d.txt", "1 2 3\n1\n2 1.5\n3 2 3\n", NUMBERS),
+    "lower with diagonal, numbered": ("d.csv", "1,0\n2,1.5,0\n3,2,3,0\n", NUMBERS),
+    "lower with diagonal, header": ("d.csv", ",1,2,3\n1,0\n2,1.5,0\n3,2,3,0\n", NUMBERS),
     "R without names": ("d.csv", '"","V1","V2","V3"\n"1",0,1.5,2\n"2",1.5,0,3\n"3",2,3,0\n', None),
     "R lower, blanks, no corner": (
-        "d.tsv", '"ant"\t"bee"\t"cat"\n"ant"\t\t\t\n"bee"\t1.5\t\t\n"cat"\t2\t3\t\n', NAMES,
-    ),
+        "d.tsv", '"ant"\t"bee"\t"cat"\n"ant"\t\t\t\n"bee"\t1.5\t\t\n"cat"\t2\t3\t\n', NAMES),
     "R write.csv2": (
-        "d.csv",
-        '"";"ant";"bee";"cat"\n"ant";0;1,5;2\n"bee";1,5;0;3\n"cat";2;3;0\n',
-        NAMES,
-    ),
+        "d.csv", '"";"ant";"bee";"cat"\n"ant";0;1,5;2\n"bee";1,5;0;3\n"cat";2;3;0\n', NAMES),
     "blank in label": ("d.tsv", "\ta b\tc\td\n" + "a b\t0\t1.5\t2\nc\t1.5\t0\t3\nd\t2\t3\t0\n",
                        ("a b", "c", "d")),
     "numpy savetxt": ("d.txt", "# made by hand\n  0   1.5 2\n  1.5 0   3\n  2   3   0\n", None),
@@ -102,7 +98,7 @@ TEXTS = {
     "lower, diagonal and upper NA": ("d.csv", "NA,NA,NA\n1.5,NA,NA\n2,3,NA\n", None),
     "upper, lower zero": ("d.tsv", "0\t1.5\t2\n0\t0\t3\n0\t0\t0\n", None),
     "R prints dist": ("d.txt", "    ant bee\nbee 1.5    \ncat 2.0 3.0\n", NAMES),
-    "R prints dist, numbered": ("d.txt", "    1   2\n2 1.5    \n3 2.0 3.0\n", ("1", "2", "3")),
+    "R prints dist, numbered": ("d.txt", "    1   2\n2 1.5    \n3 2.0 3.0\n", NUMBERS),
     "R's dist as csv": ("d.csv", '"","ant","bee"\n"bee",1.5,\n"cat",2,3\n', NAMES),
     "lower, no line for the first": ("d.csv", ",ant,bee,cat\nbee,1.5\ncat,2,3\n", NAMES),
     "lower, a comma after each": ("d.csv", "ant,\nbee,1.5,\ncat,2,3,\n", NAMES),
@@ -143,9 +139,7 @@ def test_lsmat_of_scikit_bio_is_read(tmp_path):
     expect(read_table(tmp_path / "d.lsmat"))
 
 
-@pytest.mark.parametrize(
-    "content", ["1.5\n2\n3\n", "1.5,2,3\n", "distance\n1.5\n2\n3\n", "1.5 2 3"]
-)
+@pytest.mark.parametrize("content", ["1.5\n2\n3\n", "1.5,2,3\n", "d\n1.5\n2\n3\n", "1.5 2 3"])
 def test_a_single_row_or_column_is_condensed_and_no_phylip(content, write):
     path = write("d.csv", content)
     expect(read_table(path), None, squareform(D))
@@ -165,9 +159,8 @@ def test_a_single_row_or_column_is_condensed_and_no_phylip(content, write):
 )
 def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index, gap):
     numbers = st.floats(0, 1e300, exclude_min=True)
-    values = squareform(
-        data.draw(st.lists(numbers, min_size=n * (n - 1) // 2, max_size=n * (n - 1) // 2))
-    )
+    m = n * (n - 1) // 2
+    values = squareform(data.draw(st.lists(numbers, min_size=m, max_size=m)))
     if header and index:  # then a blank cell is no end of a line
         values[0, 1] = values[1, 0] = np.nan
     labels = [f"object {i}" for i in range(n)]
@@ -185,15 +178,13 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index,
         ("d.csv", "0,1,2\n1,0\n2,3,0\n", "line 2: 2 cells where others have 3"),
         ("d.csv", "0,1\n1,0,3\n2,3,0\n", "line 1: 2 cells where others have 3"),
         ("d.csv", "0,1,2\n1,0,3\n2,3,0\n4,5,6\n5,6,7\n", "5 lines of 3 cells"),
-        (
-            "d.txt",
-            "Dear reader, this is\nno matrix, it is\na letter, you see\nand more, yes\n",
-            "4 lines of 2 cells",
-        ),
+        ("d.txt", "Dear reader, this\nno matrix, it\nis, a\nletter, yes\n", "4 lines of 2 cells"),
         ("d.csv", ",a,b\nb,0,1\na,1,0\n", "another order"),
         ("d.csv", ",a,b\na,0,1\nc,1,0\n", "column 2 'b' and row 2 'c'"),
         ("d.csv", "# only a remark\n", "empty"),
         ("d.csv", "bee,1.5\ncat,2,3\n", "triangle whose diagonal is not zero, first 1.5"),
+        ("d.csv", "7\n8,1.5\n9,2,3\n", "column of a triangle look like names (7, 8, …)"),
+        ("d.csv", "id,a,b,c\n7\n8,1\n9,2,3\n", "look like names (7, 8, …); repeat them in"),
         ("d.csv", '"a,0,1\nb,1,0\n', "line 1: 1 cells where others have 3"),
         ("d.csv", "", "empty"),
         ("d.npy", b"", "empty"),
@@ -211,18 +202,10 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index,
         ("d.npz", npz_bytes(A=D, B=D), "2 others that could be it (it has: A, B)"),
         ("d.npz", npz_bytes(D=D.astype(object)), "Object arrays cannot be loaded"),
         ("d.qza", "no archive", "not an artifact of QIIME 2"),
-        (
-            "d.qza",
-            qza_bytes("data/ordination.txt"),
-            "holds data/ordination.txt and no data/distance",
-        ),
+        ("d.qza", qza_bytes("data/ordination.txt"), "holds data/ordination.txt and no data/dist"),
         ("d.csv", ",ant,bee,cat\n", "one line of 4 names and no numbers below it"),
         ("d.csv", "ant,bee,cat\n", "one line of 3 names"),
-        (
-            "d.tsv",
-            "0\t1,5\n1,5\t0\n",
-            "line 1, cell 2: '1,5' is not a number; write a decimal point, or ';' between cells",
-        ),
+        ("d.tsv", "0\t1,5\n1,5\t0\n", "'1,5' is not a number; write a decimal point, or ';' betw"),
         ("d.csv", "0;1,5\n1.5;0\n", "decimal commas and decimal points"),
         ("d.csv", "0,1_0\n1_0,0\n", "'1_0' is not a number"),
         ("d.phy", "2\na 0 1_0\nb 1_0 0\n", "'1_0' is not a number"),

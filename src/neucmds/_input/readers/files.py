@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ from neucmds._input.readers.text import (
     Labels,
     Lines,
     decoded,
+    file_name,
     looks_like_phylip,
     opened_file,
     parse_matrix,
@@ -60,12 +59,13 @@ def read_table(path: str | os.PathLike[str], *, mmap: bool = False) -> tuple[Any
 def opened(path: str | os.PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
     """Open a file, or standard input for `-`, as its format, its bytes, and its name."""
     file = Path(path)
-    if str(path) == "-":
-        content = _standard_input()
-        kinds = (kind for magic, kind in MAGICS.items() if content.startswith(magic))
-        yield next(kinds, "text"), io.BytesIO(content), "standard input"
-        return
-    with opened_file(file) as stream:
+    with opened_file(path) as stream:
+        if str(path) == "-":
+            content = stream.read(6)
+            stream.seek(0)
+            kinds = (kind for magic, kind in MAGICS.items() if content.startswith(magic))
+            yield next(kinds, "text"), stream, file_name(path)
+            return
         kind = KINDS.get(file.suffix.lower())
         if kind is None:
             suffix = f"the suffix {file.suffix!r}" if file.suffix else "no suffix"
@@ -73,13 +73,6 @@ def opened(path: str | os.PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
         if file.stat().st_size == 0:
             raise FileFormatError(f"{file.name} is empty.")
         yield kind, stream, file.name
-
-
-def _standard_input() -> bytes:
-    try:
-        return sys.stdin.buffer.read()
-    except (AttributeError, ValueError) as error:  # None, or a closed file
-        raise FileFormatError("standard input is closed; pass the name of a file.") from error
 
 
 def _read_npy(stream: BinaryIO, name: str) -> Table:

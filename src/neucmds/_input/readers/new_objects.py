@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neucmds._input.names import order_of
 from neucmds._input.readers.files import READERS, opened
-from neucmds._input.readers.text import Labels, Lines, decoded
+from neucmds._input.readers.text import Labels, Lines, are_numbers, decoded
 from neucmds.errors import FileFormatError
 
 
@@ -86,13 +86,13 @@ def _from_text(lines: Lines, n: int, wide: bool = False) -> NewObjects:
     header = wide or len(first) != width or (labelled and first[0] == "")
     header = len(lines.texts) > 1 and (header or any(map(lines.is_text, first[labelled:])))
     own = [] if header else [lines.cells(i)[0] for i in range(len(lines.texts))]
-    if labelled and own and lines.is_text(own[0]) and _are_numbers(own[1:]):
-        header = _are_numbers(first[1:])  # names of fitted objects below a title
+    if labelled and own and lines.is_text(own[0]) and are_numbers(own[1:]):
+        header = are_numbers(first[1:])  # names of fitted objects below a title
     for i in range(header, len(lines.texts)):
         if lines.widths[i] != width:
             raise lines.ragged(i, width)
     names, values = lines.columns(int(header), int(labelled), width)
-    if not labelled and _are_numbers(own) and not (values[:, 1:] % 1 == 0).all(axis=0).any():
+    if not labelled and are_numbers(own) and not (values[:, 1:] % 1 == 0).all(axis=0).any():
         raise FileFormatError(
             f"{lines.name}: whole numbers in the first column alone look like names ({own[0]}, "
             f"{own[1]}, …), and then {n - 1} columns of dissimilarities are left for {n} fitted "
@@ -100,8 +100,3 @@ def _from_text(lines: Lines, n: int, wide: bool = False) -> NewObjects:
         )
     columns = tuple(first[-n:]) if header else None
     return NewObjects(values, tuple(names[0]) if labelled else None, columns)
-
-
-def _are_numbers(cells: list[str]) -> bool:
-    """Tell whether cells may be names that are numbers: whole, and different."""
-    return len(cells) > 1 and len(set(cells)) == len(cells) and all(map(str.isdigit, cells))

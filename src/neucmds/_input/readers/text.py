@@ -7,7 +7,9 @@ first cell decides.
 from __future__ import annotations
 
 import csv
+import io
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -74,8 +76,11 @@ def decoded(stream: BinaryIO, name: str) -> str:
 
 @contextmanager
 def opened_file(path: str | PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file, or say in one line why not."""
+    """Open a file, or standard input for `-`, or say in one line why not."""
     file = Path(path)
+    if str(path) == "-":
+        yield io.BytesIO(_standard_input())
+        return
     try:
         if not file.is_file():
             raise FileFormatError(f"{file} does not exist, or is a directory; pass a file.")
@@ -87,8 +92,21 @@ def opened_file(path: str | PathLike[str]) -> Iterator[BinaryIO]:
 
 def read_text(path: str | PathLike[str]) -> tuple[str, str]:
     """Return the name of a file for messages, and the text it holds."""
+    name = file_name(path)
     with opened_file(path) as stream:
-        return Path(path).name, decoded(stream, Path(path).name)
+        return name, decoded(stream, name)
+
+
+def file_name(path: str | PathLike[str]) -> str:
+    """Return the name of a file for messages."""
+    return "standard input" if str(path) == "-" else Path(path).name
+
+
+def _standard_input() -> bytes:
+    try:
+        return sys.stdin.buffer.read()
+    except (AttributeError, ValueError) as error:  # None, or a closed file
+        raise FileFormatError("standard input is closed; pass the name of a file.") from error
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:
@@ -122,13 +140,19 @@ class Lines:
     def of(cls, text: str, name: str) -> Lines:
         """Leave out blank lines and remarks at the top, and find the delimiter."""
         filled = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+        # The last line is the one that has cells in every layout, the lower triangle included.
+        delimiter = next((mark for mark in "\t;," if mark in filled[-1][1]), None)
         while filled and filled[0][1].lstrip().startswith("#"):
-            filled = filled[1:]
+            above = [cell.strip() for cell in filled[0][1].split(delimiter)]
+            filled, header = filled[1:], filled[0]
+            beside = [line.split(delimiter, 1)[0].strip() for _, line in filled]
+            if above[0] == "#" and filled and above[1:] == beside:
+                filled = [header, *filled]
+                break
         if not filled:
             raise FileFormatError(f"{name} is empty.")
         places, texts = zip(*filled, strict=True)
-        # The last line is the one that has cells in every layout, the lower triangle included.
-        return cls(name, texts, places, next((mark for mark in "\t;," if mark in texts[-1]), None))
+        return cls(name, texts, places, delimiter)
 
     def cells(self, i: int) -> list[str]:
         """Cut a line into cells without quotes and blanks around them."""
@@ -240,20 +264,39 @@ def _grows(lines: Lines, header: int) -> bool:
         return False
     if widths[0] != 2:
         return widths[0] == 1
-    beside = tuple(lines.cells(i)[0] for i in range(header, len(lines.texts)))
-    return lines.is_text(beside[0]) or (header == 1 and _is_shifted(_above(lines, False), beside))
+    beside = _beside(lines, header)
+    named = lines.is_text(beside[0])
+    if not header:
+        return named or are_numbers(beside)
+    return named or _repeats(lines, beside) or _is_shifted(_above(lines, False), beside)
+
+
+def _beside(lines: Lines, header: int) -> tuple[str, ...]:
+    """Return the first cells of the lines below the header."""
+    return tuple(lines.cells(i)[0] for i in range(header, len(lines.texts)))
+
+
+def _repeats(lines: Lines, beside: tuple[str, ...]) -> bool:
+    """Tell whether the first line holds the first cells of the others, after a corner or not."""
+    return _above(lines, lines.is_text(lines.cells(0)[0])) == beside
+
+
+def are_numbers(cells: Sequence[str]) -> bool:
+    """Tell whether cells may be names that are numbers: whole, and different."""
+    return len(cells) > 1 and len(set(cells)) == len(cells) and all(map(str.isdigit, cells))
 
 
 def _above(lines: Lines, corner: bool) -> Labels:
     """Return names of the first line, without the cell above names beside."""
-    first = lines.cells(0)
+    first = lines.cells(0)[: lines.filled[0]]
     return tuple(first[1:] if corner or first[0] == "" else first)
 
 
 def _triangle(lines: Lines, header: int) -> Table:
     """Read a lower triangle, with or without its diagonal, below names, beside names or neither."""
     begun, width = lines.filled[header], lines.filled[-1]
-    labelled = begun == 2 or lines.is_text(lines.cells(header)[0])
+    first = _beside(lines, header)
+    labelled = begun == 2 or lines.is_text(first[0]) or (header == 1 and _repeats(lines, first))
     above = _above(lines, labelled and lines.widths[0] == lines.widths[-1]) if header else None
     names, values = lines.columns(header, int(labelled), width)
     if begun == labelled:  # no diagonal, and nothing beside the first name
@@ -262,6 +305,13 @@ def _triangle(lines: Lines, header: int) -> Table:
     beside = tuple(names[0]) if labelled else None
     own = np.diagonal(values)
     if not (_is_shifted(above, beside) or np.isnan(own).all() or (own == 0).all()):
+        fractions = (values[:, 1:] % 1 > 0).any()
+        if not labelled and are_numbers(first) and (fractions or (np.diff(values[:, 0]) > 0).all()):
+            raise FileFormatError(
+                f"{lines.name}: whole numbers in the first column of a triangle look like names "
+                f"({first[0]}, {first[1]}, …); repeat them in a header line, or add a diagonal of "
+                "zeros if they are dissimilarities."
+            )
         # Without a diagonal, and so without a line for the first object.
         if above is not None and len(above) == n + 1:
             return _strict(values), above

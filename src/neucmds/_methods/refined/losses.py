@@ -47,6 +47,8 @@ LEAST_SHARE = float(np.finfo(np.float64).eps)
 # Below this share of d (or of the floor) the root of `distance` is continued by its tangent: its
 # slope at zero is infinite, and below zero there is none.
 CORNER = 0.05
+# Most that a floor may be, in units of the scale of D: float32 holds its fourth power.
+LARGEST_FLOOR = 1e6
 # Most entries of D whose quantile is taken, and those read at a time on a GPU.
 FLOOR_ENTRIES = 2**24
 
@@ -87,6 +89,12 @@ class PairLoss:
 
     def floored(self, floor: float) -> PairLoss:
         """Return the same loss with a floor f of d."""
+        if floor > LARGEST_FLOOR:
+            raise InputError(
+                f"the floor of {option('loss', 'relative')} is {floor:.2g} times the scale of D; "
+                f"pass at most {LARGEST_FLOOR:.0g} times it, or {option('loss', 'squared')}, which "
+                "is then the same."
+            )
         return replace(self, floor=float(curved(np.array([floor**2]), self.curvature)[0]))
 
     def of_pairs(self, d: Array) -> Array | None:
