@@ -85,10 +85,9 @@ def test_direction_decides_between_the_ways_there_and_back(how):
     if not how:
         by_hand["out"] = np.triu(out) + np.triu(out).T
     for direction, D in by_hand.items():
-        emb = neuc_mds(graph, 6, metric_params={"direction": direction}, **GRAPH, **how)
-        expected = neuc_mds(D, 6)
+        emb = neuc_mds(graph, 3, metric_params={"direction": direction}, **GRAPH, **how)
         if not how:
-            assert emb.stress == pytest.approx(expected.stress)
+            assert emb.stress == pytest.approx(neuc_mds(D, 3).stress)
         assert np.corrcoef(emb.dissimilarities().ravel(), D.ravel() ** 2)[0, 1] > 0.8
 
 

@@ -184,7 +184,7 @@ class TestCurve:
 
     def test_shares_a_folder_with_embed(self, run, here, matrix):
         assert run("embed", matrix, "-k", 3, "--plots", "none").code == 0
-        words = "--k-max 4 --methods classical,refined/relative --curvature=-1 --plots none --json"
+        words = "--k-max 2 --methods classical,refined/relative --curvature=-1 --plots none --json"
         options = ["curve", matrix, *words.split()]
         document = run(*options).document
         assert list(document["stress"]) == ["classical", "refined/relative"]

@@ -58,6 +58,7 @@ class TestMetadata:
         classes = [r["class"] for r in _rows(here / "sites-neucmds" / "centroids.csv")]
         assert classes == ["bog", "fen", "2000", "2001", "2002"]
 
+    @pytest.mark.slow
     def test_objects_without_a_row_are_refused_grey_or_dropped(self, run, here, named_csv, sites):
         lines = sites.read_text().splitlines(keepends=True)
         sites.write_text("# made by hand\n" + "".join(lines[:11]))
