@@ -46,17 +46,10 @@ def test_names_numbers_and_shapes_are_understood(emb):
     assert emb.distance("site 3", "site 7") == emb.distance(3, 7)
     assert emb.distance(-1, 0) == emb.distance(59, 0)
     assert isinstance(emb.distance(1, 2), float)
+    assert emb.distance(1, 2) == pytest.approx(emb.distance([1], [2])[0])
     assert emb.distance([[1], [2]], [3, 4, 5]).shape == (2, 3)
     assert emb.distance("site 0", ["site 1", "site 2"]).shape == (2,)
     assert emb.distance([], []).shape == (0,)
-
-
-def test_neighbours_of_placed_objects(emb, D):
-    placed = emb.transform(D[:4])
-    ids, sq = emb.neighbors(3, placed)
-    expected = np.argsort(emb.between(placed, emb.coordinates), axis=1, kind="stable")[:, :3]
-    np.testing.assert_array_equal(ids, expected)
-    assert sq.shape == (4, 3)
 
 
 @pytest.mark.parametrize("unit", [False, True])

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, curve, evaluate, neuc_mds
+from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
 from neucmds.api import prepare
 from neucmds.cli.outputs import axis_table
 from neucmds.errors import InputError
@@ -107,28 +107,6 @@ def test_pictures_tables_and_the_page_tell_it(hyperbolic, tmp_path):
     near = nearest_of(emb, prepare(D), 3)
     np.testing.assert_allclose(near["fittedOfFitted"], near["givenOfFitted"], rtol=1e-3)
     np.testing.assert_allclose(near["fittedOfGiven"], near["givenOfGiven"], rtol=1e-3)
-
-
-@pytest.mark.slow
-def test_a_curve_of_losses_takes_it():
-    D = disc(12)
-    kinds = ["refined/relative", "classical"]
-    found = curve(D, [3], kinds, curvature=-(mean_of(D) ** 2))
-    assert list(found.stress) == kinds
-    assert found.normalized("refined/relative")[0] < 1e-6 < found.normalized("classical")[0]
-
-
-def test_stress_and_explained_are_those_of_d(hyperbolic):
-    D, _ = hyperbolic
-    emb = neuc_mds(D, 2, loss="distance", curvature=-2.0, init=1)
-    fitted = np.asarray(emb.dissimilarities(scale="distance")) ** 2
-    assert emb.stress == pytest.approx(((fitted - D**2) ** 2).sum(), rel=1e-9)
-    one = neuc_mds(D, 2, loss="distance", curvature=-2.0, init=emb, max_iter=1)
-    x = np.asarray(one.coordinates)[:, 1:]
-    without = np.arccosh(1 + one.kappa / -2 * np.maximum(x - x.T, x.T - x) ** 2) ** 2 / -one.kappa
-    total = ((D**2 - (D**2).sum() / (len(D) * (len(D) - 1))) ** 2)[~np.eye(len(D), dtype=bool)]
-    lost = one.r2 - (1 - ((without - D**2) ** 2).sum() / total.sum())
-    assert one.explained[0] == pytest.approx(lost, rel=1e-6)
 
 
 def test_estimators_landmarks_and_sampled_pairs_take_it():

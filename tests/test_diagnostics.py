@@ -12,7 +12,6 @@ from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
 from neucmds.api import curve, inspect
 from neucmds.diagnostics import classical_turning_point, spaced_ks, triangle_violations
-from neucmds.errors import InputError
 
 
 def random_matrix(n, seed=0):
@@ -68,11 +67,6 @@ def test_negative_share_is_of_the_sum_of_sizes():
     assert found.negative_share == pytest.approx(-lam[lam < 0].sum() / np.abs(lam).sum())
     assert not found.euclidean
     assert 1 <= found.suggested_k < 20
-
-
-@pytest.mark.slow
-def test_noise_predicts_nothing():
-    assert inspect(random_matrix(60)).held_out_r2 <= 0.05
 
 
 def test_few_objects_get_no_scan():
@@ -132,13 +126,6 @@ def test_the_curve_of_many_objects_is_that_of_all_eigenvalues(monkeypatch):
     assert found.turning_point.k == exact.turning_point.k
     assert not found.turning_point.complete
     assert found.turning_point.last_k < exact.turning_point.last_k
-
-
-def test_a_curve_without_numbers_is_refused():
-    with pytest.raises(InputError, match="at least one"):
-        curve(random_matrix(8), [])
-    with pytest.raises(InputError, match="whole numbers"):
-        curve(random_matrix(8), [0.5])
 
 
 def test_turning_point_agrees_with_the_embeddings():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -69,12 +70,6 @@ def test_coordinates_are_centered_ordered_by_weight_and_of_one_sign(D, method):
         assert scaled.normalized_stress == pytest.approx(embedding.normalized_stress)
 
 
-def test_it_introduces_itself_in_one_line(D):
-    said = repr(neuc_mds(D, (2, 1), "neuc"))
-    assert "30 objects by neuc: 2 positive and 1 negative" in said
-    assert "\n" not in said
-
-
 @pytest.mark.parametrize("method", ["classical", "lower"])
 def test_more_coordinates_than_positive_eigenvalues_are_fewer_columns_and_a_warning(method):
     x, signs = np.random.default_rng(1).normal(size=(20, 12)), np.where(np.arange(12) < 3, 1, -1)
@@ -83,6 +78,7 @@ def test_more_coordinates_than_positive_eigenvalues_are_fewer_columns_and_a_warn
         embedding = neuc_mds(D, 8, method, squared=True)
     assert embedding.k <= 3
     assert embedding.requested == 8
+    assert re.fullmatch(f"<Embedding of 20 objects by {method}: .*", repr(embedding))
     assert np.all(np.isfinite(embedding.coordinates))
 
 
@@ -242,17 +238,6 @@ def test_placed_objects_join_and_parts_are_taken():
         others = sorted((D_hat[one, i], i) for i in allowed if i != one)[:2]
         assert ids[one].tolist() == [i for _, i in others]
         np.testing.assert_allclose(sq[one], [d for d, _ in others], atol=1e-12)
-
-
-def test_one_pair_is_that_of_many():
-    D = squareform(pdist(np.random.default_rng(0).normal(size=(12, 3)), "cityblock"))
-    emb = neuc_mds(pd.DataFrame(D, list("abcdefghijkl"), list("abcdefghijkl")), 4)
-    many = emb.distance([0, 3], [-1, 5])
-    assert [emb.distance(0, -1), emb.distance("d", "f")] == pytest.approx(many)
-    assert emb.distance("d", "f", squared=True) == pytest.approx(many[1] ** 2)
-    for wrong in (12, "z", True):
-        with pytest.raises(InputError):
-            emb.distance(0, wrong)
 
 
 @pytest.mark.slow

@@ -109,3 +109,6 @@ def test_lengths_of_networkx_edges_are_weights_else_lengths_else_one():
     with pytest.warns(NeucmdsWarning, match="1 as 1; weight .* must be one of 'cost'"):
         from_networkx(graph)
     assert from_networkx(graph, "cost").loc["0", "1"] == 5
+    for how, said in (("time", "'time'.*must be one of 'cost', or None"), ("cost", ".*'far'")):
+        with pytest.raises(InputError, match=said):
+            from_networkx(networkx.Graph([(0, 1, {"cost": "far"})]), how)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.stats import gmean
 
 import neucmds.metrics
-from neucmds._backend.arrays import row_blocks
 from neucmds._operator import DenseGram
 from neucmds.metrics import measure, pair_errors
 
@@ -108,16 +107,6 @@ def test_many_objects_and_pairs_are_sampled(monkeypatch):
     for name in ("distortion", "relative_error_median", "relative_error_p95"):
         close = pytest.approx(getattr(whole, name), rel=0.15)
         assert getattr(some, name) == close, name
-
-
-def test_small_blocks_change_nothing(monkeypatch):
-    D, x, signs = case(1, n=60)
-    D = np.abs(D)
-    whole = measure(DenseGram(D), x, signs)
-    monkeypatch.setattr(DenseGram, "row_slices", lambda self: list(row_blocks(60, 1, elements=7)))
-    parts = measure(DenseGram(D), x, signs)
-    for name, value in whole.as_dict().items():
-        assert parts.as_dict()[name] == pytest.approx(value, rel=1e-12), name
 
 
 def test_a_pair_that_is_zero_up_to_rounding_is_undefined_not_distorted():

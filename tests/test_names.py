@@ -75,15 +75,6 @@ def test_weights_of_new_objects_are_matched(frame, weights, make):
     np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
-def test_numbers_of_rows_are_no_names(frame, weights):
-    embedding = neuc_mds(frame, 3)
-    new, w = frame.iloc[:4].reset_index(drop=True), weights.iloc[:4]
-    expected = embedding.transform(new.to_numpy(), weights=w.to_numpy())
-    np.testing.assert_allclose(embedding.transform(new, weights=w), expected, atol=1e-10)
-    counted = w.reset_index(drop=True).iloc[::-1]
-    np.testing.assert_allclose(embedding.transform(new, weights=counted), expected, atol=1e-10)
-
-
 def test_new_objects_of_one_name_must_be_in_one_order(frame, weights):
     embedding = neuc_mds(frame, 3)
     new, w = (one.iloc[:3].set_axis(["a", "a", "b"]) for one in (frame, weights))

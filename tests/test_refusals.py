@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from math import dist
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +22,7 @@ from neucmds import (
     evaluate,
     inspect,
     neuc_mds,
+    theory,
 )
 from neucmds.api import prepare
 from neucmds.datasets import euclidean_ball, random_simplex
@@ -88,6 +88,10 @@ REFUSED = [
     (lambda emb: emb.transform(np.ones(N)), r"expected \(m, 12\)"),
     (lambda emb: emb.transform(np.full((1, N), np.nan)), "NaN"),
     (lambda emb: emb.transform(-np.ones((1, N))), "negative entry"),
+    (lambda emb: emb.transform("f.csv"), "given as a path"),
+    (lambda _: neuc_mds(D, 2, weights=[["a"] * N] * N), "not a real number"),
+    (lambda _: NeucMDS(2).fit_transform(D, weights={}), "are not numbers"),
+    (lambda _: LandmarkNeucMDS(2, 6).fit(D, weights=PAIRS), "sparse array"),
     (lambda emb: emb.save("nowhere/at/all/e.npz"), "nowhere"),
     (lambda _: neuc_mds(D, 2, "nuec"), "refined"),
     (lambda _: neuc_mds(D * 1e120, 2), "too large"),
@@ -143,6 +147,8 @@ REFUSED = [
     (lambda _: LandmarkNeucMDS(2, 6, metric_params={"p": 3}).fit(D), "metric_params are arg"),
     (lambda _: NeucMDS(2).fit(D).transform(PAIRS), r"toarray\(\)"),
     (lambda _: inspect(PAIRS), "square array, with NaN .* missing='ignore'"),
+    (lambda _: curve(D, []), "at least one"),
+    (lambda _: curve(D, [0.5]), "whole numbers"),
     (lambda _: compare(PAIRS, 2), "square array, with NaN .* missing='ignore'"),
     (lambda _: curve(PAIRS, [1, 2]), "square array, with NaN .* missing='ignore'"),
     (lambda emb: evaluate(emb, PAIRS), "square array, with NaN .* missing='ignore'"),
@@ -150,6 +156,8 @@ REFUSED = [
     (lambda emb: to_anndata(emb, SimpleNamespace(obs_names=NAMES[:5])), "5 obs.* embedding 12"),
     (lambda _: from_anndata(SimpleNamespace(obsp={"a": D})), "no 'distances'; it holds a"),
     (lambda _: random_simplex(dim=5), "dim=5 at least 10"),
+    *[(lambda _, c=c: theory.neuc_error(c), "share") for c in (-0.1, 1.1)],
+    *[(lambda _, c=c: theory.classical_error(c), "share") for c in (-0.1, 1.1)],
     (lambda _: euclidean_ball(1), "n=1 must be at least 2"),
 ]
 
@@ -178,26 +186,6 @@ def test_a_start_of_lists_is_taken_with_all_its_columns():
 
 
 # Numbers that go along with D
-
-NO_NUMBERS = {
-    "a path": ("f.csv", "given as a path"),
-    "a Path": (Path("f.npy"), "given as a path"),
-    "text": ([["a"] * N] * N, "not a real number"),
-    "ragged": ([[1.0], [1.0, 2.0]], "are not numbers"),
-    "objects": (np.array([[{}] * N] * N, dtype=object), "dtype object|are not numbers"),
-    "complex": (np.ones((N, N), dtype=complex), "not a real number"),
-    "sparse": (sparse.csr_array(np.ones((N, N))), "sparse array"),
-    "a dict": ({}, "are not numbers"),
-}
-
-
-@pytest.mark.parametrize("what", NO_NUMBERS)
-def test_new_objects_and_weights_must_be_numbers(plain, what):
-    given, match = NO_NUMBERS[what]
-    refused(lambda: plain.transform(given), match)
-    refused(lambda: neuc_mds(D, 2, weights=given), match)
-    refused(lambda: NeucMDS(2).fit_transform(D, weights=given), match)
-    refused(lambda: LandmarkNeucMDS(2, 6).fit(D, weights=given), match)
 
 
 def test_masked_new_dissimilarities_are_not_known(plain):

@@ -116,12 +116,3 @@ def test_what_leaves_the_range_is_refused_with_the_factor_to_divide_by(look):
             LOOKS[look](1.5 * size * D)
     for size in (1e-44, 1e44):
         LOOKS[look](size * D)
-
-
-@pytest.mark.parametrize(("loss", "factor"), [("squared", 2.0**-120), ("relative", 2.0**120)])
-def test_weights_count_by_their_ratios(factor, loss):
-    D, options = np.abs(sq_dissimilarities()), {"loss": loss, "random_state": 0}
-    plain = neuc_mds(D, 3, squared=True, weights=weights(), **options)
-    far = neuc_mds(D, 3, squared=True, weights=weights() * factor, **options)
-    np.testing.assert_allclose(far.coordinates, plain.coordinates, rtol=1e-6, atol=1e-9)
-    assert far.stress == pytest.approx(plain.stress * factor, rel=1e-9)

@@ -16,13 +16,6 @@ def test_cuts_keep_the_share_asked_for():
         assert density[np.abs(x) > 2 - theory.neuc_cut(c)].sum() == pytest.approx(c, abs=1e-4)
 
 
-@pytest.mark.parametrize("c", [-0.1, 1.1])
-def test_share_outside_zero_to_one_is_refused(c):
-    for function in (theory.classical_error, theory.neuc_error):
-        with pytest.raises(InputError, match="share"):
-            function(c)
-
-
 def eigenvalues(sq_dissimilarity):
     means = sq_dissimilarity.mean(axis=0)
     return np.linalg.eigvalsh(-0.5 * (sq_dissimilarity - means - means[:, None] + means.mean()))

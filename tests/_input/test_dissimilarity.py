@@ -2,6 +2,7 @@
 
 import tracemalloc
 from contextlib import contextmanager
+from pathlib import Path
 
 import array_api_strict
 import numpy as np
@@ -14,7 +15,13 @@ from scipy.spatial.distance import pdist, squareform
 from threadpoolctl import threadpool_limits
 
 from neucmds._backend import arrays
-from neucmds._input import as_dissimilarity, as_real, dissimilarity, named_features
+from neucmds._input import (
+    as_dissimilarity,
+    as_objects,
+    as_real,
+    dissimilarity,
+    named_features,
+)
 from neucmds.errors import InputError
 
 NAMES = ("ant", "bee", "cat", "dog")
@@ -343,3 +350,28 @@ def test_what_goes_along_with_d_is_real_and_stays_in_its_library():
         found = as_real(data, "weights")
         assert np.isnan(np.diag(found)).all() == (data is masked)
         np.testing.assert_array_equal(np.nan_to_num(found), SMALL)
+    for bad, said in (
+        (Path("f.npy"), "weights are given as a path"),
+        ([["a"] * 4] * 4, "weights have dtype .*, not a real number"),
+        ([[1.0], [1.0, 2.0]], "weights are not numbers"),
+        (np.array([[{}] * 4] * 4, dtype=object), "dtype object|are not numbers"),
+        (1j * SMALL, "not a real number"),
+        (scipy.sparse.csr_array(SMALL), "weights are a sparse array"),
+        ({}, "weights are not numbers"),
+    ):
+        with pytest.raises(InputError, match=said):
+            as_real(bad, "weights")
+
+
+def test_objects_of_any_kind_are_listed_and_rows_of_numbers_are_not():
+    rows = [[1, 2], [3, 4]]
+    strict = array_api_strict.asarray(SMALL)
+    for data in (rows, tuple(map(tuple, rows)), SMALL, pd.DataFrame(SMALL), strict):
+        assert as_objects(data) is None
+    ragged, names = [[1, 2], [3]], np.array(["ant", "bee"])
+    for data in (["ab", "c"], ragged, [{1}, {2}], names, np.zeros((2, 3, 4)), SMALL[0], [1.5, 2.0]):
+        assert len(as_objects(data)) == len(data)
+        assert len(as_objects(pd.Series(list(data)))) == len(data)
+    assert as_objects(ragged)[1] is ragged[1]
+    with pytest.raises(InputError, match="X is of type int; pass a list of objects"):
+        as_objects(3)

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.neighbors import kneighbors_graph
 
-from neucmds._input.pairs import as_pairs, check_pairs, make_pairs, read_edges
-from neucmds.errors import FewPairsWarning, InputError
+from neucmds._input.pairs import as_pairs, check_pairs, edges_of, make_pairs, read_edges
+from neucmds.errors import FewPairsWarning, InputError, NeucmdsWarning
 
 
 def listed(pairs):
@@ -119,6 +120,46 @@ def test_what_is_no_list_of_pairs_is_refused(case, tmp_path):
         data = tmp_path / "p.csv"
     with pytest.raises(InputError, match=re.escape(said)):
         as_pairs(data)
+
+
+def test_edges_of_a_table_have_the_lengths_of_a_column_or_one():
+    edges = pd.DataFrame({"a": [*"abcd"], "b": [*"bcda"], "length": range(4), "time": range(4, 8)})
+    for table, weight, lengths in (
+        (edges, "weight", range(4)),
+        (edges, "time", range(4, 8)),
+        (edges.drop(columns="length"), "weight", range(4, 8)),
+        (edges, None, [1] * 4),
+    ):
+        found, names = edges_of(table, weight)
+        assert names == tuple("abcd")
+        np.testing.assert_array_equal(found.data, lengths)
+        np.testing.assert_array_equal(found.coords, [[0, 1, 2, 3], [1, 2, 3, 0]])
+    with pytest.warns(NeucmdsWarning, match="4 edges count as 1"):
+        assert edges_of(edges[["a", "b"]], "weight")[0].sum() == 4
+    for table, weight, said in (
+        (edges, "cost", "no column 'cost' .* one of 'length', 'time', or None"),
+        (edges, "b", "no column 'b'"),
+        (edges[["a"]], "weight", "the table is 4 × 1"),
+        (edges[:0], "weight", "the table is 0 × 4"),
+        (edges.assign(b=["b", "c", None, "a"]), "time", "1 of 4 edges lack a node, .* in row 2"),
+        (edges.assign(time=[*"fast"]), "time", "column 'time' must hold lengths"),
+    ):
+        with pytest.raises(InputError, match=said):
+            edges_of(table, weight)
+
+
+def test_neighbours_look_like_edges_and_pairs_at_random_do_not():
+    x = np.random.default_rng(0).normal(size=(300, 4))
+    with pytest.warns(FewPairsWarning, match="look like edges .* metric='shortest_path'"):
+        as_pairs(kneighbors_graph(x, 7, mode="distance"), symmetrize=True)
+    d, drawn = np.linalg.norm(x[:, None] - x, axis=2), np.random.default_rng(1).random((300, 300))
+    near = kneighbors_graph(x, 7, mode="distance").toarray()
+    near[0, 1:] = d[0, 1:]  # one object is compared with all
+    few = kneighbors_graph(x[:49], 1, mode="distance")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for known in (np.triu(np.where(drawn < 0.05, d, 0)), near, few):
+            as_pairs(sparse.csr_array(known), symmetrize=True)
 
 
 def complete(n):

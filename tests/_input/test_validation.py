@@ -1,13 +1,15 @@
 """One policy: a D in memory, in blocks of rows and in dask chunks is refused in the same words."""
 
 import re
+from unittest.mock import patch
 
+import array_api_strict
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import InputError
-from neucmds._input import as_dissimilarity
+from neucmds._input import as_dissimilarity, dissimilarity
 from neucmds._input.chunks import lazy_dissimilarity
 from neucmds._operator import BlockedGram
 
@@ -37,7 +39,18 @@ def in_chunks(D, **rules):
     return lazy_dissimilarity(lazy, labels=LABELS, **rules).values.compute()
 
 
-WALKS = (in_memory, in_blocks, in_chunks)
+def on_gpu(D, **rules):
+    """As with the kernel, which tells the ends of a matrix without gaps and how symmetric it is."""
+
+    def kernel(array):
+        d = np.asarray(array)
+        return None if np.isnan(d).any() else (d.min(), d.max(), np.abs(d - d.T).max())
+
+    with patch.object(dissimilarity, "mirrored_extremes", kernel), np.errstate(invalid="ignore"):
+        return np.asarray(in_memory(array_api_strict.asarray(D), **rules))
+
+
+WALKS = (in_memory, on_gpu, in_blocks, in_chunks)
 
 
 def spoiled(*changes):

@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds._input import Dissimilarity, as_weighted, refuse_parts_of
+from neucmds._backend import memory
+from neucmds._input import Dissimilarity, as_dissimilarity, as_weighted, refuse_parts_of
 from neucmds._input.validation import refuse_weight_range
 from neucmds.errors import InputError
 
 N = 6
-D = np.arange(N)[:, None] * 1.0 + np.arange(N)
+D = (np.arange(N)[:, None] * 1.0 + np.arange(N)) * (1 - np.eye(N))
 W = 1.0 + D + D.T
 
 
@@ -41,6 +42,23 @@ def test_weights_go_by_name_and_take_the_precision_of_d():
     _, w = as_weighted(Dissimilarity(D.astype(np.float32), labels), frame)
     assert w.dtype == np.float32
     np.testing.assert_array_equal(w, np.where(np.eye(N), 0, W))
+
+
+@pytest.mark.parametrize(
+    ("call", "needed"),
+    [
+        (lambda: as_dissimilarity(D), "288 bytes"),
+        (lambda: as_dissimilarity(D.astype(np.float32)), "144 bytes"),
+        (lambda: as_dissimilarity(np.ones(15), squared=True), "288 bytes"),
+        (lambda: as_weighted(Dissimilarity(D), W), "2.88 kB"),
+        (lambda: as_weighted(Dissimilarity(np.where(D == 4, np.nan, D))), "4.03 kB"),
+    ],
+)
+def test_what_needs_more_memory_than_is_free_is_refused(call, needed, monkeypatch):
+    monkeypatch.setattr(memory, "_ALWAYS_THERE", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 100)
+    with pytest.raises(InputError, match=f"of 6 objects.* needs {needed}, but 100 bytes are free"):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,10 @@ def test_the_core_is_that_of_the_least_squares_problem(k):
     fit, *_ = np.linalg.lstsq(np.stack(columns, axis=1), D.ravel(), rcond=None)
     least = np.sum((np.stack(columns, axis=1) @ fit - D.ravel()) ** 2)
     assert sum(stress_terms(spectrum, gram.diagonal(), found)) == pytest.approx(least, rel=1e-9)
+    own = np.cumsum([0, *range(k, 1, -1)])  # of a diagonal M
+    fit, *_ = np.linalg.lstsq(np.stack(columns, axis=1)[:, own], D.ravel(), rcond=None)
+    weights = exact_weights(spectrum, gram.diagonal(), found.kept).core
+    np.testing.assert_allclose(weights, 2 * fit, rtol=1e-9)
 
 
 def test_fixed_signs_are_kept_or_become_zero():

@@ -10,8 +10,10 @@ from neucmds._methods.geometry import (
     gram_rounding,
     rounding_level,
     sq_dissimilarities,
+    stress_rounding,
 )
 from neucmds._methods.selection import Selection
+from neucmds._operator import DenseGram
 from neucmds._spectrum import Spectrum
 
 
@@ -29,6 +31,8 @@ def test_dissimilarities_are_the_form_of_differences(points):
     x, y, signs = points
     error = np.abs(sq_dissimilarities(x, y, signs) - brute(x, y, signs))
     assert np.all(error <= rounding_level(x, y))
+    sizes = np.sum(x**2, axis=1)[:, None] + np.sum(y**2, axis=1)
+    np.testing.assert_allclose(rounding_level(x, y), 64 * np.finfo(float).eps * sizes)
     assert np.min(sq_dissimilarities(x, y, signs)) < 0
 
 
@@ -41,7 +45,8 @@ def test_canonical_coordinates_have_the_same_dissimilarities(points, scale):
         brute(turned, turned, np.sign(weights)), brute(x, x, signs), atol=1e-12
     )
     inner = turned.T @ turned
-    np.testing.assert_allclose(inner, np.diag(np.abs(weights)), atol=1e-12)
+    lengths = np.sqrt(np.abs(weights))
+    np.testing.assert_allclose(inner / np.outer(lengths, lengths), np.eye(4), atol=1e-9)
     assert np.all(np.diff(np.abs(weights)) <= 0)
     assert np.sum(weights < 0) == 2
     turned, weights = canonical(np.zeros((7, 0)), np.zeros(0))
@@ -72,6 +77,21 @@ def test_values_that_are_off_by_a_share_move_the_norm_by_the_bound():
     moved = 2 * values @ (values - lam)
     found = gram_rounding(part, Selection(np.arange(3), values))
     assert moved <= found <= (1 + 10 * share) * moved
+    known, eps = replace(part, value_errors=0 * lam), np.finfo(np.float64).eps
+    found = gram_rounding(known, Selection(np.arange(3), values))
+    assert found == pytest.approx(16 * eps * (200 + values @ values))
     # Where all of B is known, what a weight changes is known to rounding.
-    whole, eps = replace(part, unknown_sq=0.0, value_errors=0 * lam), np.finfo(np.float64).eps
-    assert 0 < gram_rounding(whole, Selection(np.arange(3), values + 1)) < 1000 * eps
+    whole = replace(known, unknown_sq=0.0)
+    moved = 16 * eps * values[0]  # of a root of 3
+    found = gram_rounding(whole, Selection(np.arange(3), values + 1))
+    assert found == pytest.approx(moved * (2 * np.sqrt(3) + moved))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rounding_moves_every_pair_by_the_sizes_of_its_objects(points, dtype):
+    x, eps, single = points[0], np.finfo(np.float64).eps, np.finfo(dtype).eps
+    gram = DenseGram(brute(x, x, np.ones(4)).astype(dtype))
+    level = 16 * eps * np.abs(gram.diagonal()) + (16 * eps + 4 * single) * np.sum(x**2, axis=1)
+    moved = np.linalg.norm(level[:, None] + level) + single * np.linalg.norm(gram.sq_dissimilarity)
+    found = stress_rounding(gram, x, (3.0, 2.0, 4.0), 0.1)
+    assert found == pytest.approx(4 * 0.1 + moved * (2 * 3 + moved))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from scipy.spatial import procrustes as scipy_procrustes
 
 from neucmds import InputError, evaluate, neuc_mds, procrustes
 from neucmds._methods import align, sq_dissimilarities
+from neucmds._methods.procrustes import _block_rotation
 from neucmds.errors import NeucmdsWarning
 
 
@@ -42,7 +44,11 @@ def test_an_isometry_of_the_form_is_undone_and_noise_is_what_is_left(seed):
     assert found.disparity < 1e-18
     np.testing.assert_allclose(found.coordinates, x, atol=1e-7)
     assert found.scale == pytest.approx(1 / 3)
-    noisy = align(x, moved + 0.1 * rng.normal(size=x.shape), signs, scaling=False)
+    moved += 0.1 * rng.normal(size=x.shape)
+    with patch("neucmds._methods.procrustes.MAX_ITER", 10):
+        few = align(x, moved, signs).disparity
+    assert few == pytest.approx(align(x, moved, signs).disparity, rel=1e-6)
+    noisy = align(x, moved, signs, scaling=False)
     assert noisy.scale == 1.0
     t = noisy.isometry
     np.testing.assert_allclose(t @ np.diag(signs) @ t.T, np.diag(signs), atol=1e-8)
@@ -54,6 +60,18 @@ def test_an_isometry_of_the_form_is_undone_and_noise_is_what_is_left(seed):
         assert np.sum((x - turned) ** 2) >= np.sum((x - noisy.coordinates) ** 2)
     pairs = (sq_dissimilarities(y, y, signs) for y in (noisy.coordinates, noisy.coordinates @ t))
     np.testing.assert_allclose(*pairs, atol=1e-6 * np.sum(x**2))
+
+
+def test_rotations_within_the_signs_are_a_start_and_zeros_are_alike():
+    rng = np.random.default_rng(0)
+    signs, x = np.array([1.0, -1, 1, -1, 1]), centered(30, 5, rng)
+    turn = np.eye(5)
+    for sign in (1, -1):
+        own = np.flatnonzero(signs == sign)
+        turn[np.ix_(own, own)] = np.linalg.qr(rng.normal(size=(own.size, own.size)))[0]
+    np.testing.assert_allclose(_block_rotation(x, x @ turn, signs), turn.T, atol=1e-12)
+    assert align(0 * x, x, signs).disparity == 0
+    assert align(0.1 * x, 0 * x, signs).scale == 1
 
 
 def test_zeros_stand_for_coordinates_that_one_of_both_lacks():

@@ -68,12 +68,6 @@ def test_named_metrics_that_cannot_be_computed_are_refused_in_one_line():
         LandmarkNeucMDS(2, metric="minkowski", metric_params={"q": 3}, n_landmarks=30).fit(X)
 
 
-@pytest.mark.parametrize("settings", [{"symmetrize": True}, {"missing": "ignore"}])
-def test_symmetrize_and_missing_take_metrics_too(settings):
-    found, known = (NeucMDS(3, metric="angular", **more).fit(X) for more in (settings, {}))
-    np.testing.assert_allclose(found.stress_, known.stress_, rtol=1e-3)
-
-
 def uphill(x, y):
     return np.abs(x - y).sum() + max(0.0, y[0] - x[0])
 

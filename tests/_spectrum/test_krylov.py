@@ -12,8 +12,9 @@ from neucmds._input import Components
 from neucmds._methods.selection import METHODS
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Ends, full_spectrum, solve
-from neucmds._spectrum.krylov import RitzPairs, polish, sampled_residuals
-from neucmds._spectrum.search import Search
+from neucmds._spectrum.krylov import RitzPairs, _apart, _further, polish, sampled_residuals
+from neucmds._spectrum.lanczos import Ritz
+from neucmds._spectrum.search import Check, Search
 
 N = 480
 krylov = partial(solve, solver="krylov")
@@ -136,6 +137,40 @@ def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(with_spect
     np.testing.assert_allclose(spectrum.values, [9.0, 2.0, -5.0], atol=1e-6)
 
 
+def test_a_small_part_that_is_dropped_has_digits(with_spectrum):
+    lam, keep = np.r_[9.0, -5.0, 2.0, np.linspace(1, 2, 40) * 1e-4], rule("neuc", 3)
+    spectrum = krylov(DenseGram(with_spectrum(lam, 1500)), keep, 3, tol=1e-5)
+    left = spectrum.dropped_sq(keep(spectrum).kept)
+    assert left == pytest.approx(lam[3:] @ lam[3:], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("values", "unknown", "above", "below"),
+    [
+        (np.r_[9:0:-1, -1:-10:-1], [], [2, 3, 4, 5], [12, 13, 14, 15, 16]),
+        (np.r_[9:0:-1, -1:-10:-1], [4, 13], [2, 3], [14, 15, 16]),
+        (np.r_[18:0:-1], [], [2, 3, 4, 5], []),
+        (-np.r_[1:19], [17], [], [12, 13, 14, 15, 16]),
+        (np.r_[9:5:-1, 0, -1:-3:-1], [], [2], [5]),
+    ],
+)
+def test_further_pairs_are_known_and_next_to_the_kept_ones(noise, values, unknown, above, below):
+    left = np.full(values.size, 2e-3)
+    left[unknown] = 0.01
+    ritz = Ritz(1.0 * values, None, None, left)
+    check = Check(ritz, None, None, True, 1, 9.0, None, 0.0, 0.0)
+    search = Search.of(DenseGram(noise(99)), None, 3, 1e-7, True)
+    found = _further(search, check, (2, 1), 0.0)
+    assert [one.tolist() for one in found] == [above, below]
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-9, 0.3])
+def test_further_rows_are_orthogonal_to_the_kept_ones(off):
+    rows = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 5)))[0].T
+    both = np.concatenate([rows[:3], _apart(rows[:3], rows[3:] + off * rows[:2])])
+    np.testing.assert_allclose(both @ both.T, np.eye(5), atol=1e-14)
+
+
 def hypercube(dim: int, power: float) -> np.ndarray:
     corners = np.array(list(itertools.product([0.0, 1.0], repeat=dim)))
     return np.abs(corners[:, None] - corners[None]).sum(axis=-1) ** power
@@ -168,6 +203,10 @@ def test_hard_matrices_end_well(with_spectrum, name, monkeypatch):
         k = min(k, len(D) - 1)
         spectrum = krylov(DenseGram(D), rule(method, k), k)
         finds(spectrum, rule(method, k), full)
+        sums = (full.trace, full.frobenius_sq)
+        assert (spectrum.trace, spectrum.frobenius_sq) == pytest.approx(sums)
+        ends = spectrum.n_top + spectrum.n_bottom
+        assert ends == spectrum.values.size * (1 + spectrum.complete)
         assert spectrum.solver == "krylov" or len(D) < 300
 
 

@@ -76,6 +76,21 @@ def test_a_check_measures_the_worst_of_what_is_kept_by_what_it_is_allowed():
     assert check.noise == pytest.approx(5e-5)
 
 
+@pytest.mark.parametrize(("off", "settled"), [(0.05, True), (0.5, False)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_split_is_settled_if_no_dropped_value_can_be_among_the_kept(sign, off, settled):
+    values = np.sort(sign * np.array([5.0, 3.0, 0.1, -2.9]))[::-1]
+    left = np.where(values == -2.9 * sign, off, 1e-9)
+    basis = SimpleNamespace(ritz=lambda: Ritz(values, None, None, left), precision=1e-14)
+
+    def largest(ends):
+        return SimpleNamespace(kept=np.argsort(-np.abs(ends.values))[:2])
+
+    check = Search.of(GRAM, largest, 2, 1e-7, True)._check(basis, 1)
+    assert check.split == ((2, 0) if sign > 0 else (0, 2))
+    assert check.settled == settled
+
+
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(45, 80))
 def test_a_restart_keeps_what_is_kept_and_more_of_both_ends(top, bottom, capacity):
     search = Search.of(GRAM, None, 20, 1e-7, True)

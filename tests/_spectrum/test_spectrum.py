@@ -1,7 +1,11 @@
+from unittest.mock import patch
+
 import array_api_strict
 import numpy as np
 import pytest
 
+from neucmds import InputError
+from neucmds._backend import memory
 from neucmds._operator import DenseGram
 from neucmds._spectrum import Ends, full_spectrum
 
@@ -31,7 +35,13 @@ def test_null_level_grows_with_the_rounding_of_the_entries(size):
 
 
 def test_some_vectors_are_taken_in_the_order_asked_for(with_spectrum):
-    spectrum = full_spectrum(DenseGram(with_spectrum(np.linspace(-3, 4, 19), 20)))
+    gram = DenseGram(with_spectrum(np.linspace(-3, 4, 19), 20))
+    with (
+        patch.multiple(memory, _ALWAYS_THERE=0, available_memory=lambda: 100),
+        pytest.raises(InputError, match="spectrum of 20 objects needs 16 kB"),
+    ):
+        full_spectrum(gram)
+    spectrum = full_spectrum(gram)
     some = np.array([4, 0])
     np.testing.assert_array_equal(spectrum.take(some), spectrum.vectors[:, some])
     assert spectrum.complete

@@ -38,26 +38,9 @@ def test_half_of_the_pairs_predict_the_others(D, loss):
     assert emb.solver == "pairs"
 
 
-def test_the_reported_stress_is_that_of_the_stored_pairs(D):
-    known = some_pairs(D, 0.4)
-    emb = neuc_mds(known, 3, random_state=0)
-    stored = known.toarray() > 0
-    expected = np.sum((emb.dissimilarities() - D**2)[stored] ** 2)
-    assert emb.stress == pytest.approx(expected, rel=1e-9)
-
-
 def lattice(side):
     path = sp.diags_array([np.ones(side - 1), np.ones(side - 1)], offsets=[-1, 1])
     return (sp.kron(path, sp.eye_array(side)) + sp.kron(sp.eye_array(side), path)).tocsr()
-
-
-def test_a_small_graph_is_embedded_from_all_its_paths():
-    graph = lattice(8)
-    est = NeucMDS(4, metric="shortest_path", method="neuc+").fit(graph)
-    plain = neuc_mds(dijkstra(graph, directed=False), 4, "neuc+")
-    assert est.stress_ == pytest.approx(plain.stress)
-    placed = est.transform(dijkstra(graph, directed=False)[:3])
-    np.testing.assert_allclose(placed, est.embedding_[:3], atol=1e-6)
 
 
 def test_a_large_graph_is_embedded_from_sampled_pairs():

@@ -104,13 +104,6 @@ def test_a_caller_may_compare_objects_alone(points, fitted):
     assert np.median(np.abs(np.take_along_axis(found, near, axis=1))) < 0.07
 
 
-def test_rows_go_to_a_file_and_go_on_after_an_interruption(points, fitted, tmp_path):
-    est = fitted[0]
-    out, kept = tmp_path / "x.npy", tmp_path / "x.part"
-    written = est.transform(points, out=out, checkpoint=kept)
-    np.testing.assert_array_equal(written, est.transform(points))
-
-
 def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
     da = pytest.importorskip("dask.array")
     est = LandmarkNeucMDS(4, n_near=15, metric="cityblock", **SETTINGS)
@@ -243,14 +236,6 @@ def test_near_nodes_of_a_graph_are_told_apart_by_the_landmarks_near_them():
     assert two.score([1, 2, 3, 4]) > 0.95
     with pytest.raises(InputError, match="must be 'random'"):
         LandmarkNeucMDS(6, 54, landmarks="maxmin", n_near=9, **settings).fit(graph)
-
-
-def test_a_graph_starts_where_its_nodes_are_said_to_be():
-    settings = {"n_near": 6, "metric": "shortest_path", "random_state": 0}
-    est = LandmarkNeucMDS(2, 60, **settings)
-    x = est.fit_transform(walled(10))
-    again = LandmarkNeucMDS(2, 60, init=(x, est.signature_), **settings).fit(walled(10))
-    assert again.landmark_result_.signature == est.landmark_result_.signature
 
 
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")

@@ -179,17 +179,6 @@ class TestLandmarks:
         assert {row["of"] for row in _rows(folder / "axes.csv")} == {quality["axes_of"]}
         assert {p.name for p in folder.glob("*.png")} >= {"coordinates.png", "shepard.png"}
 
-    def test_names_lead_back_to_the_landmarks(self, run, here, named_csv):
-        options = ["-k", 2, "--landmarks", 8, "--plots", "none", "-o", "model"]
-        assert run("embed", named_csv, *options).code == 0
-        model = Embedding.load(here / "model" / "embedding.npz")
-        reverse = model.landmarks[::-1]
-        new = pd.DataFrame(squared_gaps()[[3]][:, reverse], columns=[f"site{i}" for i in reverse])
-        new.to_csv(here / "new.csv", index=False)
-        placed = run("project", "model", "new.csv", "--json").document["coordinates"][0]
-        row = _rows(here / "model" / "coordinates.csv")[3]
-        np.testing.assert_allclose(placed, [float(x) for x in list(row.values())[1:]], atol=1e-9)
-
 
 def test_dissimilarities_of_features_are_made_here(run, here):
     counts = np.random.default_rng(0).poisson(2.0, size=(12, 6)) + np.eye(12, 6)

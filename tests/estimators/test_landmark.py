@@ -67,15 +67,6 @@ def features():
     return np.random.default_rng(0).normal(size=(300, 6))
 
 
-def test_all_objects_as_landmarks_in_any_order_is_still_all_dissimilarities(features):
-    d = cdist(features, features, "cityblock")
-    order = np.random.default_rng(1).permutation(300)
-    settings = {"n_components": 3, "method": "neuc+", "placement": "linear"}
-    expected = LandmarkNeucMDS(landmarks=np.arange(300), **settings).fit_transform(d)
-    found = LandmarkNeucMDS(landmarks=order, **settings).fit_transform(d)
-    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-8)
-
-
 def test_threads_and_chunks_do_not_change_a_number(features):
     one, two = (
         LandmarkNeucMDS(3, 50, metric="canberra", method="neuc+", n_jobs=jobs).fit(features)
@@ -133,16 +124,6 @@ def test_an_interruption_loses_few_calls_of_a_function(tmp_path, monkeypatch, ea
         est.transform(rows, tmp_path / "x.npy", checkpoint=tmp_path / "kept")
     est.transform(rows, tmp_path / "x.npy", checkpoint=tmp_path / "kept")
     assert 600 * each <= len(calls) < 600 * each + 2 * 2**11
-
-
-def test_a_file_is_there_when_it_is_complete_or_not_at_all(tmp_path):
-    block = np.abs(np.random.default_rng(0).normal(size=(50, 20)))
-    block[:20] = cdist(block[:20], block[:20])
-    est = LandmarkNeucMDS(2, landmarks=np.arange(20)).fit(block)
-    block[40, 3] = -1
-    with pytest.raises(InputError, match="negative entry"):
-        est.transform(block, out=tmp_path / "coordinates.npy")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_neither_the_matrix_nor_the_block_ever_exists():

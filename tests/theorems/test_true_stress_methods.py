@@ -71,15 +71,3 @@ def test_what_has_no_eigenvalue_gets_no_coordinate(method, dtype):
     embedding = fit(D, 5, method)
     assert embedding.signature == (2, 0)
     assert np.max(np.abs(embedding.transform(noisy))) < 1.1 * np.max(np.abs(new)) + 1
-
-
-def test_an_exact_embedding_exists_and_is_found():
-    rng = np.random.default_rng(4)
-    x, signs = rng.normal(size=(40, 5)), np.array([1, 1, 1, -1, -1.0])
-    D = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
-    # `refined` subtracts ‖B‖² from itself: its floor is the rounding of that.
-    for method, floor in (("neuc", 1e-25), ("neuc+", 1e-25), ("exact", 1e-25), ("refined", 1e-13)):
-        embedding = fit(D, 5, method)
-        assert embedding.signature == (3, 2)
-        assert embedding.normalized_stress < floor
-        np.testing.assert_allclose(embedding.dissimilarities(), D, atol=1e-9)

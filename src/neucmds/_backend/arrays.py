@@ -187,7 +187,8 @@ def sparse_times(starts: Array, columns: Array, values: Array, block: Array) -> 
         from cupyx.scipy.sparse import csr_matrix
 
         return csr_matrix((values, columns, starts), shape=shape) @ block
-    return sparse.csr_array((values, columns, starts), shape=shape) @ block
+    parts = (to_numpy(values), to_numpy(columns), to_numpy(starts))
+    return asarray_like(sparse.csr_array(parts, shape=shape) @ to_numpy(block), block)
 
 
 def minkowski(x: Array, y: Array, p: float) -> Array:

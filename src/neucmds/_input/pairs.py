@@ -27,6 +27,8 @@ TOLERANCE = sqrt(np.finfo(np.float64).eps)
 # Pairs look like edges between neighbours where at most this share of all is known, and at least
 # this share of triangles is closed: .3 and more among neighbours in up to ten dimensions.
 LOCAL_DENSITY, LOCAL = 0.05, 0.2
+# Fewer objects are not asked, nor those of which one has a pair with more than this share.
+LOCAL_OBJECTS, HUB = 50, 0.5
 _COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th for the weight"
 
 
@@ -154,7 +156,7 @@ def make_pairs(
         d = np.add.reduceat(d, first) / np.diff(first, append=key.size)
         w = None if w is None else np.maximum.reduceat(w, first)
         key = key[first]
-    index = np.int32 if n < 2**31 else np.int64
+    index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
     return Pairs(
         n,
         (key // n).astype(index),
@@ -320,7 +322,7 @@ def _warn_of_edges(pairs: Pairs) -> None:
     """Warn of pairs that look like edges between neighbours: many triangles are closed."""
     degrees = pairs.degrees
     density = 2 * pairs.size / pairs.n**2
-    if density > LOCAL_DENSITY or pairs.n < 50 or degrees.max() > 0.5 * pairs.n:
+    if density > LOCAL_DENSITY or pairs.n < LOCAL_OBJECTS or degrees.max() > HUB * pairs.n:
         return
     known = (pairs.graph() > 0).astype(np.int64)
     closed, all_two = (known @ known).multiply(known).sum(), float(degrees @ (degrees - 1))

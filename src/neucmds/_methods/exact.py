@@ -22,8 +22,8 @@ from neucmds._spectrum import Spectrum
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-# Matching pursuit holds a square matrix over its candidates: 8 MB.
-MAX_CANDIDATES = 1000
+# Candidates of matching pursuit from each end; it holds a square matrix over all: 8 MB.
+FAR_REACH = 500
 # Up to this many objects, and n < 20k, the n×n system is solved directly; no n×n matrix exists
 # beyond.
 MAX_DENSE = 2000
@@ -52,7 +52,7 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
         floor = 0.1 * float(min(smallest))
         supports += [
             _matching_pursuit(spectrum, diagonal, k, reach, floor)
-            for reach in (2 * k, max(2 * k, MAX_CANDIDATES // 2))
+            for reach in (2 * k, max(2 * k, FAR_REACH))
         ]
     ours = [
         _on_support(spectrum, diagonal, kept, components.signature)

@@ -160,20 +160,15 @@ def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_err
 
     `terms` are C1, C2 and C3 as computed, `gram_error` bounds the error of ‖B − G‖²_F in C1.
     """
-    xp, n = gram.xp, gram.n
+    xp, precision = gram.xp, eps(gram.dtype, gram.xp)
     size = xp.vecdot(coordinates, coordinates)
-    # C2 + C3 = 2n‖e‖² + 2(Σe)² with e known to some ε of its two parts.
-    level = _ROUNDING * (size + xp.abs(gram.diagonal()))
-    c2, c3 = terms[1:]
-    of_e = _of_a_square((c3 + c2 / 2) / (2 * n), float(xp.linalg.vector_norm(level)))
-    of_sum = _of_a_square(c2 / 4, float(xp.sum(level)))
-    # Coordinates are returned in the precision of D, which moves D̂_ij by some ε(‖x_i‖² + ‖x_j‖²).
-    returned = max(_ROUNDING, 4 * eps(gram.dtype, xp))
-    spread = 2 * n * float(xp.vecdot(size, size)) + 2 * float(xp.sum(size)) ** 2
+    # C2 + C3 = 2n‖e‖² + 2(Σe)² with e known to some ε of its two parts; and coordinates are
+    # returned in the precision of D, which moves D̂_ij by some ε(‖x_i‖² + ‖x_j‖²).
+    level = _ROUNDING * xp.abs(gram.diagonal()) + (_ROUNDING + 4 * precision) * size
+    spread = 2 * gram.n * float(xp.vecdot(level, level)) + 2 * float(xp.sum(level)) ** 2
     # D itself was rounded when it was squared.
-    moved = returned * math.sqrt(spread) + eps(gram.dtype, xp) * math.sqrt(gram.moments.sq_norm)
-    of_coordinates = _of_a_square(sum(terms), moved)
-    return 4 * gram_error + 2 * n * of_e + 2 * of_sum + of_coordinates
+    moved = math.sqrt(spread) + precision * math.sqrt(gram.moments.sq_norm)
+    return 4 * gram_error + _of_a_square(sum(terms), moved)
 
 
 def _of_a_square(square: float, error: float) -> float:

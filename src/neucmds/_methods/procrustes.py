@@ -12,6 +12,8 @@ Floats = npt.NDArray[np.float64]
 
 # The disparity of 30 random pairs of signature (3, 2) had settled to 12 digits after at most 25.
 MAX_ITER = 200
+# Of a step, tried until the error falls.
+LENGTHS = 0.5 ** np.arange(30)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def columns_by_sign(
             spare += lacking
         centered = points - points.mean(axis=0)
         orders.append(np.array(order, dtype=np.intp))
-        parts.append(np.pad(centered, ((0, 0), (0, spare - own.size)))[:, orders[-1]])
+        parts.append(np.pad(centered, ((0, 0), (0, spare)))[:, orders[-1]])
     return parts, np.repeat([1.0, -1.0], counts), orders
 
 
@@ -81,8 +83,7 @@ def align(x: Floats, y: Floats, signs: Floats, scaling: bool = True) -> Alignmen
 def _aligned(x: Floats, y: Floats, signs: Floats, scaling: bool, isometry: Floats) -> Alignment:
     """Descend from an isometry."""
     total, z = float(np.sum(x * x)), y @ isometry
-    scale = _best_scale(x, z, scaling)
-    error = float(np.sum((x - scale * z) ** 2))
+    scale, error = _scaled(x, z, scaling)
     for _ in range(MAX_ITER):
         skew = _step(x, z, scale, signs)
         shorter = _line_search(x, z, skew * signs[None, :], error, scaling)
@@ -90,10 +91,9 @@ def _aligned(x: Floats, y: Floats, signs: Floats, scaling: bool, isometry: Float
             break
         move, z, scale, smaller = shorter
         isometry = isometry @ move
-        if error - smaller <= 1e-20 * total:
-            error = smaller
+        gain, error = error - smaller, smaller
+        if gain <= 1e-20 * total:
             break
-        error = smaller
     return Alignment(error / total if total else 0.0, scale * z, isometry, scale)
 
 
@@ -121,9 +121,10 @@ def _nearest_isometry(x: Floats, y: Floats, signs: Floats) -> Floats | None:
     return None
 
 
-def _best_scale(x: Floats, z: Floats, scaling: bool) -> float:
-    size = float(np.sum(z * z))
-    return float(np.sum(x * z)) / size if scaling and size > 0 else 1.0
+def _scaled(x: Floats, z: Floats, scaling: bool) -> tuple[float, float]:
+    """Return the best scale c, or 1, and ‖X − c·Z‖²."""
+    scale = float(np.sum(x * z) / np.sum(z * z)) if scaling and np.any(z) else 1.0
+    return scale, float(np.sum((x - scale * z) ** 2))
 
 
 def _step(x: Floats, z: Floats, scale: float, signs: Floats) -> Floats:
@@ -133,20 +134,16 @@ def _step(x: Floats, z: Floats, scale: float, signs: Floats) -> Floats:
     right = axes.T @ (m - m.T) @ axes
     sums = sizes[:, None] + sizes[None, :]
     floor = 1e-12 * max(float(sizes[-1]), np.finfo(np.float64).tiny)
-    factor = scale if scale != 0 else 1.0
-    return np.asarray(axes @ (right / np.maximum(sums, floor)) @ axes.T / factor)
+    return np.asarray(axes @ (right / np.maximum(sums, floor)) @ axes.T / (scale or 1.0))
 
 
 def _line_search(
     x: Floats, z: Floats, generator: Floats, error: float, scaling: bool
 ) -> tuple[Floats, Floats, float, float] | None:
-    length = 1.0
-    for _ in range(30):
+    for length in LENGTHS:
         move = expm(length * generator)
         moved = z @ move
-        scale = _best_scale(x, moved, scaling)
-        smaller = float(np.sum((x - scale * moved) ** 2))
+        scale, smaller = _scaled(x, moved, scaling)
         if smaller < error:
             return move, moved, scale, smaller
-        length /= 2
     return None

@@ -200,7 +200,7 @@ class QueuedBasis(KrylovBasis):
         queued, self.queued = self.queued, []
         if not queued:
             return
-        xp, start = namespace(self.rows), queued[0][0][1]
+        xp, ((_, start, _), _) = namespace(self.rows), queued[0]
         # Lengths of the images, from the parts inside and outside the basis.
         inside = to_numpy(xp.linalg.vector_norm(self.projected[start : self.size, :], axis=1))
         found = Fetched.of([block for _, block in queued])

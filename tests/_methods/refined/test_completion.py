@@ -205,9 +205,10 @@ def test_too_few_coordinates_are_not_said_to_overfit():
     D = rows[:, None] + rows[None, :] + e + e.T
     np.fill_diagonal(D, 0)
     holed = np.where(hide(50, 0.2), np.nan, D)
-    for k in (1, 2, 4):
-        with pytest.warns(OverfitWarning, match="predict unobserved entries badly"):
-            neuc_mds(holed, k, squared=True, missing="ignore", random_state=0)
+    for k, unit, advice in ((1, 1e3, "another number of"), (2, 1, "more"), (4, 1e-3, "more")):
+        said = f"predict unobserved entries badly.* by row effects alone. Ask for {advice} coord"
+        with pytest.warns(OverfitWarning, match=said):
+            neuc_mds(unit * holed, k, squared=True, missing="ignore", random_state=0)
 
 
 def test_a_search_for_a_share_warns_at_most_once():

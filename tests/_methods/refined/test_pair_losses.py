@@ -1,6 +1,7 @@
 """A loss of pairs, as tiles of D and as listed pairs: brute force, differences, where it ends."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import array_api_strict
@@ -12,13 +13,14 @@ from threadpoolctl import threadpool_limits
 
 from neucmds import InputError
 from neucmds._backend import checkpoint
+from neucmds._backend.arrays import asarray_like
 from neucmds._input.pairs import make_pairs
 from neucmds._methods.refined import listed_pairs, tiles
 from neucmds._methods.refined.curvature import curved
-from neucmds._methods.refined.descent import Limits, Start
+from neucmds._methods.refined.descent import EXACT, Limits, Start
 from neucmds._methods.refined.listed_pairs import ListedPairs, pair_floor, refine_pairs
 from neucmds._methods.refined.losses import CORNER, DEGREES, LOSSES, PairLoss, floor_of
-from neucmds._methods.refined.tiles import Tiles, lowered, minimize
+from neucmds._methods.refined.tiles import PairObjective, Tiles, lowered, minimize
 
 SIGNS = np.array([1.0, 1.0, 1.0, -1.0])
 FLOOR = 0.9  # of d, some of which are below
@@ -72,6 +74,7 @@ KINDS = {
     "one tile": {"_ONE_TILE": 2**16},
     "tiles": {"_ONE_TILE": 0, "_TILE_ROWS": 5, "_TILE_COLUMNS": 7},
     "listed": {"BLOCK": 64},
+    "listed, elsewhere": {"BLOCK": 64},
 }
 
 
@@ -81,7 +84,8 @@ def system_of(kind, d, w, loss):
         return Tiles.of(d, loss, weights=w, floor=FLOOR).signed(SIGNS)
     pairs = listed(d, np.ones_like(d) - np.eye(len(d)) if w is None else w)
     pairs = replace(pairs, weight=None) if w is None else pairs
-    return ListedPairs.of(pairs, loss, like=np.zeros(0), floor=FLOOR).signed(SIGNS)
+    like = array_api_strict.zeros(0) if "elsewhere" in kind else np.zeros(0)
+    return ListedPairs.of(pairs, loss, like=like, floor=FLOOR).signed(SIGNS)
 
 
 @settings(max_examples=60, deadline=None)
@@ -101,11 +105,25 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted
     with patch.multiple(module, **KINDS[kind]):
         system = system_of(kind, d, w, loss)
         unit, y, way = system.unit, x / np.sqrt(system.scale), p / np.sqrt(system.scale)
-        here = system.at(y)
-        line, there = system.line(y, way, here), system.at(y + 0.3 * way)
+        at, along = (asarray_like(one, system.d) for one in (y, way))
+        here = system.at(at)
+        line, there = system.line(at, along, here), system.at(at + 0.3 * along)
         value, slope = line.at(0.3)
-        end, anew = line.end(0.3), system.true_value(y)
-        blocks, pulls = system.blocks(y, here)
+        end, anew = line.end(0.3), system.true_value(at)
+        made = (*system.blocks(at, here), PairObjective(system, at, here).step)
+        blocks, pulls, step = map(np.asarray, made)
+        here, there, end = (
+            SimpleNamespace(value=one.value, gradient=np.asarray(one.gradient))
+            for one in (here, there, end)
+        )
+    none = value_of(loss, d, counted, 0 * x, corner=0.0)
+    assert system.rounding * unit == pytest.approx(EXACT * none, rel=1e-10)
+    own = np.trace(blocks, axis1=1, axis2=2) / 4
+    ridge = tiles.DROPPED_CURVATURE * pulls + tiles.RIDGE * (own + own.mean())
+    held = (blocks + ridge[:, None, None] * np.eye(4)) * 16
+    solved = np.linalg.solve(held, (SIGNS * here.gradient)[:, :, None])[:, :, 0] * SIGNS
+    solved -= solved.mean(axis=0)
+    np.testing.assert_allclose(step, solved, atol=1e-9 * np.abs(solved).max())
     assert anew * unit == pytest.approx(value_of(loss, d, counted, x, corner=0.0), rel=1e-10)
 
     def f(t):
@@ -220,15 +238,21 @@ def test_tiles_and_listed_pairs_and_any_library_take_the_same_way(loss):
 
 
 @pytest.mark.parametrize("kind", ["tiles", "listed"])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_unit_of_d_does_not_matter(loss, kind):
-    d, x = bumpy()
-    here = minimized(kind, d, x, loss, max_iter=5)
+@pytest.mark.parametrize(
+    ("loss", "curvature"),
+    [*((loss, 0.0) for loss in LOSSES), ("distance", -0.1), ("relative", 0.1)],
+)
+def test_the_units_of_d_and_of_weights_do_not_matter(loss, kind, curvature):
+    (d, x), w = bumpy(), random_weights(40)
+    here = minimized(kind, d, x, loss, w, max_iter=5, curvature=curvature)
     for power in (-30, 10):
-        there = minimized(kind, d * 4.0**power, x * 2.0**power, loss, max_iter=5)
+        scaled = {"curvature": curvature / 4.0**power, "max_iter": 5}
+        far = (d * 4.0**power, x * 2.0**power, loss, w * 4.0 ** (power // 2))
+        there = minimized(kind, *far, **scaled)
+        assert there.loss.curvature == scaled["curvature"]
         np.testing.assert_array_equal(there.coordinates, here.coordinates * 2.0**power)
         assert there.loss.floor == here.loss.floor * 4.0**power
-        assert there.value == here.value * 4.0 ** (power * DEGREES[loss])
+        assert there.value == here.value * 4.0 ** (power * DEGREES[loss] + power // 2)
 
 
 @pytest.mark.parametrize("loss", ["distance", "relative"])

@@ -47,15 +47,17 @@ def form(x):
 @pytest.mark.parametrize("small", [1500, 10])  # the second: in single precision
 @pytest.mark.parametrize("exact", [False, True])
 def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact):
-    x = coordinates(50)
+    unit = 1e-5 if exact else 1.0
+    x = unit * coordinates(50)
     D = form(x) if exact else synthetic.euclidean_ball(50, random_state=0)
-    start, kept, limits = x + 0.1 * coordinates(50, 1), [], Limits(60, 1e-6)
+    start, kept, limits = x + 0.1 * unit * coordinates(50, 1), [], Limits(60, 1e-6)
     limits = replace(limits, keep=lambda *place: kept.append(place))
     with patch.object(products, "SMALL", small):
         found = refine(DenseGram(D), Start(start, SIGNS), limits)
     stress, size = np.sum((form(found.coordinates) - D) ** 2), np.sum(D**2)
     assert found.value == pytest.approx(stress, rel=1e-8, abs=1e-24 * size)
     assert np.all(np.diff(found.history) <= 0)
+    assert found.history[0] == pytest.approx(np.sum((form(start) - D) ** 2), rel=0.01)
     assert len(kept) >= len(found.history) - 1
     if exact:
         assert stress < 1e-14 * size

@@ -9,6 +9,7 @@ import pytest
 
 from neucmds import ConvergenceWarning, FewerComponentsWarning, InputError, neuc_mds
 from neucmds._input import Components
+from neucmds._methods.exact import exact_weights
 from neucmds._methods.refined import starts
 from neucmds._methods.refined.descent import Refined, Start
 from neucmds._methods.refined.losses import PairLoss
@@ -18,6 +19,7 @@ from neucmds._methods.refined.starts import (
     lowest_end,
     with_steepest_column,
 )
+from neucmds._methods.selection import neuc, neuc_plus
 from neucmds._operator import DenseGram
 from neucmds._spectrum import full_spectrum
 
@@ -91,9 +93,10 @@ def test_the_steepest_column_is_the_top_eigenvector():
     center = np.eye(30) - 1 / 30
     h = center @ (entries + entries.T) @ center
     values, vectors = np.linalg.eigh(h)
-    v, slope = _steepest(lambda block: h @ block, np.zeros(30))
-    assert slope == pytest.approx(values[-1], rel=1e-8)
-    assert abs(v[:, 0] @ vectors[:, -1]) == pytest.approx(1, abs=1e-6)
+    for unit in (1.0, 1e-15):
+        v, slope = _steepest(lambda block, unit=unit: unit * (h @ block), np.zeros(30))
+        assert slope == pytest.approx(unit * values[-1], rel=1e-8)
+        assert abs(v[:, 0] @ vectors[:, -1]) == pytest.approx(1, abs=1e-6)
     assert _steepest(lambda block: -(h @ (h @ block)), np.zeros(30)) is None
 
 
@@ -157,15 +160,21 @@ def test_a_signature_is_reached_from_all_that_it_contains_if_it_is_worth_it():
 
 
 def test_eigenvectors_start_with_their_signs_and_a_length():
-    gram = DenseGram(strongly_negative(30))
-    spectrum = full_spectrum(gram)
-    for components in (Components(4), Components(5, (3, 2)), Components(4, (1, 3))):
+    D = np.triu(np.random.default_rng(0).random((16, 16)), 1)
+    gram = DenseGram(D + D.T)
+    spectrum, clamped = full_spectrum(gram), 0
+    for components in (Components(4), Components(5, (3, 2)), Components(6, (3, 3))):
         start = starts.eigenvector_start(spectrum, gram.diagonal(), components)
         assert components.signature in (None, start.signature)
         lengths = np.sum(start.coordinates**2, axis=0)
-        assert np.all(lengths >= 1e-3 * np.median(lengths))
+        chosen = (neuc if components.signature else neuc_plus)(spectrum, components)
+        weights = exact_weights(spectrum, gram.diagonal(), chosen.kept).core
+        least = 1e-3 * np.median(np.abs(weights))
+        clamped += np.sum(chosen.core * weights < 0)
+        np.testing.assert_allclose(lengths, np.maximum(np.sign(chosen.core) * weights, least))
         u = start.coordinates / np.sqrt(lengths)
         np.testing.assert_allclose(np.sign(np.sum(u * gram.matmat(u), axis=0)), start.signs)
+    assert clamped
 
 
 def test_a_start_is_an_embedding_or_coordinates_and_signs():

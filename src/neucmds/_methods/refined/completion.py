@@ -156,8 +156,8 @@ def _grown(problem: Weighted, sizes: list[Components], settings: _Settings) -> R
 def _fit_row_effects(problem: Weighted, components: Components, settings: _Settings) -> Refined:
     """Fit row effects in the gaps with the average weight; the value is of the observed pairs."""
     xp, weights = namespace(problem.weights), problem.weights
-    average = float(xp.sum(weights)) / (2 * problem.observed_pairs)
-    weights = xp.where(problem.observed, weights, xp.full_like(weights, average))
+    average = xp.mean(weights[problem.observed])
+    weights = xp.where(problem.observed, weights, average)
     filled = problem.filled(_row_effects(problem)).sq_dissimilarity
     found = _fit(Weighted(filled, weights), components, settings)
     value = problem.tiles.value_of(found.coordinates, found.signs)
@@ -231,7 +231,7 @@ def _held_out_errors(
     predictions = [row_effects, *(predicted(fit) for fit in fits)]
     variance = float(np.var(to_numpy(problem.sq_dissimilarity)[to_numpy(problem.observed)]))
     rows = [(d - to_numpy(prediction)[which]) ** 2 for prediction in predictions]
-    return np.minimum(np.stack(rows) / variance if variance > 0 else np.stack(rows), 25.0)
+    return np.minimum(np.stack(rows) / (variance or 1.0), 25.0)
 
 
 def _clearly_less(errors: Floats, others: Floats) -> bool:

@@ -95,7 +95,8 @@ class Start:
     @property
     def signature(self) -> tuple[int, int]:
         """Numbers of positive and negative coordinates."""
-        return int(np.sum(self.signs > 0)), int(np.sum(self.signs < 0))
+        negative = int(np.signbit(self.signs).sum())
+        return self.signs.size - negative, negative
 
 
 @dataclass(frozen=True)
@@ -246,13 +247,12 @@ def lowest_point(quartic: Floats) -> float | None:
     c = quartic
     if not np.all(np.isfinite(c)) or c[1] >= 0:
         return None
-    stationary = np.roots([4 * c[4], 3 * c[3], 2 * c[2], c[1]])
-    real = stationary[np.abs(stationary.imag) <= 1e-8 * np.abs(stationary)].real
-    real = real[real > 0]
-    if real.size == 0:
+    # Real parts of complex roots may stay: no place is lower than the lowest stationary one.
+    places = np.roots([4 * c[4], 3 * c[3], 2 * c[2], c[1]]).real
+    places = places[places > 0]
+    if places.size == 0:
         return None
-    change = c[1] * real + c[2] * real**2 + c[3] * real**3 + c[4] * real**4
-    return float(real[int(np.argmin(change))])
+    return float(places[np.argmin(np.polyval([c[4], c[3], c[2], c[1], 0.0], places))])
 
 
 @dataclass(frozen=True)

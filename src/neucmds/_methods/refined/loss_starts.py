@@ -134,7 +134,7 @@ def approach(tiles: Tiles, start: Start, limits: Limits) -> tuple[Start, Limits]
     before = tiles.value_of(start.coordinates, start.signs)
     if tiles.loss.name == "squared" or before <= tiles.size * tiles.unit:
         return lowered(tiles, start, limits)
-    place, left = lowered(tiles, start, limits, min_and_max(tiles.d)[1] / FLOOR_STEP**2)
+    place, left = lowered(tiles, start, limits, min_and_max(tiles.d)[1] / FLOOR_STEP)
     after = tiles.value_of(place.coordinates, start.signs)
     return (place, left) if after < before else (start, limits)
 

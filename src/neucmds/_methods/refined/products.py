@@ -37,7 +37,7 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
     """Lower the STRESS of coordinates with a fixed signature."""
     signs, keep = start.signs, limits.keep
     on_step = None if keep is None else lambda end: keep(end.x, signs)
-    x = centered(1.0 * asarray_like(start.coordinates, gram.diagonal()))
+    x = centered(asarray_like(start.coordinates, gram.diagonal()))
     rounded, found = gram.rounded() if gram.n > SMALL else None, None
     with nullcontext(gram.matmat) if rounded is None else rounded.products() as multiply:
         here = FreeCoordinates.at(gram, x, multiply(x), signs, multiply)

@@ -62,9 +62,9 @@ LAST_RENEWAL = 8
 DROPPED_CURVATURE = 0.25
 # Keeps the block of an object without near partners invertible.
 RIDGE = 1e-7
-# Falling floors of d: the first one relative to the last, and the ratio of two stages.
-FIRST_FLOOR = 16.0
-FLOOR_STEP = 2.0
+# Falling floors of d²: the first one relative to the last, and the ratio of two stages.
+FIRST_FLOOR = 16.0**2
+FLOOR_STEP = 2.0**2
 STAGE_ITERATIONS, STAGE_TOL = 40, 1e-3
 # A tile of float32 takes 256 KB: four of them stay in the L2 cache.
 _TILE_ROWS = 128
@@ -109,14 +109,14 @@ def lowered(
     `first` is the highest floor; by default, and only for "relative", 16 times the last one of d.
     """
     if first is None:
-        first = FIRST_FLOOR**2 * pairs.loss.floor if pairs.loss.name == "relative" else 0.0
+        first = FIRST_FLOOR * pairs.loss.floor if pairs.loss.name == "relative" else 0.0
     floor, left = first, limits
     while floor > pairs.loss.floor and left.max_iter:
         loss = replace(pairs.loss, floor=floor)
         most, tol = min(left.max_iter, STAGE_ITERATIONS), max(limits.tol, STAGE_TOL)
         end = minimize(replace(pairs, loss=loss), start, replace(left, max_iter=most, tol=tol))
         start, left = Start(end.coordinates, start.signs), left.after(len(end.history) - 1)
-        floor /= FLOOR_STEP**2
+        floor /= FLOOR_STEP
     return start, left
 
 
@@ -213,7 +213,7 @@ def _inverted(blocks: Array, pull: Array) -> Array:
             blocks[rows, :, :] = xp.linalg.inv(held)
         except np.linalg.LinAlgError:
             # Singular to rounding, where D spans 24 decades.
-            blocks[rows, :, :] = np.linalg.pinv(held, hermitian=True)
+            blocks[rows, :, :] = np.linalg.pinv(held)
 
     over_rows(invert, n, k * k)
     return blocks
