@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import Embedding, InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
 
 LOSSES = ("squared", "distance", "relative")
 pytestmark = pytest.mark.usefixtures("few_starts")
@@ -54,14 +54,6 @@ def test_without_a_random_state_the_seed_is_fixed(D):
     np.testing.assert_array_equal(np.random.get_state()[1], before)
     drawn, again = (LandmarkNeucMDS(2, 20).fit(D).landmarks_ for _ in range(2))
     np.testing.assert_array_equal(drawn, again)
-
-
-@pytest.mark.parametrize("loss", ["distance", "relative"])
-def test_a_saved_embedding_places_by_its_loss(fits, D, loss, tmp_path):
-    fits[loss].save(tmp_path / "a.npz")
-    again = Embedding.load(tmp_path / "a.npz")
-    assert (again.loss, again.loss_value) == (loss, fits[loss].loss_value)
-    np.testing.assert_array_equal(again.transform(D[:5]), fits[loss].transform(D[:5]))
 
 
 @pytest.mark.parametrize("loss", LOSSES)

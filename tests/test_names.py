@@ -75,14 +75,6 @@ def test_weights_of_new_objects_are_matched(frame, weights, make):
     np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
-def test_new_objects_of_one_name_must_be_in_one_order(frame, weights):
-    embedding = neuc_mds(frame, 3)
-    new, w = (one.iloc[:3].set_axis(["a", "a", "b"]) for one in (frame, weights))
-    assert embedding.transform(new, weights=w).shape == (3, 3)
-    with pytest.raises(InputError, match="rows of weights have the name 'a' twice"):
-        embedding.transform(new, weights=w.iloc[::-1])
-
-
 def test_weights_among_landmarks_are_matched(frame, weights):
     def fitted(X, w):
         return (

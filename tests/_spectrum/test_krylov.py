@@ -261,20 +261,40 @@ def test_random_spectra_give_what_lapack_gives(
     finds(krylov(gram, rule(method, k), k), rule(method, k), full_spectrum(gram))
 
 
-def test_auto_takes_lapack_for_few_objects_or_many_pairs(noise):
-    for n, k, solver in ((600, 5, "full"), (601, 75, "krylov"), (601, 76, "full")):
-        assert solve(DenseGram(noise(n)), rule("neuc", k), k).solver == solver
-    assert krylov(DenseGram(noise(300)), rule("neuc", 5), 5).solver == "krylov"
+class Counted(DenseGram):
+    """Counts the columns that are multiplied, and single rows that are read."""
 
-
-class Counting(DenseGram):
-    """Counts the rows that are read."""
-
-    rows_read = 0
+    columns = rows_read = 0
 
     def pick(self, ids):
         self.rows_read += len(ids)
         return super().pick(ids)
+
+    def matmat(self, block):
+        self.columns += block.shape[1]
+        return super().matmat(block)
+
+
+@pytest.mark.parametrize(
+    ("values", "most"),
+    [
+        (decaying(), {1: 172, 12: 172, 40: 204}),
+        (np.r_[np.full(64, 5.0), np.linspace(4, -3, 100)], {1: 172, 12: 236, 40: 276}),
+        (None, {1: 548, 12: 676, 40: 624}),
+    ],
+)
+def test_a_search_multiplies_few_columns(with_spectrum, noise, values, most):
+    D = noise(700) if values is None else with_spectrum(values, N)
+    for k, columns in most.items():
+        gram = Counted(D, working_copy=False)
+        assert krylov(gram, rule("neuc+", k), k).solver == "krylov"
+        assert gram.columns <= columns + 16  # a block
+
+
+def test_auto_takes_lapack_for_few_objects_or_many_pairs(noise):
+    for n, k, solver in ((600, 5, "full"), (601, 75, "krylov"), (601, 76, "full")):
+        assert solve(DenseGram(noise(n)), rule("neuc", k), k).solver == solver
+    assert krylov(DenseGram(noise(300)), rule("neuc", 5), 5).solver == "krylov"
 
 
 def test_a_residual_in_one_row_is_seen_by_the_sample(noise):
@@ -282,7 +302,7 @@ def test_a_residual_in_one_row_is_seen_by_the_sample(noise):
     D = noise(1500)
     D[700, :] = D[:, 700] = 1e4
     D[700, 700] = 0.0
-    gram = Counting(D)
+    gram = Counted(D)
     u = np.zeros((1, 1500))
     u[0, 3], u[0, 1200] = 1.0, -1.0
     left = gram.matmat(u.T)[:, 0]

@@ -224,31 +224,10 @@ class TestProject:
         assert not (here / "other.csv").exists()
 
 
-def test_objects_with_gaps_are_placed_by_a_fit_with_gaps(run, here):
-    D = squared_gaps()
-    D[2, 5] = D[5, 2] = np.nan
-    new = np.where(np.arange(14) % 3, squared_gaps()[:2], np.nan)
-    np.save(here / "D.npy", D)
-    np.save(here / "new.npy", new)
-    options = ["-k", 2, "--missing", "ignore", "--plots", "none", "-o", "model"]
-    assert run("embed", "D.npy", *options).code == 0
-    placed = run("project", "model", "new.npy", "--json").document["coordinates"]
-    expected = Embedding.load(here / "model" / "embedding.npz").transform(new)
-    np.testing.assert_allclose(placed, expected, atol=1e-12)
-
-
 def test_no_command_prints_the_help(run):
     outcome = run()
     assert outcome.code == 0
     assert "neucmds demo" in outcome.out
-
-
-@pytest.mark.slow
-def test_k_may_be_chosen_by_a_share_or_by_itself(run, matrix):
-    share = run("embed", matrix, "-k", "0.9", "--plots", "none", "--json")
-    assert share.document["r2"] >= 0.9
-    auto = run("compare", matrix, "-k", "auto", "--methods", "classical", "--json")
-    assert 1 <= auto.document["requested"] <= 13
 
 
 @pytest.mark.slow

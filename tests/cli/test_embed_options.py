@@ -272,13 +272,6 @@ class TestWhatIsPrinted:
         assert "Try next: -k 2; --loss relative, if near pairs matter." in said[1].out
         assert "Try next: --loss relative, if near pairs matter." in said[4].out  # R² .999
 
-    def test_nothing_is_advised_for_a_perfect_fit(self, run, here):
-        np.save(here / "line.npy", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))))
-        outcome = run("embed", "line.npy", "-k", 1, "--plots", "none")
-        assert outcome.code == 0, outcome.err
-        assert "0 of 28 pairs" in outcome.out
-        assert "Try next" not in outcome.out
-
     @pytest.mark.parametrize("method", ["classical", "refined"])
     def test_what_the_axes_explain_is_in_the_files_by_its_name(self, run, here, matrix, method):
         run("embed", matrix, "-k", 3, "--plots", "none", "--method", method)

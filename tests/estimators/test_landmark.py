@@ -136,11 +136,6 @@ def test_neither_the_matrix_nor_the_block_ever_exists():
     assert peak < 60e6  # the 40,000 × 200 block is 64 MB and squared once more; D is 12.8 GB
 
 
-def test_verbose_shows_progress(features, capsys):
-    LandmarkNeucMDS(2, 50, metric="cityblock", method="neuc+", verbose=1).fit_transform(features)
-    assert "placed: 100%" in capsys.readouterr().err
-
-
 def test_the_result_is_of_all_fitted_objects(features):
     est = LandmarkNeucMDS(3, 50, metric="cityblock", method="neuc+").fit(features)
     with pytest.raises(AttributeError, match=r"only 50 landmarks have .* call fit_transform"):

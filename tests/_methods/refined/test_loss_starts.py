@@ -21,6 +21,7 @@ from neucmds._methods.refined.loss_starts import (
     _Tried,
     approach,
     mean_distance,
+    usual_starts,
 )
 from neucmds._methods.refined.tiles import Tiles, lowered
 from neucmds._operator import DenseGram
@@ -132,6 +133,11 @@ def test_more_negatives_are_tried_before_fewer_while_the_loss_falls(own, values,
     tried = {q: _Tried(None, [end]) for q, end in enumerate(ends)}
     search = Search(None, Source(place, None, ()), Limits(9, 0.0), 1, 0, tried)
     assert search.walked() == reached
+
+
+def test_few_objects_in_few_coordinates_have_many_starts():
+    found = [usual_starts(n, k) for n, k in ((100, 10), (101, 10), (600, 10), (601, 2), (9, 11))]
+    assert found == [32, 12, 12, 1, 1]
 
 
 def test_the_typical_size_is_that_of_the_pairs_that_count():

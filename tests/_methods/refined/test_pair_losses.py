@@ -209,6 +209,7 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     assert np.all(np.diff(end.history) <= 0)
     steps, values = zip(*heard, strict=True)
     assert list(steps) == list(range(1, len(steps) + 1))
+    assert len(steps) <= {"squared": 42, "distance": 90, "relative": 82}[loss]
     assert values[1 - len(end.history) :] == end.history[1:]
     assert loss == "relative" or len(steps) == len(end.history) - 1
     floor = np.sqrt(end.loss.floor)
@@ -253,6 +254,15 @@ def test_the_units_of_d_and_of_weights_do_not_matter(loss, kind, curvature):
         np.testing.assert_array_equal(there.coordinates, here.coordinates * 2.0**power)
         assert there.loss.floor == here.loss.floor * 4.0**power
         assert there.value == here.value * 4.0 ** (power * DEGREES[loss] + power // 2)
+
+
+def test_many_objects_or_pairs_are_held_in_single_precision():
+    with patch.object(tiles, "FEW_OBJECTS", 5), patch.object(listed_pairs, "FEW_PAIRS", 10):
+        for n, dtype in ((5, np.float64), (6, np.float32)):
+            d = np.ones((n, n))
+            assert Tiles.of(d, "squared").precision == dtype
+            assert Tiles.of(d, "squared", exact=True).precision == np.float64
+            assert ListedPairs.of(listed(d, d), "squared", like=d).d.dtype == dtype
 
 
 @pytest.mark.parametrize("loss", ["distance", "relative"])

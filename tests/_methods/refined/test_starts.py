@@ -3,15 +3,17 @@
 import itertools
 import math
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from neucmds import ConvergenceWarning, FewerComponentsWarning, InputError, neuc_mds
 from neucmds._input import Components
-from neucmds._methods.exact import exact_weights
+from neucmds._methods.exact import exact_selection, exact_weights
+from neucmds._methods.geometry import stress_terms
 from neucmds._methods.refined import starts
-from neucmds._methods.refined.descent import Refined, Start
+from neucmds._methods.refined.descent import Limits, Refined, Start
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.starts import (
     _steepest,
@@ -175,6 +177,37 @@ def test_eigenvectors_start_with_their_signs_and_a_length():
         u = start.coordinates / np.sqrt(lengths)
         np.testing.assert_allclose(np.sign(np.sum(u * gram.matmat(u), axis=0)), start.signs)
     assert clamped
+
+
+@pytest.mark.parametrize(
+    ("first", "positive", "chosen", "count"),
+    [
+        (0.9, 2.0, "first", 1),
+        (1.1, 2.0, "closed form", 2),
+        (1 + 1e-6, 2.0, "closed form", 2),
+        (1 + 1e-16, 2.0, "first", 1),
+        (0.9, 0.9 * (1 - 2e-4), "positive", 1),
+        (0.9, 0.9 * (1 - 5e-5), "first", 1),
+    ],
+)
+def test_closed_forms_and_positive_coordinates_are_starts_too(first, positive, chosen, count):
+    """All values are made up, relative to the STRESS of the closed form."""
+    gram = DenseGram(1e-3 * strongly_negative(30))
+    spectrum, tried, k = full_spectrum(gram), [], Components(3)
+    closed = exact_selection(spectrum, gram.diagonal(), k)
+    unit = sum(stress_terms(spectrum, gram.diagonal(), closed))
+    ends = {"first": first * unit, "closed form": 0.5 * unit, "positive": positive * unit}
+
+    def refine(gram, start, limits):
+        tried.append(start)
+        return end_at(start.coordinates, start.signs, ends[list(ends)[len(tried) - 1]])
+
+    def lowest(signature, *_):
+        return end_at(np.eye(30)[:, :3], np.ones(3), ends["positive"])
+
+    with patch.multiple(starts, refine=refine, lowest_end=lowest):
+        found = starts.best_refined(gram, spectrum, k, Limits(9, 0.0))
+    assert (found.value, len(tried[:2])) == (ends[chosen], count)
 
 
 def test_a_start_is_an_embedding_or_coordinates_and_signs():
