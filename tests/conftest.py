@@ -41,7 +41,7 @@ SLOW_FILES = (
     "tests/test_devices.py",
     "tests/test_losses.py",
     "tests/test_plots.py",
-    "tests/test_scale.py",
+    "_methods/test_scale.py",
     "theorems/test_default_fit_is_not_above_others.py",
 )
 # A page with all its tables.

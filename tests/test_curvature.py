@@ -92,6 +92,7 @@ def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
     emb.save(tmp_path / "curved.npz")
     again = Embedding.load(tmp_path / "curved.npz")
     assert (again.curvature, again.floor) == (emb.curvature, emb.floor)
+    assert neuc_mds(D, 2, loss=("relative", 1.5), init=1).floor == pytest.approx(1.5)
     np.testing.assert_array_equal(again.distance(0, range(n)), emb.distance(0, range(n)))
     np.testing.assert_array_equal(again.transform(D[:3]), emb.transform(D[:3]))
 
@@ -142,9 +143,3 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
 def test_what_cannot_be_is_refused(how, says):
     with pytest.raises(InputError, match=says):
         neuc_mds(disc(20), 2, **how)
-
-
-def test_a_floor_is_kept_and_told():
-    D = disc(30)
-    emb = neuc_mds(D, 2, loss=("relative", 1.5), init=1)
-    assert emb.floor == pytest.approx(1.5)

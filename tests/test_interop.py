@@ -56,13 +56,6 @@ def test_shares_of_classical_scaling_are_scikit_bios_and_other_methods_have_none
         assert free.to_skbio().proportion_explained is None
 
 
-@pytest.mark.filterwarnings("ignore:.*axes are negative")
-def test_scikit_bio_is_told_whose_eigenvalues_those_of_landmarks_are(D):
-    pytest.importorskip("skbio")
-    results = neuc_mds(D, 2, landmarks=12).to_skbio()
-    assert results.long_method_name.endswith("eigenvalues of the 12 landmarks alone")
-
-
 @pytest.mark.slow
 def test_anndata_in_and_out(D, emb):
     anndata = pytest.importorskip("anndata")

@@ -175,11 +175,6 @@ class TestCoordinates:
         positive = replace(embedding, signs=np.abs(embedding.signs))
         assert plots.default_axes(positive) == ((1, 2),)
 
-    def test_objects_that_are_all_the_same_have_a_picture(self, embedding, tmp_path):
-        same = replace(embedding, coordinates=np.zeros((40, 8)), total_sum_of_squares=0.0)
-        ax = drawn(plots.plot_coordinates(same), tmp_path)
-        assert ax.get_xlabel() == "axis 1"
-
     def test_one_coordinate_is_drawn_on_a_line(self, data, tmp_path):
         ax = drawn(plots.plot_coordinates(neuc_mds(data, 1)), tmp_path)
         assert ax.get_ylabel() == ""

@@ -1,7 +1,10 @@
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from neucmds._methods import neighbors
+from neucmds._methods.geometry import paired_sq_dissimilarities as paired
 from neucmds._methods.neighbors import nearest
 
 
@@ -32,6 +35,9 @@ def test_neighbours_equal_brute_force_with_negative_dissimilarities(n, d, k):
     np.testing.assert_array_equal(ids, expected)
     np.testing.assert_allclose(values, sq, rtol=1e-12, atol=1e-12)
     assert d < 3 or (values < 0).any()
+    with patch.object(neighbors, "paired_sq_dissimilarities", wraps=paired) as computed:
+        nearest(points, points, signs, k, own)
+    assert sum(len(call.args[0]) for call in computed.call_args_list) <= 1.2 * (k + 1) * n
     ids, values = nearest(points[:0], points, signs, k)
     assert ids.shape == values.shape == (0, k)
 

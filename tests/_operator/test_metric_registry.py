@@ -1,7 +1,5 @@
 """One registry: a metric is fitted once, and both estimators measure new objects by it."""
 
-import pickle
-
 import array_api_strict
 import numpy as np
 import pytest
@@ -136,9 +134,3 @@ def test_objects_among_themselves_are_at_zero_from_themselves():
     far = X + 1e6  # ‖x‖² + ‖x‖² − 2x·x rounds to 1e-4 here
     for metric in ("euclidean", "angular", "cityblock"):
         assert not np.diagonal(FittedMetric.of(metric, far).among()).any()
-
-
-def test_fitted_estimators_survive_pickling():
-    for est in (LandmarkNeucMDS(3, metric="angular", **ALL), NeucMDS(3, metric="seuclidean")):
-        again = pickle.loads(pickle.dumps(est.fit(X)))
-        np.testing.assert_array_equal(again.transform(X), est.transform(X))

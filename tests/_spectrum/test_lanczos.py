@@ -24,6 +24,17 @@ def grown(with_spectrum, request):
     return gram, basis
 
 
+@pytest.mark.parametrize(("shape", "most"), [((10, 40), 10), ((60, 12), 11)])
+def test_as_many_random_rows_are_injected_as_there_is_room_for(shape, most):
+    basis = KrylovBasis(np.empty(shape), None, np.random.default_rng(0), 1e-14)
+    for count, width in ((3, 3), (0, 3), (99, most), (1, most)):
+        basis.inject(count)
+        assert basis.width == width
+    rows = basis.rows[:most]
+    np.testing.assert_allclose(rows @ rows.T, np.eye(most), atol=1e-13)
+    np.testing.assert_allclose(rows.sum(axis=1), 0, atol=1e-12)
+
+
 def check_pairs(gram, basis):
     ritz = basis.ritz()
     rows = basis.rows[: basis.size + basis.width]

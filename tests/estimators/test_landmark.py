@@ -67,15 +67,6 @@ def features():
     return np.random.default_rng(0).normal(size=(300, 6))
 
 
-def test_threads_and_chunks_do_not_change_a_number(features):
-    one, two = (
-        LandmarkNeucMDS(3, 50, metric="canberra", method="neuc+", n_jobs=jobs).fit(features)
-        for jobs in (1, 2)
-    )
-    many = np.tile(features, (200, 1))  # 60,000 rows of 50: two chunks
-    np.testing.assert_allclose(one.transform(many), two.transform(many), atol=1e-12)
-
-
 def test_an_interrupted_transform_goes_on_where_it_stopped(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).normal(size=(70_000, 3))  # times 100 landmarks: four parts
     est = LandmarkNeucMDS(2, 100, method="neuc+", metric="cityblock", random_state=0, n_jobs=1)

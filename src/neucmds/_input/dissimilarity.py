@@ -88,7 +88,7 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
     A new target is written in the walk that checks; the source itself only once all has passed, so
     that a refused matrix is left as it was, and averages only once it is known what to average.
     """
-    n, xp = int(source.shape[0]), arrays.namespace(source)
+    (n, _), xp = source.shape, arrays.namespace(source)
     target = _target(source, dtype, rules, overwrite)
     at_once = target is not None and target is not source and not rules.symmetrize
     extent = _walk(source, dtype, rules, target if at_once else None)
@@ -105,7 +105,7 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
 
 def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array | None:
     """Where the result is written: nowhere (the source will do), over the source, or anew."""
-    n, xp, same_dtype = int(source.shape[0]), arrays.namespace(source), source.dtype == dtype
+    (n, _), xp, same_dtype = source.shape, arrays.namespace(source), source.dtype == dtype
     if same_dtype and rules.squared and not rules.symmetrize:
         return None
     # A strided view is squared tile by tile as well, but then belongs to a larger array whose owner
@@ -181,7 +181,7 @@ def _extent_on_gpu(source: Array, dtype: Any, rules: Rules) -> Extent | None:
 
 def _strips(source: Array) -> Strips:
     """Read a matrix by rows, with the columns of the same objects beside them."""
-    n, xp = int(source.shape[0]), arrays.namespace(source)
+    (n, _), xp = source.shape, arrays.namespace(source)
     for rows in arrays.row_blocks(n, n, NUMPY_TILE**2):
         # Converted before the transfer: NumPy has no bfloat16.
         both = (xp.astype(part, xp.float64) for part in (source[rows, :], source[:, rows]))

@@ -29,6 +29,8 @@ TOLERANCE = sqrt(np.finfo(np.float64).eps)
 LOCAL_DENSITY, LOCAL = 0.05, 0.2
 # Fewer objects are not asked, nor those of which one has a pair with more than this share.
 LOCAL_OBJECTS, HUB = 50, 0.5
+# Of a whole number that is surely an int64.
+DIGITS = 18
 _COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th for the weight"
 
 
@@ -245,7 +247,7 @@ def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:
     names, values = lines.columns(header, 2, width)
     objects: list[npt.NDArray[Any]] = [np.array(column) for column in names]
     # A digit may be a superscript, and a number of 19 digits or more no int64: these are names.
-    if all(text.isascii() and text.isdigit() and len(text) < 19 for text in chain(*names)):
+    if all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in chain(*names)):
         objects = [column.astype(np.int64) for column in objects]
     return [*objects, *values.T]
 
@@ -321,7 +323,7 @@ def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
 def _warn_of_edges(pairs: Pairs) -> None:
     """Warn of pairs that look like edges between neighbours: many triangles are closed."""
     degrees = pairs.degrees
-    density = 2 * pairs.size / pairs.n**2
+    density = degrees.mean() / pairs.n
     if density > LOCAL_DENSITY or pairs.n < LOCAL_OBJECTS or degrees.max() > HUB * pairs.n:
         return
     known = (pairs.graph() > 0).astype(np.int64)

@@ -60,7 +60,7 @@ def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
     else:
         basis, triangle = xp.linalg.qr(x)
         r = to_numpy(triangle)
-        back = np.eye(r.shape[0])
+        back = np.eye(len(r))
     mu, v = np.linalg.eigh((r * signs) @ r.T)
     order = np.argsort(-np.abs(mu), kind="stable")
     mu, v = mu[order], v[:, order]

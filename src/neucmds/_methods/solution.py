@@ -266,10 +266,10 @@ def errors_of_pairs(
 
 def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:
     """Σ w D², Σ w (D − mean)² and the trace that goes with the weighted mean."""
-    xp = namespace(d)
+    xp, (n, _) = namespace(d), d.shape
     mean = float(xp.sum(w * d)) / float(xp.sum(w))
     total = float(xp.sum(w * (d - mean) ** 2))
-    return float(xp.sum(w * d**2)), total, 0.5 * (int(d.shape[0]) - 1) * mean
+    return float(xp.sum(w * d**2)), total, 0.5 * (n - 1) * mean
 
 
 def _stress_by_pairs(

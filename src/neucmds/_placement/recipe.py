@@ -59,11 +59,11 @@ def least_squares_rule(
 ) -> LeastSquaresPlacement:
     """Make the placement rule of a recipe from the landmarks' own misfit."""
     x = np.asarray(embedding.coordinates, dtype=np.float64)
-    n = x.shape[0]
+    n, k = x.shape
     errors = np.asarray(sq_dissimilarity - embedding.dissimilarities(), dtype=np.float64)
     offsets = misfit(errors) if recipe.subtract_misfit else np.zeros(n)
     # n²/2 dissimilarities were fitted by nk numbers
-    freedom = max(1 - 2 * x.shape[1] / n, 0.05)
+    freedom = max(1 - 2 * k / n, 0.05)
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
     lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
     ridge = recipe.ridge * (noise / 4) * (n / lengths)
@@ -81,7 +81,7 @@ def linear_rule(sq_dissimilarity: Floats, embedding: Any) -> LinearPlacement:
 
 def misfit(errors: Floats) -> Floats:
     """Return the b of the least-squares fit E_ij ≈ b_i + b_j off the diagonal (n > 2)."""
-    n = errors.shape[0]
+    n = len(errors)
     sums = errors.sum(axis=0)
     return np.asarray((sums - sums.sum() / (2 * (n - 1))) / max(n - 2, 1))
 
@@ -94,7 +94,7 @@ def cross_validated(
     fit: Fit,
 ) -> Recipe:
     """Choose the recipe of least STRESS among landmarks held out, pairs of one fold together."""
-    order = rng.permutation(sq_dissimilarity.shape[0])[:MOST_VALIDATED]
+    order = rng.permutation(len(sq_dissimilarity))[:MOST_VALIDATED]
     d = sq_dissimilarity[np.ix_(order, order)]
     candidates = list(_candidates(d, n_components, method, fit))
     total = n_components if isinstance(n_components, int) else sum(n_components)
@@ -132,7 +132,7 @@ def _candidates(d: Floats, n_components: NComponents, method: str, fit: Fit) -> 
 def _held_out_stress(
     d: Floats, held: npt.NDArray[np.intp], candidates: list[Recipe], method: str, fit: Fit
 ) -> Floats:
-    kept = np.setdiff1d(np.arange(d.shape[0]), held)
+    kept = np.setdiff1d(np.arange(len(d)), held)
     known, measured, truth = (d[np.ix_(*ids)] for ids in ((kept, kept), (held, kept), (held, held)))
     fits = {n: fit(known, n, method) for n in {c.n_components for c in candidates}}
     stress = []

@@ -97,7 +97,7 @@ def refine_for_loss(
         Seed of the eigensolver and of the starts.
     """
     sq_dissimilarity = curved(sq_dissimilarity, curvature)
-    n = int(sq_dissimilarity.shape[0])
+    n, _ = sq_dissimilarity.shape
     few = n <= FEW_OBJECTS if n_init is None else n_init > 1
     n_init = usual_starts(n, components.total) if n_init is None else n_init
     rng = check_random_state(random_state)
@@ -180,7 +180,7 @@ class Source:
                 return cls(place, None, None)
             values = pairs.filled(predicted(found)).sq_dissimilarity
             # The diagonal was not observed, but is zero.
-            values = values * (1 - asarray_like(np.eye(values.shape[0]), values))
+            values = values * (1 - asarray_like(np.eye(*values.shape), values))
             values = (values + xp.matrix_transpose(values)) / 2
         gram = DenseGram(values)
         spectrum = solve(gram, components, "refined")
@@ -238,7 +238,7 @@ class Search:
     def typical(self) -> float:
         """Mean of D over the pairs that count."""
         xp, d, w = namespace(self.tiles.d), self.tiles.d, self.tiles.weights
-        n = int(d.shape[0])
+        n, _ = d.shape
         counted = n * (n - 1) if w is None else int(xp.sum(xp.astype(w > 0, xp.int64)))
         return float(xp.sum(d)) / max(1, counted)
 
@@ -325,7 +325,7 @@ def _padded(place: Start, components: Components, rng: Any) -> Start:
 
 def mean_distance(sq_dissimilarity: Array, weights: Array | None = None) -> float:
     """Mean of d over pairs of different objects, weighted: the unit of curvature."""
-    xp, n = namespace(sq_dissimilarity), int(sq_dissimilarity.shape[0])
+    xp, (n, _) = namespace(sq_dissimilarity), sq_dissimilarity.shape
     total = 0.0
     for i in range(0, n, SCOUTS):
         root = xp.sqrt(xp.clip(sq_dissimilarity[i : i + SCOUTS, :], 0.0, None))
@@ -351,7 +351,7 @@ class Scout:
     @classmethod
     def among(cls, sq_dissimilarity: Array, weights: Array | None, seed: int, **how: Any) -> Scout:
         """Take all objects, or a sample of them."""
-        n = int(sq_dissimilarity.shape[0])
+        n, _ = sq_dissimilarity.shape
         if n > SCOUTS:
             xp = namespace(sq_dissimilarity)
             drawn = np.sort(np.random.default_rng(seed).choice(n, SCOUTS, replace=False))

@@ -221,7 +221,7 @@ def floor_of(link: Array, weights: Array | None = None, curvature: float = 0.0) 
 
     The quantile of many pairs is that of evenly spaced ones.
     """
-    xp, n = namespace(link), int(link.shape[0])
+    xp, (n, _) = namespace(link), link.shape
     step = -(-(n**2) // FLOOR_ENTRIES)
     values, nearest = [], []
     for rows in row_blocks(n, n, BLOCK_ELEMENTS if on_cpu(link) else FLOOR_ENTRIES):

@@ -283,7 +283,7 @@ class Tiles:
         """
         check_defined(sq_dissimilarity, weights, loss)
         xp = namespace(sq_dissimilarity)
-        narrow = sq_dissimilarity.shape[0] > FEW_OBJECTS and not exact
+        narrow = max(sq_dissimilarity.shape) > FEW_OBJECTS and not exact
         dtype = xp.float32 if narrow else xp.float64
         scale, weight_scale = power_of_four(sq_dissimilarity), 1.0
         if weights is not None:
@@ -442,7 +442,7 @@ class Tiles:
         """Terms of a curved loss that depend on D alone: they take a third of its time."""
         if not self.loss.curvature:
             return None
-        known, n = namespace(self.d).empty_like(self.d, dtype=self.precision), int(self.d.shape[0])
+        known, (n, _) = namespace(self.d).empty_like(self.d, dtype=self.precision), self.d.shape
 
         def walk(rows: slice) -> None:
             known[rows, :] = self.loss.of_pairs(self._narrow(self.d[rows, :]))
@@ -490,7 +490,7 @@ class Tiles:
     @cached_property
     def _steps(self) -> tuple[int, int]:
         """Rows and columns of a tile."""
-        n = int(self.d.shape[0])
+        n, _ = self.d.shape
         if not on_cpu(self.d):
             return max(1, _DEVICE_TILE // n), n
         return (n, n) if n**2 <= _ONE_TILE else (_TILE_ROWS, _TILE_COLUMNS)
@@ -498,7 +498,7 @@ class Tiles:
     @cached_property
     def _shares(self) -> list[list[_Tile]]:
         """Tiles on and above the diagonal, dealt out so that shares are about equally long."""
-        n, (step, width) = int(self.d.shape[0]), self._steps
+        (n, _), (step, width) = self.d.shape, self._steps
         row_slices = _cuts(0, n, step)
         count = min(_SHARES, len(row_slices)) if is_numpy(self.d) else 1
         shares: list[list[_Tile]] = [[] for _ in range(count)]
@@ -538,7 +538,7 @@ def _cuts(start: int, stop: int, step: int) -> list[slice]:
 
 def _scaled(array: Array, scale: float, dtype: object, weights: Array | None = None) -> Array:
     """``array / scale``, rounded, with no temporary of its size; zero where there is no weight."""
-    xp, n = namespace(array), int(array.shape[0])
+    xp, (n, _) = namespace(array), array.shape
     scaled = xp.empty_like(array, dtype=dtype)
     for rows in row_blocks(n, n):
         some = array[rows, :] * (1 / scale)
