@@ -133,7 +133,8 @@ def all_pairs(data: dict[str, np.ndarray], k: int, kappa: Any, device: str) -> R
         import torch
 
         paths = torch.as_tensor(paths, device=device)
-        torch.linalg.eigh(paths[:64, :64])  # starts the device's libraries
+        some = paths[::3, ::3]  # starts the device's libraries
+        neuc_mds(some, k, loss="relative", curvature=kappa)
         torch.cuda.synchronize()
     begin = time.perf_counter()
     emb = neuc_mds(paths, k, loss="relative", curvature=kappa)
