@@ -175,10 +175,6 @@ class TestCoordinates:
         positive = replace(embedding, signs=np.abs(embedding.signs))
         assert plots.default_axes(positive) == ((1, 2),)
 
-    def test_one_coordinate_is_drawn_on_a_line(self, data, tmp_path):
-        ax = drawn(plots.plot_coordinates(neuc_mds(data, 1)), tmp_path)
-        assert ax.get_ylabel() == ""
-
     def test_objects_without_a_value_are_grey_and_counted(self, embedding, tmp_path):
         for color in (["nan", None, "nan", ""] * 10, np.resize([0.5, np.nan, 2, np.nan], 40)):
             ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)

@@ -25,6 +25,7 @@ def objective(z, p, t, m):
 
 @settings(max_examples=15, deadline=None)
 @example((-0.4, 0.0), 40.0, 0)
+@example((0.5, 0.1), 4.3, 0)
 @given(
     st.sampled_from([(0.5, 0.1), (-0.5, -0.1), (0.7, -0.3), (0.4, 0.0), (1.0, 1.0)]),
     st.sampled_from([-20.0, -1.0, 0.0, 3.0, 40.0]),

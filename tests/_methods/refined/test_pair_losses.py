@@ -256,6 +256,12 @@ def test_the_units_of_d_and_of_weights_do_not_matter(loss, kind, curvature):
         assert there.value == here.value * 4.0 ** (power * DEGREES[loss] + power // 2)
 
 
+def test_rows_are_cut_into_parts_of_as_many_entries():
+    starts = np.cumsum([0, 5, 1, 1, 1, 4, 4, 2, 2, 12, 0])
+    rows = [(one.start, one.stop) for one in listed_pairs._cut(starts, 4)]
+    assert rows == [(0, 4), (4, 6), (6, 9), (9, 10)]
+
+
 def test_many_objects_or_pairs_are_held_in_single_precision():
     with patch.object(tiles, "FEW_OBJECTS", 5), patch.object(listed_pairs, "FEW_PAIRS", 10):
         for n, dtype in ((5, np.float64), (6, np.float32)):
