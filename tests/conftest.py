@@ -14,7 +14,7 @@ SLOW_FILES = (
     "_backend/test_threads.py",
     "_methods/refined/test_completion.py",
     "_methods/refined/test_loss_starts.py",
-    "_methods/refined/test_signatures.py",
+    "_methods/refined/test_starts.py",
     "_methods/test_stress.py",
     "_operator/test_blocked.py",
     "_operator/test_chunked_rows.py",
@@ -29,6 +29,7 @@ SLOW_FILES = (
     "_spectrum/test_krylov.py",
     "api/test_landmarks.py",
     "api/test_partial_input.py",
+    "api/test_resampling.py",
     "api/test_support.py",
     "api/test_two_levels.py",
     "cli/test_processes.py",
@@ -47,7 +48,7 @@ SLOW_FILES = (
 # A page with all its tables.
 SLOW_FIXTURES = {"case"}
 # Two seconds to import.
-SLOW_PACKAGES = ("torch", "tensor", "skbio", "scikit_bio")
+SLOW_PACKAGES = ("torch", "tensor", "skbio", "scikit_bio", "pynndescent", "Qdrant")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
