@@ -443,7 +443,7 @@ def kept(row: Any, counts: Iterable[int] = (10, 50, 100)) -> str:
 
 
 STRING_METHODS = (
-    *(f"neucmds, {which}" for which in ("squared", "distance", "relative", "two levels")),
+    *(f"neucmds, {one}" for one in ("squared", "distance", "relative", "linear", "two levels")),
     *("landmark MDS", "LAESA, k numbers", "LAESA, L numbers", "ANNCUR", "Nyström"),
 )
 
@@ -573,7 +573,7 @@ def ordination() -> str:
         return f"{unit * median(own):.3g} ({first})"
 
     columns = [(k, measure) for k in ks for measure in measures]
-    head = [f"median of {len(sets)} sets (sets in which it is best)"]
+    head = [f"median of {len(sets)} sets (how often best, ties included)"]
     head += [f"k = {k}: {measures[measure][0]}" for k, measure in columns]
     return table(head, ([m, *(cell(m, *column) for column in columns)] for m in names))
 

@@ -37,9 +37,9 @@ published numbers, so agreement there is weaker evidence than elsewhere:
   corrected digits of E8 and E17;
 - how SMACOF was run (E16): we tried two graphs × two inputs × four k; the combination in E16
   reproduces three image entries to three digits;
-- the floating-point evaluation order behind negative pairs and distortions of the 2-NN rows: we
-  tried 33, which differ only in how D̂ of twins rounds (neuc on MNIST: 998 to 1022 negative pairs,
-  published 1006);
+- the floating-point evaluation order behind negative pairs and distortions of the three image sets
+  (2-NN graphs): we tried 33, which differ only in how D̂ of twins rounds (neuc on MNIST: 998 to
+  1022 negative pairs, published 1006);
 - k = 9 for the landmark factors (E18), among 13 values of k;
 - the rule for missing entries: one for CIFAR-10, another for MNIST and Fashion-MNIST."""
 

@@ -10,7 +10,8 @@ methods. Recall@10 is the share of the ten nearest fitted strings found, ties co
 numbers rank them, and with the best 50 and 100 ranked by edit distance. With the edit distances in
 a cache one run takes more than half an hour; without, 4·10⁷ distances take a quarter of one more.
 
-- neucmds: landmarks by each loss; in two levels, which choose their own landmarks and near ones.
+- neucmds: landmarks by each loss; "neuc+" in positive coordinates alone with linear placement,
+  which any Euclidean index takes; in two levels, which choose their own landmarks and near ones.
 - landmark MDS: de Silva and Tenenbaum 2004, classical MDS of the landmarks and triangulation.
 - LAESA: max |d(q, l) − d(x, l)| over landmarks; over k of them, and over all L (L numbers stored).
 - ANNCUR: d ≈ d(q, A) pinv(D(L, A)) D(L, x) with k anchors A among the landmarks (Yadav et al.,
@@ -52,7 +53,7 @@ SHORTEST = 50
 LANDMARKS = (200, 400, 1000)
 NUMBERS = (32, 64)
 LOSSES = ("squared", "distance", "relative")
-METHODS = (*LOSSES, "others", "two-levels")
+METHODS = (*LOSSES, "linear", "others", "two-levels")
 NEIGHBOURS, RANKED = 10, (50, 100)
 Row = dict[str, Any]
 # Scores of all queries against all objects: less is nearer.
@@ -160,11 +161,16 @@ def recalls(data: Data, order: np.ndarray) -> Row:
     limit = np.partition(data.truth, NEIGHBOURS - 1, axis=1)[:, NEIGHBOURS - 1 : NEIGHBOURS]
     good = (np.take_along_axis(data.truth, order, axis=1) <= limit) & (order >= 0)
 
-    def share(candidates: int) -> float:
-        return float(np.minimum(good[:, :candidates].sum(axis=1), NEIGHBOURS).mean() / NEIGHBOURS)
+    def shares(candidates: int) -> np.ndarray:
+        return np.minimum(good[:, :candidates].sum(axis=1), NEIGHBOURS) / NEIGHBOURS
 
-    counts = (NEIGHBOURS, *RANKED)
-    return {f"recall_{one}": share(one) for one in counts if one <= order.shape[1]}
+    def standard_error(each: np.ndarray) -> float:
+        return float(each.std() / np.sqrt(each.size))
+
+    counts = [one for one in (NEIGHBOURS, *RANKED) if one <= order.shape[1]]
+    found = {f"recall_{one}": shares(one) for one in counts}
+    errors = {f"error_{one[7:]}": standard_error(each) for one, each in found.items()}
+    return {one: float(each.mean()) for one, each in found.items()} | errors
 
 
 def others(data: Data, n_landmarks: int, k: int) -> Iterator[Row]:
@@ -197,20 +203,22 @@ def placed_row(data: Data, emb: Embedding, place: Callable[[], np.ndarray]) -> R
     return facts | recalls(data, np.asarray(order))
 
 
-def ours(data: Data, n_landmarks: int, k: int, losses: list[str]) -> Iterator[Row]:
-    """Landmarks by each loss, and the relative ones in vector indexes."""
+def ours(data: Data, n_landmarks: int, k: int, words: list[str]) -> Iterator[Row]:
+    """Landmarks by each loss and in closed form, and the relative ones in vector indexes."""
     known = data.table[:n_landmarks].T.astype(float)
     wanted = data.truth[:, :n_landmarks].astype(float)
     asked = {"distances_per_object": n_landmarks, "distances_per_query": n_landmarks}
-    for loss in losses:
-        est = LandmarkNeucMDS(k, loss=loss, landmarks=np.arange(n_landmarks), random_state=0)
+    options: dict[str, Row] = {loss: {"n_components": k, "loss": loss} for loss in LOSSES}
+    options["linear"] = {"n_components": (k, 0), "method": "neuc+", "placement": "linear"}
+    for word in (one for one in words if one in options):
+        est = LandmarkNeucMDS(landmarks=np.arange(n_landmarks), random_state=0, **options[word])
         begin = time.perf_counter()
         est.fit_transform(known)
         seconds = time.perf_counter() - begin
         emb = est.result_
         row = placed_row(data, emb, lambda est=est: est.transform(wanted))
-        yield {"method": f"neucmds, {loss}", "fit_seconds": seconds} | asked | row
-        if loss == "relative" and n_landmarks == max(LANDMARKS):
+        yield {"method": f"neucmds, {word}", "fit_seconds": seconds} | asked | row
+        if word == "relative" and n_landmarks == max(LANDMARKS):
             yield from indexes(data, emb, est.transform(wanted), asked)
 
 
@@ -278,8 +286,7 @@ def rows(data: Data, words: list[str], numbers: list[int]) -> Iterator[Row]:
             cell = {"k": k, "L": n_landmarks}
             if "others" in words:
                 yield from (cell | row for row in others(data, n_landmarks, k))
-            losses = [word for word in words if word in LOSSES]
-            yield from (cell | row for row in ours(data, n_landmarks, k, losses))
+            yield from (cell | row for row in ours(data, n_landmarks, k, words))
 
 
 def key(row: Row) -> tuple[Any, ...]:

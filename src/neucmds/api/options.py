@@ -159,7 +159,7 @@ TABLE: dict[str, dict[str, Cell]] = {
     },
     "large graph": _PATHS
     | {
-        "method": Cell("yes", "from all shortest paths"),
+        "method": Cell("yes", "then the row above applies"),
         "n_components": _EVERY_PAIR,
         "weights": _ALL_PATHS,
         "init": _ALL_PATHS,
