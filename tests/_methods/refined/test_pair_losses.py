@@ -117,7 +117,7 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted
             for one in (here, there, end)
         )
     none = value_of(loss, d, counted, 0 * x, corner=0.0)
-    assert system.rounding * unit == pytest.approx(EXACT * none, rel=1e-10)
+    assert system.rounding * unit == pytest.approx(EXACT * none, rel=1e-9, abs=0)
     own = np.trace(blocks, axis1=1, axis2=2) / 4
     ridge = tiles.DROPPED_CURVATURE * pulls + tiles.RIDGE * (own + own.mean())
     held = (blocks + ridge[:, None, None] * np.eye(4)) * 16
