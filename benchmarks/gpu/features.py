@@ -26,7 +26,7 @@ import torch
 
 from neucmds import neuc_mds
 from neucmds._backend.arrays import to_numpy
-from neucmds._operator import FeatureGram, metric_registry
+from neucmds._operator import FeatureGram
 
 METRICS = ("angular", "cosine", "euclidean", "rbf", "hyperbolic", "balls")
 
@@ -140,12 +140,7 @@ def measure_passes(n: int, arguments: argparse.Namespace, tile: int | None) -> d
 
 def describe(n: int, arguments: argparse.Namespace, gram: FeatureGram) -> dict[str, Any]:
     names = ("d", "k", "metric", "dtype", "tol", "library")
-    kernel = getattr(gram.metric, "body", None)
-    fused = kernel and metric_registry.fused_kernel(kernel, gram.metric.n_vectors, gram.points.left)
-    return {"n": n, **{name: getattr(arguments, name) for name in names}} | {
-        "tile": gram.tile,
-        "fused": bool(fused),
-    }
+    return {"n": n, **{name: getattr(arguments, name) for name in names}, "tile": gram.tile}
 
 
 def rows_error(gram: FeatureGram, X: torch.Tensor, metric: str) -> float | None:
@@ -190,11 +185,8 @@ def main() -> None:
     parser.add_argument("--tile", type=int, nargs="+", default=[None])
     parser.add_argument("--repeats", type=int, default=1, help="fits after the first")
     parser.add_argument("--passes", action="store_true", help="time single passes, no fit")
-    parser.add_argument("--unfused", action="store_true", help="apply the metric step by step")
     parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
-    if arguments.unfused:
-        metric_registry.fused_kernel = lambda body, n_vectors, like: None
     name = torch.cuda.get_device_name() if arguments.device.startswith("cuda") else "cpu"
     record: dict[str, Any] = {"device": name, "torch": torch.__version__, "rows": []}
     for n in arguments.n:
