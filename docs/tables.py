@@ -460,7 +460,9 @@ def strings_of(data: str) -> str:
         return [method, *("" if row is None else kept(row) for row in own)]
 
     head = ["", *(f"L = {n}, k = {k}" for n, k in columns)]
-    return table(head, map(line, sorted(names, key=STRING_METHODS.index)))
+    errors = [max(row[f"error_{one}"] for row in rows) for one in (10, 50, 100)]
+    below = f"\nStandard errors are at most {' / '.join(f'{one:.3f}' for one in errors)}.\n"
+    return table(head, map(line, sorted(names, key=STRING_METHODS.index))) + below
 
 
 def string_costs() -> str:
