@@ -143,8 +143,8 @@ def quality_counts() -> str:
         theirs = [round(one["smacof"]["distortion"], 4) for one in sets]
         lower, same = (sum(map(how, own, theirs)) for how in (operator.lt, operator.eq))
         name = losses[0] if len(losses) == 1 else f"the better of {' and '.join(losses)}"
-        counts = f"lower on {lower} and equal on {same} of {len(sets)} sets"
-        lines.append(f"- `refined` ({name}): distortion beside SMACOF's {counts}.")
+        counts = f"on {lower} of {len(sets)} sets" + f", equal on {same}" * bool(same)
+        lines.append(f"- `refined` ({name}): distortion lower than SMACOF's {counts}.")
     return "\n".join(lines) + "\n"
 
 
