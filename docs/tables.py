@@ -633,7 +633,7 @@ def from_disk() -> str:
         [title, f"{r['seconds']:.0f}", str(r["passes"] or "–"), f"{r['peak_gb']:.2f} GB"]
         for title, r in ((title, found[name]) for name, title in names.items())
     )
-    facts = f"n = {s['n']}, k = {s['k']}, a file of {s['file_gb']:.1f} GB, blocks of at most "
+    facts = f"n = {s['n']}, k = {s['k']}, a file of {s['file_gb']:.1f} GB, `max_memory` "
     facts += f"{s['max_memory']}; between the two rows, kept eigenvalues differ by at most "
     facts += f"{apart['eigenvalues']:.1e} and STRESS by {apart['stress']:.1e} (both relative); "
     facts += where(found)
