@@ -1,4 +1,4 @@
-"""``neucmds curve``: STRESS against k for every method."""
+"""``neucmds curve``: STRESS against k for several methods."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def curve(
     force: opt.Force = False,
     plots: opt.PlotsAs = "png",
 ) -> None:
-    """Plot STRESS against k for every method."""
+    """Plot STRESS against k for every closed form, or for the methods you name."""
     folder = default_place(file) if output is None else output
     outputs = Outputs(folder, CURVE_FILES, force=force)
     with steps() as progress:
