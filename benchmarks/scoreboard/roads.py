@@ -133,8 +133,8 @@ def all_pairs(data: dict[str, np.ndarray], k: int, kappa: Any, device: str) -> R
         import torch
 
         paths = torch.as_tensor(paths, device=device)
-        some = paths[::3, ::3]  # starts the device's libraries
-        neuc_mds(some, k, loss="relative", curvature=kappa)
+        # The first fit of a process also loads the device's libraries, which takes seconds.
+        neuc_mds(paths[::3, ::3], k, loss="relative", curvature=kappa)
         torch.cuda.synchronize()
     begin = time.perf_counter()
     emb = neuc_mds(paths, k, loss="relative", curvature=kappa)
