@@ -2,12 +2,13 @@
 
 A mutant changes one operator, comparison, number or truth value of one function. It is killed when
 a test in the folder that mirrors its package fails; those that reach its line run, the fastest
-first. Constants of a module (block sizes, tolerances), messages and annotations stay as they are,
-and so do the keywords of `SAME_ANSWER`: a further copy, lengths left unchecked or a warning that
-points to another line are no fault.
+first. Survivors that cannot alter an answer are found by reading: `same_answer` of the record says
+why (a tie of floats, a division by ±1, speed alone). Constants of a module (block sizes,
+tolerances), messages and annotations stay as they are, and so do the keywords of `SAME_ANSWER`: a
+further copy, lengths left unchecked or a warning that points to another line are no fault.
 
     pip install coverage
-    python benchmarks/mutants.py --seed 41 --record benchmarks/records/mutants.json
+    python benchmarks/mutants.py --seed 47 --record benchmarks/records/mutants.json
 """
 
 from __future__ import annotations
@@ -216,9 +217,11 @@ def main() -> None:
         chosen = random.Random(given.seed).sample(every, min(given.count, len(every)))
         part, parts = map(int, given.part.split("/"))
         chosen = chosen[part - 1 :: parts]
-        done: dict[str, bool] = {}
+        known: dict[str, Any] = {}
         if given.record and given.record.exists():
-            done = json.loads(given.record.read_text())["killed"]
+            known = json.loads(given.record.read_text())
+        done: dict[str, bool] = known.get("killed", {})
+        same = known.get("same_answer", {})
         tests = {name: of for each in PACKAGES for name, of in reached(root, each).items()}
         for path, node in chosen:
             module = str(path.relative_to(home))
@@ -234,8 +237,9 @@ def main() -> None:
             print("killed" if done[name] else "SURVIVED", name, flush=True)
             if given.record:
                 share = {"mutants": len(done), "dead": sum(done.values()), "sites": len(every)}
-                given.record.write_text(json.dumps({**share, "killed": done}, indent=1))
-    print(f"{sum(done.values())} of {len(done)} killed: {sum(done.values()) / len(done):.1%}")
+                given.record.write_text(json.dumps({**known, **share, "killed": done}, indent=1))
+    for count, what in ((len(done), ""), (len(done) - len(same), " that can alter an answer")):
+        print(f"{sum(done.values())} of {count}{what} killed: {sum(done.values()) / count:.1%}")
 
 
 if __name__ == "__main__":
