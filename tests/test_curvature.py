@@ -97,6 +97,18 @@ def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
     np.testing.assert_array_equal(again.transform(D[:3]), emb.transform(D[:3]))
 
 
+def test_stress_and_explained_are_those_of_d(hyperbolic):
+    D, _ = hyperbolic
+    emb = neuc_mds(D, 2, loss="distance", curvature=-2.0, init=1)
+    fitted = np.asarray(emb.dissimilarities(scale="distance")) ** 2
+    assert emb.stress == pytest.approx(((fitted - D**2) ** 2).sum(), rel=1e-9)
+    x = np.asarray(emb.coordinates)[:, 1:]
+    without = np.arccosh(1 - emb.kappa / 2 * emb.signs[1] * (x - x.T) ** 2) ** 2 / -emb.kappa
+    total = np.var((D**2)[~np.eye(len(D), dtype=bool)]) * (len(D) ** 2 - len(D))
+    rise = ((without - D**2) ** 2).sum() - emb.stress
+    assert emb.explained[0] == pytest.approx(rise / total, rel=1e-6)
+
+
 def test_pictures_tables_and_the_page_tell_it(hyperbolic, tmp_path):
     D, emb = hyperbolic
     told = f"curvature −{-emb.curvature:.3g}"
@@ -131,10 +143,7 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
         ({"curvature": "auto", "method": "classical"}, "curvature='auto' needs"),
         ({"loss": "relative", "curvature": "often"}, "must be a number or 'auto'"),
         ({"loss": "relative", "curvature": np.nan}, "must be a number or 'auto'"),
-        (
-            {"loss": "relative", "curvature": 9.0},
-            "times too long; pass at most",
-        ),
+        ({"loss": "relative", "curvature": 9.0}, "times too long; pass at most"),
         ({"loss": "relative", "curvature": -1e4}, "times too long; pass at least"),
         ({"loss": ("relative", 0.0)}, "with a positive floor"),
         ({"loss": ("distance", 1.0)}, r"must be \('relative', floor\)"),

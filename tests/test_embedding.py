@@ -122,7 +122,7 @@ def test_foreign_and_damaged_files_are_refused(D, tmp_path):
     for path in (foreign, text, cut, gone, *devices):
         with pytest.raises(FileFormatError, match=path.name) as caught:
             Embedding.load(path)
-        assert "\n" not in str(caught.value)
+        assert not re.search("\n|pickle", str(caught.value))
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_the_types_of_numpy_are_saved(D, tmp_path):
 
 def test_labels_come_back_to_the_last_character(D, tmp_path):
     labels = tuple(
-        f"{i}{tail}" for i, tail in enumerate(["\0", "\0\0", "é\n", "\ud800", "", " "] * 5)
+        f"{i}{end}" for i, end in enumerate(["\0", "\0\0", "é\n", "\ud800", "", " "] * 5)
     )
     neuc_mds(pd.DataFrame(D, labels, labels), 2).save(tmp_path / "e.npz")
     assert Embedding.load(tmp_path / "e.npz").labels == labels

@@ -107,6 +107,15 @@ def test_one_way_edges_are_told_and_parts_are_named():
         neuc_mds(table, 2, metric_params={"direction": "back"}, **GRAPH)
 
 
+def test_lengths_are_those_of_the_named_weight():
+    nx, at = pytest.importorskip("networkx"), {"a": list("abcd"), "b": list("bcda")}
+    edges = pd.DataFrame(at | {"time": [1.0, 2.0, 3.0, 4.0], "length": 9.0})
+    for data in (edges, nx.from_pandas_edgelist(edges, "a", "b", ["time"])):
+        for weight, expected in (("time", 2120), (None, 72)):  # Σd⁴ over both orders
+            emb = neuc_mds(data, 2, metric_params={"weight": weight}, **GRAPH)
+            assert emb.sq_norm == pytest.approx(expected)
+
+
 def test_tables_and_arrays_of_edges_are_not_taken_for_matrices():
     table = streets()
     for given in (table, table.assign(**{"from": 0, "to": 1})):

@@ -26,6 +26,8 @@ __all__ = [
 
 # Private-use characters, which no file name or label holds by accident.
 _OPEN, _BETWEEN, _CLOSE = "\ue000", "\ue001", "\ue002"
+# Characters of a value inside a message.
+LONGEST = 80
 _OPTION = re.compile(f"{_OPEN}([a-z_]+)(?:{_BETWEEN}([^{_CLOSE}]*))?{_CLOSE}")
 
 
@@ -37,7 +39,7 @@ def option(name: str, *value: object) -> str:
     name : str
         As the parameter is called in Python.
     *value : object
-        At most one; left out, the parameter is meant without a value.
+        At most one, shown in one line; left out, the parameter is meant without a value.
 
     Examples
     --------
@@ -47,7 +49,9 @@ def option(name: str, *value: object) -> str:
     """
     if not value:
         return f"{_OPEN}{name}{_CLOSE}"
-    return f"{_OPEN}{name}{_BETWEEN}{value[0]!r}{_CLOSE}"
+    text = re.sub(r"\n\s*", " ", repr(value[0]))
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return f"{_OPEN}{name}{_BETWEEN}{text}{_CLOSE}"
 
 
 def rendered(message: str, spell: Callable[[str, str | None], str] | None = None) -> str:

@@ -17,6 +17,7 @@ PLAIN = {"placement": "least_squares", "random_state": 0}
 ALL = {"landmarks": np.arange(40), **PLAIN}
 
 
+@pytest.mark.filterwarnings("error::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.parametrize("metric", ["angular", "euclidean", "braycurtis", "canberra", "jaccard"])
 def test_landmarks_know_every_metric_that_all_of_D_knows(metric):
     """The memory error of one estimator advises the other, with the same metric."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds import Embedding, InputError, neuc_mds
+from neucmds import Embedding, InputError, compare, neuc_mds
 from neucmds.api import COMPARED
 from neucmds.cli import console
 from neucmds.cli.outputs import Outputs, as_csv
@@ -144,6 +144,9 @@ class TestCompare:
         table = outcome.out[: outcome.out.index("* best")]
         assert max(len(line.rstrip()) for line in table.splitlines()) <= 88
         assert list(here.iterdir()) == [matrix]
+        auto = run("compare", matrix, "-k", "auto", "--methods", "classical", "--json")
+        expected = compare(squared_gaps(), "auto", ["classical"]).requested
+        assert auto.document["requested"] == expected < 13
 
     def test_what_does_not_apply_is_left_out_with_the_reason(self, run, here):
         np.save(here / "minus.npy", squared_gaps() - 0.05 * (1 - np.eye(14)))
@@ -206,6 +209,19 @@ class TestProject:
         fitted = Embedding.load(model / "embedding.npz").coordinates
         np.testing.assert_allclose(document["coordinates"], fitted[:3], atol=1e-10)
         assert len(document["normalized_stress"]) == 3
+
+    @pytest.mark.parametrize("options", [["--missing", "ignore"], ["--landmarks", 8]])
+    def test_gaps_and_landmarks_are_placed_by_name(self, run, here, named_csv, options):
+        run("embed", named_csv, "-k", 2, "-o", "model", "--plots", "none", *options)
+        model = Embedding.load(here / "model" / "embedding.npz")
+        new = pd.DataFrame(squared_gaps()[:2], columns=model.labels)
+        if model.landmarks is None:
+            new.iloc[:, ::3] = np.nan
+        else:
+            new = new.iloc[:, model.landmarks]
+        new.iloc[:, ::-1].to_csv(here / "new.csv", index=False)
+        placed = run("project", "model", "new.csv", "--json").document["coordinates"]
+        np.testing.assert_allclose(placed, model.transform(new), atol=1e-9)
 
     def test_prints_csv_or_writes_it(self, run, here, model):
         np.save(here / "new.npy", squared_gaps()[0])

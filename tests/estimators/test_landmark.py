@@ -186,12 +186,17 @@ def test_later_arrivals_with_nan_are_named_by_their_own_row(features):
         est.transform(features)
 
 
-def test_a_block_without_its_landmarks_is_refused(features):
+def test_a_block_without_its_landmarks_is_refused(features, tmp_path):
     block = cdist(features, features[:30])
     with pytest.raises(InputError, match="pass the landmarks' rows"):
         LandmarkNeucMDS(2).fit(block)
     with pytest.raises(InputError, match="30 columns, but 10 landmarks are named"):
         LandmarkNeucMDS(2, landmarks=range(10)).fit(block)
+    est = LandmarkNeucMDS(2, landmarks=range(30)).fit(block)
+    block[40, 3] = -1
+    with pytest.raises(InputError, match="negative entry"):
+        est.transform(block, out=tmp_path / "coordinates.npy")
+    assert list(tmp_path.iterdir()) == []
 
 
 # Dask

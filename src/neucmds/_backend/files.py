@@ -124,13 +124,16 @@ def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
         raise InputError(f"{folders[0]} is a directory; remove it, or use another folder.")
 
 
-def read_npz(source: Path | BinaryIO, what: str = "a npz file") -> dict[str, npt.NDArray[Any]]:
+def read_npz(path: Path, what: str) -> dict[str, npt.NDArray[Any]]:
     """Read all arrays of a npz file, without pickle; messages say that it is not `what`."""
-    name = str(getattr(source, "name", source)) if not isinstance(source, Path) else str(source)
-    if isinstance(source, Path) and not source.is_file():
-        raise FileFormatError(f"{name}: {'not a regular' if source.exists() else 'no such'} file.")
-    with format_errors(name, what), np.load(source, allow_pickle=False) as archive:
-        return dict(archive)
+    if not path.is_file():
+        raise FileFormatError(f"{path}: {'not a regular' if path.exists() else 'no such'} file.")
+    with format_errors(str(path), what), path.open("rb") as file:
+        if file.read(2) != b"PK":  # NumPy would take any other bytes for pickled objects
+            raise FileFormatError(f"{path}: not {what}.")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as archive:
+            return dict(archive)
 
 
 @contextmanager

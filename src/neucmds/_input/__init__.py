@@ -51,6 +51,7 @@ from neucmds._input.validation import check_flags as check_flags
 from neucmds._input.validation import entry_name as entry_name
 from neucmds._input.validation import exceeds_range as exceeds_range
 from neucmds._input.validation import out_of_range as out_of_range
+from neucmds._input.validation import refuse_arrays as refuse_arrays
 from neucmds._input.validation import tolerance as tolerance
 from neucmds._input.validation import validate as validate
 from neucmds._input.validation import working_dtype as working_dtype

@@ -84,11 +84,19 @@ class Extent:
 
 def check_flags(missing: str = "error", **flags: Any) -> None:
     """Refuse a way to treat missing pairs that is unknown, and flags neither True nor False."""
+    refuse_arrays(missing=missing)
     if missing not in ("error", "ignore"):
         raise InputError(f"{option('missing', missing)} is unknown; pass 'error' or 'ignore'.")
     for name, value in flags.items():
         if not (isinstance(value, (bool, np.bool_, int)) and value in (0, 1)):
             raise InputError(f"{option(name, value)} must be True or False.")
+
+
+def refuse_arrays(**values: Any) -> None:
+    """Refuse parameters that are arrays, which cannot be compared with a name or a number."""
+    for name, value in values.items():
+        if getattr(value, "ndim", 0):
+            raise InputError(f"{option(name, value)} is an array; pass a single value.")
 
 
 def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:

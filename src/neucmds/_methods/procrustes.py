@@ -123,7 +123,8 @@ def _nearest_isometry(x: Floats, y: Floats, signs: Floats) -> Floats | None:
 
 def _scaled(x: Floats, z: Floats, scaling: bool) -> tuple[float, float]:
     """Return the best scale c, or 1, and ‖X − c·Z‖²."""
-    scale = float(np.sum(x * z) / np.sum(z * z)) if scaling and np.any(z) else 1.0
+    size = float(np.sum(z * z))  # zero where the squares of small z underflow
+    scale = float(np.sum(x * z)) / size if scaling and size else 1.0
     return scale, float(np.sum((x - scale * z) ** 2))
 
 

@@ -19,6 +19,7 @@ from neucmds._input import (
     as_pairs,
     check_flags,
     named_features,
+    refuse_arrays,
     row_names,
 )
 from neucmds._operator import BoundMetric, DenseGram, Tape, named_graph, refuse_params, watched
@@ -232,6 +233,7 @@ def embed(
 ) -> Fit:
     """Embed any input of `neuc_mds`; `labels` names the objects of input without names."""
     check_flags(missing, squared=squared, symmetrize=symmetrize)
+    refuse_arrays(metric=metric, metric_params=metric_params)
     data, metric, labels = _as_rows(data, metric, metric_params, symmetrize, labels)
     known = data.gram if isinstance(data, Prepared) else data
     kind = kind_of(known, metric, n_pairs, options.method) if landmarks is None else "landmarks"

@@ -14,7 +14,15 @@ from sklearn.utils import check_random_state
 from neucmds._backend import checkpoint_path
 from neucmds._backend.arrays import is_dask, to_numpy
 from neucmds._backend.memory import available_memory
-from neucmds._input import AUTO, NComponents, Pairs, as_real, exceeds_range, out_of_range
+from neucmds._input import (
+    AUTO,
+    NComponents,
+    Pairs,
+    as_real,
+    exceeds_range,
+    out_of_range,
+    refuse_arrays,
+)
 from neucmds._methods import METHODS, Limits, Start, as_start, check_count
 from neucmds._operator import DenseGram, Gram, outside_memory
 from neucmds.errors import InputError, option
@@ -264,6 +272,7 @@ class Options:
     n_init: int | None = None
 
     def __post_init__(self) -> None:
+        refuse_arrays(method=self.method, loss=self.loss, curvature=self.curvature)
         check_methods((self.method,))
         of_eigenpairs = None if self.method == "refined" else self.tol
         if of_eigenpairs is not None and not (_is_number(of_eigenpairs) and 0 < of_eigenpairs < 1):

@@ -422,6 +422,9 @@ class Embedding:
         """
         allowed = np.unique(self._indices(among))
         most = allowed.size - (queries is None)
+        if most < 1:
+            least = "two objects" if queries is None else "one object"
+            raise InputError(f"{option('among')} must hold at least {least}.")
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= most:
             raise InputError(f"k={k!r} must be a whole number of neighbours from 1 to {most}.")
         points = self.coordinates if queries is None else self._as_points(queries, "queries")

@@ -52,7 +52,7 @@ from neucmds.api import (
 )
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.estimators.transformer import SignedTransformer, is_other_library
+from neucmds.estimators.transformer import SignedTransformer, in_one_line, is_other_library
 
 
 @dataclass(eq=False, repr=False)
@@ -470,7 +470,8 @@ class LandmarkNeucMDS(SignedTransformer):
             X = ordered_by_name(
                 X, self.landmark_result_.labels, "columns of new objects", rows=False
             )
-            return check_array(X, dtype=("float64", "float32"))
+            with in_one_line():
+                return check_array(X, dtype=("float64", "float32"))
         return self._validated(X, reset)
 
     def _checked_elsewhere(self, X: Array, reset: bool) -> Array:

@@ -270,14 +270,15 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _validated(self, X: Any, reset: bool, gaps: bool = False) -> Any:
         """Check rows as scikit-learn does; with `gaps` entries may be NaN."""
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=("float64", "float32"),
-            ensure_min_samples=2 if reset else 1,
-            ensure_all_finite="allow-nan" if gaps else True,
-        )
+        with in_one_line(pairs=self._precomputed and hasattr(self, "missing")):
+            return validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=("float64", "float32"),
+                ensure_min_samples=2 if reset else 1,
+                ensure_all_finite="allow-nan" if gaps else True,
+            )
 
     @property
     def _precomputed(self) -> bool:
@@ -293,6 +294,23 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.positive_only = self._precomputed and not self.squared
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@contextmanager
+def in_one_line(pairs: bool = False) -> Iterator[None]:
+    """Turn errors of scikit-learn into an `InputError` of one line; gaps of `pairs` are allowed."""
+    try:
+        yield
+    except ValueError as problem:
+        first, *others = str(problem).splitlines()
+        if first.startswith("The feature names"):
+            text = str(problem)  # `check_estimator` expects these lines
+        elif "contains NaN" in first:
+            text = "Input X contains NaN; drop or repair these rows"
+            text += f", or fit with {option('missing', 'ignore')}." if pairs else "."
+        else:
+            text = f"X cannot be used: {' '.join([first, *others[-1:]]).rstrip('.')}."
+        raise InputError(text) from problem
 
 
 def is_other_library(X: Any) -> bool:
