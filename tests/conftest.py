@@ -90,6 +90,4 @@ def data_home() -> Path:
     for folder in candidates:
         if (folder / "images").is_dir():
             return folder
-    pytest.skip(
-        "no real data: set NEUCMDS_DATA to a folder with images/, genomics/, dissimilarities/"
-    )
+    pytest.skip("no data: set NEUCMDS_DATA to a folder with images/, genomics/, dissimilarities/")

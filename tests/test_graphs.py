@@ -42,12 +42,7 @@ def one_way():
 
 @pytest.mark.parametrize(
     "est",
-    [
-        NeucMDS(3),
-        NeucMDS(3, n_pairs=40),
-        LandmarkNeucMDS(3, 30),
-        LandmarkNeucMDS(1, 30, n_near=3),
-    ],
+    [NeucMDS(3), NeucMDS(3, n_pairs=40), LandmarkNeucMDS(3, 30), LandmarkNeucMDS(1, 30, n_near=3)],
     ids=["all", "sampled", "landmarks", "two levels"],
 )
 def test_estimators_take_tables_and_networkx_and_later_nodes(est):
@@ -71,15 +66,10 @@ def test_estimators_take_tables_and_networkx_and_later_nodes(est):
 @pytest.mark.parametrize("how", [{}, {"landmarks": 15}, {"n_pairs": 30}])
 def test_direction_decides_between_the_ways_there_and_back(how):
     graph, out = one_way()
-    with pytest.raises(
-        InputError, match=r"20 of 20 edges .* metric_params=\{'direction': 'mean'\}"
-    ):
+    with pytest.raises(InputError, match=r"20 of 20 edges .*params=\{'direction': 'mean'\}"):
         neuc_mds(graph, 2, **GRAPH, **how)
-    by_hand = {
-        "mean": (out + out.T) / 2,
-        "min": np.minimum(out, out.T),
-        "max": np.maximum(out, out.T),
-    }
+    by_hand = {"mean": (out + out.T) / 2, "min": np.minimum(out, out.T)}
+    by_hand["max"] = np.maximum(out, out.T)
     if not how:
         by_hand["out"] = np.triu(out) + np.triu(out).T
     for direction, D in by_hand.items():

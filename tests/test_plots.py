@@ -124,9 +124,7 @@ class TestCoordinates:
         ax = plots.plot_coordinates(embedding, ["plot 10", "plot 9", "10", "9"] * 10)
         assert texts(ax) == ["9", "10", "plot 9", "plot 10"]
 
-    def test_names_are_text_not_formulas_and_underscores_do_not_hide_them(
-        self, embedding, tmp_path
-    ):
+    def test_names_are_text_not_formulas_and_underscores_hide_none(self, embedding, tmp_path):
         names = ["$a_{", "_hidden", r"\frac$", "x^2$$", "a\x1b[31m"] * 8
         labelled = replace(embedding, labels=tuple(f"${i}_{{" for i in range(40)))
         ax = plots.plot_coordinates(labelled, names, title="$\\bad{", names=True)

@@ -15,13 +15,7 @@ from scipy.spatial.distance import pdist, squareform
 from threadpoolctl import threadpool_limits
 
 from neucmds._backend import arrays
-from neucmds._input import (
-    as_dissimilarity,
-    as_objects,
-    as_real,
-    dissimilarity,
-    named_features,
-)
+from neucmds._input import as_dissimilarity, as_objects, as_real, dissimilarity, named_features
 from neucmds.errors import InputError
 
 NAMES = ("ant", "bee", "cat", "dog")

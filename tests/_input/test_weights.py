@@ -96,7 +96,5 @@ def test_parts_without_a_pair_between_them_are_named():
     chain = np.eye(N, k=1) + np.eye(N, k=-1)
     refuse_parts_of(chain, None)
     chain[3, 4] = chain[4, 3] = 0
-    with pytest.raises(
-        InputError, match=r"2 parts .* of 4, 2 objects; outside the largest: 'e', 'f'"
-    ):
+    with pytest.raises(InputError, match=r"2 parts .* of 4, 2 objects; .* largest: 'e', 'f'"):
         refuse_parts_of(chain, tuple("abcdef"))

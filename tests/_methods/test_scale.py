@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from neucmds import (
-    InputError,
-    NeucMDS,
-    compare,
-    curve,
-    evaluate,
-    inspect,
-    neuc_mds,
-)
+from neucmds import InputError, NeucMDS, compare, curve, evaluate, inspect, neuc_mds
 from neucmds.api import ALL_METHODS
 
 N = 11

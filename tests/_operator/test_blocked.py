@@ -98,9 +98,7 @@ def as_features(D, folder):
 
 
 @pytest.mark.parametrize("store", [as_npy, as_dask, as_features])
-def test_an_interrupted_descent_goes_on_from_its_coordinates(
-    store, distances, tmp_path, monkeypatch
-):
+def test_an_interrupted_descent_goes_on_from_coordinates(store, distances, tmp_path, monkeypatch):
     monkeypatch.setattr(choose, "available_memory", lambda: 4_000_000)
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
     kept, iterations = tmp_path / "fit.part", []

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from neucmds._operator import DenseGram
 from neucmds._spectrum.lanczos import Ritz
-from neucmds._spectrum.search import (
-    Check,
-    Search,
-    allowed_residuals,
-    null_level,
-    split_of,
-)
+from neucmds._spectrum.search import Check, Search, allowed_residuals, null_level, split_of
 
 VALUES = np.array([5.0, 3.0, 1.0, 0.0, -4.0])
 GRAM = DenseGram(1.0 - np.eye(100))

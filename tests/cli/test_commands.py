@@ -75,9 +75,8 @@ class TestEmbed:
         d[0, 1] = d[1, 0] = -0.5
         d[2, 3] += 0.2
         np.save(here / "d.npy", d)
-        outcome = run(
-            "embed", "d.npy", "-k", 3, "--squared", "--symmetrize", "--plots", "none", "--json"
-        )
+        words = "embed d.npy -k 3 --squared --symmetrize --plots none --json"
+        outcome = run(*words.split())
         assert outcome.code == 0, outcome.err
         expected = neuc_mds(d, 3, squared=True, symmetrize=True)
         assert outcome.document["stress"] == pytest.approx(expected.stress)

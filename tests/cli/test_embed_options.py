@@ -146,10 +146,8 @@ def test_weights_are_matched_by_name(run, here, named_csv):
     command = ["compare", named_csv, "-k", 2, "--weights", "w.csv", "--methods", ",".join(methods)]
     stress = {row["method"]: row["stress"] for row in run(*command, "--json").document["methods"]}
     assert stress["refined"] == pytest.approx(expected.stress, rel=1e-6)
-    fitted = neuc_mds(squared_gaps(), 2, "neuc+")
-    assert stress["neuc+"] == pytest.approx(
-        evaluate(fitted, squared_gaps(), weights=weights).stress
-    )
+    plain = neuc_mds(squared_gaps(), 2, "neuc+")
+    assert stress["neuc+"] == pytest.approx(evaluate(plain, squared_gaps(), weights=weights).stress)
     assert run("report", named_csv, "-k", 2, "--weights", "w.csv", "-o", "page.html").code == 0
     assert "pairs are missing or weighted" in (here / "page.html").read_text()
     weights[0, 1] = weights[1, 0] = 0

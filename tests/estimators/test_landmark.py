@@ -179,9 +179,7 @@ def test_later_arrivals_with_nan_are_named_by_their_own_row(features):
     est = LandmarkNeucMDS(2, landmarks=range(10), metric=undefined_far_out).fit(features)
     features[[123, 250], 0] = 99
     below = np.flatnonzero(features[:10, 0] < 0)
-    message = (
-        f"gives nan for {2 * below.size} pairs, the first being object 123 and landmark {below[0]};"
-    )
+    message = f"nan for {2 * below.size} pairs, the first being object 123 and landmark {below[0]};"
     with pytest.raises(InputError, match=message):
         est.transform(features)
 

@@ -158,9 +158,7 @@ def test_overfitting_is_noticed_and_said():
     holed = np.where(hide(24, 0.3), np.nan, D)
     weights = random_weights(24)
     with pytest.warns(OverfitWarning, match="overfit the observed entries"):
-        embedding = neuc_mds(
-            holed, 8, squared=True, missing="ignore", weights=weights, random_state=0
-        )
+        embedding = neuc_mds(holed, 8, squared=True, missing="ignore", weights=weights)
     counted = np.where(np.isnan(holed), 0.0, weights)
     assert embedding.stress == pytest.approx(weighted_stress(embedding, D, counted), rel=1e-9)
     with (
