@@ -98,6 +98,7 @@ REFUSED = [
         (lambda _, name=name: neuc_mds(D, 2, **{name: X}), f"^{name}=array.*… is an array; pass")
         for name in ("method", "loss", "curvature", "missing", "metric", "metric_params")
     ],
+    *[(lambda _, p=p: NeucMDS(2, **{p: X}).fit(D), "is an array") for p in ("metric", "missing")],
     (lambda _: neuc_mds(D * 1e120, 2), "too large"),
     (lambda _: neuc_mds(D * 1e-120, 2), "too small"),
     (lambda _: neuc_mds(PAIRS, 2, missing="no"), "missing='no' is unknown"),

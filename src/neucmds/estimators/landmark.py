@@ -27,7 +27,6 @@ from neucmds._backend.progress import ProgressBar
 from neucmds._input import (
     NComponents,
     as_objects,
-    check_flags,
     ordered_by_name,
     read_new_objects,
     read_square,
@@ -186,9 +185,8 @@ class LandmarkNeucMDS(SignedTransformer):
         -------
         self
         """
-        check_flags(squared=self.squared, symmetrize=self.symmetrize)
-        metric = self._bound_metric()
         with self._fitting() as callback:
+            metric = self._bound_metric()
             items = as_objects(X) if callable(self.metric) else None
             if items is not None:
                 rows, metric = metric.numbered(items)

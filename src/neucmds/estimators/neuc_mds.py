@@ -138,9 +138,9 @@ class NeucMDS(SignedTransformer):
         -------
         self
         """
-        metric = self._bound_metric()
-        weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
         with self._fitting() as callback:
+            metric = self._bound_metric()
+            weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
             names, self._graph = None, None
             if self._of_graph:
                 self._graph, names = named_graph(X, None, self.metric_params)

@@ -17,11 +17,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds._backend.progress import ProgressBar
 from neucmds._backend.threads import thread_count
+from neucmds._input import check_flags, refuse_arrays
 from neucmds._methods import flat
 from neucmds._operator import BoundMetric, refuse_params, watched
 from neucmds.api import Callback, Options
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
+
+# Parameters that are compared with a name or a number before anything else checks them.
+_SINGLE = ("metric", "metric_params", "n_near", "placement", "verbose")
 
 
 class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -199,6 +203,10 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         before = self.__dict__.copy()
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
+        given = self.get_params(deep=False)
+        flags = {name: given.get(name, False) for name in ("squared", "symmetrize")}
+        check_flags(given.get("missing", "error"), **flags)
+        refuse_arrays(**{name: given.get(name) for name in _SINGLE})
         Options(callback=self.callback)  # refuses all but callables
         bars: dict[str, ProgressBar] = {}
         callback = self._shown(bars) if self.verbose else self.callback
