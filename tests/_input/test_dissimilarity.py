@@ -238,11 +238,12 @@ def test_a_triangle_is_named_or_mirrored_but_never_halved(data, xp, empty, sides
     with drawn_tiles(data):
         message = refusal(xp.asarray(given_array))
         copy = data.draw(st.booleans(), label="copy")
-        options = {"symmetrize": True, "missing": "ignore", "copy": copy}
+        squared = data.draw(st.booleans(), label="squared")
+        options = {"symmetrize": True, "missing": "ignore", "copy": copy, "squared": squared}
         mirrored = as_dissimilarity(xp.asarray(given_array), **options).values
     assert f"D is a {half} triangle: all entries {other} the diagonal are {content};" in message
     assert "symmetrize=True" in message
-    np.testing.assert_array_equal(np.asarray(mirrored), D**2)
+    np.testing.assert_array_equal(np.asarray(mirrored), D if squared else D**2)
 
 
 @pytest.mark.parametrize("case", REFUSED)

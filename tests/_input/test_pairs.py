@@ -158,7 +158,7 @@ def test_neighbours_look_like_edges_and_pairs_at_random_do_not():
     few = kneighbors_graph(x[:49], 1, mode="distance")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for known in (np.triu(np.where(drawn < 0.05, d, 0)), near, few):
+        for known in (np.triu(np.where(drawn < 0.04, d, 0)), near, few):
             as_pairs(sparse.csr_array(known), symmetrize=True)
 
 

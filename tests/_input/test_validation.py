@@ -116,6 +116,7 @@ def test_float32_outside_memory_is_refused_where_its_squares_are_lost(tmp_path):
 
 
 def test_a_dask_array_is_square_also_in_chunks():
+    assert lazy_dissimilarity(1 - da.eye(2, chunks=1)).n == 2
     for shape, chunks, said in (
         ((6, 5), 3, "not square: 6 × 5; a dask array must be n × n"),
         ((1, 1), 1, "D has 1 objects"),

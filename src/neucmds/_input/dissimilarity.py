@@ -121,8 +121,7 @@ def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array |
         )
     target = arrays.empty_like(source, source.shape, dtype)
     if not arrays.is_writable(target):
-        library = type(source).__module__.split(".")[0]
-        raise InputError(f"arrays of {library} cannot be written to; pass numpy.asarray(D).")
+        raise InputError(f"arrays of {xp.__name__} cannot be written to; pass numpy.asarray(D).")
     return target
 
 

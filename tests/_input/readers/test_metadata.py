@@ -63,7 +63,7 @@ class TestColumns:
         table = match_rows(read_metadata(write("m.tsv", text)), ["s2", "s1"], 2)
         assert table["ph"].tolist() == [5.0, 4.5]
         assert column_values(table, "plot") == ("1", "2")
-        noted = f"# of 2026\n#\n{text}#s3\tleft\tout\n".replace("#SampleID", "sample-id")
+        noted = f"# of\t2026\tin May\n#\n{text}#s3\tleft\tout\n".replace("#SampleID", "sample-id")
         for remarked in (noted, noted.replace("sample-id", "#SampleID")):
             table = read_metadata(write("m.tsv", remarked))
             assert list(table.index) == ["s1", "s2"]

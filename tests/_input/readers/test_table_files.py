@@ -81,6 +81,7 @@ TEXTS = {
     "lower with diagonal, numbered": ("d.csv", "1,0\n2,1.5,0\n3,2,3,0\n", NUMBERS),
     "lower with diagonal, header": ("d.csv", ",1,2,3\n1,0\n2,1.5,0\n3,2,3,0\n", NUMBERS),
     "R without names": ("d.csv", '"","V1","V2","V3"\n"1",0,1.5,2\n"2",1.5,0,3\n"3",2,3,0\n', None),
+    "R with row names": ("d.txt", "V1 V2 V3\n" + BESIDE.replace(",", " "), NAMES),
     "R lower, blanks, no corner": (
         "d.tsv", '"ant"\t"bee"\t"cat"\n"ant"\t\t\t\n"bee"\t1.5\t\t\n"cat"\t2\t3\t\n', NAMES),
     "R write.csv2": (
@@ -146,6 +147,8 @@ def test_a_single_row_or_column_is_condensed_and_no_phylip(content, write):
     np.testing.assert_array_equal(as_dissimilarity(path).values, D**2)
     # Whole numbers, of which the first could announce as many objects.
     expect(read_table(write("d.txt", "3\n4\n5\n")), None, np.array([3.0, 4, 5]))
+    # Both halves of two objects are given, and neither is mirrored.
+    expect(read_table(write("d.phy", "2\nant 0 1\nbee 2 0\n")), NAMES[:2], [[0, 1], [2, 0]])
 
 
 @settings(max_examples=50, deadline=None)
@@ -183,7 +186,7 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index,
         ("d.csv", ",a,b\na,0,1\nc,1,0\n", "column 2 'b' and row 2 'c'"),
         ("d.csv", "# only a remark\n", "empty"),
         ("d.csv", "bee,1.5\ncat,2,3\n", "triangle whose diagonal is not zero, first 1.5"),
-        ("d.csv", "7\n8,1.5\n9,2,3\n", "column of a triangle look like names (7, 8, …)"),
+        ("d.csv", "9\n8,1.5\n7,2,3\n", "column of a triangle look like names (9, 8, …)"),
         ("d.csv", "id,a,b,c\n7\n8,1\n9,2,3\n", "look like names (7, 8, …); repeat them in"),
         ("d.csv", '"a,0,1\nb,1,0\n', "line 1: 1 cells where others have 3"),
         ("d.csv", "", "empty"),

@@ -121,7 +121,7 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
 
 def looks_like_phylip(text: str) -> bool:
     """Tell PHYLIP from a column of numbers: one whole number first, then a line with a name."""
-    filled = [line for line in text[:100_000].splitlines() if line.strip()][:2]
+    filled = [line for line in text[:100_000].splitlines() if line.strip()]
     if len(filled) < 2 or not COUNT.fullmatch(filled[0]):
         return False
     return parse_number(re.split(r"[\s,;]+", filled[1].strip())[0]) is None
