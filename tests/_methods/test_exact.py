@@ -49,10 +49,8 @@ def test_fixed_signs_are_kept_or_become_zero():
     spectrum = full_spectrum(gram)
     kept = neuc_plus(spectrum, Components(6)).kept
     signs = np.sign(spectrum.values[kept])
-    weights = exact_weights(spectrum, gram.diagonal(), kept, signs).core
-    assert np.all(weights * signs >= 0)
-    free = exact_weights(spectrum, gram.diagonal(), kept)
-    fixed = exact_weights(spectrum, gram.diagonal(), kept, signs)
+    free, fixed = (exact_weights(spectrum, gram.diagonal(), kept, s) for s in (None, signs))
+    assert np.all(fixed.core * signs >= 0)
     totals = [sum(stress_terms(spectrum, gram.diagonal(), s)) for s in (free, fixed)]
     assert totals[0] <= totals[1] * (1 + 1e-12)
     supports = [np.arange(3), kept, kept[:0], kept]
@@ -80,14 +78,18 @@ def test_with_fixed_signs_no_other_weights_on_the_support_are_better(signature):
 
 
 def test_the_pursuit_takes_the_vector_that_lowers_the_stress_most_each_time():
-    gram = DenseGram(random_hollow(30, 5))
+    gram = DenseGram(random_hollow(30, 1))
     spectrum, diagonal = full_spectrum(gram), gram.diagonal()
-    large, chosen = np.flatnonzero(np.abs(spectrum.values) >= 1.0), []
+    large, chosen, lowest = np.flatnonzero(np.abs(spectrum.values) >= 1.0), [], []
     for _ in range(4):
         left = [i for i in large if i not in chosen]
         supports = [np.sort([*chosen, i]) for i in left]
         each = [exact_weights(spectrum, diagonal, kept) for kept in supports]
         totals = [sum(stress_terms(spectrum, diagonal, one)) for one in each]
         chosen.append(left[int(np.argmin(totals))])
+        lowest.append(min(totals))
+    # The best one is not the largest, and yet taken.
+    one = exact_selection(spectrum, diagonal, Components(1))
+    assert sum(stress_terms(spectrum, diagonal, one)) == pytest.approx(lowest[0])
     found = _matching_pursuit(spectrum, diagonal, 4, 30, 1.0)
     np.testing.assert_array_equal(found, np.sort(chosen))

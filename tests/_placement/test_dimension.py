@@ -1,3 +1,5 @@
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import squareform
@@ -6,6 +8,7 @@ from sklearn.utils import check_random_state
 from neucmds import InputError, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
 from neucmds._operator import BlockedGram, DenseGram
+from neucmds._placement import dimension
 from neucmds._placement.dimension import DimensionScan, _Split, among, fewest, scan_dimensions
 from neucmds._placement.least_squares import SHRINKAGE, LeastSquaresPlacement
 from neucmds._spectrum import full_spectrum
@@ -29,9 +32,14 @@ def scanned(gram, seed):
     return scan_dimensions(gram, lambda g, k: full_spectrum(g), check_random_state(seed))
 
 
-def test_a_planted_signature_is_found_within_one():
-    scan = scanned(DenseGram(planted(100, (6, 2), 0.1, "multiplicative", 0)), 0)
+def test_a_planted_signature_is_found_within_one(monkeypatch):
+    monkeypatch.setattr(dimension, "EVERY_UP_TO", 3)
+    d, solved = planted(60, (6, 2), 0.1, "multiplicative", 0), Mock(side_effect=full_spectrum)
+    scan = scan_dimensions(DenseGram(d), lambda gram, _: solved(gram), check_random_state(0))
     assert abs(scan.k - 8) <= 1
+    assert solved.call_count == 14  # of 15 pairs held out each, 200 or more in all
+    grid = {1, 2, *np.rint(np.geomspace(3, 52, 12))}  # with 7, 8 and 11
+    assert set(scan.ks) == grid | {9, 10}
 
 
 def test_the_choice_is_the_fewest_within_one_standard_error():

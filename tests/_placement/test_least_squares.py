@@ -13,7 +13,8 @@ from scipy.spatial.distance import cdist
 
 from neucmds import Embedding, InputError, neuc_mds
 from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._placement import LeastSquaresPlacement, LinearPlacement, least_squares
+from neucmds._methods.refined.losses import PairLoss
+from neucmds._placement import LeastSquaresPlacement, LinearPlacement, LossPlacement, least_squares
 from neucmds._placement.least_squares import secular_minimum
 
 
@@ -156,6 +157,9 @@ def test_what_shrinkage_adds_is_the_ridge_of_the_objects_own_noise():
     np.testing.assert_allclose(
         replace(plain, shrinkage=0.7).place(row), replace(plain, ridge=ridge).place(row), rtol=1e-8
     )
+    # A loss of pairs holds negative coordinates alone.
+    by_loss = LossPlacement(x, np.ones(3), PairLoss("relative", 0.05))
+    np.testing.assert_allclose(replace(by_loss, shrinkage=9.0).place(row), by_loss.place(row))
 
 
 def test_no_two_fitted_objects_are_farther_apart_than_the_farthest():

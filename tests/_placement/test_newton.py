@@ -61,8 +61,9 @@ def test_a_model_has_the_gradient_and_the_curvature_of_the_loss(loss):
     change = np.sum((there - gradient) * way, axis=1) / h
     np.testing.assert_allclose(bent, change, rtol=1e-2)
     if loss == "relative":
-        with patch.object(newton, "_descended", None):  # it has a closed form
-            rule.place(delta)
+        with patch.object(newton, "_descended", None):  # it has a closed form, on any scale
+            small = LossPlacement(1e-4 * rule.coordinates, rule.signs, PairLoss(loss, 5e-10))
+            np.testing.assert_allclose(small.place(1e-8 * delta), 1e-4 * rule.place(delta))
 
 
 @pytest.mark.parametrize("off", [1e-1, 1e-3, 1e-5])

@@ -138,7 +138,7 @@ def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(with_spect
 
 
 def test_a_small_part_that_is_dropped_has_digits(with_spectrum):
-    lam, keep = np.r_[9.0, -5.0, 2.0, np.linspace(1, 2, 40) * 1e-4], rule("neuc", 3)
+    lam, keep = 1e3 * np.r_[9.0, -5.0, 2.0, np.linspace(1, 2, 40) * 1e-4], rule("neuc", 3)
     spectrum = krylov(DenseGram(with_spectrum(lam, 1500)), keep, 3, tol=1e-5)
     left = spectrum.dropped_sq(keep(spectrum).kept)
     assert left == pytest.approx(lam[3:] @ lam[3:], rel=1e-3)

@@ -24,7 +24,7 @@ def grown(with_spectrum, request):
     return gram, basis
 
 
-@pytest.mark.parametrize(("shape", "most"), [((10, 40), 10), ((60, 12), 11)])
+@pytest.mark.parametrize(("shape", "most"), [((10, 40), 10), ((60, 12), 11), ((5, 10), 5)])
 def test_as_many_random_rows_are_injected_as_there_is_room_for(shape, most):
     basis = KrylovBasis(np.empty(shape), None, np.random.default_rng(0), 1e-14)
     for count, width in ((3, 3), (0, 3), (99, most), (1, most)):
@@ -35,14 +35,14 @@ def test_as_many_random_rows_are_injected_as_there_is_room_for(shape, most):
     np.testing.assert_allclose(rows.sum(axis=1), 0, atol=1e-12)
 
 
-def check_pairs(gram, basis):
+def check_pairs(gram, basis, size=1.0):
     ritz = basis.ritz()
     rows = basis.rows[: basis.size + basis.width]
     np.testing.assert_allclose(rows @ rows.T, np.eye(len(rows)), atol=1e-13)
     np.testing.assert_allclose(rows.sum(axis=1), 0, atol=1e-12)
     u = basis.vectors(ritz, np.arange(ritz.values.size)).T
     left = np.linalg.norm(gram.matmat(u) - u * ritz.values, axis=0)
-    np.testing.assert_allclose(ritz.residuals, left, atol=1e-12)
+    np.testing.assert_allclose(ritz.residuals, left, atol=1e-12 * size)
 
 
 def test_the_recurrence_knows_the_residuals(grown):
@@ -63,7 +63,7 @@ def test_a_restart_forgets_no_residual(grown):
 @pytest.mark.parametrize("rest", [0.0, 1e-6])
 def test_a_queue_is_repeated_with_care_from_where_a_block_breaks_down(with_spectrum, rest):
     """Three blocks of 4 hold ten eigenvectors: the third image has two strong directions left."""
-    lam = np.r_[np.linspace(3, -2, 10), rest * np.linspace(1, 2, 60 if rest else 0)]
+    lam = 1e8 * np.r_[np.linspace(3, -2, 10), rest * np.linspace(1, 2, 60 if rest else 0)]
     gram = DenseGram(with_spectrum(lam, 90))
     basis = QueuedBasis(np.empty((50, 90)), gram.matmat, np.random.default_rng(0), 1e-14)
     basis.inject(4)
@@ -71,23 +71,10 @@ def test_a_queue_is_repeated_with_care_from_where_a_block_breaks_down(with_spect
         for _ in range(5):
             basis.expand()
         assert basis.n_products == 20
-        check_pairs(gram, basis)
+        check_pairs(gram, basis, 1e8)
     assert basis.n_products == 20 + 3 * 4
     ends = basis.ritz().values
-    np.testing.assert_allclose(np.r_[ends[:6], ends[-4:]], lam[:10], atol=1e-11)
-
-
-def test_injected_rows_are_orthonormal_centered_and_as_many_as_exist():
-    basis = KrylovBasis(np.empty((20, 10)), None, np.random.default_rng(3), 1e-14)
-    for count, width in ((4, 4), (20, 9), (1, 9)):  # the constant vector is not among them
-        basis.inject(count)
-        assert basis.width == width
-    rows = basis.rows[:9]
-    np.testing.assert_allclose(rows @ rows.T, np.eye(9), atol=1e-13)
-    np.testing.assert_allclose(rows.sum(axis=1), 0, atol=1e-13)
-    narrow = KrylovBasis(np.empty((5, 10)), None, np.random.default_rng(3), 1e-14)
-    narrow.inject(6)
-    assert narrow.width == 5
+    np.testing.assert_allclose(np.r_[ends[:6], ends[-4:]], lam[:10], atol=1e-3)
 
 
 @pytest.mark.parametrize("library", [np, array_api_strict])

@@ -317,7 +317,7 @@ def weighted_system(fitted: Fitted, d: Array, w: Array, ridge: Array | None = No
     # of all others may be 1e-20 of it.
     first = xp.argmax(w, axis=1)
     origin, total = fitted.at(first), xp.sum(w, axis=1, keepdims=True)
-    w = w / xp.where(total > 0, total, xp.ones_like(total))
+    w = w / xp.clip(total, min=TINY)
     others = xp.asarray(w, copy=True)
     others[rows, first] = 0.0
     sums = fitted.sums(others)
@@ -427,7 +427,7 @@ def secular_minimum(
         """Return h(e), −h′(e), and the size of what h(e) is a difference of."""
         r = 1 / (2 - e[:, None] * m)
         sq = r * r
-        size = xp.abs(t) + xp.vecdot(sizes, sq) + xp.abs(e)
+        size = xp.abs(t) + xp.vecdot(sizes, sq)
         return t - xp.vecdot(pull, sq) - e, 1 + xp.vecdot(slopes, sq * r), size
 
     e = xp.zeros_like(t)

@@ -138,5 +138,5 @@ def checked_weights(
             f"coordinates need {k + 1}."
         )
     # Only ratios count.
-    shares: Floats = w / w.max(axis=1, keepdims=True, initial=0.0)
+    shares: Floats = w / w.max(axis=1, keepdims=True)
     return shares

@@ -240,7 +240,7 @@ def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
     """
     if not on_cpu(block) and block.shape[0]:
         ahead = orthonormal_ahead(block)
-        found = Fetched.of([ahead])[0]
+        (found,) = Fetched.of([ahead])
         if found.are_orthonormal(negligible):
             return ahead.rows, found.factor
     inner = to_numpy(inner_products(block, block))

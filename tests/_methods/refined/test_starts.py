@@ -158,7 +158,8 @@ def test_a_signature_is_reached_from_all_that_it_contains_if_it_is_worth_it():
     assert tried == [(0, 0), (3, 4), *2 * [(3, 5)], *2 * [(4, 4)], *3 * [(4, 5)]]
     assert reached((2, 2), lambda p, q: 1 - 0.5 * (p > 0) - 1e-5 * (p + q))[0] == (1, 0)
     assert reached((2, 2), lambda p, q: 1 + p + q)[0] == (0, 0)
-    assert reached((1, 1), lambda p, q: 1e-16 / (1 + q) if p else 1.0)[0] == (1, 0)  # rounding
+    for unit in (1.0, 1e30):  # a gain within rounding
+        assert reached((1, 1), lambda p, q, u=unit: 1e-16 * u / (1 + q) if p else u)[0] == (1, 0)
 
 
 def test_eigenvectors_start_with_their_signs_and_a_length():
