@@ -156,9 +156,11 @@ def from_refinement(
     A weighted STRESS has no decomposition: C2 = C3 = 0. `spectrum` has the eigenpairs of the start,
     and names the solver if there is one.
     """
-    # Centered again: the descent does so to 1e-12 only.
-    x = centered(asarray_like(found.coordinates, gram.diagonal()))
-    x, lengths = canonical(x, found.signs)
+    if (place := found.orthogonal) is not None:
+        x, lengths = place.coordinates, place.lengths
+    else:
+        x = centered(asarray_like(found.coordinates, gram.diagonal()))
+        x, lengths = canonical(x, found.signs)
     signs = np.sign(lengths)
     sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
     if weights is not None:
@@ -167,7 +169,8 @@ def from_refinement(
     if found.loss.curvature or weights is not None:
         terms, error, rises = _stress_by_pairs(gram, weights, x, signs, found.loss.curvature)
     else:
-        rises = stress_rises(gram, x, signs, gram.quadratic(x))
+        quadratic = gram.quadratic(x) if place is None else place.quadratic
+        rises = stress_rises(gram, x, signs, quadratic)
         if found.stress_terms is not None:
             terms = found.stress_terms
             error = stress_rounding(gram, x, terms, found.gram_rounding)

@@ -100,6 +100,15 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Orthogonal:
+    """Coordinates with orthogonal columns, in their order: signed lengths μ, and xᵀBx of each."""
+
+    coordinates: Array
+    lengths: Floats
+    quadratic: Array
+
+
+@dataclass(frozen=True)
 class Refined(Start):
     """Centered coordinates at a local minimum of a loss.
 
@@ -119,6 +128,8 @@ class Refined(Start):
         C1, C2, C3 of G = XAXᵀ, where the objective has them.
     gram_rounding : float
         Bound on the error of ‖B − G‖² in these.
+    orthogonal : Orthogonal, optional
+        The same place, where the objective passed over D for it.
     """
 
     loss: PairLoss
@@ -128,6 +139,7 @@ class Refined(Start):
     relative_gradient: float
     stress_terms: StressTerms | None = None
     gram_rounding: float = 0.0
+    orthogonal: Orthogonal | None = None
 
 
 class Objective(Protocol):

@@ -17,8 +17,21 @@ import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, asarray_like, centered, eps, namespace, to_numpy
 from neucmds._backend.threads import over_rows
-from neucmds._methods.geometry import StressTerms, stress_from_errors, stress_rounding
-from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, descend, lowest_point
+from neucmds._methods.geometry import (
+    StressTerms,
+    canonical,
+    stress_from_errors,
+    stress_rounding,
+)
+from neucmds._methods.refined.descent import (
+    EXACT,
+    Limits,
+    Orthogonal,
+    Refined,
+    Start,
+    descend,
+    lowest_point,
+)
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.tiles import Tiles, minimize
 from neucmds._operator import DenseGram, Gram, Multiply
@@ -47,12 +60,12 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
     if found is None:
         here = FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
         found = descend(here, limits, on_step)
-    end = found.state.exact()
+    end, lengths = found.state.exact()
     if end.gram_rounding > UNRESOLVED * end.value and (d := in_memory(gram)) is not None:
-        return _refine_by_residuals(gram, d, (x, end.x), signs, limits)
+        return _refine_by_residuals(gram, d, (x, found.state.x), signs, limits)
     terms = end.stress_terms()
     return Refined(
-        end.x,
+        found.state.x,
         signs,
         PairLoss("squared", 0.0),
         sum(terms),
@@ -61,6 +74,7 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
         found.relative_gradient,
         terms,
         end.gram_rounding,
+        Orthogonal(end.x, lengths, gram.xp.sum(end.x * end.bx, axis=0)),
     )
 
 
@@ -142,11 +156,12 @@ class FreeCoordinates:
         overlap = float(xp.vecdot(sum(overlaps), a))
         return cls(gram, x, bx, a, multiply, sum(inner), error, overlap)
 
-    def exact(self) -> FreeCoordinates:
-        """Return the same with all sums in float64."""
-        here = self.at(self.gram, self.x, self.bx, to_numpy(self.signs), self.multiply)
-        overlap = float(namespace(self.x).vecdot(self.gram.quadratic(self.x), self.signs))
-        return replace(here, overlap=overlap)
+    def exact(self) -> tuple[FreeCoordinates, Floats]:
+        """Return the same place in orthogonal columns, all sums in float64, and their lengths."""
+        # Centered again: the descent does so to 1e-12 only.
+        x, lengths = canonical(centered(self.x), to_numpy(self.signs))
+        bx = self.gram.matmat(x)
+        return self.at(self.gram, x, bx, np.sign(lengths), self.multiply), lengths
 
     @cached_property
     def value(self) -> float:
