@@ -214,15 +214,15 @@ def from_pairs(found: Refined, pairs: Pairs) -> Solution:
     d, w = pairs.sq_dissimilarity, np.ones(pairs.size) if pairs.weight is None else pairs.weight
     curvature, near = found.loss.curvature, found.coordinates
     stress, rises = _stress_of_pairs(x, np.sign(lengths), pairs, w, curvature, near)
-    mean = float(w @ d) / float(w.sum())
+    mean, sq_norm = float(w @ d) / float(w.sum()), 2 * float(w @ d**2)
     return Solution(
         coordinates=x * column_signs(x),
         weights=lengths,
         dtype=np.float64,
         stress_terms=(stress, 0.0, 0.0),
         stress_rises=rises,
-        stress_error=64 * eps(np.float64) * float(w @ d**2),
-        sq_norm=2 * float(w @ d**2),
+        stress_error=32 * eps(np.float64) * sq_norm,
+        sq_norm=sq_norm,
         total_sum_of_squares=2 * float(w @ (d - mean) ** 2),
         trace=0.5 * (pairs.n - 1) * mean,
         converged=found.converged,
