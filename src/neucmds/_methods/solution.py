@@ -16,7 +16,6 @@ from neucmds._backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
     asarray_like,
-    centered,
     eps,
     namespace,
     on_cpu,
@@ -39,7 +38,7 @@ from neucmds._methods.geometry import (
 from neucmds._methods.refined.curvature import curved, flat
 from neucmds._methods.refined.descent import Refined
 from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.refined.products import stress_terms_at
+from neucmds._methods.refined.products import orthogonal, stress_terms_at
 from neucmds._methods.selection import Selection, neuc
 from neucmds._operator import Check, DenseGram, Gram, outlying_entries
 from neucmds._spectrum import Spectrum
@@ -156,11 +155,8 @@ def from_refinement(
     A weighted STRESS has no decomposition: C2 = C3 = 0. `spectrum` has the eigenpairs of the start,
     and names the solver if there is one.
     """
-    if (place := found.orthogonal) is not None:
-        x, lengths = place.coordinates, place.lengths
-    else:
-        x = centered(asarray_like(found.coordinates, gram.diagonal()))
-        x, lengths = canonical(x, found.signs)
+    place = found.orthogonal or orthogonal(gram, found.coordinates, found.signs)
+    x, lengths = place.coordinates, place.lengths
     signs = np.sign(lengths)
     sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
     if weights is not None:
@@ -169,13 +165,12 @@ def from_refinement(
     if found.loss.curvature or weights is not None:
         terms, error, rises = _stress_by_pairs(gram, weights, x, signs, found.loss.curvature)
     else:
-        quadratic = gram.quadratic(x) if place is None else place.quadratic
-        rises = stress_rises(gram, x, signs, quadratic)
+        rises = stress_rises(gram, x, signs, place.quadratic)
         if found.stress_terms is not None:
             terms = found.stress_terms
             error = stress_rounding(gram, x, terms, found.gram_rounding)
         else:
-            terms, error = stress_terms_at(gram, x, signs)
+            terms, error = stress_terms_at(gram, place)
     eigenvalues, residuals, hidden_below = np.zeros(0), np.zeros(0), 0.0
     if spectrum is not None:
         wanted = Components(requested or found.signs.size, found.signature)

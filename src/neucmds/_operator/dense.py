@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from neucmds._backend import arrays
-from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace, row_blocks
+from neucmds._backend.arrays import Array, asarray_like, is_numpy, namespace, on_cpu, row_blocks
 from neucmds._backend.blas import symmetric_times
 from neucmds._backend.threads import parallel_map
 from neucmds._operator.gram import Floats, Gram, Indices, Result
@@ -65,6 +65,18 @@ class DenseGram(Gram):
         if block.dtype != self.dtype:
             return super().product(block)
         return symmetric_times(self.sq_dissimilarity, block)
+
+    def quadratic(self, coordinates: Array) -> Array:
+        """Return xᵀBx of each centered column from the upper triangle of D: half a product."""
+        d, x = self.sq_dissimilarity, coordinates
+        if x.dtype != self.dtype or not on_cpu(x):
+            return super().quadratic(x)
+
+        def of_part(rows: slice) -> Array:
+            image = d[rows, rows] @ x[rows, :] + 2 * (d[rows, rows.stop :] @ x[rows.stop :, :])
+            return self.xp.sum(x[rows, :] * image, axis=0)
+
+        return -0.5 * sum(map(of_part, self.row_slices()), start=self.xp.zeros_like(x[0, :]))
 
     def rounded(self) -> Rounded | None:
         """Return the float32 copy of B if it is allowed and pays.

@@ -60,10 +60,10 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
     if found is None:
         here = FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
         found = descend(here, limits, on_step)
-    end, lengths = found.state.exact()
-    if end.gram_rounding > UNRESOLVED * end.value and (d := in_memory(gram)) is not None:
+    place = orthogonal(gram, found.state.x, signs)
+    terms, rounding = _exact_terms(gram, place)
+    if rounding > UNRESOLVED * sum(terms) and (d := in_memory(gram)) is not None:
         return _refine_by_residuals(gram, d, (x, found.state.x), signs, limits)
-    terms = end.stress_terms()
     return Refined(
         found.state.x,
         signs,
@@ -73,9 +73,27 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
         found.converged,
         found.relative_gradient,
         terms,
-        end.gram_rounding,
-        Orthogonal(end.x, lengths, gram.xp.sum(end.x * end.bx, axis=0)),
+        rounding,
+        place,
     )
+
+
+def orthogonal(gram: Gram, coordinates: Array, signs: Floats) -> Orthogonal:
+    """Rotate coordinates to orthogonal columns; one product in float64."""
+    # Centered again: the descent does so to 1e-12 only.
+    x = centered(asarray_like(coordinates, gram.diagonal()))
+    x, lengths = canonical(x, signs)
+    return Orthogonal(x, lengths, gram.quadratic(x))
+
+
+def _exact_terms(gram: Gram, place: Orthogonal) -> tuple[StressTerms, float]:
+    """C1, C2 and C3 in float64, and a bound on the error of ‖B − XAXᵀ‖² in them."""
+    x, lengths = place.coordinates, place.lengths
+    signs, own = np.sign(lengths), float(np.sum(lengths**2))
+    overlap = float(to_numpy(place.quadratic) @ signs)
+    gram_error_sq = max(0.0, gram.frobenius_sq - 2 * overlap + own)
+    terms = stress_from_errors(gram_error_sq, gram.diagonal() - x**2 @ asarray_like(signs, x))
+    return terms, 16 * eps(np.float64) * (gram.frobenius_sq + own)
 
 
 def _refine_by_residuals(
@@ -107,19 +125,18 @@ def in_memory(gram: Gram) -> Array | None:
     return gram.xp.concat([gram.rows(rows) for rows in gram.row_slices()], axis=0)
 
 
-def stress_terms_at(gram: Gram, coordinates: Array, signs: Floats) -> tuple[StressTerms, float]:
-    """C1, C2 and C3 of the STRESS of any centered coordinates, and a bound on its error.
+def stress_terms_at(gram: Gram, place: Orthogonal) -> tuple[StressTerms, float]:
+    """C1, C2 and C3 of the STRESS, and a bound on its error.
 
-    One product; a pass over the pairs where that leaves no digits.
+    By a pass over the pairs where products leave no digits.
     """
-    x = asarray_like(coordinates, gram.diagonal())
-    here = FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
-    if here.gram_rounding > UNRESOLVED * here.value and (d := in_memory(gram)) is not None:
+    x = place.coordinates
+    terms, rounding = _exact_terms(gram, place)
+    if rounding > UNRESOLVED * sum(terms) and (d := in_memory(gram)) is not None:
+        signs, rounding = np.sign(place.lengths), 0.0
         value = Tiles.of(d, "squared", exact=True).value_of(x, signs)
         terms = _split_terms(gram, x, signs, value)
-        return terms, stress_rounding(gram, x, terms, 0.0)
-    terms = here.stress_terms()
-    return terms, stress_rounding(gram, x, terms, here.gram_rounding)
+    return terms, stress_rounding(gram, x, terms, rounding)
 
 
 @dataclass(frozen=True)
@@ -156,13 +173,6 @@ class FreeCoordinates:
         overlap = float(xp.vecdot(sum(overlaps), a))
         return cls(gram, x, bx, a, multiply, sum(inner), error, overlap)
 
-    def exact(self) -> tuple[FreeCoordinates, Floats]:
-        """Return the same place in orthogonal columns, all sums in float64, and their lengths."""
-        # Centered again: the descent does so to 1e-12 only.
-        x, lengths = canonical(centered(self.x), to_numpy(self.signs))
-        bx = self.gram.matmat(x)
-        return self.at(self.gram, x, bx, np.sign(lengths), self.multiply), lengths
-
     @cached_property
     def value(self) -> float:
         return sum(self.stress_terms())
@@ -182,12 +192,6 @@ class FreeCoordinates:
         own = float(xp.sum(a[:, None] * (s * s) * a[None, :]))
         gram_error_sq = max(0.0, self.gram.frobenius_sq - 2 * self.overlap + own)
         return stress_from_errors(gram_error_sq, self.diagonal_error)
-
-    @property
-    def gram_rounding(self) -> float:
-        """Bound on the error of ‖B − XAXᵀ‖² in float64."""
-        xp = namespace(self.x)
-        return 16 * eps(np.float64) * (self.gram.frobenius_sq + float(xp.sum(self.inner**2)))
 
     @cached_property
     def gradient(self) -> Array:
