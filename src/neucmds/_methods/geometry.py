@@ -152,7 +152,7 @@ def gram_rounding(spectrum: Spectrum, selection: Selection) -> float:
     # ‖B − UΛUᵀ‖² is measured, or zero up to rounding: values enter by their change through M.
     largest = float(np.max(np.abs(spectrum.values), initial=0.0))
     error = float(np.linalg.norm(errors)) + _ROUNDING * largest
-    return _of_a_square(_gram_error_sq(spectrum, selection), error)
+    return error * (2 * math.sqrt(max(0.0, _gram_error_sq(spectrum, selection))) + error)
 
 
 def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_error: float) -> float:
@@ -168,9 +168,4 @@ def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_err
     spread = 2 * gram.n * float(xp.vecdot(level, level)) + 2 * float(xp.sum(level)) ** 2
     # D itself was rounded when it was squared.
     moved = math.sqrt(spread) + precision * math.sqrt(gram.moments.sq_norm)
-    return 4 * gram_error + _of_a_square(sum(terms), moved)
-
-
-def _of_a_square(square: float, error: float) -> float:
-    """Bound the error of a square from that of its root."""
-    return error * (2 * math.sqrt(max(0.0, square)) + error)
+    return 4 * gram_error + moved * (2 * math.sqrt(max(0.0, sum(terms))) + moved)

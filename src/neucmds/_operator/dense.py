@@ -71,12 +71,11 @@ class DenseGram(Gram):
         d, x = self.sq_dissimilarity, coordinates
         if x.dtype != self.dtype or not on_cpu(x):
             return super().quadratic(x)
-
-        def of_part(rows: slice) -> Array:
+        total = self.xp.zeros_like(x[0, :])
+        for rows in self.row_slices():
             image = d[rows, rows] @ x[rows, :] + 2 * (d[rows, rows.stop :] @ x[rows.stop :, :])
-            return self.xp.sum(x[rows, :] * image, axis=0)
-
-        return -0.5 * sum(map(of_part, self.row_slices()), start=self.xp.zeros_like(x[0, :]))
+            total += self.xp.sum(x[rows, :] * image, axis=0)
+        return -0.5 * total
 
     def rounded(self) -> Rounded | None:
         """Return the float32 copy of B if it is allowed and pays.
