@@ -512,14 +512,13 @@ def main() -> None:
 
 def _record(path: Path | None) -> dict[str, Any]:
     """Read the record anew: another run may have added rows since."""
-    if path is not None and path.exists():
-        return dict(json.loads(path.read_text()))
+    known = path is not None and path.exists()
     return {
         "machine": measure.machine(),
         "versions": measure.versions("numpy", "scipy", "scikit-learn"),
         "seed": SEED,
         "smacof": SMACOF,
-        "rows": [],
+        "rows": json.loads(path.read_text())["rows"] if known else [],
     }
 
 
