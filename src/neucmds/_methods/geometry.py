@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +67,20 @@ def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
     order = np.argsort(-np.abs(mu), kind="stable")
     mu, v = mu[order], v[:, order]
     return basis @ asarray_like(back @ (v * np.sqrt(np.abs(mu))), x), mu
+
+
+@dataclass(frozen=True)
+class Orthogonal:
+    """Centered coordinates and their signed lengths, as of `canonical`."""
+
+    gram: Gram
+    coordinates: Array
+    lengths: Floats
+
+    @cached_property
+    def quadratic(self) -> Array:
+        """xᵀBx of each column: half a product in float64, or a whole one."""
+        return self.gram.quadratic(self.coordinates)
 
 
 def diagonalize(core: Floats) -> tuple[Floats, Floats]:

@@ -61,7 +61,7 @@ def columns_by_sign(
             spare += lacking
         centered = points - points.mean(axis=0)
         orders.append(np.array(order, dtype=np.intp))
-        parts.append(np.pad(centered, ((0, 0), (0, spare)))[:, orders[-1]])
+        parts.append(np.pad(centered, ((0, 0), (0, spare - own.size)))[:, orders[-1]])
     return parts, np.repeat([1.0, -1.0], counts), orders
 
 

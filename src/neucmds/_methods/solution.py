@@ -16,6 +16,7 @@ from neucmds._backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
     asarray_like,
+    centered,
     eps,
     namespace,
     on_cpu,
@@ -25,6 +26,7 @@ from neucmds._backend.arrays import (
 from neucmds._backend.threads import parallel_map
 from neucmds._input import Components, Pairs
 from neucmds._methods.geometry import (
+    Orthogonal,
     StressTerms,
     canonical,
     column_signs,
@@ -38,7 +40,7 @@ from neucmds._methods.geometry import (
 from neucmds._methods.refined.curvature import curved, flat
 from neucmds._methods.refined.descent import Refined
 from neucmds._methods.refined.losses import PairLoss
-from neucmds._methods.refined.products import orthogonal, stress_terms_at
+from neucmds._methods.refined.products import stress_terms_at
 from neucmds._methods.selection import Selection, neuc
 from neucmds._operator import Check, DenseGram, Gram, outlying_entries
 from neucmds._spectrum import Spectrum
@@ -155,7 +157,9 @@ def from_refinement(
     A weighted STRESS has no decomposition: C2 = C3 = 0. `spectrum` has the eigenpairs of the start,
     and names the solver if there is one.
     """
-    place = found.orthogonal or orthogonal(gram, found.coordinates, found.signs)
+    if (place := found.orthogonal) is None:
+        x = centered(asarray_like(found.coordinates, gram.diagonal()))
+        place = Orthogonal(gram, *canonical(x, found.signs))
     x, lengths = place.coordinates, place.lengths
     signs = np.sign(lengths)
     sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
@@ -170,7 +174,7 @@ def from_refinement(
             terms = found.stress_terms
             error = stress_rounding(gram, x, terms, found.gram_rounding)
         else:
-            terms, error = stress_terms_at(gram, place)
+            terms, error = stress_terms_at(place)
     eigenvalues, residuals, hidden_below = np.zeros(0), np.zeros(0), 0.0
     if spectrum is not None:
         wanted = Components(requested or found.signs.size, found.signature)

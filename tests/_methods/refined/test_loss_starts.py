@@ -95,10 +95,9 @@ def test_only_a_start_that_says_nothing_of_near_pairs_comes_by_way_of_high_floor
     far, left = approach(tiles, Start(100 * x[::-1], signs), limits)
     assert tiles.value_of(far.coordinates, signs) < tiles.size * tiles.unit
     assert left.max_iter < 200
-    poor = [
-        approach(tiles, Start(1.4 * x, signs), limits, alone=alone)[1] for alone in (False, True)
-    ]
-    assert (poor[0] != poor[1]) == (loss == "distance")
+    poor = Start(1.4 * x, signs)
+    one, two = (approach(tiles, poor, limits, alone=alone)[1] for alone in (False, True))
+    assert (one != two) == (loss == "distance")
 
 
 def test_signs_that_the_spectrum_lacks_begin_as_small_columns():

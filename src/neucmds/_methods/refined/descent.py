@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds._backend.arrays import Array, is_numpy, namespace
-from neucmds._methods.geometry import StressTerms
+from neucmds._methods.geometry import Orthogonal, StressTerms
 from neucmds._methods.refined.losses import LOSSES, PairLoss
 from neucmds.errors import InputError, option
 
@@ -100,15 +100,6 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Orthogonal:
-    """Coordinates with orthogonal columns, in their order: signed lengths μ, and xᵀBx of each."""
-
-    coordinates: Array
-    lengths: Floats
-    quadratic: Array
-
-
-@dataclass(frozen=True)
 class Refined(Start):
     """Centered coordinates at a local minimum of a loss.
 
@@ -129,7 +120,7 @@ class Refined(Start):
     gram_rounding : float
         Bound on the error of ‖B − G‖² in these.
     orthogonal : Orthogonal, optional
-        The same place, where the objective passed over D for it.
+        The same place, where its product with B is known.
     """
 
     loss: PairLoss

@@ -18,20 +18,13 @@ import numpy.typing as npt
 from neucmds._backend.arrays import Array, asarray_like, centered, eps, namespace, to_numpy
 from neucmds._backend.threads import over_rows
 from neucmds._methods.geometry import (
+    Orthogonal,
     StressTerms,
     canonical,
     stress_from_errors,
     stress_rounding,
 )
-from neucmds._methods.refined.descent import (
-    EXACT,
-    Limits,
-    Orthogonal,
-    Refined,
-    Start,
-    descend,
-    lowest_point,
-)
+from neucmds._methods.refined.descent import EXACT, Limits, Refined, Start, descend, lowest_point
 from neucmds._methods.refined.losses import PairLoss
 from neucmds._methods.refined.tiles import Tiles, minimize
 from neucmds._operator import DenseGram, Gram, Multiply
@@ -60,8 +53,9 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
     if found is None:
         here = FreeCoordinates.at(gram, x, gram.matmat(x), signs, gram.matmat)
         found = descend(here, limits, on_step)
-    place = orthogonal(gram, found.state.x, signs)
-    terms, rounding = _exact_terms(gram, place)
+    # Centered again: the descent does so to 1e-12 only.
+    place = Orthogonal(gram, *canonical(centered(found.state.x), signs))
+    terms, rounding = _exact_terms(place)
     if rounding > UNRESOLVED * sum(terms) and (d := in_memory(gram)) is not None:
         return _refine_by_residuals(gram, d, (x, found.state.x), signs, limits)
     return Refined(
@@ -78,17 +72,9 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
     )
 
 
-def orthogonal(gram: Gram, coordinates: Array, signs: Floats) -> Orthogonal:
-    """Rotate coordinates to orthogonal columns; one product in float64."""
-    # Centered again: the descent does so to 1e-12 only.
-    x = centered(asarray_like(coordinates, gram.diagonal()))
-    x, lengths = canonical(x, signs)
-    return Orthogonal(x, lengths, gram.quadratic(x))
-
-
-def _exact_terms(gram: Gram, place: Orthogonal) -> tuple[StressTerms, float]:
+def _exact_terms(place: Orthogonal) -> tuple[StressTerms, float]:
     """C1, C2 and C3 in float64, and a bound on the error of ‖B − XAXᵀ‖² in them."""
-    x, lengths = place.coordinates, place.lengths
+    gram, x, lengths = place.gram, place.coordinates, place.lengths
     signs, own = np.sign(lengths), float(np.sum(lengths**2))
     overlap = float(to_numpy(place.quadratic) @ signs)
     gram_error_sq = max(0.0, gram.frobenius_sq - 2 * overlap + own)
@@ -125,13 +111,13 @@ def in_memory(gram: Gram) -> Array | None:
     return gram.xp.concat([gram.rows(rows) for rows in gram.row_slices()], axis=0)
 
 
-def stress_terms_at(gram: Gram, place: Orthogonal) -> tuple[StressTerms, float]:
+def stress_terms_at(place: Orthogonal) -> tuple[StressTerms, float]:
     """C1, C2 and C3 of the STRESS, and a bound on its error.
 
     By a pass over the pairs where products leave no digits.
     """
-    x = place.coordinates
-    terms, rounding = _exact_terms(gram, place)
+    gram, x = place.gram, place.coordinates
+    terms, rounding = _exact_terms(place)
     if rounding > UNRESOLVED * sum(terms) and (d := in_memory(gram)) is not None:
         signs, rounding = np.sign(place.lengths), 0.0
         value = Tiles.of(d, "squared", exact=True).value_of(x, signs)

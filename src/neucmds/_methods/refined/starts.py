@@ -183,8 +183,8 @@ def _without_null_columns(found: Refined) -> Refined:
     x, weights = canonical(found.coordinates, found.signs)
     sizes = np.abs(weights)
     real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=0.0)))
-    fewer = {"coordinates": x[:, :real], "signs": np.sign(weights[:real])}
-    return replace(found, **fewer, orthogonal=None)
+    x, signs = x[:, :real], np.sign(weights[:real])
+    return replace(found, coordinates=x, signs=signs, orthogonal=None)
 
 
 def with_steepest_column(

@@ -283,7 +283,7 @@ class Tiles:
         """
         check_defined(sq_dissimilarity, weights, loss)
         xp = namespace(sq_dissimilarity)
-        narrow = max(sq_dissimilarity.shape) > FEW_OBJECTS and not exact
+        narrow = sq_dissimilarity.shape[0] > FEW_OBJECTS and not exact
         dtype = xp.float32 if narrow else xp.float64
         scale, weight_scale = power_of_four(sq_dissimilarity), 1.0
         if weights is not None:
