@@ -34,9 +34,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from neucmds import NeucMDS, __version__, neuc_mds
-from neucmds._input.chunks import lazy_dissimilarity
-from neucmds._operator.cluster import DaskGram
-from neucmds._operator.sampled_pairs import Sizes, feature_pairs
+from neucmds.problem.chunks import lazy_dissimilarity
+from neucmds.problem.sampled_pairs import Sizes, feature_pairs
+from neucmds.spectrum.operators.cluster import DaskGram
 
 K = 20
 PAIRS, WIDE, ITERATIONS = 320, 64, 60

@@ -30,7 +30,7 @@ import losses
 import measure
 import real_data
 from neucmds import neuc_mds
-from neucmds._backend.arrays import to_numpy
+from neucmds.backend.arrays import to_numpy
 
 RECORD = measure.RECORDS / "curvature.json"
 Floats = np.ndarray

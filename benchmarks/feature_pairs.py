@@ -27,11 +27,12 @@ import numpy as np
 
 from measure import machine, versions, write_record
 from neucmds import LandmarkNeucMDS, NeucMDS
-from neucmds._backend.arrays import to_numpy
-from neucmds._methods.geometry import paired_sq_dissimilarities, sq_dissimilarities
-from neucmds._operator.neighbor_search import nearest_rows
-from neucmds._operator.sampled_pairs import Sizes
-from neucmds.api import partial_input, two_levels
+from neucmds.backend.arrays import to_numpy
+from neucmds.large import listed as partial_input
+from neucmds.large import two_levels
+from neucmds.problem.neighbor_search import nearest_rows
+from neucmds.problem.sampled_pairs import Sizes
+from neucmds.spectrum.geometry import paired_sq_dissimilarities, sq_dissimilarities
 
 K, QUERIES, PAIRS = 20, 1000, 320
 

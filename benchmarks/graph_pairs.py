@@ -24,8 +24,8 @@ from scipy.spatial import cKDTree
 
 from measure import RECORDS, machine, versions, write_record
 from neucmds import LandmarkNeucMDS, NeucMDS
-from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._operator.graph import as_graph, shortest_path_rows
+from neucmds.problem.graph import as_graph, shortest_path_rows
+from neucmds.spectrum.geometry import sq_dissimilarities
 
 K, SOURCES, NEAR, MOST_WITH_ALL_PAIRS = 16, 500, 50, 10_000
 

@@ -24,7 +24,7 @@ import numpy as np
 from feature_pairs import PAIRS, K, draw, quality, random_error, truth
 from measure import forget_peak, machine, peak, versions, write_record
 from neucmds import LandmarkNeucMDS, NeucMDS
-from neucmds._backend.arrays import is_numpy, to_numpy
+from neucmds.backend.arrays import is_numpy, to_numpy
 
 ALL_UP_TO, SAMPLED_UP_TO = 20_000, 200_000
 

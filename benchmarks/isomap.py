@@ -23,8 +23,8 @@ from sklearn.manifold import Isomap
 
 import measure
 from neucmds import NeucIsomap
-from neucmds._operator import DenseGram
-from neucmds.metrics import measure as quality_of
+from neucmds.explore.metrics import measure as quality_of
+from neucmds.spectrum.operators.dense import DenseGram
 
 RECORD = measure.RECORDS / "isomap.json"
 CASES = {

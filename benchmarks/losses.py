@@ -39,11 +39,12 @@ from sklearn.manifold import smacof
 
 import measure
 import real_data
-from neucmds import corrections, datasets, neuc_mds
-from neucmds._methods import distances
-from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._operator import DenseGram
-from neucmds.metrics import measure as quality_of
+from neucmds import datasets, neuc_mds
+from neucmds.ecology import corrections
+from neucmds.explore.metrics import measure as quality_of
+from neucmds.form import distances
+from neucmds.spectrum.geometry import sq_dissimilarities
+from neucmds.spectrum.operators.dense import DenseGram
 
 RECORD = measure.RECORDS / "losses.json"
 ROOT = Path(__file__).parents[1]

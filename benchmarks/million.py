@@ -23,8 +23,8 @@ import scipy
 from scipy.spatial.distance import cdist
 
 from neucmds import LandmarkNeucMDS, __version__
-from neucmds._backend.threads import fill_rows, thread_count
-from neucmds._methods.geometry import sq_dissimilarities
+from neucmds.backend.threads import fill_rows, thread_count
+from neucmds.spectrum.geometry import sq_dissimilarities
 
 RECORD = Path(__file__).parent / "records" / "million.json"
 

@@ -28,11 +28,10 @@ from scipy.sparse import csgraph
 
 from measure import forget_peak, machine, peak, peak_with_children, versions, write_record
 from neucmds import LandmarkNeucMDS
-from neucmds._backend.arrays import to_numpy
-from neucmds._methods.geometry import paired_sq_dissimilarities
-from neucmds._methods.refined.descent import Limits, Start
-from neucmds._methods.refined.listed_pairs import refine_pairs
-from neucmds._operator.graph import (
+from neucmds.backend.arrays import to_numpy
+from neucmds.large import landmarks as api_landmarks
+from neucmds.large import two_levels as api_two_levels
+from neucmds.problem.graph import (
     as_graph,
     graph_pairs,
     landmark_paths,
@@ -40,9 +39,10 @@ from neucmds._operator.graph import (
     path_blocks,
     shortest_path_rows,
 )
-from neucmds._operator.sampled_pairs import Sizes
-from neucmds.api import landmarks as api_landmarks
-from neucmds.api import two_levels as api_two_levels
+from neucmds.problem.sampled_pairs import Sizes
+from neucmds.refine.descent import Limits, Start
+from neucmds.refine.listed_pairs import refine_pairs
+from neucmds.spectrum.geometry import paired_sq_dissimilarities
 
 K, SOURCES = 16, 25
 

@@ -25,7 +25,7 @@ import numpy as np
 
 import real_data
 from neucmds import OverfitWarning, datasets, neuc_mds
-from neucmds._methods.geometry import sq_dissimilarities
+from neucmds.spectrum.geometry import sq_dissimilarities
 
 RECORD = Path(__file__).parent / "records" / "missing.json"
 DRAWS = 20

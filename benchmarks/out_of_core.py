@@ -24,7 +24,8 @@ import numpy as np
 
 from measure import RECORDS, SEED, forget_peak, machine, peak, versions, write_record
 from neucmds import neuc_mds
-from neucmds._operator import BlockedGram, FeatureGram
+from neucmds.spectrum.operators.blocked import BlockedGram
+from neucmds.spectrum.operators.features import FeatureGram
 
 
 def write_matrix(path: Path, n: int) -> None:

@@ -38,12 +38,12 @@ import losses as loss_data
 import real_data
 from measure import RECORDS, machine, versions, write_record
 from neucmds import Embedding, datasets, neuc_mds
-from neucmds._methods.geometry import sq_dissimilarities
-from neucmds._methods.refined.curvature import curved as curved_squares
-from neucmds._methods.refined.curvature import distances
-from neucmds._methods.refined.losses import LOSSES, PairLoss, floor_of
-from neucmds._placement import newton
-from neucmds._placement.least_squares import LeastSquaresPlacement
+from neucmds.form import curved as curved_squares
+from neucmds.form import distances
+from neucmds.place import newton
+from neucmds.place.least_squares import LeastSquaresPlacement
+from neucmds.refine.losses import LOSSES, PairLoss, floor_of
+from neucmds.spectrum.geometry import sq_dissimilarities
 
 RECORD = RECORDS / "placement.json"
 METHODS = ("classical", "neuc", "neuc+", "exact", "refined")

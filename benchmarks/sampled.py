@@ -20,7 +20,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from measure import RECORDS, machine, versions, write_record
 from neucmds import evaluate, neuc_mds
-from neucmds.api import prepare
+from neucmds.prepared import prepare
 
 
 def neighbour_graph(n: int, d: int, seed: int) -> Any:

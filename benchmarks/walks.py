@@ -64,7 +64,7 @@ def command(folder: str) -> Callable[[], object]:
     pd.DataFrame(D, names, names).to_csv(f"{folder}/file.csv")
 
     def run() -> None:
-        from neucmds.cli import main
+        from neucmds.tools.cli import main
 
         sys.argv = ["neucmds", "embed", f"{folder}/file.csv", "-k", "3", "-o", f"{folder}/out"]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

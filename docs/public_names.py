@@ -14,13 +14,13 @@ from pathlib import Path
 import neucmds
 
 # The command line has a page of its own.
-WITHOUT_NAMES = {"cli"}
+WITHOUT_NAMES = {"neucmds.tools.cli", "neucmds.__main__"}
 
 
 def public_modules() -> list[str]:
-    """Return the public modules and packages on the top level that export names."""
-    found = (m.name for m in pkgutil.iter_modules(neucmds.__path__) if not m.name.startswith("_"))
-    return [name for name in found if name not in WITHOUT_NAMES]
+    """Return the modules and packages that export names: those with an `__all__`."""
+    modules = [m.name for m in pkgutil.walk_packages(neucmds.__path__, "neucmds.")]
+    return [name for name in modules if name not in WITHOUT_NAMES]
 
 
 def exported() -> dict[str, list[str]]:
@@ -28,8 +28,8 @@ def exported() -> dict[str, list[str]]:
     first = [name for name in neucmds.__all__ if not name.startswith("__")]
     names = {"neucmds": first}
     for module in public_modules():
-        everything = getattr(import_module(f"neucmds.{module}"), "__all__", [])
-        names[f"neucmds.{module}"] = [name for name in everything if name not in first]
+        everything = getattr(import_module(module), "__all__", [])
+        names[module] = [name for name in everything if name not in first]
     return {module: listed for module, listed in names.items() if listed}
 
 

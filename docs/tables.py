@@ -254,7 +254,7 @@ def permdisp() -> str:
 
 def goes_with() -> str:
     """Return which option goes with which kind of input, and the notes below."""
-    from neucmds.api.options import FITS, INPUTS, OPTIONS, cell
+    from neucmds.options import FITS, INPUTS, OPTIONS, cell
 
     notes: list[str] = []
 
@@ -277,7 +277,7 @@ def goes_with() -> str:
 
 def defaults() -> str:
     """Return the limits of "refined" by loss, the same for every kind of input."""
-    from neucmds._methods.refined.descent import FEW_OBJECTS, MAX_ITER, TOL, TOL_OF_FEW
+    from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, TOL, TOL_OF_FEW
 
     rows = (
         [

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.components import Components
-from neucmds._methods.selection import METHODS
-from neucmds._operator import DenseGram
-from neucmds._spectrum import Spectrum, full_spectrum
-from neucmds.api import Prepared, embed_spectrum
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.metrics import Quality, measure
+from neucmds.explore.metrics import Quality, measure
+from neucmds.fitting import embed_spectrum
+from neucmds.prepared import Prepared
+from neucmds.problem.components import Components
+from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.selection import METHODS
+from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 from reproduction.counting import PublishedCounts, count_as_published
 from reproduction.random_matrices import random_spectrum
 from reproduction.records import Skipped

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from neucmds._methods.selection import METHODS
-from neucmds.api import ALL_METHODS
-from neucmds.metrics import Quality
+from neucmds.explore.metrics import Quality
+from neucmds.options import ALL_METHODS
+from neucmds.spectrum.selection import METHODS
 from reproduction.bench import Bench
 from reproduction.published import PublishedTable
 from reproduction.records import Cell, Record, Skipped

@@ -3,8 +3,8 @@
 In a k-nearest-neighbour graph there are twins: objects with the same dissimilarities to all others.
 Their D̂ is zero, and what a program sees is the sign of its rounding (errata E14). The published
 counts follow from B formed by matrix products, LAPACK's eigenvectors, and differences of
-coordinates; counting so, MNIST's 1006 comes out as 1010, where `neucmds.metrics` finds 990 pairs
-that are negative beyond rounding and 38 twins.
+coordinates; counting so, MNIST's 1006 comes out as 1010, where `neucmds.explore.metrics` finds 990
+pairs that are negative beyond rounding and 38 twins.
 
 This arithmetic was chosen among 33 (seven eigensolutions, three or five formulas for D̂) because it
 comes nearest to print on all three 2-NN rows. Over the 33, Neuc-MDS has 998 to 1022 negative pairs
@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._input.components import Components
-from neucmds._methods.geometry import rounding_level
-from neucmds._methods.selection import METHODS
-from neucmds._spectrum import Ends
+from neucmds.problem.components import Components
+from neucmds.spectrum.geometry import rounding_level
+from neucmds.spectrum.selection import METHODS
+from neucmds.spectrum.spectrum import Ends
 
 Floats = npt.NDArray[np.float64]
 

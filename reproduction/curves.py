@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import to_numpy
-from neucmds._input.components import Components
-from neucmds._methods.selection import METHODS
-from neucmds._operator import Gram
-from neucmds._spectrum import Spectrum
+from neucmds.backend.arrays import to_numpy
+from neucmds.problem.components import Components
+from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.selection import METHODS
+from neucmds.spectrum.spectrum import Spectrum
 
 Floats = npt.NDArray[np.float64]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds.api import Options, fit, prepare
-from neucmds.metrics import measure
+from neucmds.explore.metrics import measure
+from neucmds.fitting import fit
+from neucmds.options import Options
+from neucmds.prepared import prepare
 from reproduction import published
 from reproduction.bench import Bench
 from reproduction.records import Cell, Record

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._methods.selection import METHODS
+from neucmds.spectrum.selection import METHODS
 from reproduction.bench import Bench
 from reproduction.curves import stress_curve
 from reproduction.records import Cell, Panel, Series

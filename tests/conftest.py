@@ -10,39 +10,40 @@ import pytest
 # Files that take most of the time of the whole: processes of their own, clusters, thousands of
 # random matrices, the paper's data. `make test-fast` leaves them out.
 SLOW_FILES = (
-    "_backend/test_arrays.py",
-    "_backend/test_threads.py",
-    "_methods/refined/test_completion.py",
-    "_methods/refined/test_loss_starts.py",
-    "_methods/refined/test_starts.py",
-    "_methods/test_stress.py",
-    "_operator/test_blocked.py",
-    "_operator/test_chunked_rows.py",
-    "_operator/test_cluster.py",
-    "_operator/test_features.py",
-    "_operator/test_metric_registry.py",
-    "_placement/test_dimension.py",
-    "_placement/test_least_squares.py",
-    "_placement/test_new_rows.py",
-    "_placement/test_newton.py",
-    "_placement/test_recipe.py",
-    "_spectrum/test_krylov.py",
-    "api/test_landmarks.py",
-    "api/test_partial_input.py",
-    "api/test_resampling.py",
-    "api/test_support.py",
-    "api/test_two_levels.py",
-    "cli/test_processes.py",
+    "backend/test_arrays.py",
+    "backend/test_threads.py",
+    "refine/test_completion.py",
+    "refine/test_loss_starts.py",
+    "refine/test_starts.py",
+    "spectrum/test_stress.py",
+    "spectrum/test_blocked.py",
+    "problem/test_chunked_rows.py",
+    "spectrum/test_cluster.py",
+    "spectrum/test_features.py",
+    "problem/test_metric_registry.py",
+    "place/test_dimension.py",
+    "place/test_least_squares.py",
+    "place/test_new_rows.py",
+    "place/test_newton.py",
+    "place/test_recipe.py",
+    "spectrum/test_krylov.py",
+    "large/test_landmark_fits.py",
+    "large/test_partial_input.py",
+    "explore/test_resampling.py",
+    "fit/test_support.py",
+    "large/test_two_levels.py",
+    "tools/cli/test_processes.py",
     "datasets/test_synthetic.py",
     "estimators/test_contract.py",
     "estimators/test_landmark.py",
     "estimators/test_refit.py",
-    "report/test_browser.py",
-    "tests/test_curvature.py",
-    "tests/test_devices.py",
-    "tests/test_losses.py",
-    "tests/test_plots.py",
-    "_methods/test_scale.py",
+    "tools/report/test_browser.py",
+    "test_curvature.py",
+    "refine/test_curvature.py",
+    "test_devices.py",
+    "test_losses.py",
+    "tools/test_plots.py",
+    "refine/test_scale.py",
     "theorems/test_default_fit_is_not_above_others.py",
 )
 # A page with all its tables.
@@ -65,7 +66,7 @@ def few_starts() -> Iterator[None]:
     """Two starts of a loss instead of 32 or 12: for what does not depend on how low it ends."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MORE_STARTS", "STARTS"):
-            patch.setattr(f"neucmds._methods.refined.loss_starts.{name}", 2)
+            patch.setattr(f"neucmds.refine.loss_starts.{name}", 2)
         yield
 
 

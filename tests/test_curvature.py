@@ -6,10 +6,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
 from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
-from neucmds.api import prepare
-from neucmds.cli.outputs import axis_table
 from neucmds.errors import InputError
-from neucmds.report.findings import nearest_of
+from neucmds.prepared import prepare
+from neucmds.tools.cli.outputs import axis_table
+from neucmds.tools.report.findings import nearest_of
 
 
 def sphere(n=60):

@@ -7,14 +7,14 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from neucmds import LandmarkNeucMDS
-from neucmds._backend import arrays
-from neucmds._input.pairs import make_pairs
-from neucmds._methods.refined import losses
-from neucmds._methods.refined.descent import Limits, Start
-from neucmds._methods.refined.listed_pairs import refine_pairs
-from neucmds._operator.neighbor_search import nearest_rows
-from neucmds._operator.sampled_pairs import Sizes, feature_pairs
+from neucmds.backend import arrays
 from neucmds.estimators import landmark
+from neucmds.problem.neighbor_search import nearest_rows
+from neucmds.problem.pairs import make_pairs
+from neucmds.problem.sampled_pairs import Sizes, feature_pairs
+from neucmds.refine import losses
+from neucmds.refine.descent import Limits, Start
+from neucmds.refine.listed_pairs import refine_pairs
 
 torch: Any = None
 pytestmark = pytest.mark.usefixtures("few_starts")

@@ -124,7 +124,7 @@ def test_tables_and_arrays_of_edges_are_not_taken_for_matrices():
 )
 def test_commands_take_graphs(command, tmp_path, monkeypatch):
     testing = pytest.importorskip("typer.testing")
-    from neucmds.cli.app import app
+    from neucmds.tools.cli.app import app
 
     def said(*more):
         found = testing.CliRunner().invoke(app, [*command, *more])

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
-from neucmds._operator import calls
+from neucmds.problem import calls
 
 RNG = np.random.default_rng(0)
 WORDS = list(dict.fromkeys("".join(RNG.choice(list("abcd"), size)) for size in [4, 5, 6, 7] * 60))
@@ -113,7 +113,7 @@ def test_progress_is_heard_in_calls(monkeypatch, capsys):
 @pytest.mark.parametrize("how", [{}, {"n_pairs": 40}], ids=["all", "sampled"])
 def test_an_interruption_keeps_the_calls_that_were_made(how, tmp_path, monkeypatch):
     monkeypatch.setattr(calls, "ROUND", 1e-3)
-    monkeypatch.setattr("neucmds._backend.checkpoint.INTERVAL", 0.0)
+    monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 0.0)
     edits, stop, words = Edits(), 800, WORDS[:60]
     kept = {"checkpoint": tmp_path / "kept", "random_state": 0, **how}
 
@@ -125,7 +125,7 @@ def test_an_interruption_keeps_the_calls_that_were_made(how, tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         neuc_mds(words, 2, metric=metric, **kept)
     stop = None
-    monkeypatch.setattr("neucmds._backend.checkpoint.INTERVAL", 60.0)
+    monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 60.0)
     found = neuc_mds(words, 2, metric=metric, **kept)
     assert not list(tmp_path.iterdir())
     again = edits.calls

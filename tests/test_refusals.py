@@ -24,9 +24,9 @@ from neucmds import (
     neuc_mds,
     theory,
 )
-from neucmds.api import prepare
 from neucmds.datasets import euclidean_ball, random_simplex
 from neucmds.interop import from_anndata, to_anndata
+from neucmds.prepared import prepare
 
 N = 12
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -174,7 +174,7 @@ def test_what_cannot_be_had_is_refused(plain, call, match):
 
 
 def test_too_little_memory_is_told_before_d_is_squared(monkeypatch):
-    monkeypatch.setattr("neucmds._operator.choose.available_memory", lambda: 1000)
+    monkeypatch.setattr("neucmds.spectrum.operators.choose.available_memory", lambda: 1000)
     refused(lambda: neuc_mds(D, 2), "beyond D, but 1 kB are free; ask for fewer")
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import neucmds.api
+import neucmds
 
 ROOT = Path(neucmds.__file__).parent
-SOLVERS = {"solve", "full_spectrum"}
 
 
 def imported_names(path):
@@ -24,24 +23,11 @@ def imported_names(path):
             yield from ((alias.name, "") for alias in node.names)
 
 
-def test_nothing_but_api_imports_a_solver():
-    users = {
-        path.relative_to(ROOT).as_posix()
-        for path in ROOT.rglob("*.py")
-        for module, name in imported_names(path)
-        if module.startswith("neucmds._spectrum") and name in SOLVERS
-        if not path.is_relative_to(ROOT / "_spectrum")
-    }
-    assert users
-    assert all(user.startswith("api/") for user in users)
-
-
 def public_modules():
-    """Return modules on the top level and in `api`, each with its public names."""
-    for path in ROOT.glob("[!_]*.py"):
-        yield path, set(getattr(import_module(f"neucmds.{path.stem}"), "__all__", ()))
-    for path in (ROOT / "api").glob("[!_]*.py"):
-        yield path, set(neucmds.api.__all__)
+    """Return modules on the top level, of `explore` and of `ecology`, with their public names."""
+    for path in (*ROOT.glob("[!_]*.py"), *ROOT.glob("e[cx]*/[!_]*.py")):
+        module = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+        yield path, set(getattr(import_module(module), "__all__", ()))
 
 
 def test_every_public_function_documents_parameters_and_has_an_example():
@@ -55,7 +41,7 @@ def test_every_public_function_documents_parameters_and_has_an_example():
                 if any(part not in text for part in wanted):
                     lacking.append(f"{path.name}:{node.name}")
     assert lacking == []
-    assert {"neuc_mds", "compare", "curve", "inspect", "evaluate", "prepare"} <= seen
+    assert {"neuc_mds", "compare", "curve", "inspect", "evaluate"} <= seen
 
 
 def test_public_names_are_listed_and_can_be_had():

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from neucmds import NeucMDS, neuc_mds
-from neucmds._operator import DenseGram
+from neucmds.spectrum.operators.dense import DenseGram
 
 DEVICE = "cuda"
 

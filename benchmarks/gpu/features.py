@@ -25,8 +25,8 @@ import numpy as np
 import torch
 
 from neucmds import neuc_mds
-from neucmds._backend.arrays import to_numpy
-from neucmds._operator import FeatureGram
+from neucmds.backend.arrays import to_numpy
+from neucmds.spectrum.operators.features import FeatureGram
 
 METRICS = ("angular", "cosine", "euclidean", "rbf", "hyperbolic", "balls")
 

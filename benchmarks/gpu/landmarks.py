@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from neucmds import LandmarkNeucMDS
-from neucmds._operator.metric_registry import FittedMetric
+from neucmds.problem.metrics import FittedMetric
 
 CASES = (
     ("euclidean", "squared"),

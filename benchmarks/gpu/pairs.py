@@ -22,9 +22,9 @@ import torch
 from scipy import sparse
 
 from neucmds import neuc_mds
-from neucmds._input.pairs import Pairs, make_pairs
-from neucmds._methods.refined.descent import Limits, Start
-from neucmds._methods.refined.listed_pairs import refine_pairs
+from neucmds.problem.pairs import Pairs, make_pairs
+from neucmds.refine.descent import Limits, Start
+from neucmds.refine.listed_pairs import refine_pairs
 
 K = 16
 SIGNS = np.array([1.0] * 11 + [-1.0] * 5)

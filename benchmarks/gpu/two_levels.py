@@ -24,7 +24,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from million_graph import Study, walled_grid
 from neucmds import LandmarkNeucMDS
-from neucmds._operator.graph import as_graph
+from neucmds.problem.graph import as_graph
 
 K, D, LANDMARKS, QUERIES = 20, 64, 20_000, 1000
 

@@ -31,7 +31,7 @@ import curvature
 import losses
 import measure
 from neucmds import neuc_mds
-from neucmds._backend.arrays import to_numpy
+from neucmds.backend.arrays import to_numpy
 
 RECORD = measure.RECORDS / "curved_spaces.json"
 FIRST_STEPS = (0.05, 0.15)

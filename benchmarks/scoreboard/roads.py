@@ -39,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import losses
 import measure
 from neucmds import Embedding, LandmarkNeucMDS, neuc_mds
-from neucmds._backend.arrays import to_numpy
+from neucmds.backend.arrays import to_numpy
 
 RECORD = measure.RECORDS / "roads.json"
 BUCKETS = 5

@@ -44,9 +44,9 @@ from measure import (
     versions,
     write_record,
 )
-from neucmds._input.components import Components
-from neucmds._methods.selection import METHODS
-from neucmds._spectrum.spectrum import Ends
+from neucmds.problem.components import Components
+from neucmds.spectrum.selection import METHODS
+from neucmds.spectrum.spectrum import Ends
 
 TOL = 1e-6
 Solver = Callable[[Any, int], np.ndarray]

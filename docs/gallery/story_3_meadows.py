@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import compare, inspect, neuc_mds
-from neucmds.ordination import envfit
+from neucmds.ecology.ordination import envfit
 
 # Written in R: write.csv(dune, "dune_species.csv"); write.csv(dune.env, "dune_env.csv")
 folder = Path("../../tests/fixtures")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
-from neucmds._backend.arrays import row_blocks
+from neucmds.backend.arrays import row_blocks
 from neucmds.datasets import hop_distances
 from neucmds.errors import InputError
 

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from neucmds.api import compare, curve, evaluate, inspect, neuc_mds, stability
     from neucmds.embedding import Embedding, procrustes
     from neucmds.errors import (
         ConvergenceWarning,
@@ -19,6 +18,10 @@ if TYPE_CHECKING:
         PrecisionWarning,
     )
     from neucmds.estimators import LandmarkNeucMDS, NeucIsomap, NeucMDS
+    from neucmds.explore.comparison import compare
+    from neucmds.explore.exploration import curve, evaluate, inspect
+    from neucmds.explore.resampling import stability
+    from neucmds.fit import neuc_mds
 
 __version__ = "0.3.0"
 
@@ -44,7 +47,15 @@ __all__ = [
 ]
 
 # Each imports those before it.
-_MODULES = ("errors", "embedding", "api", "estimators")
+_MODULES = (
+    "errors",
+    "embedding",
+    "fit",
+    "explore.comparison",
+    "explore.exploration",
+    "explore.resampling",
+    "estimators",
+)
 
 
 def __getattr__(name: str) -> Any:

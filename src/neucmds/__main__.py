@@ -2,7 +2,7 @@
 
 import sys
 
-from neucmds.cli import main
+from neucmds.tools.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

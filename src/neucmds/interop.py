@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from neucmds._backend.arrays import to_numpy
-from neucmds._input import order_of
-from neucmds._operator import all_paths, named_graph
+from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
+from neucmds.problem.graph import all_paths, named_graph
+from neucmds.problem.names import order_of
 
 __all__ = ["from_anndata", "from_networkx", "to_anndata", "to_frame", "to_skbio"]
 

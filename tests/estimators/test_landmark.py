@@ -8,9 +8,9 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, neuc_mds
-from neucmds._methods.geometry import sq_dissimilarities
-from neucmds.api import LandmarkFit
 from neucmds.datasets.synthetic import random_simplex
+from neucmds.large.landmarks import LandmarkFit
+from neucmds.spectrum.geometry import sq_dissimilarities
 
 
 def stress(coordinates, signs, d):
@@ -80,7 +80,7 @@ def test_an_interrupted_transform_goes_on_where_it_stopped(tmp_path, monkeypatch
             raise KeyboardInterrupt
         return place(self, rows, first, weights)
 
-    monkeypatch.setattr("neucmds._backend.checkpoint.INTERVAL", 0.0)
+    monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 0.0)
     monkeypatch.setattr(LandmarkFit, "place", interrupted)
     with pytest.raises(KeyboardInterrupt):
         est.transform(rows, out, checkpoint=kept)
@@ -109,8 +109,8 @@ def test_an_interruption_loses_few_calls_of_a_function(tmp_path, monkeypatch, ea
     est = LandmarkNeucMDS(2, 50, metric=slow, n_jobs=1, **levels).fit(rows)
     fitted = True
     calls.clear()
-    monkeypatch.setattr("neucmds._backend.checkpoint.INTERVAL", 0.0)
-    monkeypatch.setattr("neucmds._operator.calls.ROUND", 1e-4)
+    monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 0.0)
+    monkeypatch.setattr("neucmds.problem.calls.ROUND", 1e-4)
     with pytest.raises(KeyboardInterrupt):
         est.transform(rows, tmp_path / "x.npy", checkpoint=tmp_path / "kept")
     est.transform(rows, tmp_path / "x.npy", checkpoint=tmp_path / "kept")

@@ -16,15 +16,12 @@ import numpy as np
 import pandas as pd
 
 from neucmds import Embedding, InputError, neuc_mds
-from neucmds._input import (
-    as_dissimilarity,
-    as_pairs,
-    match_rows,
-    read_metadata,
-    read_new_objects,
-    read_square,
-    read_table,
-)
+from neucmds.ecology.metadata import match_rows, read_metadata
+from neucmds.problem.containers import read_square
+from neucmds.problem.dense import as_dissimilarity
+from neucmds.problem.pairs import as_pairs
+from neucmds.problem.readers.files import read_table
+from neucmds.problem.readers.new_objects import read_new_objects
 
 NAMES = ("ant", "bee", "cat", "dog")
 D = np.array([[0, 1.5, 2, 3], [1.5, 0, 3, 4], [2, 3, 0, 5], [3, 4, 5, 0]])

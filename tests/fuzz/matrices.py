@@ -14,8 +14,8 @@ from unittest.mock import patch
 import numpy as np
 
 from neucmds import Embedding, InputError, neuc_mds
-from neucmds._spectrum import solve
-from neucmds.api import ALL_METHODS
+from neucmds.options import ALL_METHODS
+from neucmds.spectrum.krylov import solve
 
 Floats = np.ndarray
 CLOSED = tuple(method for method in ALL_METHODS if method != "refined")
@@ -149,7 +149,7 @@ def ways(case: Case) -> dict[str, tuple[Floats, dict[str, Any]]]:
 def fitted(D: Floats, solver: str = "", **options: Any) -> Embedding | None:
     """Return an embedding, or None where D or the options are refused by one line."""
     try:
-        chosen = patch("neucmds.api.fitting.solve", partial(solve, solver=solver))
+        chosen = patch("neucmds.fitting.solve", partial(solve, solver=solver))
         with chosen if solver else nullcontext():
             return neuc_mds(D.copy(), **options)
     except InputError as error:

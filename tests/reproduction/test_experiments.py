@@ -7,13 +7,14 @@ import json
 import numpy as np
 import pytest
 
-from neucmds._input import Components
-from neucmds._methods.selection import METHODS
-from neucmds._operator import DenseGram
-from neucmds._spectrum import full_spectrum
-from neucmds.api import Prepared, embed_spectrum
 from neucmds.datasets import euclidean_ball
-from neucmds.metrics import measure
+from neucmds.explore.metrics import measure
+from neucmds.fitting import embed_spectrum
+from neucmds.prepared import Prepared
+from neucmds.problem.components import Components
+from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.selection import METHODS
+from neucmds.spectrum.spectrum import full_spectrum
 from reproduction.__main__ import main
 from reproduction.bench import Bench
 from reproduction.counting import count_as_published, is_metric

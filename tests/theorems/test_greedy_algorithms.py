@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neucmds._methods.selection import split_bounds
-from neucmds._spectrum import Ends
+from neucmds.spectrum.selection import split_bounds
+from neucmds.spectrum.spectrum import Ends
 
 # Whole numbers make ties and zeros common, also H(S) = 0; floats make everything else.
 spectra = st.one_of(

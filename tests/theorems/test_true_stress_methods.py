@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neucmds import FewerComponentsWarning, neuc_mds
-from neucmds._methods.selection import METHODS
+from neucmds.spectrum.selection import METHODS
 
 PUBLISHED = list(METHODS)
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from neucmds._backend.arrays import Array, asarray_like, namespace
+from neucmds.backend.arrays import Array, asarray_like, namespace
 
 
 @dataclass(frozen=True)

@@ -14,42 +14,22 @@ from typing import Any, BinaryIO, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from neucmds._backend.arrays import (
-    Array,
-    asarray_like,
-    is_array,
-    namespace,
-    row_blocks,
-    to_numpy,
-)
-from neucmds._backend.files import atomic_file
-from neucmds._input import as_labels, as_real, common_objects, ordered_by_name, rows_ordered_as
-from neucmds._methods import (
-    Alignment,
-    Solution,
-    StressTerms,
-    align,
-    columns_by_sign,
-    distances,
-    kappa_of,
-    nearest,
-    paired_sq_dissimilarities,
-    sq_dissimilarities,
-)
-from neucmds._placement import (
-    SHRINKAGE,
-    LeastSquaresPlacement,
-    LinearPlacement,
-    LossPlacement,
-    Placement,
-    check_gaps,
-    check_shape,
-    checked_weights,
-    sq_rows,
-)
+from neucmds.alignment import Alignment, align, columns_by_sign
+from neucmds.backend.arrays import Array, asarray_like, is_array, namespace, row_blocks, to_numpy
+from neucmds.backend.files import atomic_file
 from neucmds.embedding import saved
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, option
+from neucmds.form import distances, kappa_of
+from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement, Placement
+from neucmds.place.neighbors import nearest
+from neucmds.place.new_rows import check_gaps, check_shape, checked_weights, sq_rows
+from neucmds.place.newton import LossPlacement
+from neucmds.problem.containers import as_real
+from neucmds.problem.names import common_objects, ordered_by_name, rows_ordered_as
+from neucmds.problem.validation import as_labels
+from neucmds.refine.solution import Solution
+from neucmds.spectrum.geometry import StressTerms, paired_sq_dissimilarities, sq_dissimilarities
 
 # Of NumPy unless the input was of another array library.
 Floats = npt.NDArray[np.float64]
@@ -519,7 +499,7 @@ class Embedding:
         return to_skbio(self)
 
     def plot(self, color: Any = None, **options: Any) -> Any:
-        """Draw the objects on two of their axes; see `neucmds.plots.plot_coordinates`.
+        """Draw the objects on two of their axes; see `neucmds.tools.plots.plot_coordinates`.
 
         Parameters
         ----------
@@ -539,12 +519,12 @@ class Embedding:
         >>> emb.plot(names=False, axes=(2, 1)).get_xlabel()[:16]
         'axis 2, negative'
         """
-        from neucmds.plots import plot_coordinates
+        from neucmds.tools.plots import plot_coordinates
 
         return plot_coordinates(self, color, **options)
 
     def plot_shepard(self, D: Any, **options: Any) -> Any:
-        """Draw the dissimilarities of the embedding against D; see `neucmds.plots.plot_shepard`.
+        """Draw the fitted dissimilarities against D; see `neucmds.tools.plots.plot_shepard`.
 
         Parameters
         ----------
@@ -557,12 +537,12 @@ class Embedding:
         -------
         matplotlib Axes
         """
-        from neucmds.plots import plot_shepard
+        from neucmds.tools.plots import plot_shepard
 
         return plot_shepard(D, self, **options)
 
     def report(self, path: str | PathLike[str], D: Any = None, **options: Any) -> Path:
-        """Write one HTML page to look at; see `neucmds.report.write_report`.
+        """Write one HTML page to look at; see `neucmds.tools.report.write_report`.
 
         Parameters
         ----------
@@ -586,7 +566,7 @@ class Embedding:
         ...     page.name
         'line.html'
         """
-        from neucmds.report import write_report
+        from neucmds.tools.report import write_report
 
         return write_report(path, self, D, **options)
 

@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from neucmds._backend.arrays import Array, to_numpy
-from neucmds._backend.files import read_npz
-from neucmds._methods import LOSSES, PairLoss, kappa_of
-from neucmds._placement import (
-    SHRINKAGE,
-    LeastSquaresPlacement,
-    LinearPlacement,
-    LossPlacement,
-    Placement,
-)
+from neucmds.backend.arrays import Array, to_numpy
+from neucmds.backend.files import read_npz
 from neucmds.errors import FileFormatError
+from neucmds.form import kappa_of
+from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement, Placement
+from neucmds.place.newton import LossPlacement
+from neucmds.refine.losses import LOSSES, PairLoss
 
 if TYPE_CHECKING:
     from neucmds.embedding.result import Embedding

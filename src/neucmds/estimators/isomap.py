@@ -12,19 +12,15 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds._backend.arrays import Array
-from neucmds._input import NComponents
-from neucmds._operator import (
-    Called,
-    as_graph,
-    joined_paths,
-    neighbor_graph,
-    refuse_calls,
-    shortest_path_rows,
-)
-from neucmds.api import DEFAULT_METHOD, Loss, Method, neuc_mds
+from neucmds.backend.arrays import Array
 from neucmds.errors import NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
+from neucmds.fit import neuc_mds
+from neucmds.options import DEFAULT_METHOD, Loss, Method
+from neucmds.problem.calls import Called
+from neucmds.problem.components import NComponents
+from neucmds.problem.graph import as_graph, joined_paths, neighbor_graph, shortest_path_rows
+from neucmds.problem.metrics import refuse_calls
 
 # Parameters that `neuc_mds` takes as they are.
 _PASSED_ON = ("method", "loss", "curvature", "max_iter", "random_state")

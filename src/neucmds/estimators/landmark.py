@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds._backend.arrays import (
+from neucmds.backend.arrays import (
     Array,
     asarray_like,
     is_dask,
@@ -23,35 +23,28 @@ from neucmds._backend.arrays import (
     sparse_in_memory,
     to_numpy,
 )
-from neucmds._backend.progress import ProgressBar
-from neucmds._input import (
-    NComponents,
-    as_objects,
-    ordered_by_name,
-    read_new_objects,
-    read_square,
-    refuse_networkx,
-    refuse_sparse_tensor,
-    row_names,
-    rows_ordered_as,
-    working_dtype,
-)
-from neucmds._operator import joined_paths, known_everywhere, named_graph
-from neucmds._placement import Recipe, checked_weights
-from neucmds.api import (
-    DEFAULT_METHOD,
-    LandmarkFit,
-    Loss,
-    Method,
-    Options,
-    TwoLevelFit,
-    fit_landmarks,
-    fit_two_levels,
-    warn_of_surprises,
-)
+from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer, in_one_line, is_other_library
+from neucmds.fitting import warn_of_surprises
+from neucmds.large.landmarks import LandmarkFit, fit_landmarks
+from neucmds.large.two_levels import TwoLevelFit, fit_two_levels
+from neucmds.options import DEFAULT_METHOD, Loss, Method, Options
+from neucmds.place.new_rows import checked_weights
+from neucmds.place.recipe import Recipe
+from neucmds.problem.components import NComponents
+from neucmds.problem.containers import (
+    as_objects,
+    read_square,
+    refuse_networkx,
+    refuse_sparse_tensor,
+)
+from neucmds.problem.graph import joined_paths, named_graph
+from neucmds.problem.metrics import known_everywhere
+from neucmds.problem.names import ordered_by_name, row_names, rows_ordered_as
+from neucmds.problem.readers.new_objects import read_new_objects
+from neucmds.problem.validation import working_dtype
 
 
 @dataclass(eq=False, repr=False)
@@ -456,7 +449,7 @@ class LandmarkNeucMDS(SignedTransformer):
             # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
             X = to_numpy(X)
         if is_dask(X):
-            from neucmds._backend.dask_arrays import check_rows
+            from neucmds.backend.dask_arrays import check_rows
 
             X = check_rows(X)
             if reset:

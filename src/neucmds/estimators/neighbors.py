@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds._backend.arrays import to_numpy
+from neucmds.backend.arrays import to_numpy
 
 
 class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -10,29 +10,19 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
-from neucmds._input import (
-    NComponents,
-    as_labels,
-    as_objects,
-    is_frame,
-    ordered_by_name,
-    pairs_ordered_as,
-    refuse_networkx,
-    refuse_sparse_tensor,
-    rows_ordered_as,
-)
-from neucmds._operator import (
-    ChunkedRows,
-    Gram,
-    joined_paths,
-    named_graph,
-    outside_memory,
-    shortest_path_rows,
-)
-from neucmds.api import DEFAULT_METHOD, Loss, Method, neuc_mds
+from neucmds.backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
+from neucmds.fit import neuc_mds
+from neucmds.options import DEFAULT_METHOD, Loss, Method
+from neucmds.problem.chunked_rows import ChunkedRows
+from neucmds.problem.components import NComponents
+from neucmds.problem.containers import as_objects, refuse_networkx, refuse_sparse_tensor
+from neucmds.problem.graph import joined_paths, named_graph, shortest_path_rows
+from neucmds.problem.names import is_frame, ordered_by_name, pairs_ordered_as, rows_ordered_as
+from neucmds.problem.validation import as_labels
+from neucmds.spectrum.operators.choose import outside_memory
+from neucmds.spectrum.operators.gram import Gram
 
 # Parameters that `neuc_mds` takes as they are.
 _PASSED_ON = (

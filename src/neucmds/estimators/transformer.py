@@ -14,15 +14,16 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from neucmds._backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
-from neucmds._backend.progress import ProgressBar
-from neucmds._backend.threads import thread_count
-from neucmds._input import check_flags, refuse_arrays
-from neucmds._methods import flat
-from neucmds._operator import BoundMetric, refuse_params, watched
-from neucmds.api import Callback, Options
+from neucmds.backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
+from neucmds.backend.progress import ProgressBar
+from neucmds.backend.threads import thread_count
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
+from neucmds.form import flat
+from neucmds.options import Callback, Options
+from neucmds.problem.calls import watched
+from neucmds.problem.metrics import BoundMetric, refuse_params
+from neucmds.problem.validation import check_flags, refuse_arrays
 
 # Parameters that are compared with a name or a number before anything else checks them.
 _SINGLE = ("metric", "metric_params", "n_near", "placement", "verbose")

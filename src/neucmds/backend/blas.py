@@ -1,0 +1,152 @@
+"""Products of a large matrix with a few vectors, cut so that OpenBLAS does not pack the matrix.
+
+OpenBLAS copies the matrix for every product, which takes half of the time with 16 to 40 vectors.
+Its AVX-512 builds skip the copy below 10⁶ multiplications, so a large product is cut into such
+panels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, reduce
+from itertools import pairwise
+from operator import add
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_info
+
+from neucmds.backend.arrays import Array, contiguous, is_numpy, namespace, on_cpu, subtract_product
+from neucmds.backend.cuda_kernels import narrow_product
+from neucmds.backend.threads import open_pool, parallel_map, worker_pool
+
+# Cores whose OpenBLAS kernels have the unpacked small product.
+_UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
+_SMALL_PRODUCT = 10**6
+# Most vectors in a panel: 100 are done as 52 and 48.
+_MAX_VECTORS = 52
+_MIN_OBJECTS = 1000
+# Columns of a panel: the vectors' part of it stays in the L2 cache.
+_PANEL_COLUMNS = 1334
+# Rows of a task; a multiple of 6 rows runs fastest in the kernel.
+_TASK_ROWS = 504
+# Shares of a product with a basis, and the inner products from which on shares pay.
+_SHARES = 4
+_MIN_INNER_PRODUCTS = 500
+
+
+@contextmanager
+def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], Array]]:
+    """Yield the function that multiplies float64 columns with a scaled symmetric float32 matrix.
+
+    Products by panels open a pool of threads until the end of the context.
+    """
+    if is_numpy(matrix) and matrix.shape[0] >= _MIN_OBJECTS and _unpacked():
+        with worker_pool():
+            yield lambda columns: _by_panels(matrix, columns, scale)
+        return
+    xp = namespace(matrix)
+
+    def multiply(columns: Array) -> Array:
+        image = xp.astype(symmetric_times(matrix, xp.astype(columns, xp.float32)), xp.float64)
+        image *= scale
+        return image
+
+    yield multiply
+
+
+def inner_products(block: Array, basis: Array) -> Array:
+    """``block @ basis.T``."""
+    parts = _by_shares(lambda some: block[:, some] @ basis[:, some].T, basis, block.shape[0])
+    return reduce(add, parts)
+
+
+def combine_rows(block: Array, coefficients: Array) -> Array:
+    """``coefficients @ block``, written over it."""
+    combined = block[: coefficients.shape[0], :]
+
+    def multiply(some: slice) -> None:
+        combined[:, some] = coefficients @ block[:, some]
+
+    _by_shares(multiply, block, coefficients.shape[0])
+    return combined
+
+
+def subtract_combined_rows(block: Array, coefficients: Array, basis: Array) -> None:
+    """``block -= coefficients @ basis``."""
+
+    def subtract(some: slice) -> None:
+        subtract_product(block[:, some], coefficients, basis[:, some])
+
+    _by_shares(subtract, basis, coefficients.shape[0])
+
+
+def symmetric_times(matrix: Array, columns: Array) -> Array:
+    """Multiply a symmetric matrix with a block of columns, in the faster order.
+
+    OpenBLAS packs less for a few wide rows, cuBLAS prefers tall contiguous columns and the matrix
+    transposed, and Triton's tensor cores are faster still.
+    """
+    if on_cpu(matrix):
+        return (columns.T @ matrix).T
+    made = narrow_product(matrix, columns)
+    return matrix.T @ contiguous(columns) if made is None else made
+
+
+@lru_cache(maxsize=1)
+def _unpacked() -> bool:
+    """Tell whether every BLAS here is an OpenBLAS with unpacked kernels."""
+    known = [
+        library["internal_api"] == "openblas" and library["architecture"] in _UNPACKED_CORES
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    ]
+    return bool(known) and all(known)
+
+
+def _by_shares(work: Callable[[slice], Any], basis: Array, count: int) -> list[Any]:
+    """Work on shares of the entries where a pool is open and there are many inner products.
+
+    The shares are the same whatever the number of threads.
+    """
+    many = is_numpy(basis) and basis.shape[0] * count >= _MIN_INNER_PRODUCTS
+    if not many or open_pool.get() is None:
+        return [work(slice(None))]
+    bounds = [basis.shape[1] * i // _SHARES for i in range(_SHARES + 1)]
+    return parallel_map(work, [slice(*pair) for pair in pairwise(bounds)])
+
+
+def _by_panels(
+    matrix: npt.NDArray[Any], columns: npt.NDArray[Any], scale: float
+) -> npt.NDArray[np.float64]:
+    count = columns.shape[1]
+    n_groups = max(1, -(-count // _MAX_VECTORS))
+    width = max(1, -(-count // (4 * n_groups))) * 4  # equal groups of a multiple of four
+    groups = [slice(start, start + width) for start in range(0, count, width)]
+    parts = [np.ascontiguousarray(columns[:, group], dtype=matrix.dtype) for group in groups]
+    product = np.empty((count, columns.shape[0])).T  # as rows, which is how the basis wants it
+
+    def multiply(start: int) -> None:
+        rows = slice(start, start + _TASK_ROWS)
+        for group, sums in zip(groups, _panel_sums(matrix[rows], parts), strict=True):
+            np.multiply(sums, scale, out=product[rows, group], dtype=np.float64)
+
+    parallel_map(multiply, range(0, matrix.shape[0], _TASK_ROWS))
+    return product
+
+
+def _panel_sums(matrix: npt.NDArray[Any], parts: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Return ``matrix @ part`` for every part, panel by panel."""
+    sums = [np.zeros((matrix.shape[0], part.shape[1]), dtype=matrix.dtype) for part in parts]
+    for start in range(0, matrix.shape[1], _PANEL_COLUMNS):
+        some = slice(start, start + _PANEL_COLUMNS)
+        for part, total in zip(parts, sums, strict=True):
+            height = max(1, _SMALL_PRODUCT // (_PANEL_COLUMNS * part.shape[1]))
+            height = height // 6 * 6 or height
+            whole = matrix.shape[0] // height * height
+            stack = matrix[:whole, some].reshape(-1, height, matrix[:, some].shape[1])
+            total[:whole].reshape(-1, height, part.shape[1])[...] += stack @ part[some]
+            total[whole:] += matrix[whole:, some] @ part[some]
+    return sums

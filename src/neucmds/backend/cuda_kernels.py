@@ -1,0 +1,309 @@
+"""CUDA kernels for passes over large arrays that no array library does in one.
+
+Each function returns None (or False) where it does not apply, and the caller uses the array
+library.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+from neucmds.backend.arrays import Array, empty_like, namespace, to_numpy
+from neucmds.errors import NeucmdsWarning
+
+# Blocks that fill an H200 several times over.
+_BLOCKS = 132 * 16
+_THREADS = 256
+# Objects from which on a product takes longer than its launch.
+_LARGE = 4096
+
+_MIRRORED = """
+// Compares every entry with its mirror image: the lowest, the highest, the largest gap, any NaN.
+extern "C" __global__ void mirrored(const T* d, int n, T* low, T* high, T* gap, int* missing) {
+  __shared__ T tile[64][65];
+  T lo = d[0], hi = d[0], apart = 0;
+  bool nan = false;
+  const int side = (n + 63) / 64, x = threadIdx.x % 64;
+  for (long long at = blockIdx.x; at < (long long)side * side; at += gridDim.x) {
+    const int top = (int)(at / side) * 64, left = (int)(at % side) * 64;
+    if (left < top) continue;
+    for (int y = threadIdx.x / 64; y < 64; y += 4)
+      if (top + y < n && left + x < n) tile[y][x] = d[(long long)(top + y) * n + left + x];
+    __syncthreads();
+    for (int y = threadIdx.x / 64; y < 64; y += 4)
+      if (left + y < n && top + x < n) {
+        const T v = d[(long long)(left + y) * n + top + x], w = tile[x][y];
+        const T between = v < w ? w - v : v - w;
+        nan = nan || v != v || w != w;
+        apart = between > apart ? between : apart;
+        lo = v < lo ? v : lo;
+        lo = w < lo ? w : lo;
+        hi = v > hi ? v : hi;
+        hi = w > hi ? w : hi;
+      }
+    __syncthreads();
+  }
+  T* ends = &tile[0][0];
+  ends[threadIdx.x] = -lo;
+  ends[256 + threadIdx.x] = hi;
+  ends[512 + threadIdx.x] = apart;
+  __syncthreads();
+  for (int half = 128; half > 0; half /= 2) {
+    if (threadIdx.x < half)
+      for (int at = threadIdx.x; at < 768; at += 256)
+        if (ends[at + half] > ends[at]) ends[at] = ends[at + half];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    low[blockIdx.x] = -ends[0];
+    high[blockIdx.x] = ends[256];
+    gap[blockIdx.x] = ends[512];
+  }
+  if (nan) *missing = 1;
+}
+"""
+
+_BETWEEN = """
+// Sums over the features of all pairs of rows, 64 x 64 pairs a block and 4 x 4 a thread.
+extern "C" __global__ void between(const T* x, const T* y, int m, int n, int d, T* out) {
+  __shared__ T xs[16][65], ys[16][65];
+  const long long top = blockIdx.y * 64LL, left = blockIdx.x * 64LL;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  T s[4][4] = {}, t[4][4] = {};
+  for (int first = 0; first < d; first += 16) {
+    const int width = d - first < 16 ? d - first : 16;
+    for (int at = threadIdx.x; at < 1024; at += 256) {
+      const int f = at % 16, row = at / 16;
+      const bool inside = f < width;
+      xs[f][row] = inside && top + row < m ? x[(top + row) * d + first + f] : T(0);
+      ys[f][row] = inside && left + row < n ? y[(left + row) * d + first + f] : T(0);
+    }
+    __syncthreads();
+    for (int f = 0; f < width; ++f)
+      for (int r = 0; r < 4; ++r)
+        for (int c = 0; c < 4; ++c) {
+          const T a = xs[f][ty + 16 * r], b = ys[f][tx + 16 * c];
+          STEP;
+        }
+    __syncthreads();
+  }
+  for (int r = 0; r < 4; ++r)
+    for (int c = 0; c < 4; ++c) {
+      const long long i = top + ty + 16 * r, j = left + tx + 16 * c;
+      if (i < m && j < n) out[i * n + j] = END;
+    }
+}
+"""
+# Update of the sums s and t of a pair by a feature, and the metric from them.
+_METRICS = {
+    "braycurtis": ("s[r][c] += fabs(a - b); t[r][c] += fabs(a + b)", "s[r][c] / t[r][c]"),
+    "chebyshev": ("s[r][c] = fmax(s[r][c], fabs(a - b))", "s[r][c]"),
+    "cityblock": ("s[r][c] += fabs(a - b)", "s[r][c]"),
+    "hamming": ("s[r][c] += a != b", "s[r][c] / d"),
+}
+
+_ROUNDED = """
+// (d - left - right) * factor in double precision, stored in single.
+extern "C" __global__ void centered_single(
+    const T* d, int rows, int n, const double* left, const double* right, const double* factor,
+    float* out) {
+  const double f = factor[0];
+  for (int i = blockIdx.y; i < rows; i += gridDim.y) {
+    const T* from = d + (long long)i * n;
+    float* to = out + (long long)i * n;
+    const double own = left[i];
+    for (int j = blockIdx.x * 256 + threadIdx.x; j < n; j += gridDim.x * 256)
+      to[j] = (float)(((double)from[j] - own - right[j]) * f);
+  }
+}
+"""
+
+_CHANGES = """
+// Change of signed squared differences of two rows from x to x + t p: t first + t^2 second.
+extern "C" __global__ void pair_changes(
+    const T* x, const T* p, const T* signs, int k, const int* i, const int* j, int pairs, T* first,
+    T* second) {
+  for (long long at = blockIdx.x * 256LL + threadIdx.x; at < pairs; at += gridDim.x * 256LL) {
+    const long long own = (long long)i[at] * k, other = (long long)j[at] * k;
+    T one = 0, two = 0;
+    for (int c = 0; c < k; ++c) {
+      const T step = p[own + c] - p[other + c];
+      one += signs[c] * (x[own + c] - x[other + c]) * step;
+      two += signs[c] * step * step;
+    }
+    first[at] = 2 * one;
+    second[at] = two;
+  }
+}
+"""
+
+
+def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
+    """Lowest and highest entry of a square matrix, and the largest gap to a mirrored entry.
+
+    None also where an entry is NaN.
+    """
+    launch = _kernel(_MIRRORED, "mirrored", matrix)
+    if launch is None:
+        return None
+    xp, n = namespace(matrix), int(matrix.shape[0])
+    low, high, gap = (empty_like(matrix, (_BLOCKS,)) for _ in range(3))
+    missing = xp.zeros((1,), dtype=xp.int32, device=compat.device(matrix))
+    launch((_BLOCKS, 1), matrix, n, low, high, gap, missing)
+    ends = [xp.min(low), xp.max(high), xp.max(gap), xp.astype(missing[0], matrix.dtype)]
+    lowest, highest, apart, nan = map(float, to_numpy(xp.stack(ends)))
+    return None if nan else (lowest, highest, apart)
+
+
+def centered_single(block: Array, left: Array, right: Array, factor: float, out: Array) -> bool:
+    """Write ``(block − left[:, None] − right) · factor`` to a float32 array of the same shape.
+
+    `left` and `right` are float64. False where it was not done.
+    """
+    launch = _kernel(_ROUNDED, "centered_single", block, left, right, out)
+    if launch is None:
+        return False
+    rows, n = (int(size) for size in block.shape)
+    xp = namespace(block)
+    scalar = xp.full((1,), factor, dtype=xp.float64, device=compat.device(block))
+    grid = (min(64, -(-n // _THREADS)), min(rows, 65535))
+    launch(grid, block, rows, n, left, right, scalar, out)
+    return True
+
+
+def between(metric: str, x: Array, y: Array) -> Array | None:
+    """Compute a metric that is a sum over features between all rows of x and all of y."""
+    if metric not in _METRICS:
+        return None
+    step, end = _METRICS[metric]
+    launch = _kernel(_BETWEEN.replace("STEP", step).replace("END", end), "between", x, y)
+    (m, d), n = (int(size) for size in x.shape), int(y.shape[0])
+    if launch is None or x.dtype != y.dtype or m > 64 * 65535:
+        return None
+    out = empty_like(x, (m, n))
+    launch((-(-n // 64), -(-m // 64)), x, y, m, n, d, out)
+    return out
+
+
+def pair_changes(
+    x: Array, p: Array, signs: Array, i: Array, j: Array
+) -> tuple[Array, Array] | None:
+    """Return D₁ and D₂ of D̂(x + tp) = D̂(x) + tD₁ + t²D₂ for listed pairs; i and j are int32."""
+    launch = _kernel(_CHANGES, "pair_changes", x, p)
+    count, k = int(i.shape[0]), int(x.shape[1])
+    if launch is None or count >= 2**31:
+        return None
+    first, second = (empty_like(x, (count,)) for _ in range(2))
+    blocks = max(1, min(-(-count // _THREADS), 8 * _BLOCKS))
+    launch((blocks, 1), x, p, signs, k, i, j, count, first, second)
+    return first, second
+
+
+def narrow_product(matrix: Array, columns: Array) -> Array | None:
+    """Return ``matrix @ columns`` for a large float32 matrix and a few columns, in float64."""
+    if not _is_cuda(matrix) or compat.is_cupy_array(matrix) or not _is_whole(matrix):
+        return None
+    n, width = (int(size) for size in columns.shape)
+    single = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
+    if not single or n < _LARGE or not 0 < width <= 64:
+        return None
+    multiply = _by_triton(matrix.device.index or 0)
+    return None if multiply is None else multiply(matrix, columns)
+
+
+@cache
+def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
+    """Return the product by Triton, if it works on this device."""
+    import torch
+
+    try:
+        if torch.cuda.get_device_capability(device) < (8, 0):
+            return None
+        from neucmds.backend import triton_products
+
+        probe = torch.eye(256, device=f"cuda:{device}")
+        made = triton_products.narrow_product(probe, probe[:, :32])
+        works = bool(torch.equal(made.float(), probe[:, :32]))
+    except Exception:  # not installed, or no compiler: its errors have no common base
+        works = False
+    if not works:
+        message = "Triton does not work on this GPU: products with D take up to 1.6 times as long."
+        warnings.warn(message, NeucmdsWarning, stacklevel=2)
+        return None
+    return triton_products.narrow_product
+
+
+def _kernel(source: str, name: str, *arrays: Array) -> Callable[..., None] | None:
+    """Return the function that launches a kernel with a grid and arguments; None if it cannot."""
+    first = arrays[0]
+    dtype = str(first.dtype).removeprefix("torch.")
+    if not _is_cuda(first) or dtype not in ("float32", "float64"):
+        return None
+    cupy = _cupy() if all(map(_is_whole, arrays)) else None
+    if cupy is None:
+        return None
+    kernel = _compiled(f"typedef {'float' if dtype == 'float32' else 'double'} T;\n{source}", name)
+
+    def launch(grid: tuple[int, int], *arguments: Any) -> None:
+        with _stream(cupy, first):
+            kernel(grid, (_THREADS,), tuple(map(_argument, arguments)))
+
+    return launch
+
+
+@cache
+def _compiled(text: str, name: str) -> Any:
+    return _cupy().RawKernel(text, name)
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, int):
+        return np.int32(value)
+    return value.data_ptr() if compat.is_torch_array(value) else value
+
+
+@cache
+def _cupy() -> Any:
+    """Return CuPy if it can compile; else None, with one warning."""
+    try:
+        import cupy
+
+        cupy.RawKernel('extern "C" __global__ void nothing() {}', "nothing").compile()
+    except Exception:  # not installed, or no compiler: its errors have no common base
+        message = (
+            "CuPy is missing or cannot compile: a fit takes about 1.5 times as long, sums over "
+            "features and listed pairs up to ten times; pip install cupy-cuda13x."
+        )
+        warnings.warn(message, NeucmdsWarning, stacklevel=2)
+        return None
+    return cupy
+
+
+def _stream(cupy: Any, array: Array) -> Any:
+    """Return the context in which CuPy uses the stream of the array's library."""
+    if compat.is_cupy_array(array):
+        return nullcontext() if array.device.id == cupy.cuda.Device().id else array.device
+    import torch
+
+    current = torch.cuda.current_stream(array.device)
+    return cupy.cuda.ExternalStream(current.cuda_stream, array.device.index or 0)
+
+
+def _is_cuda(array: Array) -> bool:
+    if compat.is_torch_array(array):
+        return bool(array.device.type == "cuda")
+    return bool(compat.is_cupy_array(array))
+
+
+def _is_whole(array: Array) -> bool:
+    """Tell whether an array is one contiguous block, row by row."""
+    if compat.is_torch_array(array):
+        return bool(array.is_contiguous())
+    return bool(array.flags.c_contiguous)

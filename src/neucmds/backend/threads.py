@@ -1,0 +1,199 @@
+"""Pools of threads, and the number of threads that BLAS uses.
+
+Work is cut into parts independently of the number of threads, so results do not depend on it,
+except where BLAS itself sums in single precision (up to 4e-7 of an eigenvalue).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from numbers import Integral
+from typing import Any, TypeVar
+
+import joblib
+import threadpoolctl
+
+from neucmds.backend.arrays import BLOCK_ELEMENTS, Array, is_numpy, row_blocks
+from neucmds.errors import InputError, option
+
+# Entries of a slice of rows: 1 MB in float64.
+_SLICE = 2**17
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """How many threads `n_jobs` means: None and −1 are all cores that this process may use."""
+    if n_jobs is None:
+        n_jobs = -1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise InputError(
+            f"{option('n_jobs', n_jobs)} must be a positive integer, or None or -1 for all cores."
+        )
+    # Processes would count otherwise: within a process of a pool, joblib allows them one job.
+    with joblib.parallel_config(backend="threading"):
+        return int(joblib.effective_n_jobs(int(n_jobs)))
+
+
+# The executor of the open pool, and its number of threads with the calling one.
+open_pool = ContextVar[tuple[ThreadPoolExecutor, int] | None]("open_pool", default=None)
+
+
+@contextmanager
+def worker_pool() -> Iterator[None]:
+    """Keep threads for `parallel_map`, and BLAS at one thread, until the context ends."""
+    if open_pool.get() is not None:
+        yield
+        return
+    with (
+        single_blas_thread() as allowed,
+        ThreadPoolExecutor(max(1, allowed - 1), thread_name_prefix="neucmds") as helpers,
+    ):
+        token = open_pool.set((helpers, allowed))
+        try:
+            yield
+        finally:
+            open_pool.reset(token)
+
+
+def pool_for(array: Array) -> AbstractContextManager[None]:
+    """Return the pool for work on NumPy arrays; other libraries have their own threads."""
+    return worker_pool() if is_numpy(array) else nullcontext()
+
+
+# By hand: a call of joblib.Parallel takes 10 ms, one of this 0.07 ms.
+def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+    """Apply a function to every part, in the open pool or else in a new one; in order."""
+    todo = list(parts)
+    results: list[Any] = [None] * len(todo)
+    numbers = iter(range(len(todo)))  # all threads take from it
+
+    def help_out() -> None:
+        try:
+            for i in numbers:
+                results[i] = work(todo[i])
+        finally:  # a failure ends the work of the others
+            deque(numbers, maxlen=0)
+
+    if len(todo) < 2:
+        help_out()
+        return results
+    with worker_pool():
+        pool = open_pool.get()
+        assert pool is not None
+        helpers, size = pool
+        helping = [helpers.submit(help_out) for _ in range(min(size, len(todo)) - 1)]
+        try:
+            help_out()
+        finally:
+            wait(helping)
+        for helper in helping:
+            helper.result()
+    return results
+
+
+def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Result]:
+    """Apply a function to slices of n rows where a pool is open, else to all rows at once."""
+    step = max(1, _SLICE // max(1, width))
+    if n <= step or open_pool.get() is None:
+        return [work(slice(0, n))]
+    return parallel_map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
+
+
+def fill_rows(
+    target: Any,
+    work: Callable[[slice], Any],
+    width: int,
+    n_threads: int,
+    progress: Callable[[int, int], None] | None = None,
+    elements: int = BLOCK_ELEMENTS,
+) -> None:
+    """Write work(rows) to target[rows] for all rows, in parts of about `elements` entries.
+
+    The target, an array or a file, gets them in order; BLAS uses one thread meanwhile.
+    """
+    n, parts = target.shape[0], list(row_blocks(target.shape[0], width, elements))
+    # A few at a time: the pool does not wait for a slow reader. joblib's hangs in forked processes.
+    several = 4 * n_threads if n_threads > 1 else 1
+    with single_blas_thread(), ThreadPoolExecutor(n_threads, "neucmds") as pool:
+        apply = pool.map if n_threads > 1 else map
+        for start in range(0, len(parts), several):
+            some = parts[start : start + several]
+            for rows, values in zip(some, apply(work, some), strict=True):
+                target[rows] = values
+                if progress is not None:
+                    progress(rows.stop, n)
+
+
+class _BlasLimit:
+    """The process-wide limit on the threads of BLAS, shared by all users."""
+
+    lock = threading.Lock()
+    libraries: Any = None
+    users = 0
+    allowed = 1
+    limiter: Any = None
+
+
+@contextmanager
+def single_blas_thread() -> Iterator[int]:
+    """Keep BLAS at one thread while any thread is in this context; yield its usual number.
+
+    The last thread that leaves restores that number: if each restored the number that it found, two
+    overlapping contexts would leave BLAS at one thread.
+    """
+    shared, process = _BlasLimit, os.getpid()
+    with shared.lock:
+        if shared.users == 0:
+            if shared.libraries is None:
+                found = threadpoolctl.ThreadpoolController()
+                shared.libraries = found.select(user_api="blas")
+            threads = [int(library["num_threads"]) for library in shared.libraries.info()]
+            shared.allowed = max(threads, default=1)
+            shared.limiter = shared.libraries.limit(limits=1)
+        shared.users += 1
+        allowed = shared.allowed
+    try:
+        yield allowed
+    finally:
+        if process == os.getpid():
+            with shared.lock:
+                shared.users -= 1
+                if shared.users == 0:
+                    _let_any_thread_set_it(force=True)
+                    shared.limiter.restore_original_limits()
+                    _let_any_thread_set_it(force=True)
+
+
+# threadpoolctl 3.8 lets only the thread that set a limit set another, until that is cleared.
+_let_any_thread_set_it = getattr(
+    getattr(threadpoolctl, "OpenBLASController", None),
+    "clear_controlling_thread",
+    lambda force: None,
+)
+
+
+def _after_fork() -> None:
+    """Drop the pool and the users of BLAS that a forked process inherits."""
+    _BlasLimit.lock.release()
+    open_pool.set(None)
+    if _BlasLimit.users:
+        _BlasLimit.users = 0
+        _BlasLimit.limiter.restore_original_limits()
+        _let_any_thread_set_it(force=True)
+
+
+if hasattr(os, "register_at_fork"):
+    # No fork while a thread changes the limit: the child would wait for its locks for ever.
+    os.register_at_fork(
+        before=_BlasLimit.lock.acquire,
+        after_in_parent=_BlasLimit.lock.release,
+        after_in_child=_after_fork,
+    )

@@ -1,0 +1,1 @@
+"""Ordination tests, environmental fits, corrections and metadata."""

@@ -1,0 +1,124 @@
+"""Corrections that make D Euclidean by adding a constant: Lingoes and Cailliez."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import eigvals, eigvalsh
+from scipy.sparse.linalg import LinearOperator, eigs
+
+from neucmds.backend.arrays import to_numpy
+from neucmds.errors import InputError
+from neucmds.problem.dense import as_dissimilarity
+from neucmds.spectrum.operators.dense import DenseGram
+
+__all__ = ["Corrected", "cailliez", "lingoes"]
+
+Floats = npt.NDArray[np.float64]
+# Up to here LAPACK on the 2n×2n matrix is as fast as Arnoldi iterations, and never fails.
+DENSE_CAILLIEZ = 150
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """A Euclidean D and the constant that made it so.
+
+    Parameters
+    ----------
+    sq_dissimilarity : ndarray of shape (n, n)
+        On the squared scale: hand it on with ``squared=True``.
+    constant : float
+        The constant that was added; 0 if D was Euclidean already.
+    """
+
+    sq_dissimilarity: Floats
+    constant: float
+
+
+def lingoes(D: Any, *, squared: bool = False) -> Corrected:
+    """Add 2c to every squared dissimilarity: c is the size of the lowest eigenvalue of B.
+
+    Parameters
+    ----------
+    D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list or path
+        As for `neuc_mds`.
+    squared : bool, default=False
+        Whether D holds squared dissimilarities.
+
+    Returns
+    -------
+    Corrected
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ecology.corrections import lingoes
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
+    >>> round(lingoes(D).constant, 6)
+    2.0
+    """
+    d = _sq_values(D, squared)
+    gram = DenseGram(d).matmat(np.eye(d.shape[0]))
+    constant = max(0.0, -float(eigvalsh(gram, subset_by_index=(0, 0))[0]))
+    corrected = d + 2 * constant
+    np.fill_diagonal(corrected, 0.0)
+    return Corrected(corrected, constant)
+
+
+def cailliez(D: Any, *, squared: bool = False) -> Corrected:
+    """Add c to every dissimilarity: the least c that makes their squares Euclidean.
+
+    c is the largest real eigenvalue of [[0, 2B₂], [−I, −4B₁]], with B₂ and B₁ the centered −½D of
+    the squared and of the plain dissimilarities.
+
+    Parameters
+    ----------
+    D : array, DataFrame, scikit-bio DistanceMatrix, condensed vector, nested list or path
+        As for `neuc_mds`.
+    squared : bool, default=False
+        Whether D holds squared dissimilarities; they must not be negative.
+
+    Returns
+    -------
+    Corrected
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ecology.corrections import cailliez
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
+    >>> round(cailliez(D).constant, 6)  # 4 + 2 = (1 + 2) + (1 + 2)
+    2.0
+    """
+    d2 = _sq_values(D, squared)
+    if (lowest := float(d2.min())) < 0:
+        raise InputError(f"the lowest squared dissimilarity is {lowest:.4g}, below 0; use lingoes.")
+    d1 = np.sqrt(d2)
+    n = d2.shape[0]
+    gram2, gram1 = (DenseGram(d).matmat(np.eye(n)) for d in (d2, d1))
+    constant = max(0.0, _largest_real(gram2, gram1))
+    corrected = (d1 + constant) ** 2
+    np.fill_diagonal(corrected, 0.0)
+    return Corrected(corrected, constant)
+
+
+def _sq_values(D: Any, squared: bool) -> Floats:
+    return to_numpy(as_dissimilarity(D, squared=squared).values).astype(np.float64, copy=False)
+
+
+def _largest_real(gram2: Floats, gram1: Floats) -> float:
+    n = gram2.shape[0]
+    if n <= DENSE_CAILLIEZ:
+        block = np.block([[np.zeros((n, n)), 2 * gram2], [-np.eye(n), -4 * gram1]])
+        return float(np.max(eigvals(block).real))
+
+    def product(v: Floats) -> Floats:
+        v = v.ravel()
+        return np.concatenate([2 * gram2 @ v[n:], -v[:n] - 4 * gram1 @ v[n:]])
+
+    operator = LinearOperator((2 * n, 2 * n), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=2 * n)
+    return float(np.max(eigs(operator, k=1, which="LR", v0=start, return_eigenvectors=False).real))

@@ -1,0 +1,1 @@
+"""Compare methods, diagnose D, measure quality, resample."""

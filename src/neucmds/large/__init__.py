@@ -1,0 +1,1 @@
+"""Many objects: landmarks, near landmarks and sampled pairs."""

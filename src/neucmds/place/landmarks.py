@@ -1,0 +1,71 @@
+"""Choose landmarks: drawn, spread out, or given by the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.errors import InputError, option
+from neucmds.problem.graph import maxmin as maxmin
+
+Indices = npt.NDArray[np.intp]
+
+# More landmarks cost L² memory and L³ time once; a thousand embed in a second.
+DEFAULT_LANDMARKS = 1000
+
+
+def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
+    """Turn a user's `n_landmarks` into a number: None is max(1000, 4k), a float is a share of n."""
+    if n_landmarks is None:
+        count = min(n, max(DEFAULT_LANDMARKS, 4 * k))
+    elif isinstance(n_landmarks, float) and 0 < n_landmarks <= 1:
+        count = max(1, round(n_landmarks * n))
+    elif isinstance(n_landmarks, (int, np.integer)) and not isinstance(n_landmarks, bool):
+        count = int(n_landmarks)
+    else:
+        raise InputError(
+            f"{option('n_landmarks', n_landmarks)} must be a whole number or a share in (0, 1]."
+        )
+    if count > n:
+        raise InputError(f"{option('n_landmarks', n_landmarks)} of {n} objects: there are fewer.")
+    return check_count(count, k)
+
+
+def check_count(count: int, k: int) -> int:
+    """Raise if there are fewer landmarks than k coordinates need."""
+    if count < k + 1:
+        raise InputError(
+            f"{count} landmarks are too few for {k} coordinates; at least k + 1 = {k + 1} are "
+            "needed, and 4k or more place well."
+        )
+    return count
+
+
+def named(landmarks: Any, n: int, k: int) -> Indices:
+    """Check indices given by a user: whole numbers, within range, each once, enough."""
+    ids = np.asarray(landmarks)
+    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+        raise InputError(
+            f"{option('landmarks', landmarks)} must be 'random', 'maxmin' or row numbers."
+        )
+    outside = ids[(ids < -n) | (ids >= n)]
+    if outside.size:
+        raise InputError(f"landmarks hold row {outside[0]}, but there are {n} objects.")
+    ids = np.where(ids < 0, ids + n, ids).astype(np.intp)
+    values, counts = np.unique(ids, return_counts=True)
+    if np.any(counts > 1):
+        raise InputError(f"landmarks hold row {values[counts > 1][0]} twice; name each one once.")
+    check_count(ids.size, k)
+    return ids
+
+
+def random_sample(n: int, count: int, rng: np.random.RandomState) -> Indices:
+    """Draw `count` of `n` objects without replacement, in ascending order."""
+    if 20 * count >= n:
+        return np.sort(rng.permutation(n)[:count]).astype(np.intp)
+    ids: set[int] = set()
+    while len(ids) < count:  # faster than a permutation of many objects
+        ids.update(int(i) for i in rng.randint(n, size=count - len(ids)))
+    return np.sort(np.fromiter(ids, dtype=np.intp))

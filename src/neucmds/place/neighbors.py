@@ -1,0 +1,82 @@
+"""Exact nearest neighbours by D̂."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    eps,
+    is_numpy,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
+from neucmds.backend.threads import parallel_map
+from neucmds.spectrum.geometry import paired_sq_dissimilarities
+
+Indices = npt.NDArray[np.int64]
+
+# Entries of a block: 4 MB in float64, so that its passes stay in cache.
+CPU_BLOCK, GPU_BLOCK = 2**19, 2**26
+# Columns of a group; see `_bound`.
+GROUP = 32
+
+
+def nearest(
+    queries: Array, points: Array, signs: Array, k: int, own: Indices | None = None
+) -> tuple[Array, Array]:
+    """Find the k points of least D̂ from every query; equal ones in the order of their index.
+
+    The order is that of D̂ computed from differences, pair by pair: a matrix product finds all
+    candidates up to its rounding error, and only these are computed again.
+
+    `own` is the number of the point that each query is, and which is left out. Returns indices and
+    D̂, which may be negative, of shape (m, k).
+    """
+    xp, m, n = namespace(points), int(queries.shape[0]), int(points.shape[0])
+    weighted = points * signs[None, :]
+    # A query's own norm shifts all its D̂ alike and takes no part in the ranking.
+    norms = xp.sum(weighted * points, axis=1)
+    farthest = float(xp.max(xp.sum(points * points, axis=1)))
+    # Worst case of sums of d products, of the norms and of their difference.
+    rounding = 4 * (int(points.shape[1]) + 4) * eps(points.dtype, xp)
+
+    wanted = k if own is None else min(k + 1, n)
+
+    def find(rows: slice) -> tuple[Indices, npt.NDArray[Any]]:
+        x = queries[rows, :]
+        ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(weighted))
+        slack = rounding * (xp.sum(x * x, axis=1) + farthest)
+        near = xp.nonzero(ranking <= (_bound(ranking, wanted) + 2 * slack)[:, None])
+        pairs = paired_sq_dissimilarities(
+            xp.take(x, near[0], axis=0), xp.take(points, near[1], axis=0), signs
+        )
+        row_ids, col_ids, values = (to_numpy(part) for part in (*near, pairs))
+        if own is not None:
+            values[own[rows][row_ids] == col_ids] = np.inf
+        order = np.lexsort((col_ids, values, row_ids))
+        starts = np.searchsorted(row_ids[order], np.arange(x.shape[0]))
+        first = order[starts[:, None] + np.arange(k)]
+        return col_ids[first], values[first]
+
+    blocks = list(row_blocks(m, n, CPU_BLOCK if is_numpy(points) else GPU_BLOCK)) or [slice(0, 0)]
+    found = parallel_map(find, blocks) if is_numpy(points) else [find(rows) for rows in blocks]
+    ids, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return asarray_like(ids, points, dtype=xp.int64), asarray_like(values, points)
+
+
+def _bound(ranking: Array, k: int) -> Array:
+    """Bound the k-th smallest entry of every row by the k-th smallest of the minima of groups.
+
+    That takes one vectorised pass; a partition of whole rows takes several times as long.
+    """
+    xp, (m, n) = namespace(ranking), ranking.shape
+    size = max(1, min(GROUP, n // (4 * k)))
+    groups = n // size
+    minima = xp.min(xp.reshape(ranking[:, : groups * size], (m, size, groups)), axis=1)
+    return xp.sort(minima, axis=1)[:, k - 1]

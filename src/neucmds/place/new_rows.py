@@ -1,0 +1,143 @@
+"""Validate dissimilarities and weights of new objects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import Array, asarray_like, min_and_max, namespace, to_numpy
+from neucmds.errors import InputError, option
+from neucmds.problem.containers import as_real
+from neucmds.problem.names import ordered_by_name
+
+Floats = npt.NDArray[np.float64]
+# Negative dissimilarities up to this many units of rounding of the largest one are zero.
+ROUNDING = 16
+# Largest ratio of a dissimilarity to the size of the fitted coordinates.
+FARTHEST = 1e25
+
+
+def check_shape(delta: Array, n: int) -> None:
+    """Raise if new dissimilarities have another shape, or infinite entries."""
+    xp = namespace(delta)
+    if delta.ndim != 2 or delta.shape[1] != n:
+        raise InputError(
+            f"new dissimilarities have shape {tuple(delta.shape)}; expected (m, {n}) for m objects."
+        )
+    if bool(xp.any(xp.isinf(delta))):
+        raise InputError("new dissimilarities contain infinity; every entry must be finite.")
+
+
+def check_gaps(delta: Array, k: int, missing: str) -> None:
+    """Raise if the fit did not allow gaps, or an object has too few dissimilarities."""
+    gaps = namespace(delta).isnan(delta)
+    if not bool(namespace(delta).any(gaps)):
+        return
+    if missing != "ignore":
+        raise InputError(
+            "new dissimilarities contain NaN; every entry must be finite unless the fit had "
+            f"{option('missing', 'ignore')}."
+        )
+    known = np.sum(~to_numpy(gaps), axis=1)
+    row = int(np.argmin(known))
+    if known[row] <= k:
+        raise InputError(
+            f"row {row} of the new objects has {int(known[row])} known dissimilarities; "
+            f"{k} coordinates need at least {k + 1}."
+        )
+
+
+def sq_rows(
+    delta: Array,
+    fitted: Array,
+    *,
+    squared: bool,
+    loss: str,
+    weights: Floats | None = None,
+    first: int = 0,
+) -> Array:
+    """Return dissimilarities (m, n) of new objects on the squared scale, widened if need be.
+
+    Raise if they are too large, or negative at a positive weight where the loss does not allow it.
+    `squared` is the scale of `delta`, `first` the number of the first object in messages.
+    """
+    if 0 in (*delta.shape, *fitted.shape):
+        return delta
+    xp = namespace(delta)
+    lowest, highest = min_and_max(delta)
+    if math.isnan(lowest + highest):
+        lowest, highest = min_and_max(xp.where(xp.isnan(delta), xp.zeros_like(delta), delta))
+    if lowest < 0 and not squared:
+        raise InputError(
+            f"new dissimilarities have a negative entry ({lowest:.3g}), but the fit was on "
+            f"unsquared dissimilarities ({option('squared', False)})."
+        )
+    largest, length = max(-lowest, highest), max(map(abs, min_and_max(fitted)))
+    if lowest < 0 and loss != "squared":
+        delta = _without_negative(delta, largest, loss, weights, first)
+    distance = largest**0.5 if squared else largest
+    if distance > FARTHEST * length > 0:
+        raise InputError(
+            f"new dissimilarities are too large to be placed: the largest is {largest:.2g}; they "
+            "must be on the scale of the fit."
+        )
+    # Fourth powers are taken.
+    if not all(2.0**-24 < size < 2.0**24 for size in (length, distance) if size > 0):
+        delta = xp.astype(delta, xp.float64, copy=False)
+    return delta if squared else xp.square(delta)
+
+
+def _without_negative(
+    sq_new: Array, largest: float, loss: str, weights: Floats | None, first: int
+) -> Array:
+    """Replace negative dissimilarities by zero if they are rounding, or have no weight."""
+    xp = namespace(sq_new)
+    # An object that was fitted is at zero from itself, but for rounding.
+    below = sq_new < -ROUNDING * float(xp.finfo(sq_new.dtype).eps) * largest
+    if weights is not None:
+        below = below & (asarray_like(weights, sq_new) > 0)
+    if bool(xp.any(below)):
+        i, j = (int(at) for at in np.argwhere(to_numpy(below))[0])
+        raise InputError(
+            f"{option('loss', loss)} needs D ≥ 0, and the dissimilarity of new object {first + i} "
+            f"to fitted object {j} is {float(sq_new[i, j]):.4g}; repair it, or give it weight 0."
+        )
+    return xp.where(sq_new < 0, xp.zeros_like(sq_new), sq_new)
+
+
+def checked_weights(
+    weights: Any,
+    shape: tuple[int, int],
+    k: int,
+    labels: Sequence[str] | None = None,
+    known: npt.NDArray[np.bool_] | None = None,
+) -> Floats:
+    """Return weights (m, n) of the dissimilarities of new objects, at most 1 in every row.
+
+    Named columns are matched with `labels`; dissimilarities that are not `known` get weight zero.
+    """
+    weights = ordered_by_name(weights, labels, "columns of weights", rows=False)
+    w: Floats = to_numpy(as_real(weights, "weights")).astype(np.float64)
+    if w.shape != shape:
+        raise InputError(
+            f"{option('weights')} has shape {w.shape}; expected {shape}, as the dissimilarities."
+        )
+    if not np.all(np.isfinite(w)) or w.min(initial=0.0) < 0:
+        raise InputError(f"{option('weights')} must be finite and not negative.")
+    if known is not None:
+        w = np.where(known, w, 0.0)
+    counted = np.sum(w > 0, axis=1)
+    if counted.min(initial=k + 1) <= k:
+        row = int(np.argmin(counted))
+        of = "" if known is None or known[row].all() else " of known dissimilarities"
+        raise InputError(
+            f"row {row} of {option('weights')} has {int(counted[row])} positive weights{of}; {k} "
+            f"coordinates need {k + 1}."
+        )
+    # Only ratios count.
+    shares: Floats = w / w.max(axis=1, keepdims=True)
+    return shares

@@ -1,0 +1,215 @@
+"""Read and validate any D, and put it behind its operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import Array, is_dask, is_numpy, to_numpy
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError
+from neucmds.options import IN_MEMORY, PRECOMPUTED, SHORTEST_PATH, Callback, check_callback, refuse
+from neucmds.problem.components import NComponents
+from neucmds.problem.dense import as_dissimilarity
+from neucmds.problem.graph import all_paths, as_graph, shortest_path_rows
+from neucmds.problem.metrics import BoundMetric
+from neucmds.problem.validation import as_labels, check_flags
+from neucmds.problem.weights import as_weighted
+from neucmds.spectrum.operators.blocked import Progress
+from neucmds.spectrum.operators.choose import (
+    dense_operator,
+    feature_operator,
+    is_store,
+    lazy_operator,
+    outside_memory,
+)
+from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.operators.gram import Gram
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A D of any kind, read, validated and behind its operator, with what goes along with it.
+
+    Every function of this module takes it in place of D, so that D is read once for several calls;
+    `squared`, `labels` and `weights` are then its own.
+
+    Parameters
+    ----------
+    gram : Gram
+        B = −½CDC; D is on the squared scale from here on.
+    labels : tuple of str or None
+    squared : bool
+        Whether the input held squared dissimilarities.
+    weights : array of shape (n, n), optional
+        How much each pair counts, zero where it was not observed; None if all count alike.
+    missing : {"error", "ignore"}
+        Whether new objects, too, may have dissimilarities that are not known.
+    """
+
+    gram: Gram
+    labels: tuple[str, ...] | None = None
+    squared: bool = False
+    weights: Array | None = None
+    missing: str = "error"
+
+    @property
+    def n(self) -> int:
+        """Number of objects."""
+        return self.gram.n
+
+    def beside(self, embedding: Embedding) -> dict[str, Any]:
+        """Return what `neucmds.explore.metrics` measures an embedding of these objects by."""
+        return {
+            "gram": self.gram,
+            "coordinates": embedding.coordinates,
+            "signs": embedding.signs,
+            "weights": self.weights,
+            "curvature": embedding.kappa,
+        }
+
+
+def prepare(
+    D: Any,
+    n_components: NComponents = None,
+    *,
+    metric: Any = PRECOMPUTED,
+    squared: bool = False,
+    symmetrize: bool = False,
+    weights: Any = None,
+    missing: Literal["error", "ignore"] = "error",
+    labels: Any = None,
+    keep_copy: bool = False,
+    callback: Callback | None = None,
+) -> Prepared:
+    """Read and validate D, and put it behind the operator that the memory allows.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Prepared
+        The latter is returned as it is.
+    n_components : as for `neuc_mds`
+        Number of coordinates that the memory must suffice for.
+    metric, squared, symmetrize, weights, missing, callback
+        As for `neuc_mds`; all shortest paths of a graph are computed.
+    labels : sequence of str, optional
+        Names of the objects, for input that has none of its own.
+    keep_copy : bool, default=False
+        Whether a float32 working copy of D is kept after the spectrum: for "refined".
+
+    Returns
+    -------
+    Prepared
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import compare, inspect
+    >>> from neucmds.prepared import prepare
+    >>> D = prepare(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]]))
+    >>> inspect(D).euclidean, compare(D, 1).best.method
+    (False, 'exact')
+    """
+    if isinstance(D, Prepared):
+        return D
+    check_flags(squared=squared, symmetrize=symmetrize)
+    check_callback(callback)
+    squared, copy = bool(squared), True
+    complete = weights is None and missing == "error"
+    progress = None if callback is None else _on_pass(callback)
+    if metric == SHORTEST_PATH:
+        refuse("graph", {"squared": squared or None})
+        D = all_paths(as_graph(D))
+        # The two ways along a path are added up in another order.
+        squared, symmetrize, copy = False, True, False
+    elif metric != PRECOMPUTED:
+        bound = BoundMetric.of(metric, symmetrize=symmetrize)
+        D = _between_rows(D, n_components, bound, squared, not complete, progress)
+        symmetrize = False
+    elif is_dask(D) or isinstance(D, Gram) or outside_memory(D) is not None:
+        asked = {"weights": weights, "symmetrize": symmetrize or None}
+        asked["missing"] = None if missing == "error" else missing
+        refuse("operator" if isinstance(D, Gram) else "blocks", asked)
+    gram = None
+    if complete:
+        gram = lazy_operator(D, n_components, squared=squared, labels=labels, progress=progress)
+    if gram is not None:
+        return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
+    if is_store(D) and not is_numpy(D):
+        D, copy = np.asarray(D[...]), False
+    data = as_dissimilarity(
+        D,
+        squared=squared,
+        symmetrize=symmetrize,
+        labels=labels,
+        # Weights are checked against the gaps of D, and refused ones must leave D as it was.
+        copy=copy or not complete,
+        missing=missing,
+        # Sums over pairs that count differently are made of D itself, in float64.
+        double=not complete,
+    )
+    weighted = None if complete else as_weighted(data, weights)
+    if weighted is not None:
+        values, pair_weights = weighted
+        return Prepared(DenseGram(values), data.labels, squared, pair_weights, missing)
+    gram = dense_operator(data, n_components, keep_copy=keep_copy)
+    return Prepared(gram, data.labels, squared, missing=missing)
+
+
+def prepare_some(
+    data: Any, rows: npt.NDArray[np.intp], *, metric: Any = PRECOMPUTED, **reading: Any
+) -> Prepared:
+    """Prepare D among some objects, where D as a whole does not exist or takes long.
+
+    Parameters are those of `prepare`.
+    """
+    if metric == SHORTEST_PATH:
+        paths = shortest_path_rows(as_graph(data), rows)[:, rows]
+        return prepare(paths, 1, symmetrize=True)
+    if metric != PRECOMPUTED:
+        return prepare(data[rows], 1, metric=metric, **reading)
+    return prepare(data[np.ix_(rows, rows)], 1, **reading)
+
+
+def _between_rows(
+    features: Array,
+    n_components: NComponents,
+    metric: BoundMetric,
+    squared: bool,
+    stored: bool,
+    progress: Progress | None,
+) -> Any:
+    """D between feature rows: behind its operator, or stored where pairs may be gaps."""
+    features = to_numpy(features) if is_dask(features) else features
+    if stored:
+        return metric.fitted_to(features, squared).among()
+    on_blocks, params = metric.on_blocks(features)
+    return feature_operator(
+        features,
+        n_components,
+        on_blocks,
+        params=params,
+        squared=squared,
+        progress=progress,
+    )
+
+
+def _on_pass(callback: Callback) -> Progress:
+    """Call a callback with the rows of a pass over D."""
+    return lambda number, rows, n: callback(rows, n, f"pass {number} over D")
+
+
+def dense_gram(prepared: Prepared, what: str) -> DenseGram:
+    """Return the operator of a D in memory, or refuse what needs one."""
+    if isinstance(prepared.gram, DenseGram):
+        return prepared.gram
+    raise InputError(IN_MEMORY.why.format(asked=what))
+
+
+def refuse_weights(prepared: Prepared, what: str, instead: str = "use neuc_mds") -> None:
+    """Refuse weights and gaps where every pair counts alike."""
+    if prepared.weights is not None:
+        raise InputError(f"{what} needs every pair of D, without weights; {instead}.")

@@ -1,0 +1,137 @@
+"""Features in a dask array, compared on the workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn import config_context
+
+from neucmds.backend.arrays import Array
+from neucmds.backend.dask_arrays import check_rows, map_rows, require_dask
+from neucmds.errors import InputError
+from neucmds.problem.metrics import BoundMetric, fitted_params
+from neucmds.problem.neighbor_search import Found, neighbor_index
+
+Floats = npt.NDArray[Any]
+Ints = npt.NDArray[Any]
+# Dissimilarities of some rows to their nearest so far, and which rows these are.
+Nearest = tuple[Floats, Ints]
+
+# Rows that are compared with as many others in one task: 3 s for 64 features and cityblock, against
+# 1 ms that the scheduler takes for it.
+MOST_ROWS = 2**13
+# Features of a chunk: 128 MB of float64.
+MOST_ENTRIES = 2**24
+# Neighbours that a task finds: 16 MB with their numbers.
+MOST_FOUND = 2**20
+# So many results are merged at a time.
+SPLIT_EVERY = 8
+# Megabytes that scikit-learn may take for dissimilarities which it cannot reduce at once.
+WORKING_MEMORY = 64
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedRows:
+    """A metric and the rows that others are compared with, as chunks on the workers."""
+
+    # Each row in one chunk.
+    features: Array
+    # One of the registry, or one that scikit-learn's NearestNeighbors knows; a callable takes two
+    # rows. Its further arguments are there with those that depend on all rows.
+    metric: Any
+    params: dict[str, Any]
+
+    @classmethod
+    def of(cls, features: Array, metric: Any, params: dict[str, Any] | None = None) -> Self:
+        """Check shape and chunks, and fit the metric to the rows."""
+        rows = check_rows(features)
+        n, d = rows.shape
+        if n < 2 or d < 1:
+            raise InputError(f"X has {n} rows and {d} columns; pass 2 rows or more of features.")
+        fitted = fitted_params(metric, rows, params or {})
+        neighbor_index(np.full((2, d), 0.5 / d), metric, fitted)  # refuses unknown metrics
+        return cls(rows, metric, fitted)
+
+    def persisted(self) -> Self:
+        """Return the same in chunks of even size that the workers keep: all are read many times."""
+        n, d = self.features.shape
+        height = max(1, min(n, MOST_ROWS, MOST_ENTRIES // d))
+        rows = self.features.rechunk({0: height}).persist()
+        da = require_dask()
+        bad = np.flatnonzero(np.asarray(da.any(~da.isfinite(rows), axis=1).compute()))
+        if bad.size:
+            raise InputError(
+                f"X holds NaN or infinity in {bad.size} of {n} rows, the first is row {bad[0]}; "
+                "drop or repair them."
+            )
+        return replace(self, features=rows)
+
+    def take(self, rows: Ints) -> Floats:
+        """Gather some rows."""
+        return np.asarray(self.features[rows].compute())
+
+    def to(self, some: Floats, which: Ints | None = None) -> Floats:
+        """Return the dissimilarities of all rows to some, or of each to its own part of these."""
+        space = BoundMetric(self.metric, self.params).fitted_to(some)
+        width = int(some.shape[0])
+
+        def compare(rows: Floats, first: int) -> Floats:
+            made: Floats = space.between(rows)
+            if which is None:
+                return made
+            return np.take_along_axis(made, which[first : first + rows.shape[0]], axis=1)
+
+        made = map_rows(self.features, compare, width if which is None else which.shape[1], width)
+        return np.asarray(made.compute())
+
+    def between(self, new: Floats) -> Floats:
+        """Return the dissimilarities of new rows to the fitted ones."""
+        return np.ascontiguousarray(self.to(np.asarray(new)).T)
+
+    def nearest(self, count: int, objects: Ints | None) -> Found:
+        """Find the `count` nearest of some objects, or of all if None, and each object itself.
+
+        Every chunk of those asked for meets every chunk on some worker, and the nearest of each
+        are merged; only the result comes to the client.
+        """
+        dask, n = require_dask(whole=True), int(self.features.shape[0])
+        count = min(count + 1, n)
+        objects = np.arange(n) if objects is None else np.sort(objects)
+        asked = self.features if objects.size == n else self.features[objects]
+        heights = self.features.chunks[0]
+        asked = asked.rechunk({0: max(1, min(max(heights), MOST_FOUND // count))})
+        starts = np.cumsum((0, *heights[:-1])).tolist()
+        chunks = list(zip(self.features.to_delayed()[:, 0], starts, strict=True))
+        # One task, so that what is large in it is sent to a worker once.
+        how = dask.delayed((self.metric, self.params), traverse=False)
+        find, merge = dask.delayed(_nearest_in), dask.delayed(_merged)
+        found = []
+        for some in asked.to_delayed()[:, 0]:
+            parts = [find(some, chunk, start, count, how) for chunk, start in chunks]
+            while len(parts) > 1:
+                cuts = range(0, len(parts), SPLIT_EVERY)
+                parts = [merge(parts[cut : cut + SPLIT_EVERY], count) for cut in cuts]
+            found += parts
+        lengths, ids = (np.concatenate(part) for part in zip(*dask.compute(*found), strict=True))
+        return np.repeat(objects, count), ids.ravel(), lengths.ravel()
+
+
+def _nearest_in(some: Floats, chunk: Floats, start: int, count: int, how: Any) -> Nearest:
+    """Find the nearest of some rows in one chunk, all of it if it has no more than `count`."""
+    metric, params = how
+    with config_context(working_memory=WORKING_MEMORY):
+        index = neighbor_index(chunk, metric, params)
+        lengths, ids = index.kneighbors(some, min(count, chunk.shape[0]))
+    return lengths, ids + start
+
+
+def _merged(parts: list[Nearest], count: int) -> Nearest:
+    """Keep the `count` nearest of those found in several chunks."""
+    lengths, ids = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    if lengths.shape[1] <= count:
+        return lengths, ids
+    kept = np.argpartition(lengths, count - 1, axis=1)[:, :count]
+    return np.take_along_axis(lengths, kept, axis=1), np.take_along_axis(ids, kept, axis=1)

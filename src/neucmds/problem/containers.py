@@ -1,0 +1,218 @@
+"""Unwrap lists, tables and matrices of other libraries into an array and labels."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import squareform
+
+from neucmds.backend import arrays
+from neucmds.backend.arrays import Array
+from neucmds.backend.memory import require_memory
+from neucmds.errors import InputError, option
+from neucmds.problem.names import agreed, is_frame, row_names
+from neucmds.problem.readers.files import read_table
+from neucmds.problem.readers.text import ask_for_edges, one_line
+from neucmds.problem.validation import as_labels, working_dtype
+
+
+@dataclass(frozen=True)
+class Table:
+    """An array and its labels; `owned` if no one else holds it, so that it may be overwritten."""
+
+    array: Array
+    labels: Sequence[object] | None = None
+    owned: bool = False
+
+
+def unwrap(data: Any) -> Table:
+    """Take the array and the labels out of whatever holds them."""
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        return Table(_unmasked(data), owned=True)
+    if arrays.is_numpy(data):
+        # Subclasses (memory maps, np.matrix) become plain views: a memory map pays for each slice.
+        return Table(np.asarray(data))
+    if isinstance(data, (str, os.PathLike)):
+        # Read, not mapped: squared in place it takes the memory of D once, not twice.
+        values, labels = read_table(data)
+        return Table(values, labels, owned=True)
+    if hasattr(data, "ids") and hasattr(data, "data"):  # scikit-bio's DistanceMatrix
+        return Table(np.asarray(data.data), tuple(data.ids))
+    if is_frame(data):
+        return Table(_frame_values(data), _frame_labels(data))
+    if hasattr(data, "tocsr"):
+        raise InputError(
+            "D is a sparse array, a list of pairs, which only neuc_mds and NeucMDS accept; pass a "
+            f"square array, with NaN for unobserved pairs and {option('missing', 'ignore')} for "
+            "evaluate; compare, curve and inspect need every pair."
+        )
+    if arrays.is_dask(data):
+        raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
+    if arrays.is_array(data):
+        refuse_sparse_tensor(data, "D")
+        return Table(data)
+    return Table(_from_sequence(data), owned=isinstance(data, (list, tuple)))
+
+
+def as_real(data: Any, what: str) -> Array:
+    """Return real numbers as an array of their library or of NumPy, NaN where masked.
+
+    `what` names them in messages, in the plural.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        raise InputError(f"{what} are given as a path ({os.fspath(data)!r}); read the file first.")
+    if hasattr(data, "tocoo"):
+        raise InputError(f"{what} are a sparse array; pass its toarray().")
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        data = _unmasked(data)
+    if not arrays.is_array(data):
+        try:
+            data = np.asarray(data)
+            data = data.astype(np.float64) if data.dtype == object else data
+        except (ValueError, TypeError) as problem:
+            raise InputError(f"{what} are not numbers ({one_line(problem)}).") from problem
+    refuse_sparse_tensor(data, what)
+    if not arrays.namespace(data).isdtype(data.dtype, ("bool", "integral", "real floating")):
+        raise InputError(f"{what} have dtype {data.dtype}, not a real number; convert it.")
+    return data
+
+
+def refuse_sparse_tensor(data: Array, what: str) -> None:
+    """Refuse a sparse tensor of PyTorch, which hardly any function supports."""
+    layout = getattr(data, "layout", None)
+    if layout is not None and "strided" not in str(layout):
+        raise InputError(
+            f"{what}: a sparse tensor ({str(layout).removeprefix('torch.')}); pass its to_dense(), "
+            "or observed pairs as a scipy.sparse array."
+        )
+
+
+def _unmasked(data: Any) -> np.ndarray[Any, Any]:
+    """Return an array with NaN for masked entries."""
+    dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
+    return np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype)
+
+
+def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:
+    """Spread a condensed vector over a square matrix; say whether that made a new array."""
+    shape = tuple(array.shape)
+    expanded = len(shape) == 1
+    if expanded:
+        array = _spread(array, dtype)
+    elif len(shape) != 2 or shape[0] != shape[1]:
+        size = " × ".join(map(str, shape)) or "a single number"
+        edges = ask_for_edges(shape[-1]) if len(shape) == 2 else ""
+        raise InputError(f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed{edges}.")
+    if array.shape[0] < 2:
+        raise InputError(f"D has {array.shape[0]} objects; at least 2 are needed.")
+    return array, expanded
+
+
+def read_square(path: str | os.PathLike[str]) -> tuple[Array, tuple[str, ...] | None]:
+    """Read a square or condensed matrix and its labels, unchecked."""
+    values, labels = read_table(path, mmap=True)
+    square, _ = to_square(np.asarray(values), working_dtype(values))
+    return square, as_labels(labels, len(square))
+
+
+def refuse_networkx(data: object, what: str = "D") -> None:
+    """Refuse a graph of networkx, which NumPy would convert to the numbers of its nodes."""
+    if hasattr(data, "nodes") and hasattr(data, "adj"):
+        raise InputError(
+            f"{what} is a graph; pass neucmds.interop.from_networkx(graph), its lengths of "
+            f"shortest paths, or the graph itself with {option('metric', 'shortest_path')}."
+        )
+
+
+def named_features(data: Any, labels: Any) -> tuple[Any, Any]:
+    """Take features out of a table, and the names of its rows if there are no `labels`."""
+    refuse_networkx(data, "X")
+    if not is_frame(data):
+        return data, labels
+    return as_real(data, "features"), row_names(data) if labels is None else labels
+
+
+def as_objects(data: Any) -> list[Any] | None:
+    """Return objects of any kind, such as strings, one by one; None: rows of numbers, or a table.
+
+    A list of equally long lists of numbers has rows of numbers.
+    """
+    if isinstance(data, (list, tuple)):
+        try:
+            array = np.asarray(data) if data and not isinstance(data[0], str) else None
+        except (ValueError, TypeError):
+            array = None
+    elif arrays.is_numpy(data) or (hasattr(data, "iloc") and not is_frame(data)):
+        array = np.asarray(data)
+    else:
+        refuse_networkx(data, "X")
+        if not hasattr(data, "shape"):
+            kind = type(data).__name__
+            raise InputError(f"X is of type {kind}; pass a list of objects, or rows of numbers.")
+        return None
+    numbers = array is not None and array.ndim == 2 and array.dtype.kind in "fiub"
+    return None if numbers else list(data)
+
+
+def _from_sequence(data: object) -> np.ndarray[Any, Any]:
+    refuse_networkx(data)
+    if not (isinstance(data, Sequence) or hasattr(data, "__array__")):
+        # NumPy iterates over whatever has a length.
+        raise InputError(f"D is a {type(data).__name__}, not an array; pass n × n numbers.")
+    try:
+        array = np.asarray(data)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"D cannot be made an array ({one_line(error)}); pass rows of equal length."
+        ) from error
+    if array.dtype == object:
+        cell = next((c for c in array.flat if not isinstance(c, Real)), None)
+        raise InputError(
+            f"D holds {cell!r} ({type(cell).__name__}), not a real number; pass numbers, and NaN "
+            "for missing ones."
+        )
+    return array
+
+
+def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
+    values = frame.to_numpy()
+    if values.dtype != object:
+        return np.asarray(values)
+    try:
+        # pandas' nullable columns come as objects; NA becomes NaN and is judged like any other.
+        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"D has columns that are not numbers ({one_line(error)}); convert or drop them"
+            f"{ask_for_edges(values.shape[1])}."
+        ) from error
+
+
+def _frame_labels(frame: Any) -> Sequence[object] | None:
+    rows, cols = ([str(label) for label in axis] for axis in (frame.index, frame.columns))
+    return agreed(rows, cols, "D") if len(rows) == len(cols) else None
+
+
+def _spread(condensed: Array, dtype: Any) -> Array:
+    length = int(condensed.shape[0])
+    n = (1 + math.isqrt(1 + 8 * length)) // 2
+    if n * (n - 1) // 2 != length or length == 0:
+        raise InputError(
+            f"D is a vector of {length} entries, which is n(n-1)/2 for no n: {n} objects have "
+            f"{n * (n - 1) // 2}, {n + 1} have {n * (n + 1) // 2}; pass all pairs once."
+        )
+    xp = arrays.namespace(condensed)
+    if arrays.is_numpy(condensed):
+        require_memory(
+            n * n * int(xp.finfo(dtype).bits) // 8,
+            f"D of {n} objects, spread from its condensed triangle,",
+            "pass it as float32, or a square npy file, which is read in blocks",
+        )
+    square = squareform(arrays.to_numpy(xp.astype(condensed, dtype)), checks=False)
+    return arrays.asarray_like(square, condensed, dtype=dtype)

@@ -1,0 +1,417 @@
+"""Dissimilarities of listed pairs: stored entries were observed, the others were not."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from itertools import chain
+from math import sqrt
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from neucmds.errors import FewPairsWarning, FileFormatError, InputError, NeucmdsWarning, option
+from neucmds.problem.names import is_frame, listed
+from neucmds.problem.readers.text import Labels, Lines, one_line, read_text
+from neucmds.problem.validation import entry_name, refuse_range, refuse_weight_range
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[Any]
+
+# √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
+TOLERANCE = sqrt(np.finfo(np.float64).eps)
+# Pairs look like edges between neighbours where at most this share of all is known, and at least
+# this share of triangles is closed: .3 and more among neighbours in up to ten dimensions.
+LOCAL_DENSITY, LOCAL = 0.05, 0.2
+# Fewer objects are not asked, nor those of which one has a pair with more than this share.
+LOCAL_OBJECTS, HUB = 50, 0.5
+# Of a whole number that is surely an int64.
+DIGITS = 18
+_COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th for the weight"
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Squared dissimilarities of m pairs of n objects.
+
+    Each pair occurs once, with i < j, sorted by i, then j. Weights are positive; None: all alike.
+    """
+
+    n: int
+    i: Ints
+    j: Ints
+    sq_dissimilarity: Floats
+    weight: Floats | None = None
+    labels: Labels = None
+    # Whether the pairs were drawn from all n(n − 1)/2, and weights are inverse shares.
+    sampled: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return int(self.i.size)
+
+    @property
+    def degrees(self) -> Ints:
+        """Number of pairs that each object is in."""
+        return np.bincount(self.i, minlength=self.n) + np.bincount(self.j, minlength=self.n)
+
+    def graph(self) -> Any:
+        """Return pairs as edges of length d = √D in a symmetric CSR array; D < 0 count as zero."""
+        d = np.sqrt(np.maximum(self.sq_dissimilarity, 0))
+        ends = np.concatenate([self.i, self.j]), np.concatenate([self.j, self.i])
+        return sparse.csr_array((np.concatenate([d, d]), ends), shape=(self.n, self.n))
+
+
+def as_pairs(
+    data: Any,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    allow_missing: bool = False,
+) -> Pairs:
+    """Read and check dissimilarities of pairs, and put them on the squared scale.
+
+    Parameters
+    ----------
+    data : sparse array, DataFrame, str, Path, or (i, j, values)
+        A square ``scipy.sparse`` array or matrix, whose stored entries were observed, in one order
+        or both. Or three columns, two objects and their dissimilarity, with an optional fourth for
+        the weight of the pair: a DataFrame, a CSV or TSV file, an array of shape (m, 3), or a tuple
+        of vectors. Objects in columns may be names or numbers; they are ordered by name or number.
+    squared, symmetrize
+        As for `neuc_mds`.
+    allow_missing : bool, default=False
+        Whether NaN marks unobserved pairs, or is refused.
+    """
+    if isinstance(data, Pairs):
+        return data
+    settings = {"squared": squared, "symmetrize": symmetrize, "allow_missing": allow_missing}
+    if hasattr(data, "tocoo"):
+        return _from_sparse(data, settings)
+    if isinstance(data, (str, os.PathLike)):
+        columns = read_pairs(data)
+    elif is_frame(data):
+        columns = [data[name].to_numpy() for name in data.columns]
+    else:
+        rows = data if isinstance(data, tuple) else np.asarray(data).T
+        columns = [np.asarray(column) for column in rows]
+    if len(columns) not in (3, 4) or any(column.ndim != 1 for column in columns):
+        raise InputError(f"the list has {len(columns)} columns; {_COLUMNS}.")
+    sizes = [column.size for column in columns]
+    if len(set(sizes)) > 1:
+        raise InputError(
+            f"columns of a list of pairs must be equally long, not {', '.join(map(str, sizes))}."
+        )
+    n, numbers, names = _numbered(columns[0], columns[1])
+    try:
+        values = [np.asarray(column, dtype=np.float64) for column in columns[2:]]
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"the third column of pairs must hold numbers ({one_line(error)})."
+        ) from error
+    return make_pairs(n, numbers[0], numbers[1], *values, labels=names, **settings)
+
+
+def make_pairs(
+    n: int,
+    i: npt.ArrayLike,
+    j: npt.ArrayLike,
+    values: npt.ArrayLike,
+    weight: npt.ArrayLike | None = None,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    labels: Labels = None,
+    sampled: bool = False,
+    allow_missing: bool = False,
+) -> Pairs:
+    """Check pairs of n numbered objects, put each in order, merge the two orders, and square.
+
+    Pairs come in any order, also several times; of entries merged into one, the largest weight
+    counts, and pairs of weight 0 are left out. `sampled` pairs were drawn from all, and weights are
+    inverse shares. All else is as for `as_pairs`.
+    """
+    i, j = np.asarray(i), np.asarray(j)
+    d: Floats = np.asarray(values, dtype=np.float64)
+    w: Floats | None = None if weight is None else np.asarray(weight, dtype=np.float64)
+    if allow_missing and np.isnan(d).any():
+        known = ~np.isnan(d)
+        i, j, d, w = i[known], j[known], d[known], None if w is None else w[known]
+    _refuse_values(i, j, d, w, squared, labels)
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    rounding = TOLERANCE * float(np.max(np.abs(d)))
+    kept = np.flatnonzero(low != high if w is None else (low != high) & (w > 0))
+    key = low.astype(np.int64)[kept] * n + high[kept]
+    order = np.argsort(key, kind="stable")
+    key, kept = key[order], kept[order]
+    d, w = d[kept], None if w is None else w[kept]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    if first.size < key.size:
+        gaps = np.maximum.reduceat(d, first) - np.minimum.reduceat(d, first)
+        if not symmetrize:
+            _refuse_gaps(gaps, key[first], n, labels, rounding)
+        d = np.add.reduceat(d, first) / np.diff(first, append=key.size)
+        w = None if w is None else np.maximum.reduceat(w, first)
+        key = key[first]
+    index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
+    return Pairs(
+        n,
+        (key // n).astype(index),
+        (key % n).astype(index),
+        d if squared else d**2,
+        w,
+        labels,
+        sampled,
+    )
+
+
+def check_pairs(pairs: Pairs, k: int) -> None:
+    """Refuse pairs that cannot determine k coordinates of every object, and warn when few do."""
+    degrees = pairs.degrees
+    alone = np.flatnonzero(degrees == 0)
+    if alone.size:
+        raise InputError(
+            f"{_counted(alone.size, 'object')} in no pair: {_named(alone, pairs.labels)} (of "
+            f"{pairs.n}); drop them, or add pairs."
+        )
+    # A sample pairs every object with every landmark: of 16 million pairs, 2.6 s are saved.
+    if not pairs.sampled:
+        refuse_parts(pairs.graph(), pairs.labels)
+    mean = 2 * pairs.size / pairs.n
+    if pairs.size < pairs.n * k - k * (k + 1) // 2:
+        raise InputError(
+            f"{pairs.size} pairs cannot determine {k} coordinates of {pairs.n} objects: "
+            f"{mean:.3g} per object on average, and more than {2 * k} are needed; lower "
+            f"{option('n_components')}, add pairs, or pass {option('metric', 'shortest_path')} if "
+            "they are edges of a graph."
+        )
+    few = np.flatnonzero(degrees < k)
+    if few.size:
+        warnings.warn(
+            f"{_counted(few.size, 'object')} in fewer than k = {k} pairs, which do not determine "
+            f"the coordinates: {_named(few, pairs.labels)}; add pairs, or do not rely on D̂ there.",
+            FewPairsWarning,
+            stacklevel=2,
+        )
+    elif mean < min(4 * k, pairs.n - 1):
+        warnings.warn(
+            f"{mean:.3g} pairs per object on average determine k = {k} coordinates poorly; about "
+            f"10k = {10 * k} are good, {2 * k} the minimum.",
+            FewPairsWarning,
+            stacklevel=2,
+        )
+
+
+def refuse_parts(
+    graph: Any,
+    labels: Labels,
+    what: str = "pair",
+    connection: Literal["weak", "strong"] = "weak",
+) -> None:
+    """Refuse a sparse array whose entries connect its objects only in parts."""
+    count, part = csgraph.connected_components(graph, connection=connection)
+    if count == 1:
+        return
+    sizes = np.bincount(part)
+    others = np.flatnonzero(part != np.argmax(sizes))
+    back = " both ways" if connection == "strong" else ""
+    raise InputError(
+        f"the {what}s form {count} parts that no {what} connects{back}, of "
+        f"{listed([str(size) for size in np.sort(sizes)[::-1]])} "
+        f"{'objects' if what == 'pair' else 'nodes'}; outside the largest: "
+        f"{_named(others, labels)}; keep one part, or add {what}s."
+    )
+
+
+def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:
+    """Read the columns of a file of pairs: objects as integers or text, then numbers.
+
+    There may be a header. Tabs, semicolons (with decimal commas), commas or blanks are between.
+    """
+    name, text = read_text(path)
+    lines = Lines.of(text, name)
+    first, width = lines.cells(0), lines.widths[0]
+    if width not in (3, 4):
+        raise FileFormatError(f"{name} has {width} columns; {_COLUMNS}.")
+    header = int(lines.is_text(first[2]))
+    if header == len(lines.texts):
+        raise FileFormatError(f"{name} has one line, of names, and no pairs below it.")
+    for i, cells in enumerate(lines.widths):
+        if cells != width:
+            raise lines.ragged(i, width)
+    names, values = lines.columns(header, 2, width)
+    objects: list[npt.NDArray[Any]] = [np.array(column) for column in names]
+    # A digit may be a superscript, and a number of 19 digits or more no int64: these are names.
+    if all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in chain(*names)):
+        objects = [column.astype(np.int64) for column in objects]
+    return [*objects, *values.T]
+
+
+def read_edges(path: str | os.PathLike[str]) -> tuple[Any, Labels]:
+    """Read a file of edges, two nodes and a length a line, each line an entry of a sparse array."""
+    left, right, length, *more = read_pairs(path)
+    if more:
+        raise FileFormatError("a list of edges has 3 columns, two nodes and a length, not 4.")
+    return _edges(left, right, length)
+
+
+def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
+    """Take edges out of a table: two columns of nodes, then lengths.
+
+    These are in the column `weight`, else "length", else a third that is the only one more, else 1;
+    None: 1 each.
+    """
+    titles = list(frame.columns)
+    if len(titles) < 2 or len(frame) == 0 or list(frame.index) == titles:
+        raise InputError(
+            f"the table is {len(frame)} × {len(titles)}; a list of edges has two columns of nodes "
+            "and one of lengths, and a line for each edge."
+        )
+    if weight not in (None, "weight", *titles[2:]):
+        raise InputError(
+            f"the table has no column {weight!r} after two of nodes; 'weight' in "
+            f"{option('metric_params')} must be one of {listed(list(map(repr, titles[2:])))}, or "
+            "None for edges of length 1."
+        )
+    third = titles[2] if len(titles) == 3 else None
+    names = () if weight is None else (weight, "length", third)
+    chosen = next((name for name in names if name in titles[2:]), None)
+    if chosen is None and weight is not None:
+        warnings.warn(
+            f"{len(frame)} edges count as 1: the table has no column {weight!r} or 'length'.",
+            NeucmdsWarning,
+            stacklevel=3,
+        )
+    nodes = frame.iloc[:, :2]
+    unnamed = nodes.isna().any(axis=1).to_numpy()
+    if unnamed.any():
+        raise InputError(
+            f"{int(unnamed.sum())} of {len(frame)} edges lack a node, the first in row "
+            f"{int(np.argmax(unnamed))}; drop or repair them."
+        )
+    left, right = (nodes.iloc[:, at].to_numpy() for at in (0, 1))
+    try:
+        return _edges(left, right, np.ones(len(frame)) if chosen is None else frame[chosen])
+    except (ValueError, TypeError) as error:
+        raise InputError(f"column {chosen!r} must hold lengths ({one_line(error)}).") from error
+
+
+def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
+    n, numbers, names = _numbered(left, right)
+    values = np.asarray(length, dtype=np.float64)
+    return sparse.coo_array((values, (numbers[0], numbers[1])), shape=(n, n)), names
+
+
+def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
+    if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
+        size = " × ".join(map(str, data.shape))
+        raise InputError(f"D is not square: {size}; pass n × n.")
+    stored = data.tocoo()
+    if stored.dtype.kind not in "fiub":
+        raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
+    i, j = stored.coords
+    pairs = make_pairs(int(data.shape[0]), i, j, stored.data, **settings)
+    _warn_of_edges(pairs)
+    return pairs
+
+
+def _warn_of_edges(pairs: Pairs) -> None:
+    """Warn of pairs that look like edges between neighbours: many triangles are closed."""
+    degrees = pairs.degrees
+    density = degrees.mean() / pairs.n
+    if density > LOCAL_DENSITY or pairs.n < LOCAL_OBJECTS or degrees.max() > HUB * pairs.n:
+        return
+    known = (pairs.graph() > 0).astype(np.int64)
+    closed, all_two = (known @ known).multiply(known).sum(), float(degrees @ (degrees - 1))
+    if closed > LOCAL * all_two:
+        warnings.warn(
+            f"{pairs.size} pairs of {pairs.n} objects look like edges between neighbours, and the "
+            f"far pairs are missing; pass {option('metric', 'shortest_path')} if the array is a "
+            "graph.",
+            FewPairsWarning,
+            stacklevel=4,
+        )
+
+
+def _numbered(
+    left: npt.NDArray[Any], right: npt.NDArray[Any]
+) -> tuple[int, npt.NDArray[np.int64], Labels]:
+    """Give every object of two columns a number; return how many, numbers (2, m) and names."""
+    both = np.stack([left, right])
+    if both.dtype.kind == "f" and np.array_equal(both, both.astype(np.int64)):
+        both = both.astype(np.int64)
+    if both.dtype.kind == "O":
+        both = both.astype(str)
+    names, numbers = np.unique(both, return_inverse=True)
+    numbers = numbers.reshape(both.shape).astype(np.int64)
+    counted = both.dtype.kind in "iu" and np.array_equal(names, np.arange(names.size))
+    # Labels that only count the objects say nothing.
+    labels = None if counted else tuple(str(name) for name in names.tolist())
+    return int(names.size), numbers, labels
+
+
+def _refuse_values(
+    i: Ints, j: Ints, values: Floats, weight: Floats | None, squared: bool, labels: Labels
+) -> None:
+    def place(bad: npt.NDArray[Any]) -> tuple[int, str]:
+        at = int(np.argmax(bad))
+        return at, entry_name(i[at], j[at], labels)
+
+    if values.size == 0:
+        raise InputError("there are no pairs.")
+    bad = ~np.isfinite(values)
+    if bad.any():
+        at, where = place(bad)
+        raise InputError(
+            f"{int(bad.sum())} of {values.size} values are not finite, the first {values[at]} at "
+            f"{where}; leave out pairs that were not observed."
+        )
+    at, where = place(-values)
+    if not squared and values[at] < 0:
+        raise InputError(
+            f"negative dissimilarities: the lowest is {values[at]:.4g} at {where}; pass "
+            f"{option('squared', True)} if they are squared already."
+        )
+    sizes = np.abs(values)
+    size = float(sizes.max())
+    refuse_range(size, squared)
+    at, where = place(np.where(i == j, sizes, -1.0))
+    if i[at] == j[at] and sizes[at] > TOLERANCE * size:
+        raise InputError(
+            f"the dissimilarity of an object and itself is {values[at]:.4g} at {where}; set it to "
+            "0, or convert similarities."
+        )
+    if weight is None:
+        return
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        at, where = place(bad)
+        raise InputError(f"weights must be finite and not negative: {weight[at]} at {where}.")
+    refuse_weight_range(float(weight.max()), size if squared else size * size)
+
+
+def _refuse_gaps(
+    gaps: Floats, keys: npt.NDArray[np.int64], n: int, labels: Labels, rounding: float
+) -> None:
+    """Refuse entries of the same pair that differ."""
+    at = int(np.argmax(gaps))
+    if gaps[at] > rounding:
+        i, j = divmod(int(keys[at]), n)
+        raise InputError(
+            f"{int(np.sum(gaps > rounding))} pairs have entries that differ, the most by "
+            f"{gaps[at]:.4g} at {entry_name(i, j, labels)}; pass {option('symmetrize', True)} to "
+            "average."
+        )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"1 {noun} is" if count == 1 else f"{count} {noun}s are"
+
+
+def _named(ids: Ints, labels: Labels) -> str:
+    return listed([str(i) if labels is None else repr(labels[i]) for i in ids.tolist()])

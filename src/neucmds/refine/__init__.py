@@ -1,0 +1,1 @@
+"""The descent of a loss of a form: objectives, starts and gaps."""

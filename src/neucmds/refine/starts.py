@@ -1,0 +1,247 @@
+"""Starts of the squared loss, and their signature, which decides where the descent ends.
+
+A given signature never ends above a smaller one that it contains. Eigenvectors of a sign that the
+spectrum hardly has are a bad start. So a signature is also reached from those with one coordinate
+fewer, by the column that lowers the objective fastest. At G + t·a·vvᵀ the objective falls at the
+rate t·a·vᵀHv for a matrix H that each objective knows, so v is the eigenvector of the largest
+eigenvalue of aH. If that is not positive, no column of that sign helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import Array, asarray_like, centered, namespace, to_numpy
+from neucmds.errors import InputError, option
+from neucmds.problem.components import Components
+from neucmds.refine.descent import EXACT, Limits, Refined, Start
+from neucmds.refine.products import in_memory, refine
+from neucmds.spectrum.exact import MAX_DENSE, exact_selection, exact_weights
+from neucmds.spectrum.geometry import canonical, diagonalize, sq_dissimilarities, stress_terms
+from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.selection import Selection, neuc, neuc_plus
+from neucmds.spectrum.spectrum import Spectrum
+
+# Up to this many objects the signature (k, 0) is tried as well.
+FEWER_OBJECTS = 100
+Signature = tuple[int, int]
+# Most contained signatures that are all tried; beyond, only those with one coordinate fewer of
+# either sign.
+MOST_TRIED = 25
+# A column must lower the objective by this share of it to be worth a coordinate.
+WORTH = 1e-4
+# Products of a search for the steepest column: it need not be exact, a descent follows.
+SEARCH = 40
+
+
+def as_start(init: Any) -> Start:
+    """Take a warm start: an embedding, or coordinates and signs."""
+    if hasattr(init, "coordinates") and hasattr(init, "signs"):
+        coordinates, signs = init.coordinates, init.signs
+    elif isinstance(init, (tuple, list)) and len(init) == 2:
+        coordinates, signs = init
+    else:
+        raise InputError(
+            f"{option('init')} is {type(init).__name__}; pass a number of starts, an Embedding, or "
+            "(coordinates, signs)."
+        )
+    x, a = to_numpy(coordinates), to_numpy(signs)
+    if x.ndim != 2 or a.shape != x.shape[1:] or not np.all(np.abs(a) == 1):
+        raise InputError(
+            f"{option('init')} has coordinates of shape {x.shape} and signs of shape {a.shape}; "
+            "pass (n, k) and k signs of ±1."
+        )
+    if not np.all(np.isfinite(x)):
+        raise InputError(f"{option('init')} has coordinates that are not finite.")
+    if x.size and not np.any(x - x[:1]):
+        raise InputError(
+            f"{option('init')} has all {x.shape[0]} objects in one place; spread them."
+        )
+    return Start(coordinates, a.astype(np.float64))
+
+
+def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits: Limits) -> Refined:
+    """Refine from eigenvector coordinates, with the signature of `neuc+` or the requested one.
+
+    Up to 2000 objects the result is never above `exact`, and a requested signature never above one
+    that it contains (`lowest_end`). Up to 100 objects (k, 0) is tried as well.
+    """
+    start_of = partial(eigenvector_start, spectrum, gram.diagonal())
+    if gram.n > MAX_DENSE:
+        return refine(gram, start_of(components), limits)
+    if components.signature is None:
+        result = refine(gram, start_of(components), limits)
+    else:
+        result = lowest_end(
+            components.signature,
+            start_of,
+            partial(with_steepest_column, in_memory(gram)),
+            partial(refine, gram, limits=limits),
+        )
+    closed_form = exact_selection(spectrum, gram.diagonal(), components)
+    reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
+    # Less by more than rounding: otherwise the simpler start stays.
+    if reached < result.value - min(1e-12 * gram.moments.sq_norm, 1e-3 * result.value):
+        result = refine(gram, _closed_form_start(spectrum, closed_form), limits)
+    if components.signature is None and gram.n <= FEWER_OBJECTS:
+        euclidean = Components(components.total, (components.total, 0))
+        quiet = replace(limits, callback=None, keep=None)
+        other = best_refined(gram, spectrum, euclidean, quiet)
+        result = other if other.value < (1 - WORTH) * result.value else result
+    return result
+
+
+def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Components) -> Start:
+    """Kept eigenvectors with exact weights, clamped so that no sign flips; no null columns."""
+    if components.signature is None:
+        chosen = neuc_plus(spectrum, components)
+    else:
+        chosen = neuc(spectrum, components)
+    signs = np.sign(chosen.core)
+    weights = exact_weights(spectrum, diagonal, chosen.kept).core
+    floor = 1e-3 * float(np.median(np.abs(weights))) if weights.size else 0.0
+    lengths = np.sqrt(np.maximum(signs * weights, floor))
+    largest = float(np.max(np.abs(spectrum.values), initial=0.0))
+    real = lengths**2 > 1e-14 * largest
+    kept, signs, lengths = chosen.kept[real], signs[real], lengths[real]
+    mixed = _untied(spectrum, kept)
+    u = spectrum.take(kept) if mixed is None else mixed
+    return Start(u * asarray_like(lengths, u)[None, :], signs)
+
+
+def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array | None:
+    """Mix eigenvectors with all that share their eigenvalues; None if no eigenvalue is repeated.
+
+    A solver's own choice may be symmetric, and the descent cannot leave that symmetry.
+    """
+    lam = spectrum.values
+    same = np.abs(lam[:, None] - lam[None, kept]) <= spectrum.null_level
+    tied = np.any(np.sum(same, axis=0) > np.sum(same[kept], axis=0))
+    if not tied or not spectrum.complete:
+        return None
+    mixing = same * np.random.default_rng(0).standard_normal(same.shape)
+    return spectrum.vectors @ asarray_like(np.linalg.qr(mixing)[0], spectrum.vectors)
+
+
+def _closed_form_start(spectrum: Spectrum, selection: Selection) -> Start:
+    weights, rotation = diagonalize(selection.core)
+    u = spectrum.take(selection.kept)
+    turn = asarray_like(rotation * np.sqrt(np.abs(weights)), u)
+    return Start(u @ turn, np.sign(weights))
+
+
+def lowest_end(
+    signature: Signature,
+    start_of: Callable[[Components], Start],
+    extended: Callable[[Refined, float], Start | None],
+    descend: Callable[[Start], Refined],
+) -> Refined:
+    """Return the lowest end of a descent with a signature, or with one that it contains.
+
+    Each of up to `MOST_TRIED` contained signatures is reached from eigenvectors (`start_of`) and
+    from the best ends with one coordinate fewer (`extended` adds a column of a sign, if one helps),
+    in a fixed order.
+    """
+    whole = start_of(Components(sum(signature), signature))
+    nothing = descend(Start(whole.coordinates[:, :0], whole.signs[:0]))
+    positive, negative = signature if _contained(signature) <= MOST_TRIED else whole.signature
+    depth = positive + negative if _contained((positive, negative)) <= MOST_TRIED else 1
+    ends: dict[Signature, Refined] = {(0, 0): nothing}
+    for p in range(max(0, positive - depth), positive + 1):
+        for q in range(max(0, negative - depth), negative + 1):
+            if (p, q) == (0, 0):
+                continue
+            contained = [
+                (ends[s], a) for s, a in (((p - 1, q), 1.0), ((p, q - 1), -1.0)) if s in ends
+            ]
+            eigenvectors = start_of(Components(p + q, (p, q)))
+            starts = [eigenvectors if eigenvectors.signs.size == p + q else None]
+            starts += [extended(end, a) for end, a in contained]
+            found = [_without_null_columns(descend(one)) for one in starts if one is not None]
+            fewer = min((end for end, _ in contained), key=attrgetter("value"), default=nothing)
+            best = min(found, key=attrgetter("value"), default=fewer)
+            # A gain within rounding does not count.
+            worth = best.value < (1 - WORTH) * fewer.value - EXACT * nothing.value
+            ends[p, q] = best if worth else fewer
+    return ends[positive, negative]
+
+
+def _contained(signature: Signature) -> int:
+    """Count the signatures that one contains, itself included."""
+    return (signature[0] + 1) * (signature[1] + 1)
+
+
+def _without_null_columns(found: Refined) -> Refined:
+    """Leave out columns that the descent has shrunk to zero."""
+    x, weights = canonical(found.coordinates, found.signs)
+    sizes = np.abs(weights)
+    real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=0.0)))
+    x, signs = x[:, :real], np.sign(weights[:real])
+    return replace(found, coordinates=x, signs=signs, orthogonal=None)
+
+
+def with_steepest_column(
+    sq_dissimilarity: Array, end: Refined, sign: float, weights: Array | None = None
+) -> Start | None:
+    """Add the column of a sign that lowers STRESS fastest, of the best length; None if none does.
+
+    Along t·a·vvᵀ it is f − t·a·vᵀHv + t²Σ w_ij (v_i − v_j)⁴, with H = −4(Diag(R1) − R) and
+    R = w∘(D̂ − D).
+    """
+    xp, x = namespace(end.coordinates), end.coordinates
+    pull = sq_dissimilarities(x, x, asarray_like(end.signs, x)) - sq_dissimilarity
+    pull = pull if weights is None else weights * pull
+    total = xp.sum(pull, axis=1)[:, None]
+
+    def rate(v: Array) -> Array:
+        return centered((-4.0 * sign) * (total * v - pull @ v))
+
+    found = _steepest(rate, total[:, 0])
+    if found is None:
+        return None
+    v, slope = found
+    fourth = (v - xp.matrix_transpose(v)) ** 4
+    fourth = float(xp.sum(fourth if weights is None else weights * fourth))
+    if not fourth > 0:
+        return None
+    column = v * float(np.sqrt(slope / (2 * fourth)))
+    return Start(xp.concat([x, column], axis=1), np.append(end.signs, sign))
+
+
+def _steepest(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float] | None:
+    """Return the centered unit v of largest vᵀHv, and that; None if it is not positive.
+
+    `rate` multiplies a centered vector with H; `like` gives n, the library and the precision.
+    """
+    xp, n = namespace(like), int(like.shape[0])
+    start = np.random.default_rng(0).standard_normal((n, 1))
+    v = centered(asarray_like(start, like))
+    basis: list[Array] = []
+    images: list[Array] = []
+    largest = 0.0
+    for _ in range(min(SEARCH, n - 1)):
+        for _ in range(2 if basis else 0):
+            q = xp.concat(basis, axis=1)
+            v = centered(v - q @ (xp.matrix_transpose(q) @ v))
+        length = float(xp.linalg.vector_norm(v))
+        if not length > 1e-10 * largest:
+            break
+        basis.append(v / length)
+        images.append(rate(basis[-1]))
+        largest = max(largest, float(xp.linalg.vector_norm(images[-1])))
+        v = images[-1]
+    if not basis:
+        return None
+    q, hq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
+    small = to_numpy(xp.matrix_transpose(q) @ hq)
+    values, vectors = np.linalg.eigh((small + small.T) / 2)
+    if not values[-1] > 1e-10 * np.max(np.abs(values)):
+        return None
+    return q @ asarray_like(vectors[:, -1:], like), float(values[-1])

@@ -1,0 +1,188 @@
+"""The true STRESS minimised in closed form over everything that kept eigenvectors can express.
+
+On a support W the paper weights eigenvectors one by one and minimises a lower bound. Here
+G = U_W M U_Wᵀ with any symmetric M, and the STRESS itself is minimised: still convex.
+
+    E = B − G,  e = diag(E),  STRESS = 4‖E‖² + 2n‖e‖² + 2(Σe)²
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
+
+from neucmds.backend.arrays import Array, asarray_like, device, namespace, to_numpy
+from neucmds.problem.components import Components
+from neucmds.spectrum.geometry import stress_terms
+from neucmds.spectrum.selection import Selection, classical, lower, neuc, neuc_plus
+from neucmds.spectrum.spectrum import Spectrum
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+# Candidates of matching pursuit from each end; it holds a square matrix over all: 8 MB.
+FAR_REACH = 500
+# Most steps of conjugate gradients; ten are usual.
+CG_STEPS = 200
+# Up to this many objects, and n < 20k, the n×n system is solved directly; no n×n matrix exists
+# beyond.
+MAX_DENSE = 2000
+
+
+def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components) -> Selection:
+    """Choose the support and core M of least STRESS among all that are tried.
+
+    The supports are those of the paper's methods and the one that matching pursuit finds; the
+    paper's own weightings are candidates too, so the result is never worse than any of them. With a
+    fixed signature, M is used only if it has that signature; otherwise the weights are the best of
+    the requested signs.
+    """
+    methods = [neuc, neuc_plus]
+    if components.signature is None and spectrum.n_top >= components.total:
+        methods += [classical, lower]
+    published = [method(spectrum, components) for method in methods]
+    totals = [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in published]
+    # The supports of neuc and neuc+, and of the best published weighting should it be another.
+    supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
+    if components.signature is None:
+        # Neither reach is better on all data.
+        k = components.total
+        # Placing new objects divides by λ: a tenth of what neuc and neuc+ keep is small enough.
+        smallest = [np.min(np.abs(spectrum.values[kept]), initial=np.inf) for kept in supports]
+        floor = 0.1 * float(min(smallest))
+        supports += [
+            _matching_pursuit(spectrum, diagonal, k, reach, floor)
+            for reach in (2 * k, max(2 * k, FAR_REACH))
+        ]
+    ours = [
+        _on_support(spectrum, diagonal, kept, components.signature)
+        for kept in _promising(spectrum, diagonal, supports)
+    ]
+    totals += [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in ours]
+    return (published + ours)[int(np.argmin(totals))]
+
+
+def _promising(spectrum: Spectrum, diagonal: Array, supports: list[Indices]) -> list[Indices]:
+    """Keep all supports of few objects; of many, the one on which single weights do best."""
+    supports = list({tuple(kept): kept for kept in supports if kept.size}.values())
+    if int(diagonal.shape[0]) <= MAX_DENSE or not supports:
+        return supports
+    best = [exact_weights(spectrum, diagonal, kept) for kept in supports]
+    totals = [sum(stress_terms(spectrum, diagonal, selection)) for selection in best]
+    return [supports[int(np.argmin(totals))]]
+
+
+def _on_support(
+    spectrum: Spectrum, diagonal: Array, kept: Indices, signature: tuple[int, int] | None
+) -> Selection:
+    core = _best_core(spectrum, diagonal, kept)
+    if signature is not None:
+        mu = np.linalg.eigvalsh(core)
+        if (int(np.sum(mu > 0)), int(np.sum(mu < 0))) != signature:
+            signs = np.sign(spectrum.values[kept])
+            return exact_weights(spectrum, diagonal, kept, signs)
+    return Selection(kept, core)
+
+
+def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
+    """Solve for M.
+
+    With P = U_W U_Wᵀ and T = (n/2)I + ½11ᵀ the optimum is M = Λ_W + U_Wᵀ Diag(y) U_W where
+    (T⁻¹ + P∘P) y = e₀ and e₀ = diag(B) − (U_W ⊙ U_W) λ_W: symmetric and positive definite.
+    """
+    u = spectrum.take(kept)
+    xp, n = namespace(u), int(u.shape[0])
+    ut = xp.matrix_transpose(u)
+    lam = spectrum.values[kept]
+    e0 = diagonal - (u * u) @ asarray_like(lam, u)
+    if n <= min(20 * kept.size, MAX_DENSE):
+        projector = u @ ut
+        identity = xp.eye(n, dtype=u.dtype, device=device(u))
+        dense = projector * projector + (2 / n) * identity - 1 / n**2
+        y = xp.linalg.solve(dense, e0[:, None])[:, 0]
+    else:
+        y = _conjugate_gradients(u, e0)
+    core = np.diag(lam) + to_numpy(ut @ (y[:, None] * u))
+    return np.asarray((core + core.T) / 2)
+
+
+def _conjugate_gradients(u: Array, e0: Array) -> Array:
+    """Solve (T⁻¹ + P∘P) y = e₀ to 1e-6, Jacobi-preconditioned: 1e-12 in the STRESS."""
+    xp, n = namespace(u), int(u.shape[0])
+    ut, leverage = xp.matrix_transpose(u), xp.sum(u * u, axis=1)
+    preconditioner = 2 / n + leverage * leverage
+    y, residual = xp.zeros_like(e0), e0
+    z = residual / preconditioner
+    direction, rho = z, float(xp.vecdot(residual, z))
+    target = 1e-12 * rho
+    for _ in range(CG_STEPS):
+        if rho <= target:
+            break
+        image = xp.sum((u @ (ut @ (direction[:, None] * u))) * u, axis=1)
+        image += (2 / n) * (direction - xp.sum(direction) / (2 * n))
+        step = rho / float(xp.vecdot(direction, image))
+        y, residual = y + step * direction, residual - step * image
+        z = residual / preconditioner
+        rho, previous = float(xp.vecdot(residual, z)), rho
+        direction = z + (rho / previous) * direction
+    return y
+
+
+def exact_weights(
+    spectrum: Spectrum, diagonal: Array, kept: Indices, signs: Floats | None = None
+) -> Selection:
+    """Best weight for each kept eigenvector: one k×k solve (docs/maths.md).
+
+    With fixed `signs`, weights that would change sign become zero.
+    """
+    hessian, linear = _quadratic(spectrum, diagonal, kept)
+    if signs is None:
+        return Selection(kept, np.linalg.solve(hessian, linear).astype(np.float64))
+    factor = np.linalg.cholesky(hessian)
+    target = solve_triangular(factor, linear, lower=True)
+    weights = signs * nnls(factor.T * signs[None, :], target)[0]
+    return Selection(kept, weights)
+
+
+def _quadratic(spectrum: Spectrum, diagonal: Array, kept: Indices) -> tuple[Floats, Floats]:
+    """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors."""
+    u = spectrum.take(kept)
+    xp, n = namespace(u), int(u.shape[0])
+    v = u * u
+    vt = xp.matrix_transpose(v)
+    hessian = 2 * n * to_numpy(vt @ v) + 4 * np.eye(kept.size) + 2
+    linear = 2 * n * to_numpy(vt @ diagonal) + 4 * spectrum.values[kept] + 2 * spectrum.trace
+    return hessian, linear
+
+
+def _matching_pursuit(
+    spectrum: Spectrum, diagonal: Array, k: int, reach: int, floor: float
+) -> Indices:
+    """Add, k times, the eigenvector whose weight lowers the true STRESS most.
+
+    The gain of a candidate is r²/d, with r its residual correlation and d its Schur diagonal, both
+    kept up to date by one Cholesky row a step. Candidates are `reach` pairs from each end whose
+    eigenvalue has at least the size `floor`.
+    """
+    m, lam = spectrum.values.size, np.abs(spectrum.values)
+    ids = np.arange(m)
+    candidates = ids[((ids < reach) | (ids >= m - reach)) & (lam >= floor)]
+    hessian, residual = _quadratic(spectrum, diagonal, candidates)
+    schur = np.diag(hessian).copy()
+    rows = np.zeros((min(k, candidates.size), candidates.size))
+    chosen: list[int] = []
+    for step in range(rows.shape[0]):
+        free = schur > 1e-12 * np.diag(hessian)
+        gain = np.divide(residual**2, schur, out=np.zeros_like(schur), where=free)
+        gain[chosen] = -1
+        best = int(np.argmax(gain))
+        if gain[best] <= 0:
+            break
+        row = (hessian[best] - rows[:step, best] @ rows[:step]) / np.sqrt(schur[best])
+        residual = residual - row * (residual[best] / np.sqrt(schur[best]))
+        schur = schur - row**2
+        rows[step] = row
+        chosen.append(best)
+    return np.sort(candidates[chosen])

@@ -1,0 +1,125 @@
+"""Choose the operator: a matrix in memory if it fits, else row blocks, chunks or features."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neucmds.backend.arrays import Array, free_memory, is_dask
+from neucmds.backend.memory import available_memory, format_bytes
+from neucmds.errors import InputError
+from neucmds.problem.components import Components, NComponents
+from neucmds.problem.dense import Dissimilarity
+from neucmds.problem.readers.files import read_table
+from neucmds.problem.validation import as_labels
+from neucmds.spectrum.operators.blocked import BlockedGram, Progress
+from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.operators.features import FeatureGram
+from neucmds.spectrum.operators.gram import Gram
+
+
+def lazy_operator(
+    D: Any,
+    n_components: NComponents,
+    *,
+    squared: bool = False,
+    labels: Any = None,
+    progress: Progress | None = None,
+) -> Gram | None:
+    """Return D behind its operator if it is no matrix in memory; None if it is, or fits.
+
+    Parameters are those of `neuc_mds`. A D in blocks is checked in a pass over it.
+    """
+    if is_dask(D):
+        from neucmds.problem.chunks import lazy_dissimilarity
+        from neucmds.spectrum.operators.cluster import DaskGram
+
+        return DaskGram(lazy_dissimilarity(D, squared=squared, labels=labels).values)
+    if isinstance(D, Gram):
+        return D
+    shape: tuple[int, ...] = getattr(D, "shape", ())
+    if len(shape) == 2 and shape[0] == shape[1] > 1:
+        # Before D is touched: it may be squared in place later.
+        _room_beside_vectors(int(shape[0]), n_components, D)
+    source = outside_memory(D)
+    if source is None:
+        return None
+    n = int(source.shape[0])
+    Components.parse(n_components, n)
+    gram = BlockedGram(source, squared=squared, labels=as_labels(labels, n), progress=progress)
+    _ = gram.moments
+    return gram
+
+
+def feature_operator(
+    features: Array,
+    n_components: NComponents,
+    metric: Any,
+    *,
+    params: dict[str, Any] | None = None,
+    squared: bool = False,
+    progress: Progress | None = None,
+) -> Gram:
+    """Return D between features, stored if it fits and else computed in every pass."""
+    space = FeatureGram(features, metric, params=params, squared=squared, progress=progress)
+    room = _room_beside_vectors(space.n, n_components, space.points.left)
+    fits = room is None or _dense_bytes(space.n, space.dtype, space.xp) <= room
+    return DenseGram(space.dense()) if fits else space
+
+
+def dense_operator(data: Dissimilarity, n_components: Any, *, keep_copy: bool = False) -> DenseGram:
+    """Return a D that is in memory behind its operator, with a float32 copy if there is room."""
+    room = _room_beside_vectors(data.n, n_components, data.values)
+    fits = room is None or 4 * data.n**2 <= room
+    return DenseGram(data.values, working_copy=fits, keep_copy=keep_copy)
+
+
+def _room_beside_vectors(n: int, n_components: Any, like: Any) -> int | None:
+    """Return the memory that is left beside the solver's vectors, which must fit; None: unknown."""
+    on_device = free_memory(like)
+    free = available_memory() if on_device is None else on_device
+    k = Components.parse(n_components, n).total
+    # The basis has 6k vectors or more, and as much again is made of them.
+    vectors = 8 * n * (8 * max(k, 30) + 100)
+    if free is not None and vectors > free:
+        raise InputError(
+            f"{n} objects and {k} coordinates need {format_bytes(vectors)} beyond D, but "
+            f"{format_bytes(free)} are free; ask for fewer coordinates, pass D as float32, read "
+            "it in blocks from a file, or use LandmarkNeucMDS."
+        )
+    return None if free is None else free - vectors
+
+
+def is_store(value: Any) -> bool:
+    """Tell whether a value is a matrix outside memory: a map, or sliceable and no known array."""
+    if isinstance(value, np.memmap):
+        return True
+    return (
+        all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
+        # zarr arrays and HDF5 datasets; tables, sparse matrices and arrays have more to them.
+        and not any(hasattr(value, name) for name in ("index", "tocsr", "__array_ufunc__"))
+        and not any(hasattr(value, name) for name in ("__array_namespace__", "__dlpack__", "ids"))
+    )
+
+
+def outside_memory(D: Any) -> Any:
+    """Return what holds D outside memory, to be read in blocks, if it does not fit; else None."""
+    if isinstance(D, (str, os.PathLike)):
+        if Path(D).suffix.lower() != ".npy" or not Path(D).is_file():
+            return None
+        D, _ = read_table(D, mmap=True)
+    # What is not square is refused, or spread out, where matrices in memory are checked.
+    if not is_store(D) or len(D.shape) != 2 or D.shape[0] != D.shape[1]:
+        return None
+    wide = np.float32 if D.dtype in (np.float16, np.float32) else np.float64
+    free = available_memory()
+    fits = free is None or _dense_bytes(int(D.shape[0]), wide, np) <= free
+    return None if fits else D
+
+
+def _dense_bytes(n: int, dtype: Any, xp: Any) -> int:
+    """D, and the float32 copy of a float64 D."""
+    return n * n * (4 if xp.finfo(dtype).bits == 32 else 12)

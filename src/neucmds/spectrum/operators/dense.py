@@ -1,0 +1,91 @@
+"""D in memory, as one array of any library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neucmds.backend import arrays
+from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace, on_cpu, row_blocks
+from neucmds.backend.blas import symmetric_times
+from neucmds.backend.threads import parallel_map
+from neucmds.spectrum.operators.gram import Floats, Gram, Indices, Result
+from neucmds.spectrum.operators.single_precision import Rounded, RoundedGram
+
+
+class DenseGram(Gram):
+    """B = −½CDC for a checked, squared D in memory, which is only read.
+
+    `working_copy` allows a float32 copy, half the memory of a float64 D; `keep_copy` keeps it for
+    the next solver, else it is dropped before the finish.
+    """
+
+    def __init__(
+        self, sq_dissimilarity: Array, *, working_copy: bool = True, keep_copy: bool = False
+    ) -> None:
+        self.sq_dissimilarity = sq_dissimilarity
+        self.working_copy = working_copy
+        self.keep_copy = keep_copy
+        self.xp = namespace(sq_dissimilarity)
+        self.n = int(sq_dissimilarity.shape[0])
+        self.dtype, self.device = sq_dissimilarity.dtype, sq_dissimilarity.device
+        self._kept: RoundedGram | None = None
+
+    def rows(self, rows: slice) -> Array:
+        """Return a view of these rows of D."""
+        return self.sq_dissimilarity[rows, :]
+
+    def row_slices(self) -> list[slice]:
+        """Cut D into at most 64 parts, so that no pass starts thousands of kernels on a GPU."""
+        return list(row_blocks(self.n, self.n, max(arrays.BLOCK_ELEMENTS, self.n**2 // 64)))
+
+    def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
+        """Do a piece of work on every row slice, on all threads where the library has none."""
+        if not is_numpy(self.sq_dissimilarity):
+            return super().on_each(work)
+        d = self.sq_dissimilarity
+        return parallel_map(lambda rows: work(rows, d[rows, :]), row_blocks(self.n, self.n))
+
+    def pick(self, indices: Indices) -> Array:
+        """Return some rows of D."""
+        some = asarray_like(indices, self.sq_dissimilarity, dtype=self.xp.int64)
+        return self.xp.take(self.sq_dissimilarity, some, axis=0)
+
+    def entries(self, i: Indices, j: Indices) -> Floats:
+        """Return D of some pairs, as NumPy float64."""
+        d = self.sq_dissimilarity
+        if is_numpy(d):
+            return np.asarray(d[i, j], dtype=np.float64)
+        at = asarray_like(i * self.n + j, d, dtype=self.xp.int64)
+        return arrays.to_numpy(self.xp.take(self.xp.reshape(d, (-1,)), at)).astype(np.float64)
+
+    def product(self, block: Array) -> Array:
+        """D @ block in one matrix product; row by row if D must be widened for it."""
+        if block.dtype != self.dtype:
+            return super().product(block)
+        return symmetric_times(self.sq_dissimilarity, block)
+
+    def quadratic(self, coordinates: Array) -> Array:
+        """Return xᵀBx of each centered column from the upper triangle of D: half a product."""
+        d, x = self.sq_dissimilarity, coordinates
+        if x.dtype != self.dtype or not on_cpu(x):
+            return super().quadratic(x)
+        total = self.xp.zeros_like(x[0, :])
+        for rows in self.row_slices():
+            image = d[rows, rows] @ x[rows, :] + 2 * (d[rows, rows.stop :] @ x[rows.stop :, :])
+            total += self.xp.sum(x[rows, :] * image, axis=0)
+        return -0.5 * total
+
+    def rounded(self) -> Rounded | None:
+        """Return the float32 copy of B if it is allowed and pays.
+
+        Beside a float32 D it pays on a GPU with room: its products need no float64 finish.
+        """
+        room = arrays.free_memory(self.sq_dissimilarity) or 0
+        pays = self.dtype != self.xp.float32 or room >= 6 * self.n**2
+        if not (self.working_copy and pays):
+            return super().rounded()
+        copy = RoundedGram.of(self) if self._kept is None else self._kept
+        self._kept = copy if self.keep_copy else None
+        return copy

@@ -1,0 +1,149 @@
+"""Select eigenpairs and their weights: pure functions of the ends of a spectrum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+from neucmds.errors import InputError, option
+from neucmds.problem.components import Components
+from neucmds.spectrum.spectrum import Ends
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Indices W of kept eigenvalues, and the symmetric core M of G = U_W M U_Wᵀ.
+
+    A diagonal core, as of all of the paper's methods, is one-dimensional.
+    """
+
+    kept: npt.NDArray[np.intp]
+    core: Floats
+
+
+def shrink(kept: Floats, dropped_sum: float) -> Floats:
+    """Spread the dropped sum evenly over the kept values. Paper: thm:general_lower_error."""
+    return kept + dropped_sum / (1 + kept.size)
+
+
+def split_bounds(
+    ends: Ends, k: int, second_term_divisor: float
+) -> tuple[npt.NDArray[np.intp], Floats]:
+    """Evaluate (C1 + C2/divisor)/4 at every split of k into r largest and k − r smallest.
+
+    One of these splits is optimal among *all* subsets of size k, so k + 1 values replace the
+    paper's greedy search (docs/maths.md). Returns r of the reachable splits, ascending, and the
+    bound at each.
+
+    Paper: eqn:optimization, eq:opt_problem2_main, thm:selection, prop:second_algo.
+    """
+    lam = ends.values
+    from_top = np.arange(max(0, k - ends.n_bottom), min(k, ends.n_top) + 1)
+    # Dropped values are added up: next to a pair of size 5e9, differences of totals lose others.
+    unknown = ends.trace - float(lam.sum())
+    unknown_sq = max(0.0, ends.frobenius_sq - float(lam @ lam))
+    if ends.unknown_sq is not None:
+        unknown_sq = ends.unknown_sq
+    # Row r is what stays when r are taken from the top and the others from the bottom.
+    windows = sliding_window_view(np.r_[lam, 0.0], lam.size - k + 1)[from_top, :-1]
+    dropped, dropped_sq = windows.sum(axis=1), (windows**2).sum(axis=1)
+    return from_top, unknown_sq + dropped_sq + (unknown + dropped) ** 2 / second_term_divisor
+
+
+def classical(ends: Ends, components: Components) -> Selection:
+    """Keep the k largest positive eigenvalues: classical MDS, PCoA. Paper: sec:main_results."""
+    kept = _largest_positive(ends, components, "classical")
+    return Selection(kept, ends.values[kept])
+
+
+def lower(ends: Ends, components: Components) -> Selection:
+    """Keep the k largest positive eigenvalues, shrunk towards trace zero and clipped at zero.
+
+    Neuc-MDS⁺ restricted to positive eigenvalues (docs/maths.md); may keep fewer than k.
+    """
+    return _shrunk(ends, _largest_positive(ends, components, "lower"))
+
+
+def neuc(ends: Ends, components: Components) -> Selection:
+    """Keep the k eigenvalues that minimise C1 + C2. Paper: alg:ev-selection, thm:selection."""
+    kept = _kept_pairs(ends, components, second_term_divisor=1.0)
+    return Selection(kept, ends.values[kept])
+
+
+def neuc_plus(ends: Ends, components: Components) -> Selection:
+    """Keep and shift the k eigenvalues that minimise C̃1 + C̃2.
+
+    Paper: alg:ev-selection-plus with T₋ the most negative (errata E2), thm:general_lower_error.
+    """
+    kept = _kept_pairs(ends, components, second_term_divisor=1.0 + components.total)
+    return _shrunk(ends, kept)
+
+
+def union(ends: Ends, components: Components) -> Selection:
+    """Keep every pair that `neuc` or `neuc+` keeps, as the true-STRESS methods need."""
+    kept = np.union1d(neuc(ends, components).kept, neuc_plus(ends, components).kept)
+    return Selection(kept, ends.values[kept])
+
+
+def _kept_pairs(
+    ends: Ends, components: Components, second_term_divisor: float
+) -> npt.NDArray[np.intp]:
+    """Return the pairs of the signature, or else of the least bound."""
+    lam, size = ends.values, ends.values.size
+    if components.signature is not None:
+        positive, negative = components.signature
+        top = min(positive, int(np.sum(lam[: ends.n_top] > ends.null_level)))
+        tail = lam[size - ends.n_bottom :]
+        bottom = min(negative, int(np.sum(tail < -ends.null_level)))
+    else:
+        k = min(components.total, size)
+        from_top, bounds = split_bounds(ends, k, second_term_divisor)
+        least = float(bounds.min())
+        # Rounding of the bounds: every eigenvalue is known to the null level.
+        of_totals = 8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
+        of_values = ends.null_level * (4 * math.sqrt(least) + 4 * size * ends.null_level)
+        # Of splits equal up to rounding, the one with most positive pairs: a Euclidean D of rank
+        # below k then keeps no spurious negative.
+        alike = bounds <= least + min(of_totals, of_values)
+        top = int(from_top[alike][-1])
+        bottom = k - top
+    ids = np.arange(size)
+    kept = ids[(ids < top) | (ids >= size - bottom)]
+    # A kept zero changes nothing (proof of thm:selection), and its vector is arbitrary.
+    return kept[np.abs(lam[kept]) > ends.null_level]
+
+
+def _largest_positive(ends: Ends, components: Components, method: str) -> npt.NDArray[np.intp]:
+    if components.signature is not None and components.signature[1] > 0:
+        raise InputError(
+            f"{option('method', method)} keeps positive eigenvalues only; for "
+            f"{option('n_components', components.signature)} use 'neuc', 'neuc+' or 'exact'."
+        )
+    positive = int(np.sum(ends.values[: ends.n_top] > ends.null_level))
+    return np.arange(min(components.total, positive), dtype=np.intp)
+
+
+def _shrunk(ends: Ends, kept: npt.NDArray[np.intp]) -> Selection:
+    """Shift the kept eigenvalues, giving up the smallest while the shift would flip its sign."""
+    while True:
+        lam = ends.values[kept]
+        weights = shrink(lam, ends.trace - float(lam.sum()))
+        flipped = np.flatnonzero(weights * lam <= 0)[::-1]
+        if flipped.size == 0:
+            return Selection(kept, weights)
+        kept = np.delete(kept, flipped[np.argmin(np.abs(lam[flipped]))])
+
+
+METHODS: dict[str, Callable[[Ends, Components], Selection]] = {
+    "classical": classical,
+    "lower": lower,
+    "neuc": neuc,
+    "neuc+": neuc_plus,
+}

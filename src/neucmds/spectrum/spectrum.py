@@ -1,0 +1,165 @@
+"""Eigenpairs of B from both ends, exact sums over all of them, and all pairs by LAPACK."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import Array, asarray_like, eps, is_numpy, namespace, to_numpy
+from neucmds.backend.memory import require_memory
+from neucmds.spectrum.operators.gram import Gram
+
+EPS = float(np.finfo(np.float64).eps)
+# Matrices n × n in float64 of LAPACK: B, the eigenvectors and its work space.
+_MATRICES = 5
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Eigenvalues from both ends of the spectrum: all that a selection may look at.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,), float64
+        Sorted, largest first. The constant vector's zero is never among them (errata E3).
+    trace, frobenius_sq : float
+        Sum and sum of squares of *all* eigenvalues, the unknown ones in the middle included.
+    n_top, n_bottom : int
+        ``values[:n_top]`` are the largest eigenvalues of B and ``values[m - n_bottom:]`` the
+        smallest. A complete spectrum has both equal to m.
+    precision : float
+        Relative rounding of the entries of D.
+    unknown_sq : float, optional
+        Sum of squares of the eigenvalues that are not among `values`, where it was measured;
+        otherwise it is what `frobenius_sq` leaves.
+    """
+
+    values: npt.NDArray[np.float64]
+    trace: float
+    frobenius_sq: float
+    n_top: int
+    n_bottom: int
+    precision: float = EPS
+    unknown_sq: float | None = None
+
+    def dropped_sq(self, kept: npt.NDArray[np.intp]) -> float:
+        """Sum of squares of all eigenvalues but the kept ones, as measured where it was.
+
+        ‖B‖² less the kept squares has an error of some ε‖B‖².
+        """
+        lam = self.values
+        if self.unknown_sq is not None:
+            return self.unknown_sq + float(np.sum(np.delete(lam, kept) ** 2))
+        return max(0.0, self.frobenius_sq - float(lam[kept] @ lam[kept]))
+
+    @cached_property
+    def null_level(self) -> float:
+        """Magnitude below which an eigenvalue counts as zero."""
+        largest = float(np.max(np.abs(self.values), initial=0.0))
+        # Rounding D to single precision adds noise of norm ε√n at most.
+        noise = 0.0 if self.precision <= EPS else 2 * self.precision * math.sqrt(self.values.size)
+        return largest * max(max(64, self.values.size) * EPS, noise)
+
+    @classmethod
+    def of(cls, values: npt.ArrayLike) -> Ends:
+        """Make the ends of a complete spectrum from all its eigenvalues, in any order."""
+        lam = np.sort(np.asarray(values, dtype=np.float64))[::-1]
+        return cls(lam, float(lam.sum()), float(lam @ lam), lam.size, lam.size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrum(Ends):
+    """Eigenpairs of B, possibly partial.
+
+    Parameters
+    ----------
+    vectors : array of shape (n, m)
+        Orthonormal and centered: orthogonal to the constant vector.
+    residuals : ndarray of shape (m,)
+        ``‖B u − λ u‖`` of each pair, or an estimate of it from some rows of B.
+    value_errors : ndarray of shape (m,)
+        Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
+    converged : bool
+        Whether the kept pairs met the tolerance.
+    solver : str
+        Name of the solver.
+    """
+
+    vectors: Array
+    residuals: npt.NDArray[np.float64]
+    value_errors: npt.NDArray[np.float64]
+    converged: bool = True
+    solver: str = "full"
+
+    def take(self, kept: npt.NDArray[np.intp]) -> Array:
+        """Return some eigenvectors, one column each."""
+        if np.array_equal(kept, np.arange(self.values.size)):
+            return self.vectors
+        xp = namespace(self.vectors)
+        return xp.take(self.vectors, asarray_like(kept, self.vectors, dtype=xp.int64), axis=1)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every eigenvalue of B but the constant vector's is known."""
+        return int(self.vectors.shape[0]) == self.values.size + 1
+
+
+def full_spectrum(gram: Gram) -> Spectrum:
+    """Compute all n − 1 eigenpairs of B that the constant vector has no part in.
+
+    B = Q [Φ 0; 0 0] Qᵀ with Q the Householder reflection that sends the constant vector to the
+    last axis, so the eigenpairs of Φ are those of B without the constant vector: it can never be
+    selected, not even when B has other null vectors to mix with (errata E3).
+
+    Paper: lm:vdv_qdq.
+    """
+    xp = gram.xp
+    if is_numpy(gram.diagonal()):
+        require_memory(
+            _MATRICES * 8 * gram.n**2,
+            f"the whole spectrum of {gram.n} objects",
+            "ask for fewer coordinates, which are found from both ends of the spectrum",
+        )
+    # Q = I − βvvᵀ with v = (1, …, 1, 1 + √n) and β = 2/vᵀv.
+    ones = xp.ones((gram.n,), dtype=xp.float64, device=gram.device)
+    v = xp.concat([ones[:-1], ones[-1:] + math.sqrt(gram.n)])
+    beta = 1.0 / (gram.n + math.sqrt(gram.n))
+    values, small = xp.linalg.eigh(_reflected_block(gram, v, beta))
+    values, small = xp.flip(values, axis=0), xp.flip(small, axis=1)
+    zero_row = xp.zeros((1, gram.n - 1), dtype=small.dtype, device=gram.device)
+    small = xp.concat([small, zero_row], axis=0)
+    vectors = small - beta * v[:, None] * xp.matmul(v[None, :], small)
+    lam = to_numpy(values)
+    scale = float(np.max(np.abs(lam), initial=0.0))
+    return Spectrum(
+        values=lam,
+        vectors=vectors,
+        # LAPACK's backward error bounds ‖Bu − λu‖.
+        residuals=np.full(lam.size, scale * gram.n * EPS),
+        # The error in practice, which the STRESS of a complete spectrum has.
+        value_errors=np.full(lam.size, 8 * scale * math.sqrt(gram.n) * EPS),
+        trace=gram.trace,
+        frobenius_sq=gram.frobenius_sq,
+        n_top=gram.n - 1,
+        n_bottom=gram.n - 1,
+        precision=eps(gram.dtype, xp),
+        unknown_sq=0.0,
+    )
+
+
+def _reflected_block(gram: Gram, v: Array, beta: float) -> Array:
+    """Φ(B) = −½Φ(D): the leading (n−1)×(n−1) block of −½QDQ, float64."""
+    xp, n = gram.xp, gram.n
+    d = xp.concat(
+        [xp.astype(gram.rows(rows), xp.float64, copy=False) for rows in gram.row_slices()], axis=0
+    )
+    dv = d @ v
+    # QDQ = D − vwᵀ − wvᵀ with w = β(Dv − ½β(vᵀDv)v)
+    w = beta * (dv - (0.5 * beta * float(xp.vecdot(v, dv))) * v)
+    head = d[: n - 1, : n - 1] - (v[: n - 1, None] * w[None, : n - 1])
+    head = head - (w[: n - 1, None] * v[None, : n - 1])
+    return -0.5 * head

@@ -1,0 +1,132 @@
+"""Options that commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from neucmds.options import ALL_METHODS
+
+PICTURES = ("png", "svg", "pdf")
+Plots = Literal["png", "svg", "pdf", "none"]
+Missing = Literal["error", "ignore"]
+WithoutRow = Literal["error", "grey", "drop"]
+Correction = Literal["none", "lingoes", "cailliez"]
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, qza; - reads standard input.",
+    ),
+]
+Metric = Annotated[
+    str,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="braycurtis, jaccard, cosine, minkowski,p=3, …: FILE is a table of features, such as "
+        "abundances, with a row per object and names in the first column. shortest_path: FILE is a "
+        "graph with an edge per line: two nodes and a length; shortest_path,direction=mean (min, "
+        "max, out) for one-way edges.",
+        show_default=False,
+    ),
+]
+Number = Annotated[
+    str | None,
+    typer.Option(
+        "-k",
+        "--components",
+        metavar="K",
+        help="Number of coordinates; 20 by default, or n − 1. p,q: at most p positive, q negative. "
+        "0.95: the fewest with R² ≥ 0.95. auto: the fewest that predict held-out objects.",
+    ),
+]
+Squared = Annotated[
+    bool,
+    typer.Option("--squared", help="FILE holds squared dissimilarities; they may be negative."),
+]
+Symmetrize = Annotated[
+    bool, typer.Option("--symmetrize", help="Average D and its transpose if they differ.")
+]
+Method = Annotated[
+    str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}.")
+]
+Loss = Annotated[
+    str,
+    typer.Option(
+        "--loss",
+        metavar="NAME",
+        help="Loss of --method refined: squared (S-STRESS, dominated by far pairs), distance "
+        "(raw stress, as SMACOF; for plots), relative (for near neighbours).",
+    ),
+]
+Curvature = Annotated[
+    str,
+    typer.Option(
+        "--curvature",
+        metavar="NUMBER",
+        help="For the losses distance and relative, in units of 1/(mean d)²: below 0 hyperbolic "
+        "(trees, networks), above 0 spherical; auto: the best fit.",
+    ),
+]
+MissingPairs = Annotated[
+    Missing,
+    typer.Option("--missing", help="Unknown pairs (NA, blank): an error, or ignored."),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        help="A square table with a weight per pair, matched by name if both have names.",
+    ),
+]
+Metadata = Annotated[
+    Path | None,
+    typer.Option(
+        "--metadata",
+        metavar="FILE",
+        help="A table with a row per object and a header line, matched by name.",
+    ),
+]
+MetadataMissing = Annotated[
+    WithoutRow,
+    typer.Option(
+        "--metadata-missing",
+        help="Objects without a row in --metadata: an error, drawn in grey, or dropped.",
+    ),
+]
+ColorBy = Annotated[
+    str | None,
+    typer.Option(
+        "--color-by",
+        metavar="COLUMN",
+        help="Column of --metadata that colours the points.",
+    ),
+]
+Categories = Annotated[
+    str | None,
+    typer.Option(
+        "--categories",
+        metavar="COLUMNS",
+        help="Numeric columns of --metadata to treat as categories, separated by commas.",
+    ),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the random numbers.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="Folder for the results; by default the name of FILE with -neucmds.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
+PlotsAs = Annotated[Plots, typer.Option("--plots", help="Format of the plots, or none.")]

@@ -1,0 +1,285 @@
+"""Eigenvalues of B, and STRESS against k."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neucmds.backend.arrays import to_numpy
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError
+from neucmds.explore.exploration import StressCurves
+from neucmds.fitting import solve_for
+from neucmds.prepared import prepare
+from neucmds.problem.components import Components
+from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.spectrum import Ends, Spectrum, full_spectrum
+from neucmds.tools.plots import _figures as figures
+from neucmds.tools.plots._figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, Floats, Marks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# All eigenvalues of 2,000 objects take 2 s on two cores, of 5,000 half a minute.
+MOST_COMPLETE = 2_000
+
+
+def plot_spectrum(
+    D: Any,
+    kept: Any = (),
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw every eigenvalue of B by its rank among those of its sign, negative ones below zero.
+
+    Parameters
+    ----------
+    D : array-like, path, Spectrum, …
+        Whatever `neuc_mds` takes, or a spectrum; but a vector is taken as all eigenvalues, in any
+        order. Of more than 2,000 objects only the largest eigenvalues are computed.
+    kept : Embedding or array-like of shape (k,)
+        Eigenvalues that an embedding keeps, or that "refined", which keeps none, starts from; they
+        are drawn larger and filled.
+    squared, symmetrize
+        As in `neuc_mds`.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from neucmds.tools.plots import plot_spectrum
+    >>> plot_spectrum([3.0, 1.0, -2.0], kept=[3.0, -2.0]).get_title(loc="left")
+    'Spectrum: 2 positive, 1 negative eigenvalues'
+    """
+    lam, _, complete = _eigenvalues(D, squared, symmetrize)
+    ax = figures.axes_or_new(ax)
+    is_kept = mark_kept(lam, kept)
+    seen = np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)
+    rank = np.where(lam > 0, np.cumsum(seen & (lam > 0)), np.cumsum(seen & (lam < 0)))
+    for some, name, colour, chosen in _parts(lam, is_kept):
+        some = some & seen
+        what = kept_words(kept)[not chosen] if is_kept.any() else "eigenvalues"
+        if some.any():
+            ax.scatter(
+                rank[some],
+                lam[some],
+                s=44 if chosen else 14,
+                marker="o" if name == "positive" else "v",
+                facecolors=colour if chosen else "none",
+                edgecolors="black" if chosen else colour,
+                linewidths=0.7,
+                zorder=4 if chosen else 3,
+                rasterized=int(some.sum()) > 2000,
+                label=f"{name}, {what} ({int(some.sum()):,})",
+            )
+    _signed_log_scale(ax, lam[seen])
+    if lam.size > 60:
+        ax.set_xscale("log")
+        _plain_ticks(ax)
+    ax.set_xlabel("rank among the eigenvalues of the same sign")
+    ax.set_ylabel("eigenvalue of B")
+    positive, negative = int((lam[seen] > 0).sum()), int((lam[seen] < 0).sum())
+    which = "" if complete else ", the largest of all"
+    figures.set_title(
+        ax, f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues{which}"
+    )
+    figures.legend_below(ax, 2)
+    return ax
+
+
+def plot_scree(
+    D: Any,
+    kept: Any = (),
+    *,
+    first: int = 12,
+    squared: bool = False,
+    symmetrize: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the largest eigenvalues, of either sign, as bars in percent of the trace of B.
+
+    Parameters
+    ----------
+    D, kept, squared, symmetrize, ax
+        As in `plot_spectrum`. Bars of eigenvalues that are not kept are pale.
+    first : int, default=12
+        Number of bars.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from neucmds.tools.plots import plot_scree
+    >>> plot_scree([3.0, 1.0, -2.0], kept=[3.0, -2.0]).get_title(loc="left")
+    'Scree plot'
+    """
+    lam, trace, complete = _eigenvalues(D, squared, symmetrize)
+    if trace <= 0:
+        raise InputError(
+            f"a scree plot needs a positive trace of B, the sum of all eigenvalues; it is {trace}; "
+            "use plot_spectrum."
+        )
+    ax = figures.axes_or_new(ax)
+    is_kept = mark_kept(lam, kept)
+    is_kept = is_kept if is_kept.any() else ~is_kept
+    share = 100 * lam[:first] / trace
+    rank = np.arange(1, share.size + 1)
+    for some, name, colour, chosen in _parts(share, is_kept[:first]):
+        label = name + ("" if is_kept.all() else f", {kept_words(kept)[not chosen]}")
+        alpha = 1.0 if chosen else 0.35
+        ax.bar(rank[some], share[some], width=0.75, color=colour, alpha=alpha, label=label)
+    for x, value in zip(rank, share, strict=True):
+        gap, side = (2, "bottom") if value >= 0 else (-2, "top")
+        style: dict[str, Any] = {"ha": "center", "va": side, "fontsize": 8}
+        ax.annotate(
+            figures.percent(value / 100), (x, value), (0, gap), textcoords="offset points", **style
+        )
+    ax.axhline(0.0, color=GUIDE, linewidth=0.8)
+    ax.margins(y=0.1)
+    ax.grid(False, axis="x")
+    if share.size <= 20:
+        ax.set_xticks(rank)
+    ax.set_xlabel("eigenvalue, by magnitude")
+    ax.set_ylabel("share of the trace of B in %")
+    rest = 100 * (1 - float(lam[:first].sum()) / trace)
+    rest_text = f"{rest:.1f} %".replace("-", "−")
+    others = f"; the other {lam.size - first:,} together {rest_text}" if complete else ""
+    figures.set_title(ax, f"Scree plot{others if lam.size > first else ''}")
+    figures.legend_below(ax, 4)
+    return ax
+
+
+def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
+    """Draw STRESS, as a share of ‖D‖², against k for every method, both on log scales.
+
+    Parameters
+    ----------
+    curves : StressCurves
+        As `neucmds.curve` returns it.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import curve
+    >>> from neucmds.tools.plots import plot_curve
+    >>> x = np.random.default_rng(0).uniform(size=(12, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+    >>> len(plot_curve(curve(D, methods=["classical", "neuc"])).lines)
+    2
+
+    Paper: fig:dim-paradox.
+    """
+    ax = figures.axes_or_new(ax)
+    for method in curves.stress:
+        colour, marker = METHOD_STYLES.get(method, (GUIDE, "."))
+        values = np.array(curves.normalized(method))
+        # Rounding of a perfect fit: a log scale has no place for it.
+        values = np.where(values > 1e-28, values, np.nan)
+        style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5}
+        ax.plot(curves.ks, values, linewidth=1.5, label=method, **style)
+    # A log scale has no place for curves that are zero throughout: perfect fits.
+    if any(np.isfinite(np.asarray(line.get_ydata())).any() for line in ax.lines):
+        ax.set_yscale("log")
+    if len(curves.ks) > 1:
+        ax.set_xscale("log")
+        _plain_ticks(ax)
+    ax.set_xlabel("number of coordinates k")
+    ax.set_ylabel("STRESS / ‖D‖²")
+    figures.set_title(ax, "STRESS against k")
+    figures.legend_below(ax, 6)
+    return ax
+
+
+def _parts(values: Floats, is_kept: Marks) -> Iterator[tuple[Marks, str, str, bool]]:
+    """Yield who is positive and kept, positive and dropped, and so on: name, colour, whether kept.
+
+    Parts without members are left out.
+    """
+    for sign, colour, name in ((1, POSITIVE, "positive"), (-1, NEGATIVE, "negative")):
+        for chosen in (True, False):
+            some = (np.sign(values) == sign) & (is_kept == chosen)
+            if some.any():
+                yield some, name, colour, chosen
+
+
+def _eigenvalues(D: Any, squared: bool, symmetrize: bool) -> tuple[Floats, float, bool]:
+    """Return eigenvalues of B by magnitude, its trace, and whether they are all."""
+    if not isinstance(D, Ends) and _is_vector(D):
+        lam = np.asarray(to_numpy(D), dtype=np.float64).ravel()
+        trace, complete = float(lam.sum()), True
+    else:
+        if not isinstance(D, Ends):
+            D = _solved(prepare(D, squared=squared, symmetrize=symmetrize).gram)
+        lam, trace, complete = D.values, D.trace, D.n_top == D.values.size
+    return lam[np.argsort(-np.abs(lam), kind="stable")], trace, complete
+
+
+def _solved(gram: Gram) -> Spectrum:
+    if gram.n <= MOST_COMPLETE:
+        return full_spectrum(gram)
+    # A picture shows two or three digits.
+    return solve_for(gram, Components(40), "exact", tol=1e-4, random_state=0)
+
+
+def _is_vector(D: Any) -> bool:
+    if isinstance(D, (list, tuple)):
+        return not D or all(np.ndim(value) == 0 for value in D)
+    return len(getattr(D, "shape", (0, 0))) == 1
+
+
+def kept_words(kept: Any) -> tuple[str, str]:
+    """Return what eigenvalues that are marked and others are called."""
+    free = isinstance(kept, Embedding) and kept.method == "refined"
+    return ("start of the fit", "other") if free else ("kept", "dropped")
+
+
+def mark_kept(values: Floats, kept: Any) -> Marks:
+    """Mark the nearest of `values` for each that is kept; of ties as many as are kept."""
+    kept = kept.eigenvalues if isinstance(kept, Embedding) else kept
+    kept = np.asarray(to_numpy(kept), dtype=np.float64).ravel()
+    mark = np.zeros(values.size, dtype=bool)
+    # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.
+    tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
+    for target in kept[np.argsort(-np.abs(kept), kind="stable")]:
+        gap = np.where(mark, np.inf, np.abs(values - target))
+        if gap.size and gap.min() <= tolerance:
+            mark[int(gap.argmin())] = True
+    return mark
+
+
+def _signed_log_scale(ax: Axes, values: Floats) -> None:
+    """Scale y logarithmically away from zero; in four decades at the most, and evenly nearer."""
+    from matplotlib.ticker import SymmetricalLogLocator
+
+    size = np.abs(values)
+    ax.axhline(0.0, color=GUIDE, linewidth=0.8)
+    if not size.size or size.max() < 100 * size.min():
+        return
+    threshold = float(10.0 ** np.floor(np.log10(max(size.min(), 1e-4 * size.max()))))
+    ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
+    ax.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=threshold))
+    low, high = float(values.min()), float(values.max())
+    ax.set_ylim(min(2 * low, -threshold), max(2 * high, threshold))
+
+
+def _plain_ticks(ax: Axes) -> None:
+    """Label a log axis with whole numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,94 @@
+"""One test, every array library: the whole pipeline stays in the library it was given."""
+
+from functools import partial
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from neucmds import LandmarkNeucMDS, NeucMDS, neuc_mds
+from neucmds.backend.arrays import namespace, to_numpy
+from neucmds.datasets import euclidean_ball
+from neucmds.explore.metrics import measure
+from neucmds.options import ALL_METHODS
+from neucmds.spectrum.krylov import solve
+from neucmds.spectrum.operators.dense import DenseGram
+
+D = euclidean_ball(90, random_state=0)
+
+
+def read_only(values):
+    values = np.array(values)
+    values.flags.writeable = False
+    return values
+
+
+def strict(values):
+    return pytest.importorskip("array_api_strict").asarray(values)
+
+
+def torch(values):
+    return pytest.importorskip("torch", reason="torch is not installed").asarray(values)
+
+
+BACKENDS = [read_only, strict, torch]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", ALL_METHODS)
+def test_every_backend_agrees_with_numpy(backend, method):
+    ours, solver = backend(D), "krylov" if method in ("neuc+", "refined") else "full"
+    with patch("neucmds.fitting.solve", partial(solve, solver=solver)):
+        fits = (neuc_mds(d, 5, method, squared=True, random_state=0) for d in (D, ours))
+        expected, embedding = fits
+    for part in (embedding.coordinates, embedding.signs, embedding.weights):
+        assert namespace(part) is namespace(ours)
+    np.testing.assert_allclose(to_numpy(embedding.coordinates), expected.coordinates, atol=1e-7)
+    np.testing.assert_array_equal(to_numpy(embedding.signs), expected.signs)
+    assert embedding.stress == pytest.approx(expected.stress, rel=1e-9)
+    placed = embedding.transform(backend(D[:4]))
+    np.testing.assert_allclose(to_numpy(placed), expected.transform(D[:4]), atol=1e-6)
+    np.testing.assert_allclose(
+        to_numpy(embedding.dissimilarities()), expected.dissimilarities(), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_estimator_measures_and_files_stay_with_the_library(backend, tmp_path):
+    ours = backend(np.sqrt(D))
+    estimator, expected = NeucMDS(4).fit(ours), NeucMDS(4).fit(np.sqrt(D))
+    np.testing.assert_array_equal(to_numpy(ours), np.sqrt(D))
+    assert namespace(estimator.embedding_) is namespace(ours)
+    placed = to_numpy(estimator.transform(backend(np.sqrt(D[:3]))))
+    np.testing.assert_allclose(placed, expected.transform(np.sqrt(D[:3])), atol=1e-6)
+    embedding = estimator.result_
+    measured = measure(DenseGram(backend(D)), embedding.coordinates, embedding.signs).as_dict()
+    x, signs = to_numpy(embedding.coordinates), to_numpy(embedding.signs)
+    assert measured == pytest.approx(measure(DenseGram(D), x, signs).as_dict(), rel=1e-10)
+    embedding.save(tmp_path / "e.npz")
+    np.testing.assert_array_equal(type(embedding).load(tmp_path / "e.npz").coordinates, x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_landmarks_weights_and_gaps_work(backend):
+    settings = {"n_components": 3, "n_landmarks": 20, "squared": True, "random_state": 0}
+    placed = LandmarkNeucMDS(**settings).fit_transform(backend(D))
+    assert namespace(placed) is namespace(backend(D))
+    expected = LandmarkNeucMDS(**settings).fit_transform(D)
+    np.testing.assert_allclose(to_numpy(placed), expected, atol=1e-9)
+    upper = np.triu(np.random.default_rng(0).random(D.shape) < 0.2, 1)
+    holed = np.where(upper | upper.T, np.nan, D)
+    embedding = neuc_mds(backend(holed), 5, squared=True, missing="ignore", random_state=0)
+    expected = neuc_mds(holed, 5, squared=True, missing="ignore", random_state=0)
+    assert namespace(embedding.coordinates) is namespace(backend(D))
+    assert embedding.stress == pytest.approx(expected.stress, rel=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", ["neuc", "exact", "refined"])
+def test_single_precision_stays_single_and_close(backend, method):
+    single = backend(D.astype(np.float32))
+    embedding = neuc_mds(single, 5, method, squared=True, random_state=0)
+    assert embedding.coordinates.dtype == single.dtype
+    expected = neuc_mds(D, 5, method, squared=True, random_state=0)
+    assert embedding.stress == pytest.approx(expected.stress, rel=1e-4)

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neucmds.explore.diagnostics import classical_turning_point, triangle_violations
+from neucmds.explore.exploration import curve, inspect
+from neucmds.problem.components import spaced_ks
+from neucmds.spectrum.geometry import sq_dissimilarities
+from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.spectrum import full_spectrum
+
+
+def random_matrix(n, seed=0):
+    d = np.triu(np.random.default_rng(seed).uniform(0.1, 1, size=(n, n)), 1)
+    return d + d.T
+
+
+def brute_force_violations(d):
+    return sum(
+        max(a, b, c) > a + b + c - max(a, b, c) + 1e-8
+        for i, j, k in combinations(range(len(d)), 3)
+        for a, b, c in [(d[i, j], d[j, k], d[i, k])]
+    )
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=10, deadline=None)
+def test_all_triples_are_counted_once(seed):
+    d = random_matrix(15, seed)
+    found = triangle_violations(DenseGram(d**2))
+    assert found.exact
+    assert found.violated == brute_force_violations(d)
+    assert found.examined == 15 * 14 * 13 // 6
+    assert found.worst_ratio > 1
+
+
+def test_sample_agrees_with_all_triples():
+    d = random_matrix(401)
+    sampled = triangle_violations(DenseGram(d**2), samples=200_000)
+    exact = triangle_violations(DenseGram(d[:150, :150] ** 2))
+    assert not sampled.exact
+    assert sampled.examined == 200_000
+    assert sampled.share == pytest.approx(exact.share, abs=0.01)
+
+
+@pytest.mark.parametrize("n", [60, 600])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_metric_has_no_violation(n, dtype):
+    """On a line every triple is at the limit; in float32 rounding put a fifth of them beyond."""
+    x = np.random.default_rng(0).uniform(0, 100, size=(n, 1))
+    d = np.abs(x - x.T).astype(dtype)
+    assert triangle_violations(DenseGram(d * d)).violated == 0
+    d[0, 1] = d[1, 0] = np.abs(x - x.T).max() * (2 + 1e-5)
+    assert triangle_violations(DenseGram(d * d)).violated > 0
+
+
+@pytest.mark.slow
+def test_negative_share_is_of_the_sum_of_sizes():
+    d = random_matrix(20) ** 2
+    spectrum = full_spectrum(DenseGram(d))
+    found = inspect(d, squared=True)
+    lam = spectrum.values
+    assert found.negative_share == pytest.approx(-lam[lam < 0].sum() / np.abs(lam).sum())
+    assert not found.euclidean
+    assert 1 <= found.suggested_k < 20
+
+
+def test_few_objects_get_no_scan():
+    found = inspect(random_matrix(5))
+    assert (found.scan, found.suggested_k >= 1) == (None, True)
+
+
+def hops(n=900):
+    x = np.random.default_rng(0).uniform(size=(n, 3))
+    return np.abs(x[:, None] - x[None, :]).sum(-1) ** 2
+
+
+@pytest.mark.slow
+def test_many_objects_are_described_by_the_largest_eigenvalues(monkeypatch):
+    d = hops()
+    exact = inspect(d, squared=True)
+    monkeypatch.setattr("neucmds.explore.exploration.FULL_UP_TO", 500)
+    found = inspect(d, squared=True)
+    assert exact.complete
+    assert not found.complete
+    low, high = found.negative_share_bounds
+    assert low <= exact.negative_share <= high
+    assert low <= found.negative_share <= high
+    assert found.negative_share == pytest.approx(exact.negative_share, rel=0.1)
+    assert found.negative_eigenvalues <= exact.negative_eigenvalues
+    assert found.largest_eigenvalue == pytest.approx(exact.largest_eigenvalue, rel=1e-6)
+    assert found.smallest_eigenvalue == pytest.approx(exact.smallest_eigenvalue, rel=1e-6)
+    assert found.certain == exact.certain
+    same = ("euclidean", "suggested_k", "triangles", "smallest", "largest", "zero_pairs")
+    assert all(getattr(found, name) == getattr(exact, name) for name in same)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [5, 300])
+def test_many_euclidean_objects_are_found_to_be(monkeypatch, rank):
+    x = np.random.default_rng(0).normal(size=(900, rank))
+    d = sq_dissimilarities(x, x, np.ones(rank))
+    monkeypatch.setattr("neucmds.explore.exploration.FULL_UP_TO", 500)
+    found = inspect(d, squared=True)
+    assert found.euclidean
+    assert found.negative_share_bounds[0] == 0
+    if rank == 5:  # all of it is known then
+        assert found.positive_eigenvalues == 5
+        assert found.negative_share < 1e-3
+
+
+def test_the_curve_of_many_objects_is_that_of_all_eigenvalues(monkeypatch):
+    d, ks = hops(), [1, 5, 20, 40]
+    exact = curve(d, ks, squared=True)
+    monkeypatch.setattr("neucmds.explore.exploration.FULL_UP_TO", 500)
+    found = curve(d, ks, squared=True)
+    assert found.eigenvalues.size < 300
+    for method in ("classical", "lower", "neuc", "neuc+"):
+        assert found.stress[method] == pytest.approx(exact.stress[method], rel=1e-5)
+    # Matching pursuit has fewer pairs to choose from.
+    assert found.stress["exact"] == pytest.approx(exact.stress["exact"], rel=0.05)
+    assert found.turning_point.k == exact.turning_point.k
+    assert not found.turning_point.complete
+    assert found.turning_point.last_k < exact.turning_point.last_k
+
+
+def test_turning_point_agrees_with_the_embeddings():
+    d = random_matrix(25) ** 2
+    positive = int((full_spectrum(DenseGram(d)).values > 0).sum())
+    found = curve(d, range(1, positive + 1), ["classical"], squared=True)
+    turning, stress = found.turning_point, found.stress["classical"]
+    assert turning.k == 1 + int(np.argmin(stress))
+    assert turning.last_stress == pytest.approx(stress[-1])
+    assert turning.paradox
+
+
+def test_euclidean_matrix_has_no_paradox():
+    x = np.random.default_rng(0).normal(size=(30, 4))
+    gram = DenseGram(((x[:, None] - x[None, :]) ** 2).sum(-1))
+    turning = classical_turning_point(gram, full_spectrum(gram))
+    assert (turning.k, turning.last_k, turning.paradox) == (4, 4, False)
+
+
+@given(st.integers(1, 10**5))
+def test_grid_ends_at_its_largest_k(k_max):
+    ks = spaced_ks(k_max)
+    assert ks[0] == 1
+    assert ks[-1] == k_max
+    assert list(ks) == sorted(set(ks))

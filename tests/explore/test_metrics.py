@@ -1,0 +1,140 @@
+"""The measures equal their definitions, written out pair by pair."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import gmean
+
+import neucmds.explore.metrics
+from neucmds.explore.metrics import measure, pair_errors
+from neucmds.spectrum.operators.dense import DenseGram
+
+
+def case(seed, n=25, k=4):
+    rng = np.random.default_rng(seed)
+    entries = rng.normal(1.0, 1.0, size=(n, n))
+    D = entries + entries.T
+    np.fill_diagonal(D, 0)
+    return D, rng.normal(size=(n, k)), np.array([1.0, 1.0, -1.0, 1.0])
+
+
+def brute(D, x, signs):
+    d_hat = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
+    upper = np.triu_indices(D.shape[0], 1)
+    d, h = D[upper], d_hat[upper]
+    alpha = np.sum(D * d_hat) / np.sum(d_hat**2)
+    defined = (d > 0) & (h > 0)
+    ratio = np.sqrt(d[defined]) / np.sqrt(h[defined])
+    ratio = ratio / np.median(ratio)
+    positive = d > 0
+    error = np.abs(np.sqrt(np.maximum(h[positive], 0) / d[positive]) - 1)
+    p50, p95, p99 = np.quantile(error, [0.5, 0.95, 0.99], method="inverted_cdf")
+    metric = (d >= 0).all()
+    d1, h1 = np.sqrt(np.maximum(d, 0)), np.sqrt(np.maximum(h, 0))
+    raw = np.sum((h1 - d1) ** 2) if metric else np.nan
+    return {
+        "r2": 1 - np.sum((h - d) ** 2) / np.sum((d - d.mean()) ** 2),
+        "raw_stress": raw,
+        "stress1": np.sqrt(1 - (d1 @ h1) ** 2 / (d1 @ d1) / (h1 @ h1)) if metric else np.nan,
+        "stress_1": np.sqrt(raw / np.sum(h1**2)),
+        "relative_error_mean": error.mean(),
+        "relative_error_median": p50,
+        "relative_error_p95": p95,
+        "relative_error_p99": p99,
+        "neighbors_kept": recall(D, d_hat),
+        "neighbor_objects": D.shape[0],
+        "stress": np.sum((d_hat - D) ** 2),
+        "normalized_stress": np.sum((d_hat - D) ** 2) / np.sum(D**2),
+        "scaled_additive_error": np.linalg.norm(D - alpha * d_hat),
+        "distortion": gmean(np.maximum(ratio, 1 / ratio)),
+        "undefined_pairs": np.sum(~defined),
+        "negative_dissimilarities": np.sum(h < 0),
+        "negative_coordinates": np.sum(signs < 0),
+    }
+
+
+def recall(D, d_hat, m=10):
+    """Share of the m nearest by D̂ that are no farther by D than the m-th nearest, per object."""
+    shares = []
+    for i in range(len(D)):
+        others = [j for j in range(len(D)) if j != i]
+        radius = sorted(D[i, j] for j in others)[m - 1]
+        nearest = sorted(others, key=lambda j: d_hat[i, j])[:m]
+        shares.append(np.mean([D[i, j] <= radius for j in nearest]))
+    return np.mean(shares)
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["any", "positive", "ties"]))
+@settings(max_examples=60, deadline=None)
+def test_every_measure_equals_its_definition(seed, kind):
+    D, x, signs = case(seed)
+    D = {"any": D, "positive": np.abs(D), "ties": np.ceil(np.abs(D))}[kind]
+    ours, expected = measure(DenseGram(D), x, signs).as_dict(), brute(D, x, signs)
+    assert set(ours) == set(expected)
+    for name, value in expected.items():
+        assert ours[name] == pytest.approx(value, rel=1e-9, nan_ok=True), name
+
+
+def test_pairs_nobody_observed_are_left_out_of_every_measure():
+    D, x, signs = case(4)
+    D = np.abs(D)
+    hidden = np.triu(np.random.default_rng(0).random(D.shape) < 0.3, 1)
+    hidden |= hidden.T
+    weights, nonsense = np.where(hidden, 0.0, 1.0), np.where(hidden, 1e6, D)
+    ours = measure(DenseGram(nonsense), x, signs, weights=weights)
+    d_hat = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
+    seen = np.triu(~hidden, 1)
+    d, h = D[seen], d_hat[seen]
+    assert ours.stress == pytest.approx(2 * np.sum((h - d) ** 2))
+    assert ours.r2 == pytest.approx(1 - np.sum((h - d) ** 2) / np.sum((d - d.mean()) ** 2))
+    assert ours.relative_error_p99 < 1e3
+    far = np.where(hidden, np.inf, D)
+    assert ours.neighbors_kept == pytest.approx(recall(far, np.where(hidden, np.inf, d_hat)))
+
+
+def test_many_objects_and_pairs_are_sampled(monkeypatch):
+    D, x, signs = case(6, n=80)
+    D = np.abs(D)
+    whole = measure(DenseGram(D), x, signs)
+    monkeypatch.setattr(neucmds.explore.metrics, "NEIGHBOR_OBJECTS", 40)
+    monkeypatch.setattr(neucmds.explore.metrics, "SAMPLED_PAIRS", 1000)
+    some = measure(DenseGram(D), x, signs)
+    assert (whole.neighbor_objects, some.neighbor_objects) == (80, 40)
+    assert some.neighbors_kept == pytest.approx(whole.neighbors_kept, abs=0.1)
+    assert some.relative_error_mean == whole.relative_error_mean
+    assert some.undefined_pairs == whole.undefined_pairs
+    for name in ("distortion", "relative_error_median", "relative_error_p95"):
+        close = pytest.approx(getattr(whole, name), rel=0.15)
+        assert getattr(some, name) == close, name
+
+
+def test_a_pair_that_is_zero_up_to_rounding_is_undefined_not_distorted():
+    """Errata E14: twins of the embedding enter with no factor near 1e15."""
+    D, x, signs = case(2)
+    x[1] = x[0] + 1e-16
+    quality = measure(DenseGram(np.abs(D)), x, signs)
+    assert quality.distortion < 100
+    assert quality.undefined_pairs >= 1
+
+
+def test_nothing_defined_gives_no_distortion():
+    D = -(np.ones((4, 4)) - np.eye(4))
+    quality = measure(DenseGram(D), np.zeros((4, 1)), np.ones(1))
+    for name in ("distortion", "r2", "raw_stress", "stress1", "stress_1", "relative_error_mean"):
+        assert np.isnan(getattr(quality, name)), name
+    assert quality.undefined_pairs == 6
+
+
+def test_each_object_has_its_share_of_stress_and_its_r2():
+    rng = np.random.default_rng(0)
+    d = rng.uniform(1, 2, size=(9, 9))
+    d = np.triu(d, 1) + np.triu(d, 1).T
+    x = rng.normal(size=(9, 2))
+    gap = (((x[:, None] - x) ** 2).sum(axis=2) - d) ** 2
+    found = pair_errors(DenseGram(d), x, np.ones(2))
+    np.testing.assert_allclose(found.stress_share, gap.sum(axis=1) / gap.sum())
+    for i in range(9):
+        rest = np.delete(d[i], i)
+        expected = 1 - gap[i].sum() / np.sum((rest - rest.mean()) ** 2)
+        assert found.r2_of_object[i] == pytest.approx(expected)

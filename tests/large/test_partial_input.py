@@ -1,0 +1,99 @@
+"""D as a list of pairs, and graphs, through the public functions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import NeucMDS, evaluate, neuc_mds
+from neucmds import options as table
+from neucmds.errors import OverfitWarning
+from neucmds.problem.graph import as_graph
+
+
+@pytest.fixture(scope="module")
+def D():
+    return squareform(pdist(np.random.default_rng(0).normal(size=(60, 3)), "cityblock"))
+
+
+def some_pairs(D, share, seed=0):
+    """A sparse array with a random share of the pairs, in both orders."""
+    rng = np.random.default_rng(seed)
+    seen = np.triu(rng.random(D.shape) < share, 1)
+    return sp.csr_array(np.where(seen | seen.T, D, 0))
+
+
+@pytest.mark.usefixtures("few_starts")
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_half_of_the_pairs_predict_the_others(D, loss):
+    known = some_pairs(D, 0.5)
+    emb = neuc_mds(known, (3, 1), loss=loss, random_state=0)
+    hidden = (known.toarray() == 0) & ~np.eye(60, dtype=bool)
+    d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
+    error = np.median(np.abs(d_hat[hidden] / D[hidden] - 1))
+    plain = neuc_mds(D, (3, 1), loss=loss, random_state=0)
+    full = np.sqrt(np.maximum(plain.dissimilarities(), 0))
+    assert error < 1.5 * np.median(np.abs(full[hidden] / D[hidden] - 1))
+    assert emb.solver == "pairs"
+
+
+def lattice(side):
+    path = sp.diags_array([np.ones(side - 1), np.ones(side - 1)], offsets=[-1, 1])
+    return (sp.kron(path, sp.eye_array(side)) + sp.kron(sp.eye_array(side), path)).tocsr()
+
+
+def test_a_large_graph_is_embedded_from_sampled_pairs():
+    graph = lattice(14)
+    est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=100, random_state=0)
+    est.fit(graph)
+    d = dijkstra(graph, directed=False)
+    off = ~np.eye(196, dtype=bool)
+
+    def error(emb):
+        d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
+        return np.median(np.abs(d_hat[off] / d[off] - 1))
+
+    assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", init=1))
+    assert est.result_.solver == "sampled pairs"
+
+
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_a_sampled_fit_reports_what_all_pairs_say(loss):
+    x = np.random.default_rng(0).normal(size=(600, 8))
+    with pytest.warns(OverfitWarning, match="loss of held-out pairs .* estimated R² of all pairs"):
+        emb = neuc_mds(x, 3, metric="cityblock", loss=loss, n_pairs=40, random_state=0)
+    true = evaluate(emb, squareform(pdist(x, "cityblock")))
+    assert abs(emb.stress - true.stress) < 3 * emb.stress_standard_error < 0.3 * true.stress
+    assert abs(emb.r2 - true.r2) < 3 * emb.r2_standard_error
+    assert f"from {emb.held_out_pairs} pairs that were not fitted" in repr(emb)
+
+
+def test_a_sample_of_every_pair_is_reported_exactly(D):
+    emb = neuc_mds(D, 3, metric="euclidean", n_pairs=400, random_state=0)
+    true = evaluate(emb, squareform(pdist(D)))
+    assert emb.stress == pytest.approx(true.stress, rel=1e-6)
+    assert (emb.r2_standard_error, emb.held_out_pairs) == (0.0, 0)
+
+
+def test_all_paths_are_taken_while_they_fit(monkeypatch):
+    graph = as_graph(lattice(8))
+    assert table.kind_of(graph, "shortest_path", None, "refined") == "graph"
+    monkeypatch.setattr(table, "available_memory", lambda: 24 * 64**2 - 1)
+    assert table.kind_of(graph, "shortest_path", None, "refined") == "large graph"
+    assert table.MOST_PATHS == 10_000
+
+
+def test_all_pairs_of_what_is_no_metric_end_where_the_matrix_does():
+    """Shortest paths made a metric of it, and the negative coordinates were lost."""
+    x = np.random.default_rng(1).normal(size=(40, 3))
+    D = np.sqrt(((x[:, None] - x[None]) ** 2).sum(-1)) ** 2.5
+    whole, listed = neuc_mds(D, 8), neuc_mds(sp.coo_array(D), 8)
+    assert listed.signature == whole.signature
+    assert listed.stress == pytest.approx(whole.stress, rel=1e-2)
+
+
+def test_no_coordinate_of_the_signs_asked_for_is_no_coordinate():
+    D = np.abs(np.subtract.outer(np.arange(20.0), np.arange(20.0)))
+    with pytest.warns(UserWarning, match="0 of 2 coordinates"):
+        assert neuc_mds(sp.coo_array(D), (0, 2)).signature == (0, 0)

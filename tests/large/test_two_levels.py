@@ -1,0 +1,251 @@
+"""Two levels: few dissimilarities per object, near pairs right, one place for one object."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist
+
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS
+from neucmds.large.two_levels import Levels, NearSearch
+from neucmds.place.newton import LossPlacement
+from neucmds.problem.graph import as_graph, nearest_landmarks, shortest_path_rows
+from neucmds.refine.losses import PairLoss
+from neucmds.spectrum.geometry import sq_dissimilarities
+
+SETTINGS = {"n_landmarks": 150, "loss": "relative", "random_state": 0}
+
+
+def sheet(n, seed=0):
+    """Draw points of a bent sheet."""
+    flat = np.random.default_rng(seed).uniform(-1, 1, size=(n, 2))
+    return np.column_stack([flat, np.sin(2 * flat[:, 0]), flat[:, 0] * flat[:, 1]])
+
+
+class Counted:
+    """A distance that counts how often it is computed."""
+
+    calls = 0
+
+    def __call__(self, a, b):
+        self.calls += 1
+        return float(np.abs(a - b).sum())
+
+
+def near_error(x, signs, d):
+    """Median relative error of the ten nearest of every object."""
+    near = np.argsort(d, axis=1)[:, 1:11]
+    d_hat = np.sqrt(np.maximum(sq_dissimilarities(x, x, signs), 0))
+    found, true = (np.take_along_axis(one, near, axis=1) for one in (d_hat, d))
+    return float(np.median(np.abs(found / true - 1)))
+
+
+@pytest.fixture(scope="module")
+def points():
+    return sheet(600)
+
+
+@pytest.fixture(scope="module")
+def fitted(points):
+    est = LandmarkNeucMDS(4, n_near=15, metric="cityblock", **SETTINGS)
+    return est, est.fit_transform(points)
+
+
+def test_objects_are_compared_with_few_landmarks_and_near_pairs_are_right(points):
+    count, d = Counted(), cdist(points, points, "cityblock")
+    two = LandmarkNeucMDS(4, n_near=15, metric=count, **SETTINGS)
+    x = two.fit_transform(points)
+    # 24 global and 15 near landmarks of each, and all pairs of √(20n) global ones
+    assert count.calls <= 39 * 600 + 20 * 600 + 64 * 32
+    count.calls = 0
+    placed = two.transform(sheet(50, seed=1))
+    assert count.calls == 39 * 50
+    one = LandmarkNeucMDS(4, 39, metric="cityblock", loss="relative", random_state=0)
+    few = near_error(one.fit_transform(points), one.signature_, d)
+    assert near_error(x, two.signature_, d) < 0.7 * few
+    assert np.isfinite(placed).all()
+
+
+def test_an_object_is_placed_the_same_wherever_it_stands(fitted):
+    est, new = fitted[0], sheet(40, seed=2)
+    whole, turned = est.transform(new), est.transform(new[::-1])[::-1]
+    np.testing.assert_allclose(turned, whole, atol=1e-12)
+    np.testing.assert_allclose(est.transform(new[7:8]), whole[7:8], atol=1e-9)
+    np.testing.assert_allclose(est.transform(new.astype(np.float32)), whole, atol=1e-4)
+    new[:, 2] = -0.0
+    np.testing.assert_allclose(est.transform(new + 0.0), est.transform(new), atol=1e-9)
+
+
+def test_dissimilarities_in_a_matrix_give_what_the_metric_gives(points):
+    d = cdist(points, points, "cityblock")
+    est = LandmarkNeucMDS(4, n_near=15, **SETTINGS)
+    x = est.fit_transform(d)
+    assert near_error(x, est.signature_, d) < 0.07
+    np.testing.assert_array_equal(x[est.landmarks_], est.landmark_result_.coordinates)
+    np.testing.assert_allclose(est.result_.coordinates, x)
+
+
+def test_a_caller_may_compare_objects_alone(points, fitted):
+    est, new = fitted[0], sheet(30, seed=3)
+    d = cdist(new, points[est.landmarks_], "cityblock")
+    rows, known = np.full(d.shape, np.nan), est.landmarks_to_ask(30)
+    np.put_along_axis(rows, known, np.take_along_axis(d, known, axis=1), axis=1)
+    coarse = est.landmark_result_.transform(rows)
+    asked = est.landmarks_to_ask(coarse)
+    assert asked.shape == (30, 15)
+    np.put_along_axis(rows, asked, np.take_along_axis(d, asked, axis=1), axis=1)
+    hubs = est.landmark_result_
+    d_hat = hubs.between(hubs.transform(rows), hubs.coordinates)
+    found = np.sqrt(np.maximum(d_hat, 0)) / d - 1
+    near = np.argsort(d, axis=1)[:, :10]
+    assert np.median(np.abs(np.take_along_axis(found, near, axis=1))) < 0.07
+
+
+def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
+    da = pytest.importorskip("dask.array")
+    est = LandmarkNeucMDS(4, n_near=15, metric="cityblock", **SETTINGS)
+    lazy = da.from_array(points, chunks=(170, -1))
+    placed = est.fit_transform(lazy).compute()
+    np.testing.assert_allclose(placed, fitted[1], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_near": -1}, "n_near=-1 must be a whole number"),
+        ({"n_near": 5, "n_landmarks": 50}, "need at least 53 landmarks, not 50"),
+        ({"n_near": None, "n_components": 50}, "need at least 750 landmarks, not 600"),
+        ({"n_near": 5, "placement": "linear"}, "place objects by the loss"),
+        (
+            {"n_near": 5, "init": (np.eye(48, 4), np.ones(4))},
+            "pass those of all 600, or of the 600",
+        ),
+        ({"n_near": 5, "method": "neuc"}, "need method='refined'"),
+        ({"n_near": 5, "n_components": 0.9}, "and a number of coordinates"),
+    ],
+)
+def test_what_two_levels_do_not_take_is_refused(points, settings, message):
+    with pytest.raises(InputError, match=message):
+        LandmarkNeucMDS(**{"n_components": 4, "metric": "cityblock", **settings}).fit(points)
+
+
+def test_weights_and_questions_without_two_levels_are_refused(points):
+    est = LandmarkNeucMDS(4, n_near=5, metric="cityblock")
+    with pytest.raises(InputError, match="do not take weights"):
+        est.fit(points, weights=np.ones((600, 600)))
+    est = LandmarkNeucMDS(4, 20, metric="cityblock").fit(points)
+    with pytest.raises(InputError, match="n_near is 0"):
+        est.landmarks_to_ask(3)
+    d = cdist(points, points[:100], "cityblock")
+    with pytest.raises(InputError, match="X is 600 × 100, but two levels"):
+        LandmarkNeucMDS(4, n_near=5, landmarks=np.arange(100)).fit(d)
+
+
+@pytest.mark.parametrize(
+    ("coarse", "message"),
+    [
+        (True, "coarse=True must be a whole number"),
+        (-3, "coarse=-3 must be a whole number"),
+        (2.5, "coarse=2.5 must be a whole number"),
+        (np.zeros(4), r"shape \(4,\), or NaN; pass finite coordinates of shape \(m, 4\)"),
+        (np.zeros((3, 5)), r"shape \(3, 5\), or NaN"),
+        (np.full((3, 4), np.nan), "or NaN"),
+    ],
+)
+def test_questions_about_anything_but_objects_are_refused(fitted, coarse, message):
+    with pytest.raises(InputError, match=message):
+        fitted[0].landmarks_to_ask(coarse)
+
+
+def test_many_landmarks_are_searched_about_the_nearest_global_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, places = (rng.standard_normal((n, 5)) * [1, 1, 1, 1, 0.2] for n in (4000, 200))
+    rule = LossPlacement(x, np.array([1.0, 1, 1, 1, -1]), PairLoss("relative", 1e-3))
+    levels = Levels(rng.permutation(4000)[:400], 30, 15)
+    known = rng.integers(4000, size=(200, 30))
+    search = NearSearch(rule, levels)
+    assert search.compared == 8 * 15 + 30
+    some = search.nearest(places, known, 10)
+    monkeypatch.setattr("neucmds.large.two_levels.WORTH_CHOOSING", 1000)
+    true = search.nearest(places, known, 10)
+    assert search.compared == 4000
+    assert np.mean([np.isin(a, b).mean() for a, b in zip(some, true, strict=True)]) > 0.9
+    assert not any(np.isin(a, b).any() for a, b in zip(some, known, strict=True))
+
+
+def test_sampled_pairs_of_many_rows_start_from_two_levels(points, monkeypatch):
+    d, heard = cdist(points, points, "cityblock"), []
+    monkeypatch.setattr("neucmds.large.two_levels.MANY", 500)
+    settings = {"metric": "cityblock", "loss": "relative", "n_pairs": 40}
+    est = NeucMDS(4, callback=lambda *told: heard.append(told[2]), **settings)
+    x = est.fit_transform(points)
+    assert "placing 600 objects" in heard
+    assert near_error(x, est.signature_, d) < 0.05
+
+
+# Graphs
+
+
+def walled(side):
+    """Draw a grid of streets of different lengths, with a wall that ends before the border."""
+    rng, number = np.random.default_rng(0), np.arange(side * side).reshape(side, side)
+    i = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
+    j = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
+    wall = (j == i + side) & (i // side == side // 2) & (i % side < side - 6)
+    i, j = i[~wall], j[~wall]
+    return sparse.coo_array((rng.uniform(1, 1.5, size=i.size), (i, j)), shape=(side**2,) * 2)
+
+
+def test_nodes_of_a_graph_know_their_nearest_landmarks():
+    graph = as_graph(walled(20))
+    # Dense in one corner: nodes of the other must be searched for farther.
+    landmarks = np.unique(np.concatenate([np.arange(0, 60), [150, 399]]))
+    ids, lengths = nearest_landmarks(graph, landmarks, 9, n_jobs=1)
+    true = shortest_path_rows(graph, landmarks).T
+    order = np.argsort(lengths, axis=1)
+    ids, lengths = (np.take_along_axis(one, order, axis=1) for one in (ids, lengths))
+    enough = np.isfinite(lengths)
+    assert enough[:, :5].all()
+    np.testing.assert_allclose(lengths[enough], np.sort(true, axis=1)[:, :9][enough], rtol=1e-5)
+    np.testing.assert_allclose(lengths[enough], true[np.nonzero(enough)[0], ids[enough]], rtol=1e-5)
+
+
+def test_near_nodes_of_a_graph_are_told_apart_by_the_landmarks_near_them():
+    graph = walled(24)
+    d = shortest_path_rows(as_graph(graph), np.arange(576))
+    settings = {"metric": "shortest_path", "loss": "relative", "random_state": 0}
+    two = LandmarkNeucMDS(6, 120, n_near=None, **settings)
+    one = LandmarkNeucMDS(6, 54, **settings)
+    x = two.fit_transform(graph)
+    assert near_error(x, two.signature_, d) < 0.8 * near_error(
+        one.fit_transform(graph), one.signature_, d
+    )
+    np.testing.assert_allclose(two.transform([5, 3]), x[[5, 3]], rtol=1e-9)
+    np.testing.assert_array_equal(x[two.landmarks_], two.landmark_result_.coordinates)
+    assert two.score([1, 2, 3, 4]) > 0.95
+    with pytest.raises(InputError, match="must be 'random'"):
+        LandmarkNeucMDS(6, 54, landmarks="maxmin", n_near=9, **settings).fit(graph)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_nodes_of_a_sparse_tensor_are_placed_where_it_lies():
+    torch = pytest.importorskip("torch")
+    graph, settings = walled(10), {"n_near": 6, "metric": "shortest_path", "random_state": 0}
+    x = LandmarkNeucMDS(2, 60, **settings).fit_transform(graph)
+    tensor = torch.sparse_coo_tensor(np.stack(graph.coords), graph.data, graph.shape)
+    est = LandmarkNeucMDS(2, 60, **settings)
+    placed = est.fit_transform(tensor)
+    assert isinstance(placed, torch.Tensor)
+    np.testing.assert_allclose(placed.numpy(), x, atol=1e-6)
+    np.testing.assert_allclose(est.transform(tensor.coalesce().to_sparse_csr()), x, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:the loss of held-out")
+def test_graphs_of_many_edges_of_length_zero_are_searched_to_the_end():
+    rng, i = np.random.default_rng(0), np.arange(1, 300)
+    lengths = (rng.random(299) > 0.9) * 1.0
+    graph = sparse.coo_array((lengths, (i, rng.integers(0, i))), shape=(300, 300))
+    settings = {"metric": "shortest_path", "loss": "relative", "random_state": 0}
+    for est in (LandmarkNeucMDS(2, 60, n_near=6, **settings), NeucMDS(2, n_pairs=20, **settings)):
+        assert np.isfinite(est.fit_transform(graph)).all()
+    with pytest.raises(InputError, match="global landmarks are in one place"):
+        LandmarkNeucMDS(2, 60, n_near=6, **settings).fit(graph * 0)

@@ -1,0 +1,97 @@
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import squareform
+from sklearn.utils import check_random_state
+
+from neucmds import InputError, neuc_mds
+from neucmds.errors import NeucmdsWarning
+from neucmds.place import dimension
+from neucmds.place.dimension import DimensionScan, _Split, among, fewest, scan_dimensions
+from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement
+from neucmds.spectrum.geometry import sq_dissimilarities
+from neucmds.spectrum.operators.blocked import BlockedGram
+from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.spectrum import full_spectrum
+
+
+def planted(n, signature, noise, kind, seed):
+    """Squared dissimilarities of a known signature, with noise that adds or multiplies."""
+    rng = np.random.default_rng(seed)
+    p, q = signature
+    x = rng.normal(size=(n, p + q)) * np.r_[np.ones(p), 0.7 * np.ones(q)]
+    d = sq_dissimilarities(x, x, np.r_[np.ones(p), -np.ones(q)])
+    e = np.triu(rng.normal(size=(n, n)), 1)
+    e = e + e.T
+    d = d + noise * d.std() * e if kind == "additive" else d * (1 + noise * e)
+    np.fill_diagonal(d, 0)
+    return d
+
+
+def scanned(gram, seed):
+    return scan_dimensions(gram, lambda g, k: full_spectrum(g), check_random_state(seed))
+
+
+def test_a_planted_signature_is_found_within_one(monkeypatch):
+    monkeypatch.setattr(dimension, "EVERY_UP_TO", 3)
+    d, solved = planted(60, (6, 2), 0.1, "multiplicative", 0), Mock(side_effect=full_spectrum)
+    scan = scan_dimensions(DenseGram(d), lambda gram, _: solved(gram), check_random_state(0))
+    assert abs(scan.k - 8) <= 1
+    assert solved.call_count == 14  # of 15 pairs held out each, 200 or more in all
+    grid = {1, 2, *np.rint(np.geomspace(3, 52, 12))}  # with 7, 8 and 11
+    assert set(scan.ks) == grid | {9, 10}
+
+
+def test_the_choice_is_the_fewest_within_one_standard_error():
+    gram = DenseGram(planted(80, (3, 1), 0.2, "additive", 0))
+    scan = scanned(gram, 0)
+    at = scan.ks.index(scan.best)
+    limit = scan.errors[at] + scan.standard_errors[at]
+    assert scan.errors[scan.ks.index(scan.k)] <= limit
+    assert all(e > limit for k, e in zip(scan.ks, scan.errors, strict=True) if k < scan.k)
+    assert set(range(1, 21)) <= set(scan.ks)
+    # Eight are held out at a time, of which two more than coordinates are fitted.
+    assert (scan.ks[-1], scan.open_ended, scan.n_objects) == (70, False, 80)
+    assert scan.error == scan.errors[scan.k - 1]
+    assert scanned(DenseGram(1 - np.eye(6)), 0).ks == (1, 2)
+    with pytest.raises(InputError, match="needs 6 objects"):
+        scanned(DenseGram(1 - np.eye(5)), 0)
+
+
+def test_the_error_of_a_split_is_that_of_pairs_of_placed_objects():
+    d = planted(20, (3, 1), 0.2, "additive", 0)
+    held, kept = np.arange(0, 20, 4), np.delete(np.arange(20), np.arange(0, 20, 4))
+    split = _Split.of(d, held, kept, 9, lambda gram, k: full_spectrum(gram))
+    for k in (1, 3, 6):
+        fit = neuc_mds(d[np.ix_(kept, kept)], k, "neuc+", squared=True)
+        rule = LeastSquaresPlacement(fit.coordinates, fit.signs, shrinkage=SHRINKAGE)
+        y = rule.place(d[np.ix_(held, kept)])
+        left = (sq_dissimilarities(y, y, fit.signs) - d[np.ix_(held, held)])[np.triu_indices(5, 1)]
+        assert split.error(k) == pytest.approx(np.mean(left**2))
+    ids = np.array([0, 7, 11, 19])
+    in_blocks = BlockedGram(d, squared=True, max_memory=7 * 48 * 20)
+    assert len(in_blocks.row_slices()) > 1
+    for gram, some in ((DenseGram(d), ids), (in_blocks, ids), (in_blocks, np.arange(20))):
+        np.testing.assert_array_equal(among(gram, some), d[np.ix_(some, some)])
+
+
+def test_a_choice_is_open_ended_where_it_is_the_last_that_was_tried():
+    for errors, open_ended in (((3, 2, 1), True), ((3, 1, 2), False), ((1, 2, 3), False)):
+        assert DimensionScan((1, 2, 5), errors, (0, 0, 0), 9).open_ended == open_ended
+    assert not DimensionScan((1,), (0.5,), (0,), 9).open_ended
+
+
+def test_objects_that_have_nothing_in_common_are_predicted_by_no_number_of_coordinates():
+    rng = np.random.default_rng(0)
+    d = 1 + 0.05 * squareform(rng.normal(size=16 * 15 // 2))
+    np.fill_diagonal(d, 0)
+    with pytest.warns(NeucmdsWarning, match="no number of coordinates predicts"):
+        neuc_mds(d, "auto", squared=True)
+
+
+def test_the_fewest_that_reach_a_goal_are_found_from_any_guess():
+    for goal in range(1, 20):
+        for start in (0, 1, 5, 30):
+            found = fewest(lambda k, goal=goal: k >= goal, start, 16)
+            assert found == (goal if goal <= 16 else None)

@@ -1,0 +1,77 @@
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from neucmds.place import neighbors
+from neucmds.place.neighbors import nearest
+from neucmds.spectrum.geometry import paired_sq_dissimilarities as paired
+
+
+def brute_force(queries, points, signs, k, own=None):
+    ids, values = [], []
+    for i, q in enumerate(queries):
+        d_hat = ((q - points) ** 2) @ signs
+        if own is not None:
+            d_hat[own[i]] = np.inf
+        order = np.lexsort((np.arange(len(points)), d_hat))[:k]
+        ids.append(order)
+        values.append(d_hat[order])
+    return np.array(ids), np.array(values)
+
+
+def signed_points(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, d)) * np.linspace(2, 0.2, d)
+    return points, np.where(np.arange(d) % 3 == 2, -1.0, 1.0)
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(600, 20, 10), (300, 5, 1), (50, 3, 49), (7, 1, 3)])
+def test_neighbours_equal_brute_force_with_negative_dissimilarities(n, d, k):
+    points, signs = signed_points(n, d)
+    own = np.arange(n)
+    ids, values = nearest(points, points, signs, k, own)
+    expected, sq = brute_force(points, points, signs, k, own)
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_allclose(values, sq, rtol=1e-12, atol=1e-12)
+    assert d < 3 or (values < 0).any()
+    with patch.object(neighbors, "paired_sq_dissimilarities", wraps=paired) as computed:
+        nearest(points, points, signs, k, own)
+    assert sum(len(call.args[0]) for call in computed.call_args_list) <= 1.2 * (k + 1) * n
+    ids, values = nearest(points[:0], points, signs, k)
+    assert ids.shape == values.shape == (0, k)
+
+
+def moved(points):
+    points[200:260], points[17] = points[200], points[3]
+    return points
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        moved,  # ties are broken by the lower index
+        lambda points: np.rint(points),  # ties everywhere
+        lambda points: points + 1e6,  # the product's rounding is larger than most dissimilarities
+    ],
+)
+@pytest.mark.parametrize("block", [neighbors.CPU_BLOCK, 1000])
+def test_neither_ties_nor_rounding_nor_blocks_lose_a_neighbour(change, block, monkeypatch):
+    monkeypatch.setattr(neighbors, "CPU_BLOCK", block)
+    points, signs = signed_points(400, 4)
+    points = change(points)
+    ids, _ = nearest(points, points, signs, 6, np.arange(400))
+    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 6, np.arange(400))[0])
+
+
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_other_libraries_give_the_same(library):
+    xp = pytest.importorskip(library)
+    points, signs = signed_points(200, 6)
+    points[50:80] = points[50]
+    ids, values = nearest(
+        xp.asarray(points), xp.asarray(points), xp.asarray(signs), 5, np.arange(200)
+    )
+    expected, sq = brute_force(points, points, signs, 5, np.arange(200))
+    np.testing.assert_array_equal(np.asarray(ids), expected)
+    np.testing.assert_allclose(np.asarray(values), sq, rtol=1e-12, atol=1e-12)

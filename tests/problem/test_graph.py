@@ -1,0 +1,138 @@
+"""Shortest paths as dissimilarities: rows, nearest nodes and samples of pairs."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
+
+from neucmds.errors import InputError, NeucmdsWarning
+from neucmds.problem import graph as graphs
+from neucmds.problem.graph import (
+    as_graph,
+    graph_pairs,
+    landmark_paths,
+    nearest_nodes,
+    shortest_path_rows,
+)
+from neucmds.problem.sampled_pairs import Sizes
+
+
+def geometric(n=400, seed=0, radius=0.12):
+    """Random points in the unit square, joined where they are near; upper triangle only."""
+    points = np.random.default_rng(seed).random((n, 2))
+    ends = cKDTree(points).query_pairs(radius, output_type="ndarray")
+    length = np.linalg.norm(points[ends[:, 0]] - points[ends[:, 1]], axis=1)
+    return sparse.csr_array((length, ends.T), shape=(n, n))
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return as_graph(geometric())
+
+
+@pytest.fixture(scope="module")
+def all_paths(graph):
+    return csgraph.floyd_warshall(graph)
+
+
+def test_an_edge_may_be_stored_once_or_more_and_have_length_zero():
+    one = geometric()
+    both = sparse.csr_array(one + one.T)
+    np.testing.assert_array_equal(as_graph(one).toarray(), as_graph(both).toarray())
+    lengths, ends = [0.0, 3.0, 2.0, 5.0], ([0, 1, 1, 2], [1, 2, 2, 2])
+    several = as_graph(sparse.coo_array((lengths, ends), shape=(3, 3)))
+    np.testing.assert_array_equal(shortest_path_rows(several, [0]), [[0.0, 0.0, 2.0]])
+
+
+def test_one_way_streets_are_counted():
+    one = geometric()
+    some = sparse.csr_array(one + sparse.triu(one.T + one, 30).T)
+    message = f"^{2 * one.nnz - some.nnz} of {one.nnz} edges are stored in one order alone"
+    with pytest.warns(NeucmdsWarning, match=message):
+        as_graph(some)
+
+
+def listed(lengths, i, j, n):
+    return sparse.csr_array((lengths, (i, j)), shape=(n, n))
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        (listed(np.ones(4), [0, 1, 3, 5], [1, 2, 4, 6], 7), "3 parts .* of 3, 2, 2 nodes"),
+        (listed([1.0, 1.5], [0, 1], [1, 0], 2), r"directed: 1 of 1 edges .*0\.5 at \(0, 1\)"),
+        (listed([1.0, -1.0], [0, 1], [1, 2], 3), r"1 edges have lengths.*at \(1, 2\)"),
+        (listed([1.0, np.nan], [0, 1], [1, 2], 3), r"1 edges have lengths.*at \(1, 2\)"),
+        (listed([1.0, np.inf], [0, 1], [1, 2], 3), r"1 edges have lengths.*at \(1, 2\)"),
+        (listed([1.0], [0], [0], 2), "no edges"),
+        (np.eye(3), r"scipy\.sparse"),
+        (sparse.csr_array((2, 3)), "not square: 2 × 3"),
+    ],
+)
+def test_what_is_no_connected_undirected_graph_is_refused(stored, message):
+    with pytest.raises(InputError, match=message):
+        as_graph(stored)
+
+
+def test_rows_are_those_of_all_shortest_paths(graph, all_paths):
+    nodes = [5, 0, 399]
+    np.testing.assert_allclose(shortest_path_rows(graph, nodes), all_paths[nodes], rtol=1e-12)
+    single = shortest_path_rows(graph, nodes, dtype=np.float32)
+    assert single.dtype == np.float32
+
+
+@pytest.mark.slow
+def test_rows_are_the_same_from_several_blocks_and_processes(graph, all_paths, monkeypatch):
+    monkeypatch.setattr(graphs, "BLOCK_BYTES", 400 * 8 * 50)
+    monkeypatch.setattr(graphs, "WORTH_PROCESSES", 1)
+    found = shortest_path_rows(graph, np.arange(400), n_jobs=2)
+    np.testing.assert_allclose(found, all_paths, rtol=1e-12)
+
+
+def test_rows_beyond_what_is_free_are_refused(graph, monkeypatch):
+    monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: 1_000_000)
+    with pytest.raises(InputError, match=r"400 nodes to 400 needs 68\.4 MB, but 1 MB are free"):
+        shortest_path_rows(graph, np.arange(400))
+
+
+@pytest.mark.parametrize("count", [1, 12, 399])
+def test_nearest_nodes_are_those_of_the_full_rows(graph, all_paths, count):
+    i, _, length = nearest_nodes(graph, count)
+    others = np.sort(np.where(np.eye(400, dtype=bool), np.inf, all_paths), axis=1)[:, :count]
+    found = np.sort(length[np.argsort(i, kind="stable")].reshape(400, count), axis=1)
+    np.testing.assert_allclose(found, others, rtol=1e-12)
+    # Two clusters whose only connection is far longer than any first guess.
+    stored = sparse.csr_array(([1.0, 1.0, 1e4], ([0, 2, 1], [1, 3, 2])), shape=(4, 4))
+    i, j, length = nearest_nodes(as_graph(stored), 3)
+    assert length[(i == 0) & (j == 3)] == pytest.approx(10002.0)
+
+
+def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
+    sample = graph_pairs(graph, Sizes(20, 8, 4), n_landmarks=20, random_state=0)
+    pairs = sample.pairs
+    np.testing.assert_allclose(
+        np.sqrt(pairs.sq_dissimilarity), all_paths[pairs.i, pairs.j], rtol=1e-10
+    )
+    np.testing.assert_allclose(sample.to_landmarks, all_paths[:, sample.landmarks], rtol=1e-10)
+    assert pairs.sampled
+    listed = set(zip(pairs.i.tolist(), pairs.j.tolist(), strict=True))
+    for node in range(400):
+        near = np.argsort(all_paths[node], kind="stable")[1:9]
+        assert all((min(node, other), max(node, other)) in listed for other in near)
+    for node, others, length in sample.checks:
+        np.testing.assert_allclose(length, all_paths[node, others], rtol=1e-10)
+        assert others.size == 399
+
+
+def test_landmarks_are_spread_out_or_given(graph, all_paths):
+    def chosen(count=80, landmarks="random"):
+        return landmark_paths(graph, count, landmarks, np.random.RandomState(0))[0]
+
+    assert chosen(landmarks=[7, 3]).tolist() == [3, 7]
+    cover = []
+    for way in ("maxmin", "random"):
+        marks = chosen(12, way)
+        cover.append(all_paths[:, marks].min(axis=1).max())
+        assert np.unique(marks).size == 12
+    assert cover[0] < cover[1]

@@ -1,0 +1,131 @@
+"""One policy: a D in memory, in blocks of rows and in dask chunks is refused in the same words."""
+
+import re
+from unittest.mock import patch
+
+import array_api_strict
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+
+from neucmds import InputError
+from neucmds.problem import dense as dissimilarity
+from neucmds.problem.chunks import lazy_dissimilarity
+from neucmds.problem.dense import as_dissimilarity
+from neucmds.spectrum.operators.blocked import BlockedGram
+
+da = pytest.importorskip("dask.array")
+
+N = 60
+LABELS = tuple(f"o{i}" for i in range(N))
+
+
+def distances() -> np.ndarray:
+    return squareform(pdist(np.random.default_rng(0).normal(size=(N, 4)), "cityblock"))
+
+
+def in_memory(D, **rules):
+    return as_dissimilarity(D, labels=LABELS, **rules).values
+
+
+def in_blocks(D, **rules):
+    gram = BlockedGram(D, labels=LABELS, max_memory=7 * 48 * N, **rules)
+    _ = gram.moments
+    return np.concatenate([part.copy() for _, part in gram.walk()])
+
+
+def in_chunks(D, **rules):
+    chunks = ((25, 0, 35), (25, 0, 35))  # uneven, and one without entries
+    lazy = da.from_array(D, chunks=60).rechunk(chunks)
+    return lazy_dissimilarity(lazy, labels=LABELS, **rules).values.compute()
+
+
+def on_gpu(D, **rules):
+    """As with the kernel, which tells the ends of a matrix without gaps and how symmetric it is."""
+
+    def kernel(array):
+        d = np.asarray(array)
+        return None if np.isnan(d).any() else (d.min(), d.max(), np.abs(d - d.T).max())
+
+    with patch.object(dissimilarity, "mirrored_extremes", kernel), np.errstate(invalid="ignore"):
+        return np.asarray(in_memory(array_api_strict.asarray(D), **rules))
+
+
+WALKS = (in_memory, on_gpu, in_blocks, in_chunks)
+
+
+def spoiled(*changes):
+    D = distances()
+    for i, j, value in changes:
+        D[i, j] = value
+    return D
+
+
+NAN, SQUARED = np.nan, {"squared": True}
+BAD = {
+    "negative": (
+        spoiled((3, 50, -0.25), (50, 3, -0.25), (7, 8, -0.1)), {}, "-0.25 at (3, 50), 'o3' and "
+    ),
+    "negative alone": (spoiled((3, 50, -0.25), (50, 3, -0.25)), {}, "-0.25 at (3, 50), 'o3' and"),
+    "asymmetric": (spoiled((3, 50, 99.0), (7, 2, 9.0)), {}, "at (3, 50), 'o3' and 'o50'"),
+    "diagonal": (spoiled((41, 41, -1.0)), {}, "not zero: -1 at (41, 41)"),
+    "infinite": (spoiled((41, 3, np.inf), (5, 7, -np.inf)), {}, "2 infinite entries, the first at"),
+    "triangle": (np.tril(distances()), {}, "lower triangle: .* above the diagonal are zero"),
+    "triangle of NaN": (
+        np.where(np.tri(N, dtype=bool), NAN, 0) + distances(), {}, "upper triangle: .* missing"
+    ),
+    "similarity": (np.exp(-distances()), {}, "1 - S or sqrt"),
+    "too large": (distances() * 1e75, {}, "too large: .* overflow; divide by 1e76"),
+    "too small, squared": (distances() * 1e-152, SQUARED, "too small: .* divide by 1e-151"),
+    "missing": (
+        spoiled((41, 3, NAN), (3, 41, NAN), (7, 9, NAN)), {}, "3 missing (NaN) entries, the first"
+    ),
+    "missing diagonal": (spoiled((41, 41, NAN)), {}, "diagonal, first at (41, 41)"),
+}  # fmt: skip
+
+
+def refusal(walk, D, **rules) -> str:
+    with pytest.raises(InputError) as caught:
+        walk(D, **rules)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_every_walk_refuses_in_the_same_words(case):
+    D, rules, said = BAD[case]
+    messages = {refusal(walk, D, **rules) for walk in WALKS}
+    if re.match("infinite|missing|asymmetric|triangle", case):  # only in memory options help
+        messages = {message.split(";")[0] for message in messages}
+    assert len(messages) == 1, messages
+    assert re.search(said.replace("(", r"\(").replace(")", r"\)"), *messages)
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_rounding_is_relative_to_all_of_D(walk):
+    """A diagonal entry is small against the largest entry of D, not against those near it."""
+    D = distances()
+    D[:25, :25] *= 1e-9
+    D[4, 4] = 1e-10
+    values = walk(D)
+    np.testing.assert_allclose(values, np.where(np.eye(N) > 0, 0, D) ** 2, rtol=1e-15)
+
+
+def test_float32_outside_memory_is_refused_where_its_squares_are_lost(tmp_path):
+    D = (distances() * 1e-25).astype(np.float32)
+    for walk in (in_blocks, in_chunks):
+        assert ", or store D as float64." in refusal(walk, D)
+
+
+def test_a_dask_array_is_square_also_in_chunks():
+    assert lazy_dissimilarity(1 - da.eye(2, chunks=1)).n == 2
+    for shape, chunks, said in (
+        ((6, 5), 3, "not square: 6 × 5; a dask array must be n × n"),
+        ((1, 1), 1, "D has 1 objects"),
+        (
+            (6, 6),
+            (2, 3),
+            r"rows are cut into 3 × 2, columns into 2 × 3; call D.rechunk\({0: 2, 1: 2}\)",
+        ),
+    ):
+        with pytest.raises(InputError, match=said):
+            lazy_dissimilarity(da.zeros(shape, chunks=chunks))

@@ -1,0 +1,167 @@
+"""The descent itself: on quadratics it is the conjugate gradient method, and it stops as told."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neucmds import InputError
+from neucmds.refine.descent import (
+    Limits,
+    Start,
+    _lowest_of_cubic,
+    _Seen,
+    descend,
+    lowest_point,
+    search_by_slopes,
+)
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """½xᵀHx + 1, with a preconditioner M."""
+
+    h: np.ndarray
+    m: np.ndarray
+    x: np.ndarray
+    rounding: float = 1e-14
+
+    @property
+    def value(self):
+        return 0.5 * float(self.x[:, 0] @ self.h @ self.x[:, 0]) + 1.0
+
+    @cached_property
+    def gradient(self):
+        return self.h @ self.x
+
+    @property
+    def step(self):
+        return np.linalg.solve(self.m, self.gradient)
+
+    def minimize_along(self, direction):
+        t = -np.vdot(self.gradient, direction) / np.vdot(direction, self.h @ direction)
+        moved = Quadratic(self.h, self.m, self.x + t * direction)
+        return moved if moved.value < self.value else None
+
+    def sharper(self):
+        return None
+
+    def measured(self):
+        return self
+
+
+def quadratic(seed, n):
+    rng = np.random.default_rng(seed)
+    h, m = (a @ a.T + np.eye(n) for a in rng.standard_normal((2, n, n)))
+    return Quadratic(h, m, rng.standard_normal((n, 1)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 8))
+def test_a_quadratic_of_n_variables_takes_n_steps(seed, n):
+    heard, seen = [], []
+    limits = Limits(n, 0.0, lambda *a: heard.append(a))
+    end = descend(quadratic(seed, n), limits, seen.append)
+    assert end.state.value == pytest.approx(1.0, abs=1e-6)
+    assert np.all(np.diff(end.history) < 0)
+    assert heard == list(enumerate(end.history))[1:]
+    assert [state.value for state in seen] == list(end.history[1:])
+    fewer = descend(quadratic(seed, n), Limits(n - 1, 0.0))
+    assert fewer.history == end.history[:n]
+    rest = np.vdot(fewer.state.gradient, fewer.state.step) / (2 * fewer.state.value)
+    assert fewer.relative_gradient == pytest.approx(np.sqrt(rest))
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_it_stops_where_three_steps_gain_little_and_one_more_promises_little(tol):
+    end = descend(quadratic(0, 30), Limits(200, tol))
+    values, flat = np.array(end.history), min(tol, 6e-4)
+    assert end.converged
+    assert end.relative_gradient**2 <= flat + 1e-14
+    assert values[-4] - values[-1] <= tol * values[-4]
+    before = descend(quadratic(0, 30), Limits(len(values) - 2, tol))
+    assert not before.converged
+    little = values[-5] - values[-2] <= tol * values[-5]
+    assert not little or before.relative_gradient**2 > flat
+    at_once = descend(quadratic(0, 30), Limits(0, tol))
+    assert (at_once.history, at_once.converged) == ((values[0],), False)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(-9, 9), min_size=3, max_size=3), st.floats(-9, -0.1), st.floats(0.1, 9))
+def test_the_lowest_point_of_a_quartic_is_found(middle, slope, last):
+    c = np.array([middle[0], slope, middle[1], middle[2], last])
+    t = lowest_point(c)
+    grid = np.linspace(0, 2 + max(1, np.abs(c).max() / last), 20_001)
+    assert t > 0
+    assert np.polyval(c[::-1], t) <= np.polyval(c[::-1], grid).min() + 1e-9 * np.abs(c).max()
+
+
+def test_a_line_that_does_not_fall_has_no_lowest_point():
+    for c in ([1, 0, 1, 0, 1], [1, 2, 1, 0, 1], [1, np.nan, 1, 0, 1], [1, -1, 0, 0, 0]):
+        assert lowest_point(np.array(c, dtype=float)) is None
+        line = Curve(np.array(c, dtype=float), lambda t: (1.0 + t, 1.0))
+        assert c[1] == -1 or search_by_slopes(line) is None
+    assert search_by_slopes(Curve(np.array([1.0, -1, 1, 0, 0]), lambda t: (1.0 + t, 1.0))) is None
+    assert search_by_slopes(Curve(np.array([1.0, 0.5, 1, 0, 0]), lambda t: (0.5, 0.0))) is None
+
+
+@dataclass(frozen=True)
+class Curve:
+    quartic: np.ndarray
+    at: object
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.05, 20), st.floats(-2, 2))
+def test_a_search_ends_lower_and_where_the_slope_is_a_third(stretch, tilt):
+    """On √(1 + (t/s − 1)²) with a bump, whose quartic at 0 is a bad guess."""
+
+    def at(t):
+        u = t / stretch - 1
+        root = np.sqrt(1 + u * u)
+        bump = 0.1 * tilt * np.tanh(u)
+        return root + bump, (u / root + 0.1 * tilt * (1 - np.tanh(u) ** 2)) / stretch
+
+    value, slope = at(0.0)
+    for curvature in (1.0, 1e-3, 1e3):
+        seen = []
+        quartic = np.array([value, slope, curvature, 0.0, 0.0])
+        t = search_by_slopes(Curve(quartic, lambda t, seen=seen: seen.append(t) or at(t)))
+        assert at(t)[0] < value
+        assert len(seen) <= 8
+        if len(seen) < 8:
+            assert abs(at(t)[1]) <= 0.3 * abs(slope)
+            assert t == seen[-1]
+        assert at(t)[0] == min(at(other)[0] for other in seen)
+
+
+@pytest.mark.parametrize(("bottom", "size"), [(0.3, 1e-3), (0.5, 1.0), (0.8, 1e3)])
+def test_the_lowest_point_of_a_cubic_is_found_within_a_tenth_of_the_ends(bottom, size):
+    cubic = size * np.polynomial.Polynomial.fromroots([bottom, -0.7]).integ()
+    low, high = (_Seen(t, 7 + cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
+    assert _lowest_of_cubic(low, high) == pytest.approx(bottom)
+    for near, kept in ((0.01, 0.1), (0.99, 0.9)):
+        cubic = np.polynomial.Polynomial.fromroots([near, -0.7]).integ()
+        low, high = (_Seen(t, cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
+        assert _lowest_of_cubic(low, high) == pytest.approx(kept)
+    assert _lowest_of_cubic(_Seen(1, 0, -1), _Seen(3, np.inf, 1)) == pytest.approx(2.0)
+
+
+def test_limits_have_defaults_and_refuse_what_means_nothing():
+    assert Limits.of("distance", 600).tol < Limits.of("distance", 601).tol
+    assert Limits.of("distance", 600, 7, 0.0) == Limits(7, 0.0)
+    assert Limits(7, 0.5).at_most(3) == Limits(3, 0.5) == Limits(3, 0.5).at_most(7)
+    for loss, given_, message in (
+        ("quartic", {}, "loss='quartic' is unknown; choose one of squared, distance, relative"),
+        ("squared", {"max_iter": 0}, "max_iter=0 must be a whole number of at least 1"),
+        ("squared", {"max_iter": True}, "max_iter"),
+        ("squared", {"tol": 1}, "tol=1 must be a number from 0 to 1"),
+        ("squared", {"tol": -1e-9}, "tol"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Limits.of(loss, 10, **given_)
+    assert Start(np.zeros((2, 3)), np.array([1.0, -1.0, 1.0])).signature == (2, 1)

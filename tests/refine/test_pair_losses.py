@@ -1,0 +1,358 @@
+"""A loss of pairs, as tiles of D and as listed pairs: brute force, differences, where it ends."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from neucmds import InputError
+from neucmds.backend import checkpoint
+from neucmds.backend.arrays import asarray_like
+from neucmds.form import curved
+from neucmds.problem.pairs import make_pairs
+from neucmds.refine import listed_pairs, tiles
+from neucmds.refine.descent import EXACT, Limits, Start
+from neucmds.refine.listed_pairs import ListedPairs, pair_floor, refine_pairs
+from neucmds.refine.losses import CORNER, DEGREES, LOSSES, PairLoss, floor_of
+from neucmds.refine.tiles import PairObjective, Tiles, lowered, minimize
+
+SIGNS = np.array([1.0, 1.0, 1.0, -1.0])
+FLOOR = 0.9  # of d, some of which are below
+
+
+def d_hat_of(x, signs=SIGNS):
+    return np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
+
+
+def bumpy(n=40, seed=0):
+    """D of points with a signature, disturbed and positive, and coordinates that do not fit it."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 4)) * [3, 2, 1, 0.3]
+    d = np.abs(d_hat_of(x)) * rng.uniform(0.8, 1.25, (n, n)) + 0.1
+    d = np.triu(d, 1) + np.triu(d, 1).T
+    start = rng.standard_normal((n, 4)) * np.sqrt(d.mean() / 4) * [1, 1, 1, 0.3]
+    return d, start - start.mean(axis=0)
+
+
+def random_weights(n, gaps=0.0, seed=3):
+    rng = np.random.default_rng(seed)
+    w = np.triu(rng.uniform(0.2, 2, (n, n)) * (rng.random((n, n)) >= gaps), 1)
+    return w + w.T
+
+
+def listed(d, w):
+    i, j = np.nonzero(np.triu(w, 1))
+    return make_pairs(len(d), i, j, d[i, j], w[i, j], squared=True)
+
+
+def residual(loss, d, d_hat, floor=FLOOR, smoothing=0.0, corner=CORNER):
+    """Return q and its slope, as printed in the docs; no corner: that of the value."""
+    if loss == "squared":
+        return d_hat - d, np.ones_like(d)
+    if loss == "relative":
+        slope = 1 / np.maximum(d, floor**2)
+        return slope * (d_hat - d), slope
+    d, d_hat = d + smoothing, d_hat + smoothing
+    lowest = corner**2 * np.maximum(d, floor**2)
+    root = np.sqrt(np.maximum(np.maximum(d_hat, lowest), 1e-300))
+    tangent = (d_hat - lowest) / (2 * root) if corner else 0.0
+    return np.where(d_hat < lowest, np.sqrt(lowest) + tangent, root) - np.sqrt(d), 1 / (2 * root)
+
+
+def value_of(loss, d, w, x, **settings):
+    off = ~np.eye(len(d), dtype=bool)
+    return float(np.sum((w * residual(loss, d, d_hat_of(x), **settings)[0] ** 2)[off]))
+
+
+KINDS = {
+    "one tile": {"_ONE_TILE": 2**16},
+    "tiles": {"_ONE_TILE": 0, "_TILE_ROWS": 5, "_TILE_COLUMNS": 7},
+    "listed": {"BLOCK": 64},
+    "listed, elsewhere": {"BLOCK": 64},
+}
+
+
+def system_of(kind, d, w, loss):
+    """The loss of D, of weights w, and whether it stands for tiles or for a list of pairs."""
+    if kind in ("one tile", "tiles"):
+        return Tiles.of(d, loss, weights=w, floor=FLOOR).signed(SIGNS)
+    pairs = listed(d, np.ones_like(d) - np.eye(len(d)) if w is None else w)
+    pairs = replace(pairs, weight=None) if w is None else pairs
+    like = array_api_strict.zeros(0) if "elsewhere" in kind else np.zeros(0)
+    return ListedPairs.of(pairs, loss, like=like, floor=FLOOR).signed(SIGNS)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(list(KINDS)),
+    loss=st.sampled_from(LOSSES),
+    weighted=st.sampled_from([None, 0.0, 0.3]),
+    seed=st.integers(0, 10**6),
+)
+def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted, seed):
+    module, n = tiles if "tile" in kind else listed_pairs, 23
+    d, x = bumpy(n, seed)
+    w = None if weighted is None else random_weights(n, weighted, seed)
+    counted = np.ones((n, n)) if w is None else w
+    p = np.random.default_rng(seed + 1).standard_normal(x.shape)
+    p -= p.mean(axis=0)
+    with patch.multiple(module, **KINDS[kind]):
+        system = system_of(kind, d, w, loss)
+        unit, y, way = system.unit, x / np.sqrt(system.scale), p / np.sqrt(system.scale)
+        at, along = (asarray_like(one, system.d) for one in (y, way))
+        here = system.at(at)
+        line, there = system.line(at, along, here), system.at(at + 0.3 * along)
+        value, slope = line.at(0.3)
+        end, anew = line.end(0.3), system.true_value(at)
+        made = (*system.blocks(at, here), PairObjective(system, at, here).step)
+        blocks, pulls, step = map(np.asarray, made)
+        here, there, end = (
+            SimpleNamespace(value=one.value, gradient=np.asarray(one.gradient))
+            for one in (here, there, end)
+        )
+    none = value_of(loss, d, counted, 0 * x, corner=0.0)
+    assert system.rounding * unit == pytest.approx(EXACT * none, rel=1e-9, abs=0)
+    own = np.trace(blocks, axis1=1, axis2=2) / 4
+    ridge = tiles.DROPPED_CURVATURE * pulls + tiles.RIDGE * (own + own.mean())
+    held = (blocks + ridge[:, None, None] * np.eye(4)) * 16
+    solved = np.linalg.solve(held, (SIGNS * here.gradient)[:, :, None])[:, :, 0] * SIGNS
+    solved -= solved.mean(axis=0)
+    np.testing.assert_allclose(step, solved, atol=1e-9 * np.abs(solved).max())
+    assert anew * unit == pytest.approx(value_of(loss, d, counted, x, corner=0.0), rel=1e-10)
+
+    def f(t):
+        return value_of(loss, d, counted, x + t * p)
+
+    h = 1e-6  # near D̂ = 0 "distance" bends so much that 1e-4 is off by 1.1e-4
+    assert here.value * unit == pytest.approx(f(0), rel=1e-10)
+    size = np.linalg.norm(here.gradient) * np.linalg.norm(way) * unit
+    first = float(np.vdot(here.gradient, way)) * unit
+    assert first == pytest.approx((f(h) - f(-h)) / (2 * h), rel=1e-4, abs=1e-5 * size)
+    np.testing.assert_allclose(here.gradient.mean(axis=0), 0, atol=1e-12 * size)
+    np.testing.assert_allclose(line.quartic[:2] * unit, [f(0), first], rtol=1e-9)
+    if loss != "distance":
+        assert np.polyval(line.quartic[::-1], 0.3) * unit == pytest.approx(f(0.3), rel=1e-9)
+    assert [value, end.value] == pytest.approx([there.value] * 2, rel=1e-9)
+    assert slope == pytest.approx(float(np.vdot(there.gradient, way)), rel=1e-6, abs=1e-9 * size)
+    np.testing.assert_allclose(end.gradient, there.gradient, atol=1e-8 * np.abs(end.gradient).max())
+    q, bend = residual(loss, d, d_hat_of(x))
+    own = counted if kind in ("one tile", "tiles") else counted * (1 - np.eye(n))
+    differences = x[:, None] - x[None]
+    expected = np.einsum("ij,ija,ijb->iab", own * bend**2, differences, differences)
+    # Their unit is that of the loss over that of D².
+    scale = unit / system.scale
+    np.testing.assert_allclose(blocks * scale, expected, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(pulls * scale, np.sum(own * np.abs(q) * bend, axis=1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(loss):
+    d, x = bumpy()
+    w, least = np.ones_like(d), float(d.mean())
+    smooth = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(least), SIGNS, d.dtype)
+    given = {"smoothing": least} if loss == "distance" else {"floor": least**0.5}
+    assert smooth.at(x).value == pytest.approx(value_of(loss, d, w, x, **given), rel=1e-10)
+    plain, zero = Tiles(d, PairLoss(loss, FLOOR**2), SIGNS, d.dtype), np.zeros(1)
+    own = residual(loss, zero, zero)[0][0] ** 2
+    assert plain._own_cost == pytest.approx(40 * own)
+    assert replace(plain, weights=np.diag(np.arange(40.0)))._own_cost == pytest.approx(780 * own)
+    far = Tiles(d, PairLoss(loss, FLOOR**2).smoothed(1e6 * d.max()), SIGNS, d.dtype).at(x).value
+    unit = (1e6 * d.max()) ** 2 if loss == "relative" else 4e6 * d.max()
+    assert far * unit == pytest.approx(value_of("squared", d, w, x), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+def test_the_distance_loss_bends_along_a_line_as_its_quartic_says(kind):
+    d, x = bumpy()
+    p, h = np.random.default_rng(2).standard_normal(x.shape), 1e-4
+    system = system_of(kind, d, random_weights(40), "distance")
+    x, p = x / np.sqrt(system.scale), (p - p.mean(axis=0)) / np.sqrt(system.scale)
+    up, here, down = (system.at(x + t * p) for t in (h, 0.0, -h))
+    bend = (up.value - 2 * here.value + down.value) / h**2
+    assert 2 * system.line(x, p, here).quartic[2] == pytest.approx(bend, rel=1e-3)
+
+
+# Descents
+
+
+def minimized(kind, d, x, loss, w=None, **given):
+    limits = Limits(given.pop("max_iter", 200), given.pop("tol", 2e-3), given.pop("callback", None))
+    if kind == "tiles":
+        of_tiles = Tiles.of(d, loss, weights=w, **given)
+        return minimize(of_tiles, *lowered(of_tiles, Start(x, SIGNS), limits))
+    pairs = listed(d, np.ones_like(d) - np.eye(len(d)) if w is None else w)
+    return refine_pairs(pairs, Start(x, SIGNS), limits, loss, **given)
+
+
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("small", [600, 10])  # the second: all in float32
+@pytest.mark.slow
+def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
+    d, x = bumpy(60)
+    w, heard = random_weights(60, 0.2), []
+    most = 4 * small - 40
+    with patch.object(tiles, "FEW_OBJECTS", small), patch.object(listed_pairs, "FEW_PAIRS", most):
+        end = minimized(
+            kind, d, x, loss, w, max_iter=500, tol=1e-5, callback=lambda *a: heard.append(a)
+        )
+        # Gaps say nothing, whatever stands there.
+        again = minimized(kind, np.where(w > 0, d, 77.0), x, loss, w, max_iter=500, tol=1e-5)
+    assert end.converged
+    assert end.relative_gradient**2 <= 1e-5
+    assert np.all(np.diff(end.history) <= 0)
+    steps, values = zip(*heard, strict=True)
+    assert list(steps) == list(range(1, len(steps) + 1))
+    assert len(steps) <= {"squared": 42, "distance": 90, "relative": 82}[loss]
+    assert values[1 - len(end.history) :] == end.history[1:]
+    assert loss == "relative" or len(steps) == len(end.history) - 1
+    floor = np.sqrt(end.loss.floor)
+    assert loss == "squared" or floor == pytest.approx(floor_of(d, w), rel=1e-6)
+    found = value_of(loss, d, w, end.coordinates, floor=floor, corner=0.0)
+    assert end.value == pytest.approx(found, rel=1e-5 if small < 600 else 1e-10)
+    assert end.value < 0.5 * value_of(loss, d, w, x, floor=floor, corner=0.0)
+    assert again.value == pytest.approx(end.value, rel=1e-3)
+    stopped = minimized(kind, d, x, loss, w, max_iter=2)
+    assert not stopped.converged
+    assert len(stopped.history) == (1 if loss == "relative" else 3)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tiles_and_listed_pairs_and_any_library_take_the_same_way(loss):
+    d, x = bumpy()
+    w = 1 - np.eye(40)
+    ends = [minimized(kind, d, x, loss, w, max_iter=8) for kind in ("tiles", "listed")]
+    there = array_api_strict.asarray
+    ends.append(minimized("tiles", there(d), there(x), loss, there(w), max_iter=8))
+    order = np.random.default_rng(5).permutation(40)
+    turned = minimized("tiles", d[np.ix_(order, order)], x[order], loss, w, max_iter=8)
+    ends.append(replace(turned, coordinates=turned.coordinates[np.argsort(order)]))
+    for end in ends[1:]:
+        np.testing.assert_allclose(np.asarray(end.coordinates), ends[0].coordinates, atol=1e-6)
+        assert end.value == pytest.approx(ends[0].value, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+@pytest.mark.parametrize(
+    ("loss", "curvature"),
+    [*((loss, 0.0) for loss in LOSSES), ("distance", -0.1), ("relative", 0.1)],
+)
+def test_the_units_of_d_and_of_weights_do_not_matter(loss, kind, curvature):
+    (d, x), w = bumpy(), random_weights(40)
+    here = minimized(kind, d, x, loss, w, max_iter=5, curvature=curvature)
+    for power in (-30, 10):
+        scaled = {"curvature": curvature / 4.0**power, "max_iter": 5}
+        far = (d * 4.0**power, x * 2.0**power, loss, w * 4.0 ** (power // 2))
+        there = minimized(kind, *far, **scaled)
+        assert there.loss.curvature == scaled["curvature"]
+        np.testing.assert_array_equal(there.coordinates, here.coordinates * 2.0**power)
+        assert there.loss.floor == here.loss.floor * 4.0**power
+        assert there.value == here.value * 4.0 ** (power * DEGREES[loss] + power // 2)
+
+
+def test_rows_are_cut_into_parts_of_as_many_entries():
+    starts = np.cumsum([0, 5, 1, 1, 1, 4, 4, 2, 2, 12, 0])
+    rows = [(one.start, one.stop) for one in listed_pairs._cut(starts, 4)]
+    assert rows == [(0, 4), (4, 6), (6, 9), (9, 10)]
+
+
+def test_many_objects_or_pairs_are_held_in_single_precision():
+    with patch.object(tiles, "FEW_OBJECTS", 5), patch.object(listed_pairs, "FEW_PAIRS", 10):
+        for n, dtype in ((5, np.float64), (6, np.float32)):
+            d = np.ones((n, n))
+            assert Tiles.of(d, "squared").precision == dtype
+            assert Tiles.of(d, "squared", exact=True).precision == np.float64
+            assert ListedPairs.of(listed(d, d), "squared", like=d).d.dtype == dtype
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_threads_change_no_digit(loss):
+    d, x = bumpy(700)
+    ends = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            ends.append(minimized("tiles", d, x, loss, max_iter=4).coordinates)
+    np.testing.assert_array_equal(*ends)
+
+
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_planted_coordinates_are_found_and_left_alone(kind, loss):
+    x = bumpy(60)[1] * [1, 1, 1, 0.2]
+    d = d_hat_of(x)
+    w = random_weights(60, 0.4) * (d > 0)
+    d = np.maximum(d, 0.0)
+    noise = 0.1 * np.random.default_rng(1).standard_normal(x.shape)
+    end = minimized(kind, d, x + noise, loss, w, max_iter=300, tol=1e-12)
+    assert np.abs(d_hat_of(end.coordinates) - d_hat_of(x)).max() < 1e-4 * d.max()
+    there = minimized(kind, d, x, loss, w)
+    assert there.converged
+    assert len(there.history) == 1
+
+
+@pytest.mark.parametrize("curvature", [0.0, -0.3])
+def test_the_floor_is_half_of_the_lowest_percent_or_the_usual_nearest(curvature):
+    d, _ = bumpy(120)
+    seen = set()
+    twins = np.kron(np.eye(60), np.ones((2, 2))) * (1 - np.eye(120)) > 0
+    for d, some in ((d, d >= 0), (d, d > np.median(d)), (np.where(twins, 1e-4, d), d >= 0)):  # noqa: B020
+        w = 1.0 * some
+        counted = np.sort(d[(d > 0) & (w > 0)].astype(np.float32))
+        half = np.sqrt(counted[int(0.01 * (counted.size - 1))]) / 2
+        nearest = np.where((d > 0) & (w > 0), d, np.inf).min(axis=1)
+        nearest = np.sqrt(np.median(nearest[np.isfinite(nearest)]))
+        seen.add(half < nearest)
+        link = curved(d, curvature)
+        for asarray in (np.asarray, array_api_strict.asarray):
+            found = floor_of(asarray(link), asarray(w), curvature)
+            assert found == pytest.approx(min(half, nearest), rel=1e-6)
+    assert seen == {True, False}
+    assert floor_of(0 * d) == 1.0
+    pairs = make_pairs(4, [0, 0, 1, 0], [1, 2, 2, 3], [0.0, 2.0, 2.0, 3.0])
+    assert pair_floor(pairs) == pytest.approx(1.0)
+    many = make_pairs(102, [0] * 101, range(1, 102), np.sqrt(np.arange(1.0, 102)))
+    assert pair_floor(many) == pytest.approx(np.sqrt(2) / 2)  # the second of a hundred and one
+    assert pair_floor(replace(pairs, sq_dissimilarity=np.zeros(4))) == 1.0
+
+
+def test_an_interrupted_descent_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    d, x = bumpy()
+    kept = tmp_path / "fit.npz"
+
+    def stop(iteration, value):
+        if iteration == 10:
+            raise KeyboardInterrupt
+
+    whole = minimized("listed", d, x, "relative")
+    with pytest.raises(KeyboardInterrupt):
+        minimized("listed", d, x, "relative", callback=stop, checkpoint=kept)
+    held = kept.read_bytes()
+    done = minimized("listed", d, x, "relative", checkpoint=kept, max_iter=5)
+    assert len(done.history) == 1  # iterations before count, and no more than five were asked for
+    kept.write_bytes(held)
+    end = minimized("listed", d, x, "relative", checkpoint=kept)
+    assert end.value == pytest.approx(whole.value, rel=0.1)
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("kind", ["tiles", "listed"])
+def test_what_a_loss_is_not_defined_for_is_refused(kind):
+    d, x = bumpy()
+    d[3, 5] = d[5, 3] = -0.7
+    d[1, 2] = d[2, 1] = -0.2
+    d[8, 9] = d[9, 8] = 0.0
+    for loss in ("distance", "relative"):
+        with pytest.raises(InputError, match=r"2 pairs have D < 0, the lowest -0\.7"):
+            minimized(kind, d, x, loss)
+        w = np.where(d > 0, 1.0, 0.0)
+        assert np.isfinite(minimized(kind, d, x, loss, w, max_iter=2).value)
+    assert np.isfinite(minimized(kind, d, x, "squared", max_iter=2).value)
+    with pytest.raises(InputError, match=r"start has shape \(40, 3\); expected \(40, 4\)"):
+        minimized("listed", d, x[:, :3], "squared")

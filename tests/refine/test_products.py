@@ -1,0 +1,76 @@
+"""What the refinement carries along instead of computing it anew, held to what it is."""
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from neucmds.datasets import synthetic
+from neucmds.refine import products
+from neucmds.refine.descent import Limits, Start
+from neucmds.refine.products import FreeCoordinates, refine
+from neucmds.spectrum.operators.dense import DenseGram
+
+SIGNS = np.array([1.0, 1.0, -1.0, 1.0, -1.0])
+
+
+def coordinates(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal((n, SIGNS.size))
+    return x - x.mean(axis=0)
+
+
+def test_what_follows_a_line_is_what_would_be_computed_there():
+    n = 60
+    gram = DenseGram(synthetic.euclidean_ball(n, random_state=0))
+    x = coordinates(n)
+    start = FreeCoordinates.at(gram, x, gram.matmat(x), SIGNS, gram.matmat)
+    line = products._Line.of(start, -start.step, gram.matmat(-start.step))
+    for t in (0.0, 0.5, 2.0):
+        there = x - t * start.step
+        there = FreeCoordinates.at(gram, there, gram.matmat(there), SIGNS, gram.matmat)
+        assert np.polyval(line.quartic[::-1], t) == pytest.approx(there.value, rel=1e-9)
+    moved = start.minimize_along(-start.step)
+    anew = FreeCoordinates.at(gram, moved.x, gram.matmat(moved.x), SIGNS, gram.matmat)
+    for name in ("bx", "inner", "diagonal_error"):
+        carried, computed = getattr(moved, name), getattr(anew, name)
+        size = np.abs(computed).max()
+        np.testing.assert_allclose(carried, computed, rtol=0, atol=1e-9 * size, err_msg=name)
+    assert moved.value == pytest.approx(anew.value, rel=1e-9)
+    assert moved.value < start.value
+
+
+def form(x):
+    return np.sum(SIGNS * (x[:, None] - x[None]) ** 2, axis=-1)
+
+
+@pytest.mark.parametrize("small", [1500, 10])  # the second: in single precision
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact):
+    unit = 1e-5 if exact else 1.0
+    x = unit * coordinates(50)
+    D = form(x) if exact else synthetic.euclidean_ball(50, random_state=0)
+    start, kept, limits = x + 0.1 * unit * coordinates(50, 1), [], Limits(60, 1e-6)
+    limits = replace(limits, keep=lambda *place: kept.append(place))
+    with patch.object(products, "SMALL", small):
+        found = refine(DenseGram(D), Start(start, SIGNS), limits)
+    stress, size = np.sum((form(found.coordinates) - D) ** 2), np.sum(D**2)
+    assert found.value == pytest.approx(stress, rel=1e-8, abs=1e-24 * size)
+    assert np.all(np.diff(found.history) <= 0)
+    assert found.history[0] == pytest.approx(np.sum((form(start) - D) ** 2), rel=0.01)
+    assert len(kept) >= len(found.history) - 1
+    if exact:
+        assert stress < 1e-14 * size
+        gram, near = DenseGram(D), x + 1e-9 * unit * coordinates(50, 1)
+        place = products.Orthogonal(gram, *products.canonical(near - near.mean(axis=0), SIGNS))
+        terms, _ = products.stress_terms_at(place)
+        assert sum(terms) == pytest.approx(np.sum((form(near) - D) ** 2), rel=1e-6, abs=0)
+        assert products._split_terms(gram, near, SIGNS, 0.0) == (0, 0, 0)  # no part is negative
+        return
+    assert sum(found.stress_terms) == found.value
+    assert found.history[-1] == pytest.approx(stress, rel=1e-3 if small == 10 else 1e-9)
+    y = found.coordinates - found.coordinates.mean(axis=0)
+    b = DenseGram(D).matmat(np.eye(50))
+    error = b - (y * SIGNS) @ y.T
+    c1, c2 = 4 * np.sum(error**2), 4 * np.trace(error) ** 2
+    assert found.stress_terms == pytest.approx((c1, c2, stress - c1 - c2), rel=1e-6)

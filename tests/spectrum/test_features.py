@@ -1,0 +1,179 @@
+"""D from features is the D of a distance matrix, in every array library, and is never stored."""
+
+import re
+
+import array_api_strict
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.metrics import pairwise_distances
+
+from neucmds import InputError, NeucMDS, neuc_mds
+from neucmds.backend.arrays import namespace, to_numpy
+from neucmds.problem.metrics import INNER_METRICS
+from neucmds.spectrum.operators import choose
+from neucmds.spectrum.operators.choose import feature_operator
+from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.operators.features import FeatureGram
+
+N = 150
+RNG = np.random.default_rng(0)
+POINTS = RNG.normal(size=(N, 6)) * np.linspace(2, 1, 6) + 3
+BALL = 0.9 * RNG.normal(size=(N, 6)) / 4
+BALL /= np.maximum(1, np.linalg.norm(BALL, axis=1, keepdims=True) / 0.95)
+ROUND = np.c_[10 * RNG.normal(size=(N, 4)), RNG.uniform(0, 3, N)]
+
+
+def torch_array(values):
+    return pytest.importorskip("torch").asarray(np.array(values))
+
+
+LIBRARIES = {"numpy": np.asarray, "strict": array_api_strict.asarray, "torch": torch_array}
+library = pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
+
+
+def sq_angular(x, y):
+    unit = [a / np.linalg.norm(a, axis=1, keepdims=True) for a in (x, y)]
+    return np.arccos(np.clip(unit[0] @ unit[1].T, -1, 1)) ** 2
+
+
+def sq_poincare(x, y):
+    gap = cdist(x, y, "sqeuclidean")
+    inside = [1 - np.sum(a**2, axis=1) for a in (x, y)]
+    return np.arccosh(1 + 2 * gap / (inside[0][:, None] * inside[1])) ** 2
+
+
+def lifted(x):
+    inside = 1 - np.sum(x**2, axis=1, keepdims=True)
+    return np.hstack([2 / inside - 1, 2 * x / inside])
+
+
+def sq_balls(x, y):
+    return np.maximum(0, cdist(x[:, :-1], y[:, :-1]) - x[:, -1:] - y[:, -1]) ** 2
+
+
+CASES = {
+    "angular": (POINTS, "angular", {}, sq_angular),
+    "cosine": (POINTS, "cosine", {}, lambda x, y: cdist(x, y, "cosine") ** 2),
+    "euclidean": (POINTS, "euclidean", {}, lambda x, y: cdist(x, y, "sqeuclidean")),
+    "root": (POINTS, "euclidean", {"power": 0.5}, cdist),
+    "cube": (POINTS, "euclidean", {"power": 3}, lambda x, y: cdist(x, y) ** 6),
+    "rbf": (
+        POINTS,
+        "rbf",
+        {"gamma": 0.05},
+        lambda x, y: 2 - 2 * np.exp(-0.05 * cdist(x, y, "sqeuclidean")),
+    ),
+    "balls": (ROUND, "balls", {}, sq_balls),
+    "poincare": (BALL, "hyperbolic", {}, sq_poincare),
+    "hyperboloid": (
+        lifted(BALL),
+        "hyperbolic",
+        {"model": "hyperboloid"},
+        lambda x, y: np.arccosh(np.maximum(1, x[:, :1] * y[:, 0] - x[:, 1:] @ y[:, 1:].T)) ** 2,
+    ),
+}
+case = pytest.mark.parametrize(
+    ("features", "metric", "params", "expected"), CASES.values(), ids=CASES
+)
+
+
+def hollow(D):
+    D = (D + D.T) / 2
+    np.fill_diagonal(D, 0)
+    return D
+
+
+@library
+@case
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_every_metric_agrees_with_its_definition(make, dtype, features, metric, params, expected):
+    D = hollow(expected(features, features))
+    gram = FeatureGram(make(features.astype(dtype)), metric, params=params, tile=37)
+    dense, tolerance = DenseGram(D), (1e-11 if dtype == "float64" else 2e-5) * D.max()
+    block = np.random.default_rng(1).normal(size=(N, 4))
+    assert gram.dtype == getattr(gram.xp, dtype)
+    stored = to_numpy(gram.dense())
+    np.testing.assert_allclose(stored, D, atol=tolerance)
+    np.testing.assert_array_equal(stored, stored.T)
+    np.testing.assert_array_equal(np.diag(stored), 0)
+    np.testing.assert_allclose(to_numpy(gram.rows(slice(30, 80))), D[30:80], atol=tolerance)
+    found = to_numpy(gram.product(make(block.astype(dtype))))
+    np.testing.assert_allclose(found, dense.product(block), atol=N * tolerance)
+    means = to_numpy(gram.moments.row_means)
+    np.testing.assert_allclose(means, dense.moments.row_means, atol=tolerance)
+    assert gram.moments.sq_norm == pytest.approx(
+        dense.moments.sq_norm, rel=1e-10 if dtype == "float64" else 1e-4
+    )
+
+
+@pytest.mark.parametrize("metric", ["canberra", "mahalanobis", "sqeuclidean", "l1"])
+def test_every_metric_of_scikit_learn_is_known_to_numpy(metric):
+    gram = FeatureGram(POINTS, metric, tile=64)
+    expected = pairwise_distances(POINTS, metric=metric) ** 2
+    np.testing.assert_allclose(gram.dense(), hollow(expected), rtol=1e-9)
+
+
+@library
+def test_a_function_of_two_blocks_may_return_squared_and_negative_dissimilarities(make):
+    def lorentz(x, y):
+        xp = namespace(x)
+        gaps = (x[:, None, :] - y[None, :, :]) ** 2
+        return xp.sum(gaps[:, :, 1:], axis=-1) - gaps[:, :, 0]
+
+    gram = FeatureGram(make(POINTS), lorentz, squared=True, tile=64)
+    assert to_numpy(gram.dense()).min() < 0
+    embedding = neuc_mds(gram, 6, "neuc")
+    assert embedding.signature == (5, 1)
+    assert embedding.squared
+    assert embedding.normalized_stress < 1e-20
+
+
+@library
+def test_the_estimator_stores_the_matrix_only_if_it_fits(make, monkeypatch):
+    settings = {"metric": "angular", "method": "neuc+"}
+    stored = NeucMDS(4, **settings).fit(make(POINTS))
+    assert isinstance(feature_operator(make(POINTS), 4, "angular"), DenseGram)
+    # 600 kB hold the vectors of the solver but not the matrix.
+    monkeypatch.setattr(choose, "available_memory", lambda: 600_000)
+    never = NeucMDS(4, **settings).fit(make(POINTS))
+    np.testing.assert_allclose(
+        to_numpy(never.eigenvalues_), to_numpy(stored.eigenvalues_), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        to_numpy(never.transform(make(POINTS[:5]))), to_numpy(stored.embedding_)[:5], atol=1e-7
+    )
+    assert isinstance(feature_operator(make(POINTS), 4, "angular"), FeatureGram)
+
+
+def test_unknown_metrics_are_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="'manhatan' is unknown") as caught:
+        FeatureGram(POINTS, "manhatan")
+    assert all(name in str(caught.value) for name in (*INNER_METRICS, "manhattan", "jaccard"))
+    with pytest.raises(InputError, match="'canberra' is unknown; known for every array library"):
+        FeatureGram(array_api_strict.asarray(POINTS), "canberra")
+
+
+@pytest.mark.parametrize(
+    ("features", "metric", "params", "message"),
+    [
+        (np.vstack([POINTS, np.zeros(6)]), "angular", {}, f"row {N} of the features is zero"),
+        (POINTS, "hyperbolic", {}, "points of the Poincaré ball have norm below 1"),
+        (POINTS, "hyperbolic", {"model": "disc"}, "'disc' is unknown"),
+        (-np.abs(POINTS), "balls", {}, "is negative"),
+        (POINTS[:, :1], "balls", {}, "radii"),
+        (POINTS, "rbf", {"gamma": -1.0}, "gamma=-1.0 must be a positive number"),
+        (POINTS, "euclidean", {"power": 0}, "power=0 must be a positive number"),
+        (POINTS, "angular", {"power": 2}, "does not take 'power'"),
+        (np.where(POINTS > 8, np.nan, POINTS), "euclidean", {}, "NaN or infinity, first in row"),
+        (POINTS[0], "euclidean", {}, "features have shape (6,)"),
+        (POINTS * 1e200, "euclidean", {}, "the metric gives NaN or infinity, first for objects"),
+        (POINTS, lambda x, y: np.zeros(3), {}, "returned shape (3,)"),
+        (POINTS, lambda x, y: np.abs(x[:, :1] - 2 * y[:, 0]), {}, "the metric is not symmetric"),
+        (POINTS.tolist(), "euclidean", {}, "features are list"),
+        (array_api_strict.asarray(POINTS), "cityblock", {"w": 1}, "takes no further arguments"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(features, metric, params, message):
+    with np.errstate(all="ignore"), pytest.raises(InputError, match=re.escape(message)):
+        _ = FeatureGram(features, metric, params=params).moments

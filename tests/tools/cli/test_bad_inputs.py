@@ -1,0 +1,173 @@
+"""Bad input: exit code 2, exactly one line on standard error, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from .conftest import squared_gaps
+
+
+def _changed(i, j, value, *, symmetric=True):
+    d = squared_gaps()
+    d[i, j] = value
+    if symmetric:
+        d[j, i] = value
+    return d
+
+
+# tests/problem refuses the same and more in Python: here a few of each kind meet a command.
+BAD_MATRICES = [
+    ("embed", np.ones((4, 5)), "not square: 4 × 5"),
+    ("inspect", _changed(2, 3, 9.0, symmetric=False), "pass --symmetrize"),
+    ("compare", _changed(2, 3, np.nan), "--missing ignore of neucmds embed"),
+    ("curve", _changed(2, 3, -1.0), "--squared"),
+    ("embed", np.array([[0, "a"], [None, 0]], dtype=object), "Python objects"),
+    ("inspect", "\n\n", "is empty"),
+    ("embed -k 0,2", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))), "-k 0,2"),
+    ("embed", None, "does not exist"),
+]
+
+
+@pytest.mark.parametrize(("words", "content", "expected"), BAD_MATRICES)
+def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
+    file = "bad.csv" if isinstance(content, str) else "bad.npy"
+    if isinstance(content, str):
+        (here / file).write_text(content)
+    elif content is not None:
+        np.save(here / file, content, allow_pickle=True)
+    _assert_refused(run, here, [*words.split(), file], expected)
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["embed", "gaps.npy", "-k", "0"], "-k 0"),
+        (["embed", "gaps.npy", "-k", "14"], "between 1 and n − 1 = 13"),
+        *(
+            (["embed", "gaps.npy", "-k", text], f"-k {text} is not understood")
+            for text in ("many", "1.5", "0.0", "1,2,3", "-0.5")
+        ),
+        (["embed", "gaps.npy", "-k", "2,1", "--method", "classical"], "--method classical"),
+        (["embed", "gaps.npy", "--metadata", "absent.csv", "--color-by", "a"], "absent.csv"),
+        (["embed", "gaps.npy", "-o", "gaps.npy"], "is a file"),
+        (["embed", "gaps.npy", "--plots", "gif"], "gif"),
+        (["report", "gaps.npy", "-o", "no/such/page.html"], "does not exist"),
+        (["compare", "gaps.npy", "-k", "3,2"], "-k of compare must be a number"),
+        (["curve", "gaps.npy", "--k-max", "14"], "--k-max 14"),
+        (["report", "gaps.npy", "-o", os.devnull, "--force"], "device"),
+        (["inspect", "-"], "standard input is empty"),
+        (["embed"], "FILE"),
+        (["nonsense"], "nonsense"),
+        (["project", "absent.npz", "gaps.npy"], "no such file"),
+        (["project", "gaps.npy", "gaps.npy"], "not an embedding"),
+        (["embed", "gaps.npy", "--landmarks", "15"], "--landmarks 15 of 14 objects"),
+        (["embed", "gaps.npy", "--landmarks", "5", "--weights", "w"], "and --weights do not go"),
+        (["embed", "gaps.npy", "--color-by", "habitat"], "--color-by needs a table"),
+        (["embed", "gaps.npy", "--draw", "arrows"], "--draw arrows needs a table"),
+        (["embed", "gaps.npy", "--draw", "ellipses"], "--draw ellipses needs groups"),
+        (["embed", "gaps.npy", "--draw", "arrow"], "--draw arrow is unknown"),
+        (["inspect", "gaps.npy", "--metric", "precomputed,p=3"], "arguments of a metric"),
+        (["embed", "gaps.npy", "-o", "/"], "/ cannot hold results"),
+        (["inspect", "gaps.npy", "--metric", "minkowski,3"], "as in minkowski,p=3"),
+        *(
+            (["embed", "gaps.npy", "-k", "3", "--axes", axes], f"--axes {axes}{said}")
+            for axes, said in (("1,9", ": axis 9"), ("2,2", ""), ("1", " is not"), ("0,1", ""))
+        ),
+    ],
+)
+def test_bad_arguments_end_in_one_line(run, here, matrix, args, expected):
+    _assert_refused(run, here, args, expected)
+
+
+def _square(names, value):
+    lines = [f"{name}," + ",".join([value] * len(names)) for name in names]
+    return "\n".join(["," + ",".join(names), *lines]) + "\n"
+
+
+SITES = [f"site{i}" for i in range(14)]
+META = "\n".join(["id,habitat,depth", *(f"{s},bog,{i / 4}" for i, s in enumerate(SITES))])
+# The text of t.csv, options of embed with FILE, and what is said.
+BAD_TABLES = [
+    (META, "sites.csv --metadata t.csv", "--metadata needs --color-by"),
+    (META, "sites.csv --metadata t.csv --color-by soil", "no column 'soil'"),
+    (META, "sites.csv --metadata t.csv --color-by depth --draw ellipses", "--categories depth"),
+    (_square([f"plot{i}" for i in range(14)], "1"), "sites.csv --weights t.csv", "'site0'"),
+    (_square(SITES[1:], "1"), "sites.csv --weights t.csv", "1 of 14 objects are not among them"),
+    (_square(SITES[:9], "1"), "gaps.npy --weights t.csv", "weights 9 objects"),
+    ("s,a,b\nx,1,2\ny,3,4\n", "t.csv --metric magic", "--metric magic is unknown"),
+    ("s,a,b\nx,1,two\ny,3,4\n", "t.csv --metric cosine", "column 'b' holds 'two'"),
+    ("s,a,b\nx,1,NA\ny,3,4\n", "t.csv --metric cosine", "column 'b' is blank in row 1"),
+    ("s,a,b\nx,-1,2\ny,3,4\n", "t.csv --metric braycurtis", "negative abundances"),
+    ("s,a\nx,0\ny,0\nz,1\n", "t.csv --metric braycurtis", "gives NaN or infinity"),
+    ("s,a\nx,1\ny,2\n", "t.csv --metric minkowski,q=2", "cannot be used"),
+    ("s,a\nx,1\ny,2\n", "t.csv --metric cosine --squared", "leave --squared out"),
+    ("s\nx\ny\n", "t.csv --metric euclidean", "t.csv has no columns of numbers"),
+    ("a,b,1\nc,d,1\n", "t.csv --metric shortest_path", "parts"),
+    ("a,b,1\nb,c,1\n", "t.csv --metric shortest_path --squared", "not squared"),
+    ("s,a\nx,1\ny,2\n", "t.csv --metric minkowski,p=abc", "p must be a number"),
+    ("a,b,1\n", "t.csv --metric shortest_path,weight=c", "leave weight out"),
+    ("a,b,1\n", "t.csv --metric shortest_path,direction=up", "NAME,PARAMETER=VALUE of --metric"),
+]
+
+
+@pytest.mark.parametrize(("text", "words", "expected"), BAD_TABLES)
+def test_bad_tables_end_in_one_line(run, here, matrix, named_csv, text, words, expected):
+    (here / "t.csv").write_text(text)
+    _assert_refused(run, here, ["embed", "-k", 1, *words.split()], expected)
+
+
+def test_bug_exits_1_and_asks_for_a_report(run, matrix, monkeypatch):
+    monkeypatch.setattr("neucmds.explore.exploration.full_spectrum", lambda gram: 1 / 0)
+    outcome = run("inspect", matrix)
+    assert outcome.code == 1
+    assert "please report" in outcome.err
+    _assert_one_line(outcome.err)
+    assert "Traceback" in run("inspect", matrix, "--debug").err
+    monkeypatch.setenv("NEUCMDS_DEBUG", "1")
+    assert "Traceback" in run("inspect", matrix).err
+
+
+def test_interruption_while_writing_leaves_nothing(run, here, matrix, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("neucmds.tools.cli.outputs.save_figure", interrupt)
+    outcome = run("embed", matrix, "-k", "3")
+    assert outcome.code == 130
+    _assert_one_line(outcome.err)
+    assert list(here.iterdir()) == [matrix]
+
+
+def test_warnings_name_options_of_the_command(run, matrix):
+    again = run("embed", matrix, "-k", 13, "--method", "classical", "--plots", "none")
+    assert again.code == 0
+    assert again.err.startswith("neucmds: warning: ")
+    assert again.err.count("\n") == 1
+    assert "--method classical can use" in again.err
+
+
+@pytest.mark.parametrize("word", ["--axes", "--nonsense"])
+def test_usage_errors_are_sentences(run, matrix, word):
+    err = run("compare", matrix, word).err
+    assert word in err
+    assert err.endswith(". See: neucmds compare --help\n")
+
+
+def _assert_refused(run, here, args, expected):
+    before = sorted(here.iterdir())
+    outcome = run(*args)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert expected in outcome.err
+    _assert_one_line(outcome.err)
+    assert sorted(here.iterdir()) == before
+
+
+def _assert_one_line(err):
+    assert err.count("\n") == 1, err
+    assert err.startswith("neucmds: error: ")
+    assert "Traceback" not in err
+    assert "missing=" not in err.replace("missing='ignore' in Python", "")
+    assert "=True" not in err

@@ -1,0 +1,118 @@
+"""The real program in processes of its own: streams, exit codes, the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+
+from .conftest import squared_gaps
+
+SRC = Path(__file__).resolve().parents[3] / "src"
+
+
+def python(*args, cwd, stdin=None, **variables):
+    return subprocess.run(
+        [sys.executable, *map(str, args)],
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"} | variables,
+        check=False,
+        timeout=120,
+    )
+
+
+def program(*args, cwd, prelude, **variables):
+    code = f"import sys; {prelude}; from neucmds.tools.cli import main; sys.exit(main())"
+    return python("-c", code, *args, cwd=cwd, **variables)
+
+
+def test_the_module_runs_and_json_alone_is_on_standard_output(tmp_path):
+    text = "\n".join(" ".join(map(str, row)) for row in squared_gaps()).encode()
+    words = "neucmds compare - -k 3 --json --methods classical,refined"
+    done = python("-m", *words.split(), cwd=tmp_path, stdin=text)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["methods"]
+    assert [row["method"] for row in rows] == ["classical", "refined"]
+    assert done.stderr == b""
+
+
+def test_without_the_extra_it_is_named(tmp_path):
+    hide = "import importlib.util as u; f = u.find_spec; "
+    hide += "u.find_spec = lambda name, *a: None if name == 'typer' else f(name, *a)"
+    done = program("--version", cwd=tmp_path, prelude=hide)
+    assert done.returncode == 2
+    assert b'pip install "neucmds[cli]"' in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+ENCODED = """
+from neucmds.tools.cli.app import app
+for encoding in ("ascii", "cp1252"):
+    sys.stdout.reconfigure(encoding=encoding)
+    for words in ("embed gaps.npy -k 3 --plots none --force", "compare gaps.npy --methods neuc+",
+                  "curve gaps.npy --plots none --force", "inspect gaps.npy", "--help"):
+        assert app(words.split(), standalone_mode=False) == 0, words
+    print("--", flush=True)
+"""
+
+
+def test_output_in_any_encoding(tmp_path):
+    np.save(tmp_path / "gaps.npy", squared_gaps(8))
+    done = program("--version", cwd=tmp_path, prelude=f"exec({ENCODED!r})")
+    assert done.returncode == 0, done.stderr
+    assert b"\\u" not in done.stdout
+    *parts, version = done.stdout.split(b"--\n")
+    assert version.startswith(b"neucmds ")
+    for part, encoding in zip(parts, ("ascii", "cp1252"), strict=True):
+        text = part.decode(encoding)
+        square = "R^2" if encoding == "ascii" else "R²"
+        assert all(word in text for word in (square, "D^", "neucmds demo"))
+
+
+def test_interruption_while_importing_is_one_line(tmp_path):
+    stop = "import builtins; real = builtins.__import__\n"
+    stop += "def fake(name, *a, **k):\n    if name == 'numpy': raise KeyboardInterrupt\n"
+    stop += "    return real(name, *a, **k)\nbuiltins.__import__ = fake"
+    done = program("--version", cwd=tmp_path, prelude=f"exec({stop!r})")
+    assert done.returncode == 130
+    assert done.stderr.startswith(b"neucmds: error: interrupted")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="a process cannot catch SIGTERM there")
+def test_sigterm_while_writing_leaves_nothing(tmp_path):
+    code = """
+import os, signal, time
+from neucmds.tools.cli import outputs
+outputs.save_figure = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(10))
+"""
+    np.save(tmp_path / "d.npy", 1 - np.eye(5))
+    done = program("curve", "d.npy", cwd=tmp_path, prelude=f"exec({code!r})")
+    assert done.returncode == 128 + signal.SIGTERM
+    assert os.listdir(tmp_path) == ["d.npy"]
+
+
+def test_demo_runs_the_commands_and_its_folder_is_not_overwritten(run, here):
+    done = run("demo")
+    assert (done.code, "matched by" in done.err) == (0, False), done.err
+    told = ("1,797", "classical", "neuc+", "refined/distance", "refined/relative", "inspect ")
+    assert all(word in done.out for word in told)
+    written = {path.name for path in (here / "demo").iterdir()}
+    pictures = {"spectrum.png", "coordinates.png", "shepard.png", "curve.png"}
+    assert pictures | {"coordinates.csv", "embedding.npz", "quality.json", "digits.npz"} <= written
+    found = run("inspect", "demo/digits.npz", "--json").document
+    assert not found["euclidean"]
+    assert found["triangles"]["violated"] == 0
+    assert not found["triangles"]["exact"]
+    assert run("demo").code == 2

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from neucmds import curve, neuc_mds
+from neucmds.ecology.ordination import envfit
+from neucmds.errors import InputError
+from neucmds.prepared import prepare
+from neucmds.spectrum.operators.blocked import BlockedGram
+from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.spectrum import full_spectrum
+from neucmds.tools import plots
+
+VEGAN = json.loads((Path(__file__).parents[1] / "fixtures" / "vegan_envfit.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def data():
+    x = np.random.default_rng(0).uniform(size=(40, 3))
+    return ((x[:, None] - x[None, :]) ** 2).sum(-1)
+
+
+@pytest.fixture(scope="module")
+def embedding(data):
+    return neuc_mds(data, 8, "neuc+")
+
+
+def drawn(ax, tmp_path, kind="png"):
+    """Save the figure, and make sure that something is in it."""
+    file = tmp_path / f"plot.{kind}"
+    ax.figure.savefig(file)
+    if kind == "png":
+        assert np.asarray(ax.figure.canvas.buffer_rgba())[..., :3].std() > 1
+    assert file.stat().st_size > 1000
+    return ax
+
+
+def texts(ax):
+    return [text.get_text() for legend in ax.figure.legends for text in legend.get_texts()]
+
+
+def written(ax):
+    """Boxes of the names in the picture, in pixels, by name."""
+    ax.figure.canvas.draw()
+    return {t.get_text(): t.get_window_extent() for t in ax.texts if t.get_text()}
+
+
+class TestSpectrum:
+    def test_as_many_are_marked_as_are_kept(self):
+        ties = texts(plots.plot_spectrum([2.0, 2.0, 2.0, -1.0], [2.0, 2.0]))
+        assert {"positive, kept (2)", "positive, dropped (1)"} <= set(ties)
+        rough = texts(plots.plot_spectrum([5.0, 3.0, 2.0, -1.0], [5.00005, 2.00002, -1.00001]))
+        assert {"positive, kept (2)", "negative, kept (1)"} <= set(rough)
+
+    def test_d_itself_gives_the_same_picture_as_its_eigenvalues(self, data, embedding, tmp_path):
+        lam = full_spectrum(DenseGram(data**2)).values
+        of_d, of_values = (drawn(plots.plot_spectrum(d, embedding), tmp_path) for d in (data, lam))
+        assert texts(of_d) == texts(of_values)
+        for sign, number in zip(("positive", "negative"), embedding.signature, strict=True):
+            assert f"{sign}, kept ({number})" in texts(of_d)
+        for a, b in zip(of_d.collections, of_values.collections, strict=True):
+            np.testing.assert_allclose(a.get_offsets(), b.get_offsets())
+
+    def test_of_many_objects_only_the_ends_are_computed(self, monkeypatch, data):
+        monkeypatch.setattr("neucmds.tools.plots.spectra.MOST_COMPLETE", 20)
+        x = np.random.default_rng(2).normal(size=(700, 4))
+        ax = plots.plot_spectrum(np.abs(x[:, None] - x[None, :]).sum(-1))
+        assert "the largest of all" in ax.get_title(loc="left")
+
+    def test_scree_bars_are_shares_of_the_trace_and_carry_their_percentages(self, data, tmp_path):
+        lam = full_spectrum(DenseGram(data**2)).values
+        ax = drawn(plots.plot_scree(data, first=5), tmp_path)
+        heights = sorted((bar.get_x(), bar.get_height()) for bar in ax.patches)
+        largest = lam[np.argsort(-np.abs(lam))][:5]
+        np.testing.assert_allclose([h for _, h in heights], 100 * largest / lam.sum())
+        assert next(t.get_text() for t in ax.texts) == f"{100 * largest[0] / lam.sum():.1f} %"
+
+
+def test_curve_has_a_line_for_every_method_on_log_scales(data, tmp_path):
+    curves = curve(data, range(1, 31))
+    ax = drawn(plots.plot_curve(curves), tmp_path)
+    assert texts(ax) == list(curves.stress)
+    assert ax.get_yscale() == "log"
+
+
+class TestCoordinates:
+    @pytest.mark.parametrize(
+        ("color", "entries"),
+        [
+            (None, 0),
+            (["a", "b"] * 20, 2),
+            ([10, 9] * 20, 2),
+            (list(range(40)), 0),
+            (np.linspace(0, 1, 40), 0),
+            (np.repeat([0.5, 1.5], 20), 0),
+            ([f"g{i}" for i in range(30)] + ["g0"] * 10, 30),
+            ([f"g{i}" for i in range(40)], 30),
+        ],
+    )
+    def test_numbers_get_a_bar_and_categories_a_legend(self, embedding, tmp_path, color, entries):
+        ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)
+        assert len(texts(ax)) == entries
+        assert len(ax.figure.axes) == (1 if entries or color is None else 2)
+        assert all(text.get_window_extent().x1 <= ax.figure.bbox.x1
+                   for legend in ax.figure.legends for text in legend.get_texts())  # fmt: skip
+
+    def test_thirty_groups_all_look_different(self, embedding):
+        groups = [f"g{i % 30}" for i in range(40)]
+        ax = plots.plot_coordinates(embedding, groups)
+        looks = {
+            (tuple(c.get_facecolor()[0][:3]), c.get_paths()[0].vertices.tobytes())
+            for c in ax.collections
+        }
+        assert len(looks) == 30
+
+    def test_groups_are_in_natural_order(self, embedding):
+        ax = plots.plot_coordinates(embedding, ["plot 10", "plot 9", "10", "9"] * 10)
+        assert texts(ax) == ["9", "10", "plot 9", "plot 10"]
+
+    def test_names_are_text_not_formulas_and_underscores_hide_none(self, embedding, tmp_path):
+        names = ["$a_{", "_hidden", r"\frac$", "x^2$$", "a\x1b[31m"] * 8
+        labelled = replace(embedding, labels=tuple(f"${i}_{{" for i in range(40)))
+        ax = plots.plot_coordinates(labelled, names, title="$\\bad{", names=True)
+        for kind in ("png", "svg", "pdf"):
+            drawn(ax, tmp_path, kind)
+        assert sorted(texts(ax)) == sorted({name.replace("\x1b", r"\x1b") for name in names})
+
+    def test_axes_are_counted_from_one_and_say_their_sign(self, embedding):
+        negative = int(np.argmin(embedding.signs)) + 1
+        ax = plots.plot_coordinates(embedding, axes=(1, negative))
+        assert ax.get_xlabel().startswith("axis 1")
+        assert ax.get_ylabel().startswith(f"axis {negative}, negative")
+        points = ax.collections[0].get_offsets()
+        np.testing.assert_array_equal(points, embedding.coordinates[:, [0, negative - 1]])
+
+    def test_axis_labels_name_the_share_or_else_the_r2_that_is_lost(self):
+        class Measured:
+            signs, k = np.array([1.0, -1.0]), 2
+            explained = np.array([0.34567, np.nan])
+
+        for shares, first, second in (
+            ([0.34567, -0.021], " (34.6 % of the trace)", " (−2.1 % of the trace)"),
+            ([1.0, -1e-5], " (100 % of the trace)", " (< 0.1 % of the trace)"),
+            (None, " (R² lost without it: 0.346)", ""),
+        ):
+            Measured.shares = {} if shares is None else {"trace": np.array(shares)}
+            assert plots.axis_label(Measured(), 1) == f"axis 1{first}"
+            assert plots.axis_label(Measured(), 2) == f"axis 2, negative{second}"
+
+    @pytest.mark.parametrize("flat", [0.1, 0.15, 0.23, 0.31])
+    def test_labels_of_a_flat_picture_are_in_the_first_file(self, flat, tmp_path):
+        t = np.linspace(-0.4, 0.5, 70)
+        x = np.stack([t, flat * np.cos(7 * t)], axis=1)
+        D = ((x[:, None] - x) ** 2) @ [1.0, -1.0]
+        embedding = neuc_mds(D, (1, 1), squared=True)
+        ax = plots.plot_coordinates(embedding, ["Blanket", "Hummock"] * 35, title="Topo")
+        ax.figure.savefig(tmp_path / "a.png")
+        label = ax.yaxis.label.get_window_extent()
+        assert min(label.x0, label.y0) >= 0
+        assert label.y1 <= ax.figure.bbox.height
+
+    def test_the_first_negative_axis_gets_a_picture_of_its_own(self, embedding):
+        negative = int(np.argmin(embedding.signs)) + 1
+        assert negative > 2
+        assert plots.default_axes(embedding) == ((1, 2), (1, negative))
+        positive = replace(embedding, signs=np.abs(embedding.signs))
+        assert plots.default_axes(positive) == ((1, 2),)
+
+    def test_objects_without_a_value_are_grey_and_counted(self, embedding, tmp_path):
+        for color in (["nan", None, "nan", ""] * 10, np.resize([0.5, np.nan, 2, np.nan], 40)):
+            ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)
+            assert "20 objects without a value" in ax.texts[-1].get_text()
+            assert sum(len(c.get_offsets()) for c in ax.collections) == 40
+
+
+class TestNames:
+    def test_names_that_fit_are_written_and_overlap_nothing(self, data):
+        d = data[:15, :15]
+        names = [f"site {i}" for i in range(15)]
+        ax = plots.plot_coordinates(neuc_mds(pd.DataFrame(d, names, names), 2))
+        boxes = written(ax)
+        assert sorted(boxes) == sorted(names)
+        for a in boxes:
+            assert ax.bbox.padded(1).containsx(boxes[a].x0)
+            assert not any(boxes[a].overlaps(boxes[b]) for b in boxes if b != a)
+
+    def test_without_labels_or_where_they_do_not_fit_there_are_none(self, embedding):
+        assert not written(plots.plot_coordinates(embedding))
+        long = replace(embedding, labels=tuple(f"a very long name {i}" for i in range(40)))
+        assert not written(plots.plot_coordinates(long))
+
+    def test_asked_for_as_many_are_written_as_fit(self, embedding):
+        long = replace(embedding, labels=tuple(f"a long name {i}" for i in range(40)))
+        boxes = written(plots.plot_coordinates(long, names=True))
+        note = next(name for name in boxes if "names fit" in name)
+        count = int(note.split()[0])
+        assert 5 < count < 40
+        assert len(boxes) == count + 1
+
+
+class TestEllipsesAndArrows:
+    def test_ellipses_are_those_of_vegan(self):
+        points = np.array(VEGAN["two_axes"]["points"])
+        env = Path(__file__).parents[1] / "fixtures" / "dune_env.csv"
+        management = [line.split(",")[3].strip('"') for line in env.read_text().splitlines()[1:]]
+        for level, one in VEGAN["ellipses"].items():
+            members = points[[m == level for m in management]]
+            outline = plots.normal_ellipse(members) - one["center"]
+            radius = np.einsum("ni,ij,nj->n", outline, np.linalg.inv(one["cov"]), outline)
+            np.testing.assert_allclose(np.sqrt(radius), one["scale"], rtol=1e-9)
+
+    def test_every_large_enough_group_has_one(self, embedding, tmp_path):
+        groups = ["a"] * 20 + ["b"] * 18 + ["c"] * 2
+        ax = drawn(plots.plot_coordinates(embedding, groups, ellipses=True), tmp_path)
+        assert len(ax.patches) == 2
+
+    def test_arrows_point_where_the_variable_grows(self, embedding, tmp_path):
+        x = embedding.coordinates
+        variables = {"up": x[:, 1], "diagonal": x[:, 0] + x[:, 1], "group": ["a", "b"] * 20}
+        ax = drawn(plots.plot_coordinates(embedding, arrows=variables), tmp_path)
+        up, diagonal = (np.array(t.xy) for t in ax.texts if t.arrow_patch is not None)
+        np.testing.assert_allclose(up / np.linalg.norm(up), [0, 1], atol=1e-9)
+        np.testing.assert_allclose(diagonal[0], diagonal[1])
+        assert {"up", "diagonal"} <= set(written(ax))
+
+
+class TestPairs:
+    def test_all_pairs_are_drawn_or_a_sample(self, data, embedding, tmp_path):
+        ax = drawn(plots.plot_shepard(data, embedding), tmp_path)
+        assert "(780 pairs)" in ax.get_title(loc="left")
+        ax = drawn(plots.plot_shepard(data, embedding, max_pairs=100), tmp_path)
+        assert "(100 of 780 pairs)" in ax.get_title(loc="left")
+        assert sum(len(c.get_offsets()) for c in ax.collections) == 100
+
+    def test_points_are_d_and_the_embedding_on_the_scale_of_the_input(self, data, embedding):
+        i, j = np.triu_indices(40, 1)
+        fitted = embedding.dissimilarities()[i, j]
+        for D, squared in ((data, None), (data**2, True)):
+            ax = plots.plot_shepard(D, embedding, squared=squared)
+            points = np.vstack([c.get_offsets() for c in ax.collections])
+            y = fitted if squared else np.sign(fitted) * np.sqrt(np.abs(fitted))
+            np.testing.assert_allclose(np.sort(points[:, 0]), np.sort(D[i, j]))
+            np.testing.assert_allclose(np.sort(points[:, 1]), np.sort(y), atol=1e-12)
+
+    def test_of_a_d_in_blocks_rows_are_sampled(self, data, embedding, monkeypatch, tmp_path):
+        monkeypatch.setattr("neucmds.tools.plots.shepard.MAX_ROWS_READ", 6)
+        read = set()
+
+        def rows(start, stop):
+            read.update(range(start, stop))
+            return data[start:stop]
+
+        gram = BlockedGram(rows, n=40)
+        read.clear()
+        ax = drawn(plots.plot_shepard(gram, embedding), tmp_path)
+        assert len(read) <= 6
+        x = np.concatenate([c.get_offsets()[:, 0] for c in ax.collections])
+        assert np.isin(np.round(x, 9), np.round(data, 9)).all()
+
+    def test_missing_pairs_are_left_out(self, data, embedding):
+        holes = data.copy()
+        holes[0, 1:4] = holes[1:4, 0] = np.nan
+        for D in (holes, prepare(holes, missing="ignore")):
+            ax = plots.plot_shepard(D, embedding)
+            assert "(777 of 780 pairs)" in ax.get_title(loc="left")
+
+    def test_negative_pairs_are_marked_and_counted(self, tmp_path):
+        x = np.random.default_rng(1).normal(size=(30, 3))
+        sq = ((x[:, None] - x[None, :]) ** 2) @ np.array([1.0, 1.0, -1.0])
+        embedding = neuc_mds(sq, (2, 1), squared=True)
+        ax = drawn(plots.plot_shepard(sq, embedding), tmp_path)
+        fitted = embedding.dissimilarities()[np.triu_indices(30, 1)]
+        count = int((fitted < 0).sum())
+        assert count > 10
+        assert f"D̂ < 0 ({count})" in texts(ax)
+
+
+def test_what_cannot_be_drawn_is_refused(data, embedding):
+    fit = envfit(embedding, {"a": embedding.coordinates[:, 0]}, axes=(1, 3), permutations=9)
+    for options, said in (
+        *(({"axes": axes}, "axes") for axes in ((0, 1), (1, 1), (1, 9), (1, 2, 3))),
+        ({"color": ["a"] * 39}, "39 entries for 40 objects"),
+        ({"color": np.linspace(0, 1, 40), "ellipses": True}, "need categories"),
+        ({"names": ["a", "b", "c"]}, "names has 3 entries for 40"),
+        ({"arrows": fit}, r"fitted to axes \(1, 3\), but axes \(1, 2\)"),
+    ):
+        with pytest.raises(InputError, match=said):
+            plots.plot_coordinates(embedding, **options)
+    with pytest.raises(InputError, match="positive trace"):
+        plots.plot_scree([1.0, -2.0])
+    with pytest.raises(InputError, match="39 objects, but the embedding 40"):
+        plots.plot_shepard(data[:39, :39], embedding)
+
+
+def test_a_caller_s_axes_are_used_and_their_figure_keeps_its_size(embedding):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 3), layout="constrained")
+    ax = figure.add_subplot()
+    labelled = replace(embedding, labels=tuple(map(str, range(40))))
+    assert plots.plot_coordinates(labelled, ["a", "b"] * 20, ax=ax, names=True) is ax
+    assert ax.get_legend() is not None
+    assert tuple(figure.get_size_inches()) == (4, 3)
+    part = Figure(layout="constrained").subfigures(1, 2)[0].add_subplot()
+    plots.plot_coordinates(labelled, ["a", "b"] * 20, ax=part, names=True)
+
+
+def test_pyplot_is_never_imported():
+    import subprocess
+
+    code = (
+        "import neucmds.tools.plots as p, sys; p.plot_spectrum([1.0, -1.0]).figure.canvas.draw(); "
+    )
+    code += "sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
