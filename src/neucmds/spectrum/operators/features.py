@@ -55,7 +55,7 @@ class FeatureGram(Gram):
     --------
     >>> import numpy as np
     >>> from neucmds import neuc_mds
-    >>> from neucmds._operator import FeatureGram
+    >>> from neucmds.spectrum.operators.features import FeatureGram
     >>> X = np.random.default_rng(0).normal(size=(100, 8))
     >>> neuc_mds(FeatureGram(X, "angular"), n_components=5).coordinates.shape
     (100, 5)
