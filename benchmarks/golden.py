@@ -49,9 +49,10 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.preprocessing import scale
 
 import neucmds
-from neucmds import corrections, datasets, interop, ordination
-from neucmds.api import stress_test
+from neucmds import datasets, interop
+from neucmds.ecology import corrections, ordination
 from neucmds.estimators import KNeighborsGraph
+from neucmds.explore.resampling import stress_test
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "records" / "golden.json"
