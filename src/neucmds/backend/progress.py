@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TextIO
+
+# Called with the number of a step, the number of all steps where it is known, and what was done or
+# reached: a word or a value.
+Callback = Callable[[int, int | None, str | float], Any]
 
 
 class ProgressBar:
