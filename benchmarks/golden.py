@@ -83,15 +83,15 @@ def estimator(kind: str, k: Any, **options: Any) -> Any:
 
 
 def diagnose(data: Any, **options: Any) -> dict[str, Any]:
-    return neucmds.inspect(data, **options).as_dict()
+    return neucmds.diagnose(data, **options).as_dict()
 
 
 def stress_curve(data: Any, ks: Any, methods: Any, **options: Any) -> Any:
-    return neucmds.curve(data, ks, methods, **options)
+    return neucmds.stress_curve(data, ks, methods, **options)
 
 
 def bootstrap(data: Any, k: Any, n_boot: int, **options: Any) -> Any:
-    return neucmds.stability(data, k, n_boot, **current(options))
+    return neucmds.bootstrap(data, k, n_boot, **current(options))
 
 
 def sq_dissimilarities(emb: Any, rows: Any = None, cols: Any = None) -> Any:
@@ -1134,7 +1134,7 @@ def permuted_stress(method: str) -> Figures:
 
 
 def explorations() -> Iterator[Row]:
-    """`compare`, `inspect`, `curve`, `evaluate`, `stability` and the test of STRESS."""
+    """`compare`, `diagnose`, `stress_curve`, `evaluate`, `bootstrap` and the test of STRESS."""
     for name in ("dune", "mite", "simplex-60"):
         compute = partial(compared, name, 4, CLOSED_FORMS)
         yield Row(f"compare/{name}/closed forms", "closed", compute, True)

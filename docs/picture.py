@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import shortest_path
 from sklearn.datasets import load_digits
 
-from neucmds import curve, neuc_mds
+from neucmds import neuc_mds, stress_curve
 from neucmds.datasets import hop_distances
 
 PICTURES = Path(__file__).parent / "_static"
@@ -28,7 +28,7 @@ REFINED_AT = (2, 3, 5, 10, 20, 50, 100)
 def draw_paradox() -> Figure:
     """Draw STRESS against k on 1,797 digits."""
     D = hop_distances(load_digits().data, n_neighbors=5, connect=True)
-    curves = curve(D)
+    curves = stress_curve(D)
     figure = Figure(figsize=(7.2, 3.4), layout="constrained")
     ax = figure.add_subplot()
     ends = {}

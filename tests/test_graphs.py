@@ -117,7 +117,7 @@ def test_tables_and_arrays_of_edges_are_not_taken_for_matrices():
 @pytest.mark.parametrize(
     "command",
     [
-        ["inspect", "g.csv"],
+        ["diagnose", "g.csv"],
         ["report", "g.csv", "-k", "3"],
         ["embed", "g.csv", "-k", "3", "--landmarks", "30", "--plots", "none"],
     ],
@@ -134,7 +134,7 @@ def test_commands_take_graphs(command, tmp_path, monkeypatch):
     table = streets()
     table.to_csv("g.csv", index=False)
     assert "is it a list of edges? Then pass --metric shortest_path" in said()[1]
-    graph, force = ["--metric", "shortest_path"], ["--force"] * (command[0] != "inspect")
+    graph, force = ["--metric", "shortest_path"], ["--force"] * (command[0] != "diagnose")
     assert said(*graph)[0] == 0
     assert "--squared" in said(*graph, "--squared", *force)[1]
     back = table.rename(columns={"from": "to", "to": "from"})[["from", "to", "length"]]

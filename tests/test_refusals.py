@@ -18,10 +18,10 @@ from neucmds import (
     LandmarkNeucMDS,
     NeucMDS,
     compare,
-    curve,
+    diagnose,
     evaluate,
-    inspect,
     neuc_mds,
+    stress_curve,
     theory,
 )
 from neucmds.datasets import euclidean_ball, random_simplex
@@ -120,7 +120,7 @@ REFUSED = [
     (lambda _: neuc_mds(D, 2, init=3), "init=3 is for other losses"),
     (lambda _: neuc_mds(D, 2, random_state=-1), "cannot seed a generator"),
     (lambda _: neuc_mds(D, 2, callback=1), "callback=1 must be a function"),
-    *[(lambda _, f=f: f(D, callback=1), "callback=1 must be a fu") for f in (compare, inspect)],
+    *[(lambda _, f=f: f(D, callback=1), "callback=1 must be a fu") for f in (compare, diagnose)],
     (lambda _: NeucMDS(2, verbose=1, callback=1).fit(D), "callback=1 must be a function"),
     (lambda _: prepare(D, labels=1), "labels=1 must be a sequence"),
     (lambda emb: emb.neighbors(3, np.full((2, 2), np.nan)), "hold NaN"),
@@ -148,16 +148,22 @@ REFUSED = [
             ({"n_jobs": 0}, "n_jobs=0"),
         )
     ],
-    *[(lambda _, call=call: call(GRAPH), "D is a graph; pass neu") for call in (neuc_mds, inspect)],
+    *[
+        (lambda _, call=call: call(GRAPH), "D is a graph; pass neu")
+        for call in (neuc_mds, diagnose)
+    ],
     (lambda _: neuc_mds(dict.fromkeys(range(10)).keys()), "D is a dict_keys, not an array"),
     (lambda _: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)), r"toarray\(\)"),
     (lambda _: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)"),
     (lambda _: NeucMDS(2, metric_params={"p": 3}).fit(D), "metric_params are arg"),
     (lambda _: LandmarkNeucMDS(2, 6, metric_params={"p": 3}).fit(D), "metric_params are arg"),
     (lambda _: NeucMDS(2).fit(D).transform(PAIRS), r"toarray\(\)"),
-    *[(lambda _, f=f: f(PAIRS), "square array, with NaN") for f in (inspect, compare, curve)],
-    (lambda _: curve(D, []), "at least one"),
-    (lambda _: curve(D, [0.5]), "whole numbers"),
+    *[
+        (lambda _, f=f: f(PAIRS), "square array, with NaN")
+        for f in (diagnose, compare, stress_curve)
+    ],
+    (lambda _: stress_curve(D, []), "at least one"),
+    (lambda _: stress_curve(D, [0.5]), "whole numbers"),
     (lambda emb: evaluate(emb, PAIRS), "square array, with NaN .* missing='ignore'"),
     (lambda _: neuc_mds(prepare(D).gram, 2, weights=D), "weights needs D itself, not a Gram"),
     (lambda emb: to_anndata(emb, SimpleNamespace(obs_names=NAMES[:5])), "5 obs.* embedding 12"),
@@ -184,7 +190,7 @@ def test_a_generator_seeds_like_a_random_state():
     state = np.random.RandomState(np.random.default_rng(5).bit_generator)
     found = [neuc_mds(D, 2, landmarks=6, random_state=seed) for seed in (generator, state)]
     np.testing.assert_array_equal(found[0].landmarks, found[1].landmarks)
-    assert inspect(D, random_state=generator).n == compare(D, 2, random_state=generator).n
+    assert diagnose(D, random_state=generator).n == compare(D, 2, random_state=generator).n
 
 
 def test_a_start_of_lists_is_taken_with_all_its_columns():
@@ -209,7 +215,7 @@ def test_sparse_tensors_are_refused(layout):
     tensor = getattr(dense, layout)()
     for call in (
         lambda: neuc_mds(tensor, 2),
-        lambda: inspect(tensor),
+        lambda: diagnose(tensor),
         lambda: NeucMDS(2).fit(tensor),
         lambda: LandmarkNeucMDS(2, 6).fit(tensor),
         lambda: neuc_mds(dense, 2).transform(tensor),
@@ -229,7 +235,7 @@ def test_flags_are_true_or_false(plain, value):
         lambda: neuc_mds(PAIRS, 2, squared=value),
         lambda: NeucMDS(2, squared=value).fit(D),
         lambda: LandmarkNeucMDS(2, 6, squared=value).fit(D),
-        *(lambda look=look: look(D, squared=value) for look in (inspect, curve, compare)),
+        *(lambda look=look: look(D, squared=value) for look in (diagnose, stress_curve, compare)),
     ]
     if value is not None:
         calls.append(lambda: evaluate(plain, D, squared=value))

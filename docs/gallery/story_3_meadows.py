@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import compare, inspect, neuc_mds
+from neucmds import compare, diagnose, neuc_mds
 from neucmds.ecology.ordination import envfit
 
 # Written in R: write.csv(dune, "dune_species.csv"); write.csv(dune.env, "dune_env.csv")
@@ -29,7 +29,7 @@ print(f"{plants.shape[0]} sites, {plants.shape[1]} plants; variables: {', '.join
 # ------------------------------
 
 D = squareform(pdist(plants, "braycurtis"))
-found = inspect(D)
+found = diagnose(D)
 print(f"{found.negative_eigenvalues} of {found.n - 1} eigenvalues are negative;")
 print(f"they make up {found.negative_share:.1%} of the sum of absolute eigenvalues")
 

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from neucmds import curve, neuc_mds
+from neucmds import neuc_mds, stress_curve
 from neucmds.datasets import hop_distances
 
 images, digits = load_digits(return_X_y=True)
@@ -24,7 +24,7 @@ D = hop_distances(images, n_neighbors=5, connect=True)
 # -----------
 # STRESS against the number of coordinates; one spectrum serves the closed forms at every k.
 
-curves = curve(D)
+curves = stress_curve(D)
 fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 styles = {"classical": ("#d55e00", "-"), "neuc+": ("#0072b2", "--"), "exact": ("#009e73", "-.")}
 for method, (colour, line) in styles.items():

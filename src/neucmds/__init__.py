@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     )
     from neucmds.estimators import LandmarkNeucMDS, NeucIsomap, NeucMDS
     from neucmds.explore.comparison import compare
-    from neucmds.explore.exploration import curve, evaluate, inspect
-    from neucmds.explore.resampling import stability
+    from neucmds.explore.exploration import diagnose, evaluate, stress_curve
+    from neucmds.explore.resampling import bootstrap
     from neucmds.fit import neuc_mds
 
 __version__ = "0.3.0"
@@ -31,10 +31,10 @@ __all__ = [
     "NeucIsomap",
     "neuc_mds",
     "compare",
-    "inspect",
-    "curve",
+    "diagnose",
+    "stress_curve",
     "evaluate",
-    "stability",
+    "bootstrap",
     "Embedding",
     "procrustes",
     "InputError",

@@ -107,10 +107,10 @@ def prepare(
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds import compare, inspect
+    >>> from neucmds import compare, diagnose
     >>> from neucmds.prepared import prepare
     >>> D = prepare(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]]))
-    >>> inspect(D).euclidean, compare(D, 1).best.method
+    >>> diagnose(D).euclidean, compare(D, 1).best.method
     (False, 'exact')
     """
     if isinstance(D, Prepared):

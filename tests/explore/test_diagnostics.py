@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neucmds.explore.diagnostics import classical_turning_point, triangle_violations
-from neucmds.explore.exploration import curve, inspect
+from neucmds.explore.exploration import diagnose, stress_curve
 from neucmds.problem.components import spaced_ks
 from neucmds.spectrum.geometry import sq_dissimilarities
 from neucmds.spectrum.operators.dense import DenseGram
@@ -63,7 +63,7 @@ def test_metric_has_no_violation(n, dtype):
 def test_negative_share_is_of_the_sum_of_sizes():
     d = random_matrix(20) ** 2
     spectrum = full_spectrum(DenseGram(d))
-    found = inspect(d, squared=True)
+    found = diagnose(d, squared=True)
     lam = spectrum.values
     assert found.negative_share == pytest.approx(-lam[lam < 0].sum() / np.abs(lam).sum())
     assert not found.euclidean
@@ -71,7 +71,7 @@ def test_negative_share_is_of_the_sum_of_sizes():
 
 
 def test_few_objects_get_no_scan():
-    found = inspect(random_matrix(5))
+    found = diagnose(random_matrix(5))
     assert (found.scan, found.suggested_k >= 1) == (None, True)
 
 
@@ -83,9 +83,9 @@ def hops(n=900):
 @pytest.mark.slow
 def test_many_objects_are_described_by_the_largest_eigenvalues(monkeypatch):
     d = hops()
-    exact = inspect(d, squared=True)
+    exact = diagnose(d, squared=True)
     monkeypatch.setattr("neucmds.explore.exploration.FULL_UP_TO", 500)
-    found = inspect(d, squared=True)
+    found = diagnose(d, squared=True)
     assert exact.complete
     assert not found.complete
     low, high = found.negative_share_bounds
@@ -106,7 +106,7 @@ def test_many_euclidean_objects_are_found_to_be(monkeypatch, rank):
     x = np.random.default_rng(0).normal(size=(900, rank))
     d = sq_dissimilarities(x, x, np.ones(rank))
     monkeypatch.setattr("neucmds.explore.exploration.FULL_UP_TO", 500)
-    found = inspect(d, squared=True)
+    found = diagnose(d, squared=True)
     assert found.euclidean
     assert found.negative_share_bounds[0] == 0
     if rank == 5:  # all of it is known then
@@ -116,9 +116,9 @@ def test_many_euclidean_objects_are_found_to_be(monkeypatch, rank):
 
 def test_the_curve_of_many_objects_is_that_of_all_eigenvalues(monkeypatch):
     d, ks = hops(), [1, 5, 20, 40]
-    exact = curve(d, ks, squared=True)
+    exact = stress_curve(d, ks, squared=True)
     monkeypatch.setattr("neucmds.explore.exploration.FULL_UP_TO", 500)
-    found = curve(d, ks, squared=True)
+    found = stress_curve(d, ks, squared=True)
     assert found.eigenvalues.size < 300
     for method in ("classical", "lower", "neuc", "neuc+"):
         assert found.stress[method] == pytest.approx(exact.stress[method], rel=1e-5)
@@ -132,7 +132,7 @@ def test_the_curve_of_many_objects_is_that_of_all_eigenvalues(monkeypatch):
 def test_turning_point_agrees_with_the_embeddings():
     d = random_matrix(25) ** 2
     positive = int((full_spectrum(DenseGram(d)).values > 0).sum())
-    found = curve(d, range(1, positive + 1), ["classical"], squared=True)
+    found = stress_curve(d, range(1, positive + 1), ["classical"], squared=True)
     turning, stress = found.turning_point, found.stress["classical"]
     assert turning.k == 1 + int(np.argmin(stress))
     assert turning.last_stress == pytest.approx(stress[-1])

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds import InputError, neuc_mds, procrustes, stability
+from neucmds import InputError, bootstrap, neuc_mds, procrustes
 from neucmds.explore.resampling import stress_test
-from neucmds.tools.plots import plot_stability
+from neucmds.tools.plots import plot_bootstrap
 
 DUNE = Path(__file__).parents[1] / "fixtures" / "dune_braycurtis.csv"
 
@@ -23,7 +23,7 @@ def plane():
 @pytest.mark.parametrize("method", ["refined", "neuc"])
 @pytest.mark.parametrize("resample", ["bootstrap", "jackknife"])
 def test_exact_distances_have_stable_coordinates(plane, method, resample):
-    found = stability(plane, (2, 0), 5, resample=resample, method=method)
+    found = bootstrap(plane, (2, 0), 5, resample=resample, method=method)
     assert found.clouds.shape == (5 if resample == "bootstrap" else 24, 24, 2)
     assert found.spread.max() < 1e-5 * plane.max()
     np.testing.assert_allclose(found.covariances, 0, atol=1e-8)
@@ -35,7 +35,7 @@ def test_replicates_of_one_s_own_are_laid_over_within_the_isometries():
     draws = [np.abs(plants + e + e.T) for e in noise]
     steps = []
     hear = lambda *told: steps.append(told)  # noqa: E731
-    found = stability(plants, (2, 1), resample=draws, method="neuc", callback=hear)
+    found = bootstrap(plants, (2, 1), resample=draws, method="neuc", callback=hear)
     assert steps == [(i, None, "replicates") for i in range(3)]
     assert found.embedding.signature == (2, 1)
     for d, cloud in zip(draws, found.clouds, strict=True):
@@ -48,11 +48,11 @@ def test_replicates_of_one_s_own_are_laid_over_within_the_isometries():
 
 
 def test_a_picture_has_an_ellipse_for_each_object():
-    found = stability(DUNE, 3, 12)
+    found = bootstrap(DUNE, 3, 12)
     assert found.embedding.labels[0] == "1"
-    ax = plot_stability(found, axes=(1, 3))
+    ax = plot_bootstrap(found, axes=(1, 3))
     assert len(ax.patches) == 20
-    again = stability(DUNE, 3, 12, embedding=found.embedding)
+    again = bootstrap(DUNE, 3, 12, embedding=found.embedding)
     np.testing.assert_allclose(again.clouds, found.clouds, atol=1e-6)
 
 
@@ -69,7 +69,7 @@ def test_structure_has_less_stress_than_chance_and_noise_has_not(plane):
 def test_replicates_are_matched_by_name():
     names = [f"o{i}" for i in range(8)]
     d = pd.DataFrame(np.abs(np.subtract.outer(*2 * [np.arange(8) ** 1.5])), names, names)
-    assert stability(d, 1, resample=[d.iloc[::-1, ::-1]]).spread.max() < 1e-6
+    assert bootstrap(d, 1, resample=[d.iloc[::-1, ::-1]]).spread.max() < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_replicates_are_matched_by_name():
 )
 def test_what_cannot_be_resampled_is_refused(plane, options, said):
     with pytest.raises(InputError, match=said):
-        stability(**({"D": plane, "n_components": 2, "method": "neuc"} | options))
+        bootstrap(**({"D": plane, "n_components": 2, "method": "neuc"} | options))

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import squareform
 
 import neucmds
-from neucmds import compare, curve, evaluate, inspect, neuc_mds
+from neucmds import compare, diagnose, evaluate, neuc_mds, stress_curve
 from neucmds.prepared import prepare
 
 
@@ -32,7 +32,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def expected(no_metric):
-    return inspect(no_metric(11))
+    return diagnose(no_metric(11))
 
 
 @pytest.mark.slow
@@ -45,9 +45,9 @@ def test_every_function_takes_what_neuc_mds_takes(no_metric, kind, expected, tmp
     assert evaluate(embedding, held).stress == pytest.approx(embedding.stress)
     table = compare(held, 5, methods=["classical", "neuc+"])
     assert table["neuc+"].quality.stress == pytest.approx(embedding.stress)
-    seen = inspect(held)
+    seen = diagnose(held)
     assert seen.negative_share == pytest.approx(expected.negative_share)
     assert seen.triangles.violated == expected.triangles.violated
     assert seen.suggested_k == expected.suggested_k
-    found = curve(held, ks=[2, 5], methods=["neuc+"])
+    found = stress_curve(held, ks=[2, 5], methods=["neuc+"])
     assert found.stress["neuc+"][1] == pytest.approx(embedding.stress)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from neucmds import InputError, NeucMDS, compare, curve, evaluate, inspect, neuc_mds
+from neucmds import InputError, NeucMDS, compare, diagnose, evaluate, neuc_mds, stress_curve
 from neucmds.options import ALL_METHODS
 
 N = 11
@@ -76,10 +76,10 @@ def test_a_power_of_two_changes_nothing_but_the_scale(way, exponent):
 @pytest.mark.parametrize("exponent", FAR)
 def test_inspect_curve_and_compare_know_the_scale(exponent):
     D, factor = sq_dissimilarities(), 2.0**exponent
-    near, far = (inspect(one, squared=True) for one in (D, D * factor))
+    near, far = (diagnose(one, squared=True) for one in (D, D * factor))
     assert far.largest == near.largest * factor
     assert (far.euclidean, far.suggested_k) == (near.euclidean, near.suggested_k)
-    one, other = (curve(given, squared=True) for given in (D, D * factor))
+    one, other = (stress_curve(given, squared=True) for given in (D, D * factor))
     assert other.turning_point.k == one.turning_point.k
     np.testing.assert_allclose(other.normalized("neuc+"), one.normalized("neuc+"), atol=1e-15)
     methods = ["neuc+", "cailliez"]
@@ -90,8 +90,8 @@ def test_inspect_curve_and_compare_know_the_scale(exponent):
 
 LOOKS = {
     "neuc_mds": lambda D: neuc_mds(D, 3),
-    "inspect": inspect,
-    "curve": curve,
+    "diagnose": diagnose,
+    "stress_curve": stress_curve,
     "compare": compare,
     "pairs": lambda D: neuc_mds(sparse.csr_array(D), 3),
     "features": lambda D: NeucMDS(3, metric="cityblock").fit(D),

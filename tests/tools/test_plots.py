@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from neucmds import curve, neuc_mds
+from neucmds import neuc_mds, stress_curve
 from neucmds.ecology.ordination import envfit
 from neucmds.errors import InputError
 from neucmds.prepared import prepare
@@ -86,8 +86,8 @@ class TestSpectrum:
 
 
 def test_curve_has_a_line_for_every_method_on_log_scales(data, tmp_path):
-    curves = curve(data, range(1, 31))
-    ax = drawn(plots.plot_curve(curves), tmp_path)
+    curves = stress_curve(data, range(1, 31))
+    ax = drawn(plots.plot_stress_curve(curves), tmp_path)
     assert texts(ax) == list(curves.stress)
     assert ax.get_yscale() == "log"
 

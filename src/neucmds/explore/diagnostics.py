@@ -20,7 +20,7 @@ from neucmds.spectrum.spectrum import Ends, Spectrum
 from neucmds.theory import suggest_k
 
 __all__ = [
-    "Inspection",
+    "Diagnosis",
     "Triangles",
     "TurningPoint",
     "classical_turning_point",
@@ -63,7 +63,7 @@ class Triangles:
 
 
 @dataclass(frozen=True)
-class Inspection:
+class Diagnosis:
     """Properties of a dissimilarity before any embedding.
 
     Parameters
@@ -198,10 +198,10 @@ class TurningPoint:
 
 def describe(
     gram: Gram, spectrum: Spectrum, scan: DimensionScan | None = None, *, random_state: Any = 0
-) -> Inspection:
+) -> Diagnosis:
     """Describe the D behind an operator by its entries and the spectrum of its B.
 
-    `neucmds.inspect` does the same for a D of any kind.
+    `neucmds.diagnose` does the same for a D of any kind.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def describe(
 
     Returns
     -------
-    Inspection
+    Diagnosis
 
     Examples
     --------
@@ -232,7 +232,7 @@ def describe(
     entries = _entries(gram)
     split = suggest_k(lam, n=gram.n, trace=spectrum.trace, frobenius_sq=spectrum.frobenius_sq)
     positive, negative = int((lam > level).sum()), int((lam < -level).sum())
-    return Inspection(
+    return Diagnosis(
         n=gram.n,
         **entries,
         complete=spectrum.complete,

@@ -1,4 +1,4 @@
-"""`inspect`, `curve` and `evaluate`."""
+"""`diagnose`, `stress_curve` and `evaluate`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.explore.comparison import REFINED_LOSSES, embed_by_loss
 from neucmds.explore.diagnostics import (
-    Inspection,
+    Diagnosis,
     TurningPoint,
     classical_turning_point,
     describe,
@@ -31,12 +31,12 @@ from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import Selection
 from neucmds.spectrum.spectrum import Ends, Spectrum, full_spectrum
 
-__all__ = ["CURVE_TO", "StressCurves", "curve", "evaluate", "inspect"]
+__all__ = ["CURVE_TO", "StressCurves", "stress_curve", "evaluate", "diagnose"]
 
 # Largest k of a curve unless the caller says otherwise.
 CURVE_TO = 100
-# Up to here `inspect` and `curve` compute all eigenvalues (2 s); of more objects the largest ones,
-# to a tolerance for which products in single precision suffice: errors of λ are its square.
+# Up to here `diagnose` and `stress_curve` compute all eigenvalues (2 s), of more objects the
+# largest, to a tolerance for which single precision suffices: errors of λ are its square.
 FULL_UP_TO = 2000
 INSPECTED_PAIRS = 100
 INSPECTED_TOL = 1e-5
@@ -82,7 +82,7 @@ class StressCurves:
         }
 
 
-def curve(
+def stress_curve(
     D: Any,
     ks: Iterable[int] | None = None,
     methods: Sequence[str] = CLOSED_FORMS,
@@ -118,17 +118,17 @@ def curve(
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds import curve
+    >>> from neucmds import stress_curve
     >>> x = np.random.default_rng(0).uniform(size=(30, 3))
     >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
-    >>> found = curve(D, ks=[2, 4, 8], methods=["classical", "neuc"])
+    >>> found = stress_curve(D, ks=[2, 4, 8], methods=["classical", "neuc"])
     >>> found.turning_point.paradox  # more coordinates make classical MDS worse
     True
 
     Paper: fig:dim-paradox, fig:dim-para-all.
     """
     prepared = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
-    refuse_weights(prepared, "curve")
+    refuse_weights(prepared, "stress_curve")
     gram = prepared.gram
     grid = spaced_ks(min(CURVE_TO, prepared.n - 1)) if ks is None else tuple(ks)
     sizes = [Components.parse(k, prepared.n) for k in grid]
@@ -163,18 +163,18 @@ def curve(
     )
 
 
-def inspect(
+def diagnose(
     D: Any,
     *,
     squared: bool = False,
     symmetrize: bool = False,
     random_state: Any = 0,
     callback: Callback | None = None,
-) -> Inspection:
+) -> Diagnosis:
     """Find out what D is like before any embedding: Euclidean, metric, how many coordinates.
 
     Of more than 2000 objects the hundred largest eigenvalues are computed; what rests on the others
-    is a bound or an estimate then, and `Inspection.complete` is False.
+    is a bound or an estimate then, and `Diagnosis.complete` is False.
 
     Parameters
     ----------
@@ -189,20 +189,20 @@ def inspect(
 
     Returns
     -------
-    Inspection
+    Diagnosis
 
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds import inspect
+    >>> from neucmds import diagnose
     >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
-    >>> found = inspect(D)
+    >>> found = diagnose(D)
     >>> found.euclidean, found.triangles.violated
     (False, 1)
     """
     random_state = as_seed(random_state)
     prepared = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
-    refuse_weights(prepared, "inspect")
+    refuse_weights(prepared, "diagnose")
     gram = prepared.gram
     notify(callback, f"computing the spectrum of {gram.n:,} objects")
     spectrum = _outer_spectrum(gram)

@@ -1,4 +1,4 @@
-"""`stability` and `stress_test`: fits of resampled and permuted D."""
+"""`bootstrap` and `stress_test`: fits of resampled and permuted D."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from neucmds.problem.names import order_of
 from neucmds.refine.descent import check_count
 from neucmds.spectrum.operators.dense import DenseGram
 
-__all__ = ["Stability", "stability", "stress_test"]
+__all__ = ["Bootstrap", "bootstrap", "stress_test"]
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Stability:
+class Bootstrap:
     """Coordinates of replicates, each aligned with the embedding of D.
 
     Parameters
@@ -57,7 +57,7 @@ class Stability:
         return np.asarray(np.sqrt(np.mean(np.sum(moves**2, axis=2), axis=0)))
 
 
-def stability(
+def bootstrap(
     D: Any,
     n_components: Any = None,
     n_boot: int = 100,
@@ -69,7 +69,7 @@ def stability(
     random_state: Any = 0,
     callback: Callback | None = None,
     **options: Any,
-) -> Stability:
+) -> Bootstrap:
     """Embed resampled D, and align the results with the embedding of D.
 
     Parameters
@@ -95,19 +95,19 @@ def stability(
 
     Returns
     -------
-    Stability
+    Bootstrap
 
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds import stability
+    >>> from neucmds import bootstrap
     >>> x = np.random.default_rng(0).normal(size=(20, 3))
     >>> D = np.abs(x[:, None] - x).sum(axis=2)
-    >>> found = stability(D, 3, n_boot=10)
+    >>> found = bootstrap(D, 3, n_boot=10)
     >>> found.clouds.shape, bool(found.spread.max() < D.max())
     ((10, 20, 3), True)
     """
-    prepared, sq_d = _dense(D, "stability", squared, symmetrize)
+    prepared, sq_d = _dense(D, "bootstrap", squared, symmetrize)
     asked, whole = _fitted(prepared, embedding, n_components, random_state, options)
     n = prepared.n
     every, total = np.arange(n), None
@@ -128,7 +128,7 @@ def stability(
             callback(step, total, "replicates")
         ids, values = drawn, sq_d
         if total is None:
-            other, values = _dense(drawn, "stability", squared, symmetrize)
+            other, values = _dense(drawn, "bootstrap", squared, symmetrize)
             ids = every
             if other.n != n:
                 raise InputError(f"a replicate has {other.n} objects, but D has {n}.")
@@ -138,7 +138,7 @@ def stability(
         clouds.append(_replicated(whole, asked, ids, values))
     if not clouds:
         raise InputError(f"{option('resample')} holds no replicate.")
-    return Stability(whole, np.stack(clouds))
+    return Bootstrap(whole, np.stack(clouds))
 
 
 def _bootstrap(n: int, n_boot: int, k: int, seed: Any) -> Iterator[npt.NDArray[np.intp]]:
@@ -191,7 +191,7 @@ def stress_test(
     Parameters
     ----------
     D, n_components, squared, symmetrize, embedding, random_state, callback, **options
-        As for `stability`; each permuted D has as many coordinates as the embedding of D, of
+        As for `bootstrap`; each permuted D has as many coordinates as the embedding of D, of
         either sign.
     permutations : int, default=99
 

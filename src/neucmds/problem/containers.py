@@ -50,7 +50,7 @@ def unwrap(data: Any) -> Table:
         raise InputError(
             "D is a sparse array, a list of pairs, which only neuc_mds and NeucMDS accept; pass a "
             f"square array, with NaN for unobserved pairs and {option('missing', 'ignore')} for "
-            "evaluate; compare, curve and inspect need every pair."
+            "evaluate; compare, stress_curve and diagnose need every pair."
         )
     if arrays.is_dask(data):
         raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")

@@ -62,7 +62,7 @@ def afternoon(here):
 
 
 def test_every_step_runs_and_says_what_the_page_says(afternoon, here, monkeypatch):
-    said = ["inspect", "compare", *["embed"] * 4, "project", "embed"]
+    said = ["diagnose", "compare", *["embed"] * 4, "project", "embed"]
     assert [command[0] for command in COMMANDS] == said
     inspected, compared, embedded, *_ = afternoon
     assert "14 positive, 5 negative" in inspected

@@ -21,11 +21,11 @@ def _changed(i, j, value, *, symmetric=True):
 # tests/problem refuses the same and more in Python: here a few of each kind meet a command.
 BAD_MATRICES = [
     ("embed", np.ones((4, 5)), "not square: 4 × 5"),
-    ("inspect", _changed(2, 3, 9.0, symmetric=False), "pass --symmetrize"),
+    ("diagnose", _changed(2, 3, 9.0, symmetric=False), "pass --symmetrize"),
     ("compare", _changed(2, 3, np.nan), "--missing ignore of neucmds embed"),
-    ("curve", _changed(2, 3, -1.0), "--squared"),
+    ("stress-curve", _changed(2, 3, -1.0), "--squared"),
     ("embed", np.array([[0, "a"], [None, 0]], dtype=object), "Python objects"),
-    ("inspect", "\n\n", "is empty"),
+    ("diagnose", "\n\n", "is empty"),
     ("embed -k 0,2", np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))), "-k 0,2"),
     ("embed", None, "does not exist"),
 ]
@@ -56,9 +56,9 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
         (["embed", "gaps.npy", "--plots", "gif"], "gif"),
         (["report", "gaps.npy", "-o", "no/such/page.html"], "does not exist"),
         (["compare", "gaps.npy", "-k", "3,2"], "-k of compare must be a number"),
-        (["curve", "gaps.npy", "--k-max", "14"], "--k-max 14"),
+        (["stress-curve", "gaps.npy", "--k-max", "14"], "--k-max 14"),
         (["report", "gaps.npy", "-o", os.devnull, "--force"], "device"),
-        (["inspect", "-"], "standard input is empty"),
+        (["diagnose", "-"], "standard input is empty"),
         (["embed"], "FILE"),
         (["nonsense"], "nonsense"),
         (["project", "absent.npz", "gaps.npy"], "no such file"),
@@ -69,9 +69,9 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
         (["embed", "gaps.npy", "--draw", "arrows"], "--draw arrows needs a table"),
         (["embed", "gaps.npy", "--draw", "ellipses"], "--draw ellipses needs groups"),
         (["embed", "gaps.npy", "--draw", "arrow"], "--draw arrow is unknown"),
-        (["inspect", "gaps.npy", "--metric", "precomputed,p=3"], "arguments of a metric"),
+        (["diagnose", "gaps.npy", "--metric", "precomputed,p=3"], "arguments of a metric"),
         (["embed", "gaps.npy", "-o", "/"], "/ cannot hold results"),
-        (["inspect", "gaps.npy", "--metric", "minkowski,3"], "as in minkowski,p=3"),
+        (["diagnose", "gaps.npy", "--metric", "minkowski,3"], "as in minkowski,p=3"),
         *(
             (["embed", "gaps.npy", "-k", "3", "--axes", axes], f"--axes {axes}{said}")
             for axes, said in (("1,9", ": axis 9"), ("2,2", ""), ("1", " is not"), ("0,1", ""))
@@ -121,13 +121,13 @@ def test_bad_tables_end_in_one_line(run, here, matrix, named_csv, text, words, e
 
 def test_bug_exits_1_and_asks_for_a_report(run, matrix, monkeypatch):
     monkeypatch.setattr("neucmds.explore.exploration.full_spectrum", lambda gram: 1 / 0)
-    outcome = run("inspect", matrix)
+    outcome = run("diagnose", matrix)
     assert outcome.code == 1
     assert "please report" in outcome.err
     _assert_one_line(outcome.err)
-    assert "Traceback" in run("inspect", matrix, "--debug").err
+    assert "Traceback" in run("diagnose", matrix, "--debug").err
     monkeypatch.setenv("NEUCMDS_DEBUG", "1")
-    assert "Traceback" in run("inspect", matrix).err
+    assert "Traceback" in run("diagnose", matrix).err
 
 
 def test_interruption_while_writing_leaves_nothing(run, here, matrix, monkeypatch):

@@ -92,7 +92,7 @@ class TestEmbed:
         assert outcome.out.startswith("[red]$d$.csv: 5 objects")
         compared = run("compare", "[red]$d$.csv", "-k", 2, "--methods", "neuc")
         assert compared.out.startswith("[red]$d$.csv")
-        missing = run("inspect", "[/]\x1b[31m.npy")
+        missing = run("diagnose", "[/]\x1b[31m.npy")
         assert missing.code == 2
         assert "[/]" in missing.err
         assert "\x1b" not in missing.err
@@ -104,17 +104,20 @@ class TestInspect:
         d = squared_gaps(9)
         d[2, 5] = d[5, 2] = 9999.0
         np.save(here / "slip.npy", d)
-        out = " ".join(run("inspect", "slip.npy").out.split())
+        out = " ".join(run("diagnose", "slip.npy").out.split())
         assert "9999 between object 2 and object 5 (objects are counted from 0)" in out
-        assert run("inspect", "slip.npy", "--json").document["outliers"]["entries"][0][:2] == [2, 5]
+        assert run("diagnose", "slip.npy", "--json").document["outliers"]["entries"][0][:2] == [
+            2,
+            5,
+        ]
 
     def test_says_what_is_estimated(self, run, here, monkeypatch):
         monkeypatch.setattr("neucmds.explore.exploration.FULL_UP_TO", 100)
         np.save(here / "many.npy", squared_gaps(820))
-        out = " ".join(run("inspect", "many.npy").out.split())
+        out = " ".join(run("diagnose", "many.npy").out.split())
         for words in ("at least", "about", "at most", "Next: neucmds"):
             assert words in out
-        outcome = run("curve", "many.npy", "--k-max", 8, "--plots", "none")
+        outcome = run("stress-curve", "many.npy", "--k-max", 8, "--plots", "none")
         assert outcome.code == 0, outcome.err
         assert "among the first" in outcome.out or "at least" in outcome.out
 
@@ -164,7 +167,7 @@ class TestCompare:
 
 class TestCurve:
     def test_finds_where_classical_turns(self, run, here, matrix):
-        outcome = run("curve", matrix)
+        outcome = run("stress-curve", matrix)
         assert outcome.code == 0, outcome.err
         assert "paradox" in outcome.out
         table = pd.read_csv(here / "gaps-neucmds" / "curve.csv", index_col="k")
@@ -180,14 +183,14 @@ class TestCurve:
     @pytest.mark.parametrize("x", [range(8), [0] * 8, [0] * 4 + [1] * 4])
     def test_perfect_fits_have_a_curve(self, run, here, x):
         np.save(here / "d.npy", np.abs(np.subtract.outer(x, x)).astype(float))
-        outcome = run("curve", "d.npy")
+        outcome = run("stress-curve", "d.npy")
         assert outcome.code == 0, outcome.err
         assert (here / "d-neucmds" / "curve.png").exists()
 
     def test_shares_a_folder_with_embed(self, run, here, matrix):
         assert run("embed", matrix, "-k", 3, "--plots", "none").code == 0
         words = "--k-max 2 --methods classical,refined/relative --curvature=-1 --plots none --json"
-        options = ["curve", matrix, *words.split()]
+        options = ["stress-curve", matrix, *words.split()]
         document = run(*options).document
         assert list(document["stress"]) == ["classical", "refined/relative"]
         classical = document["stress"]["classical"]

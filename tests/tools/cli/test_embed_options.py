@@ -95,7 +95,7 @@ class TestPictures:
     def test_pdf_is_the_same_in_every_run(self, run, here, matrix):
         contents = []
         for _ in range(2):
-            assert run("curve", matrix, "--k-max", 3, "--plots", "pdf", "--force").code == 0
+            assert run("stress-curve", matrix, "--k-max", 3, "--plots", "pdf", "--force").code == 0
             contents.append((here / "gaps-neucmds" / "curve.pdf").read_bytes())
         assert contents[0].startswith(b"%PDF")
         assert contents[0] == contents[1]

@@ -60,7 +60,7 @@ from neucmds.tools.cli.app import app
 for encoding in ("ascii", "cp1252"):
     sys.stdout.reconfigure(encoding=encoding)
     for words in ("embed gaps.npy -k 3 --plots none --force", "compare gaps.npy --methods neuc+",
-                  "curve gaps.npy --plots none --force", "inspect gaps.npy", "--help"):
+                  "stress-curve gaps.npy --plots none --force", "diagnose gaps.npy", "--help"):
         assert app(words.split(), standalone_mode=False) == 0, words
     print("--", flush=True)
 """
@@ -98,7 +98,7 @@ from neucmds.tools.cli import outputs
 outputs.save_figure = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(10))
 """
     np.save(tmp_path / "d.npy", 1 - np.eye(5))
-    done = program("curve", "d.npy", cwd=tmp_path, prelude=f"exec({code!r})")
+    done = program("stress-curve", "d.npy", cwd=tmp_path, prelude=f"exec({code!r})")
     assert done.returncode == 128 + signal.SIGTERM
     assert os.listdir(tmp_path) == ["d.npy"]
 
@@ -106,12 +106,12 @@ outputs.save_figure = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sle
 def test_demo_runs_the_commands_and_its_folder_is_not_overwritten(run, here):
     done = run("demo")
     assert (done.code, "matched by" in done.err) == (0, False), done.err
-    told = ("1,797", "classical", "neuc+", "refined/distance", "refined/relative", "inspect ")
+    told = ("1,797", "classical", "neuc+", "refined/distance", "refined/relative", "diagnose ")
     assert all(word in done.out for word in told)
     written = {path.name for path in (here / "demo").iterdir()}
     pictures = {"spectrum.png", "coordinates.png", "shepard.png", "curve.png"}
     assert pictures | {"coordinates.csv", "embedding.npz", "quality.json", "digits.npz"} <= written
-    found = run("inspect", "demo/digits.npz", "--json").document
+    found = run("diagnose", "demo/digits.npz", "--json").document
     assert not found["euclidean"]
     assert found["triangles"]["violated"] == 0
     assert not found["triangles"]["exact"]

@@ -15,7 +15,7 @@ import pytest
 from neucmds import FewerComponentsWarning, InputError, neuc_mds
 from neucmds.explore.comparison import COMPARED
 from neucmds.explore.exploration import evaluate
-from neucmds.explore.resampling import stability
+from neucmds.explore.resampling import bootstrap
 from neucmds.prepared import prepare
 from neucmds.tools.report.findings import nearest_of
 
@@ -206,7 +206,7 @@ def test_what_cannot_be_is_refused_before_the_work(case, tmp_path, options, said
 
 
 def test_replicates_say_how_stable_the_embedding_is(case, page):
-    moved = stability(case.D, n_boot=4, embedding=case.embedding)
+    moved = bootstrap(case.D, n_boot=4, embedding=case.embedding)
     data = document_of(page)["stability"]
     np.testing.assert_allclose(
         unpacked(data["covariances"]).reshape(N, K, K), moved.covariances, rtol=1e-4, atol=1e-9

@@ -22,12 +22,12 @@ from neucmds.tools.cli.console import (
     print_error,
     survive_any_encoding,
 )
-from neucmds.tools.cli.curve import curve
 from neucmds.tools.cli.demo import demo
+from neucmds.tools.cli.diagnose import diagnose
 from neucmds.tools.cli.embed import embed
-from neucmds.tools.cli.inspect import inspect
 from neucmds.tools.cli.project import project
 from neucmds.tools.cli.report import report
+from neucmds.tools.cli.stress_curve import stress_curve
 
 DONE, BUG, BAD_INPUT, READER_GONE = 0, 1, 2, 141
 
@@ -153,5 +153,5 @@ def root(
         typer.echo(context.get_help())
 
 
-for command in (embed, inspect, compare, curve, project, report, demo):
+for command in (embed, diagnose, compare, stress_curve, project, report, demo):
     app.command()(command)

@@ -15,11 +15,11 @@ from neucmds.explore.comparison import REFINED_LOSSES
 from neucmds.options import ALL_METHODS
 from neucmds.tools.cli.compare import compare
 from neucmds.tools.cli.console import say, steps
-from neucmds.tools.cli.curve import CURVE_FILES, curve
 from neucmds.tools.cli.embed import embed
 from neucmds.tools.cli.options import Force
 from neucmds.tools.cli.outputs import Outputs
 from neucmds.tools.cli.results import RESULT_FILES
+from neucmds.tools.cli.stress_curve import CURVE_FILES, stress_curve
 
 K, NEIGHBOURS, CURVE_TO = "20", 5, 60
 METHODS = ",".join((*ALL_METHODS, *REFINED_LOSSES))
@@ -31,7 +31,7 @@ def demo(
     ] = Path("demo"),
     force: Force = False,
 ) -> None:
-    """Run compare, curve and embed on 1,797 handwritten digits."""
+    """Run compare, stress-curve and embed on 1,797 handwritten digits."""
     matrix, groups = output / "digits.npz", output / "digits.csv"
     files = (*RESULT_FILES, *CURVE_FILES, matrix.name, groups.name)
     outputs = Outputs(output, files, force=force)
@@ -54,11 +54,11 @@ def demo(
     file, coloured = str(matrix), f"--metadata {groups} --categories digit --color-by digit"
     say(f"neucmds compare {file} -k {K} --methods {METHODS}")
     compare(file, K, METHODS)
-    say(f"\nneucmds curve {file} -k {CURVE_TO} -o {output}")
-    curve(file, CURVE_TO, output=output, force=True)
+    say(f"\nneucmds stress-curve {file} -k {CURVE_TO} -o {output}")
+    stress_curve(file, CURVE_TO, output=output, force=True)
     say(f"\nneucmds embed {file} -k {K} {coloured} -o {output}")
     embed(file, K, metadata=groups, categories="digit", color_by="digit", output=output, force=True)
     say(
         f"\nFar pairs dominate STRESS; for near neighbours use --loss relative. Next: neucmds "
-        f"inspect {file}, neucmds compare YOUR.csv -k {K} (a square table)."
+        f"diagnose {file}, neucmds compare YOUR.csv -k {K} (a square table)."
     )

@@ -178,5 +178,5 @@ def _refuse_empty(embedding: Embedding, wanted: object) -> None:
     asked = f" ({option('n_components', wanted)})" if isinstance(wanted, tuple) else ""
     raise InputError(
         f"{embedding.method} finds no coordinate of these signs{asked}: B has no such "
-        "eigenvalues; pass a number for -k, and see neucmds inspect."
+        "eigenvalues; pass a number for -k, and see neucmds diagnose."
     )

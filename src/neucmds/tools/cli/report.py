@@ -35,10 +35,10 @@ def report(
     metadata_missing: opt.MetadataMissing = "error",
     color_by: opt.ColorBy = None,
     categories: opt.Categories = None,
-    stability: Annotated[
+    bootstrap: Annotated[
         int,
         typer.Option(
-            "--stability",
+            "--bootstrap",
             metavar="N",
             min=0,
             help="Also embed N bootstrap samples of the objects and N permutations of D: shows how "
@@ -61,8 +61,8 @@ def report(
     page = default_place(file, "report.html") if output is None else output
     check_file(page, force=force)
     drawing = Drawing(metadata, metadata_missing, color_by, categories)
-    if stability and weights is not None:
-        raise InputError("--stability and --weights do not go together; leave one of them out.")
+    if bootstrap and weights is not None:
+        raise InputError("--bootstrap and --weights do not go together; leave one of them out.")
     wanted = parse_components(components)
     with steps() as progress:
         progress.now(f"reading {file}")
@@ -91,7 +91,7 @@ def report(
             metadata=drawing.table,
             color_by=color_by,
             title=Path(file).name if file != "-" else "standard input",
-            replicates=stability,
+            replicates=bootstrap,
             random_state=seed,
             command=shlex.join(["neucmds", *context.obj]),
             callback=progress.show,

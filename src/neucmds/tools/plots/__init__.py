@@ -14,21 +14,27 @@ from neucmds.tools.plots.coordinates import (
     axis_label,
     default_axes,
     normal_ellipse,
+    plot_bootstrap,
     plot_coordinates,
-    plot_stability,
 )
 from neucmds.tools.plots.shepard import SampledPairs, plot_shepard, sampled_pairs, signed_root
-from neucmds.tools.plots.spectra import kept_words, mark_kept, plot_curve, plot_scree, plot_spectrum
+from neucmds.tools.plots.spectra import (
+    kept_words,
+    mark_kept,
+    plot_scree,
+    plot_spectrum,
+    plot_stress_curve,
+)
 
 __all__ = [
     "axis_label",
     "default_axes",
     "normal_ellipse",
     "plot_coordinates",
-    "plot_curve",
+    "plot_stress_curve",
     "plot_scree",
     "plot_shepard",
-    "plot_stability",
+    "plot_bootstrap",
     "plot_spectrum",
     "Colours",
     "SampledPairs",

@@ -15,7 +15,7 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.ecology.ordination import EnvFit, checked_axes, envfit
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.explore.resampling import Stability
+from neucmds.explore.resampling import Bootstrap
 from neucmds.tools.plots import _figures as figures
 from neucmds.tools.plots._figures import GUIDE, NEGATIVE, POSITIVE, Floats, Marks
 from neucmds.tools.plots._names import write_names
@@ -129,8 +129,8 @@ def plot_coordinates(
     return ax
 
 
-def plot_stability(
-    stability: Stability,
+def plot_bootstrap(
+    bootstrap: Bootstrap,
     *,
     axes: tuple[int, int] = (1, 2),
     level: float = 0.95,
@@ -141,8 +141,8 @@ def plot_stability(
 
     Parameters
     ----------
-    stability : Stability
-        The result of `neucmds.stability`.
+    bootstrap : Bootstrap
+        The result of `neucmds.bootstrap`.
     axes, names, ax
         As for `plot_coordinates`.
     level : float, default=0.95
@@ -152,12 +152,12 @@ def plot_stability(
     -------
     Axes
     """
-    embedding = stability.embedding
+    embedding = bootstrap.embedding
     pair = [a - 1 for a in _checked_axes(embedding, axes)]
     if max(pair) >= embedding.k:
-        raise InputError("one coordinate has no ellipses; see Stability.spread.")
+        raise InputError("one coordinate has no ellipses; see Bootstrap.spread.")
     ax = figures.axes_or_new(ax)
-    for cloud in np.moveaxis(stability.clouds[:, :, pair], 1, 0):
+    for cloud in np.moveaxis(bootstrap.clouds[:, :, pair], 1, 0):
         _draw_ellipse(ax, cloud, POSITIVE, level)
     return plot_coordinates(embedding, axes=axes, names=names, ax=ax)
 

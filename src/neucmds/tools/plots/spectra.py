@@ -158,13 +158,13 @@ def plot_scree(
     return ax
 
 
-def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
+def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     """Draw STRESS, as a share of ‖D‖², against k for every method, both on log scales.
 
     Parameters
     ----------
     curves : StressCurves
-        As `neucmds.curve` returns it.
+        As `neucmds.stress_curve` returns it.
     ax : Axes, optional
 
     Returns
@@ -174,11 +174,11 @@ def plot_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds import curve
-    >>> from neucmds.tools.plots import plot_curve
+    >>> from neucmds import stress_curve
+    >>> from neucmds.tools.plots import plot_stress_curve
     >>> x = np.random.default_rng(0).uniform(size=(12, 3))
     >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
-    >>> len(plot_curve(curve(D, methods=["classical", "neuc"])).lines)
+    >>> len(plot_stress_curve(stress_curve(D, methods=["classical", "neuc"])).lines)
     2
 
     Paper: fig:dim-paradox.

@@ -13,10 +13,10 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.ecology.ordination import PermutationTest
 from neucmds.embedding import Embedding
 from neucmds.explore.comparison import COMPARED, Comparison, compare
-from neucmds.explore.diagnostics import Inspection
-from neucmds.explore.exploration import StressCurves, curve, evaluate, inspect
+from neucmds.explore.diagnostics import Diagnosis
+from neucmds.explore.exploration import StressCurves, diagnose, evaluate, stress_curve
 from neucmds.explore.metrics import PairErrors, Quality, pair_errors
-from neucmds.explore.resampling import Stability, stability, stress_test
+from neucmds.explore.resampling import Bootstrap, bootstrap, stress_test
 from neucmds.form import flat
 from neucmds.options import ALL_METHODS, Callback, notify
 from neucmds.place.dimension import among
@@ -38,7 +38,7 @@ class Findings:
     """Everything that the page shows; `lacking` says why a part is None."""
 
     embedding: Embedding
-    inspection: Inspection | None = None
+    diagnosis: Diagnosis | None = None
     # STRESS of the closed forms against k.
     curves: StressCurves | None = None
     # Every method at a few k, measured on so many objects.
@@ -50,7 +50,7 @@ class Findings:
     errors: PairErrors | None = None
     pairs: SampledPairs | None = None
     nearest: dict[str, npt.NDArray[Any]] | None = None
-    stability: Stability | None = None
+    stability: Bootstrap | None = None
     stress_test: PermutationTest | None = None
     total_sum_of_squares: float = np.nan
     lacking: str = ""
@@ -87,7 +87,7 @@ def gather(
         seeded: Any = {"random_state": random_state, "callback": callback, "embedding": embedding}
         found = replace(
             found,
-            stability=stability(prepared, n_boot=replicates, **seeded),
+            stability=bootstrap(prepared, n_boot=replicates, **seeded),
             stress_test=stress_test(prepared, permutations=replicates, **seeded),
         )
     if prepared.weights is not None:
@@ -105,8 +105,8 @@ def gather(
     say("inspecting the dissimilarities")
     return replace(
         found,
-        inspection=inspect(prepared, random_state=random_state, callback=callback),
-        curves=curve(prepared, callback=callback),
+        diagnosis=diagnose(prepared, random_state=random_state, callback=callback),
+        curves=stress_curve(prepared, callback=callback),
         ladder=tuple(ladder),
         ladder_objects=ground.n,
         comparison=every,

@@ -68,7 +68,7 @@ def render(
     page: str = _template().render(
         found=found,
         emb=found.embedding,
-        inspection=found.inspection,
+        inspection=found.diagnosis,
         measured=found.quality or found.embedding,
         title=plots.printable(title),
         made=[(name, plots.printable(text)) for name, text in made],
@@ -220,7 +220,7 @@ def _spectrum(found: Findings) -> dict[str, Any] | None:
     rank = np.where(lam > 0, np.cumsum(lam > 0), np.cumsum(lam < 0))
     is_kept = np.ones(lam.size, dtype=bool) if found.curves is None else plots.mark_kept(lam, kept)
     shown = rank <= MOST_EIGENVALUES
-    complete = found.inspection is not None and found.inspection.complete
+    complete = found.diagnosis is not None and found.diagnosis.complete
     return {
         "values": _digits(lam[shown]),
         "rank": rank[shown].tolist(),
@@ -272,7 +272,7 @@ def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[dict[
 
 
 def _scan(found: Findings) -> dict[str, Any] | None:
-    scan = None if found.inspection is None else found.inspection.scan
+    scan = None if found.diagnosis is None else found.diagnosis.scan
     if scan is None:
         return None
     return {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from neucmds.embedding import Embedding
-from neucmds.explore.diagnostics import Inspection, Triangles
+from neucmds.explore.diagnostics import Diagnosis, Triangles
 from neucmds.explore.exploration import StressCurves
 from neucmds.tools.plots import printable
 
@@ -86,7 +86,7 @@ def marked(
     return texts, {i for i, text in enumerate(texts) if text == best}
 
 
-def outlying(found: Inspection, squared: bool, labels: Sequence[str] | None) -> str:
+def outlying(found: Diagnosis, squared: bool, labels: Sequence[str] | None) -> str:
     """Name the first outlying entries of D; empty if there are none."""
     outliers, shown = found.outliers, found.outliers.entries[:OUTLIERS_SHOWN]
     if not shown:
@@ -103,8 +103,8 @@ def outlying(found: Inspection, squared: bool, labels: Sequence[str] | None) -> 
     return f"Outlying entries, where {typical} is typical: {pairs}{rest}"
 
 
-def inspection_facts(found: Inspection, squared: bool) -> list[tuple[str, str]]:
-    """Return names and values of the rows that `inspect` prints."""
+def diagnosis_facts(found: Diagnosis, squared: bool) -> list[tuple[str, str]]:
+    """Return names and values of the rows that `diagnose` prints."""
     low, high = (unsquared(value, squared) for value in (found.smallest, found.largest))
     scale = "squared dissimilarities" if squared else "dissimilarities"
     return [
@@ -140,7 +140,7 @@ def _triangles(triangles: Triangles | None) -> str:
     return f"{text}; at worst a side is {worst} the sum of the other two"
 
 
-def _beyond(found: Inspection) -> str:
+def _beyond(found: Diagnosis) -> str:
     sure, wide = found.certain, found.beyond_noise
     text = f"{sure[0]} positive and {sure[1]} negative eigenvalues for certain"
     text += "" if sure == wide else f", at most {wide[0]} and {wide[1]}"
@@ -148,13 +148,13 @@ def _beyond(found: Inspection) -> str:
     return f"{text}, outside {low} to {high}: a lower bound for k"
 
 
-def _euclidean(found: Inspection) -> str:
+def _euclidean(found: Diagnosis) -> str:
     if not found.euclidean:
         return "no"
     return "yes" if found.complete else "yes, as far as is known: no negative eigenvalue found"
 
 
-def _eigenvalues(found: Inspection) -> str:
+def _eigenvalues(found: Diagnosis) -> str:
     positive, negative = count(found.positive_eigenvalues), count(found.negative_eigenvalues)
     ends = f"{significant(found.largest_eigenvalue)} to {significant(found.smallest_eigenvalue)}"
     if found.complete:
@@ -167,7 +167,7 @@ def _eigenvalues(found: Inspection) -> str:
     )
 
 
-def _negative_share(found: Inspection) -> str:
+def _negative_share(found: Diagnosis) -> str:
     share = percent(found.negative_share)
     if found.complete:
         return f"{share} of Σ|λ|"
@@ -175,7 +175,7 @@ def _negative_share(found: Inspection) -> str:
     return f"about {share} of Σ|λ|: at least {low}, at most {high}"
 
 
-def _suggestion(found: Inspection) -> str:
+def _suggestion(found: Diagnosis) -> str:
     if found.scan is None:
         return "none: too few objects to hold some out"
     if found.held_out_r2 <= 0:

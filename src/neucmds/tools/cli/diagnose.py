@@ -1,17 +1,17 @@
-"""``neucmds inspect``: properties of a matrix before embedding it."""
+"""``neucmds diagnose``: properties of a matrix before embedding it."""
 
 from __future__ import annotations
 
 from neucmds.explore import exploration
-from neucmds.explore.diagnostics import Inspection
+from neucmds.explore.diagnostics import Diagnosis
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, say, steps
 from neucmds.tools.cli.inputs import GIVEN, read_source
 from neucmds.tools.cli.tables import facts_table
-from neucmds.tools.report.words import inspection_facts, outlying, percent
+from neucmds.tools.report.words import diagnosis_facts, outlying, percent
 
 
-def inspect(
+def diagnose(
     file: opt.File,
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
@@ -24,11 +24,11 @@ def inspect(
         progress.now(f"reading {file}")
         settings = {"squared": squared, "symmetrize": symmetrize, "callback": progress.show}
         prepared = read_source(file, metric).prepared(None, **settings).data
-        found = exploration.inspect(prepared, random_state=seed, callback=progress.show)
+        found = exploration.diagnose(prepared, random_state=seed, callback=progress.show)
     if as_json:
-        print_json({"command": "inspect", "input": file, **found.as_dict()})
+        print_json({"command": "diagnose", "input": file, **found.as_dict()})
         return
-    print_table(facts_table(f"{file}: {found.n:,} objects", inspection_facts(found, squared)))
+    print_table(facts_table(f"{file}: {found.n:,} objects", diagnosis_facts(found, squared)))
     if found.outliers.entries:
         say(
             f"{outlying(found, squared, found.labels)}. One outlier can dominate the fit: correct "
@@ -38,7 +38,7 @@ def inspect(
     say(_advice(found, ("FILE" if file == "-" else file) + by_metric))
 
 
-def _advice(found: Inspection, file: str) -> str:
+def _advice(found: Diagnosis, file: str) -> str:
     parts: list[str] = []
     if found.euclidean:
         parts.append("D is Euclidean: classical MDS loses nothing.")
@@ -52,5 +52,5 @@ def _advice(found: Inspection, file: str) -> str:
     if found.scan is not None and found.held_out_r2 > 0:
         parts.append(f"Next: neucmds embed {file} -k {found.suggested_k}")
     else:
-        parts.append(f"Choose k by its STRESS. Next: neucmds curve {file}")
+        parts.append(f"Choose k by its STRESS. Next: neucmds stress-curve {file}")
     return " ".join(parts)

@@ -1,4 +1,4 @@
-"""``neucmds curve``: STRESS against k for several methods."""
+"""``neucmds stress-curve``: STRESS against k for several methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in opt.PICTURES))
 ROWS_SHOWN = 14
 
 
-def curve(
+def stress_curve(
     file: opt.File,
     k_max: Annotated[
         int | None,
@@ -58,7 +58,7 @@ def curve(
         prepared = prepare(file, squared=squared, symmetrize=symmetrize)
         ks = spaced_ks(_largest_k(k_max, prepared.n))
         progress.now("embedding", len(ks) + 1)
-        curves = exploration.curve(
+        curves = exploration.stress_curve(
             prepared,
             ks,
             methods.split(","),
@@ -68,7 +68,7 @@ def curve(
         add_curve(outputs, curves, plots)
         files = outputs.commit()
     if as_json:
-        document = {"command": "curve", "input": file, **curves.as_dict()}
+        document = {"command": "stress-curve", "input": file, **curves.as_dict()}
         print_json(document | {"files": [str(path) for path in files]})
         return
     ks = curves.ks
@@ -83,9 +83,9 @@ def add_curve(outputs: Outputs, curves: StressCurves, plots: opt.Plots) -> None:
     columns = {method: curves.normalized(method) for method in curves.stress}
     outputs.add_csv("curve.csv", object_table(columns, curves.ks, "k"))
     if plots != "none":
-        from neucmds.tools.plots import plot_curve
+        from neucmds.tools.plots import plot_stress_curve
 
-        outputs.add_plot(f"curve.{plots}", plot_curve(curves))
+        outputs.add_plot(f"curve.{plots}", plot_stress_curve(curves))
 
 
 def _largest_k(k_max: int | None, n: int) -> int:
