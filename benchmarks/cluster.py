@@ -127,9 +127,9 @@ def run(n, chunk, n_workers, stealing):
         Growth() as growth,
     ):
         start = time.perf_counter()
-        data = lazy_dissimilarity(lazy_matrix(n, chunk))
+        data, _ = lazy_dissimilarity(lazy_matrix(n, chunk))
         checked, sent_checking = time.perf_counter() - start, sent_bytes(client)
-        gram = Counted(data.values)
+        gram = Counted(data)
         embedding = neuc_mds(gram, K, "neuc+")
         seconds = time.perf_counter() - start
         sent = sent_bytes(client) - sent_checking

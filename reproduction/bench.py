@@ -15,8 +15,8 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore.metrics import Quality, measure
 from neucmds.fitting import embed_spectrum
-from neucmds.prepared import Prepared
 from neucmds.problem.components import Components
+from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.selection import METHODS
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
@@ -120,7 +120,7 @@ class Bench:
             if method not in METHODS:
                 self.progress(f"{name}: {method}, k = {key[2]}")
             gram, spectrum = self.spectrum(name)
-            prepared = Prepared(gram, squared=True)
+            prepared = Dense(gram, squared=True)
             self._embeddings[key] = embed_spectrum(prepared, spectrum, Components(key[2]), method)
         return self._embeddings[key]
 

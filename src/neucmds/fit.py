@@ -30,10 +30,11 @@ from neucmds.options import (
     kind_of,
     refuse,
 )
-from neucmds.prepared import Prepared, prepare
+from neucmds.prepared import prepare
 from neucmds.problem.calls import Tape, watched
 from neucmds.problem.components import NComponents
 from neucmds.problem.containers import as_objects, named_features
+from neucmds.problem.dense import Dense
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import BoundMetric, refuse_params
 from neucmds.problem.names import row_names
@@ -235,7 +236,7 @@ def embed(
     check_flags(missing, squared=squared, symmetrize=symmetrize)
     refuse_arrays(metric=metric, metric_params=metric_params)
     data, metric, labels = _as_rows(data, metric, metric_params, symmetrize, labels)
-    known = data.gram if isinstance(data, Prepared) else data
+    known = data.gram if isinstance(data, Dense) else data
     kind = kind_of(known, metric, n_pairs, options.method) if landmarks is None else "landmarks"
     asked = {"weights": weights, "missing": None if missing == "error" else missing}
     asked |= {"squared": squared or None, "symmetrize": symmetrize or None, "n_pairs": n_pairs}
@@ -310,7 +311,7 @@ def _calls(
         tape.remove()
 
 
-def _kept(prepared: Prepared, options: Options, checkpoint: str | PathLike[str]) -> Fit:
+def _kept(prepared: Dense, options: Options, checkpoint: str | PathLike[str]) -> Fit:
     """Continue an interrupted fit, and keep the coordinates of every step."""
     if isinstance(prepared.gram, DenseGram):
         refuse("matrix", {"checkpoint": checkpoint})

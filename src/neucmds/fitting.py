@@ -26,8 +26,9 @@ from neucmds.errors import (
 )
 from neucmds.form import kappa_of
 from neucmds.options import EIGENPAIR_TOL, Options, notify, refuse
-from neucmds.prepared import Prepared, dense_gram
+from neucmds.prepared import dense_gram
 from neucmds.problem.components import AUTO, Components
+from neucmds.problem.dense import Dense
 from neucmds.problem.weights import refuse_parts_of
 from neucmds.refine.descent import FEW_OBJECTS, Keep, Limits
 from neucmds.refine.gaps import complete_and_refine
@@ -53,10 +54,10 @@ class Fit:
 
     embedding: Embedding
     spectrum: Spectrum | None = None
-    prepared: Prepared | None = None
+    prepared: Dense | None = None
 
 
-def fit(prepared: Prepared, options: Options, keep: Keep | None = None) -> Fit:
+def fit(prepared: Dense, options: Options, keep: Keep | None = None) -> Fit:
     """Embed a prepared D; `keep` is called with coordinates and signs after every step."""
     gram, method, start = prepared.gram, options.method, options.init
     components = Components.parse(options.n_components, gram.n)
@@ -132,7 +133,7 @@ solve_roughly = partial(solve_for, tol=1e-3, random_state=0)
 
 
 def embed_spectrum(
-    prepared: Prepared,
+    prepared: Dense,
     spectrum: Spectrum,
     components: Components,
     method: str,
@@ -156,7 +157,7 @@ def embed_spectrum(
 
 
 def _free_coordinates(
-    prepared: Prepared, components: Components, options: Options, limits: Limits
+    prepared: Dense, components: Components, options: Options, limits: Limits
 ) -> Solution:
     """Refine where there is no closed form to begin with: weights, gaps, other losses, a start."""
     start, weights = options.init, prepared.weights
@@ -183,7 +184,7 @@ def _free_coordinates(
 
 
 def _least_loss(
-    prepared: Prepared, components: Components, options: Options, limits: Limits
+    prepared: Dense, components: Components, options: Options, limits: Limits
 ) -> Solution:
     gram = dense_gram(prepared, option("loss", options.loss))
     if is_numpy(gram.sq_dissimilarity):

@@ -13,8 +13,9 @@ from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.fitting import Fit, fit, solve_for
 from neucmds.options import Options, notify, refuse
 from neucmds.place.dimension import DimensionScan, fewest, scan_dimensions
-from neucmds.prepared import Prepared, refuse_weights
+from neucmds.prepared import refuse_weights
 from neucmds.problem.components import AUTO, Components, spaced_ks
+from neucmds.problem.dense import Dense
 from neucmds.spectrum.geometry import stress_terms
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import METHODS
@@ -26,7 +27,7 @@ MOST_FOR_SHARE = 1000
 ALL_TRIED_UP_TO = 5000
 
 
-def fit_chosen(prepared: Prepared, options: Options) -> Fit:
+def fit_chosen(prepared: Dense, options: Options) -> Fit:
     """Choose the number of coordinates by the goal in `options`, and embed with it."""
     gram, method = prepared.gram, options.method
     goal = Components.parse(options.n_components, gram.n).goal

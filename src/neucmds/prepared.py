@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import Array, is_dask, is_numpy, to_numpy
-from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.options import IN_MEMORY, PRECOMPUTED, SHORTEST_PATH, Callback, check_callback, refuse
 from neucmds.problem.components import NComponents
-from neucmds.problem.dense import as_dissimilarity
+from neucmds.problem.dense import Dense, as_squares
 from neucmds.problem.graph import all_paths, as_graph, shortest_path_rows
 from neucmds.problem.metrics import BoundMetric
 from neucmds.problem.validation import as_labels, check_flags
@@ -30,48 +28,6 @@ from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A D of any kind, read, validated and behind its operator, with what goes along with it.
-
-    Every function of this module takes it in place of D, so that D is read once for several calls;
-    `squared`, `labels` and `weights` are then its own.
-
-    Parameters
-    ----------
-    gram : Gram
-        B = −½CDC; D is on the squared scale from here on.
-    labels : tuple of str or None
-    squared : bool
-        Whether the input held squared dissimilarities.
-    weights : array of shape (n, n), optional
-        How much each pair counts, zero where it was not observed; None if all count alike.
-    missing : {"error", "ignore"}
-        Whether new objects, too, may have dissimilarities that are not known.
-    """
-
-    gram: Gram
-    labels: tuple[str, ...] | None = None
-    squared: bool = False
-    weights: Array | None = None
-    missing: str = "error"
-
-    @property
-    def n(self) -> int:
-        """Number of objects."""
-        return self.gram.n
-
-    def beside(self, embedding: Embedding) -> dict[str, Any]:
-        """Return what `neucmds.explore.metrics` measures an embedding of these objects by."""
-        return {
-            "gram": self.gram,
-            "coordinates": embedding.coordinates,
-            "signs": embedding.signs,
-            "weights": self.weights,
-            "curvature": embedding.kappa,
-        }
-
-
 def prepare(
     D: Any,
     n_components: NComponents = None,
@@ -84,12 +40,12 @@ def prepare(
     labels: Any = None,
     keep_copy: bool = False,
     callback: Callback | None = None,
-) -> Prepared:
+) -> Dense:
     """Read and validate D, and put it behind the operator that the memory allows.
 
     Parameters
     ----------
-    D : as for `neuc_mds`, or Prepared
+    D : as for `neuc_mds`, or Dense
         The latter is returned as it is.
     n_components : as for `neuc_mds`
         Number of coordinates that the memory must suffice for.
@@ -102,7 +58,7 @@ def prepare(
 
     Returns
     -------
-    Prepared
+    Dense
 
     Examples
     --------
@@ -113,7 +69,7 @@ def prepare(
     >>> diagnose(D).euclidean, compare(D, 1).best.method
     (False, 'exact')
     """
-    if isinstance(D, Prepared):
+    if isinstance(D, Dense):
         return D
     check_flags(squared=squared, symmetrize=symmetrize)
     check_callback(callback)
@@ -137,10 +93,10 @@ def prepare(
     if complete:
         gram = lazy_operator(D, n_components, squared=squared, labels=labels, progress=progress)
     if gram is not None:
-        return Prepared(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
+        return Dense(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
     if is_store(D) and not is_numpy(D):
         D, copy = np.asarray(D[...]), False
-    data = as_dissimilarity(
+    values, names = as_squares(
         D,
         squared=squared,
         symmetrize=symmetrize,
@@ -151,17 +107,17 @@ def prepare(
         # Sums over pairs that count differently are made of D itself, in float64.
         double=not complete,
     )
-    weighted = None if complete else as_weighted(data, weights)
-    if weighted is not None:
-        values, pair_weights = weighted
-        return Prepared(DenseGram(values), data.labels, squared, pair_weights, missing)
-    gram = dense_operator(data, n_components, keep_copy=keep_copy)
-    return Prepared(gram, data.labels, squared, missing=missing)
+    if not complete:
+        weighted = as_weighted(values, names, weights)
+        if weighted is not None:
+            return Dense(DenseGram(weighted[0]), names, squared, weighted[1], missing)
+    gram = dense_operator(values, n_components, keep_copy=keep_copy)
+    return Dense(gram, names, squared, missing=missing)
 
 
 def prepare_some(
     data: Any, rows: npt.NDArray[np.intp], *, metric: Any = PRECOMPUTED, **reading: Any
-) -> Prepared:
+) -> Dense:
     """Prepare D among some objects, where D as a whole does not exist or takes long.
 
     Parameters are those of `prepare`.
@@ -202,14 +158,14 @@ def _on_pass(callback: Callback) -> Progress:
     return lambda number, rows, n: callback(rows, n, f"pass {number} over D")
 
 
-def dense_gram(prepared: Prepared, what: str) -> DenseGram:
+def dense_gram(prepared: Dense, what: str) -> DenseGram:
     """Return the operator of a D in memory, or refuse what needs one."""
     if isinstance(prepared.gram, DenseGram):
         return prepared.gram
     raise InputError(IN_MEMORY.why.format(asked=what))
 
 
-def refuse_weights(prepared: Prepared, what: str, instead: str = "use neuc_mds") -> None:
+def refuse_weights(prepared: Dense, what: str, instead: str = "use neuc_mds") -> None:
     """Refuse weights and gaps where every pair counts alike."""
     if prepared.weights is not None:
         raise InputError(f"{what} needs every pair of D, without weights; {instead}.")

@@ -18,7 +18,7 @@ import pandas as pd
 from neucmds import Embedding, InputError, neuc_mds
 from neucmds.ecology.metadata import match_rows, read_metadata
 from neucmds.problem.containers import read_square
-from neucmds.problem.dense import as_dissimilarity
+from neucmds.problem.dense import as_squares
 from neucmds.problem.pairs import as_pairs
 from neucmds.problem.readers.files import read_table
 from neucmds.problem.readers.new_objects import read_new_objects
@@ -71,7 +71,7 @@ def _qza(file: io.BytesIO) -> None:
 
 TABLE = (
     read_table,
-    lambda path: as_dissimilarity(path, symmetrize=True, missing="ignore"),
+    lambda path: as_squares(path, symmetrize=True, missing="ignore"),
     lambda path: read_new_objects(str(path), 4),
     lambda path: read_new_objects(str(path), 2, NAMES[:2]),
 )

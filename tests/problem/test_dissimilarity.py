@@ -1,4 +1,4 @@
-"""What `as_dissimilarity` promises: squares, labels, one line of refusal, no side effect."""
+"""What `as_squares` promises: squares, labels, one line of refusal, no side effect."""
 
 import tracemalloc
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from neucmds.backend import arrays
 from neucmds.errors import InputError
 from neucmds.problem import dense as dissimilarity
 from neucmds.problem.containers import as_objects, as_real, named_features
-from neucmds.problem.dense import as_dissimilarity
+from neucmds.problem.dense import as_squares
 
 NAMES = ("ant", "bee", "cat", "dog")
 SMALL = np.array([[0, 1, 2, 3], [1, 0, 4, 5], [2, 4, 0, 6], [3, 5, 6, 0]], dtype=np.float64)
@@ -57,7 +57,7 @@ def drawn_tiles(data):
 
 def refusal(data, **options) -> str:
     with pytest.raises(InputError) as caught:
-        as_dissimilarity(data, **options)
+        as_squares(data, **options)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -77,7 +77,7 @@ def test_every_dtype_is_squared_in_a_float_of_its_own(dtype):
     D = SMALL.astype(dtype, order="F" if dtype in ("float64", "uint8") else "C")
     D.flags.writeable = False
     for squared, expected in ((True, D.astype(np.float64)), (False, D.astype(np.float64) ** 2)):
-        found = as_dissimilarity(D, squared=squared).values
+        found = as_squares(D, squared=squared)[0]
         assert found.dtype == np.dtype(DTYPES[dtype])
         np.testing.assert_array_equal(found, expected)
 
@@ -104,13 +104,13 @@ CONTAINERS = {
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_every_container_gives_the_same_matrix_in_its_library(name, copy):
     data, labels = CONTAINERS[name]()
-    again = as_dissimilarity(data, squared=True)
-    np.testing.assert_array_equal(arrays.to_numpy(again.values), SMALL)
-    result = as_dissimilarity(data, copy=copy)
-    np.testing.assert_array_equal(arrays.to_numpy(result.values), SMALL**2)
-    assert (result.labels, result.n) == (labels, 4)
-    assert arrays.namespace(result.values) is arrays.namespace(again.values)
-    assert (arrays.namespace(result.values) is array_api_strict) == name.startswith("strict")
+    again, _ = as_squares(data, squared=True)
+    np.testing.assert_array_equal(arrays.to_numpy(again), SMALL)
+    result, found = as_squares(data, copy=copy)
+    np.testing.assert_array_equal(arrays.to_numpy(result), SMALL**2)
+    assert found == labels
+    assert arrays.namespace(result) is arrays.namespace(again)
+    assert (arrays.namespace(result) is array_api_strict) == name.startswith("strict")
 
 
 # Memory
@@ -123,16 +123,16 @@ def test_squares_are_written_in_place_only_when_allowed(data, dtype, order, copy
     D[1, 1] = 1e-9
     before = D.copy()
     with drawn_tiles(data):
-        kept = as_dissimilarity(D, squared=True, copy=copy).values
+        kept = as_squares(D, squared=True, copy=copy)[0]
         assert np.shares_memory(kept, D)
         D = np.abs(D)
-        assert not np.shares_memory(as_dissimilarity(D).values, D)
+        assert not np.shares_memory(as_squares(D)[0], D)
         D.flags.writeable = False
-        squares = as_dissimilarity(D, copy=False).values
+        squares = as_squares(D, copy=False)[0]
         assert not np.shares_memory(squares, D)
         assert squares[1, 1] == 0
         D.flags.writeable = True
-        assert as_dissimilarity(D, copy=False).values is D
+        assert as_squares(D, copy=False)[0] is D
     np.testing.assert_array_equal(kept, before)
     np.testing.assert_array_equal(D, squares)
 
@@ -141,7 +141,7 @@ def peak_memory(**options):
     """Temporaries are a few tiles a thread, 10 MB on two: small against the 72 MB of D."""
     with threadpool_limits(2):
         tracemalloc.start()
-        as_dissimilarity(**options)
+        as_squares(**options)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     return peak
@@ -195,9 +195,9 @@ def test_the_worst_gap_is_found_and_rounding_is_none(data, n, dtype):
     i, j = data.draw(st.permutations(range(n)).map(lambda p: p[:2]))
     with drawn_tiles(data):
         D[i, j] += rounding
-        as_dissimilarity(D.astype(dtype), squared=True)
+        as_squares(D.astype(dtype), squared=True)
         plain = np.abs(D).astype(dtype)  # and what rounding left is kept to the last bit
-        np.testing.assert_array_equal(as_dissimilarity(plain).values, plain**2)
+        np.testing.assert_array_equal(as_squares(plain)[0], plain**2)
         D[i, j] += 10
         message = refusal(D.astype(dtype), squared=True)
     assert f"largest gap 10 at ({min(i, j)}, {max(i, j)});" in message
@@ -215,9 +215,9 @@ def test_symmetrize_averages_and_fills_on_the_scale_given(data, xp, squared, cop
         expected[5, 2] = expected[2, 5] = D[2, 5]
     array, options = xp.asarray(D.copy()), {"symmetrize": True, "missing": "ignore"}
     with drawn_tiles(data):
-        result = as_dissimilarity(array, squared=squared, copy=copy, **options)
+        result, _ = as_squares(array, squared=squared, copy=copy, **options)
     expected = expected if squared else expected**2
-    np.testing.assert_allclose(np.asarray(result.values), expected, rtol=1e-15)
+    np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-15)
     if copy:
         np.testing.assert_array_equal(np.asarray(array), D)
 
@@ -242,7 +242,7 @@ def test_a_triangle_is_named_or_mirrored_but_never_halved(data, xp, empty, sides
         copy = data.draw(st.booleans(), label="copy")
         squared = data.draw(st.booleans(), label="squared")
         options = {"symmetrize": True, "missing": "ignore", "copy": copy, "squared": squared}
-        mirrored = as_dissimilarity(xp.asarray(given_array), **options).values
+        mirrored = as_squares(xp.asarray(given_array), **options)[0]
     assert f"D is a {half} triangle: all entries {other} the diagonal are {content};" in message
     assert "symmetrize=True" in message
     np.testing.assert_array_equal(np.asarray(mirrored), D if squared else D**2)
@@ -266,7 +266,7 @@ def test_missing_and_masked_pairs_are_kept_when_ignored():
     gaps = np.where(mask, np.nan, SMALL)
     for D in (np.ma.masked_array(SMALL.astype(int), mask), gaps, array_api_strict.asarray(gaps)):
         assert "2 missing" in refusal(D)
-        found = np.asarray(as_dissimilarity(D, missing="ignore").values)
+        found = np.asarray(as_squares(D, missing="ignore")[0])
         np.testing.assert_array_equal(found, gaps**2)
 
 
@@ -288,7 +288,7 @@ def test_similarities_are_recognised_and_the_conversion_named(similarity, conver
 @given(LIBRARIES, st.booleans(), st.sampled_from([1e-25, 1e-22, 1e-15, 1, 1e15, 1e19, 1e30]))
 def test_float32_is_squared_in_float64_where_its_own_squares_would_be_lost(xp, symmetrize, size):
     D = (distances(6) * size).astype(np.float32)
-    values = as_dissimilarity(xp.asarray(D), symmetrize=symmetrize, copy=False).values
+    values = as_squares(xp.asarray(D), symmetrize=symmetrize, copy=False)[0]
     assert values.dtype == (xp.float32 if 1e-15 <= size <= 1e15 else xp.float64)
     np.testing.assert_allclose(np.asarray(values), distances(6) ** 2 * size**2, rtol=1e-5)
 
@@ -322,14 +322,9 @@ def test_what_is_no_matrix_is_refused(data, said):
 
 
 def test_labels_go_with_the_objects():
-    first = as_dissimilarity(SMALL, labels=[1, 2, "x", 4])
-    assert first.labels == ("1", "2", "x", "4")
-    assert as_dissimilarity(first) is first
-    renamed = as_dissimilarity(first, labels="abcd")
-    assert renamed.labels == tuple("abcd")
-    assert renamed.values is first.values
+    assert as_squares(SMALL, labels=[1, 2, "x", 4])[1] == ("1", "2", "x", "4")
     frame = pd.DataFrame(SMALL, NAMES, NAMES)
-    assert as_dissimilarity(frame, labels="abcd").labels == tuple("abcd")
+    assert as_squares(frame, labels="abcd")[1] == tuple("abcd")
     assert named_features(frame, None)[1] == NAMES
     assert named_features(frame, "abcd")[1] == "abcd"
     assert "4 objects but 3 labels" in refusal(SMALL, labels="abc")

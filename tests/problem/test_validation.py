@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist, squareform
 from neucmds import InputError
 from neucmds.problem import dense as dissimilarity
 from neucmds.problem.chunks import lazy_dissimilarity
-from neucmds.problem.dense import as_dissimilarity
+from neucmds.problem.dense import as_squares
 from neucmds.spectrum.operators.blocked import BlockedGram
 
 da = pytest.importorskip("dask.array")
@@ -25,7 +25,7 @@ def distances() -> np.ndarray:
 
 
 def in_memory(D, **rules):
-    return as_dissimilarity(D, labels=LABELS, **rules).values
+    return as_squares(D, labels=LABELS, **rules)[0]
 
 
 def in_blocks(D, **rules):
@@ -37,7 +37,7 @@ def in_blocks(D, **rules):
 def in_chunks(D, **rules):
     chunks = ((25, 0, 35), (25, 0, 35))  # uneven, and one without entries
     lazy = da.from_array(D, chunks=60).rechunk(chunks)
-    return lazy_dissimilarity(lazy, labels=LABELS, **rules).values.compute()
+    return lazy_dissimilarity(lazy, labels=LABELS, **rules)[0].compute()
 
 
 def on_gpu(D, **rules):
@@ -117,7 +117,7 @@ def test_float32_outside_memory_is_refused_where_its_squares_are_lost(tmp_path):
 
 
 def test_a_dask_array_is_square_also_in_chunks():
-    assert lazy_dissimilarity(1 - da.eye(2, chunks=1)).n == 2
+    assert len(lazy_dissimilarity(1 - da.eye(2, chunks=1))[0]) == 2
     for shape, chunks, said in (
         ((6, 5), 3, "not square: 6 × 5; a dask array must be n × n"),
         ((1, 1), 1, "D has 1 objects"),

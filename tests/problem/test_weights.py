@@ -9,7 +9,7 @@ import pytest
 
 from neucmds.backend import memory
 from neucmds.errors import InputError
-from neucmds.problem.dense import Dissimilarity, as_dissimilarity
+from neucmds.problem.dense import as_squares
 from neucmds.problem.validation import refuse_weight_range
 from neucmds.problem.weights import as_weighted, refuse_parts_of
 
@@ -25,14 +25,14 @@ def spoiled(i, j, value, other=None):
 
 
 def test_gaps_and_the_diagonal_have_no_weight():
-    assert as_weighted(Dissimilarity(D)) is None
+    assert as_weighted(D, None) is None
     gaps = D.copy()
     gaps[1, 4] = gaps[4, 1] = np.nan
     counted = ~np.isnan(gaps) & ~np.eye(N, dtype=bool)
     for library in (np, array_api_strict):
-        data = Dissimilarity(library.asarray(gaps))
+        data = library.asarray(gaps)
         for weights, expected in ((None, counted), *((w, counted * w) for w in (W, W / 999))):
-            filled, w = as_weighted(data, weights)
+            filled, w = as_weighted(data, None, weights)
             np.testing.assert_array_equal(np.asarray(w), expected)
             np.testing.assert_array_equal(np.asarray(filled), np.nan_to_num(gaps))
 
@@ -40,7 +40,7 @@ def test_gaps_and_the_diagonal_have_no_weight():
 def test_weights_go_by_name_and_take_the_precision_of_d():
     labels = tuple("abcdef")
     frame = pd.DataFrame(W, labels, labels).loc[::-1, ::-1]
-    _, w = as_weighted(Dissimilarity(D.astype(np.float32), labels), frame)
+    _, w = as_weighted(D.astype(np.float32), labels, frame)
     assert w.dtype == np.float32
     np.testing.assert_array_equal(w, np.where(np.eye(N), 0, W))
 
@@ -48,11 +48,11 @@ def test_weights_go_by_name_and_take_the_precision_of_d():
 @pytest.mark.parametrize(
     ("call", "needed"),
     [
-        (lambda: as_dissimilarity(D), "288 bytes"),
-        (lambda: as_dissimilarity(D.astype(np.float32)), "144 bytes"),
-        (lambda: as_dissimilarity(np.ones(15), squared=True), "288 bytes"),
-        (lambda: as_weighted(Dissimilarity(D), W), "2.88 kB"),
-        (lambda: as_weighted(Dissimilarity(np.where(D == 4, np.nan, D))), "4.03 kB"),
+        (lambda: as_squares(D), "288 bytes"),
+        (lambda: as_squares(D.astype(np.float32)), "144 bytes"),
+        (lambda: as_squares(np.ones(15), squared=True), "288 bytes"),
+        (lambda: as_weighted(D, None, W), "2.88 kB"),
+        (lambda: as_weighted(np.where(D == 4, np.nan, D), None), "4.03 kB"),
     ],
 )
 def test_what_needs_more_memory_than_is_free_is_refused(call, needed, monkeypatch):
@@ -76,7 +76,7 @@ def test_what_needs_more_memory_than_is_free_is_refused(call, needed, monkeypatc
 )
 def test_what_cannot_weigh_pairs_is_refused(weights, said):
     with pytest.raises(InputError, match=said):
-        as_weighted(Dissimilarity(D, tuple("abcdef")), weights)
+        as_weighted(D, tuple("abcdef"), weights)
 
 
 @pytest.mark.parametrize(

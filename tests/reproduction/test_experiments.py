@@ -10,8 +10,8 @@ import pytest
 from neucmds.datasets import euclidean_ball
 from neucmds.explore.metrics import measure
 from neucmds.fitting import embed_spectrum
-from neucmds.prepared import Prepared
 from neucmds.problem.components import Components
+from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.selection import METHODS
 from neucmds.spectrum.spectrum import full_spectrum
@@ -84,7 +84,7 @@ def test_curves_and_counts_are_those_of_embeddings(method):
     gram = DenseGram(euclidean_ball(60, random_state=1))
     spectrum = full_spectrum(gram)
     ks = range(1, 60)
-    fits = {k: embed_spectrum(Prepared(gram), spectrum, Components(k), method) for k in ks}
+    fits = {k: embed_spectrum(Dense(gram), spectrum, Components(k), method) for k in ks}
     curve = stress_curve(gram, spectrum, method, ks)
     expected = [fit.stress for fit in fits.values()]
     np.testing.assert_allclose(curve, expected, rtol=1e-9, atol=1e-12 * gram.moments.sq_norm)

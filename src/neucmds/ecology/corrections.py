@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigs
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.errors import InputError
-from neucmds.problem.dense import as_dissimilarity
+from neucmds.problem.dense import as_squares
 from neucmds.spectrum.operators.dense import DenseGram
 
 __all__ = ["Corrected", "cailliez", "lingoes"]
@@ -106,7 +106,7 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
 
 
 def _sq_values(D: Any, squared: bool) -> Floats:
-    return to_numpy(as_dissimilarity(D, squared=squared).values).astype(np.float64, copy=False)
+    return to_numpy(as_squares(D, squared=squared)[0]).astype(np.float64, copy=False)
 
 
 def _largest_real(gram2: Floats, gram1: Floats) -> float:

@@ -20,7 +20,7 @@ from neucmds.ecology.metadata import as_metadata, column_values, match_rows, rea
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.containers import as_real
-from neucmds.problem.dense import as_dissimilarity
+from neucmds.problem.dense import as_squares
 from neucmds.problem.names import common_objects, listed, row_names
 
 __all__ = [
@@ -349,9 +349,9 @@ def dispersion(
     """
     if center not in ("median", "centroid"):
         raise InputError(f"{option('center', center)} must be 'median' or 'centroid'.")
-    data = as_dissimilarity(D, squared=squared)
-    named = data.labels if row_names(_frame(groups)) is not None else None
-    table = match_rows(as_metadata(_frame(groups)), named, data.n)
+    squares, labels = as_squares(D, squared=squared)
+    named = labels if row_names(_frame(groups)) is not None else None
+    table = match_rows(as_metadata(_frame(groups)), named, len(squares))
     known = table.iloc[:, 0].notna()
     names = [str(v) if k else "" for v, k in zip(table.iloc[:, 0], known, strict=True)]
     rows = np.flatnonzero(names)
@@ -361,7 +361,7 @@ def dispersion(
             f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
             "two groups, one of them with two objects."
         )
-    sq_d = to_numpy(data.values).astype(np.float64)[np.ix_(rows, rows)]
+    sq_d = to_numpy(squares).astype(np.float64)[np.ix_(rows, rows)]
     parts = [member == g for g in range(levels.size)]
     to_center = _to_medians if center == "median" else _to_centroids
     sq_distances = to_center(sq_d, parts)
@@ -385,7 +385,7 @@ def dispersion(
 
     orders = _permutations(permutations, z.size, _seed(random_state))
     test = _tested(f(z - z.mean()), (f(residuals[order]) for order in orders))
-    distances = np.full(data.n, math.nan)
+    distances = np.full(len(squares), math.nan)
     distances[rows] = z
     return Dispersion(*test, tuple(map(str, levels)), distances, means)
 

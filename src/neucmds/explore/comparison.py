@@ -17,8 +17,9 @@ from neucmds.explore.metrics import Quality, measure
 from neucmds.fitting import embed_spectrum, fit, solve_for
 from neucmds.goals import fit_chosen
 from neucmds.options import ALL_METHODS, Callback, Options, as_seed, notify
-from neucmds.prepared import Prepared, dense_gram, prepare
+from neucmds.prepared import dense_gram, prepare
 from neucmds.problem.components import Components, NComponents
+from neucmds.problem.dense import Dense
 from neucmds.refine.solution import smacof_solution
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.spectrum import Spectrum
@@ -122,7 +123,7 @@ def compare(
 
     Parameters
     ----------
-    D : as for `neuc_mds`, or Prepared
+    D : as for `neuc_mds`, or Dense
     n_components : int, (int, int), float, "auto" or None
         Number of coordinates, as for `neuc_mds`; a share and "auto" are chosen for "neuc+".
     methods : sequence of str
@@ -202,7 +203,7 @@ def compare(
 
 
 def _embedded(
-    prepared: Prepared,
+    prepared: Dense,
     spectrum: Spectrum | None,
     components: Components,
     method: str,
@@ -232,7 +233,7 @@ def corrected(gram: DenseGram, correction: str) -> tuple[DenseGram, float]:
 
 
 def embed_by_loss(
-    prepared: Prepared,
+    prepared: Dense,
     components: Components,
     method: str,
     curvature: float | Literal["auto"],
@@ -247,7 +248,7 @@ def embed_by_loss(
     return fit(prepared, options).embedding
 
 
-def _chosen_for_all(prepared: Prepared, goal: float | str, random_state: Any) -> Components:
+def _chosen_for_all(prepared: Dense, goal: float | str, random_state: Any) -> Components:
     """Choose one number of coordinates for several methods: as "neuc+" would."""
     options = Options(goal, "neuc+", random_state=random_state)
     return Components(fit_chosen(prepared, options).embedding.requested)

@@ -98,7 +98,7 @@ def stress_curve(
 
     Parameters
     ----------
-    D : as for `neuc_mds`, or Prepared
+    D : as for `neuc_mds`, or Dense
     ks : iterable of int, optional
         Numbers of coordinates; by default a grid up to 100, or n − 1 if that is less.
     methods : sequence of str
@@ -178,7 +178,7 @@ def diagnose(
 
     Parameters
     ----------
-    D : as for `neuc_mds`, or Prepared
+    D : as for `neuc_mds`, or Dense
     squared, symmetrize
         As for `neuc_mds`.
     random_state : int, RandomState, Generator or None
@@ -229,7 +229,7 @@ def evaluate(
     Parameters
     ----------
     embedding : Embedding
-    D : as for `neuc_mds`, or Prepared
+    D : as for `neuc_mds`, or Dense
         Objects in the order of the embedding.
     squared : bool, optional
         Whether D holds squared dissimilarities; by default as in the fit.

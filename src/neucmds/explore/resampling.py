@@ -18,7 +18,8 @@ from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.fit import embed
 from neucmds.fitting import fit
 from neucmds.options import Callback, Options
-from neucmds.prepared import Prepared, dense_gram, prepare, refuse_weights
+from neucmds.prepared import dense_gram, prepare, refuse_weights
+from neucmds.problem.dense import Dense
 from neucmds.problem.names import order_of
 from neucmds.refine.descent import check_count
 from neucmds.spectrum.operators.dense import DenseGram
@@ -74,7 +75,7 @@ def bootstrap(
 
     Parameters
     ----------
-    D : as for `neuc_mds`, or Prepared
+    D : as for `neuc_mds`, or Dense
         It must fit in memory, with every pair known.
     n_components, squared, symmetrize, random_state
         As for `neuc_mds`; replicates have the signature of the embedding of D.
@@ -157,7 +158,7 @@ def _replicated(
     """Embed the drawn objects, place the others, and align all with the embedding of D."""
     x = to_numpy(whole.coordinates).astype(np.float64)
     start = (x[ids], to_numpy(whole.signs)) if whole.method == "refined" else None
-    drawn = Prepared(DenseGram(sq_d[np.ix_(ids, ids)]), squared=True)
+    drawn = Dense(DenseGram(sq_d[np.ix_(ids, ids)]), squared=True)
     with warnings.catch_warnings():
         # Warnings about D were issued already.
         warnings.simplefilter("ignore", NeucmdsWarning)
@@ -221,7 +222,7 @@ def stress_test(
         values[upper] = rng.permutation(sq_d[upper])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NeucmdsWarning)
-            shuffled = Prepared(DenseGram(values + values.T), squared=True)
+            shuffled = Dense(DenseGram(values + values.T), squared=True)
             found = fit(shuffled, replace(asked, n_components=max(1, whole.k))).embedding
         permuted.append(found.normalized_stress)
     as_low = sum(value <= whole.normalized_stress * (1 + 1e-9) for value in permuted)
@@ -230,7 +231,7 @@ def stress_test(
 
 
 def _fitted(
-    prepared: Prepared, embedding: Embedding | None, k: Any, seed: Any, options: dict[str, Any]
+    prepared: Dense, embedding: Embedding | None, k: Any, seed: Any, options: dict[str, Any]
 ) -> tuple[Options, Embedding]:
     """Return the options of a fit and its embedding."""
     if embedding is not None:
@@ -241,7 +242,7 @@ def _fitted(
     return asked, embed(prepared, asked).embedding
 
 
-def _dense(D: Any, what: str, squared: bool, symmetrize: bool) -> tuple[Prepared, Floats]:
+def _dense(D: Any, what: str, squared: bool, symmetrize: bool) -> tuple[Dense, Floats]:
     """Return D prepared, and its squared entries."""
     prepared = prepare(D, squared=squared, symmetrize=symmetrize)
     refuse_weights(prepared, what)

@@ -42,10 +42,10 @@ from neucmds.place.recipe import (
     least_squares_rule,
     linear_rule,
 )
-from neucmds.prepared import Prepared, prepare
+from neucmds.prepared import prepare
 from neucmds.problem.components import Components, NComponents
 from neucmds.problem.containers import as_real, to_square, unwrap
-from neucmds.problem.dense import as_dissimilarity
+from neucmds.problem.dense import Dense, as_squares
 from neucmds.problem.graph import as_graph, landmark_paths
 from neucmds.problem.metrics import BoundMetric, FittedMetric
 from neucmds.problem.names import ordered_by_name
@@ -302,12 +302,12 @@ def fit_landmarks(
         _refuse_other_order(among, ids)
     # The landmarks are few: double precision costs nothing and saves digits, and the CPU embeds
     # them as fast as any device.
-    known = as_dissimilarity(among.astype(np.float64), squared=squared, symmetrize=symmetrize)
+    known, _ = as_squares(among.astype(np.float64), squared=squared, symmetrize=symmetrize)
     names = columns if columns is None or not whole else [columns[i] for i in ids]
     if weights is not None:
         weights = _weights_among(weights, ids, n, names, columns if whole else index)
     options = replace(options, init=start_among(options, ids, n))
-    embedding, recipe = embed_landmarks(known.values, options, placement, weights, squared=squared)
+    embedding, recipe = embed_landmarks(known, options, placement, weights, squared=squared)
     embedding = replace(embedding, labels=None if names is None else tuple(map(str, names)))
     return LandmarkFit(ids, embedding, recipe, n if whole else None, space, name, paths)
 
@@ -320,12 +320,12 @@ def embed_by_landmarks(
     if isinstance(landmarks, (int, float, np.number)) and not isinstance(landmarks, bool):
         landmarks, count = "random", landmarks
     if metric == PRECOMPUTED:
-        if isinstance(data, (Gram, Prepared)):
+        if isinstance(data, (Gram, Dense)):
             raise InputError(f"{option('landmarks')} takes D itself, not an operator of it.")
         if not is_dask(data):
-            table = unwrap(data)
-            data, labels = table.array, table.labels if labels is None else labels
-            data = to_square(data, working_dtype(data))[0] if data.ndim == 1 else data
+            data, names = unwrap(data)
+            labels = names if labels is None else labels
+            data = to_square(data, working_dtype(data)) if data.ndim == 1 else data
     of_graph = metric == SHORTEST_PATH
     if not of_graph and not is_dask(data):
         data = as_real(data, "features")

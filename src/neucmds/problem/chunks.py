@@ -13,7 +13,8 @@ from neucmds.backend import dask_arrays as lazy
 from neucmds.backend.arrays import Array
 from neucmds.errors import InputError
 from neucmds.problem import validation
-from neucmds.problem.dense import Dissimilarity, finished, pair_extent
+from neucmds.problem.dense import finished, pair_extent
+from neucmds.problem.names import Labels
 from neucmds.problem.validation import Extent, Floats, Rules, Strips
 
 
@@ -22,7 +23,7 @@ def lazy_dissimilarity(
     *,
     squared: bool = False,
     labels: Sequence[object] | None = None,
-) -> Dissimilarity:
+) -> tuple[Array, Labels]:
     """Check a dask array, put it on the squared scale and keep its chunks on the workers."""
     data = _square_chunks(data)
     n = len(data)
@@ -40,7 +41,7 @@ def lazy_dissimilarity(
 
     values = given.map_blocks(finish, dtype=dtype, meta=np.empty((0, 0), dtype))
     del data, given
-    return Dissimilarity(values.persist(), names)
+    return values.persist(), names
 
 
 def _square_chunks(data: Array) -> Array:

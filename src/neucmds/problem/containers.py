@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -22,30 +21,20 @@ from neucmds.problem.readers.text import ask_for_edges, one_line
 from neucmds.problem.validation import as_labels, working_dtype
 
 
-@dataclass(frozen=True)
-class Table:
-    """An array and its labels; `owned` if no one else holds it, so that it may be overwritten."""
-
-    array: Array
-    labels: Sequence[object] | None = None
-    owned: bool = False
-
-
-def unwrap(data: Any) -> Table:
+def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     """Take the array and the labels out of whatever holds them."""
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
-        return Table(_unmasked(data), owned=True)
+        return _unmasked(data), None
     if arrays.is_numpy(data):
         # Subclasses (memory maps, np.matrix) become plain views: a memory map pays for each slice.
-        return Table(np.asarray(data))
+        return np.asarray(data), None
     if isinstance(data, (str, os.PathLike)):
         # Read, not mapped: squared in place it takes the memory of D once, not twice.
-        values, labels = read_table(data)
-        return Table(values, labels, owned=True)
+        return read_table(data)
     if hasattr(data, "ids") and hasattr(data, "data"):  # scikit-bio's DistanceMatrix
-        return Table(np.asarray(data.data), tuple(data.ids))
+        return np.asarray(data.data), tuple(data.ids)
     if is_frame(data):
-        return Table(_frame_values(data), _frame_labels(data))
+        return _frame_values(data), _frame_labels(data)
     if hasattr(data, "tocsr"):
         raise InputError(
             "D is a sparse array, a list of pairs, which only neuc_mds and NeucMDS accept; pass a "
@@ -56,8 +45,8 @@ def unwrap(data: Any) -> Table:
         raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
     if arrays.is_array(data):
         refuse_sparse_tensor(data, "D")
-        return Table(data)
-    return Table(_from_sequence(data), owned=isinstance(data, (list, tuple)))
+        return data, None
+    return _from_sequence(data), None
 
 
 def as_real(data: Any, what: str) -> Array:
@@ -99,11 +88,10 @@ def _unmasked(data: Any) -> np.ndarray[Any, Any]:
     return np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype)
 
 
-def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:
-    """Spread a condensed vector over a square matrix; say whether that made a new array."""
+def to_square(array: Array, dtype: Any) -> Array:
+    """Spread a condensed vector over a square matrix; a square matrix is returned as it is."""
     shape = tuple(array.shape)
-    expanded = len(shape) == 1
-    if expanded:
+    if len(shape) == 1:
         array = _spread(array, dtype)
     elif len(shape) != 2 or shape[0] != shape[1]:
         size = " × ".join(map(str, shape)) or "a single number"
@@ -111,13 +99,13 @@ def to_square(array: Array, dtype: Any) -> tuple[Array, bool]:
         raise InputError(f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed{edges}.")
     if array.shape[0] < 2:
         raise InputError(f"D has {array.shape[0]} objects; at least 2 are needed.")
-    return array, expanded
+    return array
 
 
 def read_square(path: str | os.PathLike[str]) -> tuple[Array, tuple[str, ...] | None]:
     """Read a square or condensed matrix and its labels, unchecked."""
     values, labels = read_table(path, mmap=True)
-    square, _ = to_square(np.asarray(values), working_dtype(values))
+    square = to_square(np.asarray(values), working_dtype(values))
     return square, as_labels(labels, len(square))
 
 

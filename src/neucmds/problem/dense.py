@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,7 +19,12 @@ from neucmds.backend.threads import parallel_map
 from neucmds.errors import InputError
 from neucmds.problem import validation
 from neucmds.problem.containers import to_square, unwrap
+from neucmds.problem.names import Labels
 from neucmds.problem.validation import Extent, Half, Rules, Strips, validate, working_dtype
+
+if TYPE_CHECKING:
+    from neucmds.embedding import Embedding
+    from neucmds.spectrum.operators.gram import Gram
 
 Tile = tuple[slice, slice]
 Missing = Literal["error", "ignore"]
@@ -29,19 +35,49 @@ DEVICE_TILE = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class Dissimilarity:
-    """A checked square matrix of squared dissimilarities, NaN where missing, and its labels."""
+class Dense:
+    """A problem in which every pair of objects is known, or has a weight of zero.
 
-    values: Array
-    labels: tuple[str, ...] | None = None
+    Functions that take D take it in place of D, so that D is read once for several calls;
+    `squared`, `labels` and `weights` are then its own.
+
+    Parameters
+    ----------
+    gram : Gram
+        The operator B = −½CDC over D, which is on the squared scale from here on.
+    labels : tuple of str or None
+        Names of the objects.
+    squared : bool
+        Whether the input held squared dissimilarities.
+    weights : array of shape (n, n), optional
+        How much each pair counts, zero where it was not observed; None if all count alike.
+    missing : {"error", "ignore"}
+        Whether new objects, too, may have dissimilarities that are not known.
+    """
+
+    gram: Gram
+    labels: Labels = None
+    squared: bool = False
+    weights: Array | None = None
+    missing: str = "error"
 
     @property
     def n(self) -> int:
         """Number of objects."""
-        return int(self.values.shape[0])
+        return self.gram.n
+
+    def beside(self, embedding: Embedding) -> dict[str, Any]:
+        """Return what `neucmds.explore.metrics` measures an embedding of these objects by."""
+        return {
+            "gram": self.gram,
+            "coordinates": embedding.coordinates,
+            "signs": embedding.signs,
+            "weights": self.weights,
+            "curvature": embedding.kappa,
+        }
 
 
-def as_dissimilarity(
+def as_squares(
     data: Any,
     *,
     squared: bool = False,
@@ -50,8 +86,8 @@ def as_dissimilarity(
     missing: Missing = "error",
     labels: Sequence[object] | None = None,
     double: bool = False,
-) -> Dissimilarity:
-    """Read, check and name a dissimilarity matrix, and put it on the squared scale.
+) -> tuple[Array, Labels]:
+    """Read and check a dissimilarity matrix; return its squares, NaN where missing, and its names.
 
     Parameters
     ----------
@@ -69,17 +105,14 @@ def as_dissimilarity(
         Work in float64; else float32 stays float32, unless its squares would be lost.
     """
     validation.check_flags(missing)
-    if isinstance(data, Dissimilarity):
-        if labels is None:
-            return data
-        return as_dissimilarity(data.values, squared=True, missing="ignore", labels=labels)
-    table = unwrap(data)
-    dtype = arrays.namespace(table.array).float64 if double else working_dtype(table.array)
-    source, expanded = to_square(table.array, dtype)
-    names = validation.as_labels(table.labels if labels is None else labels, source.shape[0])
-    overwrite = expanded or table.owned or (not copy and arrays.is_array(data))
+    array, own_labels = unwrap(data)
+    dtype = arrays.namespace(array).float64 if double else working_dtype(array)
+    source = to_square(array, dtype)
+    names = validation.as_labels(own_labels if labels is None else labels, source.shape[0])
+    read_here = isinstance(data, (str, os.PathLike, list, tuple))
+    overwrite = source is not array or read_here or (not copy and arrays.is_array(data))
     rules = Rules(squared, symmetrize, missing == "ignore", names)
-    return Dissimilarity(_checked_values(source, dtype, rules, overwrite), names)
+    return _checked_values(source, dtype, rules, overwrite), names
 
 
 def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array:

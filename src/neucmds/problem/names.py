@@ -12,6 +12,7 @@ import numpy.typing as npt
 from neucmds.errors import InputError, NeucmdsWarning
 
 Numbers = npt.NDArray[np.intp]
+Labels = tuple[str, ...] | None
 
 # Names that a message gives before it only counts.
 _EXAMPLES = 4

@@ -11,8 +11,7 @@ from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace, to_
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError
 from neucmds.problem.containers import as_real
-from neucmds.problem.dense import Dissimilarity
-from neucmds.problem.names import ordered_by_name
+from neucmds.problem.names import Labels, ordered_by_name
 from neucmds.problem.pairs import refuse_parts
 from neucmds.problem.validation import refuse_weight_range
 
@@ -22,13 +21,17 @@ _MATRICES = 10
 _MATRICES_WITH_GAPS = 14
 
 
-def as_weighted(data: Dissimilarity, weights: Any = None) -> tuple[Array, Array] | None:
+def as_weighted(
+    sq_dissimilarity: Array, labels: Labels, weights: Any = None
+) -> tuple[Array, Array] | None:
     """Return D with finite entries everywhere and weights, or None when every pair counts alike.
 
     Weights are n × n, symmetric and not negative; entries of weight 0 and NaN do not count.
     """
-    weights = ordered_by_name(weights, data.labels, "weights", rows=True)
-    d, xp = data.values, namespace(data.values)
+    weights = ordered_by_name(weights, labels, "weights", rows=True)
+    d = sq_dissimilarity
+    xp = namespace(d)
+    n = int(d.shape[0])
     gaps = xp.isnan(d)
     has_gaps = bool(xp.any(gaps))
     if weights is None and not has_gaps:
@@ -36,22 +39,23 @@ def as_weighted(data: Dissimilarity, weights: Any = None) -> tuple[Array, Array]
     if is_numpy(d):
         count = _MATRICES if weights is not None else _MATRICES_WITH_GAPS
         require_memory(
-            count * 8 * data.n**2,
-            f"D of {data.n} objects with weights or missing entries",
+            count * 8 * n**2,
+            f"D of {n} objects with weights or missing entries",
             "pass the observed pairs as a scipy.sparse array, or use fewer objects",
         )
-    w = xp.ones_like(d) if weights is None else _checked(weights, data)
-    ids = asarray_like(np.arange(data.n), d, dtype=xp.int64)
+    w = xp.ones_like(d) if weights is None else _checked(weights, d)
+    ids = asarray_like(np.arange(n), d, dtype=xp.int64)
     w = xp.where(gaps | (ids[:, None] == ids[None, :]), xp.zeros_like(w), w)
-    _refuse_lost_objects(w, data)
+    _refuse_lost_objects(w, labels)
     return xp.where(gaps, xp.zeros_like(d), d), w
 
 
-def _checked(weights: Any, data: Dissimilarity) -> Array:
-    d, xp = data.values, namespace(data.values)
+def _checked(weights: Any, d: Array) -> Array:
+    xp = namespace(d)
+    n = int(d.shape[0])
     w = asarray_like(as_real(weights, "weights"), d, dtype=xp.float64)
-    if tuple(w.shape) != (data.n, data.n):
-        raise InputError(f"weights have shape {tuple(w.shape)}; expected {(data.n, data.n)}.")
+    if tuple(w.shape) != (n, n):
+        raise InputError(f"weights have shape {tuple(w.shape)}; expected {(n, n)}.")
     if not bool(xp.all(xp.isfinite(w))):
         raise InputError("weights contain NaN or infinity; use 0 for entries that do not count.")
     if float(xp.min(w)) < 0:
@@ -64,15 +68,16 @@ def _checked(weights: Any, data: Dissimilarity) -> Array:
     return xp.astype(w, d.dtype, copy=False)
 
 
-def _refuse_lost_objects(w: Array, data: Dissimilarity) -> None:
+def _refuse_lost_objects(w: Array, labels: Labels) -> None:
     xp = namespace(w)
     totals = xp.sum(w, axis=1)
     if bool(xp.all(totals > 0)):
         return
     lost = int(xp.argmin(totals))
-    name = f"{lost}" if data.labels is None else f"{lost}, {data.labels[lost]!r}"
+    n = int(w.shape[0])
+    name = f"{lost}" if labels is None else f"{lost}, {labels[lost]!r}"
     raise InputError(
-        f"{int(xp.sum(xp.astype(totals <= 0, xp.int64)))} of {data.n} objects have no pair that is "
+        f"{int(xp.sum(xp.astype(totals <= 0, xp.int64)))} of {n} objects have no pair that is "
         f"both known and of positive weight, the first object {name}; drop them, or "
         "fill in a dissimilarity of each."
     )

@@ -12,7 +12,6 @@ from neucmds.backend.arrays import Array, free_memory, is_dask
 from neucmds.backend.memory import available_memory, format_bytes
 from neucmds.errors import InputError
 from neucmds.problem.components import Components, NComponents
-from neucmds.problem.dense import Dissimilarity
 from neucmds.problem.readers.files import read_table
 from neucmds.problem.validation import as_labels
 from neucmds.spectrum.operators.blocked import BlockedGram, Progress
@@ -37,7 +36,7 @@ def lazy_operator(
         from neucmds.problem.chunks import lazy_dissimilarity
         from neucmds.spectrum.operators.cluster import DaskGram
 
-        return DaskGram(lazy_dissimilarity(D, squared=squared, labels=labels).values)
+        return DaskGram(lazy_dissimilarity(D, squared=squared, labels=labels)[0])
     if isinstance(D, Gram):
         return D
     shape: tuple[int, ...] = getattr(D, "shape", ())
@@ -70,11 +69,14 @@ def feature_operator(
     return DenseGram(space.dense()) if fits else space
 
 
-def dense_operator(data: Dissimilarity, n_components: Any, *, keep_copy: bool = False) -> DenseGram:
+def dense_operator(
+    sq_dissimilarity: Array, n_components: Any, *, keep_copy: bool = False
+) -> DenseGram:
     """Return a D that is in memory behind its operator, with a float32 copy if there is room."""
-    room = _room_beside_vectors(data.n, n_components, data.values)
-    fits = room is None or 4 * data.n**2 <= room
-    return DenseGram(data.values, working_copy=fits, keep_copy=keep_copy)
+    n = int(sq_dissimilarity.shape[0])
+    room = _room_beside_vectors(n, n_components, sq_dissimilarity)
+    fits = room is None or 4 * n**2 <= room
+    return DenseGram(sq_dissimilarity, working_copy=fits, keep_copy=keep_copy)
 
 
 def _room_beside_vectors(n: int, n_components: Any, like: Any) -> int | None:

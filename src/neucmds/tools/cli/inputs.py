@@ -21,9 +21,10 @@ from neucmds.ecology.metadata import (
 from neucmds.ecology.ordination import EnvFit, envfit
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.prepared import Prepared, prepare
+from neucmds.prepared import prepare
 from neucmds.problem.components import AUTO, NComponents
 from neucmds.problem.containers import read_square
+from neucmds.problem.dense import Dense
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import BoundMetric, refuse_params
 from neucmds.problem.names import order_of
@@ -120,7 +121,7 @@ class Source:
     @property
     def n(self) -> int:
         """Number of objects."""
-        prepared = isinstance(self.data, Prepared)
+        prepared = isinstance(self.data, Dense)
         return int(self.data.n if prepared else self.data.shape[0])
 
     def prepared(self, n_components: NComponents, **settings: Any) -> Source:

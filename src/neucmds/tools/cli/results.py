@@ -17,8 +17,9 @@ from neucmds.explore.exploration import evaluate
 from neucmds.explore.metrics import PairErrors, Quality, pair_errors
 from neucmds.fitting import Fit, solve_for
 from neucmds.options import Options
-from neucmds.prepared import Prepared, prepare_some
+from neucmds.prepared import prepare_some
 from neucmds.problem.components import Components
+from neucmds.problem.dense import Dense
 from neucmds.spectrum.spectrum import Spectrum
 from neucmds.tools.cli.inputs import Drawing, Source
 from neucmds.tools.cli.options import PICTURES, Plots
@@ -61,7 +62,7 @@ class Result:
     source: str
     embedding: Embedding
     measured: Embedding
-    prepared: Prepared
+    prepared: Dense
     quality: Quality
     errors: PairErrors
     spectrum: Any = None

@@ -13,7 +13,8 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.form import flat
-from neucmds.prepared import Prepared, prepare
+from neucmds.prepared import prepare
+from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.choose import lazy_operator
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
@@ -42,7 +43,7 @@ def plot_shepard(
 
     Parameters
     ----------
-    D : array, DataFrame, DistanceMatrix, condensed vector, path, Prepared, …
+    D : array, DataFrame, DistanceMatrix, condensed vector, path, Dense, …
         Whatever `neuc_mds` takes. Missing pairs are left out; of a D outside memory only sampled
         rows are drawn.
     embedding : Embedding
@@ -126,7 +127,7 @@ def sampled_pairs(
 ) -> SampledPairs:
     """Return pairs of D and of the embedding; parameters are those of `plot_shepard`."""
     squared = embedding.squared if squared is None else squared
-    known = D if isinstance(D, Prepared) else _behind_operator(D, squared, symmetrize)
+    known = D if isinstance(D, Dense) else _behind_operator(D, squared, symmetrize)
     n, gram = embedding.n, known.gram
     if gram.n != n:
         raise InputError(
@@ -151,14 +152,14 @@ def sampled_pairs(
     )
 
 
-def _behind_operator(D: Any, squared: bool, symmetrize: bool) -> Prepared:
+def _behind_operator(D: Any, squared: bool, symmetrize: bool) -> Dense:
     """Let D hand out its rows; pairs may be missing from one in memory."""
     outside = D
     if not isinstance(D, Gram):
         outside = lazy_operator(D, None, squared=squared)
     if outside is None:
         return prepare(D, squared=squared, symmetrize=symmetrize, missing="ignore")
-    return Prepared(outside, squared=squared)
+    return Dense(outside, squared=squared)
 
 
 def signed_root(values: Floats) -> Floats:

@@ -46,7 +46,7 @@ def write_report(
     path : path
         File to write; it appears once it is complete.
     embedding : Embedding
-    D : as for `neuc_mds`, Prepared or None
+    D : as for `neuc_mds`, Dense or None
         The embedded D. Without it the report is limited to the embedding itself.
     metadata : path, DataFrame or mapping, optional
         A table of the objects, matched by name; each column can colour the points.

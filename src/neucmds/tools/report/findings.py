@@ -20,7 +20,8 @@ from neucmds.explore.resampling import Bootstrap, bootstrap, stress_test
 from neucmds.form import flat
 from neucmds.options import ALL_METHODS, Callback, notify
 from neucmds.place.dimension import among
-from neucmds.prepared import Prepared, prepare
+from neucmds.prepared import prepare
+from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.plots import SampledPairs, sampled_pairs
 
@@ -115,7 +116,7 @@ def gather(
 
 
 def nearest_of(
-    embedding: Embedding, prepared: Prepared, count: int = NEAREST
+    embedding: Embedding, prepared: Dense, count: int = NEAREST
 ) -> dict[str, npt.NDArray[Any]]:
     """Find the nearest objects of each by D and by D̂, with D and D̂ of these pairs, squared.
 
@@ -153,10 +154,10 @@ def _smallest(d: Floats, m: int) -> tuple[npt.NDArray[np.intp], Floats]:
     return np.where(known, found, -1), np.where(known, values, np.nan)
 
 
-def _drawn(prepared: Prepared, random_state: int) -> Prepared:
+def _drawn(prepared: Dense, random_state: int) -> Dense:
     """Return all objects, or a random sample of many."""
     if prepared.n <= LADDER_ALL:
         return prepared
     drawn = np.random.default_rng(random_state).choice(prepared.n, LADDER_SAMPLE, replace=False)
     gram = DenseGram(among(prepared.gram, np.sort(drawn)))
-    return Prepared(gram, squared=prepared.squared)
+    return Dense(gram, squared=prepared.squared)
