@@ -49,8 +49,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.preprocessing import scale
 
 import neucmds
-from neucmds import datasets, interop
-from neucmds.ecology import corrections, ordination
+from neucmds import datasets, ecology, interop
 from neucmds.estimators import KNeighborsGraph
 from neucmds.explore.resampling import stress_test
 
@@ -124,7 +123,7 @@ def solver_fact(emb: Any, name: str) -> Any:
 
 def corrected(name: str, data: Any, **options: Any) -> tuple[Any, float]:
     """Squared dissimilarities and the constant of a correction."""
-    found = getattr(corrections, name)(data, **options)
+    found = getattr(ecology, name)(data, **options)
     return found.sq_dissimilarity, found.constant
 
 
@@ -164,7 +163,7 @@ def species(name: str) -> Any:
 
 def metadata(name: str) -> Any:
     categories = {"dune": ("Moisture", "Manure"), "mite": ()}[name]
-    return ordination.read_metadata(FIXTURES / f"{name}_env.csv", categories=categories)
+    return ecology.read_metadata(FIXTURES / f"{name}_env.csv", categories=categories)
 
 
 @cache
@@ -1212,7 +1211,7 @@ def smacof_row() -> Figures:
 
 def fitted_variables(name: str, axes: Any, k: int = 3) -> Figures:
     emb = fit(data(name).values, k, "classical")
-    found = ordination.envfit(emb, metadata(name), axes=axes, permutations=99, random_state=SEED)
+    found = ecology.envfit(emb, metadata(name), axes=axes, permutations=99, random_state=SEED)
     flat: Figures = {}
     for one in found.fits:
         flat[f"r2 {one.name}"] = one.r2
@@ -1228,7 +1227,7 @@ def fitted_variables(name: str, axes: Any, k: int = 3) -> Figures:
 
 def dispersed(name: str, variable: str, center: str) -> Figures:
     groups = list(metadata(name)[variable])
-    found = ordination.dispersion(
+    found = ecology.dispersion(
         data(name).values, groups, center=center, permutations=99, random_state=SEED
     )
     flat = {f"distance {g}": d for g, d in zip(found.groups, found.group_distances, strict=True)}
@@ -1238,7 +1237,7 @@ def dispersed(name: str, variable: str, center: str) -> Figures:
 def agreement(name: str, first: str, second: str, k: Any, permutations: int = 99) -> Figures:
     a = fit(data(name).values, k, first)
     b = fit(data(name).values, k, second)
-    test = ordination.protest(a, b, permutations=permutations, random_state=SEED)
+    test = ecology.protest(a, b, permutations=permutations, random_state=SEED)
     return {"statistic": test.statistic, "p": test.p, "permuted": test.permuted.mean()}
 
 
@@ -1255,7 +1254,7 @@ def alignment(name: str, first: Any, second: Any, scaling: bool) -> Figures:
 
 def scores(name: str) -> Figures:
     emb = fit(data(name).values, 3, "classical")
-    found = ordination.species_scores(emb, species(name).reset_index(drop=True))
+    found = ecology.species_scores(emb, species(name).reset_index(drop=True))
     return {f"{axis}": float(np.nansum(found[axis] ** 2)) for axis in found.columns}
 
 

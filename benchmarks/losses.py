@@ -39,8 +39,7 @@ from sklearn.manifold import smacof
 
 import measure
 import real_data
-from neucmds import datasets, neuc_mds
-from neucmds.ecology import corrections
+from neucmds import datasets, ecology, neuc_mds
 from neucmds.explore.metrics import measure as quality_of
 from neucmds.form import distances
 from neucmds.spectrum.geometry import sq_dissimilarities
@@ -253,8 +252,8 @@ METHODS: dict[str, Callable[[np.ndarray, int], Fitted]] = {
 # What docs/quality.md has beside them, with one k of each set.
 ON_PAGE: dict[str, Callable[[np.ndarray, int], Fitted]] = {
     **{name: partial(fit_closed, name) for name in ("lower", "neuc", "neuc+", "exact")},
-    "lingoes": partial(fit_corrected, corrections.lingoes),
-    "cailliez": partial(fit_corrected, corrections.cailliez),
+    "lingoes": partial(fit_corrected, ecology.lingoes),
+    "cailliez": partial(fit_corrected, ecology.cailliez),
     CURVED: fit_curved,
 }
 

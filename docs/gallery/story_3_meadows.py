@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import compare, diagnose, neuc_mds
-from neucmds.ecology.ordination import envfit
+from neucmds.ecology import envfit
 
 # Written in R: write.csv(dune, "dune_species.csv"); write.csv(dune.env, "dune_env.csv")
 folder = Path("../../tests/fixtures")

@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import neuc_mds, procrustes
-from neucmds.ecology.ordination import dispersion, envfit, protest, read_metadata, species_scores
+from neucmds.ecology import dispersion, envfit, protest, read_metadata, species_scores
 from neucmds.errors import InputError, NeucmdsWarning
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

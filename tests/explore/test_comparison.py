@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from neucmds import compare, evaluate, neuc_mds
-from neucmds.ecology.corrections import lingoes
+from neucmds.ecology import lingoes
 from neucmds.errors import InputError
 from neucmds.explore import comparison
 from neucmds.explore.comparison import COMPARED

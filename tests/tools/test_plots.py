@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from neucmds import neuc_mds, stress_curve
-from neucmds.ecology.ordination import envfit
+from neucmds.ecology import envfit
 from neucmds.errors import InputError
 from neucmds.prepared import prepare
 from neucmds.spectrum.operators.blocked import BlockedGram

@@ -13,11 +13,9 @@ from scipy.sparse.linalg import LinearOperator, eigs
 from neucmds.backend.arrays import to_numpy
 from neucmds.errors import InputError
 from neucmds.problem.dense import as_squares
-from neucmds.spectrum.operators.dense import DenseGram
-
-__all__ = ["Corrected", "cailliez", "lingoes"]
 
 Floats = npt.NDArray[np.float64]
+
 # Up to here LAPACK on the 2n×2n matrix is as fast as Arnoldi iterations, and never fails.
 DENSE_CAILLIEZ = 150
 
@@ -55,17 +53,15 @@ def lingoes(D: Any, *, squared: bool = False) -> Corrected:
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds.ecology.corrections import lingoes
+    >>> from neucmds.ecology import lingoes
     >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
     >>> round(lingoes(D).constant, 6)
     2.0
     """
-    d = _sq_values(D, squared)
-    gram = DenseGram(d).matmat(np.eye(d.shape[0]))
-    constant = max(0.0, -float(eigvalsh(gram, subset_by_index=(0, 0))[0]))
-    corrected = d + 2 * constant
-    np.fill_diagonal(corrected, 0.0)
-    return Corrected(corrected, constant)
+    sq_d = _sq_values(D, squared)
+    lowest = float(eigvalsh(_gram(sq_d), subset_by_index=(0, 0))[0])
+    constant = max(0.0, -lowest)
+    return _hollow(sq_d + 2 * constant, constant)
 
 
 def cailliez(D: Any, *, squared: bool = False) -> Corrected:
@@ -88,25 +84,35 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds.ecology.corrections import cailliez
+    >>> from neucmds.ecology import cailliez
     >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
     >>> round(cailliez(D).constant, 6)  # 4 + 2 = (1 + 2) + (1 + 2)
     2.0
     """
-    d2 = _sq_values(D, squared)
-    if (lowest := float(d2.min())) < 0:
+    sq_d = _sq_values(D, squared)
+    lowest = float(sq_d.min())
+    if lowest < 0:
         raise InputError(f"the lowest squared dissimilarity is {lowest:.4g}, below 0; use lingoes.")
-    d1 = np.sqrt(d2)
-    n = d2.shape[0]
-    gram2, gram1 = (DenseGram(d).matmat(np.eye(n)) for d in (d2, d1))
-    constant = max(0.0, _largest_real(gram2, gram1))
-    corrected = (d1 + constant) ** 2
-    np.fill_diagonal(corrected, 0.0)
-    return Corrected(corrected, constant)
+    d = np.sqrt(sq_d)
+    constant = max(0.0, _largest_real(_gram(sq_d), _gram(d)))
+    return _hollow((d + constant) ** 2, constant)
 
 
 def _sq_values(D: Any, squared: bool) -> Floats:
     return to_numpy(as_squares(D, squared=squared)[0]).astype(np.float64, copy=False)
+
+
+def _gram(values: Floats) -> Floats:
+    """Return −½ times the matrix, with centered rows and columns."""
+    means = values.mean(axis=0)
+    gram: Floats = -0.5 * (values - means - means[:, None] + means.mean())
+    return gram
+
+
+def _hollow(sq_dissimilarity: Floats, constant: float) -> Corrected:
+    """Set the diagonal back to zero."""
+    np.fill_diagonal(sq_dissimilarity, 0.0)
+    return Corrected(sq_dissimilarity, constant)
 
 
 def _largest_real(gram2: Floats, gram1: Floats) -> float:
@@ -115,10 +121,11 @@ def _largest_real(gram2: Floats, gram1: Floats) -> float:
         block = np.block([[np.zeros((n, n)), 2 * gram2], [-np.eye(n), -4 * gram1]])
         return float(np.max(eigvals(block).real))
 
-    def product(v: Floats) -> Floats:
-        v = v.ravel()
-        return np.concatenate([2 * gram2 @ v[n:], -v[:n] - 4 * gram1 @ v[n:]])
+    def product(vector: Floats) -> Floats:
+        upper, lower = np.split(vector.ravel(), 2)
+        return np.concatenate([2 * gram2 @ lower, -upper - 4 * gram1 @ lower])
 
     operator = LinearOperator((2 * n, 2 * n), matvec=product, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=2 * n)
-    return float(np.max(eigs(operator, k=1, which="LR", v0=start, return_eigenvectors=False).real))
+    values = eigs(operator, k=1, which="LR", v0=start, return_eigenvectors=False)
+    return float(np.max(values.real))

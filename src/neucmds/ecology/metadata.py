@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, option
-from neucmds.problem.names import counts, examples, is_frame, order_of
+from neucmds.problem.names import counts, examples, is_frame, listed, order_of
 from neucmds.problem.readers.text import one_line, parse_number, read_text, require_pandas
 
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
 
-_DELIMITERS = "\t;,"
+DELIMITERS = "\t;,"
 # Notes on a table: the file it is from, whether its index was asked for, and whether it is in the
 # order of the objects.
-_SOURCE, _NAMED, _MATCHED = "neucmds_source", "neucmds_named", "neucmds_matched"
+SOURCE = "neucmds_source"
+NAMED = "neucmds_named"
+MATCHED = "neucmds_matched"
 
 
 def read_metadata(
@@ -29,7 +31,7 @@ def read_metadata(
     *,
     categories: Sequence[str] = (),
 ) -> Any:
-    """Read a table of variables of the objects into a DataFrame.
+    r"""Read a table of variables of the objects into a DataFrame.
 
     Parameters
     ----------
@@ -41,31 +43,53 @@ def read_metadata(
         first column of distinct texts or running numbers.
     categories : sequence of str
         Columns of numbers that are categories.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per object; numbers, with NaN where they are missing, or texts, with None.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from neucmds.ecology import read_metadata
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "sites.csv").write_text("site,depth\na,1.5\nb,2\n")
+    ...     table = read_metadata(Path(folder) / "sites.csv")
+    >>> float(table.loc["a", "depth"])
+    1.5
     """
     name, text = read_text(path)
-    cells, decimal, types = _read_cells(_without_remarks(text), name)
+    text = _without_remarks(text)
+    delimiter = _delimiter(text)
+    decimal = {";": ","}.get(delimiter, ".")
+    cells, types = _read_cells(text, name, delimiter)
     categories = [*categories, *(title for title in types if types[title] == "categorical")]
-    for column in (*categories, *(() if name_column is None else (name_column,))):
+    for column in categories:
         check_column(cells, column)
     index = name_column
-    if index is None and _names_objects(cells.iloc[:, 0]):
+    if name_column is not None:
+        check_column(cells, name_column)
+    elif _names_objects(cells.iloc[:, 0]):
         index = cells.columns[0]
     frame = cells.copy()
     for title in cells.columns:
         if title != index:
             frame[title] = _typed(cells[title], title in categories, decimal)
-    frame = frame if index is None else frame.set_index(index)
-    frame.attrs = {_SOURCE: name, _NAMED: name_column is not None}
+    if index is not None:
+        frame = frame.set_index(index)
+    frame.attrs = {SOURCE: name, NAMED: name_column is not None}
     return frame
 
 
-def _read_cells(text: str, name: str) -> tuple[Any, str, dict[str, str]]:
-    """Return a table with a header as cells of text, the decimal mark, and types of columns."""
-    delimiter, pandas = _delimiter(text), require_pandas(name)
+def _read_cells(text: str, name: str, delimiter: str) -> tuple[Any, dict[str, str]]:
+    """Return a table with a header as cells of text, and types of columns."""
+    pandas = require_pandas(name)
     try:
         frame = pandas.read_csv(
             io.StringIO(text),
-            sep=delimiter or r"\s+",
+            sep=delimiter,
             dtype=str,
             keep_default_na=False,
             skipinitialspace=True,
@@ -81,14 +105,15 @@ def _read_cells(text: str, name: str) -> tuple[Any, str, dict[str, str]]:
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise FileFormatError(f"{name} has two columns {twice!r}; rename one.")
-    frame.attrs = {_SOURCE: name}
-    # A line of QIIME's files says what the columns hold.
-    typed = frame[frame.iloc[:, 0].str.lower() == "#q2:types"]
-    types = {} if typed.empty else typed.iloc[0, 1:].str.lower().to_dict()
-    rows = frame[frame.ne("").any(axis=1) & ~frame.iloc[:, 0].str.startswith("#")]
+    frame.attrs = {SOURCE: name}
+    first = frame.iloc[:, 0].str
+    rows = frame[frame.ne("").any(axis=1) & ~first.startswith("#")]
     if rows.empty:
         raise FileFormatError(f"{name} has one line; a line of column names and rows are needed.")
-    return rows.reset_index(drop=True), "," if delimiter == ";" else ".", types
+    types = {}
+    for _, row in frame[first.lower() == "#q2:types"].iterrows():
+        types = row.iloc[1:].str.lower().to_dict()
+    return rows.reset_index(drop=True), types
 
 
 def _without_remarks(text: str) -> str:
@@ -98,70 +123,70 @@ def _without_remarks(text: str) -> str:
     """
     lines = text.lstrip("\n").splitlines(keepends=True)
     above = next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
-    mark = _delimiter("".join(lines[above:])) or " "
+    delimiter = _delimiter("".join(lines[above:])).replace(r"\s+", " ")
     for i, line in enumerate(lines[:above]):
-        named = line[1:2].strip() and not line.startswith("#q2:")
-        if named and line.count(mark) == lines[above].count(mark):
+        is_header = line[1:2].strip() and not line.startswith("#q2:")
+        if is_header and line.count(delimiter) == lines[above].count(delimiter):
             return "".join(lines[i:])
     return "".join(lines[above:]) or text
 
 
-def _title(title: str, at: int) -> str:
+def _title(title: str, position: int) -> str:
     """Return the name of a column, of which the first may be a remark in QIIME's files."""
-    title = "" if title.startswith("Unnamed: ") else title.strip()
-    if at == 0:
-        return title.removeprefix("#") or "name"
-    return title or f"column {at + 1}"
+    if title.startswith("Unnamed: "):
+        title = ""
+    if position == 0:
+        return title.strip().removeprefix("#") or "name"
+    return title.strip() or f"column {position + 1}"
 
 
-def _delimiter(text: str) -> str | None:
-    """Return the delimiter of the header, or of the next line; None for blanks."""
+def _delimiter(text: str) -> str:
+    """Return the delimiter of the header, or of the next line; for blanks a pattern of them."""
     for line in text.lstrip().splitlines()[:2]:
         bare = "".join(line.split('"')[::2])
-        mark = max(_DELIMITERS, key=bare.count)
+        mark = max(DELIMITERS, key=bare.count)
         if mark in bare:
             return mark
-    return None
+    return r"\s+"
 
 
 def _typed(column: Any, category: bool, decimal: str) -> Any:
     """Return cells as numbers, or as categories if one is text or all are missing."""
-    numbers = [None] if category else [parse_number(cell, decimal) for cell in column]
-    if None not in numbers and not np.isnan(np.array(numbers, dtype=np.float64)).all():
-        return np.array(numbers, dtype=np.float64)
+    if not category:
+        numbers = [parse_number(cell, decimal) for cell in column]
+        if None not in numbers and not np.isnan(np.array(numbers, dtype=np.float64)).all():
+            return np.array(numbers, dtype=np.float64)
     # "None" and "?" may be classes: vegan's mite.env has None, Few and Many.
-    return np.array([None if cell in ("", "NA") else cell for cell in column], dtype=object)
+    cells = np.array(column, dtype=object)
+    cells[np.isin(cells, ("", "NA"))] = None
+    return cells
 
 
 def _names_objects(column: Any) -> bool:
     """Tell whether a first column names the rows: distinct texts, or numbers from 0 or 1 on."""
-    cells = list(column)
-    if len(set(cells)) < len(cells):
+    cells = set(column)
+    if len(cells) < len(column):
         return False
-    counted = any(set(cells) == {str(i + at) for i in range(len(cells))} for at in (0, 1))
-    return counted or any(parse_number(cell) is None for cell in cells)
+    running = [{str(i + start) for i in range(len(column))} for start in (0, 1)]
+    return cells in running or any(parse_number(cell) is None for cell in cells)
 
 
 def check_column(frame: Any, column: str) -> None:
     """Refuse a column that a table does not have."""
     if column not in frame.columns:
-        known = ", ".join(repr(str(name)) for name in frame.columns[:12])
-        more = f" and {len(frame.columns) - 12} more" if len(frame.columns) > 12 else ""
-        raise InputError(f"{_source(frame)} has no column {column!r}; it has {known}{more}.")
+        known = listed([repr(str(name)) for name in frame.columns])
+        raise InputError(f"{_source(frame)} has no column {column!r}; it has {known}.")
 
 
 def column_values(frame: Any, column: str) -> Column:
     """Return a column as numbers (NaN where missing) or as categories (None where missing)."""
     check_column(frame, column)
     values = frame[column]
-    if _is_numeric(values):
-        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    return tuple(None if lost else str(v) for v, lost in zip(values, values.isna(), strict=True))
-
-
-def _is_numeric(column: Any) -> bool:
     # Text and pandas' categories stay so, whatever their cells look like; so do booleans.
-    return column.dropna().infer_objects().dtype.kind in "iuf"
+    if values.dropna().infer_objects().dtype.kind in "iuf":
+        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    texts = values.astype(str).astype(object)
+    return tuple(texts.where(values.notna(), None))
 
 
 def as_metadata(table: Any) -> Any:
@@ -186,11 +211,11 @@ def described(table: Any, labels: Sequence[str] | None) -> list[int]:
     """Return the numbers of the objects that have a row in metadata; there must be some."""
     if labels is None:
         raise InputError("the objects have no names to match the metadata with; give D names.")
-    named, column = _with_names(table, labels)
-    names = set(map(str, named.index))
+    table, column = _with_names(table, labels)
+    names = set(map(str, table.index))
     rows = [i for i, label in enumerate(labels) if label in names]
     if not rows:
-        _rows_of(named, column, labels)
+        _rows_of(table, column, labels)
     return rows
 
 
@@ -203,65 +228,73 @@ def match_rows(
     with the labels, and by their order if neither side has names. With `missing` "grey", objects
     without a row have no values; else they are refused.
     """
-    if table.attrs.get(_MATCHED) and len(table) == n:
+    if table.attrs.get(MATCHED) and len(table) == n:
         return table
-    from_file = _SOURCE in table.attrs
-    order = list(range(len(table)))
-    if labels is not None and (from_file or not counts(table.index)):
-        table, names = _with_names(table, labels)
-        if missing == "grey" and len(known := described(table, labels)) < n:
-            order = _rows_of(table, names, [labels[i] for i in known])
-            some, attrs = table.iloc[order], table.attrs
-            table = some.set_axis([labels[i] for i in known]).reindex(list(labels))
-            table.attrs, order = attrs, list(range(n))
-        else:
-            order = _rows_of(table, names, labels, hint=missing is not None)
-    elif from_file and _is_numbered(table.index):
-        order = order_of(list(table.index), [str(i) for i in range(n)], _source(table))
-    elif from_file and not (counts(table.index) or counts(table.index, 1)):
-        raise InputError(
-            f"{_source(table)} names its rows ({examples([str(i) for i in table.index])}), but the "
-            "objects have no names to match them with; give D names, or leave those of the rows "
-            "out if they are in the order of the objects."
-        )
-    elif from_file:
-        message = f"rows of {_source(table)} were matched by their order."
-        warnings.warn(NeucmdsWarning(message), stacklevel=2)
-    if len(order) != n:
-        raise InputError(
-            f"{_source(table)} has {len(order)} rows for {n} objects and no names that say which "
-            "is which; give one row for each object, or names on both sides."
-        )
-    matched = table.iloc[order].set_axis(range(n) if labels is None else list(labels))
-    matched.attrs = {**table.attrs, _MATCHED: True}
+    attrs = table.attrs | {MATCHED: True}
+    if labels is not None and (SOURCE in attrs or not counts(table.index)):
+        names = list(labels)
+        with_row = names
+        if missing == "grey":
+            with_row = [labels[i] for i in described(table, labels)]
+        table, column = _with_names(table, labels)
+        order = _rows_of(table, column, with_row, hint=missing is not None)
+        matched = table.iloc[order].set_axis(with_row).reindex(names)
+    else:
+        order = _rows_in_order(table, n)
+        matched = table.iloc[order].set_axis(labels or range(n))
+    matched.attrs = attrs
     return matched
 
 
-def _is_numbered(index: Any) -> bool:
-    """Tell names that are numbers from 0, in another order: what objects without names go by."""
-    return not counts(index) and set(map(str, index)) == {str(i) for i in range(len(index))}
+def _rows_in_order(table: Any, n: int) -> list[int]:
+    """Return the rows of a table whose index does not name the objects."""
+    from_file = SOURCE in table.attrs
+    index = [str(name) for name in table.index]
+    running = counts(index) or counts(index, 1)
+    numbers = [str(i) for i in range(n)]
+    if from_file and not running and set(index) == set(numbers):
+        return order_of(index, numbers, _source(table))
+    if from_file and not running:
+        raise InputError(
+            f"{_source(table)} names its rows ({examples(index)}), but the objects have no names "
+            "to match them with; give D names, or leave those of the rows out if they are in the "
+            "order of the objects."
+        )
+    if from_file:
+        message = f"rows of {_source(table)} were matched by their order."
+        warnings.warn(NeucmdsWarning(message), stacklevel=3)
+    if len(index) != n:
+        raise InputError(
+            f"{_source(table)} has {len(index)} rows for {n} objects and no names that say which "
+            "is which; give one row for each object, or names on both sides."
+        )
+    return list(range(n))
 
 
 def _with_names(table: Any, labels: Sequence[str]) -> tuple[Any, str]:
     """Return a table whose index agrees best with the labels, and what it is called."""
-    if _SOURCE not in table.attrs or table.attrs[_NAMED]:
-        return table, str(table.index.name or "index")
-    wanted, attrs = set(labels), table.attrs
-    whole = table if table.index.name is None else table.reset_index()
-    best = max(whole.columns, key=lambda title: len(wanted.intersection(_texts(whole[title]))))
-    if best != table.index.name:
-        if table.index.name is not None:
-            whole[table.index.name] = _typed(table.index, False, ".")
-        table = whole.set_index(best).set_axis(_texts(whole[best]))
-        table.attrs = attrs
-    return table, str(best)
+    index = table.index.name
+    if table.attrs.get(NAMED, True):
+        return table, str(index or "index")
+    columns = table
+    if index is not None:
+        columns = table.reset_index()
+    objects = set(labels)
+    best = max(columns, key=lambda title: len(objects.intersection(_texts(columns[title]))))
+    if best == index:
+        return table, str(best)
+    if index is not None:
+        columns[index] = _typed(table.index, False, ".")
+    named = columns.set_index(best).set_axis(_texts(columns[best]))
+    named.attrs = table.attrs
+    return named, str(best)
 
 
 def _texts(column: Any) -> list[str]:
     """Return names that may have been read as numbers."""
     if column.dtype.kind == "f":
         return [f"{value:.17g}" for value in column]
-    return ["" if value is None else str(value) for value in column]
+    return [str(value or "") for value in column]
 
 
 def _rows_of(table: Any, column: str, labels: Sequence[str], *, hint: bool = False) -> list[int]:
@@ -276,4 +309,4 @@ def _rows_of(table: Any, column: str, labels: Sequence[str], *, hint: bool = Fal
 
 
 def _source(table: Any) -> str:
-    return str(table.attrs.get(_SOURCE, "the metadata"))
+    return str(table.attrs.get(SOURCE, "the metadata"))

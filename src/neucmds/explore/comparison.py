@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.ecology.corrections import cailliez, lingoes
+from neucmds.ecology import cailliez, lingoes
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
 from neucmds.explore.metrics import Quality, measure

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.ecology.ordination import PermutationTest
+from neucmds.ecology import PermutationTest
 from neucmds.embedding import Embedding, procrustes
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.fit import embed

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from neucmds import Embedding, InputError
-from neucmds.ecology.ordination import species_scores
+from neucmds.ecology import species_scores
 
 pytest.importorskip("typer")
 

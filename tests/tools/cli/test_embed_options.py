@@ -11,7 +11,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from neucmds import Embedding, evaluate, neuc_mds
-from neucmds.ecology.ordination import envfit
+from neucmds.ecology import envfit
 
 from .conftest import squared_gaps
 

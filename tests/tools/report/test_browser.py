@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from neucmds.ecology.ordination import envfit
+from neucmds.ecology import envfit
 
 from .conftest import IMAGE, SCRIPT, N
 

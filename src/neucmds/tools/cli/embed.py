@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from neucmds import fit
-from neucmds.ecology.ordination import checked_axes, species_scores
+from neucmds.ecology import species_scores
+from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.explore.comparison import corrected

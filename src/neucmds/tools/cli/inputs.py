@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from neucmds.ecology import EnvFit, envfit
 from neucmds.ecology.metadata import (
     check_column,
     column_values,
@@ -18,7 +19,6 @@ from neucmds.ecology.metadata import (
     match_rows,
     read_metadata,
 )
-from neucmds.ecology.ordination import EnvFit, envfit
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.prepared import prepare

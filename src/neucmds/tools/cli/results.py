@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import neucmds
-from neucmds.ecology.ordination import EnvFit
+from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore.exploration import evaluate
 from neucmds.explore.metrics import PairErrors, Quality, pair_errors

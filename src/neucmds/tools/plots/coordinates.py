@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.ecology.ordination import EnvFit, checked_axes, envfit
+from neucmds.ecology import EnvFit, envfit
+from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.explore.resampling import Bootstrap

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.ecology.ordination import PermutationTest
+from neucmds.ecology import PermutationTest
 from neucmds.embedding import Embedding
 from neucmds.explore.comparison import COMPARED, Comparison, compare
 from neucmds.explore.diagnostics import Diagnosis

@@ -1,0 +1,198 @@
+"""The spread of groups around their centers (PERMDISP)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from neucmds.backend.arrays import to_numpy
+from neucmds.ecology.metadata import as_metadata, match_rows
+from neucmds.ecology.permutation import PermutationTest, p_value, permutation_orders, seed_of
+from neucmds.errors import InputError, NeucmdsWarning, option
+from neucmds.problem.dense import as_squares
+from neucmds.problem.names import row_names
+
+Floats = npt.NDArray[np.float64]
+Members = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Dispersion(PermutationTest):
+    """Distances of objects to the center of their group, and a test of their F statistic.
+
+    Parameters
+    ----------
+    statistic, p, permuted
+        As for `PermutationTest`.
+    groups : tuple of str
+        Names of the groups, in alphabetical order.
+    distances : ndarray of shape (n,)
+        Distance of each object to the center of its group; NaN for objects without a group.
+    group_distances : ndarray of shape (groups,)
+        Mean distance in each group.
+    """
+
+    groups: tuple[str, ...]
+    distances: Floats
+    group_distances: Floats
+
+
+def dispersion(
+    D: Any,
+    groups: Any,
+    *,
+    center: Literal["median", "centroid"] = "median",
+    squared: bool = False,
+    permutations: Any = 999,
+    random_state: Any = None,
+) -> Dispersion:
+    """Compare the spread of groups (PERMDISP), as vegan's ``betadisper`` with ``permutest``.
+
+    Squared distances to a centroid are the mean of d² to the group minus half the mean of d² within
+    it. Distances to the spatial median, vegan's default, use the principal coordinates of all
+    objects, separately for positive and negative eigenvalues. The test permutes the residuals of
+    the distances.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`
+        It must fit in memory.
+    groups : sequence of length n, or Series
+        The group of each object, None or NaN for none; a Series with the names of the objects is
+        matched by them.
+    center : {"median", "centroid"}, default="median"
+        As ``type`` of ``betadisper``.
+    squared : bool, default=False
+        Whether D holds squared dissimilarities.
+    permutations : int or array of shape (m, n), default=999
+        Number of permutations, 0 for no test; or the permutations of the objects with a group.
+    random_state : int, RandomState or None
+        Draws the permutations.
+
+    Returns
+    -------
+    Dispersion
+
+    Notes
+    -----
+    Negative squared distances, which negative eigenvalues allow, become zero with a
+    `NeucmdsWarning`, as in vegan.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ecology import dispersion
+    >>> x = np.array([0.0, 1.0, 2.0, 10.0, 14.0, 18.0])
+    >>> found = dispersion(abs(x[:, None] - x), list("aaabbb"), random_state=0)
+    >>> found.group_distances.round(3).tolist(), round(found.statistic, 2)
+    ([0.667, 2.667], 2.12)
+    """
+    centers = {"median": _to_medians, "centroid": _to_centroids}
+    if center not in centers:
+        raise InputError(f"{option('center', center)} must be 'median' or 'centroid'.")
+    squares, labels = as_squares(D, squared=squared)
+    n = len(squares)
+    names = _group_names(groups, labels, n)
+    rows = np.flatnonzero(names)
+    levels, member = np.unique(names[rows], return_inverse=True)
+    if not 1 < levels.size < rows.size:
+        raise InputError(
+            f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
+            "two groups, one of them with two objects."
+        )
+    sq_d = to_numpy(squares).astype(np.float64)[np.ix_(rows, rows)]
+    parts = [member == group for group in range(levels.size)]
+    to_center = _to_center(sq_d, parts, centers[center])
+    means = np.array([to_center[part].mean() for part in parts])
+    residuals = to_center - means[member]
+    largest = math.sqrt(float(np.abs(sq_d).max()))
+    if np.abs(residuals).max() <= 1e-8 * largest:
+        raise InputError(
+            f"in each of {levels.size} groups all objects are as far from its center, so that F "
+            "does not exist; pass groups of at least three different objects."
+        )
+    observed = _f_statistic(to_center - to_center.mean(), member)
+    orders = permutation_orders(permutations, rows.size, seed_of(random_state))
+    permuted = np.array([_f_statistic(residuals[order], member) for order in orders])
+    distances = np.full(n, math.nan)
+    distances[rows] = to_center
+    p = p_value(observed, permuted)
+    return Dispersion(observed, p, permuted, tuple(map(str, levels)), distances, means)
+
+
+def _group_names(groups: Any, labels: tuple[str, ...] | None, n: int) -> npt.NDArray[np.str_]:
+    """Return the name of the group of each object, empty where it has none."""
+    if hasattr(groups, "to_frame"):
+        table = groups.to_frame("groups")
+    else:
+        table = {"groups": groups}
+    if row_names(table) is None:
+        labels = None
+    column = match_rows(as_metadata(table), labels, n).iloc[:, 0]
+    texts = column.astype(object).where(column.notna(), "")
+    return np.array(texts, dtype=str)
+
+
+def _f_statistic(values: Floats, member: npt.NDArray[np.intp]) -> float:
+    """Return F of values whose mean is zero."""
+    sizes = np.bincount(member)
+    between = np.sum(np.bincount(member, values) ** 2 / sizes)
+    within = values @ values - between
+    return float((between / (sizes.size - 1)) / (within / (values.size - sizes.size)))
+
+
+def _to_center(
+    sq_d: Floats, parts: Sequence[Members], rule: Callable[[Floats, Sequence[Members]], Floats]
+) -> Floats:
+    """Return distances to the centers of groups, zero where their square is negative."""
+    sq_distances = rule(sq_d, parts)
+    negative = int(np.sum(sq_distances < -1e-12 * float(np.abs(sq_d).max())))
+    if negative:
+        message = f"{negative} negative squared distances to a center were set to zero."
+        warnings.warn(NeucmdsWarning(message), stacklevel=3)
+    return np.sqrt(np.maximum(sq_distances, 0.0))
+
+
+def _to_centroids(sq_d: Floats, parts: Sequence[Members]) -> Floats:
+    """Compute squared distances to the centroids of groups from D."""
+    sq_distances = np.empty(len(sq_d))
+    for part in parts:
+        means = sq_d[np.ix_(part, part)].mean(axis=1)
+        sq_distances[part] = means - means.mean() / 2
+    return sq_distances
+
+
+def _to_medians(sq_d: Floats, parts: Sequence[Members]) -> Floats:
+    """Compute squared distances to spatial medians: the positive minus the negative part."""
+    centered = sq_d - sq_d.mean(axis=0)
+    b = -0.5 * (centered - centered.mean(axis=1, keepdims=True))
+    lam, vectors = np.linalg.eigh((b + b.T) / 2)
+    sq_distances = np.zeros(len(sq_d))
+    for sign in (1.0, -1.0):
+        kept = sign * lam > math.sqrt(np.finfo(np.float64).eps) * np.abs(lam).max()
+        x = vectors[:, kept] * np.sqrt(np.abs(lam[kept]))
+        for part in parts:
+            away = x[part] - _spatial_median(x[part])
+            sq_distances[part] += sign * np.sum(away**2, axis=1)
+    return sq_distances
+
+
+def _spatial_median(x: Floats) -> Floats:
+    """Return the point with the least sum of distances to the rows of x."""
+
+    def total(point: Floats) -> tuple[float, Floats]:
+        gaps = point - x
+        lengths = np.linalg.norm(gaps, axis=1)
+        units = gaps / np.maximum(lengths, np.finfo(np.float64).tiny)[:, None]
+        return float(lengths.sum()), units.sum(axis=0)
+
+    limits: Any = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}
+    end = minimize(total, x.mean(axis=0), jac=True, method="L-BFGS-B", options=limits)
+    return np.asarray(end.x)

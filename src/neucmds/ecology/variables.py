@@ -1,0 +1,311 @@
+"""Relate coordinates to variables of the objects: vegan's ``envfit`` and ``wascores``."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.ecology.metadata import as_metadata, column_values, match_rows
+from neucmds.ecology.permutation import (
+    Floats,
+    Order,
+    coordinates_of,
+    p_value,
+    permutation_orders,
+    seed_of,
+)
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, NeucmdsWarning, option
+from neucmds.problem.containers import as_real
+from neucmds.problem.names import listed
+
+
+@dataclass(frozen=True)
+class VariableFit:
+    """Fit of a variable: the direction in which it grows, or the centroids of its classes.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"vector", "factor"}
+        Whether the variable is continuous or categorical.
+    r2 : float
+        Of a continuous variable, its squared correlation with the coordinates along the direction;
+        of a categorical one, the share of the sum of squares that lies between the classes.
+    p : float
+        Share of permutations with an r² as large; NaN without permutations.
+    n : int
+        Number of objects with a value.
+    direction : ndarray of shape (m,)
+        Direction cosines of the gradient on the m axes; zero for a constant variable, empty for a
+        categorical one.
+    levels : tuple of str
+        The classes, in alphabetical order.
+    centroids : ndarray of shape (levels, m)
+        Mean coordinates of each class on the m axes.
+    """
+
+    name: str
+    kind: Literal["vector", "factor"]
+    r2: float
+    p: float
+    n: int
+    direction: Floats = field(default_factory=lambda: np.empty(0))
+    levels: tuple[str, ...] = ()
+    centroids: Floats = field(default_factory=lambda: np.empty((0, 0)))
+
+
+@dataclass(frozen=True)
+class EnvFit:
+    """Fits of every variable of a table to the same axes.
+
+    Parameters
+    ----------
+    axes : tuple of int
+        The fitted axes, counted from 1.
+    fits : tuple of VariableFit
+        One for each variable, continuous ones first.
+    permutations : int
+    """
+
+    axes: tuple[int, ...]
+    fits: tuple[VariableFit, ...]
+    permutations: int
+
+    @property
+    def vectors(self) -> tuple[VariableFit, ...]:
+        """The fits of continuous variables."""
+        return tuple(fit for fit in self.fits if fit.kind == "vector")
+
+    @property
+    def factors(self) -> tuple[VariableFit, ...]:
+        """The fits of categorical variables."""
+        return tuple(fit for fit in self.fits if fit.kind == "factor")
+
+    def __getitem__(self, name: str) -> VariableFit:
+        """Return the fit of a variable by its name."""
+        for fit in self.fits:
+            if fit.name == name:
+                return fit
+        known = ", ".join(repr(fit.name) for fit in self.fits)
+        raise InputError(f"no variable {name!r} was fitted; fitted are {known}.")
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each variable: name, kind, direction or None, r², p and n."""
+        return [
+            {
+                "variable": fit.name,
+                "kind": fit.kind,
+                "direction": fit.direction.tolist() or None,
+                "r2": fit.r2,
+                "p": fit.p,
+                "n": fit.n,
+            }
+            for fit in self.fits
+        ]
+
+
+def envfit(
+    embedding: Any,
+    metadata: Any,
+    *,
+    axes: Sequence[int] | None = None,
+    permutations: int = 999,
+    random_state: Any = None,
+) -> EnvFit:
+    """Fit variables measured on the objects to their coordinates, as vegan's ``envfit`` does.
+
+    A continuous variable is regressed on the coordinates: its arrow points where it grows fastest,
+    and r² says how well the coordinates predict it. A categorical variable has a centroid per
+    class, and r² is the share of the sum of squares between the classes. The test permutes the
+    objects. The fit ignores the signs of the coordinates: it uses the axes as they are drawn.
+
+    Parameters
+    ----------
+    embedding : Embedding or array of shape (n, k)
+    metadata : DataFrame or mapping of str to sequence
+        Variables in the columns. The index of a DataFrame is matched with the labels of the
+        embedding; without names on either side, rows are in the order of the objects. A table
+        from `read_metadata` is matched by the column that agrees with the labels.
+    axes : sequence of int, optional
+        Axes to fit, counted from 1; the first two by default, as in vegan.
+    permutations : int, default=999
+        0 skips the test.
+    random_state : int, RandomState or None
+        Draws the permutations.
+
+    Returns
+    -------
+    EnvFit
+
+    Notes
+    -----
+    An object without a value is left out of the fit of that variable only, and a `NeucmdsWarning`
+    counts the objects with one; vegan's ``na.rm`` leaves it out of all fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ecology import envfit
+    >>> x = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> fit = envfit(x, {"height": [1.0, 1.0, 3.0, 3.0], "side": list("abab")}, permutations=0)
+    >>> fit["height"].direction.round(6) + 0.0, round(fit["height"].r2, 6)
+    (array([0., 1.]), 1.0)
+    >>> fit["side"].centroids, fit["side"].r2
+    (array([[0. , 0.5],
+           [1. , 0.5]]), 0.5)
+    """
+    coordinates, _, labels = coordinates_of(embedding)
+    chosen = checked_axes(axes, coordinates.shape[1])
+    x = coordinates[:, [axis - 1 for axis in chosen]]
+    table = match_rows(as_metadata(metadata), labels, len(x))
+    # Every variable is tested on the same permutations.
+    seed = seed_of(random_state)
+    fits = []
+    for name in table.columns:
+        column = column_values(table, name)
+        if isinstance(column, np.ndarray):
+            fits.append(_fit_vector(name, x, column, permutations, seed))
+        else:
+            fits.append(_fit_factor(name, x, column, permutations, seed))
+    fits.sort(key=lambda fit: fit.kind == "factor")
+    fewer = [f"{fit.name!r} {fit.n}" for fit in fits if fit.n < len(x)]
+    if fewer:
+        message = f"of {len(x)} objects, only those with a value are fitted: {listed(fewer)}."
+        warnings.warn(NeucmdsWarning(message), stacklevel=2)
+    return EnvFit(chosen, tuple(fits), int(permutations))
+
+
+def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | None = None) -> Any:
+    """Average the coordinates of the objects, weighted by abundance, as vegan's ``wascores``.
+
+    Parameters
+    ----------
+    embedding : Embedding or array of shape (n, k)
+    abundances : DataFrame or mapping of str to sequence
+        A column per species, without negative numbers; rows are matched with the objects as in
+        `envfit`.
+    axes : sequence of int, optional
+        Which axes, counted from 1; all by default.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per species, a column per axis; NaN for a species without abundance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ecology import species_scores
+    >>> x = np.array([[0.0], [1.0], [2.0]])
+    >>> species_scores(x, {"moss": [1, 1, 0], "sedge": [0, 1, 3]})["axis1"].to_list()
+    [0.5, 1.75]
+    """
+    coordinates, _, labels = coordinates_of(embedding)
+    k = coordinates.shape[1]
+    if axes is None:
+        axes = range(1, k + 1)
+    columns = [axis - 1 for axis in checked_axes(axes, k)]
+    names = [f"axis{column + 1}" for column in columns]
+    if isinstance(embedding, Embedding):
+        names = [embedding.axis_names[column] for column in columns]
+    table = match_rows(as_metadata(abundances), labels, len(coordinates))
+    weights = as_real(table.astype(object), "abundances")
+    bad = int(np.sum(~(np.isfinite(weights) & (weights >= 0))))
+    if bad:
+        raise InputError(
+            f"{bad} abundances are negative, missing or infinite; use 0 where nothing was found."
+        )
+    with np.errstate(invalid="ignore"):
+        scores = (weights.T @ coordinates[:, columns]) / weights.sum(axis=0)[:, None]
+    return type(table)(scores, index=list(table.columns), columns=names)
+
+
+def _fit_vector(name: str, x: Floats, column: Floats, permutations: int, seed: int) -> VariableFit:
+    """Regress a variable on coordinates."""
+    known = np.isfinite(column)
+    n = int(known.sum())
+    values = _centered(column[known])
+    basis, stretch, turn = np.linalg.svd(_centered(x[known]), full_matrices=False)
+    used = stretch > 1e-10 * stretch.max(initial=0.0)
+    largest = float(np.abs(column[known]).max(initial=0.0))
+    # A constant, up to rounding, has no direction.
+    if not used.any() or np.linalg.norm(values) <= 1e-12 * largest * math.sqrt(n):
+        return VariableFit(name, "vector", 0.0, math.nan, n, np.zeros(x.shape[1]))
+    basis = basis[:, used]
+    slope = turn[used].T @ ((basis.T @ values) / stretch[used])
+    direction = slope / (np.linalg.norm(slope) or 1.0)
+    total = float(values @ values)
+
+    def r2(order: Order | slice) -> float:
+        image = basis.T @ values[order]
+        return float(image @ image) / total
+
+    observed, p = _tested(r2, permutations, n, seed)
+    return VariableFit(name, "vector", observed, p, n, direction)
+
+
+def _fit_factor(
+    name: str, x: Floats, column: Sequence[str | None], permutations: int, seed: int
+) -> VariableFit:
+    """Compare the centroids of classes."""
+    known = np.array([value is not None for value in column], dtype=bool)
+    n = int(known.sum())
+    levels, classes = np.unique(np.array(column, dtype=object)[known], return_inverse=True)
+    if not n:
+        centroids = np.empty((0, x.shape[1]))
+        return VariableFit(name, "factor", 0.0, math.nan, 0, centroids=centroids)
+    sizes = np.bincount(classes)[:, None]
+    centered = _centered(x[known])
+    total = float(np.sum(centered * centered)) or 1.0
+
+    def r2(order: Order | slice) -> float:
+        sums = _class_sums(centered[order], classes)
+        return float(np.sum(sums * sums / sizes)) / total
+
+    observed, p = _tested(r2, permutations, n, seed)
+    names = tuple(map(str, levels))
+    centroids = _class_sums(x[known], classes) / sizes
+    return VariableFit(name, "factor", observed, p, n, levels=names, centroids=centroids)
+
+
+def _class_sums(values: Floats, classes: Order) -> Floats:
+    """Add up the rows of each class."""
+    return np.stack([np.bincount(classes, column) for column in values.T], axis=1)
+
+
+def _tested(
+    statistic: Callable[[Order | slice], float], permutations: int, n: int, seed: int
+) -> tuple[float, float]:
+    """Return a statistic, and the share of permutations that reach it."""
+    observed = statistic(slice(None))
+    orders = permutation_orders(permutations, n, seed)
+    return observed, p_value(observed, [statistic(order) for order in orders])
+
+
+def _centered(values: npt.NDArray[Any]) -> Floats:
+    if not len(values):
+        return values
+    centered: Floats = values - values.mean(axis=0)
+    return centered
+
+
+def checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
+    """Check that axes are different and from 1 to k; the first two by default."""
+    if axes is None:
+        axes = range(1, min(k, 2) + 1)
+    numbers = np.atleast_1d(np.asarray(axes)).tolist()
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise InputError(f"{option('axes', numbers)} must be different axes, as in (1, 2).")
+    for axis in numbers:
+        if axis not in range(1, k + 1):
+            raise InputError(
+                f"{option('axes', numbers)}: axis {axis} does not exist; there are 1 to {k}."
+            )
+    return tuple(map(int, numbers))
