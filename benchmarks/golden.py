@@ -9,14 +9,16 @@ A row is a name, a kind and some figures that depend neither on the rotation nor
 coordinates: STRESS, loss, R², the signature, and mean and quantiles of D̂ over pairs, on the squared
 scale. The kind says how figures are compared with the record:
 
-closed    All figures agree to 1e-10, or to the tolerance that the row states: eigenpairs of the
-          iterative solver have residuals of 1e-7, and some placements are iterative, too. The
-          tolerance is relative to the scale of a figure (`SCALES`): a STRESS is a sum with
-          cancellation, and is compared with ‖D‖²; mean and quantiles of D̂, which has both signs,
-          with the mean of |D̂|; a share such as R² with 1; all others with themselves.
+closed    All figures agree to 1e-10, or to the tolerance that the row states: 1e-6 above 600
+          objects, where eigenpairs of the iterative solver have residuals of 1e-7; 1e-9 where new
+          objects are placed, which divides by small eigenvalues. The tolerance is relative to the
+          scale of a figure (`scale_of`): a STRESS is a sum with cancellation, and is compared with
+          ‖D‖²; mean and quantiles of D̂, which has both signs, with the mean of |D̂|; a share such
+          as R² with 1; all others with themselves.
 refined   A descent of the squared loss. No figure called "loss…" may be higher by more than 1e-3 of
-loss      itself; a lower one is noted. So is a descent of another loss. Other figures are
-          informative, and printed where they are off by more than 2 %.
+          itself; one that is lower by as much is noted. All other figures are informative, and
+          noted where they are off by more than 2 %.
+loss      The same for a descent of another loss.
 same      Equal to the last digit: round trips, numbers of neighbours, shapes.
 
 Figures are rounded to 12 significant digits. A row that raises is shown with its error, and the
@@ -713,10 +715,10 @@ def placements() -> Iterator[Row]:
     """Place new objects among fitted ones, by every method and every loss."""
     for name in ("mite", "digits-150", "simplex-60"):
         for method in METHODS:
-            # Placement by least squares is iterative.
+            # Triangulation divides by small eigenvalues.
             compute = partial(placed, name, method)
             quick = name == "simplex-60"
-            yield Row(f"place/{name}/{method}", kind_of(method), compute, quick, tolerance=1e-7)
+            yield Row(f"place/{name}/{method}", kind_of(method), compute, quick, tolerance=1e-9)
     for name in ("mite", "hops-100"):
         for loss in ("distance", "relative"):
             options = {"loss": loss, "n_init": 1}
@@ -926,7 +928,7 @@ def estimators() -> Iterator[Row]:
     new = digits(150)[120:]
     for method in METHODS:
         compute = partial(estimated, "NeucMDS", X, new, 4, method=method, metric="cityblock")
-        yield Row(f"NeucMDS/features/{method}", kind_of(method), compute, tolerance=1e-7)
+        yield Row(f"NeucMDS/features/{method}", kind_of(method), compute, tolerance=1e-9)
     for loss in ("distance", "relative"):
         options = {"loss": loss, "metric": "cityblock", "n_init": 1}
         yield Row(
@@ -936,14 +938,14 @@ def estimators() -> Iterator[Row]:
     n = N_FITTED["mite"]
     for method in ("neuc+", "refined"):
         compute = partial(estimated, "NeucMDS", given[:n, :n], given[n:, :n], (3, 1), method=method)
-        yield Row(f"NeucMDS/precomputed/{method}", kind_of(method), compute, True, tolerance=1e-7)
+        yield Row(f"NeucMDS/precomputed/{method}", kind_of(method), compute, True, tolerance=1e-9)
     compute = partial(estimated, "NeucMDS", X, new, 3, metric="cityblock", n_pairs=60)
     yield Row("NeucMDS/features, n_pairs", "refined", compute)
     compute = partial(estimated, "NeucMDS", digits(40), digits(50)[40:], 3, metric=largest_gap)
     yield Row("NeucMDS/function", "refined", compute)
     for method in ("classical", "neuc", "refined"):
         compute = partial(estimated, "NeucIsomap", wine(80), wine(89)[80:], 3, method=method)
-        yield Row(f"NeucIsomap/{method}", kind_of(method), compute, tolerance=1e-7)
+        yield Row(f"NeucIsomap/{method}", kind_of(method), compute, tolerance=1e-9)
     for loss in ("distance", "relative"):
         compute = partial(estimated, "NeucIsomap", wine(80), wine(89)[80:], 3, loss=loss)
         yield Row(f"NeucIsomap/{loss}", "loss", compute)
@@ -1003,9 +1005,9 @@ def landmark_fits() -> Iterator[Row]:
     """Landmarks: `neuc_mds` with some, `LandmarkNeucMDS`, one level and two."""
     for method in METHODS:
         compute = partial(by_landmarks, 80, method=method)
-        yield Row(f"landmarks/80/{method}", kind_of(method), compute, tolerance=1e-7)
+        yield Row(f"landmarks/80/{method}", kind_of(method), compute, tolerance=1e-9)
         compute = partial(by_estimator, 300, 80, method=method, metric="cityblock")
-        yield Row(f"LandmarkNeucMDS/80/{method}", kind_of(method), compute, tolerance=1e-7)
+        yield Row(f"LandmarkNeucMDS/80/{method}", kind_of(method), compute, tolerance=1e-9)
     for loss in ("distance", "relative"):
         options = {"loss": loss, "n_init": 1}
         yield Row(f"landmarks/80/{loss}", "loss", partial(by_landmarks, 80, **options))
@@ -1014,16 +1016,16 @@ def landmark_fits() -> Iterator[Row]:
     for chosen in (0.3, "maxmin", list(range(0, 300, 4))):
         label = chosen if not isinstance(chosen, list) else "listed"
         compute = partial(by_landmarks, chosen, method="neuc+")
-        yield Row(f"landmarks/{label}/neuc+", "closed", compute, tolerance=1e-7)
+        yield Row(f"landmarks/{label}/neuc+", "closed", compute, tolerance=1e-9)
     for method in ("neuc+", "refined"):
         compute = partial(by_landmark_columns, method=method)
-        yield Row(f"landmarks/columns/{method}", kind_of(method), compute, tolerance=1e-7)
+        yield Row(f"landmarks/columns/{method}", kind_of(method), compute, tolerance=1e-9)
     for placement in ("least_squares", "linear"):
         compute = partial(by_estimator, 300, 80, method="neuc", placement=placement)
-        yield Row(f"LandmarkNeucMDS/{placement}", "closed", compute, tolerance=1e-7)
-    yield Row("LandmarkNeucMDS/weights", "closed", by_weighted_landmarks, tolerance=1e-7)
+        yield Row(f"LandmarkNeucMDS/{placement}", "closed", compute, tolerance=1e-9)
+    yield Row("LandmarkNeucMDS/weights", "closed", by_weighted_landmarks, tolerance=1e-9)
     compute = partial(by_estimator, 300, 80, method="neuc+", landmarks="maxmin")
-    yield Row("LandmarkNeucMDS/maxmin", "closed", compute, tolerance=1e-7)
+    yield Row("LandmarkNeucMDS/maxmin", "closed", compute, tolerance=1e-9)
     compute = partial(by_estimator, 300, 80, loss="relative", curvature=-1.0, n_init=1)
     yield Row("LandmarkNeucMDS/relative, curved", "loss", compute)
     for loss in ("squared", "distance", "relative"):
@@ -1132,6 +1134,10 @@ def permuted_stress(method: str) -> Figures:
     return {"statistic": found.statistic, "p": found.p, "permuted": found.permuted.mean()}
 
 
+# Errors of held-out objects, some of them thousandths of the whole, moved by 1e-10 with threads.
+INSPECTED = 1e-8
+
+
 def explorations() -> Iterator[Row]:
     """`compare`, `diagnose`, `stress_curve`, `evaluate`, `bootstrap` and the test of STRESS."""
     for name in ("dune", "mite", "simplex-60"):
@@ -1139,9 +1145,9 @@ def explorations() -> Iterator[Row]:
         yield Row(f"compare/{name}/closed forms", "closed", compute, True)
         yield Row(f"compare/{name}/refined", "refined", partial(compared, name, 4, ("refined",)))
         yield Row(f"curve/{name}", "closed", partial(curved_stress, name, CLOSED_FORMS), True)
-        yield Row(f"inspect/{name}", "closed", partial(diagnosed, name), True)
+        yield Row(f"inspect/{name}", "closed", partial(diagnosed, name), name == "dune", INSPECTED)
     for name in ("digits-150", "hops-150", "digits-700"):
-        yield Row(f"inspect/{name}", "closed", partial(diagnosed, name))
+        yield Row(f"inspect/{name}", "closed", partial(diagnosed, name), tolerance=INSPECTED)
         yield Row(f"curve/{name}", "closed", partial(curved_stress, name, CLOSED_FORMS))
     yield Row(
         "compare/mite/corrections",
@@ -1185,15 +1191,15 @@ def explorations() -> Iterator[Row]:
         "closed",
         partial(resampled, "dune", 6, method="neuc+"),
         True,
-        tolerance=1e-7,
+        tolerance=1e-9,
     )
     yield Row(
         "stability/dune/jackknife/neuc+",
         "closed",
         partial(resampled, "dune", 0, resample="jackknife", method="neuc+"),
-        tolerance=1e-7,
+        tolerance=1e-9,
     )
-    yield Row("stability/mite/replicates/neuc+", "closed", resampled_by_user, tolerance=1e-7)
+    yield Row("stability/mite/replicates/neuc+", "closed", resampled_by_user, tolerance=1e-9)
     yield Row("stability/mite/bootstrap/refined", "refined", partial(resampled, "mite", 4))
     yield Row(
         "stability/dune/bootstrap/relative",
