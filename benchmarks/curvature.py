@@ -110,13 +110,13 @@ def row(D: Floats, k: int, curvature: float | str, device: str) -> dict[str, Any
         data = torch.as_tensor(D, device=device)
     start = time.perf_counter()
     found = neuc_mds(data, k, loss="relative", curvature=curvature)
-    fitted = to_numpy(found.dissimilarities(scale="distance"))
+    fitted = to_numpy(found.dissimilarities())
     seconds = time.perf_counter() - start
     others = D + np.diag(np.full(len(D), np.inf))
     near = np.argpartition(others, 9, axis=1)[:, :10]
     d, d_hat = (np.take_along_axis(one, near, axis=1) for one in (D, fitted))
     errors = np.abs(d_hat[d > 0] / d[d > 0] - 1)
-    of_all = losses.measures(D, to_numpy(found.dissimilarities()))
+    of_all = losses.measures(D, to_numpy(found.dissimilarities(squared=True)))
     upper = np.triu(D, 1) > 0
     relative = np.abs(fitted[upper] / D[upper] - 1)
     return {
@@ -143,8 +143,7 @@ def true_row(name: str) -> dict[str, Any]:
     found = neuc_mds(D, 3, loss="relative", curvature="auto")
     off = ~np.eye(len(D), dtype=bool)
     given_error, error = (
-        float(np.mean(np.abs(one.dissimilarities(scale="distance")[off] / D[off] - 1)))
-        for one in (given, found)
+        float(np.mean(np.abs(one.dissimilarities()[off] / D[off] - 1))) for one in (given, found)
     )
     own = {"given_error": given_error, "auto_error": error, "signature": found.signature}
     return {"n": len(D), **own, "auto_over_true": found.curvature / (kappa * unit**2)}
@@ -166,10 +165,14 @@ def floor_times(n: int = 8000, k: int = 16) -> dict[str, Any]:
         start = time.process_time()
         fit = neuc_mds(ways, k, loss=loss)
         seconds = time.process_time() - start
-        some = fit.dissimilarities(slice(300), scale="distance")
+        some = fit.dissimilarities(slice(300))
         near = (ways[:300] > 0) & (ways[:300] <= np.partition(ways[:300], 10, axis=1)[:, 10:11])
         errors = np.abs(some[near] / ways[:300][near] - 1)
-        own = {"floor": fit.floor, "near_error": float(errors.mean()), "converged": fit.converged}
+        own = {
+            "floor": fit.floor,
+            "near_error": float(errors.mean()),
+            "converged": fit.info.converged,
+        }
         found[name] = {**own, "cpu_seconds": seconds}
     ratio = found["today"]["cpu_seconds"] / found["old"]["cpu_seconds"]
     return {"n": len(ways), "k": k, **found, "ratio": ratio}

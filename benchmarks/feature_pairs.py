@@ -139,9 +139,9 @@ def main() -> None:
             "seconds": round(seconds, 2),
             "processor_seconds": round(time.process_time() - processor, 1),
             "over_neighbours": round(seconds / alone, 2),
-            "signature": np.asarray(estimator.signature_).astype(int).tolist(),
-            **quality(placed, to_numpy(estimator.signature_), queries, nearest),
-            "random_median": random_error(host, placed, to_numpy(estimator.signature_)),
+            "signature": np.asarray(estimator.signs_).astype(int).tolist(),
+            **quality(placed, to_numpy(estimator.signs_), queries, nearest),
+            "random_median": random_error(host, placed, to_numpy(estimator.signs_)),
         }
         rows.append(row)
         print(row, flush=True)

@@ -96,23 +96,23 @@ def bootstrap(data: Any, k: Any, n_boot: int, **options: Any) -> Any:
 
 
 def sq_dissimilarities(emb: Any, rows: Any = None, cols: Any = None) -> Any:
-    return emb.dissimilarities(rows, cols)
+    return emb.dissimilarities(rows, cols, squared=True)
 
 
 def sq_dissimilarities_of_estimator(est: Any) -> Any:
-    return est.dissimilarities()
+    return est.dissimilarities(squared=True)
 
 
 def fitted_distances(emb: Any, rows: Any = None, cols: Any = None) -> Any:
-    return emb.dissimilarities(rows, cols, scale="distance")
+    return emb.dissimilarities(rows, cols)
 
 
 def sq_between(emb: Any, a: Any, b: Any) -> Any:
-    return emb.between(a, b)
+    return emb.between(a, b, squared=True)
 
 
 def sq_neighbors(emb: Any, k: int, queries: Any = None, **options: Any) -> tuple[Any, Any]:
-    return emb.neighbors(k, queries, **options)
+    return emb.neighbors(k, queries, squared=True, **options)
 
 
 def sq_from_scores(index: Any, scores: Any, coordinates: Any) -> Any:
@@ -120,7 +120,7 @@ def sq_from_scores(index: Any, scores: Any, coordinates: Any) -> Any:
 
 
 def solver_fact(emb: Any, name: str) -> Any:
-    return getattr(emb, name)
+    return getattr(emb.info, name)
 
 
 def corrected(name: str, data: Any, **options: Any) -> tuple[Any, float]:
@@ -290,7 +290,7 @@ def figures(emb: Any) -> Figures:
     found = {
         "loss": emb.loss_value,
         "stress": emb.stress,
-        "sq_norm": emb.sq_norm,
+        "sq_norm": emb.info.sq_norm,
         "r2": emb.r2,
         "requested": emb.requested,
         "positive": positive,
@@ -806,7 +806,7 @@ def round_trip(**options: Any) -> Figures:
         "loss": emb.loss_value == held.loss_value,
         "r2": emb.r2 == held.r2,
         "curvature": emb.curvature == held.curvature,
-        "eigenvalues": bool(np.array_equal(emb.eigenvalues, held.eigenvalues)),
+        "eigenvalues": bool(np.array_equal(emb.info.eigenvalues, held.info.eigenvalues)),
         "transform": bool(np.array_equal(emb.transform(new), held.transform(new))),
     }
 
@@ -826,7 +826,7 @@ def distances_of_pairs(**options: Any) -> Figures:
     j = np.arange(30, 60)
     return {
         "loss": emb.loss_value,
-        "sq_norm": emb.sq_norm,
+        "sq_norm": emb.info.sq_norm,
         "by number": emb.distance(0, 1),
         "by name": emb.distance("object 0", "object 1"),
         "squared": emb.distance(0, 1, squared=True),
@@ -844,7 +844,7 @@ def explained(method: str) -> Figures:
         found |= {f"{convention} {a}": value for a, value in enumerate(shares)}
     found |= {f"weight {a}": value for a, value in enumerate(emb.weights)}
     found |= {f"term {a}": value for a, value in enumerate(emb.stress_terms)}
-    return found | {"trace": emb.trace, "sq_norm": emb.sq_norm}
+    return found | {"trace": emb.info.trace, "sq_norm": emb.info.sq_norm}
 
 
 def parts() -> Figures:
@@ -1085,7 +1085,7 @@ def compared(name: str, k: Any, names: Any, **options: Any) -> Figures:
 def measured(name: str, method: str, k: Any = 4, **options: Any) -> Figures:
     given = data(name)
     emb = fit(given.values, k, method, squared=given.squared)
-    return neucmds.evaluate(emb, given.values, **options).as_dict() | {"sq_norm": emb.sq_norm}
+    return neucmds.evaluate(emb, given.values, **options).as_dict() | {"sq_norm": emb.info.sq_norm}
 
 
 def measured_descent(loss: str, curvature: float = 0.0) -> Figures:
@@ -1113,7 +1113,7 @@ def resampled(name: str, n_boot: int, **options: Any) -> Figures:
     found = bootstrap(data(name).values, 3, n_boot, random_state=SEED, **options)
     return {
         "loss": found.embedding.loss_value,
-        "sq_norm": found.embedding.sq_norm,
+        "sq_norm": found.embedding.info.sq_norm,
         "spread": found.spread.mean(),
         "largest": found.spread.max(),
         "variance": np.trace(found.covariances, axis1=1, axis2=2).mean(),

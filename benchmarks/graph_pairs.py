@@ -90,7 +90,7 @@ def study(name: str, graph: Any) -> list[dict[str, Any]]:
             x = estimator.fit_transform(graph).astype(np.float64)
         row = {"graph": name, "nodes": n, "way": way}
         row["seconds"] = round(time.perf_counter() - start, 1)
-        rows.append(row | errors(x, estimator.signature_, paths, sources))
+        rows.append(row | errors(x, estimator.signs_, paths, sources))
         print(rows[-1], flush=True)
     return rows
 

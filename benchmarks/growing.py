@@ -107,7 +107,7 @@ def main() -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 row, x = measured(n, what, estimator, X)
-            signs = to_numpy(estimator.signature_)
+            signs = to_numpy(estimator.signs_)
             row |= quality(x, signs, queries, nearest)
             row["random_median"] = random_error(host, x, signs)
             record["rows"].append(row)

@@ -55,7 +55,7 @@ def study(name: str) -> list[dict[str, Any]]:
             est = make(k, m).fit(fitted)
             seconds = time.perf_counter() - start
             x = est.embedding_
-            signs = getattr(est, "signature_", np.ones(x.shape[1]))
+            signs = getattr(est, "signs_", np.ones(x.shape[1]))
             found = quality_of(gram, x, signs)
             placed = est.transform(new)
             sq = (placed**2) @ signs

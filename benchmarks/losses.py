@@ -226,9 +226,9 @@ def fit_loss(loss: str) -> Callable[[np.ndarray, int], Fitted]:
     def fit(D: np.ndarray, k: int) -> Fitted:
         found = neuc_mds(D, k, loss=loss, max_iter=MAX_ITER, random_state=SEED)
         facts = {
-            "iterations": len(found.history) - 1,
-            "converged": found.converged,
-            "relative_gradient": found.relative_gradient,
+            "iterations": len(found.info.history) - 1,
+            "converged": found.info.converged,
+            "relative_gradient": found.info.relative_gradient,
             "floor": float(np.sqrt(found.placement.loss.floor)),
         }
         return found.coordinates, found.signs, facts

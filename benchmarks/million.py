@@ -83,7 +83,7 @@ def main():
         end = time.perf_counter()
         cpu = time.process_time() - cpu
         peak = peak_gb()
-        quality = sampled_stress(features, coordinates, est.signature_)
+        quality = sampled_stress(features, coordinates, est.signs_)
     record = {
         "what": "LandmarkNeucMDS on features; peak is of the whole process, features included",
         "n": args.n,

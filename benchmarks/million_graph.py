@@ -160,7 +160,7 @@ class Study:
         more["fit_and_place_seconds"] = round(taken - self.searches, 1)
         more["landmarks"] = int(est.landmarks_.size)
         more["peak_with_processes_gb"] = round(most[0] / 1e9, 2)
-        self.add("two levels, relative", x, est.signature_, taken, **more)
+        self.add("two levels, relative", x, est.signs_, taken, **more)
 
     def landmarks(self, count: int) -> tuple[Any, Any]:
         """Fit landmarks and place all nodes, by both losses from the same searches."""
@@ -169,13 +169,13 @@ class Study:
         fitted = LandmarkNeucMDS(K, count, metric="shortest_path", loss="relative", random_state=0)
         x = fitted.fit_transform(self.graph).astype(np.float64)
         taken = time.perf_counter() - start
-        self.add("landmarks, relative", x, fitted.signature_, taken, landmarks=count)
+        self.add("landmarks, relative", x, fitted.signs_, taken, landmarks=count)
         start = time.perf_counter()
         other = LandmarkNeucMDS(K, landmarks=fitted.landmarks_, symmetrize=True, random_state=0)
         squared = other.fit_transform(fitted._fitted.paths).astype(np.float64)
         taken = time.perf_counter() - start + self.searches
-        self.add("landmarks, squared", squared, other.signature_, taken, landmarks=count)
-        return x, fitted.signature_
+        self.add("landmarks, squared", squared, other.signs_, taken, landmarks=count)
+        return x, fitted.signs_
 
     def refined(self, x: Any, signs: Any, iterations: int) -> None:
         """Go on from coordinates with near pairs, few rings and 32 of the landmarks' kind."""

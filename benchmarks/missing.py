@@ -63,7 +63,7 @@ def measure(D: np.ndarray, k: int, seed: int) -> dict[str, object]:
     spread = np.linalg.norm((D - D[hidden].mean())[hidden])
 
     def error(embedding) -> float:
-        return float(np.linalg.norm((embedding.dissimilarities() - D)[hidden]) / spread)
+        return float(np.linalg.norm((embedding.dissimilarities(squared=True) - D)[hidden]) / spread)
 
     return {
         "seed": seed,
@@ -98,7 +98,7 @@ def hidden_error(D: np.ndarray, share: float, k: int, seed: int) -> dict[str, ob
     return {
         "k": k,
         "returned": found.k,
-        "error": float(np.linalg.norm((found.dissimilarities() - D)[hidden]) / spread),
+        "error": float(np.linalg.norm((found.dissimilarities(squared=True) - D)[hidden]) / spread),
         "warnings": [str(w.message) for w in caught if issubclass(w.category, OverfitWarning)],
     }
 

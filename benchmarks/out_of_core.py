@@ -65,10 +65,10 @@ def work(path: Path, k: int, tol: float, max_memory: str | None) -> dict[str, An
         "seconds": time.perf_counter() - started,
         "peak_gb": peak() / 1e9,
         "passes": len(set(passes)),
-        "converged": embedding.converged,
+        "converged": embedding.info.converged,
         "signature": embedding.signature,
         "stress": embedding.stress,
-        "eigenvalues": embedding.eigenvalues.tolist(),
+        "eigenvalues": embedding.info.eigenvalues.tolist(),
     }
 
 

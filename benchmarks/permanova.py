@@ -110,7 +110,7 @@ def main() -> None:
         rows[-1] |= statistics(d, groups)
         for k, method in (*((k, "refined") for k in KS), (6, "classical")):
             emb = neuc_mds(d, k, method)
-            d_hat = np.sqrt(np.maximum(emb.dissimilarities(), 0))
+            d_hat = emb.dissimilarities()
             on = f"√D̂, k = {k}" + (", classical" if method == "classical" else "")
             row = {"data": name, "n": len(d), "groups": len(set(groups)), "on": on}
             rows.append(row | statistics(_symmetric(d_hat), groups) | {"fit_r2": emb.r2})

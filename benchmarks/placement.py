@@ -247,7 +247,7 @@ def held_out(
         among = errors(x, x, signs, sq[np.ix_(old, old)])
         trained.append(among.sum() / (old.size * (old.size - 1)))
         placed_errors.append(errors(placed, x, signs, sq[np.ix_(new, old)]).mean(axis=1))
-        converged.append(model.converged)
+        converged.append(model.info.converged)
         if curvature:
             of_all = of_d(x, x, signs, sq[np.ix_(old, old)]).sum() / (old.size * (old.size - 1))
             errors_of_d.append((of_all, of_d(placed, x, signs, sq[np.ix_(new, old)]).mean(axis=1)))

@@ -38,7 +38,7 @@ def row(name: str, data: Any, metric: str, k: int) -> dict[str, Any]:
         "data": name,
         "k": k,
         "reported": round(found.r2, 4),
-        "standard_error": round(found.r2_standard_error, 4),
+        "standard_error": round(found.info.r2_standard_error, 4),
         "true": round(evaluate(found, D).r2, 4),
         "all_pairs": round(whole.r2, 4),
     }
@@ -62,8 +62,8 @@ def trial(seed: int) -> dict[str, float]:
         found = neuc_mds(data, k, n_pairs=n_pairs, **settings)
     true = evaluate(found, prepare(data, k, metric=metric))
     return {
-        "r2_off": (found.r2 - true.r2) / found.r2_standard_error,
-        "stress_off": (found.stress - true.stress) / found.stress_standard_error,
+        "r2_off": (found.r2 - true.r2) / found.info.r2_standard_error,
+        "stress_off": (found.stress - true.stress) / found.info.stress_standard_error,
     }
 
 

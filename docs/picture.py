@@ -99,7 +99,7 @@ def _error(D: Any, signature: tuple[int, int], curvature: float) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = neuc_mds(D, signature, loss="relative", curvature=curvature, init=4)
-    fitted, off = found.dissimilarities(scale="distance"), D > 0
+    fitted, off = found.dissimilarities(), D > 0
     return float(np.mean(np.abs(fitted[off] / D[off] - 1)))
 
 

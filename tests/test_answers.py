@@ -29,7 +29,7 @@ def emb(D):
 @pytest.mark.slow
 def test_distances_of_pairs_are_the_entries_of_the_matrix(emb):
     i, j = np.triu_indices(60, 1)
-    d_hat = emb.dissimilarities()
+    d_hat = emb.dissimilarities(squared=True)
     assert np.all(np.diag(d_hat) == 0)
     np.testing.assert_allclose(emb.distance(i, j, squared=True), d_hat[i, j], atol=1e-9)
     np.testing.assert_allclose(emb.distance(i, j), np.sqrt(np.maximum(d_hat[i, j], 0)), atol=1e-6)
@@ -57,12 +57,12 @@ def test_an_inner_product_is_the_dissimilarity(emb, D, unit):
     placed = emb.transform(D[:7])
     index = emb.to_inner_product(unit=unit)
     scores = index.queries(placed) @ index.vectors.T
-    expected = emb.between(placed, emb.coordinates)
+    expected = emb.between(placed, emb.coordinates, squared=True)
     np.testing.assert_allclose(index.sq_dissimilarities(scores, placed), expected, atol=1e-8)
     far = 3 * emb.coordinates[:5] + 1  # comes later
     scores = index.queries(placed) @ index.vectors_of(far).T
     found = index.sq_dissimilarities(scores, placed)
-    np.testing.assert_allclose(found, emb.between(placed, far), atol=1e-7)
+    np.testing.assert_allclose(found, emb.between(placed, far, squared=True), atol=1e-7)
 
 
 def test_vectors_of_unit_length_rank_by_cosine_and_euclidean_distance(emb, D):

@@ -38,7 +38,7 @@ def mean_of(D):
 
 def errors(emb, D):
     off = ~np.eye(len(D), dtype=bool)
-    return np.abs(np.asarray(emb.dissimilarities(scale="distance"))[off] / D[off] - 1)
+    return np.abs(np.asarray(emb.dissimilarities())[off] / D[off] - 1)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,9 @@ def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
     n, unit = len(D), mean_of(D)
     assert emb.curvature == pytest.approx(-(unit**2))
     assert emb.mean_distance == pytest.approx(unit)
-    np.testing.assert_allclose(emb.dissimilarities(), 2 * (np.cosh(D) - 1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        emb.dissimilarities(squared=True), 2 * (np.cosh(D) - 1), rtol=1e-4, atol=1e-5
+    )
     np.testing.assert_allclose(emb.distance(0, range(n)), D[0], atol=1e-3)
     quality = evaluate(emb, D)
     assert quality.relative_error_mean == pytest.approx(errors(emb, D).mean(), rel=1e-6, abs=1e-9)
@@ -100,7 +102,7 @@ def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
 def test_stress_and_explained_are_those_of_d(hyperbolic):
     D, _ = hyperbolic
     emb = neuc_mds(D, 2, loss="distance", curvature=-2.0, init=1)
-    fitted = np.asarray(emb.dissimilarities(scale="distance")) ** 2
+    fitted = np.asarray(emb.dissimilarities()) ** 2
     assert emb.stress == pytest.approx(((fitted - D**2) ** 2).sum(), rel=1e-9)
     x = np.asarray(emb.coordinates)[:, 1:]
     without = np.arccosh(1 - emb.kappa / 2 * emb.signs[1] * (x - x.T) ** 2) ** 2 / -emb.kappa
@@ -132,7 +134,7 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
     graph = np.where(np.sort(D, axis=1)[:, [12]] >= D, D, 0)
     graph = np.maximum(graph, graph.T)
     emb = neuc_mds(csr_array(graph), (3, 1), metric="shortest_path", n_pairs=60, **how)
-    assert emb.held_out_pairs
+    assert emb.info.held_out_pairs
     assert emb.curvature == pytest.approx(how["curvature"])
 
 

@@ -64,7 +64,7 @@ def test_pairs_descend_to_the_same_loss_in_any_library(loss):
     )
     assert isinstance(theirs.coordinates, torch.Tensor)
     assert theirs.value == pytest.approx(ours.value, rel=1e-2)
-    assert all(b <= a for a, b in zip(theirs.history, theirs.history[1:], strict=False))
+    assert all(b <= a for a, b in zip(theirs.info.history, theirs.info.history[1:], strict=False))
 
 
 def test_sampled_features_find_the_nearest_on_a_device(features):

@@ -64,7 +64,7 @@ def test_coordinates_are_centered_ordered_by_weight_and_of_one_sign(D, method):
     assert np.all(x[np.argmax(np.abs(x), axis=0), np.arange(x.shape[1])] > 0)
     z = embedding.complex_coordinates
     plain = np.sum((z[:, None, :] - z[None, :, :]) ** 2, axis=-1)
-    np.testing.assert_allclose(plain, embedding.dissimilarities(), atol=1e-10)
+    np.testing.assert_allclose(plain, embedding.dissimilarities(squared=True), atol=1e-10)
     for factor in (1e-40, 1e40):
         scaled = neuc_mds(D * factor, 4, method)
         assert scaled.normalized_stress == pytest.approx(embedding.normalized_stress)
@@ -89,7 +89,7 @@ def test_zeros_equal_dissimilarities_and_two_objects_work(method):
     assert caught[0].filename == __file__  # of the caller
     assert embedding.coordinates.shape == (5, 0)
     assert embedding.stress == 0
-    np.testing.assert_array_equal(embedding.dissimilarities(), np.zeros((5, 5)))
+    np.testing.assert_array_equal(embedding.dissimilarities(squared=True), np.zeros((5, 5)))
     assert neuc_mds(3 * (np.ones((6, 6)) - np.eye(6)), 5, method).normalized_stress < 1e-25
     two = neuc_mds([[0, 2], [2, 0]], 1, method)
     np.testing.assert_allclose(np.abs(two.coordinates[:, 0]), 1)
@@ -103,10 +103,11 @@ def test_a_saved_embedding_comes_back_whole(D, method, tmp_path):
     embedding = neuc_mds(named(D), 4, method)
     embedding.save(tmp_path / "e.npz")
     back = Embedding.load(tmp_path / "e.npz")
-    for field in fields(Embedding):
-        if field.name != "placement":
-            one, other = (getattr(emb, field.name) for emb in (back, embedding))
-            np.testing.assert_array_equal(one, other, err_msg=field.name)
+    for after, before in ((back, embedding), (back.info, embedding.info)):
+        for field in fields(after):
+            if field.name not in ("placement", "info"):
+                value, expected = getattr(after, field.name), getattr(before, field.name)
+                np.testing.assert_array_equal(value, expected, err_msg=field.name)
     np.testing.assert_array_equal(back.transform(D[:3]), embedding.transform(D[:3]))
     assert [p.name for p in tmp_path.iterdir()] == ["e.npz"]
 
@@ -190,11 +191,12 @@ def test_wrong_members_and_fields_are_refused(saved, arrays, message):
 def test_the_types_of_numpy_are_saved(D, tmp_path):
     embedding = neuc_mds(D, 2, squared=np.True_)
     with (tmp_path / "e.npz").open("wb") as file:  # an open file is written to
-        replace(embedding, requested=np.int64(2), residuals=None).save(file)
+        info = replace(embedding.info, residuals=None)
+        replace(embedding, requested=np.int64(2), info=info).save(file)
     back = Embedding.load(tmp_path / "e.npz")
     assert back.squared is True
     assert back.requested == 2
-    assert back.residuals is None
+    assert back.info.residuals is None
 
 
 def test_labels_come_back_to_the_last_character(D, tmp_path):
@@ -224,10 +226,12 @@ def test_placed_objects_join_and_parts_are_taken():
         fitted.append(placed)
     part = emb[["o3", "o10", "o0"]]
     assert part.labels == ("o3", "o10", "o0")
-    D_hat = emb.dissimilarities()
-    np.testing.assert_allclose(part.dissimilarities(), D_hat[np.ix_([3, 10, 0], [3, 10, 0])])
+    D_hat = emb.dissimilarities(squared=True)
+    np.testing.assert_allclose(
+        part.dissimilarities(squared=True), D_hat[np.ix_([3, 10, 0], [3, 10, 0])]
+    )
     allowed = [1, 5, 7, 9]
-    ids, sq = emb.neighbors(2, among=[names[i] for i in allowed])
+    ids, sq = emb.neighbors(2, among=[names[i] for i in allowed], squared=True)
     twice, _ = emb.neighbors(2, among=[*allowed, *allowed])
     np.testing.assert_array_equal(twice, ids)
     with pytest.raises(InputError, match=f"object '{names[0]}' is chosen more than once"):

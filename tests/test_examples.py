@@ -30,7 +30,7 @@ def fitted():
     x = rng.normal(size=(540, 8)) * np.linspace(2, 1, 8)
     d = ((x[:, None] - x) ** 2) @ np.array([1.0, 1, -1, 1, 1, 1, -1, 1])
     emb = neuc_mds(d[:500, :500], (6, 2), "neuc+", squared=True)
-    assert emb.dissimilarities().min() < 0
+    assert emb.dissimilarities(squared=True).min() < 0
     return emb, emb.transform(d[500:, :500])
 
 

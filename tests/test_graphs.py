@@ -76,7 +76,7 @@ def test_direction_decides_between_the_ways_there_and_back(how):
         emb = neuc_mds(graph, 3, metric_params={"direction": direction}, **GRAPH, **how)
         if not how:
             assert emb.stress == pytest.approx(neuc_mds(D, 3).stress)
-        assert np.corrcoef(emb.dissimilarities().ravel(), D.ravel() ** 2)[0, 1] > 0.8
+        assert np.corrcoef(emb.dissimilarities(squared=True).ravel(), D.ravel() ** 2)[0, 1] > 0.8
 
 
 def test_one_way_edges_are_told_and_parts_are_named():
@@ -103,7 +103,7 @@ def test_lengths_are_those_of_the_named_weight():
     for data in (edges, nx.from_pandas_edgelist(edges, "a", "b", ["time"])):
         for weight, expected in (("time", 2120), (None, 72)):  # Σd⁴ over both orders
             emb = neuc_mds(data, 2, metric_params={"weight": weight}, **GRAPH)
-            assert emb.sq_norm == pytest.approx(expected)
+            assert emb.info.sq_norm == pytest.approx(expected)
 
 
 def test_tables_and_arrays_of_edges_are_not_taken_for_matrices():

@@ -25,7 +25,7 @@ def fits(D):
 
 
 def loss_of(emb, D, loss):
-    d_hat, d = emb.dissimilarities(), D
+    d_hat, d = emb.dissimilarities(squared=True), D
     off = ~np.eye(len(D), dtype=bool)
     if loss == "squared":
         return np.sum((d_hat - d**2)[off] ** 2)

@@ -58,7 +58,7 @@ def test_sampled_pairs_take_as_many_calls_as_are_asked_for(loss):
     edits, n = Edits(), len(WORDS)
     emb = neuc_mds(WORDS, 2, metric=edits, n_pairs=60, loss=loss, random_state=0)
     assert edits.calls <= 1.15 * n * 60 / 2
-    assert emb.held_out_pairs > 0
+    assert emb.info.held_out_pairs > 0
     assert emb.labels == tuple(WORDS)
 
 

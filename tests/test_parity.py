@@ -40,7 +40,7 @@ def test_classical_equals_scikit_bio_on_euclidean_input(euclidean):
     ours = neuc_mds(euclidean, 5, "classical")
     theirs = np.asarray(pcoa.samples)
     np.testing.assert_allclose(up_to_column_signs(ours.coordinates, theirs), theirs, atol=1e-10)
-    np.testing.assert_allclose(ours.eigenvalues, np.asarray(pcoa.eigvals), rtol=1e-12)
+    np.testing.assert_allclose(ours.info.eigenvalues, np.asarray(pcoa.eigvals), rtol=1e-12)
     shares = np.asarray(pcoa.proportion_explained)
     np.testing.assert_allclose(ours.shares["trace"], shares, rtol=1e-9)
 
@@ -50,4 +50,6 @@ def test_all_eigenvalues_equal_those_of_vegan(table):
     theirs = np.asarray(VEGAN[table]["eigenvalues"])
     ours = neuc_mds(np.asarray(VEGAN[table]["condensed"]), theirs.size, "neuc")
     assert np.sum(theirs < 0) > 0
-    np.testing.assert_allclose(np.sort(ours.eigenvalues)[::-1], np.sort(theirs)[::-1], atol=1e-13)
+    np.testing.assert_allclose(
+        np.sort(ours.info.eigenvalues)[::-1], np.sort(theirs)[::-1], atol=1e-13
+    )

@@ -77,7 +77,7 @@ def measure_fit(n: int, dtype: torch.dtype, k: int = 100, method: str = "neuc+")
     runs = [timed(lambda: fit(D, k, method)) for _ in range(3)]
     embedding = runs[-1][1]
     size = D.numel() * D.element_size()
-    worst = float(embedding.residuals.max() / embedding.eigenvalues.abs().max())
+    worst = float(embedding.info.residuals.max() / embedding.info.eigenvalues.abs().max())
     return {
         "what": f"fit, {method}",
         "n": n,
@@ -87,7 +87,7 @@ def measure_fit(n: int, dtype: torch.dtype, k: int = 100, method: str = "neuc+")
         "all_seconds": [seconds for seconds, _ in runs],
         "peak_over_D": torch.cuda.max_memory_allocated() / size,
         "signature": embedding.signature,
-        "converged": embedding.converged,
+        "converged": embedding.info.converged,
         "worst_residual": worst,
         "normalized_stress": embedding.normalized_stress,
     }
@@ -106,7 +106,7 @@ def measure_against_eigh(n: int, k: int = 100) -> dict[str, Any]:
     embedding = after[-1][1]
     ours = statistics.median([*before, *(seconds for seconds, _ in after)])
     full = values.cpu().numpy()
-    kept = np.sort(embedding.eigenvalues.cpu().numpy())
+    kept = np.sort(embedding.info.eigenvalues.cpu().numpy())
     positive, negative = int((kept > 0).sum()), int((kept < 0).sum())
     expected = np.r_[full[:negative], full[full.size - positive :]]
     return {
@@ -126,7 +126,7 @@ def measure_refined(n: int, k: int = 50, iterations: int = 50) -> dict[str, Any]
     settings = {"max_iter": iterations, "tol": 0.0}
     fit(D, k, "refined", max_iter=2)
     seconds, embedding = timed(lambda: fit(D, k, "refined", **settings))
-    history = np.asarray(embedding.history)
+    history = np.asarray(embedding.info.history)
     return {
         "what": "refined, fit included",
         "n": n,

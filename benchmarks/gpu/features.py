@@ -103,15 +103,15 @@ def measure_fit(n: int, arguments: argparse.Namespace, tile: int | None) -> dict
 
         seconds, (gram, embedding) = timed(device, whole)
         all_seconds.append(seconds)
-    residuals = to_numpy(embedding.residuals)
-    largest = float(np.max(np.abs(to_numpy(embedding.eigenvalues))))
+    residuals = to_numpy(embedding.info.residuals)
+    largest = float(np.max(np.abs(to_numpy(embedding.info.eigenvalues))))
     return describe(n, arguments, gram) | {
         "seconds": min(all_seconds),
         "all_seconds": all_seconds,
         "passes": gram.n_passes,
         "seconds_a_pass": all_seconds[-1] / gram.n_passes,
         "peak_gb": used_memory(device, library),
-        "converged": embedding.converged,
+        "converged": embedding.info.converged,
         "worst_residual": float(residuals.max()) / largest,
         "signature": embedding.signature,
         "normalized_stress": embedding.normalized_stress,
@@ -168,7 +168,7 @@ def subsample_error(X: torch.Tensor, arguments: argparse.Namespace, n: int = 400
     stored = neuc_mds(exact, arguments.k, "neuc+", squared=True, random_state=0)
     if found.signature != stored.signature:
         return float("nan")
-    ratio = to_numpy(found.eigenvalues) / stored.eigenvalues
+    ratio = to_numpy(found.info.eigenvalues) / stored.info.eigenvalues
     return float(np.max(np.abs(ratio - 1)))
 
 

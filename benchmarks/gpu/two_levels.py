@@ -73,7 +73,7 @@ def measure(n: int, device: str) -> dict[str, Any]:
     x = est.transform(X)
     float(x.sum())  # waits for the device
     placed = time.perf_counter() - start
-    signs = torch.as_tensor(est.signature_, device=x.device).double()
+    signs = torch.as_tensor(est.signs_, device=x.device).double()
     row = {
         "what": "features",
         "n": n,

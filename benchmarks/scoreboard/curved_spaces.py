@@ -152,7 +152,7 @@ def rows(name: str, device: str) -> list[dict[str, Any]]:
 
     def signed(kappa: float | str) -> Any:
         found = neuc_mds(D, k, loss="relative", curvature=kappa)
-        return found.dissimilarities(scale="distance")
+        return found.dissimilarities()
 
     note("neucmds, κ chosen", lambda: signed("auto"))
     note("neucmds, κ = 0", lambda: signed(0))

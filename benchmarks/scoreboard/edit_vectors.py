@@ -85,7 +85,7 @@ def rows(data: strings.Data) -> list[Row]:
         est.fit(known)
         references, queries = est.transform(known[chosen]), est.transform(wanted)
         seconds = time.perf_counter() - begin
-        sq_fit = est.landmark_result_.between(queries, references)
+        sq_fit = est.landmark_result_.between(queries, references, squared=True)
         row = {"method": f"neucmds, {loss}", "numbers": K, "distances": LANDMARKS}
         row |= {"signature": list(est.landmark_result_.signature), "seconds": seconds}
         made.append(row | measures(np.sqrt(np.maximum(sq_fit, 0)), d, longest))

@@ -82,7 +82,7 @@ def load(name: str) -> Floats:
 
 
 def signed(loss: str, D: Floats, k: int) -> Floats:
-    return neuc_mds(D, k, loss=loss, random_state=SEED).dissimilarities(scale="distance")
+    return neuc_mds(D, k, loss=loss, random_state=SEED).dissimilarities()
 
 
 def meta_mds(D: Floats, k: int) -> Floats:

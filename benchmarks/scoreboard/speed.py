@@ -63,7 +63,7 @@ def centered(D: np.ndarray) -> np.ndarray:
 def run_neucmds(D: np.ndarray, k: int) -> np.ndarray:
     from neucmds import neuc_mds
 
-    return neuc_mds(D, k, "neuc+", squared=True, tol=TOL, random_state=SEED).eigenvalues
+    return neuc_mds(D, k, "neuc+", squared=True, tol=TOL, random_state=SEED).info.eigenvalues
 
 
 def run_classical_mds(distances: np.ndarray, k: int) -> np.ndarray:

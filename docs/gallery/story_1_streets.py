@@ -63,7 +63,7 @@ fits = {
 }
 for name, emb in fits.items():
     print(f"{name:23} signs {emb.signature}")
-    estimates[name] = emb.dissimilarities(scale="distance")
+    estimates[name] = emb.dissimilarities()
 
 # %%
 # How good are they?

@@ -132,7 +132,7 @@ def neuc_mds(
     n_pairs : int, optional
         For features or a graph: fit a sample of this many pairs per object: random partners, and
         the nearest objects unless `loss` is "squared". STRESS, R² and loss are then estimated from
-        held-out pairs, with standard errors (`Embedding.r2_standard_error`); a warning is issued if
+        held-out pairs, with standard errors (`Embedding.info`); a warning is issued if
         their loss is twice that of the fitted ones. "refined" always samples large graphs, by
         default 32 pairs per object and coordinate for the squared loss, 16 for the others, at least
         100 per object. A function metric is called for n·n_pairs/2 pairs, including those with the

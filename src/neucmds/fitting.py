@@ -250,17 +250,18 @@ def scouted(
 
 def warn_of_surprises(embedding: Embedding) -> None:
     """Warn where a fit did not converge, overfits, or has fewer coordinates than requested."""
+    info = embedding.info
     found: list[tuple[str, type[Warning]]] = []
-    if not embedding.converged and embedding.history:
-        gradient = f"relative gradient {embedding.relative_gradient:.2g}"
+    if not info.converged and info.history:
+        gradient = f"relative gradient {info.relative_gradient:.2g}"
         text = f"the fit stopped before it converged ({gradient}); raise {option('max_iter')}."
         found.append((text, ConvergenceWarning))
-    elif not embedding.converged:
-        worst = float(max(embedding.residuals))
-        text = f"the {embedding.solver} solver did not converge (largest residual {worst:.2g})"
+    elif not info.converged:
+        worst = float(max(info.residuals))
+        text = f"the {info.solver} solver did not converge (largest residual {worst:.2g})"
         found.append((f"{text}; raise {option('tol')}.", ConvergenceWarning))
-    if embedding.held_out_pairs and embedding.loss_value > OVERFIT * embedding.history[-1]:
-        times = embedding.loss_value / embedding.history[-1]
+    if info.held_out_pairs and embedding.loss_value > OVERFIT * info.history[-1]:
+        times = embedding.loss_value / info.history[-1]
         text = f"the loss of held-out pairs is {times:.2g} times that of fitted ones"
         text += f", and the estimated R² of all pairs is {embedding.r2:.2f}"
         advice = f"raise {option('n_pairs')}, or lower {option('n_components')}"
@@ -269,15 +270,15 @@ def warn_of_surprises(embedding: Embedding) -> None:
         category: type[Warning] = FewerComponentsWarning
         text = "the other eigenvalues are zero, have the wrong sign, or lose their weight by the "
         text += "shift of 'neuc+'"
-        if embedding.hidden_below:
+        if info.hidden_below:
             category = PrecisionWarning
-            text = f"rounding hides eigenvalues below {embedding.hidden_below:.2g}; look for huge "
+            text = f"rounding hides eigenvalues below {info.hidden_below:.2g}; look for huge "
             text += "entries in D, and correct or remove them"
         elif embedding.method in ("classical", "lower"):
             category = NonEuclideanWarning
             text = f"{option('method', embedding.method)} can use no more positive eigenvalues; "
             text += "'neuc+' and 'exact' keep negative ones too"
-        elif embedding.solver == "weighted":
+        elif info.solver == "weighted":
             text = "more do not improve the fit, or predict held-out entries worse"
         elif embedding.method == "refined":
             text = "another one of these signs does not lower the STRESS"

@@ -118,8 +118,8 @@ def test_threads_change_results_by_the_rounding_of_single_precision():
         with threadpool_limits(limit):
             fits.append(neuc_mds(D, 6, "neuc+", squared=True, tol=1e-6, random_state=0))
     one, other = fits
-    assert other.solver == "krylov"
-    np.testing.assert_allclose(other.eigenvalues, one.eigenvalues, rtol=1e-6)
+    assert other.info.solver == "krylov"
+    np.testing.assert_allclose(other.info.eigenvalues, one.info.eigenvalues, rtol=1e-6)
     assert other.stress == pytest.approx(one.stress, rel=1e-6)
     size = np.abs(one.coordinates).max()
     np.testing.assert_allclose(other.coordinates, one.coordinates, rtol=0, atol=1e-5 * size)

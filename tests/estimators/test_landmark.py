@@ -34,7 +34,7 @@ def test_what_k_coordinates_express_exactly_is_placed_exactly(placement, landmar
         (3, 1), 20, landmarks=landmarks, placement=placement, squared=True, random_state=0
     )
     y = est.fit_transform(d)
-    np.testing.assert_allclose(sq_dissimilarities(y, y, est.signature_), d, atol=1e-6 * d.max())
+    np.testing.assert_allclose(sq_dissimilarities(y, y, est.signs_), d, atol=1e-6 * d.max())
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_landmarks_come_close_to_embedding_everything(k, share, bar, method):
     """The paper's figures for Random-simplex."""
     d = random_simplex(1000, random_state=0)
     est = LandmarkNeucMDS(k, share, method=method, squared=True, random_state=0)
-    reached = stress(est.fit_transform(d), est.signature_, d)
+    reached = stress(est.fit_transform(d), est.signs_, d)
     assert reached <= bar * neuc_mds(d, k, method, squared=True).stress
 
 
@@ -55,7 +55,7 @@ def test_plain_triangulation_blows_up_and_the_default_does_not():
     settings = {"method": "neuc+", "squared": True, "random_state": 1}
     for placement in ("auto", "linear"):
         est = LandmarkNeucMDS(100, 0.25, placement=placement, **settings)
-        reached[placement] = stress(est.fit_transform(d), est.signature_, d)
+        reached[placement] = stress(est.fit_transform(d), est.signs_, d)
     assert reached["linear"] > 4 * reached["auto"]
 
 

@@ -26,7 +26,7 @@ def digits():
 def test_neighbours_are_those_of_the_fitted_dissimilarities(estimator, digits):
     X, _ = digits
     coordinates = estimator.fit_transform(X[:300])
-    d_hat = estimator.dissimilarities()
+    d_hat = estimator.dissimilarities(squared=True)
     np.testing.assert_allclose(estimator.embedding_, coordinates)
     np.fill_diagonal(d_hat, np.inf)
     distances, ids = estimator.kneighbors(n_neighbors=4)
@@ -44,7 +44,7 @@ def test_neighbours_with_pandas_output(digits):
     est.set_output(transform="pandas").fit(X[:100])
     assert est.kneighbors(X[100:105], 2)[1].shape == (5, 2)
     names = list(est.transform(X[:3]).columns)
-    signs = ["_neg" if sign < 0 else "" for sign in est.signature_]
+    signs = ["_neg" if sign < 0 else "" for sign in est.signs_]
     assert names == [f"neucmds{a}{sign}" for a, sign in enumerate(signs)]
     with pytest.raises(InputError, match="mode='angle' is unknown"):
         est.kneighbors_graph(mode="angle")

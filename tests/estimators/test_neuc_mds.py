@@ -23,13 +23,15 @@ def test_the_estimator_gives_what_the_function_gives(dissimilarity):
     emb = neuc_mds(dissimilarity, 5, "neuc")
     for ours, theirs in (
         (est.embedding_, emb.coordinates),
-        (est.signature_, emb.signs),
-        (est.eigenvalues_, emb.eigenvalues),
+        (est.signs_, emb.signs),
+        (est.eigenvalues_, emb.info.eigenvalues),
         (est.weights_, emb.weights),
         (est.stress_terms_, emb.stress_terms),
     ):
         np.testing.assert_array_equal(ours, theirs)
-    np.testing.assert_allclose(np.sum((est.dissimilarities() - dissimilarity**2) ** 2), est.stress_)
+    np.testing.assert_allclose(
+        np.sum((est.dissimilarities(squared=True) - dissimilarity**2) ** 2), est.stress_
+    )
     assert NeucMDS().fit_transform(dissimilarity.astype(np.float32)).dtype == np.float32
 
 
@@ -56,7 +58,7 @@ def test_the_score_is_on_the_scale_of_the_fit(features):
         return np.abs(x[:, None] - y).sum(axis=2) if x.ndim == 2 else np.abs(x - y).sum()
 
     est = NeucMDS(6, metric=city_blocks, squared=True).fit(features)
-    d = est.result_.between(est.transform(features), est.embedding_)
+    d = est.result_.between(est.transform(features), est.embedding_, squared=True)
     given = squareform(pdist(features, "cityblock"))
     r2 = 1 - np.sum((d - given) ** 2) / np.sum((given - given.mean()) ** 2)
     assert est.score(features) == pytest.approx(r2)

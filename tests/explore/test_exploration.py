@@ -31,7 +31,7 @@ def test_evaluate_leaves_out_what_was_not_observed(no_metric):
     gaps[3, 7] = gaps[7, 3] = np.nan
     with pytest.raises(InputError, match="missing"):
         evaluate(embedding, gaps)
-    left_out = 2 * (embedding.dissimilarities()[3, 7] - D[3, 7] ** 2) ** 2
+    left_out = 2 * (embedding.dissimilarities(squared=True)[3, 7] - D[3, 7] ** 2) ** 2
     found = evaluate(embedding, gaps, missing="ignore").stress
     assert found == pytest.approx(embedding.stress - left_out)
     ignored = evaluate(embedding, D, weights=np.where(np.isnan(gaps), 0, 1))
@@ -54,7 +54,7 @@ def test_evaluate_weighs_what_a_fit_with_weights_reports(no_metric, scale):
     assert quality.stress_1 == pytest.approx(np.sqrt(np.sum(w * (h - d) ** 2) / np.sum(w * h**2)))
     alike = np.sum(w * d * h) ** 2 / np.sum(w * d * d) / np.sum(w * h * h)
     assert quality.stress1 == pytest.approx(np.sqrt(1 - alike))
-    fitted = embedding.dissimilarities()
+    fitted = embedding.dissimilarities(squared=True)
     alpha = np.sum(weights * fitted * D**2) / np.sum(weights * fitted**2)
     left = np.sqrt(np.sum(weights * (D**2 - alpha * fitted) ** 2))
     assert quality.scaled_additive_error == pytest.approx(left)

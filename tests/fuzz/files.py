@@ -58,7 +58,7 @@ def _used(path: Path) -> None:
     """Load an embedding and use everything that it holds."""
     embedding = Embedding.load(path)
     embedding.save(io.BytesIO())
-    repr(embedding), embedding.dissimilarities()
+    repr(embedding), embedding.dissimilarities(squared=True)
     if embedding.placement is not None:
         embedding.transform(np.ones((1, embedding.n)))
 

@@ -160,11 +160,12 @@ def fitted(D: Floats, solver: str = "", **options: Any) -> Embedding | None:
 
 def wrong_with(embedding: Embedding, D: Floats, weights: Any = None) -> str:
     """Say which promise a result breaks: finite, signs of ±1, the STRESS of its coordinates."""
-    arrays = ("coordinates", "signs", "weights", "eigenvalues", "residuals")
-    numbers = ("stress", "normalized_stress", "stress_error", "sq_norm", "trace", "loss_value")
-    for name in (*arrays, *numbers):
-        if not np.isfinite(np.asarray(getattr(embedding, name))).all():
-            return f"{name} not finite"
+    numbers = ("coordinates", "signs", "weights", "stress", "normalized_stress", "loss_value")
+    facts = ("eigenvalues", "residuals", "stress_error", "sq_norm", "trace")
+    for source, names in ((embedding, numbers), (embedding.info, facts)):
+        for name in names:
+            if not np.isfinite(np.asarray(getattr(source, name))).all():
+                return f"{name} not finite"
     if not np.all(np.abs(np.asarray(embedding.signs)) == 1):
         return "signs are not ±1"
     # Σ w (D̂ − D)² over all pairs, in extended precision; NaN counts nothing.
@@ -174,8 +175,10 @@ def wrong_with(embedding: Embedding, D: Floats, weights: Any = None) -> str:
     np.fill_diagonal(w, 0.0)
     d_hat = (x[:, None] - x) ** 2 @ np.asarray(embedding.signs).astype(np.longdouble)
     off = abs(np.sum(w * (d_hat - np.nan_to_num(d)) ** 2) - embedding.stress)
-    if not off <= embedding.stress_error:
-        return f"STRESS {embedding.stress:.6g} is off by {off:.3g} > {embedding.stress_error:.3g}"
+    if not off <= embedding.info.stress_error:
+        return (
+            f"STRESS {embedding.stress:.6g} is off by {off:.3g} > {embedding.info.stress_error:.3g}"
+        )
     return ""
 
 
@@ -232,7 +235,7 @@ def _close(case: Case, D: Floats, options: dict[str, Any]) -> bool:
     a, b = fitted(D, **options), fitted(changed, **other)
     if a is None or b is None:
         return a is b
-    known = sum(e.stress_error / e.sq_norm if e.sq_norm else 0.0 for e in (a, b))
+    known = sum(e.info.stress_error / e.info.sq_norm if e.info.sq_norm else 0.0 for e in (a, b))
     return abs(a.normalized_stress - b.normalized_stress) <= bound + known
 
 
@@ -268,6 +271,6 @@ def _places_its_rows(case: Case, name: str, embedding: Embedding) -> bool:
     closed = name in CLOSED and embedding.k and case.dtype == "float64" and case.kind in GENERIC
     if not closed:
         return bool(np.isfinite(placed).all())
-    lam = np.abs(embedding.eigenvalues)
+    lam = np.abs(embedding.info.eigenvalues)
     level = 1e-10 * np.abs(embedding.coordinates).max() * lam.max() / lam.min()
     return bool(np.abs(placed - embedding.coordinates).max() <= level)

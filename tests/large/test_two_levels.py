@@ -60,8 +60,8 @@ def test_objects_are_compared_with_few_landmarks_and_near_pairs_are_right(points
     placed = two.transform(sheet(50, seed=1))
     assert count.calls == 39 * 50
     one = LandmarkNeucMDS(4, 39, metric="cityblock", loss="relative", random_state=0)
-    few = near_error(one.fit_transform(points), one.signature_, d)
-    assert near_error(x, two.signature_, d) < 0.7 * few
+    few = near_error(one.fit_transform(points), one.signs_, d)
+    assert near_error(x, two.signs_, d) < 0.7 * few
     assert np.isfinite(placed).all()
 
 
@@ -79,7 +79,7 @@ def test_dissimilarities_in_a_matrix_give_what_the_metric_gives(points):
     d = cdist(points, points, "cityblock")
     est = LandmarkNeucMDS(4, n_near=15, **SETTINGS)
     x = est.fit_transform(d)
-    assert near_error(x, est.signature_, d) < 0.07
+    assert near_error(x, est.signs_, d) < 0.07
     np.testing.assert_array_equal(x[est.landmarks_], est.landmark_result_.coordinates)
     np.testing.assert_allclose(est.result_.coordinates, x)
 
@@ -94,7 +94,7 @@ def test_a_caller_may_compare_objects_alone(points, fitted):
     assert asked.shape == (30, 15)
     np.put_along_axis(rows, asked, np.take_along_axis(d, asked, axis=1), axis=1)
     hubs = est.landmark_result_
-    d_hat = hubs.between(hubs.transform(rows), hubs.coordinates)
+    d_hat = hubs.between(hubs.transform(rows), hubs.coordinates, squared=True)
     found = np.sqrt(np.maximum(d_hat, 0)) / d - 1
     near = np.argsort(d, axis=1)[:, :10]
     assert np.median(np.abs(np.take_along_axis(found, near, axis=1))) < 0.07
@@ -179,7 +179,7 @@ def test_sampled_pairs_of_many_rows_start_from_two_levels(points, monkeypatch):
     est = NeucMDS(4, callback=lambda *told: heard.append(told[2]), **settings)
     x = est.fit_transform(points)
     assert "placing 600 objects" in heard
-    assert near_error(x, est.signature_, d) < 0.05
+    assert near_error(x, est.signs_, d) < 0.05
 
 
 # Graphs
@@ -216,9 +216,7 @@ def test_near_nodes_of_a_graph_are_told_apart_by_the_landmarks_near_them():
     two = LandmarkNeucMDS(6, 120, n_near=None, **settings)
     one = LandmarkNeucMDS(6, 54, **settings)
     x = two.fit_transform(graph)
-    assert near_error(x, two.signature_, d) < 0.8 * near_error(
-        one.fit_transform(graph), one.signature_, d
-    )
+    assert near_error(x, two.signs_, d) < 0.8 * near_error(one.fit_transform(graph), one.signs_, d)
     np.testing.assert_allclose(two.transform([5, 3]), x[[5, 3]], rtol=1e-9)
     np.testing.assert_array_equal(x[two.landmarks_], two.landmark_result_.coordinates)
     assert two.score([1, 2, 3, 4]) > 0.95

@@ -125,5 +125,5 @@ def test_objects_far_from_all_fitted_ones_are_placed_as_far_or_refused(loss, sig
     for noise in (0.0, 0.1):
         for times in (1e2, 1e5, 1e8):
             new = times**2 * (1 + noise * rng.uniform(-1, 1, size=(5, 25)))
-            d_hat = embedding.between(embedding.transform(new), embedding.coordinates)
+            d_hat = embedding.between(embedding.transform(new), embedding.coordinates, squared=True)
             np.testing.assert_allclose(np.median(d_hat / new, axis=1), 1.0, atol=0.1)

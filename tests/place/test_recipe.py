@@ -51,7 +51,7 @@ def test_the_ridge_is_the_noise_about_the_offsets_over_the_length_of_a_column(su
     D = random_simplex(50, random_state=1)
     fit = neuc_mds(D, 4, "neuc", squared=True)
     rule = least_squares_rule(D, fit, Recipe(0.5, subtract, 4))
-    errors = D - fit.dissimilarities()
+    errors = D - fit.dissimilarities(squared=True)
     offsets = misfit(errors) if subtract else np.zeros(50)
     noise = np.sum((errors - offsets) ** 2) / (50 * 50 - 2 * 50 * 4)
     np.testing.assert_allclose(rule.offsets, offsets)

@@ -34,7 +34,7 @@ def random_weights(n, seed=0):
 
 def weighted_stress(embedding, D, w):
     off = ~np.eye(D.shape[0], dtype=bool)
-    return np.sum((w * (embedding.dissimilarities() - D) ** 2)[off])
+    return np.sum((w * (embedding.dissimilarities(squared=True) - D) ** 2)[off])
 
 
 def test_weights_lower_the_error_where_they_are_large():
@@ -44,7 +44,7 @@ def test_weights_lower_the_error_where_they_are_large():
     weighted = neuc_mds(D, 5, squared=True, weights=w)
     assert weighted.stress == pytest.approx(weighted_stress(weighted, D, w), rel=1e-9)
     assert weighted.stress < 0.9 * weighted_stress(plain, D, w)
-    assert np.all(np.diff(weighted.history) <= 0)
+    assert np.all(np.diff(weighted.info.history) <= 0)
 
 
 def test_row_effects_are_the_least_squares_fit_of_what_was_observed():
@@ -127,7 +127,7 @@ def test_hidden_entries_of_an_exact_embedding_come_back(n, k, share):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             embedding = neuc_mds(given, k, squared=True, random_state=0, **more)
-        error = np.linalg.norm((embedding.dissimilarities() - D)[gaps])
+        error = np.linalg.norm((embedding.dissimilarities(squared=True) - D)[gaps])
         assert error < 0.02 * np.linalg.norm((D - D[gaps].mean())[gaps]) + 1e-3
 
 
@@ -166,7 +166,7 @@ def test_overfitting_is_noticed_and_said():
         pytest.warns(ConvergenceWarning, match="raise"),
     ):
         stopped = neuc_mds(holed, 8, squared=True, missing="ignore", max_iter=1, tol=0.0)
-    assert not stopped.converged
+    assert not stopped.info.converged
     assert np.all(np.isfinite(stopped.coordinates))
 
 
@@ -199,7 +199,7 @@ def warned(D, gaps, k, **settings):
         warnings.simplefilter("always")
         found = neuc_mds(holed, k, squared=True, missing="ignore", random_state=0, **settings)
     said = [str(w.message) for w in caught if issubclass(w.category, OverfitWarning)]
-    return np.linalg.norm((found.dissimilarities() - D)[gaps]), said
+    return np.linalg.norm((found.dissimilarities(squared=True) - D)[gaps]), said
 
 
 def test_many_coordinates_of_a_tenth_of_the_pairs_are_not_worse_than_four():
@@ -242,7 +242,7 @@ def test_signs_that_the_data_do_not_have_leave_fewer_columns(condensed, n_compon
     """`LinAlgError: Singular matrix` before."""
     D = squareform(condensed)
     embedding = neuc_mds(D, n_components, squared=True, weights=np.ones((3, 3)))
-    found = embedding.dissimilarities()
+    found = embedding.dissimilarities(squared=True)
     assert embedding.stress == pytest.approx(np.sum((found - D) ** 2), abs=1e-12)
     assert embedding.stress <= np.sum(D**2)
 

@@ -69,9 +69,9 @@ def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
     holed = np.where(upper | upper.T, np.nan, D)
     for d, given in ((D, {}), (holed, {"missing": "ignore"})):
         found = neuc_mds(d, 2, loss=loss, init=2, random_state=0, **given)
-        assert found.converged
+        assert found.info.converged
         assert found.loss_value <= 1e-9 * D.size
-        np.testing.assert_allclose(found.dissimilarities(), D**2, atol=1e-3)
+        np.testing.assert_allclose(found.dissimilarities(squared=True), D**2, atol=1e-3)
     padded = neuc_mds(D, (3, 2), loss=loss, init=1)
     assert padded.signature == (3, 2)
     assert padded.loss_value <= 1e-3 * D.size

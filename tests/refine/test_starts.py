@@ -255,20 +255,22 @@ def promised_share(D, embedding):
 def test_the_relative_gradient_is_what_it_says(n_components):
     D = non_euclidean(15)
     embedding = fitted(D, n_components)
-    assert embedding.relative_gradient**2 == pytest.approx(promised_share(D, embedding), rel=1e-3)
+    assert embedding.info.relative_gradient**2 == pytest.approx(
+        promised_share(D, embedding), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-8, 0.0])
 def test_converged_is_said_at_a_stationary_point_only(tol):
     D = non_euclidean()
     embedding = neuc_mds(D, 3, squared=True, tol=tol, max_iter=1000)
-    assert embedding.converged
-    assert embedding.relative_gradient**2 <= max(tol, 1e-9)
+    assert embedding.info.converged
+    assert embedding.info.relative_gradient**2 <= max(tol, 1e-9)
     with pytest.warns(ConvergenceWarning, match="relative gradient"):
         early = neuc_mds(D, 3, squared=True, tol=0.0, max_iter=2)
-    assert not early.converged
-    assert early.relative_gradient > embedding.relative_gradient
-    assert math.isnan(neuc_mds(D, 3, "exact", squared=True).relative_gradient)
+    assert not early.info.converged
+    assert early.info.relative_gradient > embedding.info.relative_gradient
+    assert math.isnan(neuc_mds(D, 3, "exact", squared=True).info.relative_gradient)
 
 
 @pytest.mark.parametrize("signature", [(5, 6), (30, 5)])

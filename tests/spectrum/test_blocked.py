@@ -85,7 +85,7 @@ def test_the_embedding_is_that_of_memory(store, method, distances, tmp_path, mon
     assert lazy_operator(distances, 8) is None
     found = NeucMDS(8, method=method).fit(stored).result_
     assert found.signature == expected.signature
-    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-7)
+    np.testing.assert_allclose(found.info.eigenvalues, expected.info.eigenvalues, rtol=1e-7)
     assert found.stress == pytest.approx(expected.stress, rel=1e-6)
     np.testing.assert_allclose(
         found.transform(distances[:4]), expected.transform(distances[:4]), rtol=1e-4, atol=1e-4

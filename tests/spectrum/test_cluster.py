@@ -61,7 +61,7 @@ def test_every_method_gives_the_same_on_threads(dissimilarity, method):
     lazy = NeucMDS(4, method=method).fit(da.from_array(dissimilarity, chunks=200))
     memory = NeucMDS(4, method=method).fit(dissimilarity)
     # "refined" only starts from eigenpairs, and says how well it knows them.
-    atol = max(memory.result_.residuals) if method == "refined" else 0.0
+    atol = max(memory.result_.info.residuals) if method == "refined" else 0.0
     np.testing.assert_allclose(lazy.eigenvalues_, memory.eigenvalues_, rtol=1e-8, atol=atol)
     np.testing.assert_allclose(lazy.stress_, memory.stress_, rtol=1e-6)
     np.testing.assert_allclose(
@@ -109,6 +109,6 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, monkeypatch):
 
     x = features(LARGE)
     expected = neuc_mds(cityblock(x, x), K, "neuc+", tol=1e-9)
-    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-8)
+    np.testing.assert_allclose(found.info.eigenvalues, expected.info.eigenvalues, rtol=1e-8)
     np.testing.assert_allclose(found.stress, expected.stress, rtol=1e-8)
     assert found.signature == expected.signature

@@ -64,9 +64,9 @@ def test_reported_stress_is_brute_force_within_the_bound(name, method):
     D = HOSTILE[name]
     for k in (2, 11):
         embedding = fit(D, k, method)
-        assert abs(embedding.stress - brute_force(D, embedding)) <= embedding.stress_error
+        assert abs(embedding.stress - brute_force(D, embedding)) <= embedding.info.stress_error
         if name in ("ordinary", "tiny"):  # nothing cancels
-            units = embedding.stress_error / (embedding.stress * np.finfo(np.float64).eps)
+            units = embedding.info.stress_error / (embedding.stress * np.finfo(np.float64).eps)
             assert 100 < units < 4000
 
 
@@ -75,7 +75,7 @@ def test_what_rounding_hides_is_said():
     with pytest.warns(PrecisionWarning, match="rounding hides eigenvalues"):
         embedding = neuc_mds(D, 10, "neuc")
     assert embedding.k < 10
-    assert embedding.hidden_below > 1
+    assert embedding.info.hidden_below > 1
 
 
 def test_a_rank_below_k_is_not_blamed_on_precision():

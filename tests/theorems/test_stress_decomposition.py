@@ -49,7 +49,7 @@ def test_the_three_terms_sum_to_brute_force_stress(method, D, k):
     scale = 1 + np.sum(D**2)
     assert embedding.stress == pytest.approx(np.sum((brute - D) ** 2), abs=1e-11 * scale)
     assert min(embedding.stress_terms) >= 0
-    np.testing.assert_allclose(embedding.dissimilarities(), brute, atol=1e-12 * scale)
+    np.testing.assert_allclose(embedding.dissimilarities(squared=True), brute, atol=1e-12 * scale)
 
 
 @given(euclidean_matrices(), st.integers(1, 8))
@@ -67,7 +67,9 @@ def test_euclidean_input_makes_neuc_equal_classical(D, k):
 def test_all_coordinates_rebuild_any_hollow_matrix(D):
     """prop:bilinear: every hollow symmetric matrix is the squared form of some vectors."""
     embedding = fit(D, D.shape[0] - 1, "neuc")
-    np.testing.assert_allclose(embedding.dissimilarities(), D, atol=1e-12 * (1 + np.sum(np.abs(D))))
+    np.testing.assert_allclose(
+        embedding.dissimilarities(squared=True), D, atol=1e-12 * (1 + np.sum(np.abs(D)))
+    )
 
 
 @pytest.mark.parametrize("method", PAPER_METHODS)
@@ -78,6 +80,6 @@ def test_transform_of_the_fitted_rows_returns_their_coordinates(method, D, k):
     if embedding.k == 0:
         return
     # Triangulation divides by λ: rounding grows with the spread of the kept eigenvalues.
-    spread = np.max(np.abs(embedding.eigenvalues)) / np.min(np.abs(embedding.eigenvalues))
+    spread = np.max(np.abs(embedding.info.eigenvalues)) / np.min(np.abs(embedding.info.eigenvalues))
     tolerance = 1e-13 * spread * (1 + np.max(np.abs(embedding.coordinates)))
     np.testing.assert_allclose(embedding.transform(D), embedding.coordinates, atol=tolerance)

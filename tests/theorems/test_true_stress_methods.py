@@ -39,7 +39,7 @@ def test_exact_is_never_worse_than_a_published_method_nor_refined_than_exact(D, 
     slack = 1e-10 * np.sum(D**2)
     assert exact.stress <= best_published * (1 + 1e-9) + slack
     assert refined.stress <= exact.stress * (1 + 1e-9) + slack
-    assert all(np.diff(refined.history) <= 0)
+    assert all(np.diff(refined.info.history) <= 0)
 
 
 @pytest.mark.slow

@@ -243,7 +243,7 @@ class TestPairs:
 
     def test_points_are_d_and_the_embedding_on_the_scale_of_the_input(self, data, embedding):
         i, j = np.triu_indices(40, 1)
-        fitted = embedding.dissimilarities()[i, j]
+        fitted = embedding.dissimilarities(squared=True)[i, j]
         for D, squared in ((data, None), (data**2, True)):
             ax = plots.plot_shepard(D, embedding, squared=squared)
             points = np.vstack([c.get_offsets() for c in ax.collections])
@@ -278,7 +278,7 @@ class TestPairs:
         sq = ((x[:, None] - x[None, :]) ** 2) @ np.array([1.0, 1.0, -1.0])
         embedding = neuc_mds(sq, (2, 1), squared=True)
         ax = drawn(plots.plot_shepard(sq, embedding), tmp_path)
-        fitted = embedding.dissimilarities()[np.triu_indices(30, 1)]
+        fitted = embedding.dissimilarities(squared=True)[np.triu_indices(30, 1)]
         count = int((fitted < 0).sum())
         assert count > 10
         assert f"D̂ < 0 ({count})" in texts(ax)

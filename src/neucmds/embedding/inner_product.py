@@ -31,7 +31,8 @@ class InnerProduct:
     >>> emb = neuc_mds([[0, 1, 4], [1, 0, 3], [4, 3, 0]], 1)
     >>> index = emb.to_inner_product()
     >>> scores = index.queries(emb.coordinates) @ index.vectors.T
-    >>> np.allclose(index.sq_dissimilarities(scores, emb.coordinates), emb.dissimilarities())
+    >>> d_hat = index.sq_dissimilarities(scores, emb.coordinates)
+    >>> np.allclose(d_hat, emb.dissimilarities(squared=True))
     True
     """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, overload
+from typing import Any, BinaryIO, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from neucmds.alignment import Alignment, align, columns_by_sign
 from neucmds.backend.arrays import Array, asarray_like, is_array, namespace, row_blocks, to_numpy
 from neucmds.backend.files import atomic_file
 from neucmds.embedding import saved
+from neucmds.embedding.info import Info
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, option
 from neucmds.form import distances, kappa_of
@@ -50,62 +51,26 @@ class Embedding:
     coordinates : array of shape (n, k)
     signs : array of shape (k,)
         ±1.0 each.
-    eigenvalues : array of shape (k',)
-        Kept eigenvalues λ of B: for the paper's methods one per coordinate (k' = k), in their
-        order; for "exact" and "refined" with the squared loss largest magnitude first; otherwise
-        none (k' = 0).
     weights : array of shape (k,)
         λ̃: the signed squared length of each coordinate column.
     stress_terms : tuple of three floats
         C1, C2 and C3 (thm:stress-decomp); their sum is the exact STRESS. A weighted STRESS has no
         such terms: it stands first, beside two zeros.
-    sq_norm : float
-        ‖D‖²_F on the squared scale, which normalises STRESS.
     method : str
         As of `neuc_mds`.
     requested : int
         Number of coordinates asked for; `k` may be smaller.
+    info : Info
+        How they were found: solver, convergence, eigenvalues, errors.
     squared : bool
         Whether the input held squared dissimilarities; `transform` expects the same.
     labels : tuple of str or None
     placement : Placement or None
         The rule behind `transform`.
-    residuals : array of shape (k',)
-        ``‖B u − λ u‖`` of the kept eigenpairs, or an estimate of it from some rows of B.
-    converged : bool
-        Whether the eigensolver, or the descent of "refined", reached its tolerance.
-    solver : str
-        Eigensolver, "full" (LAPACK) or "krylov"; or what a descent without eigenpairs was given:
-        "weighted", "loss", "pairs", "sampled pairs" or "init".
-    history : tuple of floats
-        STRESS at the start of a refinement and after every iteration; empty for closed forms.
-    total_sum_of_squares : float
-        Σ(D − mean)² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
-    trace : float
-        Trace of B: n − 1 times half the mean squared dissimilarity of a pair; NaN if not known.
     loss : {"squared", "distance", "relative"}
         What was minimised.
     loss_value : float
         The value of the loss, over all n² ordered pairs; for "squared" it is the STRESS.
-    relative_gradient : float
-        √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
-        block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
-        the share of f that one more step promises: if `converged`, it is at most `tol` (at least
-        1e-8) and at most 6e-4. Where gaps were filled by a smaller model (`OverfitWarning`), both
-        are those of the filled D, not of the observed pairs.
-    stress_error : float
-        Bound on the rounding error of `stress`.
-    stress_rises : array of shape (k,) or None
-        Rise of the STRESS without each coordinate; None in files written before it was stored.
-    positive_trace : float
-        Sum of the positive eigenvalues of B; NaN where they are not all known.
-    hidden_below : float
-        Magnitude below which rounding may hide eigenvalues; 0 where none is hidden.
-    stress_standard_error, r2_standard_error : float
-        Standard errors of `stress` and `r2` where only a sample of all pairs was fitted: both, and
-        `loss_value`, are then estimated from held-out pairs. 0 where every pair counted.
-    held_out_pairs : int
-        Number of held-out pairs.
     missing : {"error", "ignore"}
         Whether `transform` accepts NaN for unknown dissimilarities.
     curvature : float
@@ -121,31 +86,16 @@ class Embedding:
 
     coordinates: Floats
     signs: Floats
-    eigenvalues: Floats
     weights: Floats
     stress_terms: StressTerms
-    sq_norm: float
     method: str
     requested: int
+    info: Info
     squared: bool = False
     labels: tuple[str, ...] | None = None
     placement: Placement | None = None
-    residuals: Array = None
-    converged: bool = True
-    solver: str = "full"
-    history: tuple[float, ...] = ()
-    total_sum_of_squares: float = math.nan
-    trace: float = math.nan
     loss: str = "squared"
     loss_value: float = math.nan
-    relative_gradient: float = math.nan
-    stress_error: float = 0.0
-    stress_rises: Array = None
-    positive_trace: float = math.nan
-    hidden_below: float = 0.0
-    stress_standard_error: float = 0.0
-    r2_standard_error: float = 0.0
-    held_out_pairs: int = 0
     missing: str = "error"
     curvature: float = 0.0
     mean_distance: float = math.nan
@@ -178,7 +128,7 @@ class Embedding:
     @property
     def normalized_stress(self) -> float:
         """STRESS as a share of ‖D‖²_F: 0 is perfect, 1 is no better than D̂ = 0."""
-        return self.stress / self.sq_norm if self.sq_norm else 0.0
+        return self.stress / self.info.sq_norm if self.info.sq_norm else 0.0
 
     @property
     def r2(self) -> float:
@@ -187,7 +137,9 @@ class Embedding:
         NaN if all dissimilarities are equal, or in files written before it was stored.
         """
         return (
-            1 - self.stress / self.total_sum_of_squares if self.total_sum_of_squares else math.nan
+            1 - self.stress / self.info.total_sum_of_squares
+            if self.info.total_sum_of_squares
+            else math.nan
         )
 
     @property
@@ -200,11 +152,12 @@ class Embedding:
         """Say which pairs STRESS and R² are computed from, if not from all."""
         if self._landmarks_alone:
             return f", of {self._landmarks_alone}"
-        if not self.held_out_pairs:
+        info = self.info
+        if not info.held_out_pairs:
             return ""
         return (
-            f", ± {self.stress_standard_error:.2g}; R² {self.r2:.3f} ± "
-            f"{self.r2_standard_error:.2g}, from {self.held_out_pairs} pairs that were not fitted"
+            f", ± {info.stress_standard_error:.2g}; R² {self.r2:.3f} ± "
+            f"{info.r2_standard_error:.2g}, from {info.held_out_pairs} pairs that were not fitted"
         )
 
     @property
@@ -222,8 +175,10 @@ class Embedding:
         objects it is estimated from the pairs between about 1000 of them and all. NaN where R² is
         NaN, or in files written before it was stored.
         """
-        total = self.total_sum_of_squares or math.nan
-        rises = np.full(self.k, math.nan) if self.stress_rises is None else self.stress_rises
+        total = self.info.total_sum_of_squares or math.nan
+        rises = (
+            np.full(self.k, math.nan) if self.info.stress_rises is None else self.info.stress_rises
+        )
         return np.asarray(to_numpy(rises) / total)
 
     @property
@@ -237,8 +192,8 @@ class Embedding:
         """
         if self.method not in ("classical", "neuc"):
             return {}
-        sums = {"trace": self.trace, "positive": self.positive_trace}
-        lam = to_numpy(self.eigenvalues)
+        sums = {"trace": self.info.trace, "positive": self.info.positive_trace}
+        lam = to_numpy(self.info.eigenvalues)
         return {name: lam / total for name, total in sums.items() if total > 0}
 
     @property
@@ -273,32 +228,23 @@ class Embedding:
         return kappa_of(self.curvature, self.mean_distance)
 
     def dissimilarities(
-        self,
-        rows: Any = None,
-        cols: Any = None,
-        *,
-        scale: Literal["squared", "distance"] = "squared",
+        self, rows: Any = None, cols: Any = None, *, squared: bool = False
     ) -> Floats:
-        """D̂, all of it or the given rows and columns.
+        """Fitted dissimilarities, all of them or those of the given rows and columns.
 
         Parameters
         ----------
         rows, cols : slice, int, str, sequence of them, mask of length n, or None
             Which objects, by number or by name; None means all.
-        scale : {"squared", "distance"}, default="squared"
-            "squared": D̂ itself, which may be negative; for a curved embedding on the scale of g(d).
-            "distance": the fitted d, as `distance` returns it.
+        squared : bool, default=False
+            False: distances, as `distance` returns them. True: D̂ itself, which may be negative;
+            for a curved embedding on the scale of g(d).
         """
-        if scale not in ("squared", "distance"):
-            raise InputError(f"{option('scale', scale)} must be 'squared' or 'distance'.")
         row_ids, col_ids = self._indices(rows), self._indices(cols)
         d_hat: Floats = sq_dissimilarities(self._taken(row_ids), self._taken(col_ids), self.signs)
         xp = namespace(d_hat)
         same = asarray_like(row_ids[:, None] == col_ids[None, :], d_hat, dtype=xp.bool)
-        d_hat = xp.where(same, xp.zeros_like(d_hat), d_hat)
-        if scale == "distance":
-            d_hat = distances(d_hat, self.kappa)
-        return d_hat
+        return self._scaled(xp.where(same, xp.zeros_like(d_hat), d_hat), squared)
 
     @overload
     def distance(self, i: Object, j: Object, *, squared: bool = ...) -> float: ...
@@ -351,29 +297,35 @@ class Embedding:
             x, y = (self._taken(ids.ravel()[some]) for ids in (left, right))
             parts.append(paired_sq_dissimilarities(x, y, self.signs))
         d_hat = xp.concat(parts) if parts else self.signs[:0]
-        d_hat = d_hat if squared else distances(d_hat, self.kappa)
+        d_hat = self._scaled(d_hat, squared)
         return float(d_hat[0]) if left.ndim == 0 else xp.reshape(d_hat, left.shape)
 
-    def between(self, a: Any, b: Any) -> Floats:
-        """D̂ between two sets of coordinates, such as `transform` returns; squared scale.
+    def between(self, a: Any, b: Any, *, squared: bool = False) -> Floats:
+        """Fitted dissimilarities between two sets of coordinates, such as `transform` returns.
 
         Parameters
         ----------
         a : array of shape (m, k)
         b : array of shape (l, k)
+        squared : bool, default=False
+            As for `dissimilarities`.
 
         Returns
         -------
         array of shape (m, l)
-            Entries may be negative.
         """
-        d_hat: Floats = sq_dissimilarities(
-            self._as_points(a, "a"), self._as_points(b, "b"), self.signs
-        )
-        return d_hat
+        d_hat = sq_dissimilarities(self._as_points(a, "a"), self._as_points(b, "b"), self.signs)
+        return self._scaled(d_hat, squared)
+
+    def _scaled(self, d_hat: Floats, squared: bool) -> Floats:
+        """Return D̂ as it is, or the distances that it stands for."""
+        if squared:
+            return d_hat
+        fitted: Floats = distances(d_hat, self.kappa)
+        return fitted
 
     def neighbors(
-        self, k: int = 10, queries: Any = None, *, among: Any = None
+        self, k: int = 10, queries: Any = None, *, among: Any = None, squared: bool = False
     ) -> tuple[Ints, Floats]:
         """Find the nearest fitted objects by D̂, exactly.
 
@@ -385,13 +337,15 @@ class Embedding:
             Coordinates, such as `transform` returns. None: the fitted objects, each without itself.
         among : slice, sequence of int or str, or mask of length n, optional
             Which objects may be found; all by default.
+        squared : bool, default=False
+            As for `dissimilarities`.
 
         Returns
         -------
         indices : array of shape (m, k)
             Numbers of the nearest objects, nearest first; of equal ones the lower number first.
-        sq_dissimilarities : array of shape (m, k)
-            D̂ on the squared scale; it may be negative, and the most negative is the nearest.
+        dissimilarities : array of shape (m, k)
+            Their fitted dissimilarities. D̂ may be negative; the most negative is the nearest.
 
         Examples
         --------
@@ -414,7 +368,9 @@ class Embedding:
             own = np.full(self.n, -1)
             own[allowed] = np.arange(allowed.size)
         at, sq = nearest(points, self._taken(allowed), self.signs, int(k), own)
-        return asarray_like(allowed[to_numpy(at)], points, dtype=xp.int64), sq
+        return asarray_like(allowed[to_numpy(at)], points, dtype=xp.int64), self._scaled(
+            sq, squared
+        )
 
     def append(self, coordinates: Any, labels: Sequence[str] | None = None) -> Embedding:
         """Return the embedding with objects that were placed later.
@@ -738,19 +694,19 @@ def build_embedding(
         placement = LinearPlacement(*(xp.astype(part, dtype, copy=False) for part in of_rows))
     if loss is not None:
         placement = LossPlacement(coordinates, signs, loss)
-    names = {field.name for field in fields(Embedding)} - {"loss"}
-    shared: dict[str, Any] = {
-        f.name: getattr(solution, f.name) for f in fields(Solution) if f.name in names
-    }
+    known = {field.name: getattr(solution, field.name) for field in fields(Solution)}
     for name in ("eigenvalues", "weights", "residuals"):
-        shared[name] = asarray_like(shared[name], coordinates, dtype=xp.float64)
+        known[name] = asarray_like(known[name], coordinates, dtype=xp.float64)
+    info = Info(**{field.name: known[field.name] for field in fields(Info)})
+    names = {field.name for field in fields(Embedding)} - {"loss"}
+    shared: dict[str, Any] = {name: known[name] for name in names & known.keys()}
     if loss is None:
         shared["loss_value"] = sum(solution.stress_terms)
     else:
         shared["loss"] = loss.name
         if loss.curvature:
             shared["curvature"] = loss.curvature * solution.mean_distance**2
-    shared |= {"coordinates": coordinates, "signs": signs, "placement": placement}
+    shared |= {"info": info, "coordinates": coordinates, "signs": signs, "placement": placement}
     shared |= {"method": method, "requested": requested, "squared": squared, "labels": labels}
     return Embedding(**shared)
 
@@ -788,7 +744,8 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
     if not any(map(min, a.signature, b.signature)):
         raise InputError(
             f"the signatures {a.signature} and {b.signature} share no sign, so no isometry maps "
-            "one to the other; compare D̂: evaluate(a, b.dissimilarities(), squared=True)."
+            "one to the other; compare D̂: "
+            "evaluate(a, b.dissimilarities(squared=True), squared=True)."
         )
     rows = common_objects(a.labels, a.n, b.labels, b.n)
     of_a, of_b = (

@@ -11,6 +11,7 @@ import numpy as np
 
 from neucmds.backend.arrays import Array, to_numpy
 from neucmds.backend.files import read_npz
+from neucmds.embedding.info import Info
 from neucmds.errors import FileFormatError
 from neucmds.form import kappa_of
 from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement, Placement
@@ -25,29 +26,31 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 4
 # Types of the fields that the header holds, as they are annotated.
 _SCALARS: dict[Any, type] = {"float": float, "int": int, "str": str, "bool": bool}
-_ARRAYS = ("coordinates", "signs", "eigenvalues", "weights")
-_OPTIONAL_ARRAYS = ("residuals", "stress_rises")
+_ARRAYS = ("coordinates", "signs", "weights")
+_OF_INFO = ("eigenvalues", "residuals", "stress_rises")
 _OF_PLACEMENT = ("mean", "projector", "offsets", "ridge", "shrinkage")
 
 
 def write(embedding: Embedding, file: BinaryIO) -> None:
     """Write everything to an open file, without pickle."""
     rule = embedding.placement
+    info = embedding.info
     header = {
-        one.name: _SCALARS[one.type](getattr(embedding, one.name))
-        for one in fields(embedding)
+        one.name: _SCALARS[one.type](getattr(part, one.name))
+        for part in (embedding, info)
+        for one in fields(part)
         if one.type in _SCALARS
     }
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
     header["placement"] = type(rule).__name__
     if isinstance(rule, LossPlacement):
         header["loss_floor"] = float(rule.loss.floor)
-    names = (*_ARRAYS, *_OPTIONAL_ARRAYS, "landmarks")
-    arrays = {name: getattr(embedding, name) for name in names}
+    arrays = {name: getattr(embedding, name) for name in (*_ARRAYS, "landmarks")}
+    arrays |= {name: getattr(info, name) for name in _OF_INFO}
     arrays |= {f"placement_{name}": getattr(rule, name, None) for name in _OF_PLACEMENT}
     arrays = {name: np.asarray(to_numpy(a)) for name, a in arrays.items() if a is not None}
     arrays["stress_terms"] = np.asarray(embedding.stress_terms, dtype=np.float64)
-    arrays["history"] = np.asarray(embedding.history, dtype=np.float64)
+    arrays["history"] = np.asarray(info.history, dtype=np.float64)
     if embedding.labels is not None:
         text = json.dumps(list(embedding.labels))
         arrays["labels"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
@@ -107,22 +110,27 @@ def _fields(
     }
     for name, values in arrays.items():
         _check_floats(name, values, shapes.get(name, values.shape))
-    found = {
-        one.name: _scalar(header, one.name, _SCALARS[one.type])
-        for one in fields(kind)
-        # Files of earlier releases lack fields that have a default.
-        if one.type in _SCALARS and (one.default is MISSING or one.name in header)
-    }
+    found, facts = (_scalars(part, header) for part in (kind, Info))
     if found.get("loss", "squared") not in LOSSES:
         raise ValueError("its loss is unknown")
     found |= {name: arrays[name] for name in _ARRAYS}
-    found |= {name: arrays.get(name) for name in _OPTIONAL_ARRAYS}
+    facts |= {name: arrays.get(name) for name in _OF_INFO}
+    facts |= {"eigenvalues": arrays["eigenvalues"], "history": tuple(arrays["history"].tolist())}
     return found | {
+        "info": Info(**facts),
         "stress_terms": tuple(arrays["stress_terms"].tolist()),
         "labels": labels,
         "landmarks": landmarks,
         "placement": _placement(header, arrays, fitted),
-        "history": tuple(arrays["history"].tolist()),
+    }
+
+
+def _scalars(kind: Any, header: dict[str, Any]) -> dict[str, Any]:
+    """Take the numbers and texts of a type; files of earlier releases lack some with a default."""
+    return {
+        one.name: _scalar(header, one.name, _SCALARS[one.type])
+        for one in fields(kind)
+        if one.type in _SCALARS and (one.default is MISSING or one.name in header)
     }
 
 

@@ -57,8 +57,10 @@ class NeucIsomap(SignedTransformer):
     Attributes
     ----------
     embedding_ : array of shape (n, k)
-    signature_ : array of shape (k,)
+    signs_ : array of shape (k,)
         ±1.0: the sign of each coordinate.
+    signature_ : (int, int)
+        Numbers of positive and of negative coordinates (p, q).
     eigenvalues_, weights_ : array
     result_ : Embedding
     graph_ : sparse array of shape (n, n)

@@ -118,8 +118,10 @@ class LandmarkNeucMDS(SignedTransformer):
         `landmarks_`.
     recipe_ : Recipe or None
         The choice made on held-out landmarks.
-    signature_ : ndarray of shape (k,)
+    signs_ : array of shape (k,)
         ±1.0: the sign of each coordinate.
+    signature_ : (int, int)
+        Numbers of positive and of negative coordinates (p, q).
     eigenvalues_, weights_ : ndarray
         Of the landmarks: eigenvalues, and the signed squared length of each coordinate.
     n_features_in_ : int

@@ -61,8 +61,10 @@ class NeucMDS(SignedTransformer):
     ----------
     embedding_ : array of shape (n, k)
         Coordinates, largest weight first.
-    signature_ : array of shape (k,)
+    signs_ : array of shape (k,)
         ±1.0: the sign of each coordinate.
+    signature_ : (int, int)
+        Numbers of positive and of negative coordinates (p, q).
     eigenvalues_ : array
         Kept eigenvalues of B.
     weights_ : array of shape (k,)

@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from neucmds.backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
+from neucmds.backend.arrays import Array, is_array, is_dask, is_numpy, to_numpy
 from neucmds.backend.progress import ProgressBar
 from neucmds.backend.threads import thread_count
 from neucmds.embedding import Embedding
@@ -50,14 +50,19 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
 
     @property
-    def signature_(self) -> Array:
-        """The sign of each coordinate."""
+    def signs_(self) -> Array:
+        """The sign of each coordinate, ±1.0."""
         return self._model.signs
+
+    @property
+    def signature_(self) -> tuple[int, int]:
+        """Numbers of positive and of negative coordinates (p, q)."""
+        return self._model.signature
 
     @property
     def eigenvalues_(self) -> Array:
         """Kept eigenvalues of B."""
-        return self._model.eigenvalues
+        return self._model.info.eigenvalues
 
     @property
     def weights_(self) -> Array:
@@ -67,7 +72,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def n_iter_(self) -> int:
         """Number of refinement steps; a closed form is one."""
-        return max(1, len(self._model.history) - 1)
+        return max(1, len(self._model.info.history) - 1)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the coordinates; those of negative ones end in ``_neg``.
@@ -118,16 +123,16 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         distances : array of shape (m, n_neighbors)
-            √max(D̂, 0), only if `return_distance`.
+            As `Embedding.distance` returns them; only if `return_distance`.
         indices : array of shape (m, n_neighbors)
         """
         check_is_fitted(self)
         points = self._searched
-        indices, sq = points.neighbors(n_neighbors, None if X is None else self._transform(X))
+        queries = None if X is None else self._transform(X)
+        indices, distances = points.neighbors(n_neighbors, queries)
         if not return_distance:
             return indices
-        xp = namespace(sq)
-        return xp.sqrt(xp.clip(sq, min=0.0)), indices
+        return distances, indices
 
     def kneighbors_graph(
         self,
@@ -145,8 +150,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             As for `kneighbors`.
         n_neighbors : int, default=5
         mode : {"connectivity", "distance"}, default="connectivity"
-            Entries are 1, or √max(D̂, 0), for `DBSCAN`, `TSNE`, `KNeighborsClassifier` and others
-            with ``metric="precomputed"``.
+            Entries are 1, or fitted distances, for `DBSCAN`, `TSNE`, `KNeighborsClassifier` and
+            others with ``metric="precomputed"``.
         symmetric : bool, default=False
             Whether entries are stored in both orders, as clusterings expect; without X.
 
@@ -191,7 +196,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         placed, sq_dissimilarity = self._transform(X), self._measured(X)
-        d_hat = to_numpy(self._model.between(placed, self._model.coordinates))
+        d_hat = to_numpy(self._model.between(placed, self._model.coordinates, squared=True))
         d_hat = flat(d_hat, self._model.kappa)
         known = ~np.isnan(sq_dissimilarity)
         d, fitted = sq_dissimilarity[known], d_hat[known]
@@ -248,10 +253,16 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         with jobs, watched(report):
             yield
 
-    def dissimilarities(self) -> Array:
-        """D̂ between the objects of `embedding_`, on the squared scale; it may be negative."""
+    def dissimilarities(self, *, squared: bool = False) -> Array:
+        """Fitted dissimilarities between the objects of `embedding_`.
+
+        Parameters
+        ----------
+        squared : bool, default=False
+            As for `Embedding.dissimilarities`.
+        """
         check_is_fitted(self)
-        return self._searched.dissimilarities()
+        return self._searched.dissimilarities(squared=squared)
 
     @property
     def embedding_(self) -> Array:

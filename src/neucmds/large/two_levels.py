@@ -525,8 +525,9 @@ def _of_graph(
     x = asarray_like(x, like, namespace(like).float64)
     embedding = embed_hubs(pairs, x, base.embedding, options)
     # Nodes are placed hardly better after more iterations.
-    converged = embedding.converged or ids.size > MANY
-    return replace(fitted, embedding=replace(embedding, converged=converged))
+    converged = embedding.info.converged or ids.size > MANY
+    info = replace(embedding.info, converged=converged)
+    return replace(fitted, embedding=replace(embedding, info=info))
 
 
 def _refused(D: Any, options: Options, n_near: Any, k: int, reading: dict[str, Any]) -> int:

@@ -60,7 +60,9 @@ def least_squares_rule(
     """Make the placement rule of a recipe from the landmarks' own misfit."""
     x = np.asarray(embedding.coordinates, dtype=np.float64)
     n, k = x.shape
-    errors = np.asarray(sq_dissimilarity - embedding.dissimilarities(), dtype=np.float64)
+    errors = np.asarray(
+        sq_dissimilarity - embedding.dissimilarities(squared=True), dtype=np.float64
+    )
     offsets = misfit(errors) if recipe.subtract_misfit else np.zeros(n)
     # n²/2 dissimilarities were fitted by nk numbers
     freedom = max(1 - 2 * k / n, 0.05)

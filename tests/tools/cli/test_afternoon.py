@@ -148,7 +148,7 @@ def test_later_sites_are_placed_by_name_and_drawn(afternoon, here):
     assert list(placed.index) == ["16", "17", "18", "19", "20"]
     new = table.loc[placed.index, list(model.labels)]
     np.testing.assert_allclose(placed[list(model.axis_names)], model.transform(new))
-    d_hat = model.between(model.transform(new), model.coordinates)
+    d_hat = model.between(model.transform(new), model.coordinates, squared=True)
     missed = np.sum((d_hat - new**2) ** 2, axis=1)
     spread = np.sum((new**2).sub((new**2).mean(axis=1), axis=0) ** 2, axis=1)
     np.testing.assert_allclose(placed["r2"], 1 - missed / spread)

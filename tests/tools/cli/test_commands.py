@@ -51,7 +51,7 @@ class TestEmbed:
         assert outcome.code == 0, outcome.err
         folder = here / "huge-neucmds"
         saved, expected = Embedding.load(folder / "embedding.npz"), neuc_mds(D, 3, "neuc+")
-        np.testing.assert_allclose(saved.eigenvalues, expected.eigenvalues, rtol=1e-8)
+        np.testing.assert_allclose(saved.info.eigenvalues, expected.info.eigenvalues, rtol=1e-8)
         assert (folder / "shepard.png").exists()  # of sampled rows; they used to be left out
         assert (folder / "coordinates.png").exists()
 

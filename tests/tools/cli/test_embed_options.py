@@ -170,7 +170,7 @@ class TestLandmarks:
         placed = pd.read_csv(folder / "coordinates.csv", index_col=0).to_numpy()
         model = Embedding.load(folder / "embedding.npz")
         assert (placed.shape, len(model.landmarks)) == ((200, 4), 50)
-        stress = np.sum((model.between(placed, placed) - d**2) ** 2)
+        stress = np.sum((model.between(placed, placed, squared=True) - d**2) ** 2)
         assert quality["stress"] == pytest.approx(stress, rel=1e-6)
         assert "50 embedded, 150 others placed among them" in outcome.out
         assert "(of the 50 landmarks alone)" in " ".join(outcome.out.split())
@@ -238,7 +238,7 @@ class TestWhatIsPrinted:
         text = " ".join(outcome.out.split())
         d = squared_gaps()
         embedding = neuc_mds(d, 3, "neuc+")
-        d_hat = np.maximum(embedding.dissimilarities(), 0)
+        d_hat = np.maximum(embedding.dissimilarities(squared=True), 0)
         i, j = np.triu_indices(14, 1)
         errors = np.abs(np.sqrt(d_hat[i, j]) / d[i, j] - 1)
         assert f"{(errors > 0.1).sum()} of 91 pairs" in text

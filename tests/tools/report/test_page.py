@@ -84,7 +84,7 @@ def test_the_numbers_are_the_library_s(case, page):
         assert np.array_equal(values, embedding.coordinates[:, a].astype(np.float32))
     assert document["axes"]["signs"] == embedding.signs.tolist()
     near = document["nearest"]
-    by_fitted, d_hat = embedding.neighbors(10)
+    by_fitted, d_hat = embedding.neighbors(10, squared=True)
     assert np.array_equal(unpacked(near["byFitted"]).reshape(N, 10), by_fitted)
     np.testing.assert_allclose(
         unpacked(near["fittedOfFitted"]).reshape(N, 10),

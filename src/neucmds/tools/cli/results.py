@@ -36,8 +36,9 @@ from neucmds.tools.plots import (
 MEASURED_OBJECTS = 1500
 DESCRIBED = (
     "n method loss loss_value floor curvature mean_distance requested k signature squared "
-    "stress_terms weights eigenvalues converged solver"
+    "stress_terms weights"
 )
+FOUND_BY = "eigenvalues converged solver"
 ENVFIT_HEADER = ["x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n"]
 CENTROIDS_HEADER = ["x", "y", "variable", "class", "centroid_x", "centroid_y"]
 COORDINATES = ("coordinates", "coordinates_neg")
@@ -117,6 +118,7 @@ def describe(result: Result) -> dict[str, Any]:
         "version": neucmds.__version__,
         "input": result.source,
         **{name: getattr(embedding, name) for name in DESCRIBED.split()},
+        **{name: getattr(embedding.info, name) for name in FOUND_BY.split()},
         **result.quality.as_dict(),
         "pairs_off_by_10_percent": result.errors.pairs_off,
         "axes": embedding.axis_names,

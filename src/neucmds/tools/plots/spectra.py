@@ -249,7 +249,7 @@ def kept_words(kept: Any) -> tuple[str, str]:
 
 def mark_kept(values: Floats, kept: Any) -> Marks:
     """Mark the nearest of `values` for each that is kept; of ties as many as are kept."""
-    kept = kept.eigenvalues if isinstance(kept, Embedding) else kept
+    kept = kept.info.eigenvalues if isinstance(kept, Embedding) else kept
     kept = np.asarray(to_numpy(kept), dtype=np.float64).ravel()
     mark = np.zeros(values.size, dtype=bool)
     # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.

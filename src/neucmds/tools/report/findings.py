@@ -79,7 +79,7 @@ def gather(
         quality=evaluate(embedding, prepared),
         errors=pair_errors(**prepared.beside(embedding)),
         pairs=sampled_pairs(prepared, embedding, random_state=random_state),
-        total_sum_of_squares=embedding.total_sum_of_squares,
+        total_sum_of_squares=embedding.info.total_sum_of_squares,
     )
     if embedding.k and embedding.n > 1:
         say("looking for the nearest by D and by D̂")
@@ -123,7 +123,7 @@ def nearest_of(
     −1 stands for an object where fewer are known.
     """
     n, m = embedding.n, min(count, embedding.n - 1)
-    indices, d_hat = (to_numpy(part) for part in embedding.neighbors(m))
+    indices, d_hat = (to_numpy(part) for part in embedding.neighbors(m, squared=True))
     by_given = np.empty((n, m), dtype=np.intp)
     given_of_given, given_of_fitted = np.empty((n, m)), np.empty((n, m))
     for rows, part in prepared.gram.walk():

@@ -211,7 +211,7 @@ def _payload(
 def _spectrum(found: Findings) -> dict[str, Any] | None:
     """Return eigenvalues by magnitude, their rank per sign, and which are kept."""
     embedding = found.embedding
-    kept = np.asarray(to_numpy(embedding.eigenvalues), dtype=np.float64).ravel()
+    kept = np.asarray(to_numpy(embedding.info.eigenvalues), dtype=np.float64).ravel()
     lam = kept if found.curves is None else found.curves.eigenvalues
     lam = lam[np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)]
     if not lam.size:
@@ -228,7 +228,7 @@ def _spectrum(found: Findings) -> dict[str, Any] | None:
         "keptSigns": [int((is_kept & (lam * sign > 0))[shown].sum()) for sign in (1, -1)],
         "words": plots.kept_words(embedding),
         "complete": complete,
-        "trace": embedding.trace,
+        "trace": embedding.info.trace,
     }
 
 

@@ -1,0 +1,73 @@
+"""`Info`: how an embedding was found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from neucmds.backend.arrays import Array
+
+
+@dataclass(frozen=True)
+class Info:
+    """How the coordinates of an embedding were found, and how exactly.
+
+    Parameters
+    ----------
+    eigenvalues : array of shape (k',)
+        Kept eigenvalues λ of B: for the paper's methods one per coordinate (k' = k), in their
+        order; for "exact" and "refined" with the squared loss largest magnitude first; otherwise
+        none (k' = 0).
+    residuals : array of shape (k',)
+        ``‖B u − λ u‖`` of the kept eigenpairs, or an estimate of it from some rows of B.
+    sq_norm : float
+        ‖D‖²_F on the squared scale, which normalises STRESS.
+    converged : bool
+        Whether the eigensolver, or the descent of "refined", reached its tolerance.
+    solver : str
+        Eigensolver, "full" (LAPACK) or "krylov"; or what a descent without eigenpairs was given:
+        "weighted", "loss", "pairs", "sampled pairs" or "init".
+    history : tuple of floats
+        Loss at the start of a refinement and after every iteration; empty for closed forms.
+    total_sum_of_squares : float
+        Σ(D − mean)² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
+    trace : float
+        Trace of B: n − 1 times half the mean squared dissimilarity of a pair; NaN if not known.
+    positive_trace : float
+        Sum of the positive eigenvalues of B; NaN where they are not all known.
+    relative_gradient : float
+        √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
+        block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
+        the share of f that one more step promises: if `converged`, it is at most `tol` (at least
+        1e-8) and at most 6e-4. Where gaps were filled by a smaller model (`OverfitWarning`), both
+        are those of the filled D, not of the observed pairs.
+    stress_error : float
+        Bound on the rounding error of `Embedding.stress`.
+    stress_rises : array of shape (k,) or None
+        Rise of the STRESS without each coordinate; None in files written before it was stored.
+    hidden_below : float
+        Magnitude below which rounding may hide eigenvalues; 0 where none is hidden.
+    stress_standard_error, r2_standard_error : float
+        Standard errors of `Embedding.stress` and `Embedding.r2` where only a sample of all pairs
+        was fitted: both, and `Embedding.loss_value`, are then estimated from held-out pairs. 0
+        where every pair counted.
+    held_out_pairs : int
+        Number of held-out pairs.
+    """
+
+    eigenvalues: Array
+    residuals: Array
+    sq_norm: float
+    converged: bool = True
+    solver: str = "full"
+    history: tuple[float, ...] = ()
+    total_sum_of_squares: float = math.nan
+    trace: float = math.nan
+    positive_trace: float = math.nan
+    relative_gradient: float = math.nan
+    stress_error: float = 0.0
+    stress_rises: Array = None
+    hidden_below: float = 0.0
+    stress_standard_error: float = 0.0
+    r2_standard_error: float = 0.0
+    held_out_pairs: int = 0
