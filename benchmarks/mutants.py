@@ -1,11 +1,12 @@
 """Measure how many random faults in the numerical packages the tests notice.
 
 A mutant changes one operator, comparison, number or truth value of one function. It is killed when
-a test in the folder that mirrors its package fails; those that reach its line run, the fastest
-first. Survivors that cannot alter an answer are found by reading: `same_answer` of the record says
-why (a tie of floats, a division by ±1, speed alone). Constants of a module (block sizes,
-tolerances), messages and annotations stay as they are, and so do the keywords of `SAME_ANSWER`: a
-further copy, lengths left unchecked or a warning that points to another line are no fault.
+a test that reaches its line fails; the fastest run first, for `BUDGET` seconds in all. Tests of the
+tools, of damaged files and of the paper's tables are left out. Survivors that cannot alter an
+answer are found by reading: `same_answer` of the record says why (a tie of floats, a division by
+±1, speed alone). Constants of a module (block sizes, tolerances), messages and annotations stay as
+they are, and so do the keywords of `SAME_ANSWER`: a further copy, lengths left unchecked or a
+warning that points to another line are no fault.
 
     pip install coverage
     python benchmarks/mutants.py --seed 47 --record benchmarks/records/mutants.json
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -27,9 +29,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("_methods", "_spectrum", "_placement", "_input")
+PACKAGES = ("form.py", "large", "place", "problem", "refine", "spectrum")
+IGNORED = ("tools", "fuzz", "reproduction", "test_docs.py", "test_guide.py", "test_examples.py")
 FLAGS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 SECONDS = 60  # of one test; a mutant that loops for ever is killed as well
+BUDGET = 60  # seconds of the tests of one mutant
 SAME_ANSWER = {"copy=False", "deep=False", "strict=True", "stacklevel=2"}
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -121,13 +125,12 @@ class Reached:
             self.failed.add(report.nodeid)
 
     def tests_of(self, path: Path) -> dict[int, list[str]]:
-        """Return the passing tests that reach each line of a file, the fastest first."""
+        """Return the passing tests that reach each line of a file."""
         lines = self.coverage.get_data().contexts_by_lineno(str(path))
-        good = {
+        return {
             line: [test for test in tests if test in self.seconds and test not in self.failed]
             for line, tests in lines.items()
         }
-        return {line: sorted(tests, key=self.seconds.__getitem__) for line, tests in good.items()}
 
 
 class Alarm:
@@ -156,24 +159,43 @@ def in_fork(root: Path, work: Callable[[], int]) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def reached(root: Path, package: str) -> dict[str, dict[int, list[str]]]:
-    """Run the tests that mirror a package once, and return who reaches each line of its modules."""
-    home, found = root / "src" / "neucmds", root / f"{package}.json"
+def modules(home: Path) -> list[Path]:
+    """Return the modules that are mutated."""
+    paths = [home / package for package in PACKAGES]
+    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*.py"))]
+    return sorted(files)
+
+
+def reached(root: Path) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
+    """Run the tests once; return who reaches each line of each module, and how long tests take."""
+    home = root / "src" / "neucmds"
+    notes_file = root / "reached.json"
 
     def work() -> int:
         import pytest
 
         notes = Reached(home)
-        pytest.main([*FLAGS, f"tests/{package}"], plugins=[notes])
+        ignored = [f"--ignore=tests/{name}" for name in IGNORED]
+        pytest.main([*FLAGS, "tests", *ignored], plugins=[notes])
         notes.coverage.stop()
-        modules = sorted((home / package).rglob("*.py"))
-        tests = {str(path.relative_to(home)): notes.tests_of(path) for path in modules}
-        found.write_text(json.dumps(tests))
+        tests = {str(path.relative_to(home)): notes.tests_of(path) for path in modules(home)}
+        notes_file.write_text(json.dumps({"tests": tests, "seconds": notes.seconds}))
         return 0
 
     in_fork(root, work)
-    tests = json.loads(found.read_text())
-    return {name: {int(line): ids for line, ids in of.items()} for name, of in tests.items()}
+    notes = json.loads(notes_file.read_text())
+    tests = {
+        module: {int(line): ids for line, ids in lines.items()}
+        for module, lines in notes["tests"].items()
+    }
+    return tests, notes["seconds"]
+
+
+def affordable(tests: set[str], seconds: dict[str, float]) -> list[str]:
+    """Return the fastest tests, as many as take `BUDGET` seconds."""
+    ordered = sorted(tests, key=lambda test: (seconds[test], test))
+    elapsed = itertools.accumulate(seconds[test] for test in ordered)
+    return [test for test, total in zip(ordered, elapsed, strict=True) if total <= BUDGET]
 
 
 def killed(root: Path, tests: list[str]) -> bool:
@@ -209,10 +231,7 @@ def main() -> None:
         shutil.copy(given.root / "pyproject.toml", root)
         home = root / "src" / "neucmds"
         every = [
-            (path, node)
-            for package in PACKAGES
-            for path in sorted((home / package).rglob("*.py"))
-            for node in sites(ast.parse(path.read_text()))
+            (path, node) for path in modules(home) for node in sites(ast.parse(path.read_text()))
         ]
         chosen = random.Random(given.seed).sample(every, min(given.count, len(every)))
         part, parts = map(int, given.part.split("/"))
@@ -222,7 +241,7 @@ def main() -> None:
             known = json.loads(given.record.read_text())
         done: dict[str, bool] = known.get("killed", {})
         same = known.get("same_answer", {})
-        tests = {name: of for each in PACKAGES for name, of in reached(root, each).items()}
+        tests, seconds = reached(root)
         for path, node in chosen:
             module = str(path.relative_to(home))
             name = f"{module}:{node.lineno}:{node.col_offset} {ast.unparse(node)}"
@@ -231,8 +250,8 @@ def main() -> None:
             source = path.read_text()
             path.write_text(mutate(source, node))
             lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-            near = [test for line in lines for test in tests[module].get(line, ())]
-            done[name] = killed(root, list(dict.fromkeys(near)))
+            near = {test for line in lines for test in tests[module].get(line, ())}
+            done[name] = killed(root, affordable(near, seconds))
             path.write_text(source)
             print("killed" if done[name] else "SURVIVED", name, flush=True)
             if given.record:
