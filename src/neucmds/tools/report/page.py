@@ -68,7 +68,7 @@ def render(
     page: str = _template().render(
         found=found,
         emb=found.embedding,
-        inspection=found.diagnosis,
+        diagnosis=found.diagnosis,
         measured=found.quality or found.embedding,
         title=plots.printable(title),
         made=[(name, plots.printable(text)) for name, text in made],
