@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from neucmds.tools.plots import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE
+from neucmds.tools.plots.figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE
 from reproduction.records import Panel, Record, Series
 
 if TYPE_CHECKING:

@@ -119,7 +119,7 @@ def test_pictures_tables_and_the_page_tell_it(hyperbolic, tmp_path):
     assert set(axis_table(emb)["curvature"]) == {emb.curvature}
     for one, said in ((emb, "hyperbolic, as trees and networks"), (neuc_mds(D, 2), "0: flat")):
         assert said in one.report(tmp_path / "a.html", overwrite=True).read_text("utf-8")
-    near = nearest_of(emb, prepare(D), 3)
+    near = nearest_of(emb, prepare(D))
     np.testing.assert_allclose(near["fittedOfFitted"], near["givenOfFitted"], rtol=1e-3)
     np.testing.assert_allclose(near["fittedOfGiven"], near["givenOfGiven"], rtol=1e-3)
 

@@ -8,16 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import cdist
 
 pytest.importorskip("matplotlib")
 
 from neucmds import neuc_mds, stress_curve
 from neucmds.ecology import envfit
 from neucmds.errors import InputError
-from neucmds.prepared import prepare
-from neucmds.spectrum.operators.blocked import BlockedGram
-from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.spectrum import full_spectrum
 from neucmds.tools import plots
 
 VEGAN = json.loads((Path(__file__).parents[1] / "fixtures" / "vegan_envfit.json").read_text())
@@ -62,7 +59,7 @@ class TestSpectrum:
         assert {"positive, kept (2)", "negative, kept (1)"} <= set(rough)
 
     def test_d_itself_gives_the_same_picture_as_its_eigenvalues(self, data, embedding, tmp_path):
-        lam = full_spectrum(DenseGram(data**2)).values
+        lam = stress_curve(data).eigenvalues
         of_d, of_values = (drawn(plots.plot_spectrum(d, embedding), tmp_path) for d in (data, lam))
         assert texts(of_d) == texts(of_values)
         for sign, number in zip(("positive", "negative"), embedding.signature, strict=True):
@@ -70,14 +67,14 @@ class TestSpectrum:
         for a, b in zip(of_d.collections, of_values.collections, strict=True):
             np.testing.assert_allclose(a.get_offsets(), b.get_offsets())
 
-    def test_of_many_objects_only_the_ends_are_computed(self, monkeypatch, data):
-        monkeypatch.setattr("neucmds.tools.plots.spectra.MOST_COMPLETE", 20)
-        x = np.random.default_rng(2).normal(size=(700, 4))
-        ax = plots.plot_spectrum(np.abs(x[:, None] - x[None, :]).sum(-1))
+    @pytest.mark.slow
+    def test_of_many_objects_only_the_ends_are_computed(self):
+        x = np.random.default_rng(2).normal(size=(2100, 4))
+        ax = plots.plot_spectrum(cdist(x, x, "cityblock"))
         assert "the largest of all" in ax.get_title(loc="left")
 
     def test_scree_bars_are_shares_of_the_trace_and_carry_their_percentages(self, data, tmp_path):
-        lam = full_spectrum(DenseGram(data**2)).values
+        lam = stress_curve(data).eigenvalues
         ax = drawn(plots.plot_scree(data, first=5), tmp_path)
         heights = sorted((bar.get_x(), bar.get_height()) for bar in ax.patches)
         largest = lam[np.argsort(-np.abs(lam))][:5]
@@ -142,19 +139,14 @@ class TestCoordinates:
         points = ax.collections[0].get_offsets()
         np.testing.assert_array_equal(points, embedding.coordinates[:, [0, negative - 1]])
 
-    def test_axis_labels_name_the_share_or_else_the_r2_that_is_lost(self):
-        class Measured:
-            signs, k = np.array([1.0, -1.0]), 2
-            explained = np.array([0.34567, np.nan])
-
-        for shares, first, second in (
-            ([0.34567, -0.021], " (34.6 % of the trace)", " (−2.1 % of the trace)"),
-            ([1.0, -1e-5], " (100 % of the trace)", " (< 0.1 % of the trace)"),
-            (None, " (R² lost without it: 0.346)", ""),
-        ):
-            Measured.shares = {} if shares is None else {"trace": np.array(shares)}
-            assert plots.axis_label(Measured(), 1) == f"axis 1{first}"
-            assert plots.axis_label(Measured(), 2) == f"axis 2, negative{second}"
+    def test_axis_labels_name_the_share_or_else_the_r2_that_is_lost(self, data):
+        projected = neuc_mds(data, 4, "neuc")
+        share = f"{100 * projected.shares['trace'][0]:.1f} %"
+        ax = plots.plot_coordinates(projected)
+        assert ax.get_xlabel() == f"axis 1 ({share} of the trace)"
+        fitted = neuc_mds(data, 4)
+        ax = plots.plot_coordinates(fitted)
+        assert ax.get_xlabel() == f"axis 1 (R² lost without it: {fitted.explained[0]:.3g})"
 
     @pytest.mark.parametrize("flat", [0.1, 0.15, 0.23, 0.31])
     def test_labels_of_a_flat_picture_are_in_the_first_file(self, flat, tmp_path):
@@ -167,13 +159,6 @@ class TestCoordinates:
         label = ax.yaxis.label.get_window_extent()
         assert min(label.x0, label.y0) >= 0
         assert label.y1 <= ax.figure.bbox.height
-
-    def test_the_first_negative_axis_gets_a_picture_of_its_own(self, embedding):
-        negative = int(np.argmin(embedding.signs)) + 1
-        assert negative > 2
-        assert plots.default_axes(embedding) == ((1, 2), (1, negative))
-        positive = replace(embedding, signs=np.abs(embedding.signs))
-        assert plots.default_axes(positive) == ((1, 2),)
 
     def test_objects_without_a_value_are_grey_and_counted(self, embedding, tmp_path):
         for color in (["nan", None, "nan", ""] * 10, np.resize([0.5, np.nan, 2, np.nan], 40)):
@@ -208,15 +193,17 @@ class TestNames:
 
 
 class TestEllipsesAndArrows:
-    def test_ellipses_are_those_of_vegan(self):
+    def test_ellipses_are_those_of_vegan(self, data):
         points = np.array(VEGAN["two_axes"]["points"])
         env = Path(__file__).parents[1] / "fixtures" / "dune_env.csv"
-        management = [line.split(",")[3].strip('"') for line in env.read_text().splitlines()[1:]]
-        for level, one in VEGAN["ellipses"].items():
-            members = points[[m == level for m in management]]
-            outline = plots.normal_ellipse(members) - one["center"]
-            radius = np.einsum("ni,ij,nj->n", outline, np.linalg.inv(one["cov"]), outline)
-            np.testing.assert_allclose(np.sqrt(radius), one["scale"], rtol=1e-9)
+        management = pd.read_csv(env)["Management"]
+        embedding = replace(neuc_mds(data[:20, :20], (2, 0)), coordinates=points)
+        ax = plots.plot_coordinates(embedding, management, ellipses=True)
+        for patch, level in zip(ax.patches, sorted(VEGAN["ellipses"]), strict=True):
+            ellipse = VEGAN["ellipses"][level]
+            outline = patch.get_xy() - ellipse["center"]
+            radius = np.einsum("ni,ij,nj->n", outline, np.linalg.inv(ellipse["cov"]), outline)
+            np.testing.assert_allclose(np.sqrt(radius), ellipse["scale"], rtol=1e-9)
 
     def test_every_large_enough_group_has_one(self, embedding, tmp_path):
         groups = ["a"] * 20 + ["b"] * 18 + ["c"] * 2
@@ -251,27 +238,19 @@ class TestPairs:
             np.testing.assert_allclose(np.sort(points[:, 0]), np.sort(D[i, j]))
             np.testing.assert_allclose(np.sort(points[:, 1]), np.sort(y), atol=1e-12)
 
-    def test_of_a_d_in_blocks_rows_are_sampled(self, data, embedding, monkeypatch, tmp_path):
-        monkeypatch.setattr("neucmds.tools.plots.shepard.MAX_ROWS_READ", 6)
-        read = set()
+    def test_of_a_d_outside_memory_rows_are_sampled(self, tmp_path):
+        da = pytest.importorskip("dask.array")
+        x = np.random.default_rng(0).uniform(size=(250, 3))
+        D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+        ax = drawn(plots.plot_shepard(da.from_array(D, 100), neuc_mds(D, 3, "neuc+")), tmp_path)
+        given = np.concatenate([c.get_offsets()[:, 0] for c in ax.collections])
+        assert np.isin(np.round(given, 9), np.round(D, 9)).all()
 
-        def rows(start, stop):
-            read.update(range(start, stop))
-            return data[start:stop]
-
-        gram = BlockedGram(rows, n=40)
-        read.clear()
-        ax = drawn(plots.plot_shepard(gram, embedding), tmp_path)
-        assert len(read) <= 6
-        x = np.concatenate([c.get_offsets()[:, 0] for c in ax.collections])
-        assert np.isin(np.round(x, 9), np.round(data, 9)).all()
-
-    def test_missing_pairs_are_left_out(self, data, embedding):
+    def test_missing_pairs_are_left_out(self, data):
         holes = data.copy()
         holes[0, 1:4] = holes[1:4, 0] = np.nan
-        for D in (holes, prepare(holes, missing="ignore")):
-            ax = plots.plot_shepard(D, embedding)
-            assert "(777 of 780 pairs)" in ax.get_title(loc="left")
+        ax = plots.plot_shepard(holes, neuc_mds(holes, 3, missing="ignore"))
+        assert "(777 of 780 pairs)" in ax.get_title(loc="left")
 
     def test_negative_pairs_are_marked_and_counted(self, tmp_path):
         x = np.random.default_rng(1).normal(size=(30, 3))

@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from neucmds.tools.plots import printable
+from neucmds.tools.plots.figures import printable
 from neucmds.tools.report.words import clean
 
 PIPE_WIDTH = 120

@@ -24,13 +24,8 @@ from neucmds.spectrum.spectrum import Spectrum
 from neucmds.tools.cli.inputs import Drawing, Source
 from neucmds.tools.cli.options import PICTURES, Plots
 from neucmds.tools.cli.outputs import Outputs, axis_table, object_table
-from neucmds.tools.plots import (
-    default_axes,
-    plot_coordinates,
-    plot_scree,
-    plot_shepard,
-    plot_spectrum,
-)
+from neucmds.tools.plots import plot_coordinates, plot_scree, plot_shepard, plot_spectrum
+from neucmds.tools.plots.coordinates import default_axes
 
 # Objects measured where D is not stored: a million pairs.
 MEASURED_OBJECTS = 1500
@@ -154,7 +149,7 @@ def add_result(
     outputs.add_csv("axes.csv", axis_table(embedding))
     outputs.files["embedding.npz"] = embedding.save
     outputs.add_json("quality.json", record)
-    pairs = default_axes(embedding) if drawing.axes is None else (drawing.axes,)
+    pairs = default_axes(embedding) if drawing.axes is None else [drawing.axes]
     fits = drawing.fits(embedding, pairs, seed)
     if fits:
         variables, classes = _envfit_tables(embedding, fits)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,33 +16,18 @@ from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.explore.resampling import Bootstrap
-from neucmds.tools.plots import _figures as figures
-from neucmds.tools.plots._figures import GUIDE, NEGATIVE, POSITIVE, Floats, Marks
-from neucmds.tools.plots._names import write_names
+from neucmds.tools.plots import figures
+from neucmds.tools.plots.colours import Colours, as_colours
+from neucmds.tools.plots.figures import GUIDE, NEGATIVE, POSITIVE, Floats, printable
+from neucmds.tools.plots.names import boxes_of_points, write_names, write_tip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours without the pale yellow, and three of Tol's.
-GROUP_COLOURS = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9",
-    "#CC79A7", "#000000", "#882255", "#999933", "#332288",
-)  # fmt: skip
-# Markers, with areas that look equal.
-GROUP_MARKERS = {
-    "o": 1.0, "s": 0.85, "^": 1.1, "D": 0.7, "v": 1.1,
-    "<": 1.1, ">": 1.1, "P": 1.2, "X": 1.2, "*": 1.9,
-}  # fmt: skip
-MISSING_COLOUR = "#BBBBBB"
-MAX_GROUPS = 30
-# So many different whole numbers at most are groups.
-MAX_NUMBERED_GROUPS = 20
+# Objects that are named unasked.
 MOST_NAMED = 60
+# Largest p of a variable that is drawn strongly.
 SIGNIFICANT = 0.05
-_ARROW = {
-    "arrowstyle": "-|>", "color": "black", "linewidth": 1.3,
-    "shrinkA": 0, "shrinkB": 0, "mutation_scale": 11,
-}  # fmt: skip
 
 
 def plot_coordinates(
@@ -99,34 +83,41 @@ def plot_coordinates(
     >>> [text.get_text() for text in ax.figure.legends[0].get_texts()]
     ['a', 'b']
     """
-    pair = _checked_axes(embedding, axes)
+    pair = _two_axes(embedding, axes)
     ax = figures.axes_or_new(ax)
-    x = to_numpy(embedding.coordinates).astype(np.float64)
-    zeros = np.zeros(embedding.n)  # a second axis, if there is one alone
-    points = np.stack([x[:, a - 1] if a <= embedding.k else zeros for a in pair], axis=1)
-    size = float(np.clip(9_000 / max(embedding.n, 1), 7, 42))
+    points = _points(embedding, pair)
+    size = float(np.clip(9_000 / embedding.n, 7, 42))
     _label_axes(ax, embedding, pair)
-    colours = as_colours(color, embedding.n)
-    groups = _draw_points(ax, points, colours, size, title)
-    if ellipses is not False:
-        _draw_ellipses(ax, points, groups, 0.95 if ellipses is True else ellipses)
-    tips = [] if arrows is None else _draw_arrows(ax, embedding, pair, arrows, points)
-    positive, negative = embedding.signature
-    signs = f"{positive} positive, {negative} negative"
-    whose = f" of all {embedding.k} axes" if embedding.k > 2 else ""
-    whose += "" if embedding.landmarks is None else " of the landmarks"
-    r2 = "" if math.isnan(embedding.r2) else f", R²{whose} {embedding.r2:.3g}".replace("-", "−")
-    method = embedding.method + (f" ({embedding.loss})" if embedding.method == "refined" else "")
-    figures.set_title(ax, f"{method}, k = {embedding.k}: {signs}{figures.bend(embedding)}{r2}")
-    notes = _set_aspect(ax)
-    if colours is not None and not colours.known.all():
-        notes.append(f"{int((~colours.known).sum()):,} objects without a value in grey")
-    wanted = _as_names(names, embedding)
-    notes += write_names(ax, points, wanted, size, all_or_none=names is None, tips=tips)
+    notes = []
+    groups = Colours()
+    if color is None:
+        ax.scatter(*points.T, color=POSITIVE, **_point_style(len(points), size))
+    else:
+        groups = as_colours(color, embedding.n)
+        missing = int((~groups.known).sum())
+        if missing:
+            notes.append(f"{missing:,} objects without a value in grey")
+        _draw_colours(ax, points, groups, size, title)
+    if ellipses:
+        _draw_ellipses(ax, points, groups, ellipses)
+    fit = _envfit(embedding, pair, arrows)
+    ends = _draw_arrows(ax, fit, points)
+    figures.set_title(ax, _title(embedding))
+    if not _set_aspect(ax):
+        notes.append("axes on different scales")
+    taken = boxes_of_points(ax, points, size)
+    taken = _name_variables(ax, fit, ends, size, taken)
+    texts = _names(names, embedding)
+    written, _ = write_names(ax, points, texts, size, taken, fontsize=7.5)
+    wanted = np.count_nonzero(texts)
+    if len(written) < wanted and names is None:
+        for text in written:
+            text.remove()
+    elif len(written) < wanted:
+        notes.append(f"{len(written):,} of {wanted:,} names fit")
     if notes:
-        style: dict[str, Any] = {"fontsize": 8, "color": GUIDE, "zorder": 6}
-        place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
-        ax.text(0.995, 0.005, "; ".join(notes), **place, **style)
+        corner: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
+        ax.text(0.995, 0.005, "; ".join(notes), fontsize=8, color=GUIDE, zorder=6, **corner)
     return ax
 
 
@@ -154,8 +145,8 @@ def plot_bootstrap(
     Axes
     """
     embedding = bootstrap.embedding
-    pair = [a - 1 for a in _checked_axes(embedding, axes)]
-    if max(pair) >= embedding.k:
+    pair = np.array(_two_axes(embedding, axes)) - 1
+    if pair.max() >= embedding.k:
         raise InputError("one coordinate has no ellipses; see Bootstrap.spread.")
     ax = figures.axes_or_new(ax)
     for cloud in np.moveaxis(bootstrap.clouds[:, :, pair], 1, 0):
@@ -163,63 +154,38 @@ def plot_bootstrap(
     return plot_coordinates(embedding, axes=axes, names=names, ax=ax)
 
 
-def default_axes(embedding: Embedding) -> tuple[tuple[int, int], ...]:
-    """Return pairs of axes to plot, counted from 1: the first two, and one of each sign.
-
-    Parameters
-    ----------
-    embedding : Embedding
-
-    Returns
-    -------
-    tuple of (int, int)
-    """
-    signs = to_numpy(embedding.signs)
+def default_axes(embedding: Embedding) -> list[tuple[int, int]]:
+    """Return pairs of axes to plot, counted from 1: the first two, and one of each sign."""
     pairs = [(1, 2)]
-    if (signs > 0).any() and (signs < 0).any():
-        mixed = (int(np.argmax(signs > 0)) + 1, int(np.argmax(signs < 0)) + 1)
-        pairs += [mixed] if sorted(mixed) != [1, 2] else []
-    return tuple(pairs)
+    positive, negative = embedding.signature
+    if positive and negative:
+        signs = to_numpy(embedding.signs)
+        mixed = (int(np.argmax(signs)) + 1, int(np.argmin(signs)) + 1)
+        if set(mixed) != {1, 2}:
+            pairs.append(mixed)
+    return pairs
 
 
 def axis_label(embedding: Embedding, axis: int) -> str:
     """Label an axis with its number, its sign if negative, and its share or the R² lost without it.
 
     Shares are those of the trace in `Embedding.shares`; `Embedding.explained` is the R² lost.
-
-    Parameters
-    ----------
-    embedding : Embedding
-    axis : int
-
-    Returns
-    -------
-    str
-        Empty for an axis that the embedding does not have.
     """
-    if axis > embedding.k:
-        return ""
-    negative = to_numpy(embedding.signs)[axis - 1] < 0
-    label = f"axis {axis}" + (", negative" if negative else "")
+    label = f"axis {axis}"
+    if to_numpy(embedding.signs)[axis - 1] < 0:
+        label += ", negative"
     if "trace" in embedding.shares:
         return f"{label} ({figures.percent(embedding.shares['trace'][axis - 1])} of the trace)"
-    lost = f"{embedding.explained[axis - 1]:.3g}".replace("-", "−")
-    return label if lost == "nan" else f"{label} (R² lost without it: {lost})"
+    lost = embedding.explained[axis - 1]
+    if math.isnan(lost):
+        return label
+    return f"{label} (R² lost without it: {figures.with_minus(f'{lost:.3g}')})"
 
 
 def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
-    """Return the ellipse that holds a share of a normal distribution fitted to points.
+    """Return the outline that holds a share of a normal distribution fitted to points (m, 2).
 
-    Parameters
-    ----------
-    points : ndarray of shape (m, 2)
-    level : float
-        The share.
-
-    Returns
-    -------
-    ndarray of shape (100, 2) or None
-        None for less than three points, or points on a line.
+    None for less than three points, or points on a line.
     """
     if len(points) < 3:
         return None
@@ -234,97 +200,7 @@ def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
     return outline
 
 
-def _set_aspect(ax: Axes) -> list[str]:
-    """Draw both axes on the same scale, if that leaves them readable; else return a note."""
-    width, height = ax.dataLim.width, ax.dataLim.height
-    # Beyond 5 : 1 the short axis, often a negative one, would be a line.
-    same = not (width > 0 and height > 0) or 0.2 < height / width < 5
-    if same:
-        ax.set_aspect("equal", adjustable="datalim")
-    if figures.is_ours(ax) and same and width > 0 and height > 0:
-        figure: Any = ax.figure
-        # A flat plot must be as high as its label.
-        label = ax.yaxis.label.get_window_extent().height / figure.dpi
-        figure.set_figheight(float(np.clip(0.9 + 5.9 * height / width, max(3.6, label + 1.3), 6.6)))
-        figures.settle(ax)  # else the first file cuts labels off
-    return [] if same else ["axes on different scales"]
-
-
-@dataclass(frozen=True)
-class Colours:
-    """Colours of the objects: numbers, or group names in their order; None for grey."""
-
-    numbers: Floats | None = None
-    groups: tuple[str | None, ...] = ()
-    order: tuple[str, ...] = ()
-
-    @property
-    def known(self) -> Marks:
-        """Which objects have a value."""
-        if self.numbers is not None:
-            return np.isfinite(self.numbers)
-        return np.array([group is not None for group in self.groups])
-
-
-def as_colours(color: Any, n: int) -> Colours | None:
-    """Return numbers or groups; beyond `MAX_GROUPS`, small groups are merged."""
-    if color is None:
-        return None
-    values = list(to_numpy(color)) if hasattr(color, "dtype") else list(color)
-    if len(values) != n:
-        raise InputError(f"{option('color')} has {len(values)} entries for {n} objects.")
-    missing = [_is_missing(value) for value in values]
-    numbers = _as_numbers(values, missing)
-    if numbers is not None:
-        return Colours(numbers=numbers)
-    texts = [None if gone else _group_name(v) for v, gone in zip(values, missing, strict=True)]
-    known = [text for text in texts if text is not None]
-    names, counts = np.unique(known, return_counts=True) if known else (np.array([]), np.array([]))
-    if names.size <= MAX_GROUPS:
-        return Colours(groups=tuple(texts), order=tuple(sorted(map(str, names), key=_natural)))
-    # The largest groups keep their names, the rest share one.
-    large = {str(name) for name in names[np.argsort(-counts, kind="stable")[: MAX_GROUPS - 1]]}
-    other = f"other ({names.size - MAX_GROUPS + 1} groups)"
-    texts = [text if text is None or text in large else other for text in texts]
-    return Colours(groups=tuple(texts), order=(*sorted(large, key=_natural), other))
-
-
-def _group_name(value: Any) -> str:
-    """Write whole numbers as such: a legend says 3, not 3.0."""
-    whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if whole else str(value)
-
-
-def _is_missing(value: Any) -> bool:
-    if isinstance(value, str):
-        return not value
-    return value is None or str(value) in ("nan", "NaT", "<NA>")
-
-
-def _as_numbers(values: Sequence[Any], missing: Sequence[bool]) -> Floats | None:
-    """Values as numbers if they are, and are fractions or too many to be groups."""
-    try:
-        numbers = np.array(
-            [np.nan if gone else float(str(v)) for v, gone in zip(values, missing, strict=True)]
-        )
-    except ValueError:
-        return None
-    finite = numbers[np.isfinite(numbers)]
-    whole = bool((finite == np.round(finite)).all())
-    few = np.unique(finite).size <= MAX_NUMBERED_GROUPS
-    return None if not finite.size or (whole and few) else numbers
-
-
-def _natural(name: str) -> list[tuple[int, float, str]]:
-    """Sort numbers by value, also within text: plot 9 before plot 10."""
-    try:
-        return [(0, float(name), "")]
-    except ValueError:
-        parts = re.split(r"(\d+(?:\.\d+)?)", name.casefold())
-        return [(0, float(p), "") if p[:1].isdecimal() else (1, 0.0, p) for p in parts if p]
-
-
-def _checked_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
+def _two_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
     # One axis alone is drawn as a line.
     pair = checked_axes(axes, max(embedding.k, 2))
     if len(pair) != 2:
@@ -332,86 +208,119 @@ def _checked_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
     return pair[0], pair[1]
 
 
+def _points(embedding: Embedding, pair: tuple[int, int]) -> Floats:
+    """Return two columns of the coordinates; the second of one axis alone is zero."""
+    x = np.zeros((embedding.n, max(embedding.k, 2)))
+    x[:, : embedding.k] = to_numpy(embedding.coordinates)
+    return x[:, np.array(pair) - 1]
+
+
 def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:
     signs = to_numpy(embedding.signs)
     for axis, drawn in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
-        negative = axis <= embedding.k and signs[axis - 1] < 0
-        drawn.set_label_text(axis_label(embedding, axis), color=NEGATIVE if negative else "black")
-    if max(pair) > embedding.k:
-        ax.set_yticks([])
+        if axis > embedding.k:
+            drawn.set_ticks([])
+            continue
+        drawn.set_label_text(axis_label(embedding, axis))
+        if signs[axis - 1] < 0:
+            drawn.label.set_color(NEGATIVE)
 
 
-def _draw_points(
-    ax: Axes, points: Floats, colours: Colours | None, size: float, title: str
-) -> dict[str, tuple[Marks, str]]:
-    """Draw all points; return the members and the colour of each group."""
-    small = len(points) > 1000
-    common: dict[str, Any] = {
-        "s": size,
-        "alpha": 0.75 if small else 0.9,
-        "linewidths": 0.0 if small else 0.4,
-        "edgecolors": "none" if small else "white",
-        # Thousands of points as shapes make a pdf or svg of megabytes.
-        "rasterized": len(points) > 2000,
-        "zorder": 3,
-    }
-    if colours is None:
-        ax.scatter(*points.T, color=POSITIVE, **common)
-        return {}
+def _title(embedding: Embedding) -> str:
+    positive, negative = embedding.signature
+    method = embedding.method
+    if method == "refined":
+        method += f" ({embedding.loss})"
+    title = f"{method}, k = {embedding.k}: {positive} positive, {negative} negative"
+    title += figures.curvature_note(embedding)
+    if math.isnan(embedding.r2):
+        return title
+    title += ", R²"
+    if embedding.k > 2:
+        title += f" of all {embedding.k} axes"
+    if embedding.landmarks is not None:
+        title += " of the landmarks"
+    return f"{title} {figures.with_minus(f'{embedding.r2:.3g}')}"
+
+
+def _set_aspect(ax: Axes) -> bool:
+    """Draw both axes on the same scale, and tell whether that leaves them readable."""
+    width = ax.dataLim.width
+    height = ax.dataLim.height
+    flat = width <= 0 or height <= 0
+    # Beyond 5 : 1 the short axis, often a negative one, would be a line.
+    if not flat and not 0.2 < height / width < 5:
+        return False
+    ax.set_aspect("equal", adjustable="datalim")
+    if figures.is_ours(ax) and not flat:
+        figure: Any = ax.figure
+        # A flat plot must be as high as its label.
+        label = ax.yaxis.label.get_window_extent().height / figure.dpi
+        figure.set_figheight(float(np.clip(0.9 + 5.9 * height / width, max(3.6, label + 1.3), 6.6)))
+        figures.settle(ax)  # else the first file cuts labels off
+    return True
+
+
+def _point_style(n: int, size: float) -> dict[str, Any]:
+    style = {"s": size, "alpha": 0.9, "linewidths": 0.4, "edgecolors": "white", "zorder": 3}
+    if n > 1000:
+        style |= {"alpha": 0.75, "linewidths": 0.0, "edgecolors": "none"}
+    # Thousands of points as shapes make a pdf or svg of megabytes.
+    return style | {"rasterized": n > 1000}
+
+
+def _draw_colours(ax: Axes, points: Floats, colours: Colours, size: float, title: str) -> None:
+    """Draw the points, those without a value in grey, with a colour bar or a legend."""
+    style = _point_style(len(points), size)
     known = colours.known
     if not known.all():
-        ax.scatter(*points[~known].T, color=MISSING_COLOUR, **(common | {"zorder": 2}))
+        ax.scatter(*points[~known].T, color="#BBBBBB", **(style | {"zorder": 2}))
     if colours.numbers is not None:
         x, y = points[known].T
-        drawn = ax.scatter(x, y, c=colours.numbers[known], cmap="viridis", **common)
-        bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
-        bar.set_label(figures.printable(title), parse_math=False)
-        bar.outline.set_visible(False)  # type: ignore[operator]
-        bar.solids.set_alpha(1.0)  # type: ignore[union-attr]
-        return {}
-    groups, handles = {}, []
-    for g, name in enumerate(colours.order):
-        members = np.array([group == name for group in colours.groups])
-        colour = GROUP_COLOURS[g % len(GROUP_COLOURS)]
-        marker = list(GROUP_MARKERS)[(g + g // len(GROUP_COLOURS)) % len(GROUP_MARKERS)]
-        style = common | {"s": size * GROUP_MARKERS[marker]}
-        drawn = ax.scatter(*points[members].T, color=colour, marker=marker, label=name, **style)
-        handles.append(drawn)
-        groups[name] = (members, colour)
-    _group_legend(ax, handles, list(colours.order), size, title)
-    return groups
-
-
-def _group_legend(
-    ax: Axes, handles: Sequence[Any], names: Sequence[str], size: float, title: str
-) -> None:
-    """Put the legend to the right, and widen the figure by its width."""
+        drawn = ax.scatter(x, y, c=colours.numbers[known], cmap="viridis", **style)
+        bar: Any = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
+        bar.set_label(printable(title), parse_math=False)
+        bar.outline.set_visible(False)
+        bar.solids.set_alpha(1.0)
+        return
+    handles = []
+    names = []
+    for g, name in enumerate(colours.groups):
+        colour, marker = colours.look(g)
+        members = points[colours.codes == g]
+        handles.append(ax.scatter(*members.T, color=colour, marker=marker, label=name, **style))
+        if len(name) > 28:
+            name = f"{name[:27]}…"
+        names.append(name)
+    if not names:
+        return
     legend = figures.place_legend(
         ax,
         "outside right upper",
         handles,
-        [name if len(name) <= 28 else f"{name[:27]}…" for name in names],
-        title=figures.printable(title) or None,
-        markerscale=max(1.0, 6.5 / size**0.5),
-        ncols=1 if len(names) <= 18 else 2,
+        names,
+        title=printable(title) or None,
+        markerscale=max(1.0, 6.5 / math.sqrt(size)),
+        ncols=math.ceil(len(names) / 18),
         columnspacing=1.0,
         handletextpad=0.3,
     )
-    if legend is not None and figures.is_ours(ax):
+    if figures.is_ours(ax):
         figure: Any = ax.figure
         width = legend.get_window_extent().width / figure.dpi
         figure.set_figwidth(figure.get_figwidth() + width)
 
 
-def _draw_ellipses(
-    ax: Axes, points: Floats, groups: Mapping[str, tuple[Marks, str]], level: float
-) -> None:
-    if not groups:
+def _draw_ellipses(ax: Axes, points: Floats, colours: Colours, ellipses: bool | float) -> None:
+    level = ellipses
+    if ellipses is True:
+        level = 0.95
+    if not colours.groups:
         raise InputError(f"{option('ellipses')} need categories; pass them as {option('color')}.")
     if not 0 < level < 1:
         raise InputError(f"{option('ellipses', level)} must be a share between 0 and 1.")
-    for members, colour in groups.values():
-        _draw_ellipse(ax, points[members], colour, level)
+    for g in range(len(colours.groups)):
+        _draw_ellipse(ax, points[colours.codes == g], colours.look(g)[0], level)
 
 
 def _draw_ellipse(ax: Axes, points: Floats, colour: str, level: float) -> None:
@@ -420,16 +329,15 @@ def _draw_ellipse(ax: Axes, points: Floats, colour: str, level: float) -> None:
 
     outline = normal_ellipse(points, level)
     if outline is not None:
-        style: dict[str, Any] = {"facecolor": colour, "edgecolor": "none", "alpha": 0.10}
-        ax.add_patch(Polygon(outline, zorder=1.5, **style))
+        ax.add_patch(Polygon(outline, facecolor=colour, edgecolor="none", alpha=0.1, zorder=1.5))
         ax.plot(*outline.T, color=colour, linewidth=1.0, alpha=0.8, zorder=2)
 
 
-def _draw_arrows(
-    ax: Axes, embedding: Embedding, pair: tuple[int, int], arrows: Any, points: Floats
-) -> list[tuple[Floats, str, bool | None]]:
-    """Draw arrows and centroids; return their ends, names, and whether p is small."""
-    fit = arrows
+def _envfit(embedding: Embedding, pair: tuple[int, int], arrows: Any) -> EnvFit:
+    """Return the fit of the variables that are drawn: those with an r² above zero."""
+    if arrows is None:
+        return EnvFit(pair, (), 0)
+    fit: EnvFit = arrows
     if not isinstance(arrows, EnvFit):
         fit = envfit(embedding, arrows, axes=pair, random_state=0)
     if fit.axes != pair:
@@ -437,38 +345,65 @@ def _draw_arrows(
             f"{option('arrows')} were fitted to axes {fit.axes}, but axes {pair} are drawn; "
             "pass axes to envfit."
         )
-    centroids: list[tuple[Floats, str, bool | None]] = []
+    return replace(fit, fits=tuple(variable for variable in fit.fits if variable.r2 > 0))
+
+
+def _draw_arrows(ax: Axes, fit: EnvFit, points: Floats) -> Floats:
+    """Draw an arrow per continuous variable and crosses at centroids; return ends of arrows."""
     for factor in fit.factors:
         if factor.p <= SIGNIFICANT:
             x, y = factor.centroids.T
             ax.scatter(x, y, marker="+", color="black", s=60, zorder=5)
-            names = [f"{factor.name} {level}" for level in factor.levels]
-            centroids += zip(factor.centroids, names, [None] * len(names), strict=True)
-    known = [vector for vector in fit.vectors if vector.r2 > 0]
-    if not known:
-        return centroids
-    ends = np.stack([vector.direction * math.sqrt(vector.r2) for vector in known])
+    ends = np.array([vector.direction * math.sqrt(vector.r2) for vector in fit.vectors])
+    if not ends.any():
+        return ends
     # As vegan: the longest arrow reaches three quarters of the way to the border.
-    reach = np.maximum(np.abs(points.max(axis=0)), np.abs(points.min(axis=0)))
+    reach = np.abs(points).max(axis=0)
     ends *= 0.75 * float(np.min(reach / np.abs(ends).max(axis=0).clip(1e-12)))
-    tips: list[tuple[Floats, str, bool | None]] = []
-    for vector, end in zip(known, ends, strict=True):
-        certain = not vector.p > SIGNIFICANT
-        style = _ARROW | {"alpha": 1.0 if certain else 0.35}
+    for vector, end in zip(fit.vectors, ends, strict=True):
+        style = {
+            "arrowstyle": "-|>",
+            "color": "black",
+            "linewidth": 1.3,
+            "shrinkA": 0,
+            "shrinkB": 0,
+            "mutation_scale": 11,
+            "alpha": _strength(vector.p, 0.35),
+        }
         ax.annotate("", xy=(end[0], end[1]), xytext=(0.0, 0.0), arrowprops=style, zorder=5)
-        tips.append((end, vector.name, certain))
     ax.update_datalim(1.1 * ends)
     ax.autoscale_view()
-    return tips + centroids
+    return ends
 
 
-def _as_names(names: Any, embedding: Embedding) -> Sequence[str] | None:
-    if names is False or (names is None and embedding.n > MOST_NAMED):
-        return None
-    if names is None or (names is True and embedding.labels is not None):
-        return embedding.labels
+def _name_variables(ax: Axes, fit: EnvFit, ends: Floats, size: float, taken: Floats) -> Floats:
+    """Name arrows and centroids; return the boxes that are taken."""
+    for vector, end in zip(fit.vectors, ends, strict=True):
+        style = {"fontsize": 9, "fontweight": "bold", "alpha": _strength(vector.p, 0.5)}
+        taken = write_tip(ax, end, vector.name, size, taken, **style)
+    for factor in fit.factors:
+        if factor.p <= SIGNIFICANT:
+            names = [f"{factor.name} {level}" for level in factor.levels]
+            style = {"fontsize": 8, "fontstyle": "italic"}
+            _, taken = write_names(ax, factor.centroids, names, size, taken, **style)
+    return taken
+
+
+def _strength(p: float, pale: float) -> float:
+    """Return the opacity of a variable."""
+    if p > SIGNIFICANT:
+        return pale
+    return 1.0
+
+
+def _names(names: Any, embedding: Embedding) -> Sequence[str]:
+    """Return the name of each object; empty where there is none."""
     if names is True:
-        return [str(i) for i in range(embedding.n)]
+        return embedding.labels or [str(i) for i in range(embedding.n)]
+    if names is None and embedding.n <= MOST_NAMED and embedding.labels is not None:
+        return embedding.labels
+    if names is None or names is False:
+        return [""] * embedding.n
     if len(names) != embedding.n:
         raise InputError(f"{option('names')} has {len(names)} entries for {embedding.n} objects.")
     return [str(name) for name in names]

@@ -14,10 +14,10 @@ from neucmds.explore.exploration import StressCurves
 from neucmds.fitting import solve_for
 from neucmds.prepared import prepare
 from neucmds.problem.components import Components
-from neucmds.spectrum.operators.gram import Gram
+from neucmds.problem.dense import Dense
 from neucmds.spectrum.spectrum import Ends, Spectrum, full_spectrum
-from neucmds.tools.plots import _figures as figures
-from neucmds.tools.plots._figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, Floats, Marks
+from neucmds.tools.plots import figures
+from neucmds.tools.plots.figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, Floats, Marks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,35 +61,35 @@ def plot_spectrum(
     lam, _, complete = _eigenvalues(D, squared, symmetrize)
     ax = figures.axes_or_new(ax)
     is_kept = mark_kept(lam, kept)
-    seen = np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)
-    rank = np.where(lam > 0, np.cumsum(seen & (lam > 0)), np.cumsum(seen & (lam < 0)))
-    for some, name, colour, chosen in _parts(lam, is_kept):
-        some = some & seen
-        what = kept_words(kept)[not chosen] if is_kept.any() else "eigenvalues"
-        if some.any():
-            ax.scatter(
-                rank[some],
-                lam[some],
-                s=44 if chosen else 14,
-                marker="o" if name == "positive" else "v",
-                facecolors=colour if chosen else "none",
-                edgecolors="black" if chosen else colour,
-                linewidths=0.7,
-                zorder=4 if chosen else 3,
-                rasterized=int(some.sum()) > 2000,
-                label=f"{name}, {what} ({int(some.sum()):,})",
-            )
+    seen = is_seen(lam)
+    rank = ranks(lam)
+    for part, name, colour, chosen in _parts(np.where(seen, lam, 0.0), is_kept):
+        style: dict[str, Any] = {"s": 14, "facecolors": "none", "edgecolors": colour, "zorder": 3}
+        if chosen:
+            style = {"s": 44, "facecolors": colour, "edgecolors": "black", "zorder": 4}
+        role = "eigenvalues"
+        if is_kept.any():
+            role = kept_words(kept)[not chosen]
+        ax.scatter(
+            rank[part],
+            lam[part],
+            marker={"positive": "o", "negative": "v"}[name],
+            linewidths=0.7,
+            label=f"{name}, {role} ({int(part.sum()):,})",
+            **style,
+        )
     _signed_log_scale(ax, lam[seen])
     if lam.size > 60:
         ax.set_xscale("log")
         _plain_ticks(ax)
     ax.set_xlabel("rank among the eigenvalues of the same sign")
     ax.set_ylabel("eigenvalue of B")
-    positive, negative = int((lam[seen] > 0).sum()), int((lam[seen] < 0).sum())
-    which = "" if complete else ", the largest of all"
-    figures.set_title(
-        ax, f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues{which}"
-    )
+    positive = int((lam[seen] > 0).sum())
+    negative = int((lam[seen] < 0).sum())
+    title = f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues"
+    if not complete:
+        title += ", the largest of all"
+    figures.set_title(ax, title)
     figures.legend_below(ax, 2)
     return ax
 
@@ -130,19 +130,21 @@ def plot_scree(
         )
     ax = figures.axes_or_new(ax)
     is_kept = mark_kept(lam, kept)
-    is_kept = is_kept if is_kept.any() else ~is_kept
+    words = kept_words(kept)
     share = 100 * lam[:first] / trace
     rank = np.arange(1, share.size + 1)
-    for some, name, colour, chosen in _parts(share, is_kept[:first]):
-        label = name + ("" if is_kept.all() else f", {kept_words(kept)[not chosen]}")
-        alpha = 1.0 if chosen else 0.35
-        ax.bar(rank[some], share[some], width=0.75, color=colour, alpha=alpha, label=label)
+    for part, name, colour, chosen in _parts(share, is_kept[:first]):
+        style: dict[str, Any] = {"color": colour, "label": name}
+        if is_kept.any():
+            style["label"] += f", {words[not chosen]}"
+            style["alpha"] = {True: 1.0, False: 0.35}[chosen]
+        ax.bar(rank[part], share[part], width=0.75, **style)
     for x, value in zip(rank, share, strict=True):
-        gap, side = (2, "bottom") if value >= 0 else (-2, "top")
-        style: dict[str, Any] = {"ha": "center", "va": side, "fontsize": 8}
-        ax.annotate(
-            figures.percent(value / 100), (x, value), (0, gap), textcoords="offset points", **style
-        )
+        style = {"xytext": (0, 2), "va": "bottom"}
+        if value < 0:
+            style = {"xytext": (0, -2), "va": "top"}
+        style |= {"textcoords": "offset points", "ha": "center", "fontsize": 8}
+        ax.annotate(figures.percent(value / 100), (x, value), **style)
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     ax.margins(y=0.1)
     ax.grid(False, axis="x")
@@ -150,10 +152,11 @@ def plot_scree(
         ax.set_xticks(rank)
     ax.set_xlabel("eigenvalue, by magnitude")
     ax.set_ylabel("share of the trace of B in %")
-    rest = 100 * (1 - float(lam[:first].sum()) / trace)
-    rest_text = f"{rest:.1f} %".replace("-", "−")
-    others = f"; the other {lam.size - first:,} together {rest_text}" if complete else ""
-    figures.set_title(ax, f"Scree plot{others if lam.size > first else ''}")
+    title = "Scree plot"
+    if complete and lam.size > first:
+        rest = figures.percent(1 - lam[:first].sum() / trace)
+        title += f"; the other {lam.size - first:,} together {rest}"
+    figures.set_title(ax, title)
     figures.legend_below(ax, 4)
     return ax
 
@@ -188,12 +191,11 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
         colour, marker = METHOD_STYLES.get(method, (GUIDE, "."))
         values = np.array(curves.normalized(method))
         # Rounding of a perfect fit: a log scale has no place for it.
-        values = np.where(values > 1e-28, values, np.nan)
+        values[values < 1e-28] = np.nan
         style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5}
         ax.plot(curves.ks, values, linewidth=1.5, label=method, **style)
-    # A log scale has no place for curves that are zero throughout: perfect fits.
-    if any(np.isfinite(np.asarray(line.get_ydata())).any() for line in ax.lines):
-        ax.set_yscale("log")
+        if np.isfinite(values).any():
+            ax.set_yscale("log")
     if len(curves.ks) > 1:
         ax.set_xscale("log")
         _plain_ticks(ax)
@@ -204,6 +206,69 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def is_seen(eigenvalues: Floats) -> Marks:
+    """Tell which eigenvalues are not zero up to rounding."""
+    size = np.abs(eigenvalues)
+    return np.asarray(size > 1e-12 * size.max(initial=0.0))
+
+
+def ranks(eigenvalues: Floats) -> Any:
+    """Return the rank of each eigenvalue, by magnitude, among those of its sign."""
+    positive = eigenvalues > 0
+    return np.where(positive, np.cumsum(positive), np.cumsum(~positive))
+
+
+def kept_words(kept: Any) -> tuple[str, str]:
+    """Return what eigenvalues that are marked and others are called."""
+    if isinstance(kept, Embedding) and kept.method == "refined":
+        return "start of the fit", "other"
+    return "kept", "dropped"
+
+
+def mark_kept(values: Floats, kept: Any) -> Marks:
+    """Mark the nearest of `values` for each that is kept; of ties as many as are kept."""
+    if isinstance(kept, Embedding):
+        kept = kept.info.eigenvalues
+    targets = np.asarray(to_numpy(kept), dtype=np.float64).ravel()
+    mark = np.zeros(values.size, dtype=bool)
+    # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.
+    tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
+    for target in targets[np.argsort(-np.abs(targets), kind="stable")]:
+        gap = np.where(mark, np.inf, np.abs(values - target))
+        if gap.min(initial=np.inf) <= tolerance:
+            mark[gap.argmin()] = True
+    return mark
+
+
+def spectrum_of(problem: Dense) -> Spectrum:
+    """Compute all eigenpairs, or of many objects the largest, to the digits of a picture."""
+    if problem.n <= MOST_COMPLETE:
+        return full_spectrum(problem.gram)
+    return solve_for(problem.gram, Components(40), "exact", tol=1e-4, random_state=0)
+
+
+def _eigenvalues(D: Any, squared: bool, symmetrize: bool) -> tuple[Floats, float, bool]:
+    """Return eigenvalues of B by magnitude, its trace, and whether they are all."""
+    if isinstance(D, Ends) or not _is_vector(D):
+        spectrum = D
+        if not isinstance(D, Ends):
+            spectrum = spectrum_of(prepare(D, squared=squared, symmetrize=symmetrize))
+        lam = spectrum.values
+        trace = spectrum.trace
+        complete = spectrum.n_top == lam.size
+    else:
+        lam = np.asarray(to_numpy(D), dtype=np.float64)
+        trace = float(lam.sum())
+        complete = True
+    return lam[np.argsort(-np.abs(lam), kind="stable")], trace, complete
+
+
+def _is_vector(D: Any) -> bool:
+    if isinstance(D, (list, tuple)):
+        return all(np.ndim(value) == 0 for value in D)
+    return len(getattr(D, "shape", ())) == 1
+
+
 def _parts(values: Floats, is_kept: Marks) -> Iterator[tuple[Marks, str, str, bool]]:
     """Yield who is positive and kept, positive and dropped, and so on: name, colour, whether kept.
 
@@ -211,69 +276,24 @@ def _parts(values: Floats, is_kept: Marks) -> Iterator[tuple[Marks, str, str, bo
     """
     for sign, colour, name in ((1, POSITIVE, "positive"), (-1, NEGATIVE, "negative")):
         for chosen in (True, False):
-            some = (np.sign(values) == sign) & (is_kept == chosen)
-            if some.any():
-                yield some, name, colour, chosen
-
-
-def _eigenvalues(D: Any, squared: bool, symmetrize: bool) -> tuple[Floats, float, bool]:
-    """Return eigenvalues of B by magnitude, its trace, and whether they are all."""
-    if not isinstance(D, Ends) and _is_vector(D):
-        lam = np.asarray(to_numpy(D), dtype=np.float64).ravel()
-        trace, complete = float(lam.sum()), True
-    else:
-        if not isinstance(D, Ends):
-            D = _solved(prepare(D, squared=squared, symmetrize=symmetrize).gram)
-        lam, trace, complete = D.values, D.trace, D.n_top == D.values.size
-    return lam[np.argsort(-np.abs(lam), kind="stable")], trace, complete
-
-
-def _solved(gram: Gram) -> Spectrum:
-    if gram.n <= MOST_COMPLETE:
-        return full_spectrum(gram)
-    # A picture shows two or three digits.
-    return solve_for(gram, Components(40), "exact", tol=1e-4, random_state=0)
-
-
-def _is_vector(D: Any) -> bool:
-    if isinstance(D, (list, tuple)):
-        return not D or all(np.ndim(value) == 0 for value in D)
-    return len(getattr(D, "shape", (0, 0))) == 1
-
-
-def kept_words(kept: Any) -> tuple[str, str]:
-    """Return what eigenvalues that are marked and others are called."""
-    free = isinstance(kept, Embedding) and kept.method == "refined"
-    return ("start of the fit", "other") if free else ("kept", "dropped")
-
-
-def mark_kept(values: Floats, kept: Any) -> Marks:
-    """Mark the nearest of `values` for each that is kept; of ties as many as are kept."""
-    kept = kept.info.eigenvalues if isinstance(kept, Embedding) else kept
-    kept = np.asarray(to_numpy(kept), dtype=np.float64).ravel()
-    mark = np.zeros(values.size, dtype=bool)
-    # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.
-    tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
-    for target in kept[np.argsort(-np.abs(kept), kind="stable")]:
-        gap = np.where(mark, np.inf, np.abs(values - target))
-        if gap.size and gap.min() <= tolerance:
-            mark[int(gap.argmin())] = True
-    return mark
+            part = (np.sign(values) == sign) & (is_kept == chosen)
+            if part.any():
+                yield part, name, colour, chosen
 
 
 def _signed_log_scale(ax: Axes, values: Floats) -> None:
     """Scale y logarithmically away from zero; in four decades at the most, and evenly nearer."""
     from matplotlib.ticker import SymmetricalLogLocator
 
-    size = np.abs(values)
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
-    if not size.size or size.max() < 100 * size.min():
+    smallest = np.abs(values).min(initial=np.inf)
+    largest = np.abs(values).max(initial=0.0)
+    if largest < 100 * smallest:
         return
-    threshold = float(10.0 ** np.floor(np.log10(max(size.min(), 1e-4 * size.max()))))
+    threshold = 10.0 ** np.floor(np.log10(max(smallest, 1e-4 * largest)))
     ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
     ax.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=threshold))
-    low, high = float(values.min()), float(values.max())
-    ax.set_ylim(min(2 * low, -threshold), max(2 * high, threshold))
+    ax.set_ylim(min(2 * values.min(), -threshold), max(2 * values.max(), threshold))
 
 
 def _plain_ticks(ax: Axes) -> None:

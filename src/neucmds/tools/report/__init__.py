@@ -11,13 +11,18 @@ from typing import Any, Literal
 import numpy as np
 
 import neucmds
-from neucmds.backend.files import atomic_file, check_target
+from neucmds.backend.files import atomic_file
 from neucmds.ecology.metadata import as_metadata, check_column, match_rows, read_metadata
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.options import Callback
+from neucmds.prepared import prepare
+from neucmds.tools.files import check_new
 
 __all__ = ["write_report"]
+
+# Packages whose versions decide the numbers and the pictures of the page.
+PACKAGES = ("numpy", "scipy", "scikit-learn", "plotly")
 
 
 def write_report(
@@ -89,54 +94,52 @@ def write_report(
     ...     page.stat().st_size < 8e6
     True
     """
-    from neucmds.tools.report.findings import gather
+    from neucmds.tools.report.findings import Findings, gather
     from neucmds.tools.report.page import plotly_script, render
 
     target = Path(path)
-    check_target(target)
-    taken = InputError(
-        f"{target} exists already; pass {option('overwrite', True)}, or another name."
-    )
-    if target.exists() and not overwrite:
-        raise taken
+    check_new(target, overwrite)
     plotly_script()  # fail before the work
-    if isinstance(random_state, bool) or not isinstance(random_state, (int, np.integer)):
+    if not isinstance(random_state, (int, np.integer)):
         raise InputError(
             f"random_state={random_state!r} must be a whole number, which the page prints for "
             "reproduction."
         )
-    table = None
-    if metadata is not None:
-        given = read_metadata(metadata) if isinstance(metadata, (str, PathLike)) else metadata
-        labels, n = embedding.labels, embedding.n
-        table = match_rows(as_metadata(given), labels, n, missing=metadata_missing)
-    if color_by is not None:
-        if table is None:
-            raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
-        check_column(table, color_by)
-    found = gather(
-        embedding,
-        D,
-        squared=squared,
-        replicates=replicates,
-        random_state=int(random_state),
-        callback=callback,
-        symmetrize=symmetrize,
-        weights=weights,
-        missing=missing,
-    )
-    packages = ("numpy", "scipy", "scikit-learn", "plotly")
-    versions = [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]
+    table = _table(metadata, embedding, metadata_missing, color_by)
+    findings = Findings(embedding)
+    if D is not None:
+        problem = prepare(
+            D,
+            max(1, embedding.k),
+            squared=embedding.squared if squared is None else squared,
+            symmetrize=symmetrize,
+            weights=weights,
+            missing=missing,
+            keep_copy=True,
+        )
+        findings = gather(embedding, problem, replicates, int(random_state), callback)
+    versions = [f"{package} {version(package)}" for package in PACKAGES]
     made = [
         ("command", command),
         ("seed", str(random_state)),
         ("neucmds", neucmds.__version__),
-        ("with", ", ".join(versions)),
+        ("with", ", ".join([f"Python {platform.python_version()}", *versions])),
     ]
-    page = render(found, title=title or target.stem, made=made, metadata=table, color_by=color_by)
-    try:
-        with atomic_file(target, overwrite=overwrite) as file:
-            file.write(page.encode("utf-8", "replace"))
-    except FileExistsError as problem:
-        raise taken from problem
+    page = render(findings, title or target.stem, made, table, color_by)
+    with atomic_file(target, overwrite=overwrite) as file:
+        file.write(page.encode("utf-8", "replace"))
     return target
+
+
+def _table(metadata: Any, embedding: Embedding, missing: str, color_by: str | None) -> Any:
+    """Return the metadata in the order of the objects."""
+    if metadata is None:
+        if color_by is not None:
+            raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
+        return None
+    if isinstance(metadata, (str, PathLike)):
+        metadata = read_metadata(metadata)
+    table = match_rows(as_metadata(metadata), embedding.labels, embedding.n, missing=missing)
+    if color_by is not None:
+        check_column(table, color_by)
+    return table

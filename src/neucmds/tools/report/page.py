@@ -19,19 +19,26 @@ from neucmds.ecology.metadata import column_values
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore.comparison import COMPARED
-from neucmds.tools import plots
+from neucmds.tools.plots.colours import GROUP_COLOURS, GROUP_MARKERS, as_colours
+from neucmds.tools.plots.coordinates import axis_label, default_axes
+from neucmds.tools.plots.figures import (
+    METHOD_STYLES,
+    NEGATIVE,
+    POSITIVE,
+    curvature_note,
+    printable,
+)
+from neucmds.tools.plots.shepard import on_scale
+from neucmds.tools.plots.spectra import is_seen, kept_words, mark_kept, ranks
 from neucmds.tools.report import words
 from neucmds.tools.report.findings import Findings
 
-# Coordinates and columns on the page: 2,000 objects take 0.9 MB.
-MOST_AXES, MOST_COLUMNS = 50, 30
-# Eigenvalues of each sign that are drawn.
-MOST_EIGENVALUES = 2000
+# Coordinates, and columns of metadata, on the page: 50 of 2,000 objects take 0.5 MB.
+MOST_COLUMNS = 50
 # WebGL draws more points than this: SVG is slow.
 MOST_SVG = 3000
-WORST = 15
-# Axes on which the replicates of each object have their covariance on the page.
-MOST_STABLE_AXES = 10
+# Worst objects that are listed, and axes of the replicates of each object.
+WORST = 10
 # Curves against k, and their fields of `Quality`.
 MEASURED = {"stress": "normalized_stress", "r2": "r2", "neighbours": "neighbors_kept"}
 SYMBOLS = {
@@ -56,7 +63,6 @@ MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
 
 def render(
     found: Findings,
-    *,
     title: str,
     made: Sequence[tuple[str, str]],
     metadata: Any = None,
@@ -64,21 +70,20 @@ def render(
 ) -> str:
     """Write the page; `made` is a list of names and values for its last section."""
     tenths = _tenths(found)
-    data = _payload(found, metadata, color_by, tenths)
     page: str = _template().render(
         found=found,
         emb=found.embedding,
         diagnosis=found.diagnosis,
         measured=found.quality or found.embedding,
-        title=plots.printable(title),
-        made=[(name, plots.printable(text)) for name, text in made],
-        first_colour=0 if color_by is not None and data["columns"] else -1,
-        pairs_below_zero=0 if found.pairs is None else int((found.pairs.fitted < 0).sum()),
+        title=printable(title),
+        made=[(name, printable(text)) for name, text in made],
+        # Columns of the metadata come first, and of these the one asked for.
+        first_colour=-1 if color_by is None else 0,
         tenths=tenths,
         compared=len(COMPARED),
         methods=_methods(found),
         axis_columns=_axis_columns(found.embedding),
-        data=data,
+        data=_payload(found, metadata, color_by, tenths),
         css=_asset("page.css"),
         scripts=[plotly_script(), _asset("page.js")],
     )
@@ -129,54 +134,62 @@ def _tenths(found: Findings) -> list[dict[str, float]]:
     """Split the pairs with D > 0 into tenths by D, and measure the errors of each."""
     if found.pairs is None:
         return []
-    usable = found.pairs.given > 0
-    given, fitted = found.pairs.given[usable], found.pairs.fitted[usable]
-    parts = []
-    for ids in np.array_split(np.argsort(given, kind="stable"), 10):
+    positive = np.flatnonzero(found.pairs.given > 0)
+    order = positive[np.argsort(found.pairs.given[positive], kind="stable")]
+    tenths = []
+    for ids in np.array_split(order, 10):
         if not ids.size:
             continue
-        error = fitted[ids] / given[ids] - 1
-        parts.append(
+        given = found.pairs.given[ids]
+        fitted = found.pairs.fitted[ids]
+        error = fitted / given - 1
+        least, middle, most = np.quantile(error, [0.05, 0.5, 0.95])
+        tenths.append(
             {
-                "low": given[ids[0]],
-                "high": given[ids[-1]],
-                "middle": np.median(given[ids]),
+                "low": given[0],
+                "high": given[-1],
+                "middle": np.median(given),
                 "count": ids.size,
-                "fitted": np.median(fitted[ids]),
-                "error": np.median(error),
+                "fitted": np.median(fitted),
+                "error": middle,
                 "typical": np.median(np.abs(error)),
-                "least": np.quantile(error, 0.05),
-                "most": np.quantile(error, 0.95),
-                "negative": np.mean(fitted[ids] < 0),
+                "least": least,
+                "most": most,
+                "negative": np.mean(fitted < 0),
             }
         )
-    return parts
+    return tenths
 
 
 def _axis_columns(embedding: Embedding) -> dict[str, Any]:
     """Return measures of each coordinate by the header of their column."""
     columns = {"weight": to_numpy(embedding.weights), "R² lost without it": embedding.explained}
-    shares = embedding.shares.items()
-    columns |= {f"share of the {words.CONVENTIONS[name]}": share for name, share in shares}
-    whose = f" (of {embedding._landmarks_alone})" if embedding._landmarks_alone else ""
-    return {f"{title}{whose}": values for title, values in columns.items()}
+    for name, share in embedding.shares.items():
+        columns[f"share of the {words.CONVENTIONS[name]}"] = share
+    if embedding.landmarks is None:
+        return columns
+    return {f"{title} (of {embedding._landmarks_alone})": columns[title] for title in columns}
 
 
 def _methods(found: Findings) -> dict[str, Any]:
     """Return the columns of the comparison, with the embedding of the page first."""
-    if found.comparison is None or found.quality is None:
+    if found.comparison is None:
         return {}
-    emb, rows = found.embedding, found.comparison.methods
-    own = f"this page: {emb.method}, {emb.loss} loss{plots.bend(emb)}"
-    entries = [(own, emb.signature, found.quality)]
-    entries += [(row.method, row.embedding.signature, row.quality) for row in rows]
+    embedding = found.embedding
+    fit = f"this page: {embedding.method}, {embedding.loss} loss{curvature_note(embedding)}"
+    rows = found.comparison.methods
+    qualities = [found.quality, *(row.quality for row in rows)]
+    signatures = [embedding.signature, *(row.embedding.signature for row in rows)]
     columns = []
     for field, title, write, more in MEASURES:
-        values = [float(getattr(quality, field)) for *_, quality in entries]
+        values = [float(getattr(quality, field)) for quality in qualities]
         texts, best = words.marked(values, write, most=more)
         columns.append({"title": title, "texts": texts, "best": best})
-    names, signs = [name for name, *_ in entries], [words.signature(pair) for _, pair, _ in entries]
-    return {"names": names, "signs": signs, "columns": columns}
+    return {
+        "names": [fit, *(row.method for row in rows)],
+        "signs": [words.signature(pair) for pair in signatures],
+        "columns": columns,
+    }
 
 
 def _payload(
@@ -184,16 +197,17 @@ def _payload(
 ) -> dict[str, Any]:
     """Return the data of every plot; `metadata` is in the order of the objects."""
     embedding = found.embedding
+    styles = METHOD_STYLES.items()
     document = {
         "n": embedding.n,
         "mostSvg": MOST_SVG,
-        "mostAxes": MOST_AXES,
-        "names": embedding.labels and [plots.printable(name) for name in embedding.labels],
+        "mostAxes": MOST_COLUMNS,
+        "names": embedding.labels and [printable(name) for name in embedding.labels],
         "squared": embedding.squared,
-        "colours": {"positive": plots.POSITIVE, "negative": plots.NEGATIVE},
-        "groupColours": plots.GROUP_COLOURS,
-        "groupSymbols": [SYMBOLS[marker] for marker in plots.GROUP_MARKERS],
-        "methodStyles": {name: [c, SYMBOLS[m]] for name, (c, m) in plots.METHOD_STYLES.items()},
+        "colours": {"positive": POSITIVE, "negative": NEGATIVE},
+        "groupColours": GROUP_COLOURS,
+        "groupSymbols": [SYMBOLS[marker] for marker in GROUP_MARKERS],
+        "methodStyles": {name: [colour, SYMBOLS[marker]] for name, (colour, marker) in styles},
         "axes": _axes(embedding),
         "columns": _columns(found, metadata, color_by),
         "scan": _scan(found),
@@ -210,61 +224,60 @@ def _payload(
 
 def _spectrum(found: Findings) -> dict[str, Any] | None:
     """Return eigenvalues by magnitude, their rank per sign, and which are kept."""
-    embedding = found.embedding
-    kept = np.asarray(to_numpy(embedding.info.eigenvalues), dtype=np.float64).ravel()
-    lam = kept if found.curves is None else found.curves.eigenvalues
-    lam = lam[np.abs(lam) > 1e-12 * np.abs(lam).max(initial=0.0)]
+    kept = np.asarray(to_numpy(found.embedding.info.eigenvalues), dtype=np.float64)
+    lam = kept
+    if found.curves is not None:
+        lam = found.curves.eigenvalues
+    lam = lam[is_seen(lam)]
     if not lam.size:
         return None
     lam = lam[np.argsort(-np.abs(lam), kind="stable")]
-    rank = np.where(lam > 0, np.cumsum(lam > 0), np.cumsum(lam < 0))
-    is_kept = np.ones(lam.size, dtype=bool) if found.curves is None else plots.mark_kept(lam, kept)
-    shown = rank <= MOST_EIGENVALUES
-    complete = found.diagnosis is not None and found.diagnosis.complete
+    is_kept = mark_kept(lam, kept)
+    signs = np.sign(lam[is_kept])
     return {
-        "values": _digits(lam[shown]),
-        "rank": rank[shown].tolist(),
-        "kept": is_kept[shown].astype(int).tolist(),
-        "keptSigns": [int((is_kept & (lam * sign > 0))[shown].sum()) for sign in (1, -1)],
-        "words": plots.kept_words(embedding),
-        "complete": complete,
-        "trace": embedding.info.trace,
+        "values": _digits(lam),
+        "rank": ranks(lam),
+        "kept": is_kept.astype(int),
+        "keptSigns": [np.count_nonzero(signs > 0), np.count_nonzero(signs < 0)],
+        "words": kept_words(found.embedding),
+        "complete": found.diagnosis is not None and found.diagnosis.complete,
+        "trace": found.embedding.info.trace,
     }
 
 
 def _axes(embedding: Embedding) -> dict[str, Any]:
-    shown = min(embedding.k, MOST_AXES)
+    shown = min(embedding.k, MOST_COLUMNS)
     coordinates = to_numpy(embedding.coordinates)[:, :shown]
-    first = plots.default_axes(embedding)[-1]
+    x, y = default_axes(embedding)[-1]
+    if max(x, y) > shown:
+        x = 1
+        y = min(2, shown)
     return {
         "shown": shown,
-        "signs": [int(s) for s in to_numpy(embedding.signs)[:shown]],
-        "labels": [plots.axis_label(embedding, a) for a in range(1, shown + 1)],
+        "signs": to_numpy(embedding.signs)[:shown].astype(int),
+        "labels": [axis_label(embedding, a) for a in range(1, shown + 1)],
         "names": embedding.axis_names[:shown],
-        "first": [a - 1 for a in (first if max(first) <= shown else (1, min(2, shown)))],
-        "values": [_packed(coordinates[:, a], "<f4") for a in range(shown)],
+        "first": [x - 1, y - 1],
+        "values": [_packed(column, "<f4") for column in coordinates.T],
     }
 
 
 def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[dict[str, Any]]:
     """Return what can colour the points: the columns of the metadata, and the mean error."""
-    n, columns = found.embedding.n, []
-    titles = [] if metadata is None else [str(title) for title in metadata.columns]
-    # The first sort keeps the order of the others.
-    titles = sorted(titles, key=lambda title: title != color_by)
+    columns: list[dict[str, Any]] = []
+    titles = []
+    if metadata is not None:
+        # The sort keeps the order of the others.
+        titles = sorted(metadata.columns, key=lambda title: title != color_by)
     for title in titles[:MOST_COLUMNS]:
-        colours = plots.as_colours(column_values(metadata, title), n)
-        if colours is None:
-            continue
-        entry: dict[str, Any] = {"title": plots.printable(title), "variable": True}
+        colours = as_colours(column_values(metadata, title), found.embedding.n)
+        column = {"title": printable(title), "variable": True}
         if colours.numbers is not None:
-            entry["numbers"] = _packed(colours.numbers, "<f4")
+            column["numbers"] = _packed(colours.numbers, "<f4")
         else:
-            code = {name: g for g, name in enumerate(colours.order)}
-            codes = [255 if group is None else code[group] for group in colours.groups]
-            entry["groups"] = _packed(np.array(codes), "u1")
-            entry["order"] = [plots.printable(name) for name in colours.order]
-        columns.append(entry)
+            column["groups"] = _packed(colours.codes, "u1")  # 255 where there is none
+            column["order"] = [printable(name) for name in colours.groups]
+        columns.append(column)
     if found.errors is not None:
         error = _packed(100 * found.errors.of_object, "<f4")
         columns.append({"title": "mean error of the object in %", "numbers": error})
@@ -272,9 +285,9 @@ def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[dict[
 
 
 def _scan(found: Findings) -> dict[str, Any] | None:
-    scan = None if found.diagnosis is None else found.diagnosis.scan
-    if scan is None:
+    if found.diagnosis is None or found.diagnosis.scan is None:
         return None
+    scan = found.diagnosis.scan
     return {
         "ks": scan.ks,
         "errors": _digits(scan.errors),
@@ -286,32 +299,33 @@ def _scan(found: Findings) -> dict[str, Any] | None:
 
 def _curves(found: Findings) -> dict[str, Any] | None:
     """Return measures against k: closed forms at every k, all methods on the ladder."""
-    curves, ladder, quality = found.curves, found.ladder, found.quality
-    if curves is None or quality is None:
+    curves = found.curves
+    if curves is None:
         return None
-    lines: dict[str, Any] = {what: [] for what in MEASURED}
+    lines: dict[str, list[dict[str, Any]]] = {what: [] for what in MEASURED}
     total = found.total_sum_of_squares or math.nan
     for method, stress in curves.stress.items():
+        r2 = 1 - np.array(stress) / total
         lines["stress"].append(_line(method, curves.ks, curves.normalized(method)))
-        lines["r2"].append(_line(method, curves.ks, [1 - value / total for value in stress]))
-    of_all = found.ladder_objects == found.embedding.n
-    ks = [one.requested for one in ladder]
-    for row in ladder[0].methods if ladder else ():
+        lines["r2"].append(_line(method, curves.ks, r2))
+    ks = [rung.requested for rung in found.ladder]
+    of_all = found.ladder[0].n == found.embedding.n
+    for row in found.ladder[0].methods:
         for what, field in MEASURED.items():
             if what == "neighbours" or (of_all and row.method not in curves.stress):
-                measured = [getattr(one[row.method].quality, field) for one in ladder]
-                lines[what].append(_line(row.method, ks, measured))
-    turning, norm = curves.turning_point, curves.sq_norm or 1.0
-    here = {what: _digit(getattr(quality, field)) for what, field in MEASURED.items()}
-    return {
-        **lines,
-        "turning": [turning.k, turning.stress / norm] if turning.paradox else None,
-        "here": {"k": found.embedding.k, "method": found.embedding.method, **here},
-    }
+                values = [getattr(rung[row.method].quality, field) for rung in found.ladder]
+                lines[what].append(_line(row.method, ks, values))
+    turning = None
+    if curves.turning_point.paradox:
+        turning = [curves.turning_point.k, curves.turning_point.stress / curves.sq_norm]
+    star: dict[str, Any] = {"k": found.embedding.k, "method": found.embedding.method}
+    for what, field in MEASURED.items():
+        star[what] = getattr(found.quality, field)
+    return {**lines, "turning": turning, "here": star}
 
 
-def _line(method: str, ks: Sequence[int], values: Sequence[float]) -> dict[str, Any]:
-    return {"method": method, "ks": list(ks), "values": _digits(values)}
+def _line(method: str, ks: Sequence[int], values: Any) -> dict[str, Any]:
+    return {"method": method, "ks": ks, "values": _digits(values)}
 
 
 def _pairs(found: Findings, tenths: list[dict[str, float]]) -> dict[str, Any] | None:
@@ -322,7 +336,7 @@ def _pairs(found: Findings, tenths: list[dict[str, float]]) -> dict[str, Any] | 
     if pairs.given.size >= 500:
         percents = [[100 * part[name] for part in tenths] for name in ("least", "error", "most")]
         band = {"x": [part["middle"] for part in tenths], "y": percents}
-    kind = "<u2" if found.embedding.n < 2**16 else "<u4"
+    kind = _index_kind(found.embedding.n)
     return {
         "left": _packed(pairs.left, kind),
         "right": _packed(pairs.right, kind),
@@ -333,17 +347,14 @@ def _pairs(found: Findings, tenths: list[dict[str, float]]) -> dict[str, Any] | 
 
 
 def _nearest(found: Findings) -> dict[str, Any] | None:
-    near = found.nearest
-    if near is None:
+    if found.nearest is None:
         return None
-    on_scale = np.asarray if found.embedding.squared else plots.signed_root
-    kind, missing = ("<u2", 2**16 - 1) if found.embedding.n < 2**16 else ("<u4", 2**32 - 1)
-    packed: dict[str, Any] = {"count": near["byGiven"].shape[1]}
-    for name, values in near.items():
-        if name in ("byGiven", "byFitted"):
-            packed[name] = _packed(np.where(values < 0, missing, values), kind)
+    packed: dict[str, Any] = {"count": found.nearest["byGiven"].shape[1]}
+    for name, values in found.nearest.items():
+        if name.startswith("by"):  # −1 becomes the largest number of the kind
+            packed[name] = _packed(values, _index_kind(found.embedding.n))
         else:
-            packed[name] = _packed(on_scale(values), "<f4")
+            packed[name] = _packed(on_scale(values, found.embedding.squared), "<f4")
     return packed
 
 
@@ -352,13 +363,12 @@ def _worst(found: Findings) -> dict[str, Any] | None:
         return None
     errors = found.errors.of_object
     ids = [i for i in found.errors.worst(WORST) if errors[i] > 0]
-    typical = float(np.nanmedian(errors)) if ids else 0.0
     return {
         "ids": ids,
         "errors": _digits(100 * errors[ids]),
         "shares": _digits(found.errors.stress_share[ids]),
         "r2": _digits(found.errors.r2_of_object[ids]),
-        "typical": typical,
+        "typical": np.median(errors[np.isfinite(errors)]) if ids else 0.0,
     }
 
 
@@ -367,27 +377,30 @@ def _stability(found: Findings) -> dict[str, Any] | None:
     moved = found.stability
     if moved is None:
         return None
-    shown = min(found.embedding.k, MOST_STABLE_AXES)
+    shown = min(found.embedding.k, WORST)
     most = np.argsort(-moved.spread, kind="stable")[:WORST]
     return {
         "axes": shown,
         "means": _packed(moved.clouds.mean(axis=0)[:, :shown], "<f4"),
         "covariances": _packed(moved.covariances[:, :shown, :shown], "<f4"),
-        "ids": [int(i) for i in most],
+        "ids": most,
         "spread": _digits(moved.spread[most]),
     }
 
 
+def _index_kind(n: int) -> str:
+    """Return the least kind of numbers that holds all objects and one that is not known."""
+    if n < 2**16:
+        return "<u2"
+    return "<u4"
+
+
 def _packed(values: Any, kind: str) -> dict[str, str]:
     with np.errstate(over="ignore"):  # beyond single precision: infinite, and not drawn
-        data = np.ascontiguousarray(np.asarray(values).astype(kind))
-    return {"kind": kind.lstrip("<"), "data": base64.b64encode(data.tobytes()).decode("ascii")}
+        data = np.asarray(values).astype(kind).tobytes()
+    return {"kind": kind.lstrip("<"), "data": base64.b64encode(data).decode("ascii")}
 
 
-def _digits(values: Any) -> list[float | None]:
-    return [_digit(float(value)) for value in values]
-
-
-def _digit(value: float) -> float | None:
+def _digits(values: Any) -> list[float]:
     """Round to six digits."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    return [float(f"{value:.6g}") for value in values]

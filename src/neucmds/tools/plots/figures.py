@@ -1,4 +1,4 @@
-"""Colours, figures, legends and remarks of all plots."""
+"""Colours, figures, legends and titles of all plots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Floats = npt.NDArray[np.float64]
 Marks = npt.NDArray[np.bool_]
 
 # Okabe and Ito's colours, told apart by all common kinds of colour vision.
-POSITIVE, NEGATIVE, GUIDE = "#0072B2", "#D55E00", "#555555"
+POSITIVE = "#0072B2"
+NEGATIVE = "#D55E00"
+GUIDE = "#555555"
 METHOD_STYLES: dict[str, tuple[str, str]] = {
     "classical": ("#555555", "o"),
     "lower": ("#E69F00", "s"),
@@ -27,6 +29,7 @@ METHOD_STYLES: dict[str, tuple[str, str]] = {
     "exact": ("#009E73", "D"),
     "refined": ("#CC79A7", "P"),
 }
+# Label of figures that may be laid out and widened; a caller's own keep their size.
 _OURS = "neucmds"
 
 
@@ -41,8 +44,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
         raise InputError(
             'plots need matplotlib, which is not installed: pip install "neucmds[cli]".'
         ) from error
-    figure = Figure(figsize=(7.2, 5.0), dpi=120, layout="constrained")
-    figure.set_label(_OURS)
+    figure = Figure(figsize=(7.2, 5.0), dpi=120, layout="constrained", label=_OURS)
     FigureCanvasAgg(figure)
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
@@ -64,18 +66,16 @@ def settle(ax: Axes) -> None:
 
 
 def place_legend(
-    ax: Axes, place: str, handles: Sequence[Any], names: Sequence[str], **options: Any
+    ax: Axes, location: str, handles: Sequence[Any], names: Sequence[str], **options: Any
 ) -> Any:
     """Put the legend outside the data; in a caller's own figure beside it or inside."""
-    if not names:
-        return None
     # Matplotlib drops names that begin with "_", and reads "$" as formulas; these are plain text.
     numbers = [str(i) for i in range(len(names))]
     if is_ours(ax):
         figure: Any = ax.figure
-        legend = figure.legend(handles, numbers, loc=place, frameon=False, **options)
+        legend = figure.legend(handles, numbers, loc=location, frameon=False, **options)
     else:
-        if "right" in place:
+        if "right" in location:
             options |= {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
         legend = ax.legend(handles, numbers, **options)
     for text, name in zip(legend.get_texts(), names, strict=True):
@@ -88,15 +88,17 @@ def place_legend(
     return legend
 
 
-def legend_below(ax: Axes, columns: int) -> Any:
+def legend_below(ax: Axes, columns: int) -> None:
     """Put the legend of all labelled artists below the data."""
     handles, names = ax.get_legend_handles_labels()
-    columns = columns if is_ours(ax) else 1
+    if not names:
+        return
+    if not is_ours(ax):
+        columns = 1
     legend = place_legend(ax, "outside lower center", handles, names, ncols=columns)
-    for handle in legend.legend_handles if legend is not None else ():
+    for handle in legend.legend_handles:
         if hasattr(handle, "set_sizes"):
             handle.set_sizes([30])
-    return legend
 
 
 def set_title(ax: Axes, title: str) -> None:
@@ -104,20 +106,28 @@ def set_title(ax: Axes, title: str) -> None:
     ax.set_title(title, loc="left", fontsize=11).set_parse_math(False)
 
 
-def bend(embedding: Embedding) -> str:
+def curvature_note(embedding: Embedding) -> str:
     """Say how an embedding is curved, for a title; nothing where it is flat."""
-    text = f", curvature {embedding.curvature:.3g}" if embedding.curvature else ""
+    if not embedding.curvature:
+        return ""
+    return f", curvature {with_minus(f'{embedding.curvature:.3g}')}"
+
+
+def with_minus(text: str) -> str:
+    """Write the sign of a number as print does."""
     return text.replace("-", "−")
 
 
 def printable(text: str) -> str:
     """Escape control characters, for which fonts have no glyphs."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    escaped = []
+    for character in text:
+        if not character.isprintable():
+            character = character.encode("unicode_escape").decode()
+        escaped.append(character)
+    return "".join(escaped)
 
 
 def percent(share: float) -> str:
     """Write a signed share in percent, with one digit behind the point."""
-    if 0 < abs(share) < 5e-4:
-        return "< 0.1 %"
-    digits = 1 if abs(share) < 0.9995 else 0
-    return f"{100 * share:.{digits}f} %".replace("-", "−")
+    return with_minus(f"{100 * share:.1f} %")
