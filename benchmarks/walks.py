@@ -1,10 +1,11 @@
-"""The functions of the package that three calls walk through, in the order of their first call.
+"""What four calls walk through: functions, types that are made, and how deep the stack gets.
 
-    python benchmarks/walks.py            the walks, and how many functions and modules each has
+    python benchmarks/walks.py            functions in the order of their first call, and types
     python benchmarks/walks.py --counts   the numbers alone
 
-Counted are functions and methods that `def` names, once each, in files of the package `neucmds`,
-in any thread. Comprehensions, lambdas, class bodies and imports of modules are not counted.
+Functions and methods that `def` names are counted once each, in files of the package `neucmds`, in
+any thread. Comprehensions, lambdas, class bodies and imports of modules are not counted. A type is
+counted if one of the package is instantiated; the stack counts functions of the package alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,23 +31,48 @@ import numpy as np
 import pandas as pd
 
 import neucmds
-from neucmds import neuc_mds
+from neucmds import LandmarkNeucMDS, neuc_mds
 from neucmds.datasets import euclidean_ball
 
 PACKAGE = Path(neucmds.__file__).parent
 N, K = 700, 20
+N_ROWS = 4000
 
 
-def walk(call: Callable[[], object]) -> list[tuple[str, str]]:
-    """Return (module, function) of every function of the package that a call enters."""
-    seen: dict[tuple[str, str], None] = {}
+@dataclass
+class Walk:
+    """What a call entered and made."""
+
+    functions: dict[tuple[str, str], None] = field(default_factory=dict)
+    types: dict[str, None] = field(default_factory=dict)
+    depth: int = 0
+
+    def counts(self) -> str:
+        """Return the numbers in one line."""
+        modules = {module for module, _ in self.functions}
+        return (
+            f"{len(self.functions)} functions in {len(modules)} modules, {len(self.types)} types, "
+            f"{self.depth} deep"
+        )
+
+
+def walk(call: Callable[[], object]) -> Walk:
+    """Return the functions of the package that a call enters, and the types that it makes."""
+    seen = Walk()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
+        if event != "call":
+            return
+        if code.co_name in ("__init__", "__new__"):
+            made = made_by(frame)
+            if made.startswith("neucmds."):
+                seen.types.setdefault(made)
         named = code.co_flags & inspect.CO_OPTIMIZED and "<" not in code.co_name
-        if event == "call" and named and code.co_filename.startswith(str(PACKAGE)):
+        if named and is_ours(frame):
             module = Path(code.co_filename).relative_to(PACKAGE).with_suffix("")
-            seen.setdefault((".".join(module.parts), code.co_qualname))
+            seen.functions.setdefault((".".join(module.parts), code.co_qualname))
+            seen.depth = max(seen.depth, depth_of(frame))
 
     threading.setprofile(note)
     sys.setprofile(note)
@@ -54,7 +81,29 @@ def walk(call: Callable[[], object]) -> list[tuple[str, str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return list(seen)
+    return seen
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Tell whether a frame is one of the package."""
+    return frame.f_code.co_filename.startswith(str(PACKAGE))
+
+
+def made_by(frame: FrameType) -> str:
+    """Return the full name of the type that a constructor makes."""
+    names = frame.f_code.co_varnames
+    first = frame.f_locals[names[0]] if names else None
+    kind = first if isinstance(first, type) else type(first)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def depth_of(frame: FrameType | None) -> int:
+    """Count functions of the package on the stack."""
+    depth = 0
+    while frame is not None:
+        depth += is_ours(frame)
+        frame = frame.f_back
+    return depth
 
 
 def command(folder: str) -> Callable[[], object]:
@@ -74,6 +123,13 @@ def command(folder: str) -> Callable[[], object]:
     return run
 
 
+def two_levels() -> object:
+    """Place 4,000 rows of features among 400 landmarks in two levels."""
+    rows = np.random.default_rng(0).normal(size=(N_ROWS, 8))
+    model = LandmarkNeucMDS(4, 400, n_near=None, loss="relative", metric="euclidean")
+    return model.fit_transform(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--counts", action="store_true", help="no names, the numbers alone")
@@ -82,16 +138,19 @@ def main() -> None:
     D = np.sqrt(euclidean_ball(N, random_state=0))
     calls: dict[str, Callable[[], object]] = {
         f"neuc_mds(D, {K})": lambda: neuc_mds(D, K),
-        f'neuc_mds(D, {K}, loss="relative")': lambda: neuc_mds(D, K, loss="relative"),
+        f'neuc_mds(D, {K}, loss="relative", curvature="auto")': lambda: neuc_mds(
+            D, K, loss="relative", curvature="auto"
+        ),
+        "two levels of features": two_levels,
     }
     with tempfile.TemporaryDirectory() as folder:
         calls["neucmds embed file.csv -k 3"] = command(folder)
         walks = {title: walk(call) for title, call in calls.items()}
     for title, walked in walks.items():
-        modules = {module for module, _ in walked}
-        print(f"{title}: {len(walked)} functions in {len(modules)} modules")
+        print(f"{title}: {walked.counts()}")
         if not only_counts:
-            print(*(f"  {module}: {function}" for module, function in walked), sep="\n")
+            print(*(f"  {module}: {function}" for module, function in walked.functions), sep="\n")
+            print(*(f"  {name}" for name in walked.types), sep="\n")
 
 
 if __name__ == "__main__":
