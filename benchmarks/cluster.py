@@ -36,7 +36,7 @@ from scipy.spatial.distance import cdist
 from neucmds import NeucMDS, __version__, neuc_mds
 from neucmds.problem.chunks import lazy_dissimilarity
 from neucmds.problem.sampled_pairs import Sizes, feature_pairs
-from neucmds.spectrum.operators.cluster import DaskGram
+from neucmds.spectrum.operators.chunked import DaskGram
 
 K = 20
 PAIRS, WIDE, ITERATIONS = 320, 64, 60
@@ -144,7 +144,7 @@ def run(n, chunk, n_workers, stealing):
         "columns": columns,
         "matrix_bytes": 8 * n * n,
         "sent_checking": sent_checking,
-        "model_checking": round(8 * n * n / 2 * (1 - 1 / n_workers)),
+        "model_checking": 8 * n * (n_workers + 2 * m),
         "sent_products": sent,
         "model_products": 8 * n * columns * (2 * min(m, n_workers) - 1),
         "worker_peak_rss": worker,

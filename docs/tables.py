@@ -625,10 +625,10 @@ def where(found: Any) -> str:
 
 
 def from_disk() -> str:
-    """Return a fit of a file in blocks beside one in memory."""
+    """Return a fit of a file in chunks beside one in memory."""
     found = record("out_of_core")
     s, apart = found["settings"], found["relative_difference"]
-    names = {"blocked": "in blocks from disk", "in_memory": "in memory"}
+    names = {"from_disk": "in chunks from disk", "in_memory": "in memory"}
     rows = (
         [title, f"{r['seconds']:.0f}", str(r["passes"] or "–"), f"{r['peak_gb']:.2f} GB"]
         for title, r in ((title, found[name]) for name, title in names.items())

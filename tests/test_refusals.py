@@ -180,7 +180,7 @@ def test_what_cannot_be_had_is_refused(plain, call, match):
 
 
 def test_too_little_memory_is_told_before_d_is_squared(monkeypatch):
-    monkeypatch.setattr("neucmds.spectrum.operators.choose.available_memory", lambda: 1000)
+    monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: 1000)
     refused(lambda: neuc_mds(D, 2), "beyond D, but 1 kB are free; ask for fewer")
 
 

@@ -74,11 +74,11 @@ def neuc_mds(
     data : array, DataFrame, DistanceMatrix, condensed vector, list, path or sparse array
         Symmetric dissimilarities D with a zero diagonal; they need not be Euclidean or metric. A
         DataFrame (of features, too) or a DistanceMatrix names the objects. An npy file, memory map,
-        zarr array or HDF5 dataset that does not fit in memory is read in blocks of rows. The chunks
-        of a dask array stay on its workers. `BlockedGram` and `FeatureGram` of `neucmds.operators`
-        are accepted. A `scipy.sparse` array stores the observed pairs, zeros included; "refined"
-        then needs memory and time for these pairs only. With a `metric`: features, a graph, or a
-        list of objects such as strings, which are their own names if all differ.
+        zarr array or HDF5 dataset that does not fit in memory is read by dask (the extra
+        ``neucmds[dask]``). The chunks of a dask array stay on its workers. A `scipy.sparse` array
+        stores the observed pairs, zeros included; "refined" then needs memory and time for these
+        pairs only. With a `metric`: features, a graph, or a list of objects such as strings, which
+        are their own names if all differ.
     n_components : int, (int, int), float, "auto" or None, default=2
         Number of coordinates, or a pair (p, q): at most p positive and q negative ones, fewer where
         more do not lower the STRESS. For "refined", n ≤ 2000 and (p + 1)(q + 1) ≤ 25 the result is
@@ -112,7 +112,7 @@ def neuc_mds(
         lengths, set ``metric_params["direction"]``. Above 10,000 nodes, or where the paths do not
         fit in memory, "refined" samples pairs of nodes and needs no n × n array. For any other
         metric `data` holds features, and the metric is "angular", "balls", "cosine", "euclidean",
-        "hyperbolic" or "rbf" (see `neucmds.operators`), or one of
+        "hyperbolic" or "rbf", or one of
         `sklearn.metrics.pairwise_distances`. A callable gets two objects of a list or two rows of
         NumPy features, once per pair, in the processes of `joblib.parallel_config`. If the
         features are an array of another library, it gets two blocks of rows and must return the

@@ -56,7 +56,7 @@ INPUTS = {
     "matrix": "D in memory",
     "blocks": "D in a file or store that does not fit",
     "dask": "D as a dask array",
-    "operator": "D computed in blocks: `BlockedGram`, `FeatureGram`",
+    "operator": "D computed in blocks",
     "pairs": "sparse D: known pairs",
     "features": "features and a metric",
     "sampled": "features with `n_pairs`",

@@ -16,7 +16,6 @@ from neucmds.problem.graph import all_paths, as_graph, shortest_path_rows
 from neucmds.problem.metrics import BoundMetric
 from neucmds.problem.validation import as_labels, check_flags
 from neucmds.problem.weights import as_weighted
-from neucmds.spectrum.operators.blocked import Progress
 from neucmds.spectrum.operators.choose import (
     dense_operator,
     feature_operator,
@@ -75,7 +74,6 @@ def prepare(
     check_callback(callback)
     squared, copy = bool(squared), True
     complete = weights is None and missing == "error"
-    progress = None if callback is None else _on_pass(callback)
     if metric == SHORTEST_PATH:
         refuse("graph", {"squared": squared or None})
         D = all_paths(as_graph(D))
@@ -83,7 +81,7 @@ def prepare(
         squared, symmetrize, copy = False, True, False
     elif metric != PRECOMPUTED:
         bound = BoundMetric.of(metric, symmetrize=symmetrize)
-        D = _between_rows(D, n_components, bound, squared, not complete, progress)
+        D = _between_rows(D, n_components, bound, squared, not complete, callback)
         symmetrize = False
     elif is_dask(D) or isinstance(D, Gram) or outside_memory(D) is not None:
         asked = {"weights": weights, "symmetrize": symmetrize or None}
@@ -91,7 +89,7 @@ def prepare(
         refuse("operator" if isinstance(D, Gram) else "blocks", asked)
     gram = None
     if complete:
-        gram = lazy_operator(D, n_components, squared=squared, labels=labels, progress=progress)
+        gram = lazy_operator(D, n_components, squared=squared, labels=labels, callback=callback)
     if gram is not None:
         return Dense(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
     if is_store(D) and not is_numpy(D):
@@ -136,7 +134,7 @@ def _between_rows(
     metric: BoundMetric,
     squared: bool,
     stored: bool,
-    progress: Progress | None,
+    callback: Callback | None,
 ) -> Any:
     """D between feature rows: behind its operator, or stored where pairs may be gaps."""
     features = to_numpy(features) if is_dask(features) else features
@@ -149,13 +147,8 @@ def _between_rows(
         on_blocks,
         params=params,
         squared=squared,
-        progress=progress,
+        callback=callback,
     )
-
-
-def _on_pass(callback: Callback) -> Progress:
-    """Call a callback with the rows of a pass over D."""
-    return lambda number, rows, n: callback(rows, n, f"pass {number} over D")
 
 
 def dense_gram(prepared: Dense, what: str) -> DenseGram:

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import squareform
 
-import neucmds
 from neucmds import compare, diagnose, evaluate, neuc_mds, stress_curve
 from neucmds.prepared import prepare
 
@@ -25,7 +24,6 @@ KINDS = {
     "frame": lambda D, folder: pd.DataFrame(D, *[[f"o{i}" for i in range(len(D))]] * 2),
     "dask": lambda D, folder: pytest.importorskip("dask.array").from_array(D, chunks=(7, 7)),
     "zarr": lambda D, folder: pytest.importorskip("zarr").array(D, chunks=(6, 6)),
-    "blocked": lambda D, folder: neucmds.spectrum.operators.blocked.BlockedGram(as_path(D, folder)),
     "prepared": lambda D, folder: prepare(D),
 }
 

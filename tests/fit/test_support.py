@@ -12,7 +12,7 @@ from neucmds import InputError, neuc_mds
 from neucmds import options as table
 from neucmds.errors import rendered
 from neucmds.options import INPUTS, OPTIONS, cell
-from neucmds.spectrum.operators.blocked import BlockedGram
+from neucmds.spectrum.operators.features import FeatureGram
 
 SIDE, N = 6, 36
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -28,9 +28,7 @@ def given(kind, folder, monkeypatch):
     """Return an input of a kind, and the parameters that make it one."""
     np.save(folder / "d.npy", D)
     if kind == "blocks":
-        monkeypatch.setattr(
-            "neucmds.spectrum.operators.choose.available_memory", lambda: LITTLE_MEMORY
-        )
+        monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: LITTLE_MEMORY)
         return folder / "d.npy", {}
     if kind == "large graph":
         monkeypatch.setattr(table, "MOST_PATHS", 10)
@@ -38,7 +36,7 @@ def given(kind, folder, monkeypatch):
         return pytest.importorskip("dask.array").from_array(D, chunks=18), {}
     return {
         "matrix": (D, {}),
-        "operator": (BlockedGram(folder / "d.npy"), {}),
+        "operator": (FeatureGram(X, "cityblock"), {}),
         "pairs": (sp.csr_array(D), {}),
         "features": (X, {"metric": "cityblock"}),
         "sampled": (X, {"metric": "cityblock", "n_pairs": 24}),

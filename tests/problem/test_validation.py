@@ -12,7 +12,6 @@ from neucmds import InputError
 from neucmds.problem import dense as dissimilarity
 from neucmds.problem.chunks import lazy_dissimilarity
 from neucmds.problem.dense import as_squares
-from neucmds.spectrum.operators.blocked import BlockedGram
 
 da = pytest.importorskip("dask.array")
 
@@ -28,16 +27,10 @@ def in_memory(D, **rules):
     return as_squares(D, labels=LABELS, **rules)[0]
 
 
-def in_blocks(D, **rules):
-    gram = BlockedGram(D, labels=LABELS, max_memory=7 * 48 * N, **rules)
-    _ = gram.moments
-    return np.concatenate([part.copy() for _, part in gram.walk()])
-
-
 def in_chunks(D, **rules):
-    chunks = ((25, 0, 35), (25, 0, 35))  # uneven, and one without entries
+    chunks = ((25, 0, 35), (40, 20))  # uneven, and one without entries
     lazy = da.from_array(D, chunks=60).rechunk(chunks)
-    return lazy_dissimilarity(lazy, labels=LABELS, **rules)[0].compute()
+    return lazy_dissimilarity(lazy, labels=LABELS, **rules).compute()
 
 
 def on_gpu(D, **rules):
@@ -51,7 +44,7 @@ def on_gpu(D, **rules):
         return np.asarray(in_memory(array_api_strict.asarray(D), **rules))
 
 
-WALKS = (in_memory, on_gpu, in_blocks, in_chunks)
+WALKS = (in_memory, on_gpu, in_chunks)
 
 
 def spoiled(*changes):
@@ -112,20 +105,4 @@ def test_rounding_is_relative_to_all_of_D(walk):
 
 def test_float32_outside_memory_is_refused_where_its_squares_are_lost(tmp_path):
     D = (distances() * 1e-25).astype(np.float32)
-    for walk in (in_blocks, in_chunks):
-        assert ", or store D as float64." in refusal(walk, D)
-
-
-def test_a_dask_array_is_square_also_in_chunks():
-    assert len(lazy_dissimilarity(1 - da.eye(2, chunks=1))[0]) == 2
-    for shape, chunks, said in (
-        ((6, 5), 3, "not square: 6 × 5; a dask array must be n × n"),
-        ((1, 1), 1, "D has 1 objects"),
-        (
-            (6, 6),
-            (2, 3),
-            r"rows are cut into 3 × 2, columns into 2 × 3; call D.rechunk\({0: 2, 1: 2}\)",
-        ),
-    ):
-        with pytest.raises(InputError, match=said):
-            lazy_dissimilarity(da.zeros(shape, chunks=chunks))
+    assert ", or store D as float64." in refusal(in_chunks, D)

@@ -1,5 +1,6 @@
 from unittest.mock import patch
 
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from neucmds.refine.solution import (
     held_out,
     smacof_solution,
 )
-from neucmds.spectrum.operators.blocked import BlockedGram
+from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.selection import Selection
 from neucmds.spectrum.spectrum import full_spectrum
@@ -115,7 +116,7 @@ def test_a_curved_fit_reports_the_stress_of_d_itself(weighted, most):
     d, w = (np.triu(a, 1) + np.triu(a, 1).T for a in (d, w))
     loss = PairLoss("relative", 0.5, curvature=-0.3)
     found = Refined(x - x.mean(axis=0), np.array([1.0, -1.0]), loss, 0.0, (), True, 0.0)
-    gram = BlockedGram(d, squared=True, max_memory=7 * 48 * 21)
+    gram = DaskGram(da.from_array(d, chunks=7))
     assert gram.row_slices()[1].start % 4
     with patch("neucmds.refine.solution.RISE_OBJECTS", most):
         one = from_refinement(gram, found) if not weighted else None

@@ -11,7 +11,6 @@ from sklearn.metrics import pairwise_distances
 from neucmds import InputError, NeucMDS, neuc_mds
 from neucmds.backend.arrays import namespace, to_numpy
 from neucmds.problem.metrics import INNER_METRICS
-from neucmds.spectrum.operators import choose
 from neucmds.spectrum.operators.choose import feature_operator
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.features import FeatureGram
@@ -135,7 +134,7 @@ def test_the_estimator_stores_the_matrix_only_if_it_fits(make, monkeypatch):
     stored = NeucMDS(4, **settings).fit(make(POINTS))
     assert isinstance(feature_operator(make(POINTS), 4, "angular"), DenseGram)
     # 600 kB hold the vectors of the solver but not the matrix.
-    monkeypatch.setattr(choose, "available_memory", lambda: 600_000)
+    monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: 600_000)
     never = NeucMDS(4, **settings).fit(make(POINTS))
     np.testing.assert_allclose(
         to_numpy(never.eigenvalues_), to_numpy(stored.eigenvalues_), rtol=1e-9

@@ -1,14 +1,19 @@
-"""Check the rows of a dask array by their chunks, and place them on the workers."""
+"""Files as dask arrays, checks of the chunks of one, and work on its rows."""
 
 from __future__ import annotations
 
 import math
+import mmap
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from neucmds.backend import memory
 from neucmds.backend.arrays import Array, row_blocks
+from neucmds.backend.threads import single_blas_thread
 from neucmds.errors import InputError
 
 
@@ -18,9 +23,72 @@ def require_dask(whole: bool = False) -> Any:
         import dask.array
     except ImportError as problem:
         raise ImportError(
-            "dask arrays need the extra 'dask': pip install 'neucmds[dask]'."
+            "dask arrays, and files that do not fit in memory, need the extra 'dask': "
+            "pip install 'neucmds[dask]'."
         ) from problem
     return dask if whole else dask.array
+
+
+def compute(*values: Any) -> list[Any]:
+    """Compute lazy values together, BLAS in one thread: chunks are worked on in several."""
+    with single_blas_thread():
+        return list(require_dask(whole=True).compute(*values))
+
+
+def cluster() -> Any:
+    """Return the client of the distributed scheduler; None if threads of this process compute."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None
+
+
+def kept(array: Array) -> Array:
+    """Compute the chunks once, for the workers to keep; lazy as it was where they do not fit."""
+    free = memory.available_memory()
+    # Beside the chunks it is computed from.
+    fits = free is None or 2 * array.nbytes <= free
+    return array.persist() if fits or cluster() is not None else array
+
+
+def from_store(store: Any) -> Array:
+    """Return a square matrix in a file as a dask array whose chunks are whole rows.
+
+    `store` is a memory map, a zarr array or an HDF5 dataset. A map is read, not mapped, so that
+    none of its pages stay in memory. D is symmetric: in Fortran order its columns are read as rows.
+    """
+    da = require_dask()
+    n = int(store.shape[0])
+    chunks = getattr(store, "chunks", None) or (1,)
+    # A chunk of the store that is cut would be read and unpacked several times.
+    least = min(n, int(chunks[0]))
+    step = next(row_blocks(n, n)).stop // least * least or least
+    strips = tuple(min(step, n - start) for start in range(0, n, step))
+    # Neither a part of a map, nor one whose changes are nowhere in the file.
+    whole = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)
+    if not whole or store.mode == "c":
+        return da.from_array(store, chunks=(strips, (n,)))
+    return da.map_blocks(
+        _read_rows,
+        str(store.filename),
+        store.offset,
+        chunks=(strips, (n,)),
+        dtype=store.dtype,
+        meta=np.empty((0, 0), dtype=store.dtype),
+    )
+
+
+def _read_rows(path: str, offset: int, block_info: Any = None) -> npt.NDArray[Any]:
+    """Read the rows of a chunk from a file."""
+    chunk = block_info[None]
+    (start, stop), (_, n) = chunk["array-location"]
+    dtype = np.dtype(chunk["dtype"])
+    skipped = offset + start * n * dtype.itemsize
+    rows = np.fromfile(path, dtype=dtype, count=(stop - start) * n, offset=skipped)
+    return rows.reshape(stop - start, n)
 
 
 def require_known_chunks(array: Array, name: str) -> None:

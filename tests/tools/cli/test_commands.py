@@ -46,7 +46,7 @@ class TestEmbed:
     def test_a_file_larger_than_the_free_memory_is_read_in_blocks(self, run, here, monkeypatch):
         D = squared_gaps(700)
         np.save(here / "huge.npy", D)
-        monkeypatch.setattr("neucmds.spectrum.operators.choose.available_memory", lambda: 3_500_000)
+        monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: 3_500_000)
         outcome = run("embed", "huge.npy", "-k", 3, "--method", "neuc+")
         assert outcome.code == 0, outcome.err
         folder = here / "huge-neucmds"

@@ -1,4 +1,4 @@
-"""Choose the operator: a matrix in memory if it fits, else row blocks, chunks or features."""
+"""Choose the operator: a matrix in memory if it fits, else chunks or features."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from neucmds.backend import memory
 from neucmds.backend.arrays import Array, free_memory, is_dask
-from neucmds.backend.memory import available_memory, format_bytes
+from neucmds.backend.dask_arrays import from_store
+from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
+from neucmds.problem.chunks import lazy_dissimilarity
 from neucmds.problem.components import Components, NComponents
 from neucmds.problem.readers.files import read_table
-from neucmds.problem.validation import as_labels
-from neucmds.spectrum.operators.blocked import BlockedGram, Progress
+from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.features import FeatureGram
 from neucmds.spectrum.operators.gram import Gram
@@ -26,31 +28,27 @@ def lazy_operator(
     *,
     squared: bool = False,
     labels: Any = None,
-    progress: Progress | None = None,
+    callback: Callback | None = None,
 ) -> Gram | None:
     """Return D behind its operator if it is no matrix in memory; None if it is, or fits.
 
-    Parameters are those of `neuc_mds`. A D in blocks is checked in a pass over it.
+    Parameters are those of `neuc_mds`. A dask array, as which a file is read that does not fit, is
+    checked in a pass over it.
     """
-    if is_dask(D):
-        from neucmds.problem.chunks import lazy_dissimilarity
-        from neucmds.spectrum.operators.cluster import DaskGram
-
-        return DaskGram(lazy_dissimilarity(D, squared=squared, labels=labels)[0])
     if isinstance(D, Gram):
         return D
     shape: tuple[int, ...] = getattr(D, "shape", ())
-    if len(shape) == 2 and shape[0] == shape[1] > 1:
-        # Before D is touched: it may be squared in place later.
-        _room_beside_vectors(int(shape[0]), n_components, D)
-    source = outside_memory(D)
-    if source is None:
-        return None
-    n = int(source.shape[0])
-    Components.parse(n_components, n)
-    gram = BlockedGram(source, squared=squared, labels=as_labels(labels, n), progress=progress)
-    _ = gram.moments
-    return gram
+    if not is_dask(D):
+        if len(shape) == 2 and shape[0] == shape[1] > 1:
+            # Before D is touched: it may be squared in place later.
+            _room_beside_vectors(int(shape[0]), n_components, D)
+        store = outside_memory(D)
+        if store is None:
+            return None
+        D = from_store(store)
+    chunks = lazy_dissimilarity(D, squared=squared, labels=labels)
+    Components.parse(n_components, len(chunks))
+    return DaskGram(chunks, callback)
 
 
 def feature_operator(
@@ -60,10 +58,10 @@ def feature_operator(
     *,
     params: dict[str, Any] | None = None,
     squared: bool = False,
-    progress: Progress | None = None,
+    callback: Callback | None = None,
 ) -> Gram:
     """Return D between features, stored if it fits and else computed in every pass."""
-    space = FeatureGram(features, metric, params=params, squared=squared, progress=progress)
+    space = FeatureGram(features, metric, params=params, squared=squared, callback=callback)
     room = _room_beside_vectors(space.n, n_components, space.points.left)
     fits = room is None or _dense_bytes(space.n, space.dtype, space.xp) <= room
     return DenseGram(space.dense()) if fits else space
@@ -82,15 +80,15 @@ def dense_operator(
 def _room_beside_vectors(n: int, n_components: Any, like: Any) -> int | None:
     """Return the memory that is left beside the solver's vectors, which must fit; None: unknown."""
     on_device = free_memory(like)
-    free = available_memory() if on_device is None else on_device
+    free = memory.available_memory() if on_device is None else on_device
     k = Components.parse(n_components, n).total
     # The basis has 6k vectors or more, and as much again is made of them.
     vectors = 8 * n * (8 * max(k, 30) + 100)
     if free is not None and vectors > free:
         raise InputError(
-            f"{n} objects and {k} coordinates need {format_bytes(vectors)} beyond D, but "
-            f"{format_bytes(free)} are free; ask for fewer coordinates, pass D as float32, read "
-            "it in blocks from a file, or use LandmarkNeucMDS."
+            f"{n} objects and {k} coordinates need {memory.format_bytes(vectors)} beyond D, but "
+            f"{memory.format_bytes(free)} are free; ask for fewer coordinates, pass D as float32 "
+            "or as a file, or use LandmarkNeucMDS."
         )
     return None if free is None else free - vectors
 
@@ -108,7 +106,7 @@ def is_store(value: Any) -> bool:
 
 
 def outside_memory(D: Any) -> Any:
-    """Return what holds D outside memory, to be read in blocks, if it does not fit; else None."""
+    """Return what holds D outside memory if it does not fit; else None."""
     if isinstance(D, (str, os.PathLike)):
         if Path(D).suffix.lower() != ".npy" or not Path(D).is_file():
             return None
@@ -117,7 +115,7 @@ def outside_memory(D: Any) -> Any:
     if not is_store(D) or len(D.shape) != 2 or D.shape[0] != D.shape[1]:
         return None
     wide = np.float32 if D.dtype in (np.float16, np.float32) else np.float64
-    free = available_memory()
+    free = memory.available_memory()
     fits = free is None or _dense_bytes(int(D.shape[0]), wide, np) <= free
     return None if fits else D
 

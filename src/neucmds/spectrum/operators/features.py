@@ -10,11 +10,11 @@ from typing import Any
 
 from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, namespace, row_blocks
+from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 from neucmds.problem import metrics as metric_registry
 from neucmds.problem.metrics import FittedMetric, InnerMetric
 from neucmds.problem.validation import working_dtype
-from neucmds.spectrum.operators.blocked import Progress
 from neucmds.spectrum.operators.gram import Gram, Indices, Moments
 from neucmds.spectrum.operators.single_precision import Rounded, SingleGram
 
@@ -48,8 +48,8 @@ class FeatureGram(Gram):
         Whether the metric returns squared dissimilarities, which may then be negative.
     tile : int, optional
         Rows and columns computed at a time.
-    progress : callable, optional
-        Called after every row of tiles with the number of the pass, the rows done in it, and n.
+    callback : callable, optional
+        Called after every row of tiles with the rows done in this pass, n, and the pass.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class FeatureGram(Gram):
         params: dict[str, Any] | None = None,
         squared: bool = False,
         tile: int | None = None,
-        progress: Progress | None = None,
+        callback: Callback | None = None,
     ) -> None:
         features = _checked(features)
         self.xp = namespace(features)
@@ -82,7 +82,7 @@ class FeatureGram(Gram):
         self.metric = self.fitted.metric
         self.points = self.fitted.points
         self.tile = tile or (CPU_TILE if arrays.on_cpu(features) else GPU_TILE)
-        self.progress = progress
+        self.callback = callback
         self._passes = [0]  # shared with the float32 version of itself
         self.fitted.refuse_asymmetry()
 
@@ -93,7 +93,7 @@ class FeatureGram(Gram):
 
     def __getstate__(self) -> dict[str, Any]:
         # A module cannot be pickled, and a callback is of the process that passed it.
-        return {**self.__dict__, "xp": None, "device": None, "progress": None}
+        return {**self.__dict__, "xp": None, "device": None, "callback": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -177,8 +177,8 @@ class FeatureGram(Gram):
                 if rows == cols and self.metric.checked:
                     metric_registry.refuse_own(tile)
                 yield rows, cols, _hollow(tile, self.xp) if rows == cols else tile
-            if self.progress is not None:
-                self.progress(self.n_passes, rows.stop, self.n)
+            if self.callback is not None:
+                self.callback(rows.stop, self.n, f"pass {self.n_passes} over D")
 
 
 def _hollow(square: Array, xp: Any) -> Array:

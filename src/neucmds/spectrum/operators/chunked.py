@@ -1,67 +1,96 @@
-"""D in chunks on the workers of a dask cluster: blocks of columns travel, D stays."""
+"""D as a dask array: read by threads from a file, or spread over the workers of a cluster."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import array_api_compat.numpy as xp
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.backend import memory
 from neucmds.backend.arrays import Array
-from neucmds.backend.dask_arrays import require_dask
+from neucmds.backend.dask_arrays import compute, require_dask
+from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
-from neucmds.spectrum.operators.gram import Gram, Moments
-
-Floats = npt.NDArray[Any]
+from neucmds.spectrum.operators.gram import Floats, Gram, Indices, Moments, Result
+from neucmds.spectrum.operators.single_precision import Rounded, RoundedGram
 
 # LAPACK needs all of D in one place: 200 MB at this size.
 MOST_GATHERED = 5000
 
 
 class DaskGram(Gram):
-    """B = −½CDC for a D, checked and persisted by `lazy_dissimilarity`, whose chunks stay in place.
+    """B = −½CDC for a D, checked by `lazy_dissimilarity`, whose chunks stay where they are.
 
-    A product sums over each row of chunks on its worker; the block moves in pieces, and one partial
-    sum per worker. The scheduler knows the pieces, so that a lost worker's can be computed again.
+    On a cluster blocks of columns travel: a product sums over each row of chunks on its worker; the
+    block moves in pieces, and one partial sum per worker. The scheduler knows the pieces, so that a
+    lost worker's can be computed again.
     """
 
     costly_pass = True
     # Blocks of columns are NumPy arrays of the client.
     device = "cpu"
 
-    def __init__(self, sq_dissimilarity: Array) -> None:
+    def __init__(self, sq_dissimilarity: Array, callback: Callback | None = None) -> None:
         self.sq_dissimilarity = sq_dissimilarity
+        self.callback = callback
+        self.n_passes = 0
         self.xp = xp
         self.n = int(sq_dissimilarity.shape[0])
         self.dtype = sq_dissimilarity.dtype
 
     def rows(self, rows: slice) -> Array:
         """Gather these rows of D."""
-        return np.asarray(self.sq_dissimilarity[rows, :].compute())
+        (gathered,) = compute(self.sq_dissimilarity[rows, :])
+        return gathered
 
     def row_slices(self) -> list[slice]:
-        """Cut D for those who want to read it all, if it is small enough to be gathered."""
-        if self.n > MOST_GATHERED:
+        """Cut D by its rows of chunks; refuse to gather a large one from the workers."""
+        if self._futures and self.n > MOST_GATHERED:
             raise InputError(
                 f"this would gather D of {self.n} objects ({8e-9 * self.n**2:.1f} GB) from the "
                 "workers; ask for fewer than n/8 coordinates, or pass D.compute()."
             )
-        return super().row_slices()
+        ends = np.cumsum([0, *self.sq_dissimilarity.chunks[0]]).tolist()
+        return [slice(start, stop) for start, stop in pairwise(ends)]
+
+    def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
+        """Do a piece of work on every row slice and its rows, in the threads that read them."""
+        if self._futures:
+            return super().on_each(work)
+        delayed = require_dask(whole=True).delayed(work, pure=False)
+        strips = self.sq_dissimilarity.rechunk({1: -1}).to_delayed()[:, 0]
+        return compute(*map(delayed, self.row_slices(), strips))
+
+    def entries(self, i: Indices, j: Indices) -> Floats:
+        """Return D of some pairs, as NumPy float64, from the chunks that hold them."""
+        (entries,) = compute(self.sq_dissimilarity.vindex[i, j])
+        return np.asarray(entries, dtype=np.float64)
 
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`."""
         if self._futures:
-            return self._product_on_cluster(block)
-        da = require_dask()
-        d, width = self.sq_dissimilarity, int(block.shape[1])
-        pieces = da.from_array(
-            np.ascontiguousarray(block), chunks=(d.chunks[1], (width,)), name=False
-        )
+            product = self._product_on_cluster(block)
+        else:
+            d = self.sq_dissimilarity
+            chunks = (d.chunks[1], (int(block.shape[1]),))
+            pieces = require_dask().from_array(np.ascontiguousarray(block), chunks, name=False)
+            (product,) = compute(d.astype(block.dtype) @ pieces)
+        self._passed()
         # A copy: arrays from a worker are read-only.
-        return np.array((d.astype(block.dtype) @ pieces).compute())
+        return np.array(product)
+
+    def rounded(self) -> Rounded | None:
+        """Return the float32 copy of B if it fits in memory: then D is read no more."""
+        free = memory.available_memory()
+        if self._futures or free is None or 4 * self.n**2 > free:
+            return super().rounded()
+        return RoundedGram.of(self)
 
     @cached_property
     def _futures(self) -> dict[Any, Any]:
@@ -103,8 +132,14 @@ class DaskGram(Gram):
     def moments(self) -> Moments:
         """Row means and norm of D in one pass over the chunks."""
         wide = self.sq_dissimilarity.astype(np.float64)
-        means, sq_norm = require_dask(whole=True).compute(wide.mean(axis=1), (wide * wide).sum())
+        means, sq_norm = compute(wide.mean(axis=1), (wide * wide).sum())
+        self._passed()
         return Moments(means, float(sq_norm))
+
+    def _passed(self) -> None:
+        self.n_passes += 1
+        if self.callback is not None:
+            self.callback(self.n, self.n, f"pass {self.n_passes} over D")
 
 
 def _by_place(row: list[Any], places: Any) -> list[tuple[str | None, list[int]]]:
@@ -116,7 +151,9 @@ def _by_place(row: list[Any], places: Any) -> list[tuple[str | None, list[int]]]
     return list(groups.items())
 
 
-def _multiply_row(chunks: list[Floats], pieces: list[Floats]) -> Floats:
+def _multiply_row(
+    chunks: list[npt.NDArray[Any]], pieces: list[npt.NDArray[Any]]
+) -> npt.NDArray[Any]:
     """Σ_j D_ij V_j over the chunks at hand, one product at a time."""
     total = np.zeros((chunks[0].shape[0], pieces[0].shape[1]), dtype=pieces[0].dtype)
     for chunk, piece in zip(chunks, pieces, strict=True):
