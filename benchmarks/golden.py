@@ -53,7 +53,7 @@ from sklearn.preprocessing import scale
 import neucmds
 from neucmds import datasets, ecology, interop
 from neucmds.estimators import KNeighborsGraph
-from neucmds.explore.resampling import stress_test
+from neucmds.explore import stress_test
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "records" / "golden.json"

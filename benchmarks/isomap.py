@@ -23,7 +23,8 @@ from sklearn.manifold import Isomap
 
 import measure
 from neucmds import NeucIsomap
-from neucmds.explore.metrics import measure as quality_of
+from neucmds.explore.quality import measure as quality_of
+from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 
 RECORD = measure.RECORDS / "isomap.json"
@@ -56,7 +57,7 @@ def study(name: str) -> list[dict[str, Any]]:
             seconds = time.perf_counter() - start
             x = est.embedding_
             signs = getattr(est, "signs_", np.ones(x.shape[1]))
-            found = quality_of(gram, x, signs)
+            found = quality_of(Dense(gram), x, signs)
             placed = est.transform(new)
             sq = (placed**2) @ signs
             d_hat = sq[:, None] + ((x**2) @ signs)[None, :] - 2 * (placed * signs) @ x.T

@@ -40,8 +40,9 @@ from sklearn.manifold import smacof
 import measure
 import real_data
 from neucmds import datasets, ecology, neuc_mds
-from neucmds.explore.metrics import measure as quality_of
+from neucmds.explore.quality import measure as quality_of
 from neucmds.form import distances
+from neucmds.problem.dense import Dense
 from neucmds.spectrum.geometry import sq_dissimilarities
 from neucmds.spectrum.operators.dense import DenseGram
 
@@ -273,7 +274,7 @@ def rows_of(case: Case, D: np.ndarray, k: int, methods: set[str]) -> Iterator[di
             **{"data": case.name, "group": case.group, "n": D.shape[0], "k": k, "method": name},
             "signature": [int(signs.size) - negatives, negatives],
             **measures(D, distances(fitted, kappa) ** 2 if kappa else fitted),
-            "distortion": quality_of(gram, x, signs, curvature=kappa).distortion,
+            "distortion": quality_of(Dense(gram), x, signs, kappa).distortion,
             **{"seconds": wall, "cpu_seconds": cpu, **facts},
         }
     if case.group == "latency" and methods >= {*METHODS}:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.explore.metrics import Quality, measure
+from neucmds.explore import Quality, evaluate
 from neucmds.fitting import embed_spectrum
 from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
@@ -130,7 +130,7 @@ class Bench:
         if key not in self._qualities:
             embedding = self.embedding(name, method, key[2])
             gram, _ = self.spectrum(name)
-            self._qualities[key] = measure(gram, embedding.coordinates, embedding.signs)
+            self._qualities[key] = evaluate(embedding, Dense(gram, squared=True))
         return self._qualities[key]
 
     def counts(self, name: str) -> PublishedCounts:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from neucmds.explore.metrics import Quality
+from neucmds.explore import Quality
 from neucmds.options import ALL_METHODS
 from neucmds.spectrum.selection import METHODS
 from reproduction.bench import Bench

@@ -3,7 +3,7 @@
 In a k-nearest-neighbour graph there are twins: objects with the same dissimilarities to all others.
 Their D̂ is zero, and what a program sees is the sign of its rounding (errata E14). The published
 counts follow from B formed by matrix products, LAPACK's eigenvectors, and differences of
-coordinates; counting so, MNIST's 1006 comes out as 1010, where `neucmds.explore.metrics` finds 990
+coordinates; counting so, MNIST's 1006 comes out as 1010, where `neucmds.evaluate` finds 990
 pairs that are negative beyond rounding and 38 twins.
 
 This arithmetic was chosen among 33 (seven eigensolutions, three or five formulas for D̂) because it

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds.explore.metrics import measure
+from neucmds.explore import evaluate
 from neucmds.fitting import fit
 from neucmds.options import Options
 from neucmds.prepared import prepare
@@ -23,14 +25,14 @@ def landmark_factor(bench: Bench, share: float, k: int, method: str = "neuc") ->
     """STRESS of all objects placed by random landmarks, over the STRESS of the full fit."""
     name = "Random-simplex"
     d = bench.problem(name).sq_dissimilarity
-    gram, _ = bench.spectrum(name)
     rng = check_random_state(bench.settings.seed)
     chosen = rng.permutation(len(d))[: round(share * len(d))]
     few, wanted = d[np.ix_(chosen, chosen)], min(k, len(chosen) - 1)
     fitted = fit(prepare(few, squared=True), Options(wanted, method)).embedding
     placed = fitted.transform(d[:, chosen])
     full = bench.embedding(name, method, k).stress
-    return measure(gram, placed, fitted.signs).stress / full
+    everyone = replace(fitted, coordinates=placed)
+    return evaluate(everyone, d).stress / full
 
 
 def run(bench: Bench) -> Record:

@@ -44,14 +44,16 @@ def _run(bench: Bench, name: str, table: PublishedTable) -> Record:
 
 def _row(bench: Bench, row: str, table: PublishedTable) -> list[Cell]:
     c = float(row)
-    classical, neuc = classical_error(c), neuc_error(c)
-    formulas = {"e_C constant": classical.constant, "e_C per n": classical.linear, "e_N": neuc}
+    constant = classical_error(c, n=0)
+    slope = classical_error(c, n=1) - constant
+    neuc = neuc_error(c)
+    formulas = {"e_C constant": constant, "e_C per n": slope, "e_N": neuc}
     cells = [
         Cell(row, column, formulas[column], table.get(row, column)) for column in table.columns
     ]
     spectra = bench.noise_spectra(N_SIMULATED, N_MATRICES)
     drawn = [errors_of_spectrum(lam, round(c * N_SIMULATED)) for lam in spectra]
-    at_n = classical.at(N_SIMULATED)
+    at_n = classical_error(c, N_SIMULATED)
     ratios = {"e_C": [d.classical / at_n for d in drawn], "e_N": [d.neuc / neuc for d in drawn]}
     for name, values in ratios.items():
         mean = sum(values) / len(values)

@@ -169,7 +169,8 @@ REFUSED = [
     (lambda emb: to_anndata(emb, SimpleNamespace(obs_names=NAMES[:5])), "5 obs.* embedding 12"),
     (lambda _: from_anndata(SimpleNamespace(obsp={"a": D})), "no 'distances'; it holds a"),
     (lambda _: random_simplex(dim=5), "dim=5 at least 10"),
-    *[(lambda _, f=f: f(1.1), "share") for f in (theory.neuc_error, theory.classical_error)],
+    (lambda _: theory.neuc_error(1.1), "share"),
+    (lambda _: theory.classical_error(1.1, 10), "share"),
     (lambda _: euclidean_ball(1), "n=1 must be at least 2"),
 ]
 

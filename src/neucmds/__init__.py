@@ -18,9 +18,7 @@ if TYPE_CHECKING:
         PrecisionWarning,
     )
     from neucmds.estimators import LandmarkNeucMDS, NeucIsomap, NeucMDS
-    from neucmds.explore.comparison import compare
-    from neucmds.explore.exploration import diagnose, evaluate, stress_curve
-    from neucmds.explore.resampling import bootstrap
+    from neucmds.explore import bootstrap, compare, diagnose, evaluate, stress_curve
     from neucmds.fit import neuc_mds
 
 __version__ = "0.3.0"
@@ -51,19 +49,17 @@ _MODULES = (
     "errors",
     "embedding",
     "fit",
-    "explore.comparison",
-    "explore.exploration",
-    "explore.resampling",
     "estimators",
+    "explore",
 )
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         for module in _MODULES:
-            held = import_module(f"neucmds.{module}")
-            if name in held.__all__:
-                return getattr(held, name)
+            defining = import_module(f"neucmds.{module}")
+            if name in defining.__all__:
+                return getattr(defining, name)
     if not name.startswith("_") and find_spec(f"neucmds.{name}") is not None:
         return import_module(f"neucmds.{name}")
     raise AttributeError(f"module 'neucmds' has no attribute {name!r}")

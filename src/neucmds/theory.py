@@ -16,8 +16,6 @@ from scipy.optimize import brentq
 from neucmds.errors import InputError
 
 __all__ = [
-    "ClassicalError",
-    "NoiseBand",
     "NoiseSplit",
     "classical_cut",
     "classical_error",
@@ -33,43 +31,24 @@ TRACY_WIDOM_99 = 2.0234
 
 
 @dataclass(frozen=True)
-class ClassicalError:
-    """Error of classical MDS on noise, ``constant + linear · n``, in units of n²σ²."""
-
-    constant: float
-    linear: float
-
-    def at(self, n: int) -> float:
-        """Value at matrix size n."""
-        return self.constant + self.linear * n
-
-
-@dataclass(frozen=True)
-class NoiseBand:
-    """Range of the eigenvalues of B = −½CDC if D is noise around a constant."""
-
-    centre: float
-    radius: float
-    margin: float
-
-    @property
-    def lower(self) -> float:
-        """Lower end, the allowance for chance included."""
-        return self.centre - self.radius - self.margin
-
-    @property
-    def upper(self) -> float:
-        """Upper end, the allowance for chance included."""
-        return self.centre + self.radius + self.margin
-
-
-@dataclass(frozen=True)
 class NoiseSplit:
-    """Eigenvalues that noise does not explain, counted on either side of the band left over."""
+    """Eigenvalues that noise does not explain, counted on either side of the band left over.
+
+    Parameters
+    ----------
+    certain : tuple of two ints
+        Counts (p, q) above and below noise as large as the whole of B.
+    signature : tuple of two ints
+        Counts (p, q) above and below the band.
+    band : tuple of two floats
+        Range of the other eigenvalues.
+    complete : bool
+        False if all of a partial list of values are beyond the band, so that there may be more.
+    """
 
     certain: tuple[int, int]
     signature: tuple[int, int]
-    band: NoiseBand
+    band: tuple[float, float]
     complete: bool
 
     @property
@@ -121,7 +100,9 @@ def classical_cut(c: float) -> float:
     2.0
     """
     _check_share(c)
-    return 2.0 if c >= 0.5 else float(brentq(lambda r: _tail(r) - c, 0.0, 2.0, xtol=1e-15))
+    if c >= 0.5:
+        return 2.0
+    return float(brentq(lambda r: _tail(r) - c, 0.0, 2.0, xtol=1e-15))
 
 
 def neuc_cut(c: float) -> float:
@@ -148,7 +129,7 @@ def neuc_cut(c: float) -> float:
     return float(brentq(lambda r: 2.0 * _tail(r) - c, 0.0, 2.0, xtol=1e-15))
 
 
-def classical_error(c: float) -> ClassicalError:
+def classical_error(c: float, n: int) -> float:
     """Error of classical MDS on noise, keeping the share c = k/n of the eigenvalues.
 
     Paper: cmdserror, tab:randommatrixerrors1. Grows with n; from c = ½ on it stays at 0.5 +
@@ -158,20 +139,22 @@ def classical_error(c: float) -> ClassicalError:
     ----------
     c : float
         Share of the eigenvalues that is kept, k/n, from 0 to 1.
+    n : int
+        Number of objects.
 
     Returns
     -------
-    ClassicalError
+    float
 
     Examples
     --------
     >>> from neucmds.theory import classical_error
-    >>> round(classical_error(0.5).at(1000), 1)
+    >>> round(classical_error(0.5, n=1000), 1)
     180.6
     """
     r = classical_cut(c)
-    linear = 16.0 / (9.0 * np.pi**2) * (r * (1 - r / 4)) ** 3
-    return ClassicalError(constant=float(_below(r)), linear=float(linear))
+    slope = 16.0 / (9.0 * np.pi**2) * (r * (1 - r / 4)) ** 3
+    return float(_below(r) + slope * n)
 
 
 def neuc_error(c: float) -> float:
@@ -199,7 +182,7 @@ def neuc_error(c: float) -> float:
 
 def noise_edge(
     n: int, *, trace: float, frobenius_sq: float, outliers: npt.ArrayLike = ()
-) -> NoiseBand:
+) -> tuple[float, float]:
     """Return the range of the spectrum of B if its D were noise of the same mean and size.
 
     Let D be hollow and symmetric, its off-diagonal entries independent with mean μ and standard
@@ -223,26 +206,28 @@ def noise_edge(
 
     Returns
     -------
-    NoiseBand
-        Centre, radius, and a margin for chance (the 99 % point of the Tracy-Widom law on either
-        side) and for rounding.
+    tuple of two floats
+        Lower and upper end, with a margin for chance (the 99 % point of the Tracy-Widom law on
+        either side) and for rounding.
 
     Examples
     --------
     >>> from neucmds.theory import noise_edge
-    >>> band = noise_edge(101, trace=100.0, frobenius_sq=200.0)
-    >>> band.centre, band.radius
-    (1.0, 2.0)
+    >>> lower, upper = noise_edge(101, trace=100.0, frobenius_sq=200.0)
+    >>> round((lower + upper) / 2, 6), round(upper, 2)
+    (1.0, 3.09)
     """
-    found = np.asarray(outliers, dtype=np.float64)
-    left = n - 1 - found.size
+    known = np.asarray(outliers, dtype=np.float64)
+    rounding = _rounding(n, frobenius_sq)
+    left = n - 1 - known.size
     if left <= 0:
-        return NoiseBand(centre=0.0, radius=0.0, margin=_rounding(n, frobenius_sq))
-    centre = (trace - float(found.sum())) / left
-    variance = (frobenius_sq - float((found**2).sum())) / left - centre**2
-    radius = 2.0 * np.sqrt(max(variance, 0.0))
+        return -rounding, rounding
+    centre = (trace - float(known.sum())) / left
+    variance = (frobenius_sq - float((known**2).sum())) / left - centre**2
+    radius = 2.0 * float(np.sqrt(max(variance, 0.0)))
     chance = radius * TRACY_WIDOM_99 / (2.0 * left ** (2.0 / 3.0))
-    return NoiseBand(centre, float(radius), float(chance) + _rounding(n, frobenius_sq))
+    reach = radius + chance + rounding
+    return centre - reach, centre + reach
 
 
 def suggest_k(
@@ -276,8 +261,6 @@ def suggest_k(
     Returns
     -------
     NoiseSplit
-        Counts (p, q) above and below the noise, the band left over, and `complete`: False if all of
-        a partial list of values are beyond the edge, so that there may be more.
 
     Examples
     --------
@@ -292,26 +275,32 @@ def suggest_k(
     if n is None or trace is None or frobenius_sq is None:
         if n not in (None, lam.size):
             raise InputError(f"{lam.size} of {n} eigenvalues: pass trace and frobenius_sq as well.")
-        n, trace, frobenius_sq = lam.size, float(lam.sum()), float((lam**2).sum())
+        n = lam.size
+        trace = float(lam.sum())
+        frobenius_sq = float((lam**2).sum())
     partial = lam.size < n - 1
     lam = lam[np.abs(lam) > _rounding(n, frobenius_sq)]
     band = noise_edge(n, trace=trace, frobenius_sq=frobenius_sq)
     certain = _beyond(lam, band)
-    counts, previous = certain, (0, 0)
-    while counts != previous:
-        previous = counts
-        found = np.concatenate([lam[: counts[1]], lam[lam.size - counts[0] :]])
-        band = noise_edge(n, trace=trace, frobenius_sq=frobenius_sq, outliers=found)
-        p, q = _beyond(lam, band)
-        counts = max(p, counts[0]), max(q, counts[1])
-        if sum(counts) >= lam.size:
+    signature = certain
+    previous = (0, 0)
+    while signature != previous:
+        previous = signature
+        p, q = signature
+        outliers = np.concatenate([lam[:q], lam[lam.size - p :]])
+        band = noise_edge(n, trace=trace, frobenius_sq=frobenius_sq, outliers=outliers)
+        above, below = _beyond(lam, band)
+        signature = (max(above, p), max(below, q))
+        if sum(signature) >= lam.size:
             break
-    return NoiseSplit(certain, counts, band, complete=not partial or sum(counts) < lam.size)
+    complete = not partial or sum(signature) < lam.size
+    return NoiseSplit(certain, signature, band, complete)
 
 
-def _beyond(lam: npt.NDArray[np.float64], band: NoiseBand) -> tuple[int, int]:
-    """Count the ascending eigenvalues above and below the band."""
-    return int((lam > band.upper).sum()), int((lam < band.lower).sum())
+def _beyond(lam: npt.NDArray[np.float64], band: tuple[float, float]) -> tuple[int, int]:
+    """Count the eigenvalues above and below the band."""
+    lower, upper = band
+    return int((lam > upper).sum()), int((lam < lower).sum())
 
 
 def _rounding(n: int, frobenius_sq: float) -> float:

@@ -1,5 +1,6 @@
 """One test, every array library: the whole pipeline stays in the library it was given."""
 
+from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
 
@@ -9,10 +10,9 @@ import pytest
 from neucmds import LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds.backend.arrays import namespace, to_numpy
 from neucmds.datasets import euclidean_ball
-from neucmds.explore.metrics import measure
+from neucmds.explore import evaluate
 from neucmds.options import ALL_METHODS
 from neucmds.spectrum.krylov import solve
-from neucmds.spectrum.operators.dense import DenseGram
 
 D = euclidean_ball(90, random_state=0)
 
@@ -64,9 +64,10 @@ def test_the_estimator_measures_and_files_stay_with_the_library(backend, tmp_pat
     placed = to_numpy(estimator.transform(backend(np.sqrt(D[:3]))))
     np.testing.assert_allclose(placed, expected.transform(np.sqrt(D[:3])), atol=1e-6)
     embedding = estimator.result_
-    measured = measure(DenseGram(backend(D)), embedding.coordinates, embedding.signs).as_dict()
-    x, signs = to_numpy(embedding.coordinates), to_numpy(embedding.signs)
-    assert measured == pytest.approx(measure(DenseGram(D), x, signs).as_dict(), rel=1e-10)
+    measured = evaluate(embedding, ours).as_dict()
+    x = to_numpy(embedding.coordinates)
+    on_cpu = replace(embedding, coordinates=x, signs=to_numpy(embedding.signs))
+    assert measured == pytest.approx(evaluate(on_cpu, np.sqrt(D)).as_dict(), rel=1e-10)
     embedding.save(tmp_path / "e.npz")
     np.testing.assert_array_equal(type(embedding).load(tmp_path / "e.npz").coordinates, x)
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from neucmds import InputError, bootstrap, neuc_mds, procrustes
-from neucmds.explore.resampling import stress_test
+from neucmds.explore import stress_test
 from neucmds.tools.plots import plot_bootstrap
 
 DUNE = Path(__file__).parents[1] / "fixtures" / "dune_braycurtis.csv"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neucmds.datasets import euclidean_ball
-from neucmds.explore.metrics import measure
+from neucmds.explore import evaluate
 from neucmds.fitting import embed_spectrum
 from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
@@ -89,7 +89,7 @@ def test_curves_and_counts_are_those_of_embeddings(method):
     expected = [fit.stress for fit in fits.values()]
     np.testing.assert_allclose(curve, expected, rtol=1e-9, atol=1e-12 * gram.moments.sq_norm)
     counts = count_as_published(euclidean_ball(60, random_state=1), 20)
-    quality = measure(gram, fits[20].coordinates, fits[20].signs)
+    quality = evaluate(fits[20], Dense(gram))
     assert counts.twins == 0
     assert counts.negative_pairs[method] == quality.negative_dissimilarities
     assert counts.distortion[method] == pytest.approx(quality.distortion, rel=1e-9)

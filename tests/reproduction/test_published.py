@@ -53,11 +53,12 @@ def test_the_tables_agree_with_one_another(row, method):
 @pytest.mark.parametrize("table", [published.RANDOM_MATRIX_1, published.RANDOM_MATRIX_2])
 def test_the_formulas_give_every_printed_coefficient(table):
     for row in table.rows:
-        classical = classical_error(float(row))
+        c = float(row)
+        constant = classical_error(c, n=0)
         formulas = {
-            "e_C constant": classical.constant,
-            "e_C per n": classical.linear,
-            "e_N": neuc_error(float(row)),
+            "e_C constant": constant,
+            "e_C per n": classical_error(c, n=1) - constant,
+            "e_N": neuc_error(c),
         }
         for column in table.columns:
             printed = table.get(row, column)
@@ -67,7 +68,7 @@ def test_the_formulas_give_every_printed_coefficient(table):
 def test_the_errors_have_the_limits_that_are_stated():
     n, k = 10**8, 100
     assert 1 - neuc_error(k / n) == pytest.approx(1 - neuc_error_small(k, n), rel=1e-3)
-    assert classical_error(k / n).at(n) == pytest.approx(classical_error_small(k, n), rel=1e-3)
+    assert classical_error(k / n, n) == pytest.approx(classical_error_small(k, n), rel=1e-3)
     for dropped in (1e-1, 1e-2):
         ratio = neuc_error(1 - dropped) / neuc_error_large(1 - dropped)
         assert ratio == pytest.approx(1, abs=dropped**2)
@@ -78,7 +79,7 @@ def test_simulation_meets_theory_within_two_percent():
     lam = random_spectrum(2000, random_state=0)
     for c in (0.05, 0.3, 0.7):
         measured = errors_of_spectrum(lam, round(c * 2000))
-        assert measured.classical == pytest.approx(classical_error(c).at(2000), rel=0.02)
+        assert measured.classical == pytest.approx(classical_error(c, 2000), rel=0.02)
         assert measured.neuc == pytest.approx(neuc_error(c), rel=0.02)
 
 

@@ -13,7 +13,7 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.ecology import cailliez, lingoes
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
-from neucmds.explore.metrics import Quality, measure
+from neucmds.explore.quality import Quality, measure
 from neucmds.fitting import embed_spectrum, fit, solve_for
 from neucmds.goals import fit_chosen
 from neucmds.options import ALL_METHODS, Callback, Options, as_seed, notify
@@ -24,14 +24,13 @@ from neucmds.refine.solution import smacof_solution
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.spectrum import Spectrum
 
-__all__ = ["COMPARED", "ComparedMethod", "Comparison", "compare"]
-
 # Other losses and other common methods.
 REFINED_LOSSES = {"refined/distance": "distance", "refined/relative": "relative"}
 CORRECTIONS = {"cailliez": cailliez, "lingoes": lingoes}
 COMPARED = (*ALL_METHODS, *REFINED_LOSSES, *CORRECTIONS, "smacof")
-# Most objects of each: about half a minute on one core.
-COMPARED_UP_TO = {name: 2000 for name in COMPARED if name not in ALL_METHODS} | {"smacof": 1000}
+# Most objects of those that take longest: about half a minute on one core.
+MOST_OBJECTS = 2000
+MOST_OBJECTS_OF_SMACOF = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +88,12 @@ class Comparison:
     left_out: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, method: str) -> ComparedMethod:
-        return next(one for one in self.methods if one.method == method)
+        return next(row for row in self.methods if row.method == method)
 
     @property
     def best(self) -> ComparedMethod:
         """The method of least STRESS."""
-        return min(self.methods, key=lambda one: one.quality.stress)
+        return min(self.methods, key=lambda row: row.quality.stress)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the embeddings by name."""
@@ -102,7 +101,7 @@ class Comparison:
             "n": self.n,
             "requested": self.requested,
             "spectrum_seconds": self.spectrum_seconds,
-            "methods": [one.as_dict() for one in self.methods],
+            "methods": [row.as_dict() for row in self.methods],
             "left_out": self.left_out,
         }
 
@@ -155,8 +154,13 @@ def compare(
     >>> table.best.method, table["neuc+"].embedding.signature
     ('refined', (3, 2))
     """
-    random_state = as_seed(random_state)
-    prepared = prepare(
+    unknown = [name for name in methods if name not in COMPARED]
+    if unknown or not methods:
+        raise InputError(
+            f"{option('methods', unknown)} is unknown; choose from {', '.join(COMPARED)}."
+        )
+    seed = as_seed(random_state)
+    problem = prepare(
         D,
         n_components,
         squared=squared,
@@ -165,90 +169,106 @@ def compare(
         keep_copy="refined" in methods,
         callback=callback,
     )
-    components = Components.parse(n_components, prepared.n)
+    components = Components.parse(n_components, problem.n)
     if components.goal is not None:
-        components = _chosen_for_all(prepared, components.goal, random_state)
-    unknown = [name for name in methods if name not in COMPARED]
-    if unknown or not methods:
-        raise InputError(
-            f"{option('methods', unknown)} is unknown; choose from {', '.join(COMPARED)}."
-        )
-    left_out: dict[str, str] = {}
-    weights = prepared.weights
-    if weights is not None and np.count_nonzero(to_numpy(weights)) < prepared.n * (prepared.n - 1):
-        names = [name for name in methods if not name.startswith("refined")]
-        left_out = dict.fromkeys(names, "It needs every pair, and some pairs have weight zero.")
+        components = _chosen_for_all(problem, components.goal, seed)
+    left_out = _left_out(problem, methods)
     methods = [name for name in methods if name not in left_out]
-    shared = [name for name in methods if name in ALL_METHODS]
-    start, spectrum = time.perf_counter(), None
-    if shared:
-        notify(callback, f"computing the spectrum of {prepared.n:,} objects")
-        spectrum = solve_for(prepared.gram, components, shared, random_state=random_state)
+    start = time.perf_counter()
+    spectrum = _shared_spectrum(problem, components, methods, seed, callback)
     spectrum_seconds = time.perf_counter() - start
     rows = []
     for method in methods:
         notify(callback, method)
         start = time.perf_counter()
         try:
-            embedding = _embedded(prepared, spectrum, components, method, curvature, random_state)
-        except InputError as problem:
+            embedding = _embedded(problem, spectrum, components, method, curvature, seed)
+        except InputError as error:
             if method in ALL_METHODS:
                 raise
-            left_out[method] = str(problem)
+            left_out[method] = str(error)
             continue
         seconds = time.perf_counter() - start
-        quality = measure(**prepared.beside(embedding))
+        quality = measure(problem, embedding.coordinates, embedding.signs, embedding.kappa)
         rows.append(ComparedMethod(method, embedding, quality, seconds))
-    return Comparison(prepared.n, components.total, tuple(rows), spectrum_seconds, left_out)
+    return Comparison(problem.n, components.total, tuple(rows), spectrum_seconds, left_out)
+
+
+def _chosen_for_all(problem: Dense, goal: float | str, seed: Any) -> Components:
+    """Choose one number of coordinates for several methods: as "neuc+" would."""
+    options = Options(goal, "neuc+", random_state=seed)
+    return Components(fit_chosen(problem, options).embedding.requested)
+
+
+def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
+    """Tell which methods cannot be compared on a problem, and why."""
+    n = problem.n
+    reasons = {}
+    for method in methods:
+        most = n
+        if method == "smacof":
+            most = MOST_OBJECTS_OF_SMACOF
+        elif method not in ALL_METHODS:
+            most = MOST_OBJECTS
+        if n > most:
+            reasons[method] = f"{n:,} objects take too long; at most {most:,} are compared."
+    weights = problem.weights
+    if weights is not None and np.count_nonzero(to_numpy(weights)) < n * (n - 1):
+        for method in methods:
+            if not method.startswith("refined"):
+                reasons[method] = "It needs every pair, and some pairs have weight zero."
+    return reasons
+
+
+def _shared_spectrum(
+    problem: Dense,
+    components: Components,
+    methods: Sequence[str],
+    seed: Any,
+    callback: Callback | None,
+) -> Spectrum | None:
+    """Compute the eigenpairs that the methods of `neuc_mds` select from, if any of them does."""
+    methods = [name for name in methods if name in ALL_METHODS]
+    if not methods:
+        return None
+    notify(callback, f"computing the spectrum of {problem.n:,} objects")
+    return solve_for(problem.gram, components, methods, random_state=seed)
 
 
 def _embedded(
-    prepared: Dense,
+    problem: Dense,
     spectrum: Spectrum | None,
     components: Components,
     method: str,
     curvature: float | Literal["auto"],
-    random_state: Any,
+    seed: Any,
 ) -> Embedding:
     """Embed by one of `COMPARED`."""
-    if prepared.n > (most := COMPARED_UP_TO.get(method, prepared.n)):
-        raise InputError(f"{prepared.n:,} objects take too long; at most {most:,} are compared.")
-    if method in REFINED_LOSSES or (method == "refined" and prepared.weights is not None):
-        return embed_by_loss(prepared, components, method, curvature, random_state)
+    if method in REFINED_LOSSES or (method == "refined" and problem.weights is not None):
+        return embed_by_loss(problem, components, method, curvature, seed)
     if spectrum is not None and method in ALL_METHODS:
-        return embed_spectrum(prepared, spectrum, components, method)
-    gram, k = dense_gram(prepared, method), components.total
+        return embed_spectrum(problem, spectrum, components, method)
+    gram = dense_gram(problem, method)
+    k = components.total
     if method == "smacof":
-        found = smacof_solution(gram, k, random_state=random_state)
-        return build_embedding(found, method, k, prepared.squared, prepared.labels)
-    own = replace(prepared, gram=corrected(gram, method)[0])
-    classical = solve_for(own.gram, Components(k), "classical", random_state=0)
-    return replace(embed_spectrum(own, classical, Components(k), "classical"), method=method)
-
-
-def corrected(gram: DenseGram, correction: str) -> tuple[DenseGram, float]:
-    """Make a D Euclidean by one of `CORRECTIONS`, and return it with the constant."""
-    found = CORRECTIONS[correction](gram.sq_dissimilarity, squared=True)
-    return DenseGram(found.sq_dissimilarity), found.constant
+        solution = smacof_solution(gram, k, random_state=seed)
+        return build_embedding(solution, method, k, problem.squared, problem.labels)
+    corrected = CORRECTIONS[method](gram.sq_dissimilarity, squared=True)
+    euclidean = replace(problem, gram=DenseGram(corrected.sq_dissimilarity))
+    classical = solve_for(euclidean.gram, Components(k), "classical", random_state=0)
+    return replace(embed_spectrum(euclidean, classical, Components(k), "classical"), method=method)
 
 
 def embed_by_loss(
-    prepared: Dense,
+    problem: Dense,
     components: Components,
     method: str,
     curvature: float | Literal["auto"],
-    random_state: Any = 0,
+    seed: Any = 0,
 ) -> Embedding:
     """Embed by "refined", or by one of `REFINED_LOSSES`."""
-    loss: dict[str, Any] = {}
+    n_components = components.signature or components.total
+    options = Options(n_components, random_state=seed)
     if method in REFINED_LOSSES:
-        loss = {"loss": REFINED_LOSSES[method], "curvature": curvature}
-    wanted = components.signature or components.total
-    options = Options(wanted, random_state=random_state, **loss)
-    return fit(prepared, options).embedding
-
-
-def _chosen_for_all(prepared: Dense, goal: float | str, random_state: Any) -> Components:
-    """Choose one number of coordinates for several methods: as "neuc+" would."""
-    options = Options(goal, "neuc+", random_state=random_state)
-    return Components(fit_chosen(prepared, options).embedding.requested)
+        options = replace(options, loss=REFINED_LOSSES[method], curvature=curvature)
+    return fit(problem, options).embedding

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.ecology import PermutationTest
+from neucmds.ecology.permutation import check_permutations, p_value
 from neucmds.embedding import Embedding, procrustes
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.fit import embed
@@ -24,9 +24,8 @@ from neucmds.problem.names import order_of
 from neucmds.refine.descent import check_count
 from neucmds.spectrum.operators.dense import DenseGram
 
-__all__ = ["Bootstrap", "bootstrap", "stress_test"]
-
 Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,75 +103,82 @@ def bootstrap(
     >>> from neucmds import bootstrap
     >>> x = np.random.default_rng(0).normal(size=(20, 3))
     >>> D = np.abs(x[:, None] - x).sum(axis=2)
-    >>> found = bootstrap(D, 3, n_boot=10)
-    >>> found.clouds.shape, bool(found.spread.max() < D.max())
+    >>> replicates = bootstrap(D, 3, n_boot=10)
+    >>> replicates.clouds.shape, bool(replicates.spread.max() < D.max())
     ((10, 20, 3), True)
     """
-    prepared, sq_d = _dense(D, "bootstrap", squared, symmetrize)
-    asked, whole = _fitted(prepared, embedding, n_components, random_state, options)
-    n = prepared.n
-    every, total = np.arange(n), None
-    draws: Iterable[Any] = ()
-    if isinstance(resample, str):
-        if n < whole.k + 3:
-            raise InputError(f"{n} objects are too few to leave some out of {whole.k} coordinates.")
-        if resample == "bootstrap":
-            check_count(n_boot=n_boot)
-            draws, total = _bootstrap(n, n_boot, whole.k, asked.random_state), n_boot
-        elif resample == "jackknife":
-            draws, total = (np.delete(every, i) for i in range(n)), n
-        else:
-            raise InputError(f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'.")
+    problem, sq_d = _dense(D, "bootstrap", squared, symmetrize)
+    fit_options, whole = _fitted(problem, embedding, n_components, random_state, options)
+    total = None
+    if not isinstance(resample, str):
+        replicates = _given(problem, resample, squared, symmetrize)
+    elif problem.n < whole.k + 3:
+        raise InputError(
+            f"{problem.n} objects are too few to leave some out of {whole.k} coordinates."
+        )
+    elif resample == "bootstrap":
+        check_count(n_boot=n_boot)
+        total = n_boot
+        replicates = _drawn(sq_d, n_boot, whole.k, fit_options.random_state)
+    elif resample == "jackknife":
+        total = problem.n
+        replicates = ((np.delete(np.arange(total), i), sq_d) for i in range(total))
+    else:
+        raise InputError(f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'.")
     clouds = []
-    for step, drawn in enumerate(resample if total is None else draws):
+    for step, (ids, replicate) in enumerate(replicates):
         if callback is not None:
             callback(step, total, "replicates")
-        ids, values = drawn, sq_d
-        if total is None:
-            other, values = _dense(drawn, "bootstrap", squared, symmetrize)
-            ids = every
-            if other.n != n:
-                raise InputError(f"a replicate has {other.n} objects, but D has {n}.")
-            if prepared.labels is not None and other.labels is not None:
-                order = order_of(other.labels, prepared.labels, "rows of a replicate")
-                values = values[np.ix_(order, order)]
-        clouds.append(_replicated(whole, asked, ids, values))
+        clouds.append(_aligned(whole, fit_options, ids, replicate))
     if not clouds:
         raise InputError(f"{option('resample')} holds no replicate.")
     return Bootstrap(whole, np.stack(clouds))
 
 
-def _bootstrap(n: int, n_boot: int, k: int, seed: Any) -> Iterator[npt.NDArray[np.intp]]:
+def _drawn(sq_d: Floats, n_boot: int, k: int, seed: Any) -> Iterator[tuple[Ids, Floats]]:
     """Draw objects with replacement, enough different ones for k coordinates."""
+    n = len(sq_d)
     rng = np.random.default_rng(seed)
     for _ in range(n_boot):
         ids = rng.integers(n, size=n)
         while np.unique(ids).size < k + 2:
             ids = rng.integers(n, size=n)
-        yield ids
+        yield ids, sq_d
 
 
-def _replicated(
-    whole: Embedding, asked: Options, ids: npt.NDArray[np.intp], sq_d: Floats
-) -> Floats:
-    """Embed the drawn objects, place the others, and align all with the embedding of D."""
+def _given(
+    problem: Dense, replicates: Iterable[Any], squared: bool, symmetrize: bool
+) -> Iterator[tuple[Ids, Floats]]:
+    """Read replicates of D, with their objects in the order of D."""
+    for replicate in replicates:
+        other, sq_d = _dense(replicate, "bootstrap", squared, symmetrize)
+        if other.n != problem.n:
+            raise InputError(f"a replicate has {other.n} objects, but D has {problem.n}.")
+        if problem.labels is not None and other.labels is not None:
+            order = order_of(other.labels, problem.labels, "rows of a replicate")
+            sq_d = sq_d[np.ix_(order, order)]
+        yield np.arange(problem.n), sq_d
+
+
+def _aligned(whole: Embedding, options: Options, ids: Ids, sq_d: Floats) -> Floats:
+    """Embed some objects of a replicate, place the others, and align all with the embedding."""
     x = to_numpy(whole.coordinates).astype(np.float64)
-    start = (x[ids], to_numpy(whole.signs)) if whole.method == "refined" else None
-    drawn = Dense(DenseGram(sq_d[np.ix_(ids, ids)]), squared=True)
+    start = None
+    if whole.method == "refined":
+        start = (x[ids], to_numpy(whole.signs))
+    options = replace(options, n_components=whole.signature, init=start, n_init=None)
+    others = np.setdiff1d(np.arange(whole.n), ids)
     with warnings.catch_warnings():
         # Warnings about D were issued already.
         warnings.simplefilter("ignore", NeucmdsWarning)
-        options = replace(asked, n_components=whole.signature, init=start, n_init=None)
-        found = fit(drawn, options).embedding
-        others = np.setdiff1d(np.arange(whole.n), ids)
-        coordinates = np.empty((whole.n, found.k))
-        coordinates[ids] = to_numpy(found.coordinates)
+        replicate = _fit_squares(sq_d[np.ix_(ids, ids)], options)
+        coordinates = np.empty((whole.n, replicate.k))
+        coordinates[ids] = to_numpy(replicate.coordinates)
         if others.size:
-            coordinates[others] = to_numpy(found.transform(sq_d[np.ix_(others, ids)]))
-    there = procrustes(
-        replace(whole, labels=None), replace(found, coordinates=coordinates), scaling=False
-    )
-    return np.asarray(there.coordinates[:, : whole.k] + x.mean(axis=0))
+            coordinates[others] = to_numpy(replicate.transform(sq_d[np.ix_(others, ids)]))
+    moved = replace(replicate, coordinates=coordinates)
+    alignment = procrustes(replace(whole, labels=None), moved, scaling=False)
+    return np.asarray(alignment.coordinates[:, : whole.k] + x.mean(axis=0))
 
 
 def stress_test(
@@ -204,47 +210,55 @@ def stress_test(
     Examples
     --------
     >>> import numpy as np
-    >>> from neucmds.explore.resampling import stress_test
+    >>> from neucmds.explore import stress_test
     >>> x = np.random.default_rng(0).normal(size=(15, 2))
     >>> stress_test(np.abs(x[:, None] - x).sum(axis=2), 2, 19, method="neuc+").p
     0.05
     """
-    if permutations < 0:
-        raise InputError(f"{option('permutations', permutations)} must be a whole number ≥ 0.")
-    prepared, sq_d = _dense(D, "stress_test", squared, symmetrize)
-    asked, whole = _fitted(prepared, embedding, n_components, random_state, options)
-    rng, upper = np.random.default_rng(asked.random_state), np.triu_indices(prepared.n, 1)
+    check_permutations(permutations)
+    problem, sq_d = _dense(D, "stress_test", squared, symmetrize)
+    fit_options, whole = _fitted(problem, embedding, n_components, random_state, options)
+    fit_options = replace(fit_options, n_components=max(1, whole.k))
+    rng = np.random.default_rng(fit_options.random_state)
+    upper = np.triu_indices(problem.n, 1)
     permuted = []
     for step in range(permutations):
         if callback is not None:
             callback(step, permutations, "permutations")
-        values = np.zeros_like(sq_d)
-        values[upper] = rng.permutation(sq_d[upper])
+        shuffled = np.zeros_like(sq_d)
+        shuffled[upper] = rng.permutation(sq_d[upper])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NeucmdsWarning)
-            shuffled = Dense(DenseGram(values + values.T), squared=True)
-            found = fit(shuffled, replace(asked, n_components=max(1, whole.k))).embedding
-        permuted.append(found.normalized_stress)
-    as_low = sum(value <= whole.normalized_stress * (1 + 1e-9) for value in permuted)
-    p = (as_low + 1) / (permutations + 1) if permutations else math.nan
-    return PermutationTest(whole.normalized_stress, p, np.array(permuted))
+            embedding = _fit_squares(shuffled + shuffled.T, fit_options)
+        permuted.append(embedding.normalized_stress)
+    statistic = whole.normalized_stress
+    p = p_value(-statistic, np.negative(permuted))
+    return PermutationTest(statistic, p, np.array(permuted))
 
 
 def _fitted(
-    prepared: Dense, embedding: Embedding | None, k: Any, seed: Any, options: dict[str, Any]
+    problem: Dense, embedding: Embedding | None, k: Any, seed: Any, options: dict[str, Any]
 ) -> tuple[Options, Embedding]:
     """Return the options of a fit and its embedding."""
-    if embedding is not None:
-        options = {"method": embedding.method, "loss": embedding.loss}
-        options |= {"curvature": embedding.curvature} if embedding.curvature else {}
-        return Options(embedding.signature, random_state=seed, **options), embedding
-    asked = Options(k, random_state=seed, **options)
-    return asked, embed(prepared, asked).embedding
+    if embedding is None:
+        fit_options = Options(k, random_state=seed, **options)
+        return fit_options, embed(problem, fit_options).embedding
+    fit_options = Options(
+        embedding.signature, embedding.method, loss=embedding.loss, random_state=seed
+    )
+    if embedding.curvature:
+        fit_options = replace(fit_options, curvature=embedding.curvature)
+    return fit_options, embedding
+
+
+def _fit_squares(sq_d: Floats, options: Options) -> Embedding:
+    """Fit squared dissimilarities."""
+    return fit(Dense(DenseGram(sq_d), squared=True), options).embedding
 
 
 def _dense(D: Any, what: str, squared: bool, symmetrize: bool) -> tuple[Dense, Floats]:
     """Return D prepared, and its squared entries."""
-    prepared = prepare(D, squared=squared, symmetrize=symmetrize)
-    refuse_weights(prepared, what)
-    values = dense_gram(prepared, what).sq_dissimilarity
-    return prepared, to_numpy(values).astype(np.float64)
+    problem = prepare(D, squared=squared, symmetrize=symmetrize)
+    refuse_weights(problem, what)
+    values = dense_gram(problem, what).sq_dissimilarity
+    return problem, to_numpy(values).astype(np.float64)

@@ -23,7 +23,6 @@ from neucmds.problem.names import Labels
 from neucmds.problem.validation import Extent, Half, Rules, Strips, validate, working_dtype
 
 if TYPE_CHECKING:
-    from neucmds.embedding import Embedding
     from neucmds.spectrum.operators.gram import Gram
 
 Tile = tuple[slice, slice]
@@ -65,16 +64,6 @@ class Dense:
     def n(self) -> int:
         """Number of objects."""
         return self.gram.n
-
-    def beside(self, embedding: Embedding) -> dict[str, Any]:
-        """Return what `neucmds.explore.metrics` measures an embedding of these objects by."""
-        return {
-            "gram": self.gram,
-            "coordinates": embedding.coordinates,
-            "signs": embedding.signs,
-            "weights": self.weights,
-            "curvature": embedding.kappa,
-        }
 
 
 def as_squares(

@@ -120,7 +120,7 @@ def test_bad_tables_end_in_one_line(run, here, matrix, named_csv, text, words, e
 
 
 def test_bug_exits_1_and_asks_for_a_report(run, matrix, monkeypatch):
-    monkeypatch.setattr("neucmds.explore.exploration.full_spectrum", lambda gram: 1 / 0)
+    monkeypatch.setattr("neucmds.explore.diagnosis.full_spectrum", lambda gram: 1 / 0)
     outcome = run("diagnose", matrix)
     assert outcome.code == 1
     assert "please report" in outcome.err

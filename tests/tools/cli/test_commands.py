@@ -112,7 +112,7 @@ class TestInspect:
         ]
 
     def test_says_what_is_estimated(self, run, here, monkeypatch):
-        monkeypatch.setattr("neucmds.explore.exploration.FULL_UP_TO", 100)
+        monkeypatch.setattr("neucmds.explore.diagnosis.FULL_UP_TO", 100)
         np.save(here / "many.npy", squared_gaps(820))
         out = " ".join(run("diagnose", "many.npy").out.split())
         for words in ("at least", "about", "at most", "Next: neucmds"):

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from neucmds import FewerComponentsWarning, InputError, neuc_mds
+from neucmds.explore import bootstrap, evaluate
 from neucmds.explore.comparison import COMPARED
-from neucmds.explore.exploration import evaluate
-from neucmds.explore.resampling import bootstrap
 from neucmds.prepared import prepare
 from neucmds.tools.report.findings import nearest_of
 

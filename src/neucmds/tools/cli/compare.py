@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from neucmds import explore
 from neucmds.errors import InputError
-from neucmds.explore import comparison
 from neucmds.explore.comparison import COMPARED
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, say, steps
@@ -50,7 +50,7 @@ def compare(
         settings = {"squared": squared, "symmetrize": symmetrize, "callback": progress.show}
         source = read_source(file, weights=weights)
         prepared = source.prepared(wanted, keep_copy="refined" in names, **settings).data
-        found = comparison.compare(
+        found = explore.compare(
             prepared,
             wanted,
             names,

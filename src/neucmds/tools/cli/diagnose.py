@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from neucmds.explore import exploration
-from neucmds.explore.diagnostics import Diagnosis
+from neucmds import explore
+from neucmds.explore import Diagnosis
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, say, steps
 from neucmds.tools.cli.inputs import GIVEN, read_source
@@ -24,7 +24,7 @@ def diagnose(
         progress.now(f"reading {file}")
         settings = {"squared": squared, "symmetrize": symmetrize, "callback": progress.show}
         prepared = read_source(file, metric).prepared(None, **settings).data
-        found = exploration.diagnose(prepared, random_state=seed, callback=progress.show)
+        found = explore.diagnose(prepared, random_state=seed, callback=progress.show)
     if as_json:
         print_json({"command": "diagnose", "input": file, **found.as_dict()})
         return

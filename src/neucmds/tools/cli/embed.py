@@ -13,11 +13,12 @@ from neucmds.ecology import species_scores
 from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.explore.comparison import corrected
+from neucmds.explore.comparison import CORRECTIONS
 from neucmds.fitting import warn_of_surprises
 from neucmds.options import DEFAULT_METHOD, Options
 from neucmds.prepared import dense_gram
 from neucmds.problem.components import Components
+from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, say, steps
 from neucmds.tools.cli.inputs import (
@@ -127,7 +128,9 @@ def embed(
             source, reading = source.prepared(options.n_components, **how), {}
         if correction != "none":
             dense = dense_gram(source.data, "--correction")
-            gram, constant = corrected(dense, correction)
+            euclidean = CORRECTIONS[correction](dense.sq_dissimilarity, squared=True)
+            constant = euclidean.constant
+            gram = DenseGram(euclidean.sq_dissimilarity)
             source = replace(source, data=replace(source.data, gram=gram))
         if drawing.axes is not None:
             total = Components.parse(options.n_components, landmarks or source.n).total

@@ -13,8 +13,7 @@ import pandas as pd
 import neucmds
 from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
-from neucmds.explore.exploration import evaluate
-from neucmds.explore.metrics import PairErrors, Quality, pair_errors
+from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
 from neucmds.fitting import Fit, solve_for
 from neucmds.options import Options
 from neucmds.prepared import prepare_some
@@ -100,7 +99,7 @@ def measured(
         seen,
         prepared,
         evaluate(seen, prepared),
-        pair_errors(**prepared.beside(seen)),
+        pair_errors(seen, prepared),
         spectrum,
     )
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from neucmds import explore
 from neucmds.errors import InputError
-from neucmds.explore import exploration
+from neucmds.explore import StressCurves
 from neucmds.explore.comparison import REFINED_LOSSES
-from neucmds.explore.exploration import CURVE_TO, StressCurves
 from neucmds.options import ALL_METHODS, CLOSED_FORMS
 from neucmds.prepared import prepare
-from neucmds.problem.components import spaced_ks
+from neucmds.problem.components import MOST_CHOSEN, spaced_ks
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, say, steps
 from neucmds.tools.cli.inputs import parse_curvature
@@ -31,7 +31,7 @@ def stress_curve(
         typer.Option(
             "-k",
             "--k-max",
-            help=f"Largest k; {CURVE_TO} by default, or n − 1 if that is less.",
+            help=f"Largest k; {MOST_CHOSEN} by default, or n − 1 if that is less.",
         ),
     ] = None,
     methods: Annotated[
@@ -58,7 +58,7 @@ def stress_curve(
         prepared = prepare(file, squared=squared, symmetrize=symmetrize)
         ks = spaced_ks(_largest_k(k_max, prepared.n))
         progress.now("embedding", len(ks) + 1)
-        curves = exploration.stress_curve(
+        curves = explore.stress_curve(
             prepared,
             ks,
             methods.split(","),
@@ -90,7 +90,7 @@ def add_curve(outputs: Outputs, curves: StressCurves, plots: opt.Plots) -> None:
 
 def _largest_k(k_max: int | None, n: int) -> int:
     if k_max is None:
-        return min(CURVE_TO, n - 1)
+        return min(MOST_CHOSEN, n - 1)
     if not 1 <= k_max < n:
         raise InputError(f"--k-max {k_max} must be between 1 and n − 1 = {n - 1}.")
     return k_max

@@ -11,9 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from neucmds.explore.comparison import ComparedMethod
-from neucmds.explore.exploration import StressCurves
-from neucmds.explore.metrics import PairErrors, Quality
+from neucmds.explore import ComparedMethod, PairErrors, Quality, StressCurves
 from neucmds.problem.components import NComponents
 from neucmds.tools.cli.results import Result
 from neucmds.tools.report.words import (

@@ -15,7 +15,7 @@ from neucmds.ecology import EnvFit, envfit
 from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.explore.resampling import Bootstrap
+from neucmds.explore import Bootstrap
 from neucmds.tools.plots import figures
 from neucmds.tools.plots.colours import Colours, as_colours
 from neucmds.tools.plots.figures import GUIDE, NEGATIVE, POSITIVE, Floats, printable

@@ -10,7 +10,7 @@ import numpy as np
 from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.explore.exploration import StressCurves
+from neucmds.explore import StressCurves
 from neucmds.fitting import solve_for
 from neucmds.prepared import prepare
 from neucmds.problem.components import Components

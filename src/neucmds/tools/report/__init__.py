@@ -69,7 +69,7 @@ def write_report(
         Weights of the fit, as for `neucmds.evaluate`. Parts that need equal weights are left out.
     replicates : int, default=0
         Number of bootstrap replicates of `neucmds.bootstrap`, drawn as ellipses, and of
-        permutations of `neucmds.explore.resampling.stress_test`; each takes a fit.
+        permutations of `neucmds.explore.stress_test`; each takes a fit.
     random_state : int, default=0
         Seed of samples of pairs and objects, of replicates and permutations.
     overwrite : bool, default=False

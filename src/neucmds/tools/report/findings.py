@@ -11,11 +11,22 @@ import numpy.typing as npt
 from neucmds.backend.arrays import to_numpy
 from neucmds.ecology import PermutationTest
 from neucmds.embedding import Embedding
-from neucmds.explore.comparison import COMPARED, Comparison, compare
-from neucmds.explore.diagnostics import Diagnosis
-from neucmds.explore.exploration import StressCurves, diagnose, evaluate, stress_curve
-from neucmds.explore.metrics import PairErrors, Quality, pair_errors
-from neucmds.explore.resampling import Bootstrap, bootstrap, stress_test
+from neucmds.explore import (
+    Bootstrap,
+    Comparison,
+    Diagnosis,
+    PairErrors,
+    Quality,
+    StressCurves,
+    bootstrap,
+    compare,
+    diagnose,
+    evaluate,
+    pair_errors,
+    stress_curve,
+    stress_test,
+)
+from neucmds.explore.comparison import COMPARED
 from neucmds.options import ALL_METHODS, Callback, notify
 from neucmds.place.dimension import among
 from neucmds.problem.dense import Dense
@@ -65,7 +76,7 @@ def gather(
     findings = Findings(
         embedding,
         quality=evaluate(embedding, problem),
-        errors=pair_errors(**problem.beside(embedding)),
+        errors=pair_errors(embedding, problem),
         pairs=sampled_pairs(problem, embedding, random_state=random_state),
         lacking="pairs are missing or weighted, and these parts need all pairs with equal weight",
     )

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from neucmds.embedding import Embedding
-from neucmds.explore.diagnostics import Diagnosis, Triangles
-from neucmds.explore.exploration import StressCurves
+from neucmds.explore import Diagnosis, StressCurves, Triangles
 from neucmds.tools.plots.figures import printable, with_minus
 
 COUNTED = "objects are counted from 0"

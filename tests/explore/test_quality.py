@@ -1,14 +1,15 @@
 """The measures equal their definitions, written out pair by pair."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import gmean
 
-import neucmds.explore.metrics
-from neucmds.explore.metrics import measure, pair_errors
-from neucmds.spectrum.operators.dense import DenseGram
+from neucmds import evaluate, neuc_mds
+from neucmds.explore import pair_errors, quality
 
 
 def case(seed, n=25, k=4):
@@ -17,6 +18,16 @@ def case(seed, n=25, k=4):
     D = entries + entries.T
     np.fill_diagonal(D, 0)
     return D, rng.normal(size=(n, k)), np.array([1.0, 1.0, -1.0, 1.0])
+
+
+def embedding_of(x, signs):
+    """An embedding with these coordinates, of squared dissimilarities."""
+    some = neuc_mds(1 - np.eye(len(x)), x.shape[1], "neuc", squared=True)
+    return replace(some, coordinates=x, signs=signs)
+
+
+def measure(D, x, signs, **options):
+    return evaluate(embedding_of(x, signs), D, **options)
 
 
 def brute(D, x, signs):
@@ -70,7 +81,7 @@ def recall(D, d_hat, m=10):
 def test_every_measure_equals_its_definition(seed, kind):
     D, x, signs = case(seed)
     D = {"any": D, "positive": np.abs(D), "ties": np.ceil(np.abs(D))}[kind]
-    ours, expected = measure(DenseGram(D), x, signs).as_dict(), brute(D, x, signs)
+    ours, expected = measure(D, x, signs).as_dict(), brute(D, x, signs)
     assert set(ours) == set(expected)
     for name, value in expected.items():
         assert ours[name] == pytest.approx(value, rel=1e-9, nan_ok=True), name
@@ -82,7 +93,7 @@ def test_pairs_nobody_observed_are_left_out_of_every_measure():
     hidden = np.triu(np.random.default_rng(0).random(D.shape) < 0.3, 1)
     hidden |= hidden.T
     weights, nonsense = np.where(hidden, 0.0, 1.0), np.where(hidden, 1e6, D)
-    ours = measure(DenseGram(nonsense), x, signs, weights=weights)
+    ours = measure(nonsense, x, signs, weights=weights)
     d_hat = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
     seen = np.triu(~hidden, 1)
     d, h = D[seen], d_hat[seen]
@@ -96,10 +107,10 @@ def test_pairs_nobody_observed_are_left_out_of_every_measure():
 def test_many_objects_and_pairs_are_sampled(monkeypatch):
     D, x, signs = case(6, n=80)
     D = np.abs(D)
-    whole = measure(DenseGram(D), x, signs)
-    monkeypatch.setattr(neucmds.explore.metrics, "NEIGHBOR_OBJECTS", 40)
-    monkeypatch.setattr(neucmds.explore.metrics, "SAMPLED_PAIRS", 1000)
-    some = measure(DenseGram(D), x, signs)
+    whole = measure(D, x, signs)
+    monkeypatch.setattr(quality, "NEIGHBOR_OBJECTS", 40)
+    monkeypatch.setattr(quality, "SAMPLED_PAIRS", 1000)
+    some = measure(D, x, signs)
     assert (whole.neighbor_objects, some.neighbor_objects) == (80, 40)
     assert some.neighbors_kept == pytest.approx(whole.neighbors_kept, abs=0.1)
     assert some.relative_error_mean == whole.relative_error_mean
@@ -113,14 +124,14 @@ def test_a_pair_that_is_zero_up_to_rounding_is_undefined_not_distorted():
     """Errata E14: twins of the embedding enter with no factor near 1e15."""
     D, x, signs = case(2)
     x[1] = x[0] + 1e-16
-    quality = measure(DenseGram(np.abs(D)), x, signs)
+    quality = measure(np.abs(D), x, signs)
     assert quality.distortion < 100
     assert quality.undefined_pairs >= 1
 
 
 def test_nothing_defined_gives_no_distortion():
     D = -(np.ones((4, 4)) - np.eye(4))
-    quality = measure(DenseGram(D), np.zeros((4, 1)), np.ones(1))
+    quality = measure(D, np.zeros((4, 1)), np.ones(1))
     for name in ("distortion", "r2", "raw_stress", "stress1", "stress_1", "relative_error_mean"):
         assert np.isnan(getattr(quality, name)), name
     assert quality.undefined_pairs == 6
@@ -132,7 +143,7 @@ def test_each_object_has_its_share_of_stress_and_its_r2():
     d = np.triu(d, 1) + np.triu(d, 1).T
     x = rng.normal(size=(9, 2))
     gap = (((x[:, None] - x) ** 2).sum(axis=2) - d) ** 2
-    found = pair_errors(DenseGram(d), x, np.ones(2))
+    found = pair_errors(embedding_of(x, np.ones(2)), d)
     np.testing.assert_allclose(found.stress_share, gap.sum(axis=1) / gap.sum())
     for i in range(9):
         rest = np.delete(d[i], i)

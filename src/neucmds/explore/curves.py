@@ -1,0 +1,209 @@
+"""STRESS against the number of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import to_numpy
+from neucmds.errors import InputError, option
+from neucmds.explore.comparison import REFINED_LOSSES, embed_by_loss
+from neucmds.explore.diagnosis import takes_all
+from neucmds.fitting import embed_spectrum, solve_for
+from neucmds.options import CLOSED_FORMS, Callback, check_methods, notify
+from neucmds.prepared import prepare, refuse_weights
+from neucmds.problem.components import MOST_CHOSEN, Components, spaced_ks
+from neucmds.spectrum.geometry import stress_from_errors
+from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.spectrum import Spectrum, full_spectrum
+
+
+@dataclass(frozen=True)
+class TurningPoint:
+    """Where more coordinates begin to make classical MDS worse.
+
+    Parameters
+    ----------
+    k : int
+        Number of coordinates with the least STRESS.
+    stress : float
+        The STRESS there.
+    last_k : int
+        Number of positive eigenvalues: the most coordinates classical MDS can have.
+    last_stress : float
+        The STRESS with all of them.
+    complete : bool
+        Whether all positive eigenvalues are known; if not, there are more than `last_k`, and `k` is
+        the best of those up to `last_k`.
+    """
+
+    k: int
+    stress: float
+    last_k: int
+    last_stress: float
+    complete: bool = True
+
+    @property
+    def paradox(self) -> bool:
+        """Whether there is such a point: STRESS rises again before the coordinates run out."""
+        return self.k < self.last_k and self.last_stress > self.stress * (1 + 1e-9)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name."""
+        return {
+            "paradox": self.paradox,
+            "best_k": self.k,
+            "best_stress": self.stress,
+            "last_k": self.last_k,
+            "last_stress": self.last_stress,
+            "complete": self.complete,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class StressCurves:
+    """STRESS of every method at every k of a grid.
+
+    Parameters
+    ----------
+    ks : tuple of int
+    stress : dict of tuples of floats
+        Method → STRESS at each k.
+    sq_norm : float
+        ‖D‖²_F, which normalises STRESS.
+    turning_point : TurningPoint
+        Where more coordinates begin to make classical MDS worse, over all k that the known
+        eigenvalues allow.
+    eigenvalues : ndarray
+        Eigenvalues of B but the constant vector's zero, largest first: all n − 1 of up to 2000
+        objects, of more those from both ends that the largest k needs.
+    """
+
+    ks: tuple[int, ...]
+    stress: dict[str, tuple[float, ...]]
+    sq_norm: float
+    turning_point: TurningPoint
+    eigenvalues: npt.NDArray[np.float64]
+
+    def normalized(self, method: str) -> tuple[float, ...]:
+        """STRESS as a share of ‖D‖²_F."""
+        return tuple(value / (self.sq_norm or 1.0) for value in self.stress[method])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the eigenvalues by name."""
+        return {
+            "k": list(self.ks),
+            "stress": {method: list(values) for method, values in self.stress.items()},
+            "normalized_stress": {m: list(self.normalized(m)) for m in self.stress},
+            "sq_norm": self.sq_norm,
+            "classical": self.turning_point.as_dict(),
+        }
+
+
+def stress_curve(
+    D: Any,
+    ks: Iterable[int] | None = None,
+    methods: Sequence[str] = CLOSED_FORMS,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    curvature: float | Literal["auto"] = 0.0,
+    callback: Callback | None = None,
+) -> StressCurves:
+    """Compute STRESS against the number of coordinates, for several methods from one spectrum.
+
+    Of more than 2000 objects only the eigenpairs that the largest k needs are computed.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Dense
+    ks : iterable of int, optional
+        Numbers of coordinates; by default a grid up to 100, or n − 1 if that is less.
+    methods : sequence of str
+        The closed forms by default. "refined" takes longer, "refined/distance" and
+        "refined/relative", the other losses, longer still.
+    squared, symmetrize
+        As for `neuc_mds`.
+    curvature : float or "auto", default=0
+        Of "refined/distance" and "refined/relative", as for `neuc_mds`; "auto" at every k.
+    callback : callable, optional
+        Called before each longer piece of work, with 0, None and a few words.
+
+    Returns
+    -------
+    StressCurves
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import stress_curve
+    >>> x = np.random.default_rng(0).uniform(size=(30, 3))
+    >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
+    >>> curves = stress_curve(D, ks=[2, 4, 8], methods=["classical", "neuc"])
+    >>> curves.turning_point.paradox  # more coordinates make classical MDS worse
+    True
+
+    Paper: fig:dim-paradox, fig:dim-para-all.
+    """
+    problem = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
+    refuse_weights(problem, "stress_curve")
+    if ks is None:
+        ks = spaced_ks(min(MOST_CHOSEN, problem.n - 1))
+    grid = tuple(ks)
+    sizes = [Components.parse(k, problem.n) for k in grid]
+    if not sizes or any(size.goal is not None for size in sizes):
+        raise InputError(
+            f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
+        )
+    from_spectrum = [method for method in methods if method not in REFINED_LOSSES]
+    check_methods(from_spectrum)
+    notify(callback, f"computing the spectrum of {problem.n:,} objects")
+    spectrum = _spectrum(problem.gram, sizes, from_spectrum or ["classical"])
+    stress: dict[str, list[float]] = {method: [] for method in methods}
+    for components in sizes:
+        notify(callback, f"k = {components.total}")
+        for method in methods:
+            if method in from_spectrum:
+                embedding = embed_spectrum(problem, spectrum, components, method)
+            else:
+                embedding = embed_by_loss(problem, components, method, curvature)
+            stress[method].append(embedding.stress)
+    return StressCurves(
+        grid,
+        {method: tuple(values) for method, values in stress.items()},
+        problem.gram.moments.sq_norm,
+        _turning_point(problem.gram, spectrum),
+        spectrum.values,
+    )
+
+
+def _spectrum(gram: Gram, sizes: Sequence[Components], methods: Sequence[str]) -> Spectrum:
+    """Compute all eigenpairs, or of many objects those that the methods select from."""
+    if takes_all(gram.n, max(size.total for size in sizes)):
+        return full_spectrum(gram)
+    return solve_for(gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0)
+
+
+def _turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
+    """Find the k of least STRESS for classical MDS among all k, in O(n²) from the spectrum.
+
+    Every step adds λ u∘u to the diagonal of G, and C1, C2, C3 follow from that (docs/maths.md).
+    """
+    lam = spectrum.values
+    positive = int((lam[: spectrum.n_top] > spectrum.null_level).sum())
+    if positive == 0:
+        sq_norm = gram.moments.sq_norm
+        return TurningPoint(0, sq_norm, 0, sq_norm, spectrum.complete)
+    vectors = to_numpy(spectrum.vectors)
+    diagonal_error = to_numpy(gram.diagonal()).astype(np.float64)
+    stress = []
+    for k in range(positive):
+        diagonal_error = diagonal_error - lam[k] * vectors[:, k] ** 2
+        dropped_sq = spectrum.dropped_sq(np.arange(k + 1))
+        stress.append(sum(stress_from_errors(dropped_sq, diagonal_error)))
+    best = int(np.argmin(stress))
+    return TurningPoint(best + 1, stress[best], positive, stress[-1], spectrum.complete)

@@ -1,0 +1,407 @@
+"""Properties of D before any embedding: eigenvalues, triangles, noise, suggested k."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from neucmds.backend.arrays import eps, to_numpy
+from neucmds.goals import held_out_scan
+from neucmds.options import Callback, as_seed, notify
+from neucmds.place.dimension import LEAST_OBJECTS, DimensionScan, among
+from neucmds.prepared import prepare, refuse_weights
+from neucmds.spectrum.krylov import solve
+from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.operators.outliers import Outliers, outlying_entries
+from neucmds.spectrum.selection import Selection
+from neucmds.spectrum.spectrum import Ends, Spectrum, full_spectrum
+from neucmds.theory import suggest_k
+
+Floats = npt.NDArray[np.floating[Any]]
+Ids = npt.NDArray[np.intp]
+
+# All triples up to this many objects, of more a sample.
+EXACT_OBJECTS = 400
+# Up to here all eigenvalues are computed (2 s), of more objects as many of the largest, to a
+# tolerance for which single precision suffices: errors of λ are its square.
+FULL_UP_TO = 2000
+EIGENPAIRS = 100
+EIGENPAIR_TOL = 1e-5
+
+
+@dataclass(frozen=True)
+class Triangles:
+    """How often d(i, j) ≤ d(i, k) + d(k, j) fails, on the unsquared scale.
+
+    Parameters
+    ----------
+    violated : int
+        Triples with one side longer than the other two together, beyond rounding.
+    examined : int
+        Triples that were examined: all, or a random sample.
+    exact : bool
+        Whether all were examined.
+    worst_ratio : float
+        Largest ratio of a side to the sum of the other two; infinite if those are zero.
+    """
+
+    violated: int
+    examined: int
+    exact: bool
+    worst_ratio: float
+
+    @property
+    def share(self) -> float:
+        """Share of the triples that are violated."""
+        return self.violated / max(1, self.examined)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Properties of a dissimilarity before any embedding.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects.
+    smallest, largest : float
+        Extreme off-diagonal entries, squared scale.
+    negative_entries, zero_pairs : int
+        Pairs i < j with D negative, and with D zero.
+    duplicate_objects : int
+        Objects at zero dissimilarity from an earlier one.
+    complete : bool
+        Whether all eigenvalues of B are known; if not, the counts of eigenvalues are of those that
+        are, the largest ones, and `negative_share` is an estimate.
+    positive_eigenvalues, negative_eigenvalues, zero_eigenvalues : int
+        Of B, the constant vector's zero not counted.
+    largest_eigenvalue, smallest_eigenvalue : float
+    negative_share : float
+        NEF: Σ|negative λ| / Σ|λ|; 0 for Euclidean D. Where not all λ are known, the others are
+        taken as a semicircle of their exact mean and variance.
+    negative_share_bounds : tuple of two floats
+        Its lower and upper bound, by the exact sums of all λ and λ².
+    triangles : Triangles or None
+        None if D has negative entries, which have no unsquared scale.
+    noise_band : tuple of two floats
+        Range of the remaining eigenvalues if they are noise.
+    certain, beyond_noise : tuple of two ints
+        Eigenvalues above and below noise as large as the whole of B, and above and below the band.
+    outliers : Outliers
+        Entries of D that are huge beside all others, and the typical size.
+    scan : DimensionScan or None
+        Error on pairs of held-out objects against k; None for fewer than 6 objects.
+    labels : tuple of str or None
+        Names of the objects.
+    """
+
+    n: int
+    smallest: float
+    largest: float
+    negative_entries: int
+    zero_pairs: int
+    duplicate_objects: int
+    complete: bool
+    positive_eigenvalues: int
+    negative_eigenvalues: int
+    zero_eigenvalues: int
+    largest_eigenvalue: float
+    smallest_eigenvalue: float
+    negative_share: float
+    negative_share_bounds: tuple[float, float]
+    triangles: Triangles | None
+    noise_band: tuple[float, float]
+    certain: tuple[int, int]
+    beyond_noise: tuple[int, int]
+    outliers: Outliers
+    scan: DimensionScan | None
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def euclidean(self) -> bool:
+        """Whether some Euclidean space holds these objects exactly: no eigenvalue is negative."""
+        return self.negative_eigenvalues == 0
+
+    @property
+    def suggested_k(self) -> int:
+        """The fewest coordinates within one standard error of the least held-out error.
+
+        Of fewer than 6 objects, the number of eigenvalues that are no noise for certain.
+        """
+        if self.scan is not None:
+            return self.scan.k
+        return max(1, min(sum(self.certain), self.n - 1))
+
+    @property
+    def held_out_r2(self) -> float:
+        """R² of that many coordinates on pairs of held-out objects; NaN if none were held out."""
+        if self.scan is None:
+            return math.nan
+        return 1 - self.scan.error
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name, derived properties included."""
+        fields = asdict(self)
+        del fields["labels"]
+        for name in ("euclidean", "suggested_k", "held_out_r2"):
+            fields[name] = getattr(self, name)
+        if self.triangles is not None:
+            fields["triangles"]["share"] = self.triangles.share
+        return fields
+
+
+def diagnose(
+    D: Any,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> Diagnosis:
+    """Find out what D is like before any embedding: Euclidean, metric, how many coordinates.
+
+    Of more than 2000 objects the hundred largest eigenvalues are computed; what rests on the others
+    is a bound or an estimate then, and `Diagnosis.complete` is False.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`, or Dense
+    squared, symmetrize
+        As for `neuc_mds`.
+    random_state : int, RandomState, Generator or None
+        As for `neuc_mds`: which objects are held out, and which triples drawn for the triangle
+        inequality when there are too many.
+    callback : callable, optional
+        Called before each longer piece of work, with 0, None and a few words.
+
+    Returns
+    -------
+    Diagnosis
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds import diagnose
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
+    >>> diagnosis = diagnose(D)
+    >>> diagnosis.euclidean, diagnosis.triangles.violated
+    (False, 1)
+    """
+    random_state = as_seed(random_state)
+    problem = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
+    refuse_weights(problem, "diagnose")
+    gram = problem.gram
+    notify(callback, f"computing the spectrum of {gram.n:,} objects")
+    spectrum = _outer_spectrum(gram)
+    lam = spectrum.values
+    positive = int((lam > spectrum.null_level).sum())
+    negative = int((lam < -spectrum.null_level).sum())
+    share, bounds = _negative_share(spectrum, gram.n - 1 - lam.size)
+    noise = suggest_k(lam, n=gram.n, trace=spectrum.trace, frobenius_sq=spectrum.frobenius_sq)
+    scan = None
+    if gram.n >= LEAST_OBJECTS:
+        notify(callback, "predicting objects held out, to suggest k")
+        scan = held_out_scan(gram, random_state)
+    notify(callback, "examining pairs and triples")
+    smallest, largest, negative_entries, zero_pairs, duplicates = _entries(gram)
+    triangles = None
+    if not negative_entries:
+        triangles = triangle_violations(problem, random_state=random_state)
+    return Diagnosis(
+        n=gram.n,
+        smallest=smallest,
+        largest=largest,
+        negative_entries=negative_entries,
+        zero_pairs=zero_pairs,
+        duplicate_objects=duplicates,
+        complete=spectrum.complete,
+        positive_eigenvalues=positive,
+        negative_eigenvalues=negative,
+        zero_eigenvalues=int(lam.size) - positive - negative,
+        largest_eigenvalue=float(lam[:1].sum()),
+        smallest_eigenvalue=float(lam[-1:].sum()),
+        negative_share=share,
+        negative_share_bounds=bounds,
+        triangles=triangles,
+        noise_band=noise.band,
+        certain=noise.certain,
+        beyond_noise=noise.signature,
+        outliers=outlying_entries(gram),
+        scan=scan,
+        labels=problem.labels,
+    )
+
+
+def triangle_violations(
+    D: Any,
+    *,
+    squared: bool = False,
+    symmetrize: bool = False,
+    samples: int = 1_000_000,
+    random_state: Any = 0,
+) -> Triangles:
+    """Count triples in which one side is longer than the other two: all, or a random sample.
+
+    At most one side of a triple can be too long, so violated sides are violated triples. Of more
+    than 400 objects triples are drawn; where D is not in memory, all triples among 400 objects.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`
+        Without negative entries.
+    squared, symmetrize
+        As for `neuc_mds`.
+    samples : int
+        Triples to draw when there are more than 400 objects; a million give the share to ±0.1 %.
+    random_state : int, RandomState, Generator or None
+
+    Returns
+    -------
+    Triangles
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.explore import triangle_violations
+    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
+    >>> triangle_violations(D).worst_ratio
+    2.0
+    """
+    problem = prepare(D, squared=squared, symmetrize=symmetrize)
+    refuse_weights(problem, "triangle_violations")
+    gram = problem.gram
+    rng = check_random_state(as_seed(random_state))
+    if gram.n <= EXACT_OBJECTS:
+        return _all_triples(gram, np.arange(gram.n))
+    if not isinstance(gram, DenseGram):
+        return _all_triples(gram, np.sort(rng.permutation(gram.n)[:EXACT_OBJECTS]))
+    i, j, k = _distinct_triples(gram.n, samples, rng)
+    sides = np.sqrt([gram.entries(i, j), gram.entries(j, k), gram.entries(i, k)])
+    longest = sides.max(axis=0)
+    detour = sides.sum(axis=0) - longest
+    violated = int((longest > detour + _slack(gram) * float(longest.max())).sum())
+    return Triangles(violated, samples, False, _worst(longest, detour))
+
+
+def _outer_spectrum(gram: Gram) -> Spectrum:
+    """Compute all eigenpairs, or of many objects the hundred of largest magnitude."""
+    if takes_all(gram.n, EIGENPAIRS):
+        return full_spectrum(gram)
+
+    def rule(ends: Ends) -> Selection:
+        kept = np.argsort(-np.abs(ends.values), kind="stable")[:EIGENPAIRS]
+        if ends.values[-1] < 0:  # decides whether D is Euclidean
+            kept = np.append(kept, ends.values.size - 1)
+        kept = np.unique(kept)
+        kept = kept[np.abs(ends.values[kept]) > ends.null_level]
+        return Selection(kept, ends.values[kept])
+
+    return solve(gram, rule, EIGENPAIRS, tol=EIGENPAIR_TOL, random_state=0)
+
+
+def takes_all(n: int, n_eigenpairs: int) -> bool:
+    """Tell whether all eigenvalues are computed: the fastest way, or cheap and exact in all."""
+    return n <= FULL_UP_TO or 8 * n_eigenpairs >= n
+
+
+def _negative_share(ends: Ends, unknown: int) -> tuple[float, tuple[float, float]]:
+    """Σ|negative λ| / Σ|λ|, and its bounds where some λ are known by their sums alone.
+
+    The negative part of m unknown λ with sum s and sum of squares q is at least −s, and at most
+    (√(mq) − s)/2. With the trace T the share of a negative part N is N/(T + 2N), growing with N.
+    """
+    lam = ends.values
+    negative = float(-lam[lam < -ends.null_level].sum())
+    if not unknown:
+        share = negative / (float(np.abs(lam).sum()) or 1.0)
+        return share, (share, share)
+    left = ends.trace - float(lam.sum())
+    left_sq = ends.dropped_sq(np.arange(lam.size))
+    least = negative + max(0.0, -left)
+    most = max(least, negative + (math.sqrt(unknown * left_sq) - left) / 2)
+    centre = left / unknown
+    radius = 2 * math.sqrt(max(0.0, left_sq / unknown - centre**2))
+    likely = negative + unknown * _negative_part_of_semicircle(centre, radius)
+
+    def share_of(part: float) -> float:
+        total = ends.trace + 2 * part
+        return part / total if total > 0 else 0.0
+
+    bounds = (share_of(least), share_of(most))
+    return float(np.clip(share_of(likely), *bounds)), bounds
+
+
+def _negative_part_of_semicircle(centre: float, radius: float) -> float:
+    """Mean of max(−x, 0) of a semicircle law, by its quantiles at Chebyshev points."""
+    angles = np.pi * (np.arange(1000) + 0.5) / 1000
+    x = centre + radius * np.cos(angles)
+    # In the angle the law has the density (2/π) sin².
+    return float(np.mean(2 * np.sin(angles) ** 2 * np.maximum(-x, 0.0)))
+
+
+def _entries(gram: Gram) -> tuple[float, float, int, int, int]:
+    """Return the extremes of D, and count negative entries, zeros and objects with an earlier twin.
+
+    Of the entries above the diagonal, block by block.
+    """
+    ids = np.arange(gram.n)
+
+    def summary(rows: slice, part: Any) -> tuple[float, float, int, int, npt.NDArray[np.bool_]]:
+        block = to_numpy(part)
+        above = ids > ids[rows, None]
+        entries = block[above]
+        zero = above & (block == 0)
+        low = float(np.min(entries, initial=math.inf))
+        high = float(np.max(entries, initial=-math.inf))
+        return low, high, int((entries < 0).sum()), int(zero.sum()), zero.any(axis=0)
+
+    lows, highs, negative, zeros, twins = zip(*gram.on_each(summary), strict=True)
+    duplicates = int(np.any(twins, axis=0).sum())
+    return min(lows), max(highs), sum(negative), sum(zeros), duplicates
+
+
+def _all_triples(gram: Gram, ids: Ids) -> Triangles:
+    """Examine all triples among some objects, in ascending order."""
+    d = np.sqrt(among(gram, ids))
+    rows, cols = np.triu_indices(ids.size, 1)
+    direct = d[rows, cols]
+    rounding = _slack(gram) * float(d.max())
+    violated = 0
+    worst = 0.0
+    for via in range(ids.size):
+        other = (rows != via) & (cols != via)
+        side = direct[other]
+        detour = (d[rows, via] + d[cols, via])[other]
+        violated += int((side > detour + rounding).sum())
+        worst = max(worst, _worst(side, detour))
+    return Triangles(violated, math.comb(ids.size, 3), ids.size == gram.n, worst)
+
+
+def _slack(gram: Gram) -> float:
+    """Share of the largest side that rounding may add: √ε of float64, or 4 ε of float32."""
+    return max(1.5e-8, 4 * eps(gram.dtype, gram.xp))
+
+
+def _worst(side: Floats, detour: Floats) -> float:
+    """Return the largest ratio of a side to the other two, infinite if those are zero."""
+    proper = detour > 0
+    if np.any(side[~proper] > 0):
+        return math.inf
+    return float(np.max(side[proper] / detour[proper], initial=0.0))
+
+
+def _distinct_triples(n: int, samples: int, rng: np.random.RandomState) -> tuple[Ids, Ids, Ids]:
+    """Draw triples of three different objects, uniformly."""
+    i = rng.randint(0, n, size=samples)
+    j = rng.randint(0, n - 1, size=samples)
+    j += j >= i
+    k = rng.randint(0, n - 2, size=samples)
+    k += k >= np.minimum(i, j)
+    k += k >= np.maximum(i, j)
+    return i, j, k
