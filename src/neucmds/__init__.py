@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         InputError,
         NonEuclideanWarning,
         OverfitWarning,
-        PrecisionWarning,
     )
     from neucmds.estimators import LandmarkNeucMDS, NeucIsomap, NeucMDS
     from neucmds.explore import bootstrap, compare, diagnose, evaluate, stress_curve
@@ -40,7 +39,6 @@ __all__ = [
     "FewerComponentsWarning",
     "NonEuclideanWarning",
     "OverfitWarning",
-    "PrecisionWarning",
     "__version__",
 ]
 

@@ -11,24 +11,21 @@ from collections.abc import Callable
 
 __all__ = [
     "ConvergenceWarning",
-    "FileFormatError",
     "FewerComponentsWarning",
-    "FewPairsWarning",
+    "FileFormatError",
     "InputError",
-    "NeucmdsError",
     "NeucmdsWarning",
     "NonEuclideanWarning",
     "OverfitWarning",
-    "PrecisionWarning",
     "option",
     "rendered",
 ]
 
-# Private-use characters, which no file name or label holds by accident.
-_OPEN, _BETWEEN, _CLOSE = "\ue000", "\ue001", "\ue002"
+# A marked parameter: its name and value, each after a private-use character, which no file name or
+# label holds by accident.
+_MARKED = re.compile("\ue000([a-z_]+)\ue001([^\ue002]*)\ue002")
 # Characters of a value inside a message.
 LONGEST = 80
-_OPTION = re.compile(f"{_OPEN}([a-z_]+)(?:{_BETWEEN}([^{_CLOSE}]*))?{_CLOSE}")
 
 
 def option(name: str, *value: object) -> str:
@@ -47,14 +44,22 @@ def option(name: str, *value: object) -> str:
     >>> str(InputError(f"pass {option('symmetrize', True)} to average."))
     'pass symmetrize=True to average.'
     """
-    if not value:
-        return f"{_OPEN}{name}{_CLOSE}"
-    text = re.sub(r"\n\s*", " ", repr(value[0]))
-    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-    return f"{_OPEN}{name}{_BETWEEN}{text}{_CLOSE}"
+    text = "".join(re.sub(r"\n\s*", " ", repr(each)) for each in value)
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - 1]}…"
+    return f"\ue000{name}\ue001{text}\ue002"
 
 
-def rendered(message: str, spell: Callable[[str, str | None], str] | None = None) -> str:
+def in_python(name: str, value: str | None) -> str:
+    """Write a parameter as in a call."""
+    if name == "direction":  # an argument of the metric "shortest_path"
+        return f"metric_params={{'direction': {value}}}"
+    if value is None:
+        return name
+    return f"{name}={value}"
+
+
+def rendered(message: str, spell: Callable[[str, str | None], str] = in_python) -> str:
     """Write the marked parameters of a message out.
 
     Parameters
@@ -70,32 +75,18 @@ def rendered(message: str, spell: Callable[[str, str | None], str] | None = None
     >>> rendered(f"pass {option('color_by')}.", lambda name, value: f"--{name.replace('_', '-')}")
     'pass --color-by.'
     """
-    spell = _in_python if spell is None else spell
-    return _OPTION.sub(lambda found: spell(found[1], found[2]), message)
-
-
-def _in_python(name: str, value: str | None) -> str:
-    if name == "direction":  # an argument of the metric "shortest_path"
-        return f"metric_params={{'direction': {value}}}"
-    return name if value is None else f"{name}={value}"
+    return _MARKED.sub(lambda match: spell(match[1], match[2] or None), message)
 
 
 class _Marked(Exception):
-    """A message that keeps its marked parameters in `marked`, beside their Python reading."""
+    """A message as in Python, and in `marked` with its parameters marked."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(rendered(message))
         self.marked = message
 
-    def __reduce__(self) -> tuple[type, tuple[str]]:
-        return type(self), (self.marked,)
 
-
-class NeucmdsError(_Marked):
-    """Base class of every error raised on purpose by this package."""
-
-
-class InputError(NeucmdsError, ValueError):
+class InputError(_Marked, ValueError):
     """The input cannot be used; the message says what, by how much, and what to do."""
 
 
@@ -115,17 +106,12 @@ class FewerComponentsWarning(NeucmdsWarning):
     """Fewer coordinates than asked for carry any information, so fewer are returned."""
 
 
-class FewPairsWarning(NeucmdsWarning):
-    """There are hardly more observed pairs than coordinates to determine from them."""
-
-
 class NonEuclideanWarning(FewerComponentsWarning):
     """The method keeps only positive eigenvalues, and the data do not have as many as asked for."""
 
 
 class OverfitWarning(NeucmdsWarning):
-    """A fit is much better on the fitted pairs or objects than on those held out."""
+    """A fit is much better on the fitted pairs or objects than on others, or may well be.
 
-
-class PrecisionWarning(FewerComponentsWarning):
-    """Coordinates are missing because a few huge entries of D leave the others below rounding."""
+    Held-out pairs say so, or there are hardly more pairs than coordinates to determine from them.
+    """

@@ -21,7 +21,6 @@ from neucmds.errors import (
     InputError,
     NonEuclideanWarning,
     OverfitWarning,
-    PrecisionWarning,
     option,
 )
 from neucmds.form import kappa_of
@@ -271,7 +270,6 @@ def warn_of_surprises(embedding: Embedding) -> None:
         text = "the other eigenvalues are zero, have the wrong sign, or lose their weight by the "
         text += "shift of 'neuc+'"
         if info.hidden_below:
-            category = PrecisionWarning
             text = f"rounding hides eigenvalues below {info.hidden_below:.2g}; look for huge "
             text += "entries in D, and correct or remove them"
         elif embedding.method in ("classical", "lower"):

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.neighbors import kneighbors_graph
 
-from neucmds.errors import FewPairsWarning, InputError, NeucmdsWarning
+from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning
 from neucmds.problem.pairs import as_pairs, check_pairs, edges_of, make_pairs, read_edges
 
 
@@ -150,7 +150,7 @@ def test_edges_of_a_table_have_the_lengths_of_a_column_or_one():
 
 def test_neighbours_look_like_edges_and_pairs_at_random_do_not():
     x = np.random.default_rng(0).normal(size=(300, 4))
-    with pytest.warns(FewPairsWarning, match="look like edges .* metric='shortest_path'"):
+    with pytest.warns(OverfitWarning, match="look like edges .* metric='shortest_path'"):
         as_pairs(kneighbors_graph(x, 7, mode="distance"), symmetrize=True)
     d, drawn = np.linalg.norm(x[:, None] - x, axis=2), np.random.default_rng(1).random((300, 300))
     near = kneighbors_graph(x, 7, mode="distance").toarray()
@@ -176,7 +176,7 @@ def test_objects_without_pairs_or_with_few_and_parts_are_named():
         check_pairs(pairs, 1)
     i, j, d = complete(30)
     pairs = make_pairs(31, np.r_[i, 0], np.r_[j, 30], np.r_[d, 1.0])
-    with pytest.warns(FewPairsWarning, match=r"1 object is in fewer than k = 3 pairs.*: 30;"):
+    with pytest.warns(OverfitWarning, match=r"1 object is in fewer than k = 3 pairs.*: 30;"):
         check_pairs(pairs, 3)
 
 
@@ -192,7 +192,7 @@ def test_fewer_pairs_than_unknowns_are_refused_and_few_are_warned_about():
     with pytest.raises(InputError, match=r"5\.53 per object on average, and more than 6 are"):
         check_pairs(some(unknowns - 1), k)
     for count in (unknowns, 2 * k * n - 1):
-        with pytest.warns(FewPairsWarning, match="per object on average determine k = 3"):
+        with pytest.warns(OverfitWarning, match="per object on average determine k = 3"):
             check_pairs(some(count), k)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

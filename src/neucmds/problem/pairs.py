@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from neucmds.errors import FewPairsWarning, FileFormatError, InputError, NeucmdsWarning, option
+from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.names import is_frame, listed
 from neucmds.problem.readers.text import Labels, Lines, one_line, read_text
 from neucmds.problem.validation import entry_name, refuse_range, refuse_weight_range
@@ -195,14 +195,14 @@ def check_pairs(pairs: Pairs, k: int) -> None:
         warnings.warn(
             f"{_counted(few.size, 'object')} in fewer than k = {k} pairs, which do not determine "
             f"the coordinates: {_named(few, pairs.labels)}; add pairs, or do not rely on D̂ there.",
-            FewPairsWarning,
+            OverfitWarning,
             stacklevel=2,
         )
     elif mean < min(4 * k, pairs.n - 1):
         warnings.warn(
             f"{mean:.3g} pairs per object on average determine k = {k} coordinates poorly; about "
             f"10k = {10 * k} are good, {2 * k} the minimum.",
-            FewPairsWarning,
+            OverfitWarning,
             stacklevel=2,
         )
 
@@ -333,7 +333,7 @@ def _warn_of_edges(pairs: Pairs) -> None:
             f"{pairs.size} pairs of {pairs.n} objects look like edges between neighbours, and the "
             f"far pairs are missing; pass {option('metric', 'shortest_path')} if the array is a "
             "graph.",
-            FewPairsWarning,
+            OverfitWarning,
             stacklevel=4,
         )
 

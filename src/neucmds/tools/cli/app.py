@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import neucmds
-from neucmds.errors import NeucmdsError, option, rendered
+from neucmds.errors import InputError, option, rendered
 from neucmds.tools.cli import INTERRUPTED, INTERRUPTION
 from neucmds.tools.cli.compare import compare
 from neucmds.tools.cli.console import (
@@ -105,7 +105,7 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
         end = "" if text.endswith((".", "?", "!")) else "."
         print_error(f"{text}{end} See: {command} --help")
         return BAD_INPUT
-    if isinstance(problem, NeucmdsError):
+    if isinstance(problem, InputError):
         print_error(spelled(problem.marked))
         return BAD_INPUT
     if isinstance(problem, OSError):
