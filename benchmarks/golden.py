@@ -65,22 +65,12 @@ METHODS = (*CLOSED_FORMS, "refined")
 # --- The calls whose names or scales are a matter of taste stand here, and nowhere else. ---------
 
 
-def current(options: dict[str, Any]) -> dict[str, Any]:
-    """Options as the library spells them; the rows have `n_init` starts and a `floor`."""
-    options = dict(options)
-    if "n_init" in options:
-        options["init"] = options.pop("n_init")
-    if "floor" in options:
-        options["loss"] = (options["loss"], options.pop("floor"))
-    return options
-
-
 def fit(data: Any, k: Any = 2, method: str = "refined", **options: Any) -> Any:
-    return neucmds.neuc_mds(data, k, method, **current(options))
+    return neucmds.neuc_mds(data, k, method, **options)
 
 
 def estimator(kind: str, k: Any, **options: Any) -> Any:
-    return getattr(neucmds, kind)(k, **current(options))
+    return getattr(neucmds, kind)(k, **options)
 
 
 def diagnose(data: Any, **options: Any) -> dict[str, Any]:
@@ -92,7 +82,7 @@ def stress_curve(data: Any, ks: Any, methods: Any, **options: Any) -> Any:
 
 
 def bootstrap(data: Any, k: Any, n_boot: int, **options: Any) -> Any:
-    return neucmds.bootstrap(data, k, n_boot, **current(options))
+    return neucmds.bootstrap(data, k, n_boot, **options)
 
 
 def sq_dissimilarities(emb: Any, rows: Any = None, cols: Any = None) -> Any:

@@ -220,7 +220,7 @@ def held_out(
 ) -> dict[str, object]:
     """Error of new objects to fitted ones, over that among fitted ones, by the loss itself."""
     n = D.shape[0]
-    one_start = {} if loss == "squared" else {"init": 1}
+    one_start = {} if loss == "squared" else {"n_init": 1}
     whole = neuc_mds(D, k, loss=loss, curvature=curvature, random_state=0, **one_start)
     kappa, sq = whole.kappa, curved_squares(D**2, whole.kappa)
     pair_loss = PairLoss(loss, 0.0, curvature=kappa).floored(floor_of(sq, None, kappa))

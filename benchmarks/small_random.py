@@ -5,7 +5,7 @@
     python benchmarks/small_random.py --count 50      the first fifty
 
 D are hops, Jaccard tables, constants, ties, trees and noise of 5 to 40 objects. For every loss the
-default stands beside (k, 0), one start without other signatures (`init=1`), `exact` ("squared")
+default stands beside (k, 0), one start without other signatures (`n_init=1`), `exact` ("squared")
 and the best of eight SMACOF starts ("distance"). The record counts the losses that end at most
 1 % above the least of these, and has every other one.
 """
@@ -116,7 +116,7 @@ def row(number: int) -> dict[str, Any]:
         if loss == "squared":
             beside["exact"] = float(neuc_mds(D, k, "exact").stress)
         else:
-            beside["init=1"] = loss_of(D, k, loss, init=1)
+            beside["init=1"] = loss_of(D, k, loss, n_init=1)
         if loss == "distance":
             beside["smacof"] = raw_stress(D, k)
         # Below rounding of the sums every fit is perfect.

@@ -98,7 +98,7 @@ def _spaces(n: int = 80) -> dict[str, tuple[Any, tuple[int, int], int]]:
 def _error(D: Any, signature: tuple[int, int], curvature: float) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = neuc_mds(D, signature, loss="relative", curvature=curvature, init=4)
+        found = neuc_mds(D, signature, loss="relative", curvature=curvature, n_init=4)
     fitted, off = found.dissimilarities(), D > 0
     return float(np.mean(np.abs(fitted[off] / D[off] - 1)))
 

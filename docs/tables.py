@@ -254,18 +254,37 @@ def permdisp() -> str:
 
 def goes_with() -> str:
     """Return which option goes with which kind of input, and the notes below."""
-    from neucmds.options import FITS, INPUTS, OPTIONS, cell
+    from neucmds.options import FITS, INPUTS, OPTIONS, TABLE
 
+    fits = "yes", "if their D fits in memory"
+    paths = "ignored", "`metric_params={'direction': …}` decides"
+    complete = "ignored", "a graph has no missing pairs"
+    remarks = {
+        ("operator", "squared"): ("ignored", "a Gram records whether its entries are squared"),
+        ("features", "loss"): fits,
+        ("features", "n_init"): fits,
+        ("features", "checkpoint"): (
+            "yes",
+            "if their D does not fit in memory, or the metric is a function",
+        ),
+        ("graph", "missing"): complete,
+        ("graph", "symmetrize"): paths,
+        ("graph", "n_pairs"): ("yes", "then a sample of pairs is fitted; closed forms use all"),
+        ("large graph", "missing"): complete,
+        ("large graph", "symmetrize"): paths,
+        ("large graph", "method"): ("yes", "then the row above applies"),
+    }
     notes: list[str] = []
 
     def mark(kind: str, name: str) -> str:
-        found = cell(kind, name)
-        word = {"yes": "yes", "refused": "–", "ignored": "ignored"}[found.verdict]
-        if not found.why or found.verdict == "refused":
+        if name in TABLE[kind]:
+            return "–"
+        word, why = remarks.get((kind, name), ("yes", ""))
+        if not why:
             return word
-        if found.why not in notes:
-            notes.append(found.why)
-        return f"{word} ({notes.index(found.why) + 1})"
+        if why not in notes:
+            notes.append(why)
+        return f"{word} ({notes.index(why) + 1})"
 
     rows = [[what, *(mark(kind, name) for name in OPTIONS)] for kind, what in INPUTS.items()]
     for kind, what in FITS.items():

@@ -44,13 +44,13 @@ def errors(emb, D):
 @pytest.fixture(scope="module")
 def hyperbolic():
     D = disc()
-    return D, neuc_mds(D, (2, 1), loss="relative", curvature=-(mean_of(D) ** 2), init=4)
+    return D, neuc_mds(D, (2, 1), loss="relative", curvature=-(mean_of(D) ** 2), n_init=4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("D", "k", "sign"), [(sphere(), (3, 0), 1), (disc(), (2, 1), -1)])
 def test_spheres_and_hyperbolic_planes_are_exact(D, k, sign):
-    emb = neuc_mds(D, k, loss="relative", curvature=sign * mean_of(D) ** 2, init=4)
+    emb = neuc_mds(D, k, loss="relative", curvature=sign * mean_of(D) ** 2, n_init=4)
     assert errors(emb, D).mean() < 1e-6
     assert emb.r2 == pytest.approx(1)
 
@@ -59,7 +59,7 @@ def test_spheres_and_hyperbolic_planes_are_exact(D, k, sign):
 @pytest.mark.usefixtures("few_starts")
 @pytest.mark.parametrize(("D", "sign"), [(sphere(30), 1), (disc(30), -1), (ball(30), 0)])
 def test_the_curvature_is_found(D, sign):
-    emb = neuc_mds(D, 3, loss="relative", curvature="auto", init=2)
+    emb = neuc_mds(D, 3, loss="relative", curvature="auto", n_init=2)
     assert emb.curvature == pytest.approx(sign * mean_of(D) ** 2, rel=0.03)
     assert errors(emb, D).mean() < 0.005
 
@@ -70,8 +70,8 @@ def test_trees_are_curved_and_perfect_fits_are_not():
     parent = np.random.default_rng(0).integers(0, np.arange(1, 40))
     edges = (np.ones(39), (parent, np.arange(1, 40)))
     D = shortest_path(csr_array(edges, shape=(40, 40)), directed=False)
-    flat = neuc_mds(D, 3, loss="relative", init=2)
-    emb = neuc_mds(D, 3, loss="relative", curvature="auto", init=2)
+    flat = neuc_mds(D, 3, loss="relative", n_init=2)
+    emb = neuc_mds(D, 3, loss="relative", curvature="auto", n_init=2)
     assert emb.curvature < -4
     assert errors(emb, D).mean() < 0.8 * errors(flat, D).mean()
     assert np.max(emb.explained) < 100  # of R², also where D̂ is far below zero
@@ -94,14 +94,14 @@ def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
     emb.save(tmp_path / "curved.npz")
     again = Embedding.load(tmp_path / "curved.npz")
     assert (again.curvature, again.floor) == (emb.curvature, emb.floor)
-    assert neuc_mds(D, 2, loss=("relative", 1.5), init=1).floor == pytest.approx(1.5)
+    assert neuc_mds(D, 2, loss="relative", floor=1.5, n_init=1).floor == pytest.approx(1.5)
     np.testing.assert_array_equal(again.distance(0, range(n)), emb.distance(0, range(n)))
     np.testing.assert_array_equal(again.transform(D[:3]), emb.transform(D[:3]))
 
 
 def test_stress_and_explained_are_those_of_d(hyperbolic):
     D, _ = hyperbolic
-    emb = neuc_mds(D, 2, loss="distance", curvature=-2.0, init=1)
+    emb = neuc_mds(D, 2, loss="distance", curvature=-2.0, n_init=1)
     fitted = np.asarray(emb.dissimilarities()) ** 2
     assert emb.stress == pytest.approx(((fitted - D**2) ** 2).sum(), rel=1e-9)
     x = np.asarray(emb.coordinates)[:, 1:]
@@ -130,7 +130,7 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
     est = LandmarkNeucMDS((2, 1), n_landmarks=80, random_state=0, **how)
     est.fit_transform(D)
     assert errors(est.result_, D).mean() < 0.02
-    assert NeucMDS((2, 1), init=2, **how).fit(D).score(D[:4]) > 0.999
+    assert NeucMDS((2, 1), n_init=2, **how).fit(D).score(D[:4]) > 0.999
     graph = np.where(np.sort(D, axis=1)[:, [12]] >= D, D, 0)
     graph = np.maximum(graph, graph.T)
     emb = neuc_mds(csr_array(graph), (3, 1), metric="shortest_path", n_pairs=60, **how)
@@ -147,8 +147,8 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
         ({"loss": "relative", "curvature": np.nan}, "must be a number or 'auto'"),
         ({"loss": "relative", "curvature": 9.0}, "times too long; pass at most"),
         ({"loss": "relative", "curvature": -1e4}, "times too long; pass at least"),
-        ({"loss": ("relative", 0.0)}, "with a positive floor"),
-        ({"loss": ("distance", 1.0)}, r"must be \('relative', floor\)"),
+        ({"loss": "relative", "floor": 0.0}, "floor=0.0 must be a positive number"),
+        ({"loss": "distance", "floor": 1.0}, "floor=1.0 needs loss='relative'"),
     ],
 )
 def test_what_cannot_be_is_refused(how, says):

@@ -39,7 +39,7 @@ def every_kind_of_fit(D):
     weights = (weights + weights.T) * all_pairs
     known = (weights > 1) * 1.0
     yield from ((neuc_mds(D, 4, method), all_pairs) for method in METHODS)
-    yield neuc_mds(D, 4, loss="distance", init=1), all_pairs
+    yield neuc_mds(D, 4, loss="distance", n_init=1), all_pairs
     yield neuc_mds(D, 4, weights=weights), weights
     yield neuc_mds(sparse.csr_array(D * known), 4), known
 

@@ -49,7 +49,7 @@ fits = {}
 print("               κ     signs    mean error   p99 error")
 for name, D in {"tree": tree, "streets": streets}.items():
     for curvature in (0, "auto"):
-        how = {"loss": "relative", "curvature": curvature, "init": 1, "max_iter": 3000}
+        how = {"loss": "relative", "curvature": curvature, "n_init": 1, "max_iter": 3000}
         emb = neuc_mds(D, 10, **how)
         error = np.abs(emb.dissimilarities()[off] / D[off] - 1)
         fits[name, curvature] = error

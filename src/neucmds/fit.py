@@ -13,6 +13,7 @@ import numpy as np
 from neucmds.backend.arrays import Array, is_numpy, to_numpy
 from neucmds.backend.checkpoint import Checkpoint
 from neucmds.embedding import Embedding
+from neucmds.errors import InputError, option
 from neucmds.fitting import Fit, fit, warn_of_surprises
 from neucmds.goals import fit_chosen
 from neucmds.large.landmarks import embed_by_landmarks
@@ -21,25 +22,27 @@ from neucmds.large.two_levels import embed_rows
 from neucmds.options import (
     DEFAULT_METHOD,
     GOALS,
+    KEPT,
     PRECOMPUTED,
     SHORTEST_PATH,
     Callback,
     Loss,
     Method,
     Options,
+    check_support,
     kind_of,
-    refuse,
 )
-from neucmds.prepared import prepare
+from neucmds.prepared import read_dense
 from neucmds.problem.calls import Tape, watched
-from neucmds.problem.components import NComponents
+from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import as_objects, named_features
 from neucmds.problem.dense import Dense
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import BoundMetric, refuse_params
 from neucmds.problem.names import row_names
 from neucmds.problem.pairs import as_pairs
-from neucmds.problem.validation import as_labels, check_flags, refuse_arrays
+from neucmds.problem.validation import as_labels
+from neucmds.spectrum.operators.choose import lazy_if_large
 from neucmds.spectrum.operators.dense import DenseGram
 
 __all__ = ["neuc_mds"]
@@ -47,10 +50,11 @@ __all__ = ["neuc_mds"]
 
 def neuc_mds(
     data: Any,
-    n_components: NComponents = 2,
+    n_components: NComponents = N_COMPONENTS,
     method: Method = DEFAULT_METHOD,
     *,
     loss: Loss = "squared",
+    floor: float | None = None,
     curvature: float | Literal["auto"] = 0.0,
     metric: Any = PRECOMPUTED,
     metric_params: dict[str, Any] | None = None,
@@ -60,9 +64,10 @@ def neuc_mds(
     symmetrize: bool = False,
     weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
-    random_state: Any = None,
+    random_state: Any = 0,
     tol: float | None = None,
     max_iter: int | None = None,
+    n_init: int | None = None,
     init: Any = None,
     callback: Callback | None = None,
     checkpoint: str | PathLike[str] | None = None,
@@ -79,23 +84,24 @@ def neuc_mds(
         stores the observed pairs, zeros included; "refined" then needs memory and time for these
         pairs only. With a `metric`: features, a graph, or a list of objects such as strings, which
         are their own names if all differ.
-    n_components : int, (int, int), float, "auto" or None, default=2
+    n_components : int, (int, int), float or "auto", default=2
         Number of coordinates, or a pair (p, q): at most p positive and q negative ones, fewer where
         more do not lower the STRESS. For "refined", n ≤ 2000 and (p + 1)(q + 1) ≤ 25 the result is
         never worse than any smaller signature. A share between 0 and 1: the fewest coordinates
         whose R² (`Embedding.r2`) reaches it, found by bisection for "exact" and "refined". "auto":
         the fewest coordinates, at most 100, whose error on pairs of held-out objects, placed by
         "neuc+", is within one standard error of the least. `Embedding.requested` is the chosen
-        number. None: 20, or n − 1 if that is less.
+        number.
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's. "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" minimises it over all coordinates.
-    loss : {"squared", "distance", "relative"} or ("relative", float), default="squared"
+    loss : {"squared", "distance", "relative"}, default="squared"
         Loss of "refined". "squared": Σ(D̂ − D)², the paper's STRESS (S-STRESS), dominated by far
         pairs. "distance": Σ(√max(D̂, 0) − d)², with d = √D, as SMACOF. "relative": Σ(D̂/D − 1)²,
         with near pairs as important as far ones. The last two need D ≥ 0, and D in memory or a
-        sample of pairs. New objects are placed by the same loss. "relative" divides by a floor
-        instead of d where d is smaller: ``("relative", floor)``, in units of d; by default
+        sample of pairs. New objects are placed by the same loss.
+    floor : float, optional
+        "relative" divides by the floor instead of d where d is smaller; in units of d. By default
         (`Embedding.floor`) the smaller of half the 1 % quantile of the positive d and the median
         nearest-neighbour distance.
     curvature : float or "auto", default=0
@@ -150,9 +156,9 @@ def neuc_mds(
     missing : {"error", "ignore"}, default="error"
         "ignore": NaN in D is an unobserved pair, which is ignored; `transform` of the result then
         accepts NaN, too. "refined" only. Entries that a sparse D does not store are always missing.
-    random_state : int, RandomState, Generator or None
-        Seed of the iterative solver, of further starts, of landmarks and of sampled pairs. None is
-        the seed 0: a second call returns the same result, to the last bit.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the iterative solver, of further starts, of landmarks and of sampled pairs. With a
+        number a second call returns the same result, to the last bit; None is 0, too.
     tol : float, optional
         For closed forms the largest ‖Bu − λu‖ of the returned eigenpairs, relative to the largest
         kept |λ| (iterative solver): 1e-7 by default; with tol ≥ 1e-6, steps in float64 after those
@@ -162,12 +168,14 @@ def neuc_mds(
         others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
     max_iter : int, optional
         Most iterations of "refined": 200 for the squared loss, 500 for others.
-    init : int, Embedding or (coordinates, signs), optional
+    n_init : int, optional
         Number of starts of the losses "distance" and "relative"; the best result is returned.
         Default, for k ≤ 10: 32 starts for n ≤ 100, 12 for n ≤ 600, and a quarter as many for each
         other signature that is tried. Otherwise one start, and for n > 600 its signature is first
-        chosen on 500 objects; ``init=1`` skips the choice of a signature. Or a warm start of
-        "refined", which sets the signature and the number of coordinates.
+        chosen on 500 objects; ``n_init=1`` skips the choice of a signature.
+    init : Embedding or (coordinates, signs), optional
+        A warm start of "refined". It sets the signature and the number of coordinates;
+        `n_components` is then not read.
     callback : callable, optional
         ``callback(step, total, what)`` gets, after an iteration of "refined", its number,
         `max_iter` and the loss as a float; while a D outside memory is read, the rows read, n and
@@ -194,17 +202,8 @@ def neuc_mds(
         n_components=n_components,
         method=method,
         loss=loss,
+        floor=floor,
         curvature=curvature,
-        random_state=random_state,
-        tol=tol,
-        max_iter=max_iter,
-        init=init,
-        callback=callback,
-        checkpoint=checkpoint,
-    )
-    found = embed(
-        data,
-        options,
         metric=metric,
         metric_params=metric_params,
         landmarks=landmarks,
@@ -213,77 +212,82 @@ def neuc_mds(
         symmetrize=symmetrize,
         weights=weights,
         missing=missing,
+        random_state=random_state,
+        tol=tol,
+        max_iter=max_iter,
+        n_init=n_init,
+        init=init,
+        callback=callback,
+        checkpoint=checkpoint,
     )
+    found = embed(data, options)
     warn_of_surprises(found.embedding)
     return found.embedding
 
 
-def embed(
-    data: Any,
-    options: Options,
-    *,
-    metric: Any = PRECOMPUTED,
-    metric_params: dict[str, Any] | None = None,
-    landmarks: Any = None,
-    n_pairs: int | None = None,
-    squared: bool = False,
-    symmetrize: bool = False,
-    weights: Any = None,
-    missing: Literal["error", "ignore"] = "error",
-    labels: Any = None,
-) -> Fit:
+def embed(data: Any, options: Options, labels: Any = None) -> Fit:
     """Embed any input of `neuc_mds`; `labels` names the objects of input without names."""
-    check_flags(missing, squared=squared, symmetrize=symmetrize)
-    refuse_arrays(metric=metric, metric_params=metric_params)
-    data, metric, labels = _as_rows(data, metric, metric_params, symmetrize, labels)
-    known = data.gram if isinstance(data, Dense) else data
-    kind = kind_of(known, metric, n_pairs, options.method) if landmarks is None else "landmarks"
-    asked = {"weights": weights, "missing": None if missing == "error" else missing}
-    asked |= {"squared": squared or None, "symmetrize": symmetrize or None, "n_pairs": n_pairs}
-    refuse(kind, options.asked | asked)
-    scale = {"squared": squared, "symmetrize": symmetrize}
-    rules: dict[str, Any] = scale | {"metric": metric, "weights": weights, "labels": labels}
-    found: Embedding | None = None
+    data, metric, labels = _as_rows(data, options, labels)
+    options = replace(options, metric=metric, metric_params=None)
+    kind = kind_of(data, options)
+    check_support(options, kind)
     called = isinstance(metric, BoundMetric) and callable(metric.metric) and is_numpy(data)
-    with _calls(data, metric, options, n_pairs, kind) if called else nullcontext():
+    with _calls(data, metric, options, kind) if called else nullcontext():
         if kind == "landmarks":
-            return Fit(embed_by_landmarks(data, options, landmarks, **rules))
-        if kind == "large graph":
-            found = embed_graph(data, options, n_pairs)
-        if kind == "sampled":
-            found = embed_rows(data, metric, options, n_pairs)
-        if kind == "pairs":
-            pairs = as_pairs(data, allow_missing=missing == "ignore", **scale)
-            found = replace(embed_pairs(pairs, options, bool(squared)), missing=missing)
-        if found is not None:
-            return Fit(replace(found, labels=as_labels(labels, found.n) or found.labels))
-        prepared = prepare(
-            data,
-            options.n_components,
-            missing=missing,
-            keep_copy=options.method == "refined",
-            callback=options.callback,
-            **rules,
-        )
+            return Fit(_by_landmarks(data, options, labels))
+        if kind in ("large graph", "sampled", "pairs"):
+            embedding = _by_pairs(data, options, kind)
+            names = as_labels(labels, embedding.n) or embedding.labels
+            return Fit(replace(embedding, labels=names))
+        problem = read_dense(data, options, labels, keep_copy=options.method == "refined")
         if options.checkpoint is not None:
-            if not (called and isinstance(prepared.gram, DenseGram)):
-                return _kept(prepared, options, options.checkpoint)
+            if not (called and isinstance(problem.gram, DenseGram)):
+                return _kept(problem, options, options.checkpoint)
             options = replace(options, checkpoint=None)
-        return (fit_chosen if isinstance(options.n_components, GOALS) else fit)(prepared, options)
+        if isinstance(options.n_components, GOALS):
+            return fit_chosen(problem, options)
+        return fit(problem, options)
 
 
-def _as_rows(
-    data: Any, metric: Any, params: dict[str, Any] | None, symmetrize: bool, labels: Any
-) -> tuple[Any, Any, Any]:
+def _by_landmarks(data: Any, options: Options, labels: Any) -> Embedding:
+    return embed_by_landmarks(
+        data,
+        options,
+        options.landmarks,
+        metric=options.metric,
+        labels=labels,
+        squared=options.squared,
+        symmetrize=options.symmetrize,
+        weights=options.weights,
+    )
+
+
+def _by_pairs(data: Any, options: Options, kind: str) -> Embedding:
+    """Embed listed pairs, or a sample of all."""
+    if kind == "large graph":
+        return embed_graph(data, options, options.n_pairs)
+    if kind == "sampled":
+        return embed_rows(data, options.metric, options, options.n_pairs)
+    pairs = as_pairs(
+        data,
+        squared=options.squared,
+        symmetrize=options.symmetrize,
+        allow_missing=options.missing == "ignore",
+    )
+    return replace(embed_pairs(pairs, options, bool(options.squared)), missing=options.missing)
+
+
+def _as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
     """Return rows or a graph, the metric with its arguments, and names of the objects."""
+    metric = options.metric
     if metric == SHORTEST_PATH:
-        graph, labels = named_graph(data, labels, params)
+        graph, labels = named_graph(data, labels, options.metric_params)
         return graph, metric, labels
     if metric == PRECOMPUTED:
-        if params:
+        if options.metric_params:
             refuse_params(metric)
-        return data, metric, labels
-    bound = BoundMetric.of(metric, params, symmetrize=symmetrize)
+        return lazy_if_large(data), metric, labels
+    bound = BoundMetric.of(metric, options.metric_params, symmetrize=options.symmetrize)
     items = as_objects(data) if callable(bound.metric) and bound.items is None else None
     if items is None:
         data, labels = named_features(data, labels)
@@ -293,14 +297,12 @@ def _as_rows(
 
 
 @contextmanager
-def _calls(
-    data: Any, metric: BoundMetric, options: Options, n_pairs: int | None, kind: str
-) -> Iterator[None]:
+def _calls(data: Any, metric: BoundMetric, options: Options, kind: str) -> Iterator[None]:
     """Report calls of a user's function to the callback, and keep them beside `checkpoint`."""
     callback, name, tape = options.callback, getattr(metric.metric, "__name__", "the metric"), None
     if options.checkpoint is not None:
         what = data if metric.items is None else metric.items
-        how = (options.n_components, options.loss, options.random_state, n_pairs, kind)
+        how = (options.n_components, options.loss, options.random_state, options.n_pairs, kind)
         tape = Tape(f"{fspath(options.checkpoint)}.calls", what, name, metric.params, how)
     report = (
         None if callback is None else lambda done, total: callback(done, total, f"calls of {name}")
@@ -314,16 +316,20 @@ def _calls(
 def _kept(prepared: Dense, options: Options, checkpoint: str | PathLike[str]) -> Fit:
     """Continue an interrupted fit, and keep the coordinates of every step."""
     if isinstance(prepared.gram, DenseGram):
-        refuse("matrix", {"checkpoint": checkpoint})
+        raise InputError(f"{option('checkpoint')} {KEPT}")
     if options.init is None and isinstance(options.n_components, (*GOALS, tuple, list)):
-        refuse("checkpoint", {"n_components": options.n_components})
+        raise InputError(
+            f"{option('n_components', options.n_components)} takes many descents, and "
+            f"{option('checkpoint')} keeps the coordinates of one; pass a whole number, or leave "
+            "one of them out."
+        )
     # In single precision, since the last digits depend on the number of threads.
     means = to_numpy(prepared.gram.moments.row_means).astype(np.float32)
     asked = (options.n_components, options.tol, options.max_iter)
     kept = Checkpoint(checkpoint, means, *asked, options.init)
     if kept.held:
         start = kept.held["coordinates"], kept.held["signs"]
-        options = replace(options, n_components=None, init=start)
+        options = replace(options, init=start)
 
     def keep(coordinates: Array, signs: Array) -> None:
         kept.save(coordinates=coordinates, signs=signs)

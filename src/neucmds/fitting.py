@@ -24,8 +24,8 @@ from neucmds.errors import (
     option,
 )
 from neucmds.form import kappa_of
-from neucmds.options import EIGENPAIR_TOL, Options, notify, refuse
-from neucmds.prepared import dense_gram
+from neucmds.options import EIGENPAIR_TOL, Options, notify
+from neucmds.prepared import dense_gram, refuse_weights
 from neucmds.problem.components import AUTO, Components
 from neucmds.problem.dense import Dense
 from neucmds.problem.weights import refuse_parts_of
@@ -38,7 +38,6 @@ from neucmds.refine.starts import best_refined
 from neucmds.refine.tiles import Tiles, minimize
 from neucmds.spectrum.exact import MAX_DENSE, exact_selection
 from neucmds.spectrum.krylov import solve
-from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import METHODS, Selection, neuc_plus, union
 from neucmds.spectrum.spectrum import Ends, Spectrum
@@ -61,10 +60,8 @@ def fit(prepared: Dense, options: Options, keep: Keep | None = None) -> Fit:
     gram, method, start = prepared.gram, options.method, options.init
     components = Components.parse(options.n_components, gram.n)
     limits = replace(options.limits(gram.n), keep=keep)
-    if prepared.weights is not None and method != "refined":
-        refuse("closed form", {"weights": prepared.weights})
-    if not isinstance(gram, DenseGram):
-        refuse("blocks", options.asked)
+    if method != "refined":
+        refuse_weights(prepared, option("method", method), f"use {option('method', 'refined')}")
     if start is not None and int(start.coordinates.shape[0]) != gram.n:
         raise InputError(
             f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "

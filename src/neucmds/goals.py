@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.fitting import Fit, fit, solve_for
-from neucmds.options import Options, notify, refuse
+from neucmds.options import Options, notify
 from neucmds.place.dimension import DimensionScan, fewest, scan_dimensions
 from neucmds.prepared import refuse_weights
 from neucmds.problem.components import AUTO, Components, spaced_ks
@@ -53,8 +53,6 @@ def fit_chosen(prepared: Dense, options: Options) -> Fit:
         )
     notify(options.callback, f"looking for the fewest coordinates with an R² of {share:g}")
     complete = prepared.weights is None
-    if not complete and method != "refined":
-        refuse("closed form", {"weights": prepared.weights})
     closed = method if method in METHODS else "neuc+"
     start, best = _fewest_closed(gram, closed, share) if complete else (None, -np.inf)
     if method in METHODS:

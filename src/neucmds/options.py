@@ -1,10 +1,9 @@
-"""The options of a fit, their defaults, and which of them go with which input."""
+"""The parameters of a fit: their allowed values, and which of them go with which input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral
 from os import PathLike
 from typing import Any, Literal
 
@@ -12,50 +11,103 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import is_dask, to_numpy
-from neucmds.backend.checkpoint import checkpoint_path
 from neucmds.backend.memory import available_memory
+from neucmds.backend.progress import Callback as Callback
 from neucmds.errors import InputError, option
-from neucmds.problem.components import AUTO, NComponents
+from neucmds.problem.components import AUTO, N_COMPONENTS, NComponents
 from neucmds.problem.containers import as_real
+from neucmds.problem.dense import Dense
+from neucmds.problem.metrics import BoundMetric
 from neucmds.problem.pairs import Pairs
-from neucmds.problem.validation import exceeds_range, out_of_range, refuse_arrays
-from neucmds.refine.descent import Limits, Start, check_count
+from neucmds.problem.sampled_pairs import LEAST_PAIRS
+from neucmds.problem.validation import exceeds_range, out_of_range
+from neucmds.refine.descent import Limits, Start
+from neucmds.refine.losses import LOSSES
 from neucmds.refine.starts import as_start
-from neucmds.spectrum.operators.choose import outside_memory
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import METHODS
 
 ALL_METHODS = (*METHODS, "exact", "refined")
-CLOSED_FORMS = tuple(method for method in ALL_METHODS if method != "refined")
+CLOSED_FORMS = (*METHODS, "exact")
 # "refined" has the least STRESS of fitted and of placed objects (docs/quality.md).
 Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
-Loss = Literal["squared", "distance", "relative"] | tuple[Literal["relative"], float]
+Loss = Literal["squared", "distance", "relative"]
 DEFAULT_METHOD: Literal["refined"] = "refined"
 # Residual of eigenpairs, relative to the largest kept |λ|.
 EIGENPAIR_TOL = 1e-7
 # Up to here all shortest paths are computed if they fit in memory.
 MOST_PATHS = 10_000
-PRECOMPUTED, SHORTEST_PATH = "precomputed", "shortest_path"
+PRECOMPUTED = "precomputed"
+SHORTEST_PATH = "shortest_path"
+
+# Types of `n_components` that are a goal: a share of R², "auto".
+GOALS = (float, np.floating, str)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Verdict on an option for a kind of input, and the reason."""
-
-    verdict: Literal["yes", "refused", "ignored"] = "yes"
-    why: str = ""
+def _is_number(value: Any) -> bool:
+    plain = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return plain and bool(np.isfinite(value))
 
 
-def _no(why: str) -> Cell:
-    return Cell("refused", "{asked} " + why)
+def _is_count(value: Any) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and value >= 1
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_, int)) and value in (0, 1)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, PathLike)) and str(value) != ""
+
+
+# Parameter → what it may be, beside None where that is the default, and the same in words.
+PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "method": (lambda value: value in ALL_METHODS, f"is unknown; choose {', '.join(ALL_METHODS)}"),
+    "loss": (lambda value: value in LOSSES, f"is unknown; choose one of {', '.join(LOSSES)}"),
+    "floor": (lambda value: _is_number(value) and value > 0, "must be a positive number"),
+    "curvature": (
+        lambda value: value == AUTO or _is_number(value),
+        "must be a number or 'auto'",
+    ),
+    "metric": (
+        lambda value: isinstance(value, (str, BoundMetric)) or callable(value),
+        "must be the name of a metric, or a function",
+    ),
+    "metric_params": (lambda value: isinstance(value, dict), "must be a dict, or None"),
+    "squared": (_is_flag, "must be True or False"),
+    "symmetrize": (_is_flag, "must be True or False"),
+    "missing": (lambda value: value in ("error", "ignore"), "is unknown; pass 'error' or 'ignore'"),
+    "tol": (lambda value: _is_number(value) and 0 <= value < 1, "must be a number from 0 to 1"),
+    "max_iter": (_is_count, "must be a whole number of at least 1"),
+    "n_init": (_is_count, "must be a whole number of at least 1"),
+    "n_pairs": (
+        lambda value: _is_count(value) and value >= LEAST_PAIRS,
+        f"must be a whole number of at least {LEAST_PAIRS}; about 32 per coordinate are good",
+    ),
+    "callback": (callable, "must be a function, or None"),
+    "checkpoint": (_is_path, "must be the name of a file"),
+}
+
+
+def check_parameters(values: Mapping[str, Any]) -> None:
+    """Refuse a value that a parameter of this name cannot have."""
+    for name, (allowed, words) in PARAMETERS.items():
+        value = values.get(name)
+        if (value is None and getattr(Options, name) is None) or name not in values:
+            continue
+        if getattr(value, "ndim", 0):
+            raise InputError(f"{option(name, value)} is an array; pass a single value.")
+        if not allowed(value):
+            raise InputError(f"{option(name, value)} {words}.")
 
 
 # Kinds of input, as the documentation calls them.
 INPUTS = {
     "matrix": "D in memory",
-    "blocks": "D in a file or store that does not fit",
-    "dask": "D as a dask array",
+    "dask": "D as a dask array, or in a file or store that does not fit",
     "operator": "D computed in blocks",
     "pairs": "sparse D: known pairs",
     "features": "features and a metric",
@@ -68,17 +120,18 @@ INPUTS = {
 FITS = {
     "closed form": "any closed form",
     "squared loss": '`loss="squared"`',
-    "checkpoint": "`checkpoint` of a D outside memory",
+    "distance loss": '`loss="distance"`',
 }
 OPTIONS = {
     "method": "a closed form",
     "loss": '`loss="distance"`, `"relative"`',
+    "floor": "`floor`",
     "curvature": "`curvature`",
     "n_components": '`n_components=0.9`, `"auto"`',
     "weights": "`weights`",
     "missing": '`missing="ignore"`',
     "init": "`init`",
-    "n_init": "several starts: `init` = a number above 1",
+    "n_init": "`n_init` above 1",
     "checkpoint": "`checkpoint`",
     "squared": "`squared`",
     "symmetrize": "`symmetrize`",
@@ -86,259 +139,207 @@ OPTIONS = {
 }
 
 _REFINED = option("method", "refined")
-IN_MEMORY = _no(
+_IN_MEMORY = (
     "needs all of D in memory, and this D is read or computed in blocks; use "
     f"{option('loss', 'squared')}, or LandmarkNeucMDS, which supports every loss."
 )
-_PAIRS_ALIKE = _no("needs D in memory, and this D is not; load it, or use fewer objects.")
-_NO_GRAM = _no("needs D itself, not a Gram of it; pass D.")
-_CHOSEN = _no(
+_PAIRS_ALIKE = "needs D in memory, and this D is not; load it, or use fewer objects."
+_NO_GRAM = "needs D itself, not a Gram of it; pass D."
+_CHOSEN = (
     "samples pairs of features and graphs; pass the known pairs of a D as a scipy.sparse array."
 )
-_KEPT = _no(
+KEPT = (
     f"is for fits of listed pairs (a scipy.sparse D, {option('n_pairs')}, graphs of more than "
     "10,000 nodes), of a D that is not held in memory or of a function that is called, and for "
     "LandmarkNeucMDS.transform; this D is: leave it out."
 )
-_EVERY_PAIR = _no("needs every pair of D, and only some are known; pass a number of coordinates.")
-_ONE_START = _no("needs every pair of D; a list of pairs is fitted from one start; leave it out.")
-_ALL_PATHS = _no(
+_EVERY_PAIR = "needs every pair of D, and only some are known; pass a number of coordinates."
+_ONE_START = "needs every pair of D; a list of pairs is fitted from one start; leave it out."
+_ALL_PATHS = (
     f"needs all shortest paths, which are computed for up to {MOST_PATHS:,} nodes, as far as they "
     f"fit in memory and {option('n_pairs')} is not given; leave it out."
 )
-_NOT_SAMPLED = _no(f"does not work with {option('n_pairs')}, a sample of pairs; leave one out.")
-_NO_START = _no(f"needs {_REFINED}: a closed form has no start.")
-_NO_LOSS = _no(
+_NOT_SAMPLED = f"does not work with {option('n_pairs')}, a sample of pairs; leave one out."
+_NO_START = f"needs {_REFINED}: a closed form has no start."
+_NO_LOSS = (
     f"needs {option('loss', 'relative')} or {option('loss', 'distance')}, which count errors of d; "
     "the STRESS of all others is defined on d²."
 )
-_COUNTED_ALIKE = Cell(
-    "refused",
-    f"weights and missing entries need {_REFINED}: closed forms give every pair equal weight.",
-)
+_NO_FLOOR = f"needs {option('loss', 'relative')}, which divides by it."
+_COUNTED_ALIKE = f"needs {_REFINED}: closed forms give every pair equal weight."
+_NO_SQUARES = "is for dissimilarities, and lengths of paths are not squared; leave it out."
 _BLOCKS = {
-    "loss": IN_MEMORY,
-    "curvature": IN_MEMORY,
+    "loss": _IN_MEMORY,
+    "curvature": _IN_MEMORY,
     "weights": _PAIRS_ALIKE,
     "missing": _PAIRS_ALIKE,
-    "n_init": IN_MEMORY,
-    "symmetrize": _no("needs D as an array in memory; pass or store (D + D.T) / 2 instead."),
+    "n_init": _IN_MEMORY,
+    "symmetrize": "needs D as an array in memory; pass or store (D + D.T) / 2 instead.",
     "n_pairs": _CHOSEN,
 }
-_PATHS = {
-    "missing": Cell("ignored", "a graph has no missing pairs"),
-    "squared": _no("is for dissimilarities, and lengths of paths are not squared; leave it out."),
-    "symmetrize": Cell("ignored", "`metric_params={'direction': …}` decides"),
-}
-# Kind of input or of fit → option → verdict; options that are not listed are supported.
-TABLE: dict[str, dict[str, Cell]] = {
-    "matrix": {"checkpoint": _KEPT, "n_pairs": _CHOSEN},
-    "blocks": _BLOCKS,
+# Kind of input or of fit → option → why it is refused; options that are not listed are supported.
+TABLE: dict[str, dict[str, str]] = {
+    "matrix": {"checkpoint": KEPT, "n_pairs": _CHOSEN},
     "dask": _BLOCKS,
-    "operator": _BLOCKS
-    | dict.fromkeys(("weights", "missing", "symmetrize"), _NO_GRAM)
-    | {"squared": Cell("ignored", "a Gram records whether its entries are squared")},
+    "operator": _BLOCKS | dict.fromkeys(("weights", "missing", "symmetrize"), _NO_GRAM),
     "pairs": {
-        "method": _no(
-            f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; pass "
-            "D.toarray() if what is not stored is zero."
-        ),
+        "method": f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; "
+        "pass D.toarray() if what is not stored is zero.",
         "n_components": _EVERY_PAIR,
-        "weights": _no("cannot be given: a list of pairs has weights in a fourth column."),
+        "weights": "cannot be given: a list of pairs has weights in a fourth column.",
         "n_init": _ONE_START,
         "n_pairs": _CHOSEN,
     },
-    "features": {
-        "loss": Cell("yes", "if their D fits in memory"),
-        "n_init": Cell("yes", "if their D fits in memory"),
-        "checkpoint": Cell("yes", "if their D does not fit in memory, or the metric is a function"),
-    },
+    "features": {},
     "sampled": {
-        "method": _no(f"needs every pair, and {option('n_pairs')} needs {_REFINED}."),
+        "method": f"needs every pair, and {option('n_pairs')} needs {_REFINED}.",
         "n_components": _EVERY_PAIR,
         "n_init": _ONE_START,
         **dict.fromkeys(("weights", "missing", "init", "squared"), _NOT_SAMPLED),
     },
-    "graph": _PATHS
-    | {
-        "checkpoint": _KEPT,
-        "n_pairs": Cell("yes", "then a sample of pairs is fitted; closed forms use all"),
-    },
-    "large graph": _PATHS
-    | {
-        "method": Cell("yes", "then the row above applies"),
+    "graph": {"squared": _NO_SQUARES, "checkpoint": KEPT},
+    "large graph": {
+        "squared": _NO_SQUARES,
         "n_components": _EVERY_PAIR,
         "weights": _ALL_PATHS,
         "init": _ALL_PATHS,
         "n_init": _ONE_START,
     },
     "landmarks": {
-        "missing": _no("does not work with landmarks: every dissimilarity to them is needed."),
-        "checkpoint": _no(
-            "keeps the rows that LandmarkNeucMDS.transform writes to out=; leave it out, or use it."
-        ),
-        "n_pairs": _no("samples pairs, but landmarks place objects; leave one out."),
+        "missing": "does not work with landmarks: every dissimilarity to them is needed.",
+        "checkpoint": "keeps the rows that LandmarkNeucMDS.transform writes to out=; leave it "
+        "out, or use it.",
+        "n_pairs": "samples pairs, but landmarks place objects; leave one out.",
     },
     "closed form": {
-        "loss": _no(f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it."),
+        "loss": f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it.",
+        "floor": _NO_FLOOR,
         "curvature": _NO_LOSS,
         "init": _NO_START,
         "n_init": _NO_START,
-        "checkpoint": _no(f"keeps the coordinates of {_REFINED}, and no eigenpairs; leave it out."),
+        "checkpoint": f"keeps the coordinates of {_REFINED}, and no eigenpairs; leave it out.",
         "weights": _COUNTED_ALIKE,
         "missing": _COUNTED_ALIKE,
     },
-    "checkpoint": {
-        "n_components": _no(
-            f"takes many descents, and {option('checkpoint')} keeps the coordinates of one; pass "
-            "a whole number, or leave one of them out."
-        )
-    },
     "squared loss": {
+        "floor": _NO_FLOOR,
         "curvature": _NO_LOSS,
-        "n_init": _no(
-            f"is for other losses; {option('loss', 'squared')} starts once, from eigenvectors."
-        ),
+        "n_init": f"is for other losses; {option('loss', 'squared')} starts once, from "
+        "eigenvectors.",
     },
+    "distance loss": {"floor": _NO_FLOOR},
 }
 
 
-def cell(kind: str, name: str) -> Cell:
-    """Return the verdict on an option for a kind of input or of fit."""
-    return TABLE[kind].get(name, Cell())
-
-
-def refuse(kind: str, asked: Mapping[str, Any]) -> None:
-    """Refuse options but None that a kind of input (`INPUTS`) or of fit (`FITS`) lacks."""
-    for name, value in asked.items():
-        found = TABLE[kind].get(name, Cell())
-        if value is not None and found.verdict == "refused":
-            plain = isinstance(value, (str, int, float, tuple)) and name != "checkpoint"
-            name = "init" if name == "n_init" else name
-            asked_for = option(name, value) if plain else option(name)
-            raise InputError(found.why.format(asked=asked_for))
-
-
-def kind_of(data: Any, metric: Any, n_pairs: int | None, method: str) -> str:
+def kind_of(data: Any, options: Options) -> str:
     """Return which kind of input this is: a key of `INPUTS`."""
-    if metric == SHORTEST_PATH:
-        n, free = int(data.shape[0]), available_memory()
+    if options.landmarks is not None:
+        return "landmarks"
+    if options.metric == SHORTEST_PATH:
+        n = int(data.shape[0])
+        free = available_memory()
         # A loss takes D three times.
-        large = n_pairs is not None or n > MOST_PATHS or (free is not None and 24 * n * n > free)
-        return "large graph" if large and method == "refined" else "graph"
-    if metric != PRECOMPUTED:
-        return "features" if n_pairs is None else "sampled"
+        too_large = n > MOST_PATHS or (free is not None and 24 * n * n > free)
+        sampled = (too_large or options.n_pairs is not None) and options.method == "refined"
+        return "large graph" if sampled else "graph"
+    if options.metric != PRECOMPUTED:
+        return "features" if options.n_pairs is None else "sampled"
+    if isinstance(data, Dense):
+        data = data.gram
     if isinstance(data, Pairs) or hasattr(data, "tocoo"):
         return "pairs"
+    if isinstance(data, DenseGram) and not {"weights", "missing"} & set(options.asked()):
+        return "matrix"
     if isinstance(data, Gram):
-        return "matrix" if isinstance(data, DenseGram) else "operator"
-    if is_dask(data):
-        return "dask"
-    return "matrix" if outside_memory(data) is None else "blocks"
+        return "operator"
+    return "dask" if is_dask(data) else "matrix"
 
 
-# Called with the number of a step, the number of all or None, and the loss or a few words.
-Callback = Callable[[int, int | None, float | str], Any]
+def check_support(options: Options, kind: str) -> None:
+    """Refuse options that a kind of input (`INPUTS`), the method or the loss does not support."""
+    kinds = []
+    if options.method != "refined":
+        kinds.append("closed form")
+    elif options.loss != "relative":
+        kinds.append(f"{options.loss} loss")
+    kinds.append(kind)
+    if kind == "landmarks" and options.metric == SHORTEST_PATH:
+        kinds.append("graph")
+    asked = options.asked()
+    for name, value in asked.items():
+        for row in kinds:
+            if name in TABLE[row]:
+                plain = isinstance(value, (str, int, float)) and name != "checkpoint"
+                shown = option(name, value) if plain else option(name)
+                raise InputError(f"{shown} {TABLE[row][name]}")
 
-# Types of `n_components` that are a goal: a share of R², "auto".
-GOALS = (float, np.floating, str)
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Options:
-    """How an input is embedded: the parameters of `neuc_mds` that do not describe the input.
+    """How an input is read and embedded: the parameters of `neuc_mds` but the input.
 
-    Parameters
-    ----------
-    n_components, method, loss, curvature, random_state, tol, max_iter, init, callback, checkpoint
-        As for `neuc_mds`; a start of "refined", once checked, is a `Start`, and its signature the
-        number of coordinates.
-    floor, n_init
-        The floor that was given with the loss, and the number of starts that was given as `init`.
+    A start of "refined", once checked, is a `Start`, and its signature the number of coordinates.
     """
 
-    n_components: NComponents = None
+    n_components: NComponents = N_COMPONENTS
     method: str = DEFAULT_METHOD
-    loss: Any = "squared"
+    loss: str = "squared"
+    floor: float | None = None
     curvature: float | str = 0.0
-    random_state: Any = None
+    metric: Any = PRECOMPUTED
+    metric_params: dict[str, Any] | None = None
+    landmarks: Any = None
+    n_pairs: int | None = None
+    squared: bool = False
+    symmetrize: bool = False
+    weights: Any = None
+    missing: str = "error"
+    random_state: Any = 0
     tol: float | None = None
     max_iter: int | None = None
+    n_init: int | None = None
     init: Any = None
     callback: Callback | None = None
     checkpoint: str | PathLike[str] | None = None
-    floor: float | None = None
-    n_init: int | None = None
 
     def __post_init__(self) -> None:
-        refuse_arrays(method=self.method, loss=self.loss, curvature=self.curvature)
-        check_methods((self.method,))
-        of_eigenpairs = None if self.method == "refined" else self.tol
-        if of_eigenpairs is not None and not (_is_number(of_eigenpairs) and 0 < of_eigenpairs < 1):
-            raise InputError(f"{option('tol', self.tol)} must be a number between 0 and 1.")
-        self._set(random_state=as_seed(self.random_state))
-        if isinstance(self.loss, tuple):
-            self._set(loss="relative", floor=_floor(self.loss))
-        check_callback(self.callback)
-        self.limits(2)
-        if self.checkpoint is not None:
-            checkpoint_path(self.checkpoint)
-        if self.curvature != AUTO and not _is_number(self.curvature):
-            raise InputError(f"{option('curvature', self.curvature)} must be a number or 'auto'.")
-        if isinstance(self.init, Integral):
-            check_count(init=self.init)
-            self._set(n_init=self.init, init=None)
-        elif self.init is not None:
-            start = _start(self.init)
-            self._set(n_components=_signature(start, self.n_components), init=start)
-        if self.method != "refined":
-            refuse("closed form", self.asked)
-        elif self.loss == "squared":
-            refuse("squared loss", self.asked)
+        check_parameters(vars(self))
+        if self.tol == 0 and self.method != "refined":
+            raise InputError(f"{option('tol', self.tol)} must be above 0 for a closed form.")
+        object.__setattr__(self, "random_state", as_seed(self.random_state))
+        if self.init is not None:
+            start = _checked_start(self.init)
+            object.__setattr__(self, "init", start)
+            object.__setattr__(self, "n_components", start.signature)
 
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @property
     def asked(self) -> dict[str, Any]:
-        """Options that some kinds of input refuse; None where they have their defaults."""
-        return {
-            "method": None if self.method == "refined" else self.method,
-            "loss": None if self.loss == "squared" else self.loss,
+        """Return the options that some kinds of input refuse and that differ from the default."""
+        values = {
+            "method": self.method if self.method != DEFAULT_METHOD else None,
+            "loss": self.loss if self.loss != "squared" else None,
+            "floor": self.floor,
             "curvature": self.curvature or None,
             "n_components": self.n_components if isinstance(self.n_components, GOALS) else None,
+            "weights": self.weights,
+            "missing": self.missing if self.missing != "error" else None,
             "init": self.init,
-            "n_init": None if self.n_init == 1 else self.n_init,
+            "n_init": self.n_init if self.n_init != 1 else None,
             "checkpoint": self.checkpoint,
+            "squared": self.squared or None,
+            "symmetrize": self.symmetrize or None,
+            "n_pairs": self.n_pairs,
         }
+        return {name: value for name, value in values.items() if value is not None}
 
     def limits(self, n: int) -> Limits:
         """How far "refined" goes for n objects: the defaults of every kind of input."""
-        tol, callback = self.tol if self.method == "refined" else None, self.callback
+        tol = self.tol if self.method == "refined" else None
         limits = Limits.of(self.loss, n, self.max_iter, tol)
+        callback = self.callback
         if callback is None:
             return limits
         most = limits.max_iter
         return replace(limits, callback=lambda step, loss: callback(step, most, loss))
-
-
-def _floor(loss: tuple[Any, ...]) -> float:
-    """Return the floor of ("relative", floor)."""
-    if len(loss) == 2 and loss[0] == "relative" and _is_number(loss[1]) and loss[1] > 0:
-        return float(loss[1])
-    raise InputError(f"{option('loss', loss)} must be ('relative', floor) with a positive floor.")
-
-
-def _is_number(value: Any) -> bool:
-    plain = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return plain and bool(np.isfinite(value))
-
-
-def check_callback(callback: Any) -> None:
-    """Check that a callback can be called."""
-    if not (callback is None or callable(callback)):
-        raise InputError(f"{option('callback', callback)} must be a function, or None.")
 
 
 def notify(callback: Callback | None, words: str) -> None:
@@ -347,19 +348,7 @@ def notify(callback: Callback | None, words: str) -> None:
         callback(0, None, words)
 
 
-def _signature(start: Start, n_components: NComponents) -> tuple[int, int]:
-    """Return the signature of a start, which the number of coordinates must not contradict."""
-    signature = start.signature
-    # 2 is the default.
-    if n_components not in (None, 2, signature, sum(signature)):
-        raise InputError(
-            f"{option('init')} has {signature[0]} positive and {signature[1]} negative "
-            f"coordinates, not {option('n_components', n_components)}; leave the latter out."
-        )
-    return signature
-
-
-def _start(init: Any) -> Start:
+def _checked_start(init: Any) -> Start:
     """Take a warm start, of real numbers whose powers stay in the range of floats."""
     if isinstance(init, (tuple, list)) and len(init) == 2:
         init = tuple(as_real(part, f"coordinates or signs of {option('init')}") for part in init)
@@ -372,7 +361,7 @@ def _start(init: Any) -> Start:
 
 
 def as_seed(random_state: Any) -> Any:
-    """Return what seeds a generator, or refuse it: None is 0, so that a second call is the same."""
+    """Return what seeds a generator, or refuse it: None is 0, too."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.Generator):
@@ -385,12 +374,3 @@ def as_seed(random_state: Any) -> Any:
             "a RandomState, a Generator or None."
         ) from problem
     return random_state
-
-
-def check_methods(names: Sequence[str]) -> None:
-    """Refuse a method that does not exist."""
-    for name in names:
-        if name not in ALL_METHODS:
-            raise InputError(
-                f"{option('method', name)} is unknown; choose one of {', '.join(ALL_METHODS)}."
-            )

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import Array, is_dask, is_numpy, to_numpy
 from neucmds.errors import InputError
-from neucmds.options import IN_MEMORY, PRECOMPUTED, SHORTEST_PATH, Callback, check_callback, refuse
+from neucmds.options import (
+    PRECOMPUTED,
+    SHORTEST_PATH,
+    TABLE,
+    Callback,
+    Options,
+    check_support,
+    kind_of,
+)
 from neucmds.problem.components import NComponents
 from neucmds.problem.dense import Dense, as_squares
 from neucmds.problem.graph import all_paths, as_graph, shortest_path_rows
 from neucmds.problem.metrics import BoundMetric
-from neucmds.problem.validation import as_labels, check_flags
+from neucmds.problem.validation import as_labels
 from neucmds.problem.weights import as_weighted
 from neucmds.spectrum.operators.choose import (
     dense_operator,
     feature_operator,
     is_store,
+    lazy_if_large,
     lazy_operator,
-    outside_memory,
 )
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.operators.gram import Gram
 
 
 def prepare(
     D: Any,
-    n_components: NComponents = None,
+    n_components: NComponents = 1,
     *,
-    metric: Any = PRECOMPUTED,
-    squared: bool = False,
-    symmetrize: bool = False,
-    weights: Any = None,
-    missing: Literal["error", "ignore"] = "error",
     labels: Any = None,
     keep_copy: bool = False,
-    callback: Callback | None = None,
+    **parameters: Any,
 ) -> Dense:
     """Read and validate D, and put it behind the operator that the memory allows.
 
@@ -48,12 +50,13 @@ def prepare(
         The latter is returned as it is.
     n_components : as for `neuc_mds`
         Number of coordinates that the memory must suffice for.
-    metric, squared, symmetrize, weights, missing, callback
-        As for `neuc_mds`; all shortest paths of a graph are computed.
     labels : sequence of str, optional
         Names of the objects, for input that has none of its own.
     keep_copy : bool, default=False
         Whether a float32 working copy of D is kept after the spectrum: for "refined".
+    **parameters
+        metric, squared, symmetrize, weights, missing, callback: as for `neuc_mds`; all shortest
+        paths of a graph are computed.
 
     Returns
     -------
@@ -70,30 +73,40 @@ def prepare(
     """
     if isinstance(D, Dense):
         return D
-    check_flags(squared=squared, symmetrize=symmetrize)
-    check_callback(callback)
-    squared, copy = bool(squared), True
-    complete = weights is None and missing == "error"
-    if metric == SHORTEST_PATH:
-        refuse("graph", {"squared": squared or None})
+    options = Options(n_components, **parameters)
+    if options.metric == PRECOMPUTED:
+        D = lazy_if_large(D)
+    check_support(options, kind_of(D, options))
+    return read_dense(D, options, labels, keep_copy)
+
+
+def read_dense(D: Any, options: Options, labels: Any = None, keep_copy: bool = False) -> Dense:
+    """Read and validate D by options that are checked, and put it behind its operator."""
+    if isinstance(D, Dense):
+        return D
+    squared = bool(options.squared)
+    symmetrize = bool(options.symmetrize)
+    copy = True
+    complete = options.weights is None and options.missing == "error"
+    k = options.n_components
+    if options.metric == SHORTEST_PATH:
         D = all_paths(as_graph(D))
+        squared = False
         # The two ways along a path are added up in another order.
-        squared, symmetrize, copy = False, True, False
-    elif metric != PRECOMPUTED:
-        bound = BoundMetric.of(metric, symmetrize=symmetrize)
-        D = _between_rows(D, n_components, bound, squared, not complete, callback)
+        symmetrize = True
+        copy = False
+    elif options.metric != PRECOMPUTED:
+        bound = BoundMetric.of(options.metric, symmetrize=symmetrize)
+        D = _between_rows(D, k, bound, squared, not complete, options.callback)
         symmetrize = False
-    elif is_dask(D) or isinstance(D, Gram) or outside_memory(D) is not None:
-        asked = {"weights": weights, "symmetrize": symmetrize or None}
-        asked["missing"] = None if missing == "error" else missing
-        refuse("operator" if isinstance(D, Gram) else "blocks", asked)
     gram = None
     if complete:
-        gram = lazy_operator(D, n_components, squared=squared, labels=labels, callback=callback)
+        gram = lazy_operator(D, k, squared=squared, labels=labels, callback=options.callback)
     if gram is not None:
         return Dense(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
     if is_store(D) and not is_numpy(D):
-        D, copy = np.asarray(D[...]), False
+        D = np.asarray(D[...])
+        copy = False
     values, names = as_squares(
         D,
         squared=squared,
@@ -101,16 +114,16 @@ def prepare(
         labels=labels,
         # Weights are checked against the gaps of D, and refused ones must leave D as it was.
         copy=copy or not complete,
-        missing=missing,
+        missing=options.missing,
         # Sums over pairs that count differently are made of D itself, in float64.
         double=not complete,
     )
     if not complete:
-        weighted = as_weighted(values, names, weights)
+        weighted = as_weighted(values, names, options.weights)
         if weighted is not None:
-            return Dense(DenseGram(weighted[0]), names, squared, weighted[1], missing)
-    gram = dense_operator(values, n_components, keep_copy=keep_copy)
-    return Dense(gram, names, squared, missing=missing)
+            return Dense(DenseGram(weighted[0]), names, squared, weighted[1], options.missing)
+    gram = dense_operator(values, k, keep_copy=keep_copy)
+    return Dense(gram, names, squared, missing=options.missing)
 
 
 def prepare_some(
@@ -155,7 +168,7 @@ def dense_gram(prepared: Dense, what: str) -> DenseGram:
     """Return the operator of a D in memory, or refuse what needs one."""
     if isinstance(prepared.gram, DenseGram):
         return prepared.gram
-    raise InputError(IN_MEMORY.why.format(asked=what))
+    raise InputError(f"{what} {TABLE['operator']['loss']}")
 
 
 def refuse_weights(prepared: Dense, what: str, instead: str = "use neuc_mds") -> None:

@@ -124,7 +124,7 @@ def ways(case: Case) -> dict[str, tuple[Floats, dict[str, Any]]]:
     short = {"max_iter": int(rng.choice([1, 5, 15]))} if case.seed % 16 else {}
     method = str(rng.choice(ALL_METHODS))
     goal = (0.5, 0.9, 0.999, "auto")[case.seed // 5 % 4]
-    start = {"init": 1 + (case.seed % 10 == 0), **short}
+    start = {"n_init": 1 + (case.seed % 10 == 0), **short}
     found: dict[str, dict[str, Any]] = {name: {"method": name} for name in ALL_METHODS}
     found["distance"] = {**start, "loss": "distance"}
     found["relative"] = {**start, "loss": "relative"}

@@ -54,7 +54,7 @@ def test_a_large_graph_is_embedded_from_sampled_pairs():
         d_hat = emb.dissimilarities()
         return np.median(np.abs(d_hat[off] / d[off] - 1))
 
-    assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", init=1))
+    assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", n_init=1))
     assert est.result_.info.solver == "sampled pairs"
 
 

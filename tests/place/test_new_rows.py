@@ -78,7 +78,7 @@ def test_negative_new_dissimilarities_are_refused_as_by_the_fit(features, loss, 
     if landmarks:
         est = LandmarkNeucMDS(3, landmarks=range(40), loss=loss, squared=True).fit(d)
     else:
-        est = NeucMDS(3, loss=loss, squared=True, init=1).fit(d)
+        est = NeucMDS(3, loss=loss, squared=True, n_init=1).fit(d)
     new, weights = d[:3].copy(), np.ones((3, 40))
     new[1, 5], new[2, 7] = -2.5, -1.0
     message = rf"loss='{loss}' needs D ≥ 0, and .* new object 1 to fitted object 5 is -2\.5;"

@@ -95,7 +95,7 @@ def test_what_cannot_be_sampled_is_refused(features):
 @pytest.mark.slow
 def test_a_sample_of_pairs_fits_features_nearly_as_well_as_all(features):
     settings = {"metric": "cityblock", "loss": "relative", "random_state": 0}
-    every = NeucMDS(4, init=1, **settings).fit(features)
+    every = NeucMDS(4, n_init=1, **settings).fit(features)
     some = NeucMDS(4, n_pairs=120, **settings).fit(features)
     i, j = np.triu_indices(len(features), 1)
     d = cdist(features, features, "cityblock")[i, j] ** 2

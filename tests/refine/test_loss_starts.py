@@ -39,7 +39,7 @@ def city_blocks(n=80, seed=0):
 def test_where_it_ends_no_object_can_be_moved_to_gain(loss):
     """Moved alone by SciPy, or placed anew, none gains more than 0.2 % of its own loss."""
     D = city_blocks(12)
-    found = neuc_mds(D, 3, loss=loss, init=6, random_state=0)
+    found = neuc_mds(D, 3, loss=loss, n_init=6, random_state=0)
     rule = found.placement
 
     def own(x, row):
@@ -68,11 +68,11 @@ def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
     upper = np.triu(np.random.default_rng(1).random(D.shape) < 0.2, 1)
     holed = np.where(upper | upper.T, np.nan, D)
     for d, given in ((D, {}), (holed, {"missing": "ignore"})):
-        found = neuc_mds(d, 2, loss=loss, init=2, random_state=0, **given)
+        found = neuc_mds(d, 2, loss=loss, n_init=2, random_state=0, **given)
         assert found.info.converged
         assert found.loss_value <= 1e-9 * D.size
         np.testing.assert_allclose(found.dissimilarities(squared=True), D**2, atol=1e-3)
-    padded = neuc_mds(D, (3, 2), loss=loss, init=1)
+    padded = neuc_mds(D, (3, 2), loss=loss, n_init=1)
     assert padded.signature == (3, 2)
     assert padded.loss_value <= 1e-3 * D.size
 

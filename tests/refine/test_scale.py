@@ -40,8 +40,8 @@ WAYS = {
     **{method: {"method": method} for method in ALL_METHODS},
     "weights": {"weights": weights()},
     "gaps": {"missing": "ignore"},
-    "distance": {"loss": "distance", "init": 1, "random_state": 0},
-    "relative": {"loss": "relative", "init": 1, "random_state": 0},
+    "distance": {"loss": "distance", "n_init": 1, "random_state": 0},
+    "relative": {"loss": "relative", "n_init": 1, "random_state": 0},
 }
 
 

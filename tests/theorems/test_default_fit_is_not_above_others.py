@@ -37,11 +37,11 @@ def noise(n, rng):
 @pytest.mark.parametrize("family", [hops, constant, ties, noise])
 def test_the_default_is_above_no_fit_it_includes(family, loss):
     # Of 32 starts a quarter takes the same way in a quarter of the time.
-    starts = {} if loss == "squared" else {"loss": loss, "init": 8}
+    starts = {} if loss == "squared" else {"loss": loss, "n_init": 8}
     for seed in range(3 if loss == "squared" else 1):
         rng = np.random.default_rng(seed)
         D, k = family(int(rng.integers(5, 15)), rng), 2
-        plain = {"method": "exact"} if loss == "squared" else {"loss": loss, "init": 1}
+        plain = {"method": "exact"} if loss == "squared" else {"loss": loss, "n_init": 1}
         others = [neuc_mds(D, (k, 0), **starts), neuc_mds(D, k, **plain)]
         # Below the rounding of the sums every fit is perfect.
         rounding = 1e-9 * np.sum(D ** POWERS[loss])

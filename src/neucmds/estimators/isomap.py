@@ -18,12 +18,12 @@ from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import neuc_mds
 from neucmds.options import DEFAULT_METHOD, Loss, Method
 from neucmds.problem.calls import Called
-from neucmds.problem.components import NComponents
+from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.graph import as_graph, joined_paths, neighbor_graph, shortest_path_rows
 from neucmds.problem.metrics import refuse_calls
 
 # Parameters that `neuc_mds` takes as they are.
-_PASSED_ON = ("method", "loss", "curvature", "max_iter", "random_state")
+_PASSED_ON = ("method", "loss", "floor", "curvature", "max_iter", "n_init", "random_state")
 # Path lengths held at once while new objects are placed: 256 MB.
 PATHS_AT_ONCE = 2**25
 
@@ -43,13 +43,13 @@ class NeucIsomap(SignedTransformer):
     n_neighbors : int, default=5
         Neighbours that each object is joined to. Parts of the graph are joined at their closest
         pairs, with a warning. Ties for the last neighbour depend on the number of threads.
-    method, loss, curvature, max_iter
+    method, loss, floor, curvature, max_iter, n_init
         As for `NeucMDS`.
     metric : str or callable, default="euclidean"
         Of `sklearn.neighbors.NearestNeighbors`; "precomputed": X holds dissimilarities.
     metric_params : dict, optional
         Further arguments of the metric.
-    random_state : int, RandomState, Generator or None
+    random_state : int, RandomState, Generator or None, default=0
         As for `neuc_mds`.
     n_jobs : int, optional
         Threads that search for neighbours.
@@ -84,16 +84,18 @@ class NeucIsomap(SignedTransformer):
 
     squared = False
 
-    n_components: NComponents = 2
+    n_components: NComponents = N_COMPONENTS
     n_neighbors: int = 5
     _: KW_ONLY
     method: Method = DEFAULT_METHOD
     loss: Loss = "squared"
+    floor: float | None = None
     curvature: float | Literal["auto"] = 0.0
     metric: Any = "euclidean"
     metric_params: dict[str, Any] | None = None
     max_iter: int | None = None
-    random_state: Any = None
+    n_init: int | None = None
+    random_state: Any = 0
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> NeucIsomap:

@@ -30,10 +30,10 @@ from neucmds.estimators.transformer import SignedTransformer, in_one_line, is_ot
 from neucmds.fitting import warn_of_surprises
 from neucmds.large.landmarks import LandmarkFit, fit_landmarks
 from neucmds.large.two_levels import TwoLevelFit, fit_two_levels
-from neucmds.options import DEFAULT_METHOD, Loss, Method, Options
+from neucmds.options import DEFAULT_METHOD, Loss, Method, Options, check_support
 from neucmds.place.new_rows import checked_weights
 from neucmds.place.recipe import Recipe
-from neucmds.problem.components import NComponents
+from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import (
     as_objects,
     read_square,
@@ -57,7 +57,7 @@ class LandmarkNeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components, method, loss, curvature, squared, tol
+    n_components, method, loss, floor, curvature, squared, tol, n_init
         As for `neuc_mds`, applied to the landmarks. New objects are placed by minimising the same
         `loss`.
     n_landmarks : int, float or None, default=None
@@ -93,14 +93,13 @@ class LandmarkNeucMDS(SignedTransformer):
     symmetrize : bool, default=False
         Average the dissimilarities among landmarks and their transpose if they differ; with a
         function as `metric`, every dissimilarity is averaged over both argument orders.
-    random_state : int, RandomState, Generator or None
-        Draws landmarks and folds; None is the seed 0, as for `neuc_mds`.
+    random_state : int, RandomState, Generator or None, default=0
+        Draws landmarks and folds, as for `neuc_mds`.
     n_jobs : int or None, default=None
         Threads that place objects; None and -1 are all cores.
-    init : int, Embedding or (coordinates, signs), optional
-        Number of starts, as for `neuc_mds`. Or a warm start, whose signature is kept: coordinates
-        of the landmarks, or of all objects (the landmark rows are used). With two levels only the
-        global landmarks start there.
+    init : Embedding or (coordinates, signs), optional
+        A warm start, whose signature is kept: coordinates of the landmarks, or of all objects (the
+        landmark rows are used). With two levels only the global landmarks start there.
     callback : callable, optional
         As for `neuc_mds`, during the fit of the landmarks.
     verbose : int, default=0
@@ -142,7 +141,7 @@ class LandmarkNeucMDS(SignedTransformer):
     (1797, 5)
     """
 
-    n_components: NComponents = 2
+    n_components: NComponents = N_COMPONENTS
     n_landmarks: int | float | None = None
     _: KW_ONLY
     n_near: int | None = 0
@@ -150,14 +149,16 @@ class LandmarkNeucMDS(SignedTransformer):
     method: Method = DEFAULT_METHOD
     placement: Literal["auto", "least_squares", "linear"] = "auto"
     loss: Loss = "squared"
+    floor: float | None = None
     curvature: float | Literal["auto"] = 0.0
     metric: Any = "precomputed"
     metric_params: dict[str, Any] | None = None
     squared: bool = False
     symmetrize: bool = False
     tol: float | None = None
-    random_state: Any = None
+    random_state: Any = 0
     n_jobs: int | None = None
+    n_init: int | None = None
     init: Any = None
     callback: Any = None
     verbose: int = 0
@@ -188,15 +189,23 @@ class LandmarkNeucMDS(SignedTransformer):
             else:
                 rows = self._as_graph(X) if self._of_graph else self._checked(X)
             options = Options(
-                self.n_components,
-                self.method,
-                self.loss,
-                self.curvature,
+                n_components=self.n_components,
+                method=self.method,
+                loss=self.loss,
+                floor=self.floor,
+                curvature=self.curvature,
+                metric=metric,
+                landmarks=self.landmarks,
+                squared=self.squared,
+                symmetrize=self.symmetrize,
+                weights=weights,
                 random_state=self.random_state,
                 tol=self.tol,
+                n_init=self.n_init,
                 init=self.init,
                 callback=callback,
             )
+            check_support(options, "landmarks")
             fitted: Callable[..., LandmarkFit] = fit_landmarks
             if self.n_near is None or self.n_near != 0:
                 like = self._like if self._of_graph else None

@@ -16,7 +16,7 @@ from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import neuc_mds
 from neucmds.options import DEFAULT_METHOD, Loss, Method
 from neucmds.problem.chunked_rows import ChunkedRows
-from neucmds.problem.components import NComponents
+from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import as_objects, refuse_networkx, refuse_sparse_tensor
 from neucmds.problem.graph import joined_paths, named_graph, shortest_path_rows
 from neucmds.problem.names import is_frame, ordered_by_name, pairs_ordered_as, rows_ordered_as
@@ -26,8 +26,8 @@ from neucmds.spectrum.operators.gram import Gram
 
 # Parameters that `neuc_mds` takes as they are.
 _PASSED_ON = (
-    *("method", "loss", "curvature", "n_pairs", "squared", "symmetrize", "missing"),
-    *("random_state", "tol", "max_iter", "init", "checkpoint"),
+    *("method", "loss", "floor", "curvature", "n_pairs", "squared", "symmetrize", "missing"),
+    *("random_state", "tol", "max_iter", "n_init", "init", "checkpoint"),
 )
 
 
@@ -37,7 +37,7 @@ class NeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components, method, loss, curvature
+    n_components, method, loss, floor, curvature
         As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
         As for `neuc_mds`: "precomputed", "shortest_path", a metric of features or a function.
@@ -45,7 +45,7 @@ class NeucMDS(SignedTransformer):
         paths (m, n), or of edges to fitted nodes as a sparse array (m, n); or features or objects.
     metric_params : dict, optional
         Further arguments of the metric, as for `neuc_mds`.
-    squared, symmetrize, missing, random_state, tol, max_iter, init, n_pairs, callback
+    squared, symmetrize, missing, random_state, tol, max_iter, n_init, init, n_pairs, callback
         As for `neuc_mds`.
     checkpoint : path, optional
         As for `neuc_mds`; with sampled pairs `random_state` must be a number or None, so that they
@@ -93,19 +93,21 @@ class NeucMDS(SignedTransformer):
     (100, 5)
     """
 
-    n_components: NComponents = 2
+    n_components: NComponents = N_COMPONENTS
     _: KW_ONLY
     method: Method = DEFAULT_METHOD
     loss: Loss = "squared"
+    floor: float | None = None
     curvature: float | Literal["auto"] = 0.0
     metric: Any = "precomputed"
     metric_params: dict[str, Any] | None = None
     squared: bool = False
     symmetrize: bool = False
     missing: Literal["error", "ignore"] = "error"
-    random_state: Any = None
+    random_state: Any = 0
     tol: float | None = None
     max_iter: int | None = None
+    n_init: int | None = None
     init: Any = None
     n_pairs: int | None = None
     callback: Any = None

@@ -20,13 +20,9 @@ from neucmds.backend.threads import thread_count
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.form import flat
-from neucmds.options import Callback, Options
+from neucmds.options import Callback, check_parameters
 from neucmds.problem.calls import watched
 from neucmds.problem.metrics import BoundMetric, refuse_params
-from neucmds.problem.validation import check_flags, refuse_arrays
-
-# Parameters that are compared with a name or a number before anything else checks them.
-_SINGLE = ("metric", "metric_params", "n_near", "placement", "verbose")
 
 
 class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -209,11 +205,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         before = self.__dict__.copy()
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
-        given = self.get_params(deep=False)
-        flags = {name: given.get(name, False) for name in ("squared", "symmetrize")}
-        check_flags(given.get("missing", "error"), **flags)
-        refuse_arrays(**{name: given.get(name) for name in _SINGLE})
-        Options(callback=self.callback)  # refuses all but callables
+        check_parameters(self.get_params(deep=False))
         bars: dict[str, ProgressBar] = {}
         callback = self._shown(bars) if self.verbose else self.callback
         try:

@@ -18,7 +18,7 @@ from neucmds.fitting import embed_spectrum, fit, solve_for
 from neucmds.goals import fit_chosen
 from neucmds.options import ALL_METHODS, Callback, Options, as_seed, notify
 from neucmds.prepared import dense_gram, prepare
-from neucmds.problem.components import Components, NComponents
+from neucmds.problem.components import N_COMPONENTS, Components, NComponents
 from neucmds.problem.dense import Dense
 from neucmds.refine.solution import smacof_solution
 from neucmds.spectrum.operators.dense import DenseGram
@@ -108,7 +108,7 @@ class Comparison:
 
 def compare(
     D: Any,
-    n_components: NComponents = None,
+    n_components: NComponents = N_COMPONENTS,
     methods: Sequence[str] = ALL_METHODS,
     *,
     squared: bool = False,
@@ -123,7 +123,7 @@ def compare(
     Parameters
     ----------
     D : as for `neuc_mds`, or Dense
-    n_components : int, (int, int), float, "auto" or None
+    n_components : int, (int, int), float or "auto", default=2
         Number of coordinates, as for `neuc_mds`; a share and "auto" are chosen for "neuc+".
     methods : sequence of str
         The six methods of `neuc_mds` by default. Others are "refined/distance" and

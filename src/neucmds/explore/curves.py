@@ -14,7 +14,7 @@ from neucmds.errors import InputError, option
 from neucmds.explore.comparison import REFINED_LOSSES, embed_by_loss
 from neucmds.explore.diagnosis import takes_all
 from neucmds.fitting import embed_spectrum, solve_for
-from neucmds.options import CLOSED_FORMS, Callback, check_methods, notify
+from neucmds.options import CLOSED_FORMS, Callback, check_parameters, notify
 from neucmds.prepared import prepare, refuse_weights
 from neucmds.problem.components import MOST_CHOSEN, Components, spaced_ks
 from neucmds.spectrum.geometry import stress_from_errors
@@ -160,7 +160,8 @@ def stress_curve(
             f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
         )
     from_spectrum = [method for method in methods if method not in REFINED_LOSSES]
-    check_methods(from_spectrum)
+    for name in from_spectrum:
+        check_parameters({"method": name})
     notify(callback, f"computing the spectrum of {problem.n:,} objects")
     spectrum = _spectrum(problem.gram, sizes, from_spectrum or ["classical"])
     stress: dict[str, list[float]] = {method: [] for method in methods}

@@ -19,6 +19,7 @@ from neucmds.fit import embed
 from neucmds.fitting import fit
 from neucmds.options import Callback, Options
 from neucmds.prepared import dense_gram, prepare, refuse_weights
+from neucmds.problem.components import N_COMPONENTS
 from neucmds.problem.dense import Dense
 from neucmds.problem.names import order_of
 from neucmds.refine.descent import check_count
@@ -59,7 +60,7 @@ class Bootstrap:
 
 def bootstrap(
     D: Any,
-    n_components: Any = None,
+    n_components: Any = N_COMPONENTS,
     n_boot: int = 100,
     *,
     resample: Literal["bootstrap", "jackknife"] | Iterable[Any] = "bootstrap",
@@ -183,7 +184,7 @@ def _aligned(whole: Embedding, options: Options, ids: Ids, sq_d: Floats) -> Floa
 
 def stress_test(
     D: Any,
-    n_components: Any = None,
+    n_components: Any = N_COMPONENTS,
     permutations: int = 99,
     *,
     squared: bool = False,

@@ -30,7 +30,7 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.fitting import fit
 from neucmds.goals import fit_chosen
-from neucmds.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, refuse
+from neucmds.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options
 from neucmds.place import landmarks as selection
 from neucmds.place.least_squares import SHRINKAGE
 from neucmds.place.new_rows import sq_rows
@@ -283,7 +283,6 @@ def fit_landmarks(
     rng = check_random_state(options.random_state)
     options, paths = replace(options, random_state=rng), None
     if metric == SHORTEST_PATH:
-        refuse("graph", {"squared": True} if squared else {})
         landmarks, X = _paths(X, options, landmarks, n_landmarks, n_jobs)
         # The two ways along a path are added up in another order.
         paths, metric, symmetrize = X, PRECOMPUTED, True
@@ -454,7 +453,7 @@ def _refuse_other_order(among: Any, landmarks: Indices) -> None:
 
 def least_count(n_components: Any) -> int:
     """Coordinates that the landmarks must at least suffice for."""
-    parts = np.atleast_1d(np.asarray(1 if n_components is None else n_components))
+    parts = np.atleast_1d(np.asarray(n_components))
     return int(parts.sum()) if np.issubdtype(parts.dtype, np.integer) else 1
 
 

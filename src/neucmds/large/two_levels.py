@@ -42,7 +42,7 @@ from neucmds.large.landmarks import (
     taken,
 )
 from neucmds.large.listed import embed_features, embed_pairs
-from neucmds.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, notify, refuse
+from neucmds.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, notify
 from neucmds.place import landmarks as selection
 from neucmds.place.least_squares import LeastSquaresPlacement
 from neucmds.place.newton import LossPlacement
@@ -489,7 +489,6 @@ def _of_graph(
     reading: dict[str, Any],
 ) -> NodeFit:
     """Fit landmarks of a graph from paths to global ones and to those that searches find near."""
-    refuse("graph", {"squared": True} if reading.get("squared") else {})
     n, jobs, sources = int(graph.shape[0]), reading.get("n_jobs"), levels.sources
     paths = np.empty((sources.size, n), np.float32)
     notify(options.callback, f"searching from {sources.size} global landmarks")

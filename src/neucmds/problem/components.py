@@ -9,12 +9,13 @@ import numpy as np
 
 from neucmds.errors import InputError, option
 
-DEFAULT_TOTAL = 20
+# Coordinates unless others are asked for.
+N_COMPONENTS = 2
 AUTO: Literal["auto"] = "auto"
 # Most coordinates that "auto" considers, and that memory is set aside for while k is not known.
 MOST_CHOSEN = 100
 
-NComponents = int | float | str | tuple[int, int] | None
+NComponents = int | float | str | tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,7 @@ class Components:
 
     @classmethod
     def parse(cls, n_components: NComponents, n: int) -> Components:
-        """Check a user's `n_components` against the number of objects; None: 20, or n − 1."""
-        if n_components is None:
-            n_components = min(DEFAULT_TOTAL, n - 1)
+        """Check a user's `n_components` against the number of objects."""
         signature = None
         chosen = max(1, min(MOST_CHOSEN, n - 1))
         if isinstance(n_components, str) and n_components == AUTO:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from neucmds.spectrum.operators.gram import Gram
 
 Tile = tuple[slice, slice]
-Missing = Literal["error", "ignore"]
 
 # Sides of tiles: 384 was fastest of 128 to 1024 at n = 8000; on a device launches cost more.
 NUMPY_TILE = 384
@@ -72,7 +71,7 @@ def as_squares(
     squared: bool = False,
     symmetrize: bool = False,
     copy: bool = True,
-    missing: Missing = "error",
+    missing: str = "error",
     labels: Sequence[object] | None = None,
     double: bool = False,
 ) -> tuple[Array, Labels]:

@@ -11,7 +11,6 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, asarray_like, is_dask, namespace, to_numpy
-from neucmds.errors import InputError, option
+from neucmds.errors import option
 from neucmds.problem.calls import pair_of
 from neucmds.problem.chunked_rows import ChunkedRows
 from neucmds.problem.metrics import (
@@ -37,6 +36,8 @@ from neucmds.problem.pairs import Pairs, make_pairs
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
+# Pairs per object, at least.
+LEAST_PAIRS = 10
 # How much wider every ring is than the one before, counted in objects.
 WIDER = 4
 # Objects that far partners are drawn from, at least, where near pairs do not count.
@@ -78,11 +79,6 @@ class Sizes:
 
         For the squared loss, in which near pairs hardly count, all are far; else three fifths are.
         """
-        if isinstance(n_pairs, bool) or not isinstance(n_pairs, Integral) or n_pairs < 10:
-            raise InputError(
-                f"{option('n_pairs', n_pairs)} must be a whole number of at least 10; about 32 per "
-                "coordinate are good."
-            )
         if loss == "squared":
             return cls(min(n, round(0.5 * n_pairs)))
         near = max(2, round(0.12 * n_pairs))

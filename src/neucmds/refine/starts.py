@@ -49,8 +49,8 @@ def as_start(init: Any) -> Start:
         coordinates, signs = init
     else:
         raise InputError(
-            f"{option('init')} is {type(init).__name__}; pass a number of starts, an Embedding, or "
-            "(coordinates, signs)."
+            f"{option('init')} is {type(init).__name__}; pass an Embedding, or (coordinates, "
+            "signs)."
         )
     x, a = to_numpy(coordinates), to_numpy(signs)
     if x.ndim != 2 or a.shape != x.shape[1:] or not np.all(np.abs(a) == 1):

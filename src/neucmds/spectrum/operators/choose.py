@@ -30,10 +30,9 @@ def lazy_operator(
     labels: Any = None,
     callback: Callback | None = None,
 ) -> Gram | None:
-    """Return D behind its operator if it is no matrix in memory; None if it is, or fits.
+    """Return D behind its operator if it is no matrix in memory, else None.
 
-    Parameters are those of `neuc_mds`. A dask array, as which a file is read that does not fit, is
-    checked in a pass over it.
+    Parameters are those of `neuc_mds`. A dask array is checked in a pass over it.
     """
     if isinstance(D, Gram):
         return D
@@ -42,10 +41,7 @@ def lazy_operator(
         if len(shape) == 2 and shape[0] == shape[1] > 1:
             # Before D is touched: it may be squared in place later.
             _room_beside_vectors(int(shape[0]), n_components, D)
-        store = outside_memory(D)
-        if store is None:
-            return None
-        D = from_store(store)
+        return None
     chunks = lazy_dissimilarity(D, squared=squared, labels=labels)
     Components.parse(n_components, len(chunks))
     return DaskGram(chunks, callback)
@@ -103,6 +99,12 @@ def is_store(value: Any) -> bool:
         and not any(hasattr(value, name) for name in ("index", "tocsr", "__array_ufunc__"))
         and not any(hasattr(value, name) for name in ("__array_namespace__", "__dlpack__", "ids"))
     )
+
+
+def lazy_if_large(D: Any) -> Any:
+    """Return D as a dask array if it lies outside memory and does not fit, else D itself."""
+    store = outside_memory(D)
+    return D if store is None else from_store(store)
 
 
 def outside_memory(D: Any) -> Any:

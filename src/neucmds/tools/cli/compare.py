@@ -24,7 +24,7 @@ LEGEND = (
 
 def compare(
     file: opt.File,
-    components: opt.Number = None,
+    components: opt.Number = opt.N_COMPONENTS,
     methods: Annotated[
         str | None,
         typer.Option(

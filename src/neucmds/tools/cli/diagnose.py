@@ -23,7 +23,7 @@ def diagnose(
     with steps() as progress:
         progress.now(f"reading {file}")
         settings = {"squared": squared, "symmetrize": symmetrize, "callback": progress.show}
-        prepared = read_source(file, metric).prepared(None, **settings).data
+        prepared = read_source(file, metric).prepared(1, **settings).data
         found = explore.diagnose(prepared, random_state=seed, callback=progress.show)
     if as_json:
         print_json({"command": "diagnose", "input": file, **found.as_dict()})

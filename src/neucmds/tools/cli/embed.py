@@ -37,10 +37,12 @@ from neucmds.tools.cli.tables import facts, facts_table, suggestion
 
 def embed(
     file: opt.File,
-    components: opt.Number = None,
+    components: opt.Number = opt.N_COMPONENTS,
     method: opt.Method = DEFAULT_METHOD,
     loss: opt.Loss = "squared",
+    floor: opt.Floor = None,
     curvature: opt.Curvature = "0",
+    n_init: opt.Starts = None,
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
     correction: Annotated[
@@ -109,8 +111,10 @@ def embed(
             parse_components(components),
             method,
             loss,
+            floor=floor,
             curvature=parse_curvature(curvature),
             random_state=seed,
+            n_init=n_init,
             callback=progress.show,
         )
         progress.now(f"reading {file}")
@@ -136,15 +140,8 @@ def embed(
             total = Components.parse(options.n_components, landmarks or source.n).total
             checked_axes(drawing.axes, total)
         drawing = drawing.matched(source)
-        found = fit.embed(
-            source.data,
-            options,
-            metric=source.metric,
-            landmarks=landmarks,
-            labels=source.labels,
-            weights=source.weights,
-            **reading,
-        )
+        how = {"metric": source.metric, "landmarks": landmarks, "weights": source.weights}
+        found = fit.embed(source.data, replace(options, **how, **reading), source.labels)
         if constant is not None:
             # New objects come without the constant, so they cannot be placed.
             found = replace(found, embedding=replace(found.embedding, placement=None))

@@ -53,9 +53,9 @@ def parse_curvature(text: str) -> float | Literal["auto"]:
         ) from None
 
 
-def parse_components(text: str | None) -> NComponents:
+def parse_components(text: str) -> NComponents:
     """Read ``20``, ``12,8`` for 12 positive and 8 negative ones, ``0.95`` or ``auto``."""
-    if text is None or text == AUTO:
+    if text == AUTO:
         return text
     with suppress(ValueError):
         if "." in text and 0 < float(text) < 1:

@@ -8,7 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from neucmds.options import ALL_METHODS
+from neucmds.problem import components
 
+# Coordinates unless others are asked for, as in Python.
+N_COMPONENTS = str(components.N_COMPONENTS)
 PICTURES = ("png", "svg", "pdf")
 Plots = Literal["png", "svg", "pdf", "none"]
 Missing = Literal["error", "ignore"]
@@ -35,12 +38,12 @@ Metric = Annotated[
     ),
 ]
 Number = Annotated[
-    str | None,
+    str,
     typer.Option(
         "-k",
         "--components",
         metavar="K",
-        help="Number of coordinates; 20 by default, or n − 1. p,q: at most p positive, q negative. "
+        help="Number of coordinates. p,q: at most p positive, q negative. "
         "0.95: the fewest with R² ≥ 0.95. auto: the fewest that predict held-out objects.",
     ),
 ]
@@ -61,6 +64,22 @@ Loss = Annotated[
         metavar="NAME",
         help="Loss of --method refined: squared (S-STRESS, dominated by far pairs), distance "
         "(raw stress, as SMACOF; for plots), relative (for near neighbours).",
+    ),
+]
+Floor = Annotated[
+    float | None,
+    typer.Option(
+        "--floor",
+        metavar="NUMBER",
+        help="--loss relative divides by the floor where d is smaller.",
+    ),
+]
+Starts = Annotated[
+    int | None,
+    typer.Option(
+        "--n-init",
+        metavar="NUMBER",
+        help="Starts of the losses distance and relative, of which the best result is kept.",
     ),
 ]
 Curvature = Annotated[

@@ -22,10 +22,12 @@ from neucmds.tools.report import write_report
 def report(
     context: typer.Context,
     file: opt.File,
-    components: opt.Number = None,
+    components: opt.Number = opt.N_COMPONENTS,
     method: opt.Method = DEFAULT_METHOD,
     loss: opt.Loss = "squared",
+    floor: opt.Floor = None,
     curvature: opt.Curvature = "0",
+    n_init: opt.Starts = None,
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
     squared: opt.Squared = False,
@@ -79,8 +81,10 @@ def report(
             wanted,
             method,
             loss,
+            floor=floor,
             curvature=parse_curvature(curvature),
             random_state=seed,
+            n_init=n_init,
             callback=progress.show,
         )
         found = embed(source.data, options)
