@@ -78,9 +78,10 @@ def test_a_sample_of_every_pair_is_reported_exactly(D):
 
 def test_all_paths_are_taken_while_they_fit(monkeypatch):
     graph = as_graph(lattice(8))
-    assert table.kind_of(graph, "shortest_path", None, "refined") == "graph"
+    paths = table.Options(metric="shortest_path")
+    assert table.kind_of(graph, paths) == "graph"
     monkeypatch.setattr(table, "available_memory", lambda: 24 * 64**2 - 1)
-    assert table.kind_of(graph, "shortest_path", None, "refined") == "large graph"
+    assert table.kind_of(graph, paths) == "large graph"
     assert table.MOST_PATHS == 10_000
 
 
