@@ -28,11 +28,11 @@ import numpy as np
 from measure import machine, versions, write_record
 from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds.backend.arrays import to_numpy
+from neucmds.form import Form
 from neucmds.large import listed as partial_input
 from neucmds.large import two_levels
 from neucmds.problem.neighbor_search import nearest_rows
 from neucmds.problem.sampled_pairs import Sizes
-from neucmds.spectrum.geometry import paired_sq_dissimilarities, sq_dissimilarities
 
 K, QUERIES, PAIRS = 20, 1000, 320
 
@@ -63,7 +63,7 @@ def quality(x: np.ndarray, signs: np.ndarray, queries: np.ndarray, nearest: np.n
     """Share of the ten nearest kept, and how many candidates hold nine in ten of them."""
     kept, ranks = [], []
     for some, near in zip(np.array_split(queries, 20), np.array_split(nearest, 20), strict=True):
-        d_hat = sq_dissimilarities(x[some], x, signs)
+        d_hat = Form(signs).sq(x[some], x)
         d_hat[np.arange(some.size), some] = np.inf
         order = np.sort(d_hat, axis=1)
         for own, all_sorted in zip(np.take_along_axis(d_hat, near, axis=1), order, strict=True):
@@ -79,7 +79,7 @@ def random_error(X: np.ndarray, x: np.ndarray, signs: np.ndarray) -> float:
     i, j = np.random.default_rng(2).integers(len(X), size=(2, 20_000))
     i, j = i[i != j], j[i != j]
     d = np.abs(X[i].astype(np.float64) - X[j]).sum(axis=1)
-    d_hat = np.sqrt(np.maximum(paired_sq_dissimilarities(x[i], x[j], signs), 0))
+    d_hat = np.sqrt(np.maximum(Form(signs).paired_sq(x[i], x[j]), 0))
     return round(float(np.median(np.abs(d_hat / d - 1))), 4)
 
 

@@ -24,8 +24,8 @@ from scipy.spatial import cKDTree
 
 from measure import RECORDS, machine, versions, write_record
 from neucmds import LandmarkNeucMDS, NeucMDS
+from neucmds.form import Form
 from neucmds.problem.graph import as_graph, shortest_path_rows
-from neucmds.spectrum.geometry import sq_dissimilarities
 
 K, SOURCES, NEAR, MOST_WITH_ALL_PAIRS = 16, 500, 50, 10_000
 
@@ -53,7 +53,7 @@ def streets(folder: Path, name: str) -> Any:
 def errors(x: Any, signs: Any, rows: Any, sources: Any) -> dict[str, float]:
     """Relative errors of all pairs and of the 50 nearest, and the share of the 10 nearest kept."""
     here = np.arange(sources.size)
-    d_hat = np.sqrt(np.maximum(sq_dissimilarities(x[sources], x, signs), 0))
+    d_hat = np.sqrt(np.maximum(Form(signs).sq(x[sources], x), 0))
     d = rows.copy()
     d[here, sources] = d_hat[here, sources] = np.inf
     relative = np.full_like(d, np.nan)

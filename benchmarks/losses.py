@@ -41,9 +41,8 @@ import measure
 import real_data
 from neucmds import datasets, ecology, neuc_mds
 from neucmds.explore.quality import measure as quality_of
-from neucmds.form import distances
+from neucmds.form import Form
 from neucmds.problem.dense import Dense
-from neucmds.spectrum.geometry import sq_dissimilarities
 from neucmds.spectrum.operators.dense import DenseGram
 
 RECORD = measure.RECORDS / "losses.json"
@@ -269,12 +268,12 @@ def rows_of(case: Case, D: np.ndarray, k: int, methods: set[str]) -> Iterator[di
         x, signs, facts = fit(D, k)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         negatives = int(np.sum(signs < 0))
-        fitted, kappa = sq_dissimilarities(x, x, signs), facts.get("kappa", 0.0)
+        form = Form(signs, facts.get("kappa", 0.0))
         yield {
             **{"data": case.name, "group": case.group, "n": D.shape[0], "k": k, "method": name},
             "signature": [int(signs.size) - negatives, negatives],
-            **measures(D, distances(fitted, kappa) ** 2 if kappa else fitted),
-            "distortion": quality_of(Dense(gram), x, signs, kappa).distortion,
+            **measures(D, form.to_sq_distance(form.sq(x, x))),
+            "distortion": quality_of(Dense(gram), x, form).distortion,
             **{"seconds": wall, "cpu_seconds": cpu, **facts},
         }
     if case.group == "latency" and methods >= {*METHODS}:

@@ -24,7 +24,7 @@ from scipy.spatial.distance import cdist
 
 from neucmds import LandmarkNeucMDS, __version__
 from neucmds.backend.threads import fill_rows, thread_count
-from neucmds.spectrum.geometry import sq_dissimilarities
+from neucmds.form import Form
 
 RECORD = Path(__file__).parent / "records" / "million.json"
 
@@ -56,7 +56,8 @@ def sampled_stress(features, coordinates, signs, size=2000, seed=1):
     """Normalised STRESS among objects drawn anew."""
     ids = np.sort(np.random.default_rng(seed).choice(len(features), size, replace=False))
     d = cdist(features[ids], features[ids], "cityblock") ** 2
-    d_hat = sq_dissimilarities(*(2 * [np.asarray(coordinates[ids])]), signs)
+    x = np.asarray(coordinates[ids])
+    d_hat = Form(signs).sq(x, x)
     return float(np.sum((d_hat - d) ** 2) / np.sum(d**2))
 
 

@@ -29,6 +29,7 @@ from scipy.sparse import csgraph
 from measure import forget_peak, machine, peak, peak_with_children, versions, write_record
 from neucmds import LandmarkNeucMDS
 from neucmds.backend.arrays import to_numpy
+from neucmds.form import Form
 from neucmds.large import landmarks as api_landmarks
 from neucmds.large import two_levels as api_two_levels
 from neucmds.problem.graph import (
@@ -42,7 +43,6 @@ from neucmds.problem.graph import (
 from neucmds.problem.sampled_pairs import Sizes
 from neucmds.refine.descent import Limits, Start
 from neucmds.refine.listed_pairs import refine_pairs
-from neucmds.spectrum.geometry import paired_sq_dissimilarities
 
 K, SOURCES = 16, 25
 
@@ -119,7 +119,7 @@ class Study:
         """Measure coordinates."""
 
         def estimate(i: Any, j: Any) -> Any:
-            return np.sqrt(np.maximum(paired_sq_dissimilarities(x[i], x[j], signs), 0))
+            return np.sqrt(np.maximum(Form(signs).paired_sq(x[i], x[j]), 0))
 
         row = {
             "what": what,
@@ -185,7 +185,7 @@ class Study:
         drawn = time.perf_counter() - start
         # Counted by the inverse of their share, near pairs are nothing beside all others.
         drawn_pairs = replace(sample.pairs, weight=sample.pairs.weight**0.5)
-        end = refine_pairs(drawn_pairs, Start(x, np.asarray(signs)), Limits(iterations, 2e-3))
+        end = refine_pairs(drawn_pairs, Start(x, Form(np.asarray(signs))), Limits(iterations, 2e-3))
         self.add(
             "then pairs, relative",
             end.coordinates,

@@ -25,7 +25,7 @@ import numpy as np
 
 import real_data
 from neucmds import OverfitWarning, datasets, neuc_mds
-from neucmds.spectrum.geometry import sq_dissimilarities
+from neucmds.form import Form
 
 RECORD = Path(__file__).parent / "records" / "missing.json"
 DRAWS = 20
@@ -80,7 +80,7 @@ def planted(n: int, signs: tuple[int, ...], noise: float, seed: int) -> np.ndarr
     """Squared dissimilarities of normal coordinates, with noise in units of their spread."""
     random, a = np.random.default_rng(seed), np.array(signs, dtype=float)
     x = random.normal(size=(n, a.size)) * np.where(a > 0, 1.0, 0.5)
-    D = sq_dissimilarities(x, x, a)
+    D = Form(a).sq(x, x)
     noise_of_pairs = np.triu(random.normal(size=(n, n)), 1) * noise * D.std()
     D = (D + D.T) / 2 + noise_of_pairs + noise_of_pairs.T
     np.fill_diagonal(D, 0.0)

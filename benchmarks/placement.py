@@ -38,12 +38,10 @@ import losses as loss_data
 import real_data
 from measure import RECORDS, machine, versions, write_record
 from neucmds import Embedding, datasets, neuc_mds
-from neucmds.form import curved as curved_squares
-from neucmds.form import distances
+from neucmds.form import Form
 from neucmds.place import newton
 from neucmds.place.least_squares import LeastSquaresPlacement
 from neucmds.refine.losses import LOSSES, PairLoss, floor_of
-from neucmds.spectrum.geometry import sq_dissimilarities
 
 RECORD = RECORDS / "placement.json"
 METHODS = ("classical", "neuc", "neuc+", "exact", "refined")
@@ -110,7 +108,7 @@ def one_fifth(D: np.ndarray, k: int) -> dict[str, dict[str, float]]:
     for method in METHODS:
         embedding = neuc_mds(among, k, method, squared=True, random_state=0)
         placed = embedding.transform(between)
-        d_hat = sq_dissimilarities(placed, embedding.coordinates, embedding.signs)
+        d_hat = Form(embedding.signs).sq(placed, embedding.coordinates)
         moved = np.linalg.norm(embedding.transform(among) - embedding.coordinates)
         rows[method] = {
             "fitted": float(np.sqrt(embedding.normalized_stress)),
@@ -151,9 +149,9 @@ def new_to_new(D: np.ndarray, embed: Callable[[np.ndarray], Embedding]) -> dict[
             model = embed(D[np.ix_(old, old)])
             placed = model.transform(D[np.ix_(new, old)])
             x, signs = model.coordinates, model.signs
-            among = sq_dissimilarities(placed, placed, signs) - D[np.ix_(new, new)]
+            among = Form(signs).sq(placed, placed) - D[np.ix_(new, new)]
             to_new.append(among[~np.eye(new.size, dtype=bool)])
-            to_old.append((sq_dissimilarities(placed, x, signs) - D[np.ix_(new, old)]).ravel())
+            to_old.append((Form(signs).sq(placed, x) - D[np.ix_(new, old)]).ravel())
             if model.k:
                 spread = np.sqrt(np.mean(x**2, axis=0))
                 farthest = max(farthest, float(np.max(np.abs(placed) / spread)))
@@ -222,18 +220,19 @@ def held_out(
     n = D.shape[0]
     one_start = {} if loss == "squared" else {"n_init": 1}
     whole = neuc_mds(D, k, loss=loss, curvature=curvature, random_state=0, **one_start)
-    kappa, sq = whole.kappa, curved_squares(D**2, whole.kappa)
-    pair_loss = PairLoss(loss, 0.0, curvature=kappa).floored(floor_of(sq, None, kappa))
+    form, kappa = whole.form, whole.kappa
+    sq = form.to_sq(D**2)
+    pair_loss = PairLoss(loss).floored(floor_of(form, sq), form)
 
     def errors(left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray) -> np.ndarray:
-        d_hat = sq_dissimilarities(left, right, signs)
+        d_hat = Form(signs).sq(left, right)
         if loss == "distance":
             return (np.sqrt(np.maximum(d_hat, 0)) - np.sqrt(d)) ** 2
-        return pair_loss.terms(d, d_hat).residual ** 2
+        return pair_loss.terms(form, d, d_hat)[0] ** 2
 
     def of_d(left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray) -> np.ndarray:
-        true = distances(d, kappa)
-        fitted = distances(sq_dissimilarities(left, right, signs), kappa)
+        true = form.to_distance(d)
+        fitted = Form(signs, kappa).d(left, right)
         return ((fitted - true) / np.maximum(true, whole.floor)) ** 2
 
     refit = errors(whole.coordinates, whole.coordinates, whole.signs, sq).sum() / (n * (n - 1))

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.form import rounding_level
 from neucmds.problem.components import Components
-from neucmds.spectrum.geometry import rounding_level
 from neucmds.spectrum.selection import METHODS
 from neucmds.spectrum.spectrum import Ends
 

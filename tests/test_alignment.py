@@ -15,7 +15,7 @@ from scipy.spatial import procrustes as scipy_procrustes
 from neucmds import InputError, evaluate, neuc_mds, procrustes
 from neucmds.alignment import _block_rotation, align
 from neucmds.errors import NeucmdsWarning
-from neucmds.spectrum.geometry import sq_dissimilarities
+from neucmds.form import Form
 
 
 def centered(n, k, rng):
@@ -58,7 +58,7 @@ def test_an_isometry_of_the_form_is_undone_and_noise_is_what_is_left(seed):
     for size in (1e-3, -1e-3):
         turned = noisy.coordinates @ expm(size * (k - k.T) * signs)
         assert np.sum((x - turned) ** 2) >= np.sum((x - noisy.coordinates) ** 2)
-    pairs = (sq_dissimilarities(y, y, signs) for y in (noisy.coordinates, noisy.coordinates @ t))
+    pairs = (Form(signs).sq(y, y) for y in (noisy.coordinates, noisy.coordinates @ t))
     np.testing.assert_allclose(*pairs, atol=1e-6 * np.sum(x**2))
 
 

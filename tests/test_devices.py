@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 from neucmds import LandmarkNeucMDS
 from neucmds.backend import arrays
 from neucmds.estimators import landmark
+from neucmds.form import Form
 from neucmds.problem.neighbor_search import nearest_rows
 from neucmds.problem.pairs import make_pairs
 from neucmds.problem.sampled_pairs import Sizes, feature_pairs
@@ -59,7 +60,7 @@ def test_pairs_descend_to_the_same_loss_in_any_library(loss):
     pairs = make_pairs(120, i, j, d, 0.5 + rng.random(i.size))
     start = x + 0.05 * rng.standard_normal(x.shape)
     ours, theirs = (
-        refine_pairs(pairs, Start(x, signs), Limits(300, 1e-6), loss)
+        refine_pairs(pairs, Start(x, Form(signs)), Limits(300, 1e-6), loss)
         for x in (start, torch.as_tensor(start))
     )
     assert isinstance(theirs.coordinates, torch.Tensor)
@@ -90,11 +91,12 @@ def test_a_floor_is_the_same_wherever_it_is_found(monkeypatch):
     rng = np.random.default_rng(6)
     d = rng.random((70, 70)).astype(np.float32) * (rng.random((70, 70)) < 0.9)
     weights = (rng.random((70, 70)) < 0.5).astype(np.float32)
-    expected = losses.floor_of(d), losses.floor_of(d, weights)
+    form = Form(np.zeros(0))
+    expected = losses.floor_of(form, d), losses.floor_of(form, d, weights)
     monkeypatch.setattr(losses, "on_cpu", lambda array: False)
     monkeypatch.setattr(losses, "DEVICE_ELEMENTS", 1000)
     d, weights = torch.as_tensor(d), torch.as_tensor(weights)
-    assert (losses.floor_of(d), losses.floor_of(d, weights)) == expected
+    assert (losses.floor_of(form, d), losses.floor_of(form, d, weights)) == expected
 
 
 def test_a_stack_of_matrices_is_solved_in_parts(monkeypatch):

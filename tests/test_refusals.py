@@ -113,7 +113,6 @@ REFUSED = [
     (lambda _: neuc_mds(D, 2, init=(X[:, [0] * (N + 1)], [1] * (N + 1))), "n_components"),
     (lambda _: neuc_mds(D, 2, "neuc+", init=(X[:, :2], [1, 1])), r"^init needs method='refined'"),
     (lambda _: neuc_mds(D, 2, "neuc+", loss="relative"), "needs method='refined'"),
-    (lambda _: neuc_mds(D, 2, loss="relative", floor=1e160), "times the scale of D; pass at most"),
     *[(lambda _, x=x: NeucMDS(2, metric=dist).fit(x), "a list") for x in ({1}, iter(X), {}, "ab")],
     (lambda _: LandmarkNeucMDS(2, 6, metric=dist).fit(X).transform("abc"), "X is of type str"),
     (lambda _: neuc_mds(D, 2, loss="relative", n_init=0), "n_init=0 must be"),

@@ -22,6 +22,7 @@ import torch
 from scipy import sparse
 
 from neucmds import neuc_mds
+from neucmds.form import Form
 from neucmds.problem.pairs import Pairs, make_pairs
 from neucmds.refine.descent import Limits, Start
 from neucmds.refine.listed_pairs import refine_pairs
@@ -64,7 +65,7 @@ def measure_listed(n: int = 100_000, each: int = 320) -> dict[str, Any]:
         seen.append(time.perf_counter())
 
     on_device = torch.as_tensor(start, device="cuda")
-    end = refine_pairs(pairs, Start(on_device, SIGNS), Limits(40, 0.0, tick))
+    end = refine_pairs(pairs, Start(on_device, Form(SIGNS)), Limits(40, 0.0, tick))
     iteration = min((seen[at + 10] - seen[at]) / 10 for at in range(len(seen) - 10))
     ends = np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i]
     both = sparse.csr_array((np.ones(2 * pairs.size), ends), shape=(n, n))
@@ -95,13 +96,13 @@ def measure_agreement() -> dict[str, Any]:
     found: dict[str, Any] = {"what": "loss on the device over that on the CPU"}
     for loss in ("relative", "distance", "squared"):
         limits = Limits.of(loss, pairs.n)
-        cpu = refine_pairs(pairs, Start(start, SIGNS), limits, loss).value
-        on_device = Start(torch.as_tensor(start, device="cuda"), SIGNS)
+        cpu = refine_pairs(pairs, Start(start, Form(SIGNS)), limits, loss).value
+        on_device = Start(torch.as_tensor(start, device="cuda"), Form(SIGNS))
         found[loss] = refine_pairs(pairs, on_device, limits, loss).value / cpu
         try:
             import cupy
 
-            with_cupy = Start(cupy.asarray(start), SIGNS)
+            with_cupy = Start(cupy.asarray(start), Form(SIGNS))
             found[f"{loss}, CuPy"] = refine_pairs(pairs, with_cupy, limits, loss).value / cpu
         except ImportError:
             pass

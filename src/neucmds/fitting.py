@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from math import sqrt
-from typing import Any
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import Array, is_numpy, min_and_max
@@ -24,23 +21,24 @@ from neucmds.errors import (
     option,
 )
 from neucmds.form import kappa_of
-from neucmds.options import EIGENPAIR_TOL, Options, notify
+from neucmds.options import Options, notify
 from neucmds.prepared import dense_gram, refuse_weights
 from neucmds.problem.components import AUTO, Components
 from neucmds.problem.dense import Dense
 from neucmds.problem.weights import refuse_parts_of
 from neucmds.refine.descent import FEW_OBJECTS, Keep, Limits
-from neucmds.refine.gaps import complete_and_refine
-from neucmds.refine.loss_starts import Scout, mean_distance, refine_for_loss
+from neucmds.refine.gaps import Weighted, complete_and_refine
+from neucmds.refine.loss_starts import refine_for_loss
+from neucmds.refine.pairwise import minimize
 from neucmds.refine.products import refine
+from neucmds.refine.scouting import mean_distance, scout
 from neucmds.refine.solution import Solution, from_refinement, from_selection
 from neucmds.refine.starts import best_refined
-from neucmds.refine.tiles import Tiles, minimize
-from neucmds.spectrum.exact import MAX_DENSE, exact_selection
-from neucmds.spectrum.krylov import solve
-from neucmds.spectrum.operators.gram import Gram
-from neucmds.spectrum.selection import METHODS, Selection, neuc_plus, union
-from neucmds.spectrum.spectrum import Ends, Spectrum
+from neucmds.refine.tiles import Tiles
+from neucmds.spectrum.exact import exact_selection
+from neucmds.spectrum.selection import METHODS, neuc_plus
+from neucmds.spectrum.solve import EIGENPAIR_TOL, solve_for
+from neucmds.spectrum.spectrum import Spectrum
 
 # A fit of sampled pairs overfits if the loss of held-out ones is larger by this factor.
 OVERFIT = 2.0
@@ -84,50 +82,6 @@ def fit(prepared: Dense, options: Options, keep: Keep | None = None) -> Fit:
     return Fit(replace(embedding, missing=prepared.missing), spectrum, prepared)
 
 
-def solve_for(
-    gram: Gram,
-    components: Components | Sequence[Components],
-    methods: str | Sequence[str],
-    *,
-    solver: str = "auto",
-    tol: float = EIGENPAIR_TOL,
-    random_state: Any = None,
-) -> Spectrum:
-    """Compute the eigenpairs that a method selects from, or each of several, for one or several k.
-
-    Parameters are those of `neuc_mds`.
-    """
-    sizes = [components] if isinstance(components, Components) else list(components)
-    names = (methods,) if isinstance(methods, str) else tuple(methods)
-    if names == ("refined",):
-        # Starts with residuals of 1e-3 end where exact ones do.
-        tol = max(tol, 1e-3)
-    wanted = [METHODS.get(name, union) for name in names]
-    if names == ("refined",) and gram.n > MAX_DENSE:
-        wanted = [neuc_plus]
-
-    def rule(ends: Ends) -> Selection:
-        chosen = [select(ends, size) for select in wanted for size in sizes]
-        if len(chosen) == 1:
-            return chosen[0]
-        kept = np.unique(np.concatenate([selection.kept for selection in chosen]))
-        return Selection(kept, ends.values[kept])
-
-    return solve(
-        gram,
-        rule,
-        max(size.total for size in sizes),
-        solver=solver,
-        tol=tol,
-        random_state=random_state,
-        spare=any(name not in METHODS for name in names),
-    )
-
-
-# Eigenpairs for a start.
-solve_roughly = partial(solve_for, tol=1e-3, random_state=0)
-
-
 def embed_spectrum(
     prepared: Dense,
     spectrum: Spectrum,
@@ -169,11 +123,9 @@ def _free_coordinates(
         found = minimize(tiles, start, limits)
     else:
         found = complete_and_refine(
-            gram.sq_dissimilarity,
-            weights,
+            Weighted(gram.sq_dissimilarity, weights),
             components,
             limits,
-            solve=partial(solve_roughly, methods="neuc+"),
             random_state=options.random_state,
         )
     return from_refinement(gram, found, weights=weights, solver="weighted")
@@ -199,7 +151,6 @@ def _least_loss(
         components,
         options.loss,
         limits,
-        solve=solve_roughly,
         start=options.init,
         weights=weights,
         n_init=options.n_init,
@@ -227,21 +178,20 @@ def scouted(
     if squares is None or not (many or curvature == AUTO):
         return components, float(curvature)
     seed = int(check_random_state(options.random_state).randint(2**31))
-    scout = Scout.among(
-        squares(),
-        weights,
-        seed,
-        components=components,
-        loss=options.loss,
-        solve=solve_roughly,
-        floor=options.floor,
-    )
     if curvature == AUTO:
         notify(options.callback, "looking for the curvature")
-        curvature = scout.curvature()
+    signature, chosen = scout(
+        squares(),
+        components,
+        options.loss,
+        curvature=AUTO if curvature == AUTO else float(curvature),
+        weights=weights,
+        floor=options.floor,
+        seed=seed,
+    )
     if many:
-        components = Components(components.total, scout.signature(float(curvature)))
-    return components, float(curvature)
+        components = Components(components.total, signature)
+    return components, chosen
 
 
 def warn_of_surprises(embedding: Embedding) -> None:

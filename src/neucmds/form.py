@@ -1,4 +1,7 @@
-"""Curvature: the function g of d that the bilinear form approximates.
+"""The form: the function from coordinates to dissimilarities.
+
+    D̂_ij = Σ_a s_a (x_ia − x_ja)²     signs s_a = ±1; D̂ may be negative
+    d̂ = g⁻¹(D̂)                        the fitted distance
 
     g(d) = 4 sin²(√κ d/2)/κ      κ > 0, a sphere: √κ d ≤ π
     g(d) = d²                    κ = 0, the paper's
@@ -9,9 +12,12 @@ g(d) ≈ d² for near pairs, and g increases with d, so neighbours by D̂ are ne
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import pi, sqrt
 
-from neucmds.backend.arrays import Array, namespace
+import numpy as np
+
+from neucmds.backend.arrays import Array, asarray_like, eps, in_place, namespace, to_numpy
 from neucmds.errors import InputError, option
 
 # √−κ times the largest d from which on near pairs drown in the rounding of far ones.
@@ -20,14 +26,170 @@ MOST_HYPERBOLIC = 24.0
 LEAST_COSINE = 0.05
 
 
-def kappa_of(curvature: float, unit: float, largest: float = 0.0) -> float:
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Signs of the coordinates, and the curvature of the space that they are in.
+
+    Points are arrays with one row per object; results are of their library, device and precision.
+    D̂ is on the scale of g(d), which is d² without curvature.
+
+    Parameters
+    ----------
+    signs : array of shape (k,)
+        ±1.0 each.
+    curvature : float, default=0
+        κ in units of 1/d².
+    """
+
+    signs: Array
+    curvature: float = 0.0
+
+    @property
+    def signature(self) -> tuple[int, int]:
+        """Numbers of positive and of negative coordinates (p, q)."""
+        negative = int(np.signbit(to_numpy(self.signs)).sum())
+        return int(self.signs.shape[0]) - negative, negative
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether D̂ is d̂² itself."""
+        return self.curvature == 0
+
+    def in_numpy(self) -> Form:
+        """Return the same form with signs as NumPy holds them, in float64."""
+        return replace(self, signs=to_numpy(self.signs).astype(np.float64))
+
+    def scaled(self, scale: float) -> Form:
+        """Return the form of dissimilarities D divided by a number."""
+        return replace(self, curvature=self.curvature * scale)
+
+    def sq(self, x: Array, y: Array) -> Array:
+        """D̂ of every row of x with every row of y, by one matrix product.
+
+        Paper: eq:embeddingX, with the form applied to differences (errata E5).
+        """
+        xp = namespace(x, y)
+        signs = asarray_like(self.signs, x)
+        signed = x * signs
+        x_norms = xp.sum(signed * x, axis=1)
+        y_norms = xp.sum(y * y * signs, axis=1)
+        return x_norms[:, None] + y_norms[None, :] - 2 * (signed @ xp.matrix_transpose(y))
+
+    def paired_sq(self, x: Array, y: Array) -> Array:
+        """D̂ between rows of two arrays that broadcast, from differences: exact for near pairs."""
+        difference = x - y
+        return (difference * difference) @ asarray_like(self.signs, x)
+
+    def d(self, x: Array, y: Array) -> Array:
+        """d̂ of every row of x with every row of y."""
+        return self.to_distance(self.sq(x, y))
+
+    def paired_d(self, x: Array, y: Array) -> Array:
+        """d̂ between rows of two arrays that broadcast."""
+        return self.to_distance(self.paired_sq(x, y))
+
+    def residuals(self, x: Array, y: Array, sq_distance: Array) -> Array:
+        """d̂² − d² of every row of x with every row of y, where d² is known."""
+        return self.to_sq_distance(self.sq(x, y)) - sq_distance
+
+    def paired_residuals(self, x: Array, y: Array, sq_distance: Array) -> tuple[Array, Array]:
+        """d̂² − d² between rows of two arrays, and the same without each coordinate (m, k)."""
+        difference = x - y
+        parts = difference * difference * asarray_like(self.signs, x)
+        sq = namespace(parts).sum(parts, axis=1)
+        without = self.to_sq_distance(sq[:, None] - parts) - sq_distance[:, None]
+        return self.to_sq_distance(sq) - sq_distance, without
+
+    def to_sq(self, sq_distance: Array) -> Array:
+        """Return g(d) of d², a new array unless κ is zero.
+
+        Below zero it is −g(√−d²); beyond a sphere all d are those of antipodes.
+        """
+        if self.is_flat:
+            return sq_distance
+        xp = namespace(sq_distance)
+        half = xp.sqrt(xp.abs(sq_distance)) * self._half_unit
+        if self.curvature < 0:
+            half = xp.sinh(half)
+        else:
+            half = xp.sin(xp.clip(half, None, pi / 2))
+        half *= half
+        half *= 4 / abs(self.curvature)
+        return xp.sign(sq_distance) * half
+
+    def to_sq_distance(self, sq: Array) -> Array:
+        """Return d² of g(d) or of D̂: the inverse of `to_sq`, of negative D̂ as well."""
+        if self.is_flat:
+            return sq
+        xp = namespace(sq)
+        return xp.sign(sq) * self.arc(xp.sqrt(xp.abs(sq))) ** 2
+
+    def to_distance(self, sq: Array) -> Array:
+        """Return d = g⁻¹ of g(d) or of D̂, as a new array; below zero it is zero."""
+        xp = namespace(sq)
+        return self.arc(xp.sqrt(xp.clip(sq, 0.0, None)))
+
+    def arc(self, root: Array) -> Array:
+        """Return d where √g(d) is known: root itself if κ is zero; beyond a sphere the antipode."""
+        if self.is_flat:
+            return root
+        xp = namespace(root)
+        half = root * self._half_unit
+        half = xp.asinh(half) if self.curvature < 0 else xp.asin(xp.clip(half, None, 1.0))
+        half /= self._half_unit
+        return half
+
+    def away_from_antipodes(self, sq: Array) -> Array:
+        """Return D̂ of at most what is short of an antipode, where d̂ has a finite slope."""
+        if self.curvature <= 0:
+            return sq
+        return namespace(sq).clip(sq, None, 4 * (1 - LEAST_COSINE**2) / self.curvature)
+
+    def distance_slope(self, root: Array) -> Array:
+        """Return dd̂/dD̂ = 1/g′(d) where √D̂ > 0 is known, away from antipodes."""
+        return in_place("reciprocal", self._half_slope(root) * 2.0)
+
+    def bend(self, sq: Array) -> Array | float:
+        """Return g″(d) = 2 − κ g(d)."""
+        if self.is_flat:
+            return 2.0
+        return 2 - self.curvature * sq
+
+    def relative_slope(self, sq: Array) -> Array:
+        """Return 2/(d g′(d)) of g(d) > 0: a change of D by its inverse is one of ln d² by one.
+
+        The argument is overwritten if κ is zero, where it is 1/D.
+        """
+        if self.is_flat:
+            return in_place("reciprocal", sq)
+        root = namespace(sq).sqrt(sq)
+        return in_place("reciprocal", self.arc(root) * self._half_slope(root))
+
+    @property
+    def _half_unit(self) -> float:
+        return 0.5 * sqrt(abs(self.curvature))
+
+    def _half_slope(self, root: Array) -> Array:
+        """Return g′(d)/2 where √g(d) is known, away from antipodes."""
+        if self.is_flat:
+            return root
+        xp = namespace(root)
+        cosine_sq = root * root
+        cosine_sq *= -0.25 * self.curvature
+        cosine_sq += 1.0
+        if self.curvature > 0:
+            cosine_sq = xp.clip(cosine_sq, LEAST_COSINE**2, None)
+        return root * xp.sqrt(cosine_sq)
+
+
+def kappa_of(curvature: float, mean_distance: float, largest: float = 0.0) -> float:
     """Turn κ in units of 1/(mean d)² into units of 1/d²; raise if the largest d does not allow it.
 
-    `unit` is the mean d.
+    The latter is the `curvature` of a `Form`.
     """
     if not curvature:
         return 0.0
-    kappa = curvature / unit**2
+    kappa = curvature / mean_distance**2
     reach = sqrt(abs(kappa)) * largest
     most = pi * (1 + 1e-6) if curvature > 0 else MOST_HYPERBOLIC
     if reach > most:
@@ -39,52 +201,8 @@ def kappa_of(curvature: float, unit: float, largest: float = 0.0) -> float:
     return kappa
 
 
-def curved(sq_distance: Array, curvature: float) -> Array:
-    """Return g(d) of d², a new array unless κ is zero.
-
-    Below zero it is −g(√−d²); beyond a sphere all d are those of antipodes.
-    """
-    if not curvature:
-        return sq_distance
-    xp = namespace(sq_distance)
-    half = xp.sqrt(xp.abs(sq_distance)) * (0.5 * sqrt(abs(curvature)))
-    half = xp.sinh(half) if curvature < 0 else xp.sin(xp.clip(half, None, pi / 2))
-    half *= half
-    half *= 4 / abs(curvature)
-    return xp.sign(sq_distance) * half
-
-
-def flat(link: Array, curvature: float) -> Array:
-    """Return d² of g(d) or of D̂: the inverse of `curved`, of negative D̂ as well."""
-    if not curvature:
-        return link
-    xp = namespace(link)
-    return xp.sign(link) * arc(xp.sqrt(xp.abs(link)), curvature) ** 2
-
-
-def distances(link: Array, curvature: float) -> Array:
-    """Return d = g⁻¹ of g(d) or of D̂, as a new array; below zero it is zero."""
-    return arc(namespace(link).sqrt(namespace(link).clip(link, 0.0, None)), curvature)
-
-
-def arc(root: Array, curvature: float) -> Array:
-    """Return d where √g(d) is known: root itself where κ is zero; beyond a sphere the antipode."""
-    if not curvature:
-        return root
-    xp, unit = namespace(root), 0.5 * sqrt(abs(curvature))
-    half = root * unit
-    half = xp.asinh(half) if curvature < 0 else xp.asin(xp.clip(half, None, 1.0))
-    half /= unit
-    return half
-
-
-def half_slope(root: Array, curvature: float) -> Array:
-    """Return g′(d)/2 where √g(d) is known, away from antipodes: root itself where κ is zero."""
-    if not curvature:
-        return root
-    cosine_sq = root * root
-    cosine_sq *= -0.25 * curvature
-    cosine_sq += 1.0
-    if curvature > 0:
-        cosine_sq = namespace(root).clip(cosine_sq, LEAST_COSINE**2, None)
-    return root * namespace(root).sqrt(cosine_sq)
+def rounding_level(x: Array, y: Array) -> Array:
+    """Magnitude below which an entry of `Form.sq` is only rounding (errata E14)."""
+    xp = namespace(x, y)
+    level = 64 * eps(x.dtype, xp)
+    return level * (xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :])

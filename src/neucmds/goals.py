@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.fitting import Fit, fit, solve_for
+from neucmds.fitting import Fit, fit
 from neucmds.options import Options, notify
 from neucmds.place.dimension import DimensionScan, fewest, scan_dimensions
 from neucmds.prepared import refuse_weights
@@ -19,7 +19,7 @@ from neucmds.problem.dense import Dense
 from neucmds.spectrum.geometry import stress_terms
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import METHODS
-from neucmds.spectrum.spectrum import Spectrum
+from neucmds.spectrum.solve import solve_for
 
 # Of more than 5000 objects no more than this many coordinates are tried to reach a share of R²: all
 # of the spectrum would take hours.
@@ -116,9 +116,4 @@ def _fewest_closed(gram: Gram, method: str, share: float) -> tuple[int | None, f
 
 def held_out_scan(gram: Gram, random_state: Any) -> DimensionScan:
     """Measure the error on pairs of held-out objects against the number of coordinates."""
-
-    def spectrum(part: Gram, k: int) -> Spectrum:
-        sizes = [Components(size) for size in spaced_ks(k)]
-        return solve_for(part, sizes, "neuc+", tol=1e-5, random_state=0)
-
-    return scan_dimensions(gram, spectrum, check_random_state(random_state))
+    return scan_dimensions(gram, check_random_state(random_state))

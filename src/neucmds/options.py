@@ -35,7 +35,6 @@ Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
 Loss = Literal["squared", "distance", "relative"]
 DEFAULT_METHOD: Literal["refined"] = "refined"
 # Residual of eigenpairs, relative to the largest kept |λ|.
-EIGENPAIR_TOL = 1e-7
 # Up to here all shortest paths are computed if they fit in memory.
 MOST_PATHS = 10_000
 PRECOMPUTED = "precomputed"
@@ -310,7 +309,7 @@ class Options:
         if self.init is not None:
             start = _checked_start(self.init)
             object.__setattr__(self, "init", start)
-            object.__setattr__(self, "n_components", start.signature)
+            object.__setattr__(self, "n_components", start.form.signature)
 
     def asked(self) -> dict[str, Any]:
         """Return the options that some kinds of input refuse and that differ from the default."""
@@ -338,8 +337,7 @@ class Options:
         callback = self.callback
         if callback is None:
             return limits
-        most = limits.max_iter
-        return replace(limits, callback=lambda step, loss: callback(step, most, loss))
+        return replace(limits, callback=callback)
 
 
 def notify(callback: Callback | None, words: str) -> None:

@@ -9,12 +9,12 @@ from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, neuc_mds
 from neucmds.datasets.synthetic import random_simplex
+from neucmds.form import Form
 from neucmds.large.landmarks import LandmarkFit
-from neucmds.spectrum.geometry import sq_dissimilarities
 
 
 def stress(coordinates, signs, d):
-    errors = sq_dissimilarities(coordinates, coordinates, signs) - d
+    errors = Form(signs).sq(coordinates, coordinates) - d
     return float(np.sum(errors**2) - np.sum(np.diag(errors) ** 2))
 
 
@@ -29,12 +29,12 @@ def stress(coordinates, signs, d):
 def test_what_k_coordinates_express_exactly_is_placed_exactly(placement, landmarks):
     signs = np.array([1.0, 1.0, 1.0, -1.0])
     x = np.random.default_rng(3).normal(size=(90, 4))
-    d = sq_dissimilarities(x, x, signs)
+    d = Form(signs).sq(x, x)
     est = LandmarkNeucMDS(
         (3, 1), 20, landmarks=landmarks, placement=placement, squared=True, random_state=0
     )
     y = est.fit_transform(d)
-    np.testing.assert_allclose(sq_dissimilarities(y, y, est.signs_), d, atol=1e-6 * d.max())
+    np.testing.assert_allclose(Form(est.signs_).sq(y, y), d, atol=1e-6 * d.max())
 
 
 @pytest.mark.slow

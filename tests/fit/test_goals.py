@@ -9,7 +9,7 @@ import pytest
 
 from neucmds import LandmarkNeucMDS, NeucMDS, compare, neuc_mds
 from neucmds.errors import InputError
-from neucmds.spectrum.geometry import sq_dissimilarities
+from neucmds.form import Form
 
 
 def planted(n=60, signature=(3, 2), noise=0.1, seed=0):
@@ -17,7 +17,7 @@ def planted(n=60, signature=(3, 2), noise=0.1, seed=0):
     rng = np.random.default_rng(seed)
     p, q = signature
     x = rng.normal(size=(n, p + q)) * np.r_[np.ones(p), 0.7 * np.ones(q)]
-    d = sq_dissimilarities(x, x, np.r_[np.ones(p), -np.ones(q)])
+    d = Form(np.r_[np.ones(p), -np.ones(q)]).sq(x, x)
     e = np.triu(rng.normal(size=(n, n)), 1)
     d = d + noise * d.std() * (e + e.T)
     np.fill_diagonal(d, 0)

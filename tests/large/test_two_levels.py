@@ -6,11 +6,11 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS
+from neucmds.form import Form
 from neucmds.large.two_levels import Levels, NearSearch
 from neucmds.place.newton import LossPlacement
 from neucmds.problem.graph import as_graph, nearest_landmarks, shortest_path_rows
 from neucmds.refine.losses import PairLoss
-from neucmds.spectrum.geometry import sq_dissimilarities
 
 SETTINGS = {"n_landmarks": 150, "loss": "relative", "random_state": 0}
 
@@ -34,7 +34,7 @@ class Counted:
 def near_error(x, signs, d):
     """Median relative error of the ten nearest of every object."""
     near = np.argsort(d, axis=1)[:, 1:11]
-    d_hat = np.sqrt(np.maximum(sq_dissimilarities(x, x, signs), 0))
+    d_hat = np.sqrt(np.maximum(Form(signs).sq(x, x), 0))
     found, true = (np.take_along_axis(one, near, axis=1) for one in (d_hat, d))
     return float(np.median(np.abs(found / true - 1)))
 
@@ -159,7 +159,7 @@ def test_questions_about_anything_but_objects_are_refused(fitted, coarse, messag
 def test_many_landmarks_are_searched_about_the_nearest_global_one(monkeypatch):
     rng = np.random.default_rng(0)
     x, places = (rng.standard_normal((n, 5)) * [1, 1, 1, 1, 0.2] for n in (4000, 200))
-    rule = LossPlacement(x, np.array([1.0, 1, 1, 1, -1]), PairLoss("relative", 1e-3))
+    rule = LossPlacement(x, Form(np.array([1.0, 1, 1, 1, -1])), PairLoss("relative", 1e-3))
     levels = Levels(rng.permutation(4000)[:400], 30, 15)
     known = rng.integers(4000, size=(200, 30))
     search = NearSearch(rule, levels)

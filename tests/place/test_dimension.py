@@ -1,5 +1,3 @@
-from unittest.mock import Mock
-
 import dask.array as da
 import numpy as np
 import pytest
@@ -8,13 +6,12 @@ from sklearn.utils import check_random_state
 
 from neucmds import InputError, neuc_mds
 from neucmds.errors import NeucmdsWarning
+from neucmds.form import Form
 from neucmds.place import dimension
 from neucmds.place.dimension import DimensionScan, _Split, among, fewest, scan_dimensions
 from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement
-from neucmds.spectrum.geometry import sq_dissimilarities
 from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.spectrum import full_spectrum
 
 
 def planted(n, signature, noise, kind, seed):
@@ -22,7 +19,7 @@ def planted(n, signature, noise, kind, seed):
     rng = np.random.default_rng(seed)
     p, q = signature
     x = rng.normal(size=(n, p + q)) * np.r_[np.ones(p), 0.7 * np.ones(q)]
-    d = sq_dissimilarities(x, x, np.r_[np.ones(p), -np.ones(q)])
+    d = Form(np.r_[np.ones(p), -np.ones(q)]).sq(x, x)
     e = np.triu(rng.normal(size=(n, n)), 1)
     e = e + e.T
     d = d + noise * d.std() * e if kind == "additive" else d * (1 + noise * e)
@@ -31,15 +28,14 @@ def planted(n, signature, noise, kind, seed):
 
 
 def scanned(gram, seed):
-    return scan_dimensions(gram, lambda g, k: full_spectrum(g), check_random_state(seed))
+    return scan_dimensions(gram, check_random_state(seed))
 
 
 def test_a_planted_signature_is_found_within_one(monkeypatch):
     monkeypatch.setattr(dimension, "EVERY_UP_TO", 3)
-    d, solved = planted(60, (6, 2), 0.1, "multiplicative", 0), Mock(side_effect=full_spectrum)
-    scan = scan_dimensions(DenseGram(d), lambda gram, _: solved(gram), check_random_state(0))
+    d = planted(60, (6, 2), 0.1, "multiplicative", 0)
+    scan = scanned(DenseGram(d), 0)
     assert abs(scan.k - 8) <= 1
-    assert solved.call_count == 14  # of 15 pairs held out each, 200 or more in all
     grid = {1, 2, *np.rint(np.geomspace(3, 52, 12))}  # with 7, 8 and 11
     assert set(scan.ks) == grid | {9, 10}
 
@@ -63,12 +59,12 @@ def test_the_choice_is_the_fewest_within_one_standard_error():
 def test_the_error_of_a_split_is_that_of_pairs_of_placed_objects():
     d = planted(20, (3, 1), 0.2, "additive", 0)
     held, kept = np.arange(0, 20, 4), np.delete(np.arange(20), np.arange(0, 20, 4))
-    split = _Split.of(d, held, kept, 9, lambda gram, k: full_spectrum(gram))
+    split = _Split.of(d, held, kept, 9)
     for k in (1, 3, 6):
         fit = neuc_mds(d[np.ix_(kept, kept)], k, "neuc+", squared=True)
         rule = LeastSquaresPlacement(fit.coordinates, fit.signs, shrinkage=SHRINKAGE)
         y = rule.place(d[np.ix_(held, kept)])
-        left = (sq_dissimilarities(y, y, fit.signs) - d[np.ix_(held, held)])[np.triu_indices(5, 1)]
+        left = (Form(fit.signs).sq(y, y) - d[np.ix_(held, held)])[np.triu_indices(5, 1)]
         assert split.error(k) == pytest.approx(np.mean(left**2))
     ids = np.array([0, 7, 11, 19])
     in_chunks = DaskGram(da.from_array(d, chunks=7))

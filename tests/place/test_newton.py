@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from neucmds.form import Form
 from neucmds.place import newton
 from neucmds.place.least_squares import Fitted
 from neucmds.place.newton import LossPlacement
 from neucmds.refine.losses import PairLoss
-from neucmds.spectrum.geometry import sq_dissimilarities
 
 LOSSES = ("distance", "relative")
 
@@ -21,16 +21,16 @@ def case(loss, n=60, m=12, hidden=0.0, least=0.1, seed=0):
     signs = np.array([1.0, 1.0, 1.0, -1.0, -1.0])
     x = rng.normal(size=(n + m, 5)) * np.where(signs > 0, 1.0, 0.3)
     x -= x[:n].mean(axis=0)
-    delta = np.clip(sq_dissimilarities(x[n:], x[:n], signs), least, None)
+    delta = np.clip(Form(signs).sq(x[n:], x[:n]), least, None)
     delta = delta * (1 + 0.2 * rng.normal(size=delta.shape)) ** 2
     delta[: m // 2, 3] = 1e-4  # next to a fitted object
     delta[rng.random(delta.shape) < hidden] = np.nan
-    return LossPlacement(x[:n], signs, PairLoss(loss, 0.05)), delta
+    return LossPlacement(x[:n], Form(signs), PairLoss(loss, 0.05)), delta
 
 
 def value(y, rule, delta, weights):
-    d_hat = sq_dissimilarities(y[None, :], rule.coordinates, rule.signs)[0]
-    return float(np.nansum(weights * rule.loss.terms(delta, d_hat).residual ** 2))
+    d_hat = Form(rule.form.signs).sq(y[None, :], rule.coordinates)[0]
+    return float(np.nansum(weights * rule.loss.terms(rule.form, delta, d_hat)[0] ** 2))
 
 
 @pytest.mark.parametrize("hidden", [0.0, 0.5])
@@ -51,7 +51,7 @@ def test_no_descent_from_where_an_object_is_placed_gets_lower(loss, hidden):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_model_has_the_gradient_and_the_curvature_of_the_loss(loss):
     rule, delta = case(loss, m=4)
-    fitted = Fitted.of(rule.coordinates, rule.signs, delta)
+    fitted = Fitted.of(rule.coordinates, rule.form.signs, delta)
     problem = newton._Problem(fitted, rule.loss, delta, np.arange(1.0, 61) * np.ones((4, 1)))
     x, way, h = 3 + rule.place(delta), np.random.default_rng(2).normal(size=(4, 5)), 1e-4
     with patch.object(newton, "_upwards", lambda hessian: hessian):
@@ -63,7 +63,7 @@ def test_a_model_has_the_gradient_and_the_curvature_of_the_loss(loss):
     np.testing.assert_allclose(bent, change, rtol=1e-2)
     if loss == "relative":
         with patch.object(newton, "_descended", None):  # it has a closed form, on any scale
-            small = LossPlacement(1e-4 * rule.coordinates, rule.signs, PairLoss(loss, 5e-10))
+            small = LossPlacement(1e-4 * rule.coordinates, rule.form, PairLoss(loss, 5e-10))
             np.testing.assert_allclose(small.place(1e-8 * delta), 1e-4 * rule.place(delta))
 
 
@@ -76,7 +76,7 @@ def test_objects_next_to_a_fitted_one_are_placed_there(off):
     x = y[4] + off * rng.standard_normal((5, 3)) * scale
     gap = x[:, None] - y[None, :]
     d = (gap * gap) @ signs
-    rule = LossPlacement(y, signs, PairLoss("relative", 1e-16))
+    rule = LossPlacement(y, Form(signs), PairLoss("relative", 1e-16))
     np.testing.assert_allclose(rule.place(np.abs(d), np.where(d > 0, 1.0, 0.0)), x, atol=1e-6)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from neucmds import LandmarkNeucMDS, neuc_mds
 from neucmds.datasets import random_simplex
+from neucmds.form import Form
 from neucmds.place.least_squares import LinearPlacement
 from neucmds.place.recipe import Recipe, cross_validated, least_squares_rule, misfit
-from neucmds.spectrum.geometry import sq_dissimilarities
 
 
 def test_the_misfit_is_the_least_squares_fit_of_one_number_an_object():
@@ -86,7 +86,7 @@ def test_the_recipe_is_that_of_least_stress_among_landmarks_held_out(method, k, 
                     recipe = Recipe(ridge, off, size)
                     rule = least_squares_rule(d[np.ix_(kept, kept)], embedding, recipe)
                     y = rule.place(d[np.ix_(held, kept)])
-                    left = sq_dissimilarities(y, y, embedding.signs) - d[np.ix_(held, held)]
+                    left = Form(embedding.signs).sq(y, y) - d[np.ix_(held, held)]
                     total[recipe] = total.get(recipe, 0) + np.sum(np.triu(left, 1) ** 2)
         sizes = [min(total, key=total.get).n_components]  # the first fold chooses the signature
         total = {recipe: value for recipe, value in total.items() if recipe.n_components in sizes}

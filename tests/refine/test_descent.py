@@ -1,7 +1,8 @@
 """The descent itself: on quadratics it is the conjugate gradient method, and it stops as told."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neucmds import InputError
+from neucmds.form import Form
 from neucmds.refine.descent import (
     Limits,
-    Start,
     _lowest_of_cubic,
-    _Seen,
     descend,
     lowest_point,
     search_by_slopes,
 )
+from neucmds.refine.losses import PairLoss
 
 
 @dataclass(frozen=True)
@@ -26,16 +27,20 @@ class Quadratic:
 
     h: np.ndarray
     m: np.ndarray
-    x: np.ndarray
+    coordinates: np.ndarray
     rounding: float = 1e-14
+    unit: float = 2.0
+    form: Form = field(default_factory=lambda: Form(np.ones(1)))
+    loss: PairLoss = field(default_factory=lambda: PairLoss("squared"))
 
     @property
     def value(self):
-        return 0.5 * float(self.x[:, 0] @ self.h @ self.x[:, 0]) + 1.0
+        x = self.coordinates[:, 0]
+        return 0.5 * float(x @ self.h @ x) + 1.0
 
     @cached_property
     def gradient(self):
-        return self.h @ self.x
+        return self.h @ self.coordinates
 
     @property
     def step(self):
@@ -43,7 +48,7 @@ class Quadratic:
 
     def minimize_along(self, direction):
         t = -np.vdot(self.gradient, direction) / np.vdot(direction, self.h @ direction)
-        moved = Quadratic(self.h, self.m, self.x + t * direction)
+        moved = Quadratic(self.h, self.m, self.coordinates + t * direction)
         return moved if moved.value < self.value else None
 
     def sharper(self):
@@ -62,16 +67,19 @@ def quadratic(seed, n):
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 8))
 def test_a_quadratic_of_n_variables_takes_n_steps(seed, n):
+    start = quadratic(seed, n)
     heard, seen = [], []
-    limits = Limits(n, 0.0, lambda *a: heard.append(a))
-    end = descend(quadratic(seed, n), limits, seen.append)
-    assert end.state.value == pytest.approx(1.0, abs=1e-6)
+    limits = Limits(n, 0.0, lambda *a: heard.append(a), lambda *kept: seen.append(kept), done=5)
+    end = descend(start, limits)
+    assert end.value == pytest.approx(2.0, abs=1e-6)
     assert np.all(np.diff(end.history) < 0)
-    assert heard == list(enumerate(end.history))[1:]
-    assert [state.value for state in seen] == list(end.history[1:])
-    fewer = descend(quadratic(seed, n), Limits(n - 1, 0.0))
+    values = end.history[1:]
+    assert heard == [(5 + step, 5 + n, value) for step, value in enumerate(values, 1)]
+    assert [2 * replace(start, coordinates=x).value for x, _ in seen] == list(values)
+    fewer = descend(start, Limits(n - 1, 0.0))
     assert fewer.history == end.history[:n]
-    rest = np.vdot(fewer.state.gradient, fewer.state.step) / (2 * fewer.state.value)
+    last = replace(start, coordinates=fewer.coordinates)
+    rest = np.vdot(last.gradient, last.step) / (2 * last.value)
     assert fewer.relative_gradient == pytest.approx(np.sqrt(rest))
 
 
@@ -103,16 +111,20 @@ def test_the_lowest_point_of_a_quartic_is_found(middle, slope, last):
 def test_a_line_that_does_not_fall_has_no_lowest_point():
     for c in ([1, 0, 1, 0, 1], [1, 2, 1, 0, 1], [1, np.nan, 1, 0, 1], [1, -1, 0, 0, 0]):
         assert lowest_point(np.array(c, dtype=float)) is None
-        line = Curve(np.array(c, dtype=float), lambda t: (1.0 + t, 1.0))
-        assert c[1] == -1 or search_by_slopes(line) is None
-    assert search_by_slopes(Curve(np.array([1.0, -1, 1, 0, 0]), lambda t: (1.0 + t, 1.0))) is None
-    assert search_by_slopes(Curve(np.array([1.0, 0.5, 1, 0, 0]), lambda t: (0.5, 0.0))) is None
+        assert c[1] == -1 or searched(c, lambda t: (1.0 + t, 1.0)) is None
+    assert searched([1.0, -1, 1, 0, 0], lambda t: (1.0 + t, 1.0)) is None
+    assert searched([1.0, 0.5, 1, 0, 0], lambda t: (0.5, 0.0)) is None
 
 
-@dataclass(frozen=True)
-class Curve:
-    quartic: np.ndarray
-    at: object
+def searched(quartic, at):
+    """Return where a search along a line ends, of which `at` tells value and slope."""
+
+    def move(t):
+        value, slope = at(t)
+        return SimpleNamespace(t=t, value=value, gradient=np.array([slope]))
+
+    end = search_by_slopes(np.array(quartic, dtype=float), move, np.ones(1))
+    return None if end is None else end.t
 
 
 @settings(max_examples=60, deadline=None)
@@ -129,8 +141,8 @@ def test_a_search_ends_lower_and_where_the_slope_is_a_third(stretch, tilt):
     value, slope = at(0.0)
     for curvature in (1.0, 1e-3, 1e3):
         seen = []
-        quartic = np.array([value, slope, curvature, 0.0, 0.0])
-        t = search_by_slopes(Curve(quartic, lambda t, seen=seen: seen.append(t) or at(t)))
+        quartic = [value, slope, curvature, 0.0, 0.0]
+        t = searched(quartic, lambda t, seen=seen: seen.append(t) or at(t))
         assert at(t)[0] < value
         assert len(seen) <= 8
         if len(seen) < 8:
@@ -142,13 +154,13 @@ def test_a_search_ends_lower_and_where_the_slope_is_a_third(stretch, tilt):
 @pytest.mark.parametrize(("bottom", "size"), [(0.3, 1e-3), (0.5, 1.0), (0.8, 1e3)])
 def test_the_lowest_point_of_a_cubic_is_found_within_a_tenth_of_the_ends(bottom, size):
     cubic = size * np.polynomial.Polynomial.fromroots([bottom, -0.7]).integ()
-    low, high = (_Seen(t, 7 + cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
-    assert _lowest_of_cubic(low, high) == pytest.approx(bottom)
+    low, high = ((t, 7 + cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
+    assert _lowest_of_cubic(*low, *high) == pytest.approx(bottom)
     for near, kept in ((0.01, 0.1), (0.99, 0.9)):
         cubic = np.polynomial.Polynomial.fromroots([near, -0.7]).integ()
-        low, high = (_Seen(t, cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
-        assert _lowest_of_cubic(low, high) == pytest.approx(kept)
-    assert _lowest_of_cubic(_Seen(1, 0, -1), _Seen(3, np.inf, 1)) == pytest.approx(2.0)
+        low, high = ((t, cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
+        assert _lowest_of_cubic(*low, *high) == pytest.approx(kept)
+    assert _lowest_of_cubic(1, 0, -1, 3, np.inf, 1) == pytest.approx(1.0)
 
 
 def test_limits_have_defaults_and_refuse_what_means_nothing():
@@ -164,4 +176,4 @@ def test_limits_have_defaults_and_refuse_what_means_nothing():
     ):
         with pytest.raises(InputError, match=message):
             Limits.of(loss, 10, **given_)
-    assert Start(np.zeros((2, 3)), np.array([1.0, -1.0, 1.0])).signature == (2, 1)
+    assert Form(np.array([1.0, -1.0, 1.0])).signature == (2, 1)

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from neucmds.datasets import synthetic
+from neucmds.form import Form
 from neucmds.refine import products
 from neucmds.refine.descent import Limits, Start
 from neucmds.refine.products import FreeCoordinates, refine
 from neucmds.spectrum.operators.dense import DenseGram
 
 SIGNS = np.array([1.0, 1.0, -1.0, 1.0, -1.0])
+FORM = Form(SIGNS)
 
 
 def coordinates(n, seed=0):
@@ -24,20 +26,24 @@ def test_what_follows_a_line_is_what_would_be_computed_there():
     n = 60
     gram = DenseGram(synthetic.euclidean_ball(n, random_state=0))
     x = coordinates(n)
-    start = FreeCoordinates.at(gram, x, gram.matmat(x), SIGNS, gram.matmat)
-    line = products._Line.of(start, -start.step, gram.matmat(-start.step))
+    start = at(gram, x)
+    with patch.object(products, "lowest_point", wraps=products.lowest_point) as searched:
+        moved = start.minimize_along(-start.step)
+    (quartic,) = searched.call_args.args
     for t in (0.0, 0.5, 2.0):
-        there = x - t * start.step
-        there = FreeCoordinates.at(gram, there, gram.matmat(there), SIGNS, gram.matmat)
-        assert np.polyval(line.quartic[::-1], t) == pytest.approx(there.value, rel=1e-9)
-    moved = start.minimize_along(-start.step)
-    anew = FreeCoordinates.at(gram, moved.x, gram.matmat(moved.x), SIGNS, gram.matmat)
+        value = at(gram, x - t * start.step).value
+        assert np.polyval(quartic[::-1], t) == pytest.approx(value, rel=1e-9)
+    anew = at(gram, moved.coordinates)
     for name in ("bx", "inner", "diagonal_error"):
         carried, computed = getattr(moved, name), getattr(anew, name)
         size = np.abs(computed).max()
         np.testing.assert_allclose(carried, computed, rtol=0, atol=1e-9 * size, err_msg=name)
     assert moved.value == pytest.approx(anew.value, rel=1e-9)
     assert moved.value < start.value
+
+
+def at(gram, x):
+    return FreeCoordinates.at(gram, x, gram.matmat(x), FORM, gram.matmat)
 
 
 def form(x):
@@ -53,8 +59,9 @@ def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact)
     start, kept, limits = x + 0.1 * unit * coordinates(50, 1), [], Limits(60, 1e-6)
     limits = replace(limits, keep=lambda *place: kept.append(place))
     with patch.object(products, "SMALL", small):
-        found = refine(DenseGram(D), Start(start, SIGNS), limits)
-    stress, size = np.sum((form(found.coordinates) - D) ** 2), np.sum(D**2)
+        found = refine(DenseGram(D), Start(start, FORM), limits)
+    d_hat = found.form.sq(found.coordinates, found.coordinates)
+    stress, size = np.sum((d_hat - D) ** 2), np.sum(D**2)
     assert found.value == pytest.approx(stress, rel=1e-8, abs=1e-24 * size)
     assert np.all(np.diff(found.history) <= 0)
     assert found.history[0] == pytest.approx(np.sum((form(start) - D) ** 2), rel=0.01)
@@ -62,15 +69,20 @@ def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact)
     if exact:
         assert stress < 1e-14 * size
         gram, near = DenseGram(D), x + 1e-9 * unit * coordinates(50, 1)
-        place = products.Orthogonal(gram, *products.canonical(near - near.mean(axis=0), SIGNS))
-        terms, _ = products.stress_terms_at(place)
+        end = Start(*products.canonical(near - near.mean(axis=0), FORM))
+        quadratic = gram.quadratic(end.coordinates)
+        terms, _ = products.stress_terms_at(gram, end, quadratic)
         assert sum(terms) == pytest.approx(np.sum((form(near) - D) ** 2), rel=1e-6, abs=0)
-        assert products._split_terms(gram, near, SIGNS, 0.0) == (0, 0, 0)  # no part is negative
+        assert products._split_terms(gram, Start(near, FORM), 0.0) == (
+            0,
+            0,
+            0,
+        )  # no part is negative
         return
     assert sum(found.stress_terms) == found.value
     assert found.history[-1] == pytest.approx(stress, rel=1e-3 if small == 10 else 1e-9)
     y = found.coordinates - found.coordinates.mean(axis=0)
     b = DenseGram(D).matmat(np.eye(50))
-    error = b - (y * SIGNS) @ y.T
+    error = b - (y * found.signs) @ y.T
     c1, c2 = 4 * np.sum(error**2), 4 * np.trace(error) ** 2
     assert found.stress_terms == pytest.approx((c1, c2, stress - c1 - c2), rel=1e-6)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from neucmds import InputError
-from neucmds.form import flat
+from neucmds.form import Form
 from neucmds.problem.pairs import make_pairs
 from neucmds.refine.descent import Refined
 from neucmds.refine.losses import PairLoss
@@ -62,7 +62,7 @@ def test_listed_and_weighted_pairs_have_the_sums_of_both_orders():
     d, w, x = rng.uniform(1, 2, (9, 9)), rng.uniform(0, 1, (9, 9)), rng.normal(size=(9, 2))
     d, w = (np.triu(a, 1) + np.triu(a, 1).T for a in (d, w))
     x, signs = x - x.mean(axis=0), np.array([1.0, -1.0])
-    found = Refined(x, signs, PairLoss("squared", 0.0), 0.0, (), True, 0.0)
+    found = Refined(x, Form(signs), PairLoss("squared"), 0.0, (), True, 0.0)
     i, j = np.triu_indices(9, 1)
     pairs = from_pairs(found, make_pairs(9, i, j, d[i, j], w[i, j], squared=True))
     dense, plain = (from_refinement(DenseGram(d), found, weights=u) for u in (w, None))
@@ -87,7 +87,7 @@ def test_an_error_of_the_stress_is_within_its_bound_and_the_bound_is_small(solve
     x, corners = np.random.default_rng(2).standard_normal((5, 1, 3)), np.indices((2, 2, 2)) - 0.5
     x = (x / np.linalg.norm(x, axis=2, keepdims=True) * corners.reshape(3, 8).T).reshape(40, 3)
     x, signs, w = 2e3 * x, np.array([1.0, 1.0, -1.0]), 1 - np.eye(40)  # all as far from the center
-    found = Refined(x, signs, PairLoss("squared", 0.0), 0.0, (), True, 0.0)
+    found = Refined(x, Form(signs), PairLoss("squared"), 0.0, (), True, 0.0)
     for d, small in ((1e6 * w + noise, 1e-12), (form(x, signs) + 1e-3 * noise, 1e-4)):
         one = from_refinement(DenseGram(d), found, weights=w if weighted else None)
         y, form_of = (a.astype(np.longdouble) for a in (one.coordinates, np.sign(one.weights)))
@@ -99,7 +99,7 @@ def test_eigenvalues_of_a_refined_solution_are_those_of_the_signs(solved):
     gram, spectrum = solved
     x = np.random.default_rng(3).standard_normal((40, 3))
     loss = PairLoss("relative", 0.5)
-    found = Refined(x - x.mean(axis=0), np.array([1.0, -1, 1]), loss, 7.0, (), True, 0.0)
+    found = Refined(x - x.mean(axis=0), Form(np.array([1.0, -1, 1])), loss, 7.0, (), True, 0.0)
     one, lam = from_refinement(gram, found, spectrum=spectrum), spectrum.values
     assert one.loss_value == 7.0
     np.testing.assert_array_equal(one.eigenvalues, sorted(lam[[0, 1, -1]], key=abs)[::-1])
@@ -114,8 +114,8 @@ def test_a_curved_fit_reports_the_stress_of_d_itself(weighted, most):
     rng = np.random.default_rng(4)
     d, w, x = rng.uniform(1, 2, (21, 21)), rng.uniform(0, 1, (21, 21)), rng.normal(size=(21, 2))
     d, w = (np.triu(a, 1) + np.triu(a, 1).T for a in (d, w))
-    loss = PairLoss("relative", 0.5, curvature=-0.3)
-    found = Refined(x - x.mean(axis=0), np.array([1.0, -1.0]), loss, 0.0, (), True, 0.0)
+    bent = Form(np.array([1.0, -1.0]), -0.3)
+    found = Refined(x - x.mean(axis=0), bent, PairLoss("relative", 0.5), 0.0, (), True, 0.0)
     gram = DaskGram(da.from_array(d, chunks=7))
     assert gram.row_slices()[1].start % 4
     with patch("neucmds.refine.solution.RISE_OBJECTS", most):
@@ -125,7 +125,7 @@ def test_a_curved_fit_reports_the_stress_of_d_itself(weighted, most):
     some = slice(None, None, 1 if most > 21 else 4)
 
     def stress(kept, some=some):
-        return np.sum((u * (flat(form(y[:, kept], signs[kept]), -0.3) - d) ** 2)[some])
+        return np.sum((u * (bent.to_sq_distance(form(y[:, kept], signs[kept])) - d) ** 2)[some])
 
     whole = stress([0, 1], slice(None))
     assert one.stress_terms == pytest.approx((whole, 0, 0))
@@ -160,7 +160,7 @@ def fitted():
     i, j = np.nonzero(np.triu(rng.random((N, N)) < 0.3, 1))
     pairs = make_pairs(N, i, j, d[i, j], squared=True)
     signs = np.array([1.0, 1.0, -1.0])
-    found = Refined(x, signs, PairLoss("relative", 4.0), 0.0, (), True, 0.0)
+    found = Refined(x, Form(signs), PairLoss("relative", 4.0), 0.0, (), True, 0.0)
     return d, pairs, from_pairs(found, pairs)
 
 

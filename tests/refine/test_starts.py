@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from neucmds import ConvergenceWarning, FewerComponentsWarning, InputError, neuc_mds
+from neucmds.form import Form
 from neucmds.problem.components import Components
 from neucmds.refine import starts
 from neucmds.refine.descent import Limits, Refined, Start
@@ -98,7 +99,8 @@ def test_the_steepest_column_is_the_top_eigenvector():
 
 
 def end_at(x, signs, value=0.0):
-    return Refined(x, np.asarray(signs, float), PairLoss("squared", 0.0), value, (), True, 0.0)
+    form = Form(np.asarray(signs, float))
+    return Refined(x, form, PairLoss("squared"), value, (), True, 0.0)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -121,7 +123,7 @@ def test_columns_are_null_beside_others_and_not_by_their_unit():
     x = np.random.default_rng(0).normal(size=(9, 2))
     x, _ = np.linalg.qr(x - x.mean(axis=0))
     for lengths, left in (((1e6, 1e-3), 1), ((1e-6, 1e-7), 2)):
-        assert _without_null_columns(end_at(x * lengths, [1, 1])).signature == (left, 0)
+        assert _without_null_columns(end_at(x * lengths, [1, 1])).form.signature == (left, 0)
 
 
 def reached(signature, value_of):
@@ -129,16 +131,18 @@ def reached(signature, value_of):
     tried = []
 
     def start_of(components):
-        return Start(np.ones((12, components.total)), np.repeat([1.0, -1.0], components.signature))
+        signs = np.repeat([1.0, -1.0], components.signature)
+        return Start(np.ones((12, components.total)), Form(signs))
 
     def extended(end, sign):
-        return Start(np.ones((12, end.signs.size + 1)), np.append(end.signs, sign))
+        return Start(np.ones((12, end.signs.size + 1)), Form(np.append(end.signs, sign)))
 
     def descend(start):
-        tried.append(start.signature)
-        return end_at(np.eye(12)[:, : start.signs.size], start.signs, value_of(*start.signature))
+        tried.append(start.form.signature)
+        value = value_of(*start.form.signature)
+        return end_at(np.eye(12)[:, : start.signs.size], start.signs, value)
 
-    return lowest_end(signature, start_of, extended, descend).signature, tried
+    return lowest_end(signature, start_of, extended, descend).form.signature, tried
 
 
 def test_a_signature_is_reached_from_all_that_it_contains_if_it_is_worth_it():
@@ -163,7 +167,7 @@ def test_eigenvectors_start_with_their_signs_and_a_length():
     spectrum, clamped = full_spectrum(gram), 0
     for components in (Components(4), Components(5, (3, 2)), Components(6, (3, 3))):
         start = starts.eigenvector_start(spectrum, gram.diagonal(), components)
-        assert components.signature in (None, start.signature)
+        assert components.signature in (None, start.form.signature)
         lengths = np.sum(start.coordinates**2, axis=0)
         chosen = (neuc if components.signature else neuc_plus)(spectrum, components)
         weights = exact_weights(spectrum, gram.diagonal(), chosen.kept).core

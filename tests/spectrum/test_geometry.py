@@ -3,13 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from neucmds.form import Form, rounding_level
 from neucmds.spectrum.geometry import (
     canonical,
     column_signs,
     diagonalize,
     gram_rounding,
-    rounding_level,
-    sq_dissimilarities,
+    signed_lengths,
     stress_rounding,
 )
 from neucmds.spectrum.operators.dense import DenseGram
@@ -29,18 +29,19 @@ def points():
 
 def test_dissimilarities_are_the_form_of_differences(points):
     x, y, signs = points
-    error = np.abs(sq_dissimilarities(x, y, signs) - brute(x, y, signs))
+    error = np.abs(Form(signs).sq(x, y) - brute(x, y, signs))
     assert np.all(error <= rounding_level(x, y))
     sizes = np.sum(x**2, axis=1)[:, None] + np.sum(y**2, axis=1)
     np.testing.assert_allclose(rounding_level(x, y), 64 * np.finfo(float).eps * sizes)
-    assert np.min(sq_dissimilarities(x, y, signs)) < 0
+    assert np.min(Form(signs).sq(x, y)) < 0
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-5])  # the second is too ill-conditioned for Cholesky
 def test_canonical_coordinates_have_the_same_dissimilarities(points, scale):
     x, _, signs = points
     x = (x - x.mean(axis=0)) * np.array([1.0, 1.0, 1.0, scale])
-    turned, weights = canonical(x, signs)
+    turned, form = canonical(x, Form(signs))
+    weights = signed_lengths(turned, form)
     np.testing.assert_allclose(
         brute(turned, turned, np.sign(weights)), brute(x, x, signs), atol=1e-12
     )
@@ -49,8 +50,8 @@ def test_canonical_coordinates_have_the_same_dissimilarities(points, scale):
     np.testing.assert_allclose(inner / np.outer(lengths, lengths), np.eye(4), atol=1e-9)
     assert np.all(np.diff(np.abs(weights)) <= 0)
     assert np.sum(weights < 0) == 2
-    turned, weights = canonical(np.zeros((7, 0)), np.zeros(0))
-    assert (turned.shape, weights.shape) == ((7, 0), (0,))
+    turned, form = canonical(np.zeros((7, 0)), Form(np.zeros(0)))
+    assert (turned.shape, form.signs.shape) == ((7, 0), (0,))
 
 
 def test_a_core_is_diagonalized_without_its_null_space():

@@ -21,7 +21,7 @@ from neucmds.embedding import saved
 from neucmds.embedding.info import Info
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, option
-from neucmds.form import distances, kappa_of
+from neucmds.form import Form, kappa_of
 from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement, Placement
 from neucmds.place.neighbors import nearest
 from neucmds.place.new_rows import check_gaps, check_shape, checked_weights, sq_rows
@@ -30,7 +30,7 @@ from neucmds.problem.containers import as_real
 from neucmds.problem.names import common_objects, ordered_by_name, rows_ordered_as
 from neucmds.problem.validation import as_labels
 from neucmds.refine.solution import Solution
-from neucmds.spectrum.geometry import StressTerms, paired_sq_dissimilarities, sq_dissimilarities
+from neucmds.spectrum.geometry import StressTerms
 
 # Of NumPy unless the input was of another array library.
 Floats = npt.NDArray[np.float64]
@@ -220,12 +220,17 @@ class Embedding:
         """The d below which "relative" divides errors by it instead of d; NaN for "squared"."""
         if not isinstance(self.placement, LossPlacement):
             return math.nan
-        return float(distances(np.array([self.placement.loss.floor]), self.kappa)[0])
+        return float(self.form.to_distance(np.array([self.placement.loss.floor]))[0])
 
     @property
     def kappa(self) -> float:
         """The curvature κ in the units of the data: ``curvature / mean_distance**2``."""
-        return kappa_of(self.curvature, self.mean_distance)
+        return self.form.curvature
+
+    @cached_property
+    def form(self) -> Form:
+        """The function from coordinates to dissimilarities."""
+        return Form(self.signs, kappa_of(self.curvature, self.mean_distance))
 
     def dissimilarities(
         self, rows: Any = None, cols: Any = None, *, squared: bool = False
@@ -241,7 +246,7 @@ class Embedding:
             for a curved embedding on the scale of g(d).
         """
         row_ids, col_ids = self._indices(rows), self._indices(cols)
-        d_hat: Floats = sq_dissimilarities(self._taken(row_ids), self._taken(col_ids), self.signs)
+        d_hat: Floats = self.form.sq(self._taken(row_ids), self._taken(col_ids))
         xp = namespace(d_hat)
         same = asarray_like(row_ids[:, None] == col_ids[None, :], d_hat, dtype=xp.bool)
         return self._scaled(xp.where(same, xp.zeros_like(d_hat), d_hat), squared)
@@ -279,7 +284,7 @@ class Embedding:
         >>> emb.distance([0, 0], [1, 2]).round(6).tolist()
         [3.0, 4.0]
         """
-        if type(i) in _SINGLE and type(j) in _SINGLE and not self.curvature:
+        if type(i) in _SINGLE and type(j) in _SINGLE and self.form.is_flat:
             found = self._pair(i, j)
             if found is not None:
                 return found if squared else math.sqrt(max(found, 0.0))
@@ -295,7 +300,7 @@ class Embedding:
         parts = []
         for some in row_blocks(left.size, max(1, 2 * self.k), 2**18):
             x, y = (self._taken(ids.ravel()[some]) for ids in (left, right))
-            parts.append(paired_sq_dissimilarities(x, y, self.signs))
+            parts.append(self.form.paired_sq(x, y))
         d_hat = xp.concat(parts) if parts else self.signs[:0]
         d_hat = self._scaled(d_hat, squared)
         return float(d_hat[0]) if left.ndim == 0 else xp.reshape(d_hat, left.shape)
@@ -314,14 +319,14 @@ class Embedding:
         -------
         array of shape (m, l)
         """
-        d_hat = sq_dissimilarities(self._as_points(a, "a"), self._as_points(b, "b"), self.signs)
+        d_hat = self.form.sq(self._as_points(a, "a"), self._as_points(b, "b"))
         return self._scaled(d_hat, squared)
 
     def _scaled(self, d_hat: Floats, squared: bool) -> Floats:
         """Return D̂ as it is, or the distances that it stands for."""
         if squared:
             return d_hat
-        fitted: Floats = distances(d_hat, self.kappa)
+        fitted: Floats = self.form.to_distance(d_hat)
         return fitted
 
     def neighbors(
@@ -367,7 +372,7 @@ class Embedding:
         if queries is None:
             own = np.full(self.n, -1)
             own[allowed] = np.arange(allowed.size)
-        at, sq = nearest(points, self._taken(allowed), self.signs, int(k), own)
+        at, sq = nearest(self.form, points, self._taken(allowed), int(k), own)
         return asarray_like(allowed[to_numpy(at)], points, dtype=xp.int64), self._scaled(
             sq, squared
         )
@@ -617,8 +622,7 @@ class Embedding:
         i, j = (self._places.get(one, n) if type(one) is str else one for one in (i, j))
         if not (-n <= i < n and -n <= j < n and isinstance(x, np.ndarray)):
             return None
-        difference = x[i] - x[j]
-        return float((difference * difference) @ self.signs)
+        return float(self.form.paired_sq(x[i], x[j]))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -693,7 +697,8 @@ def build_embedding(
         of_rows = (solution.row_means, solution.projector)
         placement = LinearPlacement(*(xp.astype(part, dtype, copy=False) for part in of_rows))
     if loss is not None:
-        placement = LossPlacement(coordinates, signs, loss)
+        form = replace(solution.form, signs=signs)
+        placement = LossPlacement(coordinates, form, loss)
     known = {field.name: getattr(solution, field.name) for field in fields(Solution)}
     for name in ("eigenvalues", "weights", "residuals"):
         known[name] = asarray_like(known[name], coordinates, dtype=xp.float64)
@@ -704,8 +709,8 @@ def build_embedding(
         shared["loss_value"] = sum(solution.stress_terms)
     else:
         shared["loss"] = loss.name
-        if loss.curvature:
-            shared["curvature"] = loss.curvature * solution.mean_distance**2
+        if not solution.form.is_flat:
+            shared["curvature"] = solution.form.curvature * solution.mean_distance**2
     shared |= {"info": info, "coordinates": coordinates, "signs": signs, "placement": placement}
     shared |= {"method": method, "requested": requested, "squared": squared, "labels": labels}
     return Embedding(**shared)

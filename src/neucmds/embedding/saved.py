@@ -13,7 +13,7 @@ from neucmds.backend.arrays import Array, to_numpy
 from neucmds.backend.files import read_npz
 from neucmds.embedding.info import Info
 from neucmds.errors import FileFormatError
-from neucmds.form import kappa_of
+from neucmds.form import Form, kappa_of
 from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement, Placement
 from neucmds.place.newton import LossPlacement
 from neucmds.refine.losses import LOSSES, PairLoss
@@ -142,10 +142,10 @@ def _placement(header: dict[str, Any], arrays: dict[str, Any], x: Array) -> Plac
         return LinearPlacement(arrays["placement_mean"], arrays["placement_projector"])
     if kind == "LossPlacement":
         curvature = float(header.get("curvature", 0.0))
-        kappa = kappa_of(curvature, float(header["mean_distance"])) if curvature else 0.0
+        form = Form(signs, kappa_of(curvature, float(header.get("mean_distance", np.nan))))
         floor = _scalar(header, "loss_floor", float)
-        loss = PairLoss(header["loss"], floor, curvature=kappa)
-        return LossPlacement(x, signs, loss, float(arrays.get("placement_shrinkage", 0.0)))
+        loss = PairLoss(header["loss"], floor)
+        return LossPlacement(x, form, loss, float(arrays.get("placement_shrinkage", 0.0)))
     if kind == "LeastSquaresPlacement":
         offsets, ridge = arrays.get("placement_offsets"), arrays.get("placement_ridge")
         shrinkage = float(arrays.get("placement_shrinkage", SHRINKAGE))

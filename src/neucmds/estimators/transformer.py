@@ -19,7 +19,6 @@ from neucmds.backend.progress import ProgressBar
 from neucmds.backend.threads import thread_count
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.form import flat
 from neucmds.options import Callback, check_parameters
 from neucmds.problem.calls import watched
 from neucmds.problem.metrics import BoundMetric, refuse_params
@@ -192,12 +191,11 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         placed, sq_dissimilarity = self._transform(X), self._measured(X)
-        d_hat = to_numpy(self._model.between(placed, self._model.coordinates, squared=True))
-        d_hat = flat(d_hat, self._model.kappa)
-        known = ~np.isnan(sq_dissimilarity)
-        d, fitted = sq_dissimilarity[known], d_hat[known]
-        spread = float(np.sum((d - d.mean()) ** 2))
-        return 1.0 - float(np.sum((fitted - d) ** 2)) / spread if spread > 0 else 0.0
+        model = self._model
+        missed = model.form.residuals(placed, model.coordinates, sq_dissimilarity)
+        around = sq_dissimilarity - np.nanmean(sq_dissimilarity)
+        spread = float(np.nansum(around**2))
+        return 1.0 - float(np.nansum(to_numpy(missed) ** 2)) / spread if spread > 0 else 0.0
 
     @contextmanager
     def _fitting(self) -> Iterator[Callback | None]:

@@ -14,7 +14,7 @@ from neucmds.ecology import cailliez, lingoes
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
 from neucmds.explore.quality import Quality, measure
-from neucmds.fitting import embed_spectrum, fit, solve_for
+from neucmds.fitting import embed_spectrum, fit
 from neucmds.goals import fit_chosen
 from neucmds.options import ALL_METHODS, Callback, Options, as_seed, notify
 from neucmds.prepared import dense_gram, prepare
@@ -22,6 +22,7 @@ from neucmds.problem.components import N_COMPONENTS, Components, NComponents
 from neucmds.problem.dense import Dense
 from neucmds.refine.solution import smacof_solution
 from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum
 
 # Other losses and other common methods.
@@ -189,7 +190,7 @@ def compare(
             left_out[method] = str(error)
             continue
         seconds = time.perf_counter() - start
-        quality = measure(problem, embedding.coordinates, embedding.signs, embedding.kappa)
+        quality = measure(problem, embedding.coordinates, embedding.form)
         rows.append(ComparedMethod(method, embedding, quality, seconds))
     return Comparison(problem.n, components.total, tuple(rows), spectrum_seconds, left_out)
 

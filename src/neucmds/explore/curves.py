@@ -13,12 +13,13 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.errors import InputError, option
 from neucmds.explore.comparison import REFINED_LOSSES, embed_by_loss
 from neucmds.explore.diagnosis import takes_all
-from neucmds.fitting import embed_spectrum, solve_for
+from neucmds.fitting import embed_spectrum
 from neucmds.options import CLOSED_FORMS, Callback, check_parameters, notify
 from neucmds.prepared import prepare, refuse_weights
 from neucmds.problem.components import MOST_CHOSEN, Components, spaced_ks
 from neucmds.spectrum.geometry import stress_from_errors
 from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 
 

@@ -13,11 +13,10 @@ import numpy.typing as npt
 from neucmds.backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.form import flat
+from neucmds.form import Form, rounding_level
 from neucmds.prepared import dense_gram, prepare
 from neucmds.problem.dense import Dense
 from neucmds.problem.names import ordered_by_name
-from neucmds.spectrum.geometry import rounding_level, sq_dissimilarities
 from neucmds.spectrum.operators.gram import Gram
 
 Floats = npt.NDArray[np.float64]
@@ -175,7 +174,7 @@ def evaluate(
     (1.0, 1.0)
     """
     problem = _problem_of(embedding, D, squared, symmetrize, weights, missing)
-    return measure(problem, embedding.coordinates, embedding.signs, embedding.kappa)
+    return measure(problem, embedding.coordinates, embedding.form)
 
 
 def pair_errors(
@@ -216,11 +215,11 @@ def pair_errors(
     (2, [2])
     """
     problem = _problem_of(embedding, D, squared, symmetrize, weights, missing)
-    x, signs = _in_float64(problem.gram, embedding.coordinates, embedding.signs)
+    x = _in_float64(problem.gram, embedding.coordinates)
     center = _center(problem)
     sums = np.zeros((6, problem.n))
     pairs_off = 0
-    for rows, _, *arrays in _row_blocks(problem, x, signs, embedding.kappa):
+    for rows, _, *arrays in _row_blocks(problem, x, embedding.form):
         d, d_hat, pair_weights = map(to_numpy, arrays)
         counted = pair_weights > 0
         defined = counted & (d > 0)
@@ -279,13 +278,13 @@ def _problem_of(
     return problem
 
 
-def measure(problem: Dense, coordinates: Array, signs: Array, curvature: float = 0.0) -> Quality:
-    """Measure coordinates with a signature against D; `curvature` is κ in units of 1/d².
+def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
+    """Measure coordinates against D.
 
     Paper: subsec:eva-pert-metric.
     """
     gram = problem.gram
-    x, signs = _in_float64(gram, coordinates, signs)
+    x = _in_float64(gram, coordinates)
     center = _center(problem)
     share = SAMPLED_PAIRS / max(SAMPLED_PAIRS, gram.n * (gram.n - 1) // 2)
     ratio_draws = np.random.default_rng(0)
@@ -297,7 +296,7 @@ def measure(problem: Dense, coordinates: Array, signs: Array, curvature: float =
     sums = np.zeros(11)
     # Pairs, those with an error, with a ratio, with D and with D̂ below zero; neighbours kept, of.
     counts = np.zeros(7, dtype=np.int64)
-    for rows, part, d, d_hat, weights in _row_blocks(problem, x, signs, curvature):
+    for rows, part, d, d_hat, weights in _row_blocks(problem, x, form):
         counted = weights > 0
         level = rounding_level(x[rows, :], x[rows.start :, :])[counted]
         d = d[counted]
@@ -310,7 +309,7 @@ def measure(problem: Dense, coordinates: Array, signs: Array, curvature: float =
         ratios.append(_sampled(block_ratios, share, ratio_draws))
         error_sum += float(block_errors.sum())
         negative = (_number(d < 0), _number(d_hat < -level))
-        near = _near(problem, x, signs, neighbor_ids, rows, part)
+        near = _near(problem, x, form, neighbor_ids, rows, part)
         counts += (d.shape[0], block_errors.size, block_ratios.size, *negative, *near)
     pairs, n_errors, n_ratios, below_zero, hat_below_zero, kept, possible = counts.tolist()
     median, p95, p99 = _quantiles(errors, (0.5, 0.95, 0.99))
@@ -325,14 +324,13 @@ def measure(problem: Dense, coordinates: Array, signs: Array, curvature: float =
         neighbor_objects=neighbor_ids.size,
         undefined_pairs=pairs - n_ratios,
         negative_dissimilarities=hat_below_zero,
-        negative_coordinates=_number(signs < 0),
+        negative_coordinates=form.signature[1],
     )
 
 
-def _in_float64(gram: Gram, coordinates: Array, signs: Array) -> tuple[Array, Array]:
-    """Bring coordinates and signs to the library and the device of D."""
-    x = asarray_like(coordinates, gram.diagonal(), dtype=gram.xp.float64)
-    return x, asarray_like(signs, x)
+def _in_float64(gram: Gram, coordinates: Array) -> Array:
+    """Bring coordinates to the library and the device of D."""
+    return asarray_like(coordinates, gram.diagonal(), dtype=gram.xp.float64)
 
 
 def _center(problem: Dense) -> float:
@@ -344,7 +342,7 @@ def _center(problem: Dense) -> float:
 
 
 def _row_blocks(
-    problem: Dense, x: Array, signs: Array, curvature: float
+    problem: Dense, x: Array, form: Form
 ) -> Iterator[tuple[slice, Array, Array, Array, Array]]:
     """Yield row slices, their rows of D, and D, d̂² and weights of these rows from there on.
 
@@ -358,7 +356,7 @@ def _row_blocks(
         weights = xp.astype(ids[rows.start :][None, :] > ids[rows][:, None], xp.float64)
         if problem.weights is not None:
             weights *= xp.astype(problem.weights[rows, rows.start :], xp.float64, copy=False)
-        d_hat = flat(sq_dissimilarities(x[rows, :], x[rows.start :, :], signs), curvature)
+        d_hat = form.to_sq_distance(form.sq(x[rows, :], x[rows.start :, :]))
         yield rows, part, d, d_hat, weights
 
 
@@ -478,7 +476,7 @@ def _drawn_objects(n: int) -> npt.NDArray[np.intp]:
 
 
 def _near(
-    problem: Dense, x: Array, signs: Array, ids: npt.NDArray[np.intp], rows: slice, part: Array
+    problem: Dense, x: Array, form: Form, ids: npt.NDArray[np.intp], rows: slice, part: Array
 ) -> tuple[int, int]:
     """Count the nearest by D̂ that are near by D, and how many could be, of objects in some rows."""
     xp = namespace(x)
@@ -487,7 +485,7 @@ def _near(
         return 0, 0
     indices = asarray_like(ids, x, dtype=xp.int64)
     d = to_numpy(xp.take(part, indices - rows.start, axis=0)).astype(np.float64)
-    d_hat = to_numpy(sq_dissimilarities(xp.take(x, indices, axis=0), x, signs))
+    d_hat = to_numpy(form.sq(xp.take(x, indices, axis=0), x))
     hidden = np.arange(problem.n) == ids[:, None]
     if problem.weights is not None:
         hidden |= to_numpy(xp.take(problem.weights, indices, axis=0)) <= 0

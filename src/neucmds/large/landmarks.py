@@ -529,7 +529,7 @@ def start_among(options: Options, ids: Indices, n: int) -> Start | None:
     start: Start | None = options.init
     if start is None or int(start.coordinates.shape[0]) != n:
         return start
-    return Start(to_numpy(start.coordinates)[ids], start.signs)
+    return replace(start, coordinates=to_numpy(start.coordinates)[ids])
 
 
 def taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:

@@ -24,8 +24,8 @@ from neucmds.backend.arrays import (
 from neucmds.backend.memory import require_memory
 from neucmds.embedding import Embedding, build_embedding
 from neucmds.errors import InputError, option
-from neucmds.fitting import scouted, solve_roughly
-from neucmds.form import curved, kappa_of
+from neucmds.fitting import scouted
+from neucmds.form import Form, kappa_of
 from neucmds.large.landmarks import embed_landmarks, metric_on
 from neucmds.options import Options
 from neucmds.problem.components import AUTO, Components
@@ -36,7 +36,7 @@ from neucmds.problem.sampled_pairs import Check, PairSample, Sizes, called_pairs
 from neucmds.refine.descent import Start
 from neucmds.refine.gaps import FEW_LISTED, from_all_pairs
 from neucmds.refine.listed_pairs import refine_pairs
-from neucmds.refine.loss_starts import SCOUTS
+from neucmds.refine.scouting import SCOUTS
 from neucmds.refine.solution import from_pairs, held_out
 
 # Weights are the inverse of the share drawn to this power, so that near pairs count: a recall@10 of
@@ -63,12 +63,11 @@ def embed_pairs(
     squared: bool = False,
     beside: _Beside | None = None,
     *,
-    kappa: float | None = None,
     falling: bool = False,
 ) -> Embedding:
     """Embed listed pairs without an n × n array, in O(m·k) for m pairs.
 
-    `beside` defaults to shortest paths over the pairs; `kappa` is the curvature in units of 1/d².
+    `beside` defaults to shortest paths over the pairs. The form of a curved start is kept.
     With `falling` the floor falls in stages for a given start, too.
     """
     components = Components.parse(options.n_components, pairs.n)
@@ -80,17 +79,19 @@ def embed_pairs(
     weight = np.ones(pairs.size) if pairs.weight is None else pairs.weight
     unit = float(weight @ np.sqrt(np.maximum(pairs.sq_dissimilarity, 0))) / float(weight.sum())
     largest = sqrt(max(0.0, float(pairs.sq_dissimilarity.max())))
-    curvature = curvature if kappa is None else kappa * unit**2
-    kappa = kappa_of(curvature, unit, largest)
     start = options.init
+    if start is not None and not start.form.is_flat:
+        curvature = start.form.curvature * unit**2
+    kappa = kappa_of(curvature, unit, largest)
     if start is None and few:
-        start = from_all_pairs(pairs, components, partial(solve_roughly, methods="neuc+"))
+        start = from_all_pairs(pairs, components)
     if start is None:
         rng = check_random_state(options.random_state)
         start = beside.start(components, kappa, rng)
     if on_cpu(start.coordinates):
         start = replace(start, coordinates=to_numpy(start.coordinates))
-    counted = replace(pairs, sq_dissimilarity=curved(pairs.sq_dissimilarity, kappa))
+    start = replace(start, form=replace(start.form, curvature=kappa))
+    counted = pairs
     if beside.weight_power != 1 and pairs.weight is not None:
         power = pairs.weight**beside.weight_power
         counted = replace(counted, weight=power * (pairs.weight.sum() / power.sum()))
@@ -100,7 +101,6 @@ def embed_pairs(
         options.limits(pairs.n),
         options.loss,
         floor=options.floor,
-        curvature=kappa,
         falling=falling or options.init is None,
         checkpoint=options.checkpoint,
     )
@@ -115,8 +115,6 @@ def embed_features(
     metric: BoundMetric,
     options: Options,
     n_pairs: int | None = None,
-    *,
-    kappa: float | None = None,
 ) -> Embedding:
     """Embed rows of features from about `n_pairs` pairs per row, without an n × n array."""
     n = int(features.shape[0])
@@ -150,7 +148,7 @@ def embed_features(
     dear = callable(metric.metric) or is_dask(features)
     choosing = None if dear and options.curvature != AUTO else of_scouts
     beside = _Beside(partial(_to_landmarks, sample), choosing, sample.checks, power, features)
-    return embed_pairs(sample.pairs, options, beside=beside, kappa=kappa)
+    return embed_pairs(sample.pairs, options, beside=beside)
 
 
 def embed_graph(graph: Any, options: Options, n_pairs: int | None = None) -> Embedding:
@@ -218,7 +216,7 @@ class _Beside:
     def start(self, components: Components, kappa: float, rng: np.random.RandomState) -> Start:
         """Embed landmarks by the squared loss and place all objects among them."""
         landmarks, sq_to_landmarks = self.to_landmarks()
-        sq_to_landmarks = curved(sq_to_landmarks, kappa)
+        sq_to_landmarks = Form(np.zeros(0), kappa).to_sq(sq_to_landmarks)
         among = sq_to_landmarks[landmarks]
         among = (among + among.T) / 2
         options = Options(components.signature or components.total, random_state=rng)
@@ -228,7 +226,7 @@ class _Beside:
             wide = namespace(self.near).float64
             sq_to_landmarks = asarray_like(sq_to_landmarks, self.near, wide)
         x = embedding.placement.place(sq_to_landmarks)
-        return Start(x, to_numpy(embedding.signs).astype(np.float64))
+        return Start(x, embedding.form.in_numpy())
 
 
 def _bridged(pairs: Pairs, components: Components, options: Options) -> _Beside:

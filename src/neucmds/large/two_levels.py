@@ -309,7 +309,7 @@ def rule_of(embedding: Embedding) -> LossPlacement:
     rule = embedding.placement
     if isinstance(rule, LossPlacement):
         return rule
-    return LossPlacement(embedding.coordinates, embedding.signs, PairLoss("squared", 0.0))
+    return LossPlacement(embedding.coordinates, embedding.form, PairLoss("squared"))
 
 
 @dataclass(frozen=True)
@@ -343,7 +343,7 @@ class NearSearch:
 
     def _of_all(self, coarse: Array, known: Indices, count: int) -> Indices:
         xp = namespace(coarse)
-        x, signs = (asarray_like(part, coarse) for part in (self._x, self.rule.signs))
+        x, signs = (asarray_like(part, coarse) for part in (self._x, self.rule.form.signs))
         ranks = _ranks(coarse, x, signs)
         ranks[xp.arange(ranks.shape[0])[:, None], _like(known, ranks)] = xp.inf
         return to_numpy(k_smallest(ranks, count)[1])
@@ -351,7 +351,7 @@ class NearSearch:
     def _chosen(self, coarse: Array, known: Indices, count: int) -> Indices:
         x, (centers, about, norms) = self._x, self._cells
         ids = about[_ranks(coarse, centers).argmin(axis=1)]
-        inner = (x[ids] @ (coarse * self.rule.signs.astype(np.float32))[:, :, None])[:, :, 0]
+        inner = (x[ids] @ (coarse * self.rule.form.signs.astype(np.float32))[:, :, None])[:, :, 0]
         ranks, at = k_smallest(norms[ids] - 2 * inner, count + known.shape[1])
         ids = np.take_along_axis(ids, at, axis=1)
         ranks[(ids[:, :, None] == known[:, None, :]).any(axis=2)] = np.inf
@@ -371,7 +371,7 @@ class NearSearch:
         x, centers = self._x, self._x[self.levels.sources]
         blocks = row_blocks(len(centers), len(x))
         parts = [k_smallest(_ranks(centers[rows], x), self.compared)[1] for rows in blocks]
-        return centers, np.concatenate(parts), (x * x) @ self.rule.signs.astype(np.float32)
+        return centers, np.concatenate(parts), (x * x) @ self.rule.form.signs.astype(np.float32)
 
 
 def _ranks(places: Array, x: Array, signs: Any = 1.0) -> Array:
@@ -450,10 +450,10 @@ def embed_rows(
     notify(options.callback, f"placing {n} objects")
     x = fitted.place_all(features, fitted=True)
     x = namespace(x).astype(x, namespace(x).float64, copy=False)
-    start = Start(x, to_numpy(fitted.embedding.signs).astype(np.float64))
-    signature, kappa = fitted.embedding.signature, fitted.embedding.kappa
+    start = Start(x, fitted.embedding.form.in_numpy())
+    signature = fitted.embedding.signature
     options = replace(options, n_components=signature, init=start, curvature=0.0)
-    return embed_features(features, metric, options, n_pairs, kappa=kappa)
+    return embed_features(features, metric, options, n_pairs)
 
 
 def _started(options: Options, ids: Indices, levels: Levels, n: int) -> Options:
@@ -587,13 +587,15 @@ def embed_hubs(pairs: Pairs, x: Array, fitted: Embedding, options: Options) -> E
     """Embed landmarks from listed pairs, with signature and curvature of a fit, where x lies."""
     if not fitted.k:
         raise InputError(f"all {fitted.n} global landmarks are in one place; have more landmarks.")
-    start = Start(x, to_numpy(fitted.signs).astype(np.float64))
+    start = Start(x, fitted.form.in_numpy())
     options = replace(options, n_components=fitted.signature, init=start, curvature=0.0)
-    found = embed_pairs(pairs, options, fitted.squared, kappa=fitted.kappa, falling=True)
+    found = embed_pairs(pairs, options, fitted.squared, falling=True)
     x, signs = to_numpy(found.coordinates), to_numpy(found.signs)
+    found = replace(found, coordinates=x, signs=signs, missing="ignore")
     assert isinstance(found.placement, (LossPlacement, LeastSquaresPlacement))
-    rule = replace(found.placement, coordinates=x, signs=signs)
-    return replace(found, coordinates=x, signs=signs, placement=rule, missing="ignore")
+    if isinstance(found.placement, LossPlacement):
+        return replace(found, placement=replace(found.placement, coordinates=x, form=found.form))
+    return replace(found, placement=replace(found.placement, coordinates=x, signs=signs))
 
 
 def joined(n: int, i: Indices, j: Indices, squares: Floats, more: Pairs | None = None) -> Pairs:

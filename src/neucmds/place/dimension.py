@@ -15,18 +15,18 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.errors import InputError, option
+from neucmds.form import Form
 from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement
-from neucmds.problem.components import MOST_CHOSEN, Components
+from neucmds.problem.components import MOST_CHOSEN, Components, spaced_ks
 from neucmds.refine.solution import from_selection
-from neucmds.spectrum.geometry import sq_dissimilarities
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc_plus
+from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
-Solve = Callable[[Gram, int], Spectrum]
 
 # Share of objects held out at a time, and pairs held out in all. With a third of the objects, real
 # sets of high rank get too few coordinates.
@@ -85,7 +85,7 @@ class DimensionScan:
         return self.errors[self.ks.index(self.k)]
 
 
-def scan_dimensions(gram: Gram, solve: Solve, rng: np.random.RandomState) -> DimensionScan:
+def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
     """Measure the error on held-out objects for a grid of k, then for every k around the choice.
 
     ``solve(gram, k)`` returns the pairs that "neuc+" selects from for up to k coordinates; `rng`
@@ -106,7 +106,7 @@ def scan_dimensions(gram: Gram, solve: Solve, rng: np.random.RandomState) -> Dim
     most = max(1, min(MOST_CHOSEN, n - held - 2))
     variance = float(d[np.triu_indices(n, 1)].var())
     orders = [rng.permutation(n) for _ in range(n_splits)]
-    splits = [_Split.of(d, order[:held], order[held:], most, solve) for order in orders]
+    splits = [_Split.of(d, order[:held], order[held:], most) for order in orders]
 
     done: dict[int, list[float]] = {}
 
@@ -161,10 +161,12 @@ class _Split:
     truth: Floats
 
     @classmethod
-    def of(cls, d: Floats, held: Ids, kept: Ids, most: int, solve: Solve) -> _Split:
+    def of(cls, d: Floats, held: Ids, kept: Ids, most: int) -> _Split:
         gram = DenseGram(np.ascontiguousarray(d[np.ix_(kept, kept)]))
         truth = d[np.ix_(held, held)][np.triu_indices(held.size, 1)]
-        return cls(gram, solve(gram, most), d[np.ix_(held, kept)], truth)
+        sizes = [Components(size) for size in spaced_ks(most)]
+        spectrum = solve_for(gram, sizes, "neuc+", tol=1e-5, random_state=0)
+        return cls(gram, spectrum, d[np.ix_(held, kept)], truth)
 
     def error(self, k: int) -> float:
         """Mean squared error of the pairs held out, placed as `transform` places new objects."""
@@ -174,5 +176,5 @@ class _Split:
         rule = LeastSquaresPlacement(found.coordinates, signs, shrinkage=SHRINKAGE)
         placed = rule.place(self.measured)
         above = np.triu_indices(self.measured.shape[0], 1)
-        left = sq_dissimilarities(placed, placed, signs)[above] - self.truth
+        left = Form(signs).sq(placed, placed)[above] - self.truth
         return float(left @ left) / self.truth.size

@@ -24,7 +24,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.backend.threads import parallel_map
 from neucmds.errors import InputError, option
-from neucmds.spectrum.geometry import sq_dissimilarities
+from neucmds.form import Form
 
 Floats = npt.NDArray[np.float64]
 
@@ -134,7 +134,7 @@ class LeastSquaresPlacement:
         if weights is None and not gaps:
             placed = self._alike(delta, total).positions(self.shrinkage, self.farthest)
             return xp.astype(placed, delta.dtype, copy=False)
-        fitted = Fitted.of(self.coordinates, self.signs, delta)
+        fitted = Fitted.of(self.coordinates, Form(self.signs), delta)
         offsets = None if self.offsets is None else asarray_like(self.offsets, fitted.x)
         ridge = None if self.ridge is None else asarray_like(self.ridge, fitted.x)
 
@@ -246,13 +246,19 @@ class Fitted:
     """
 
     x: Array
-    signs: Array
+    form: Form
 
     @classmethod
-    def of(cls, coordinates: Array, signs: Array, like: Array) -> Fitted:
+    def of(cls, coordinates: Array, form: Form, like: Array) -> Fitted:
         """Convert them to the library and device of an array, in float64."""
         wide = namespace(like).float64
-        return cls(*(asarray_like(to_numpy(part), like, wide) for part in (coordinates, signs)))
+        signs = asarray_like(to_numpy(form.signs), like, wide)
+        return cls(asarray_like(to_numpy(coordinates), like, wide), replace(form, signs=signs))
+
+    @property
+    def signs(self) -> Array:
+        """Signs of the coordinates."""
+        return self.form.signs
 
     @cached_property
     def _products(self) -> tuple[Array, Array]:
@@ -296,8 +302,8 @@ class Fitted:
     def d_hat(self, v: Array) -> Any:
         """D̂ of new objects at v."""
         if len(self.x.shape) == 2:
-            return sq_dissimilarities(v, self.x, self.signs)
-        return (self.x - v[:, None, :]) ** 2 @ self.signs
+            return self.form.sq(v, self.x)
+        return self.form.paired_sq(self.x, v[:, None, :])
 
     def second_moments(self, w: Array) -> Array:
         """Σ_j w_ij x_j x_jᵀ for every row of weights."""

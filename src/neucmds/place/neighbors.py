@@ -17,7 +17,7 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.threads import parallel_map
-from neucmds.spectrum.geometry import paired_sq_dissimilarities
+from neucmds.form import Form
 
 Indices = npt.NDArray[np.int64]
 
@@ -28,7 +28,7 @@ GROUP = 32
 
 
 def nearest(
-    queries: Array, points: Array, signs: Array, k: int, own: Indices | None = None
+    form: Form, queries: Array, points: Array, k: int, own: Indices | None = None
 ) -> tuple[Array, Array]:
     """Find the k points of least D̂ from every query; equal ones in the order of their index.
 
@@ -39,7 +39,7 @@ def nearest(
     D̂, which may be negative, of shape (m, k).
     """
     xp, m, n = namespace(points), int(queries.shape[0]), int(points.shape[0])
-    weighted = points * signs[None, :]
+    weighted = points * asarray_like(form.signs, points)
     # A query's own norm shifts all its D̂ alike and takes no part in the ranking.
     norms = xp.sum(weighted * points, axis=1)
     farthest = float(xp.max(xp.sum(points * points, axis=1)))
@@ -53,9 +53,7 @@ def nearest(
         ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(weighted))
         slack = rounding * (xp.sum(x * x, axis=1) + farthest)
         near = xp.nonzero(ranking <= (_bound(ranking, wanted) + 2 * slack)[:, None])
-        pairs = paired_sq_dissimilarities(
-            xp.take(x, near[0], axis=0), xp.take(points, near[1], axis=0), signs
-        )
+        pairs = form.paired_sq(xp.take(x, near[0], axis=0), xp.take(points, near[1], axis=0))
         row_ids, col_ids, values = (to_numpy(part) for part in (*near, pairs))
         if own is not None:
             values[own[rows][row_ids] == col_ids] = np.inf

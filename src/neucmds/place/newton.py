@@ -17,7 +17,7 @@ from neucmds.backend.arrays import (
     stacked_cholesky,
     stacked_eigh,
 )
-from neucmds.form import curved
+from neucmds.form import Form
 from neucmds.place.least_squares import (
     Fitted,
     LeastSquaresPlacement,
@@ -51,7 +51,7 @@ class LossPlacement:
     """
 
     coordinates: Array
-    signs: Array
+    form: Form
     loss: PairLoss
     shrinkage: float = 0.0
 
@@ -62,9 +62,9 @@ class LossPlacement:
 
         `own` has the number of the fitted object of each dissimilarity; by default all, in order.
         """
-        sq_dissimilarity = curved(sq_dissimilarity, self.loss.curvature)
-        everyone = Fitted.of(self.coordinates, self.signs, sq_dissimilarity)
-        farthest = LeastSquaresPlacement(self.coordinates, self.signs).farthest
+        sq_dissimilarity = self.form.to_sq(sq_dissimilarity)
+        everyone = Fitted.of(self.coordinates, self.form, sq_dissimilarity)
+        farthest = LeastSquaresPlacement(self.coordinates, self.form.signs).farthest
 
         def place(delta: Array, w: Array | None, ids: Array | None = None) -> Array:
             xp, counts = namespace(delta), w
@@ -86,7 +86,7 @@ def _least(problem: _Problem, shrinkage: float, farthest: float) -> tuple[Array,
     """Return the minima of a loss quadratic in D̂, and the objects for which rounding hides them."""
     fitted, d = problem.fitted, problem.delta
     xp = namespace(d)
-    slope = problem.loss.terms(d, xp.asarray(d, copy=True)).slope
+    _, slope, _ = problem.loss.terms(fitted.form, d, xp.asarray(d, copy=True))
     w = problem.counted(xp.ones_like(d) if slope is None else slope * slope)
     x = weighted_system(fitted, d, w).positions(shrinkage, farthest, every=False)
     residual = fitted.d_hat(x) - d
@@ -142,8 +142,7 @@ class _Problem:
         return replace(self, fitted=self.fitted.some(which), delta=delta, counts=counts)
 
     def value(self, x: Array) -> Array:
-        terms = self.loss.terms(self.delta, self.fitted.d_hat(x))
-        q = terms.residual
+        q, _, _ = self.loss.terms(self.fitted.form, self.delta, self.fitted.d_hat(x))
         return namespace(q).vecdot(self.counted(q), q)
 
     def counted(self, values: Array) -> Array:
@@ -156,13 +155,16 @@ class _Problem:
         with w = u(q′² + q q″).
         """
         xp, a = namespace(x), self.fitted.signs
-        terms = self.loss.terms(self.delta, self.fitted.d_hat(x), bend=True)
-        one = xp.ones_like(terms.residual) if terms.slope is None else terms.slope
-        slope = self.counted(one)
-        c = slope * terms.residual
-        w = slope if terms.slope is None else slope * terms.slope
-        if terms.curvature is not None:
-            w = w * terms.curvature
+        q, slope, bend = self.loss.terms(
+            self.fitted.form, self.delta, self.fitted.d_hat(x), bend=True
+        )
+        if slope is None:
+            slope = xp.ones_like(q)
+        counted = self.counted(slope)
+        c = counted * q
+        w = counted * slope
+        if bend is not None:
+            w = w * bend
         pull = xp.sum(c, axis=1)[:, None]
         hessian = 8 * self._second_moments(x, w) * (a[:, None] * a[None, :])
         form = xp.eye(int(a.shape[0]), dtype=xp.float64, device=device(x)) * a

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement
-from neucmds.spectrum.geometry import sq_dissimilarities
 
 Floats = npt.NDArray[Any]
 NComponents = int | tuple[int, int]
@@ -141,6 +140,6 @@ def _held_out_stress(
     for recipe in candidates:
         fitted = fits[recipe.n_components]
         placed = least_squares_rule(known, fitted, recipe).place(measured)
-        errors = sq_dissimilarities(placed, placed, fitted.signs) - truth
+        errors = fitted.form.residuals(placed, placed, truth)
         stress.append(float(np.sum(errors**2)))
     return np.asarray(stress)

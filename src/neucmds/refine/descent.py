@@ -5,36 +5,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import Array, is_numpy, namespace
+from neucmds.backend.progress import Callback
 from neucmds.errors import InputError, option
+from neucmds.form import Form
 from neucmds.refine.losses import LOSSES, PairLoss
-from neucmds.spectrum.geometry import Orthogonal, StressTerms
+from neucmds.spectrum.geometry import StressTerms
 
 Floats = npt.NDArray[np.float64]
-Callback = Callable[[int, float], Any]
 # Called with coordinates and signs from which a descent can resume.
 Keep = Callable[[Array, npt.NDArray[Any]], None]
 
 MAX_ITER = {"squared": 200, "distance": 500, "relative": 500}
 # Share of the loss that WINDOW iterations must gain: 2e-3 costs at most 0.6 % of STRESS. "distance"
-# is compared with SMACOF to 0.05 %, so its tolerance is lower.
+# is compared with SMACOF to 0.05 %.
 TOL = {"squared": 2e-3, "distance": 1e-4, "relative": 2e-3}
-FEW_OBJECTS, TOL_OF_FEW = 600, 1e-6
 WINDOW = 3
-# Largest and least squared relative gradient that counts as flat: 9e-4 costs 1.1 % of "relative" on
-# streets, and below 1e-8 rounding hides any gain.
-FLAT, FLATTEST = 6e-4, 1e-8
+# Up to this many objects other losses are minimised in float64, to the tolerance below.
+FEW_OBJECTS = 600
+TOL_OF_FEW = 1e-6
+# Largest squared relative gradient that counts as flat: 9e-4 costs 1.1 % of "relative" on streets.
+FLAT = 6e-4
+# The least one: below it rounding hides any gain.
+FLATTEST = 1e-8
 # Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
 EXACT = 1e-14
 # Where the loss along a line is no quartic, the search ends at this share of the slope it began at.
 SLOPE_LEFT = 0.3
 MOST_TRIALS = 8
-_TINY = float(np.finfo(np.float64).tiny)
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,16 @@ class Limits:
     """When a descent stops, and the functions that it calls after every step.
 
     It stops after `max_iter` iterations, or when three of them gain less than `tol` of the loss and
-    the squared relative gradient is no larger. `callback` is called with the iteration and the
-    loss, `keep` with the coordinates and their signs.
+    the squared relative gradient is no larger. `callback` is called with the iteration, the number
+    of iterations at most and the loss, `keep` with the coordinates and their signs. `done`
+    iterations came before this descent.
     """
 
     max_iter: int
     tol: float
     callback: Callback | None = None
     keep: Keep | None = None
+    done: int = 0
 
     @classmethod
     def of(cls, loss: str, n: int, max_iter: int | None = None, tol: float | None = None) -> Limits:
@@ -61,20 +67,30 @@ class Limits:
             check_count(max_iter=max_iter)
         if tol is not None and (not isinstance(tol, (int, float)) or not 0 <= tol < 1):
             raise InputError(f"{option('tol', tol)} must be a number from 0 to 1.")
-        if tol is None:
-            tol = TOL_OF_FEW if loss != "squared" and n <= FEW_OBJECTS else TOL[loss]
-        return cls(MAX_ITER[loss] if max_iter is None else max_iter, tol)
+        if max_iter is None:
+            max_iter = MAX_ITER[loss]
+        if tol is None and loss != "squared" and n <= FEW_OBJECTS:
+            tol = TOL_OF_FEW
+        elif tol is None:
+            tol = TOL[loss]
+        return cls(max_iter, tol)
 
     def after(self, iterations: int) -> Limits:
-        """Return the remaining limits after some iterations; the callback counts these as well."""
-        left, callback = replace(self, max_iter=self.max_iter - iterations), self.callback
-        if callback is None:
-            return left
-        return replace(left, callback=lambda step, value: callback(step + iterations, value))
+        """Return the remaining limits after some iterations."""
+        left = max(0, self.max_iter - iterations)
+        return replace(self, max_iter=left, done=self.done + iterations)
 
-    def at_most(self, max_iter: int) -> Limits:
+    def at_most(self, max_iter: int, tol: float = 0.0) -> Limits:
         """Return the limits of a short descent without callbacks."""
-        return Limits(min(max_iter, self.max_iter), self.tol)
+        return Limits(min(max_iter, self.max_iter), max(tol, self.tol))
+
+    def tell(self, iteration: int, objective: Objective) -> None:
+        """Call both functions after an iteration."""
+        if self.callback is not None:
+            total = self.done + self.max_iter
+            self.callback(self.done + iteration, total, objective.value * objective.unit)
+        if self.keep is not None:
+            self.keep(objective.coordinates, objective.form.signs)
 
 
 def check_count(**counts: Any) -> None:
@@ -87,16 +103,16 @@ def check_count(**counts: Any) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """Coordinates and the sign of each."""
+    """Coordinates, and the form that they are of; its signs are NumPy's."""
 
     coordinates: Array
-    signs: Floats
+    form: Form
 
     @property
-    def signature(self) -> tuple[int, int]:
-        """Numbers of positive and negative coordinates."""
-        negative = int(np.signbit(self.signs).sum())
-        return self.signs.size - negative, negative
+    def signs(self) -> Floats:
+        """±1.0 of each coordinate."""
+        signs: Floats = self.form.signs
+        return signs
 
 
 @dataclass(frozen=True)
@@ -119,8 +135,8 @@ class Refined(Start):
         C1, C2, C3 of G = XAXᵀ, where the objective has them.
     gram_rounding : float
         Bound on the error of ‖B − G‖² in these.
-    orthogonal : Orthogonal, optional
-        The same place, where its product with B is known.
+    quadratic : array of shape (k,), optional
+        xᵀBx of each column, where it is known; columns are then those of `canonical`.
     """
 
     loss: PairLoss
@@ -130,11 +146,30 @@ class Refined(Start):
     relative_gradient: float
     stress_terms: StressTerms | None = None
     gram_rounding: float = 0.0
-    orthogonal: Orthogonal | None = None
+    quadratic: Array | None = None
 
 
 class Objective(Protocol):
-    """A loss at some coordinates, with its gradient, step and line search."""
+    """A loss at some coordinates, with its gradient, step and line search.
+
+    Its value and that at which a fit is exact are in an objective's own units.
+    """
+
+    @property
+    def coordinates(self) -> Array:
+        """The coordinates, in the units of the data."""
+
+    @property
+    def form(self) -> Form:
+        """Their form, in the units of the data."""
+
+    @property
+    def loss(self) -> PairLoss:
+        """The loss, with its floor in the units of the data."""
+
+    @property
+    def unit(self) -> float:
+        """The factor that turns values into the units of the data."""
 
     @property
     def value(self) -> float:
@@ -159,146 +194,152 @@ class Objective(Protocol):
         """
 
     def sharper(self) -> Self | None:
-        """Return the same place with a new or more precise preconditioner; None if it has that."""
+        """Return the same point with a new or more precise preconditioner; None if it has that."""
 
     def measured(self) -> Self:
-        """Return the same place in float64."""
+        """Return the same point in float64."""
 
 
-class Line(Protocol):
-    """The loss along a direction from where an objective is."""
-
-    @property
-    def quartic(self) -> Floats:
-        """Its coefficients, constant first; to second order where the loss is no quartic."""
-
-    def at(self, t: float) -> tuple[float, float]:
-        """Return loss and slope at t."""
+Point = TypeVar("Point", bound=Objective)
 
 
-State = TypeVar("State", bound=Objective)
-
-
-@dataclass(frozen=True)
-class Descent(Generic[State]):
-    """The last state of a descent, its values, and the relative gradient."""
-
-    state: State
-    history: tuple[float, ...]
-    converged: bool
-    relative_gradient: float
-
-
-def descend(
-    state: State, limits: Limits, on_step: Callable[[State], Any] | None = None
-) -> Descent[State]:
+def descend(objective: Objective, limits: Limits) -> Refined:
     """Descend by Hestenes–Stiefel directions, restarted whenever one does not point down."""
-    here, history = state, [state.value]
-    direction, steepest, at_rest = -state.step, True, False
-    while len(history) <= limits.max_iter and here.value > state.rounding:
-        if not dot(here.gradient, direction) < 0:
-            direction, steepest = -here.step, True
-        moved = here.minimize_along(direction)
+    current = objective
+    history = [current.value]
+    at_rest = False
+    direction = -current.step
+    steepest = True
+    while len(history) <= limits.max_iter and current.value > objective.rounding:
+        if not dot(current.gradient, direction) < 0:
+            direction = -current.step
+            steepest = True
+        moved = current.minimize_along(direction)
         if moved is None:
-            sharper = here.sharper()
+            sharper = current.sharper()
             if sharper is None and steepest:
-                at_rest = _is_flat(here, limits)
+                at_rest = _is_flat(current, limits)
                 break
-            here = here if sharper is None else sharper
-            direction, steepest = -here.step, True
+            current = sharper or current
+            direction = -current.step
+            steepest = True
             continue
-        previous, here = here, moved
-        history.append(here.value)
-        if limits.callback is not None:
-            limits.callback(len(history) - 1, here.value)
-        if on_step is not None:
-            on_step(here)
-        before = history[-1 - WINDOW] if len(history) > WINDOW else None
-        little = before is not None and before - here.value <= limits.tol * before
-        if little and _is_flat(here, limits):
-            here = here.measured()
-            at_rest = _is_flat(here, limits)
+        previous = current
+        current = moved
+        history.append(current.value)
+        limits.tell(len(history) - 1, current)
+        if _gains_little(history, limits.tol) and _is_flat(current, limits):
+            current = current.measured()
+            at_rest = _is_flat(current, limits)
             if at_rest:
                 break
-            direction, steepest = -here.step, True
+            direction = -current.step
+            steepest = True
             continue
-        direction, steepest = _turned(direction, previous, here)
-    here = here.measured()
-    promised = max(0.0, dot(here.gradient, here.step)) / 2
-    rest = math.sqrt(promised / max(here.value, here.rounding, _TINY))
-    return Descent(here, tuple(history), at_rest or here.value <= state.rounding, rest)
+        beta = _hestenes_stiefel(direction, previous, current)
+        direction *= beta
+        direction -= current.step
+        steepest = beta == 0.0
+    current = current.measured()
+    promised = max(0.0, dot(current.gradient, current.step)) / 2
+    level = max(current.value, current.rounding, TINY)
+    return Refined(
+        coordinates=current.coordinates,
+        form=current.form,
+        loss=current.loss,
+        value=current.value * current.unit,
+        history=tuple(value * current.unit for value in history),
+        converged=at_rest or current.value <= objective.rounding,
+        relative_gradient=math.sqrt(promised / level),
+    )
 
 
-def _is_flat(here: Objective, limits: Limits) -> bool:
+def _gains_little(history: list[float], tol: float) -> bool:
+    if len(history) <= WINDOW:
+        return False
+    before = history[-1 - WINDOW]
+    return before - history[-1] <= tol * before
+
+
+def _is_flat(objective: Objective, limits: Limits) -> bool:
     """Tell whether one more step along −M⁻¹g promises a small share of the loss."""
-    flat = min(FLAT, max(limits.tol, FLATTEST))
-    return dot(here.gradient, here.step) / 2 <= flat * here.value + here.rounding
+    share = min(FLAT, max(limits.tol, FLATTEST))
+    promised = dot(objective.gradient, objective.step) / 2
+    return promised <= share * objective.value + objective.rounding
 
 
-def _turned(direction: Array, previous: Objective, here: Objective) -> tuple[Array, bool]:
-    """Return the Hestenes–Stiefel direction, over the last one, and whether it is the steepest."""
-    change = here.gradient - previous.gradient
+def _hestenes_stiefel(direction: Array, previous: Objective, current: Objective) -> float:
+    """Return the share of the last direction in the next one."""
+    change = current.gradient - previous.gradient
     curvature = dot(direction, change)
-    beta = max(0.0, dot(here.step, change) / curvature) if curvature > 0 else 0.0
-    direction *= beta
-    direction -= here.step
-    return direction, beta == 0.0
+    if not curvature > 0:
+        return 0.0
+    return max(0.0, dot(current.step, change) / curvature)
 
 
 def lowest_point(quartic: Floats) -> float | None:
     """Return the t > 0 where a quartic (constant first) that falls at 0 is lowest."""
-    c = quartic
-    if not np.all(np.isfinite(c)) or c[1] >= 0:
+    _, c1, c2, c3, c4 = quartic
+    if not np.all(np.isfinite(quartic)) or c1 >= 0:
         return None
-    # Real parts of complex roots may stay: no place is lower than the lowest stationary one.
-    places = np.roots([4 * c[4], 3 * c[3], 2 * c[2], c[1]]).real
-    places = places[places > 0]
-    if places.size == 0:
+    # Real parts of complex roots may stay: no point is lower than the lowest stationary one.
+    stationary = np.roots([4 * c4, 3 * c3, 2 * c2, c1]).real
+    stationary = stationary[stationary > 0]
+    if stationary.size == 0:
         return None
-    return float(places[np.argmin(np.polyval([c[4], c[3], c[2], c[1], 0.0], places))])
+    return float(stationary[np.argmin(np.polyval([c4, c3, c2, c1, 0.0], stationary))])
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """Loss and slope somewhere on a line."""
+def search_by_slopes(
+    quartic: Floats, move: Callable[[float], Point], direction: Array
+) -> Point | None:
+    """Find a point where the slope is 0.3 of that at the start, by cubics; None if none is lower.
 
-    t: float
-    value: float
-    slope: float
-
-
-def search_by_slopes(line: Line) -> float | None:
-    """Find where the slope is 0.3 of its start, by cubics; the quartic gives the first point."""
-    start = low = _Seen(0.0, float(line.quartic[0]), float(line.quartic[1]))
-    if not start.slope < 0:
+    The quartic is to second order that of the loss along the line, and gives the first trial.
+    """
+    start_value = float(quartic[0])
+    start_slope = float(quartic[1])
+    if not start_slope < 0:
         return None
-    t, high, best = lowest_point(line.quartic) or 1.0, None, start
+    # Where it was, the value and the slope.
+    low = (0.0, start_value, start_slope)
+    high: tuple[float, float, float] | None = None
+    best: Point | None = None
+    t = lowest_point(quartic) or 1.0
     for _ in range(MOST_TRIALS):
-        seen = _Seen(t, *line.at(t))
-        if seen.value < best.value:
-            best = seen
-            if abs(seen.slope) <= SLOPE_LEFT * abs(start.slope):
+        trial = move(t)
+        slope = dot(trial.gradient, direction)
+        if trial.value < (start_value if best is None else best.value):
+            best = trial
+            if abs(slope) <= SLOPE_LEFT * abs(start_slope):
                 break
-        if seen.slope < 0 and seen.value <= low.value:
-            low = seen
+        if slope < 0 and trial.value <= low[1]:
+            low = (t, trial.value, slope)
         else:
-            high = seen
-        t = 2 * t if high is None else _lowest_of_cubic(low, high)
-    return None if best is start else best.t
+            high = (t, trial.value, slope)
+        t = 2 * t if high is None else low[0] + _lowest_of_cubic(*low, *high)
+    return best
 
 
-def _lowest_of_cubic(low: _Seen, high: _Seen) -> float:
-    """Return the minimum of the cubic through two points, at least a tenth away from either."""
-    width = high.t - low.t
-    mean = low.slope + high.slope - 3 * (high.value - low.value) / width
-    inside = mean * mean - low.slope * high.slope  # `**` of floats raises where this is infinite
-    t = low.t + 0.5 * width
-    if inside > 0 and np.isfinite(inside):
+def _lowest_of_cubic(
+    low: float,
+    low_value: float,
+    low_slope: float,
+    high: float,
+    high_value: float,
+    high_slope: float,
+) -> float:
+    """Return how far from `low` the cubic through two points is lowest, a tenth off either."""
+    width = high - low
+    mean = low_slope + high_slope - 3 * (high_value - low_value) / width
+    inside = mean * mean - low_slope * high_slope
+    share = 0.5
+    if 0 < inside < math.inf:
         root = math.sqrt(inside)
-        bottom = high.slope - low.slope + 2 * root
+        bottom = high_slope - low_slope + 2 * root
         if bottom > 0:
-            t = high.t - width * (high.slope + root - mean) / bottom
-    return min(max(t, low.t + 0.1 * width), high.t - 0.1 * width)
+            share = 1 - (high_slope + root - mean) / bottom
+    return min(max(share, 0.1), 0.9) * width
 
 
 def dot(left: Array, right: Array) -> float:

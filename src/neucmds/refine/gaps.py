@@ -7,7 +7,7 @@ coordinates, and refills the gaps after each round; held-out entries show when i
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -24,29 +24,30 @@ from neucmds.errors import OverfitWarning
 from neucmds.problem.components import Components
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, Limits, Refined, Start
+from neucmds.refine.pairwise import minimize
 from neucmds.refine.starts import eigenvector_start, lowest_end, with_steepest_column
-from neucmds.refine.tiles import Tiles, minimize
+from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import MAX_DENSE
-from neucmds.spectrum.geometry import sq_dissimilarities
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.operators.gram import Gram
-from neucmds.spectrum.spectrum import Spectrum
+from neucmds.spectrum.solve import solve_roughly
 
 Floats = npt.NDArray[np.float64]
-Solve = Callable[[Gram, Components], Spectrum]
 
-# Share of the observed pairs held out at a time, and pairs that are enough to compare two models.
+# Share of the observed pairs held out at a time.
 HELD_OUT = 0.05
+# Pairs that are enough to compare two models.
 ENOUGH = 500
 # Up to this many objects listed pairs start as weights of a whole D.
 FEW_LISTED = 300
-# Few pairs of few objects have several local minima: up to 20 objects have 32 random starts.
-RESTARTED, RESTARTS = 20, 32
+# Few pairs of few objects have several local minima: so few have random starts,
+RESTARTED = 20
+# of this number.
+RESTARTS = 32
 # Iterations of a fit that is only compared.
 BRIEF = 30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Weighted:
     """D with gaps filled by anything finite, and the weights that say which entries count."""
 
@@ -55,14 +56,17 @@ class Weighted:
 
     @property
     def n(self) -> int:
+        """Number of objects."""
         return int(self.sq_dissimilarity.shape[0])
 
     @cached_property
     def tiles(self) -> Tiles:
+        """The weighted STRESS."""
         return Tiles.of(self.sq_dissimilarity, "squared", weights=self.weights)
 
     @property
     def observed(self) -> Array:
+        """Which entries count."""
         return self.weights > 0
 
     @property
@@ -76,115 +80,101 @@ class Weighted:
         xp = namespace(self.weights)
         return int(xp.sum(xp.astype(self.observed, xp.int64))) // 2
 
-    def filled(self, prediction: Array) -> Weighted:
-        """Put a prediction where nothing was observed."""
-        xp = namespace(prediction)
-        d = xp.where(self.observed, self.sq_dissimilarity, prediction)
+    def filled(self, model: Start | Array) -> Weighted:
+        """Put what a model predicts where nothing was observed."""
+        prediction = model
+        if isinstance(model, Start):
+            prediction = model.form.sq(model.coordinates, model.coordinates)
+        d = namespace(self.weights).where(self.observed, self.sq_dissimilarity, prediction)
         return Weighted(d, self.weights)
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """Limits, source of randomness and eigensolver of a fit."""
-
-    limits: Limits
-    random: np.random.Generator
-    solve: Solve
-
-    def quiet(self, max_iter: int = MAX_ITER["squared"]) -> _Settings:
-        """Return the settings of an intermediate fit, which calls no callback."""
-        return replace(self, limits=self.limits.at_most(max_iter))
-
-
 def complete_and_refine(
-    sq_dissimilarity: Array,
-    weights: Array,
-    components: Components,
-    limits: Limits,
-    *,
-    solve: Solve,
-    random_state: Any = None,
+    problem: Weighted, components: Components, limits: Limits, *, random_state: Any = None
 ) -> Refined:
     """Minimise the weighted STRESS, also when some weights are zero.
 
-    `limits` are of the last fit, ``solve(gram, components)`` returns the eigenpairs that "neuc+"
-    keeps, and `random_state` (None: 0) draws the held-out entries. `OverfitWarning` says that a
-    smaller model, or row effects alone, predicts these better, and is returned; or that there are
-    more unknowns than observed pairs.
+    `limits` are of the last fit, and `random_state` (None: 0) draws the held-out entries.
+    `OverfitWarning` says that a smaller model, or row effects alone, predicts these better, and is
+    returned; or that there are more unknowns than observed pairs.
     """
-    problem = Weighted(sq_dissimilarity, weights)
-    settings = _Settings(limits, _generator(random_state), solve)
+    rng = _generator(random_state)
     # Small products are slower on two threads than on one.
     with single_blas_thread() if problem.n <= FEW_OBJECTS else nullcontext():
         if not problem.has_gaps:
-            return _fit(problem, components, settings)
-        best = _best_size(problem, components, settings)
+            return _fit(problem, components, limits)
+        best = _best_size(problem, components, limits, rng)
         if best is None:
-            return _fit_row_effects(problem, components, settings)
-        found = _grown(problem, _sizes(components)[: best + 1], settings)
-    _warn_if_undetermined(problem, found.signs.size)
-    return found
+            return _fit_row_effects(problem, components, limits)
+        end = _grown(problem, _sizes(components)[: best + 1], limits, rng)
+    _warn_if_undetermined(problem, end.signs.size)
+    return end
 
 
-def from_all_pairs(pairs: Pairs, components: Components, solve: Solve) -> Start:
+def from_all_pairs(pairs: Pairs, components: Components) -> Start:
     """Fit at most `FEW_LISTED` objects to connected listed pairs, as weights of a whole D."""
-    d, weights = (np.zeros((pairs.n, pairs.n)) for _ in range(2))
+    d = np.zeros((pairs.n, pairs.n))
+    weights = np.zeros((pairs.n, pairs.n))
     both = (np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i])
     d[both] = np.tile(pairs.sq_dissimilarity, 2)
     weights[both] = 1.0 if pairs.weight is None else np.tile(pairs.weight, 2)
-    settings = _Settings(Limits.of("squared", pairs.n), _generator(0), solve)
+    limits = Limits.of("squared", pairs.n)
     with single_blas_thread():
-        end = _grown(Weighted(d, weights), _sizes(components), settings)
-    return Start(end.coordinates, end.signs)
+        return _grown(Weighted(d, weights), _sizes(components), limits, _generator(0))
 
 
-def _grown(problem: Weighted, sizes: list[Components], settings: _Settings) -> Refined:
+def _grown(
+    problem: Weighted, sizes: list[Components], limits: Limits, rng: np.random.Generator
+) -> Refined:
     """Fill the gaps by models of growing size; few objects have further random starts."""
-    found = _grow(problem.filled(_row_effects(problem)), sizes, settings)[-1]
-    if problem.n > RESTARTED or not found.signs.size:
-        return found
-    x, tiles, brief = found.coordinates, problem.tiles, settings.quiet(BRIEF).limits
+    grown = _grow(problem.filled(_row_effects(problem)), sizes, limits)[-1]
+    if problem.n > RESTARTED or not grown.signs.size:
+        return grown
+    x = grown.coordinates
+    tiles = problem.tiles
     size = float(namespace(x).std(x))
     ends = []
     for _ in range(RESTARTS):
-        noise = asarray_like(settings.random.standard_normal(x.shape), x)
-        ends.append(minimize(tiles, Start(size * noise, found.signs), brief))
-    end = minimize(tiles, min(ends, key=attrgetter("value")), settings.limits)
+        noise = asarray_like(rng.standard_normal(x.shape), x)
+        ends.append(minimize(tiles, Start(size * noise, grown.form), limits.at_most(BRIEF)))
+    end = minimize(tiles, min(ends, key=attrgetter("value")), limits)
     # Not for the last digits: other coordinates predict other values in the gaps.
-    better = end.value < 0.99 * found.value - tiles.rounding * tiles.unit
-    return end if better else found
+    better = end.value < 0.99 * grown.value - tiles.rounding * tiles.unit
+    return end if better else grown
 
 
-def _fit_row_effects(problem: Weighted, components: Components, settings: _Settings) -> Refined:
+def _fit_row_effects(problem: Weighted, components: Components, limits: Limits) -> Refined:
     """Fit row effects in the gaps with the average weight; the value is of the observed pairs."""
-    xp, weights = namespace(problem.weights), problem.weights
-    average = xp.mean(weights[problem.observed])
-    weights = xp.where(problem.observed, weights, average)
+    xp = namespace(problem.weights)
+    average = xp.mean(problem.weights[problem.observed])
+    weights = xp.where(problem.observed, problem.weights, average)
     filled = problem.filled(_row_effects(problem)).sq_dissimilarity
-    found = _fit(Weighted(filled, weights), components, settings)
-    value = problem.tiles.value_of(found.coordinates, found.signs)
-    return replace(found, value=value, history=(value,))
+    end = _fit(Weighted(filled, weights), components, limits)
+    value = problem.tiles.value_of(end)
+    return replace(end, value=value, history=(value,))
 
 
-def _grow(problem: Weighted, sizes: list[Components], settings: _Settings) -> list[Refined]:
+def _grow(problem: Weighted, sizes: list[Components], limits: Limits) -> list[Refined]:
     """Fit models of growing size, each filling the gaps for the next."""
     fits = []
     for size in sizes:
         last = size is sizes[-1]
-        fits.append(_fit(problem, size, settings if last else settings.quiet()))
-        problem = problem.filled(predicted(fits[-1]))
+        fits.append(_fit(problem, size, limits if last else limits.at_most(MAX_ITER["squared"])))
+        problem = problem.filled(fits[-1])
     return fits
 
 
-def _best_size(problem: Weighted, components: Components, settings: _Settings) -> int | None:
+def _best_size(
+    problem: Weighted, components: Components, limits: Limits, rng: np.random.Generator
+) -> int | None:
     """Return which model size predicts held-out entries best; None if row effects alone do.
 
     Warns when that is not the requested size.
     """
     sizes = _sizes(components)
     # A signature takes dozens of descents.
-    brief = settings.quiet() if components.signature is None else settings.quiet(BRIEF)
-    shares = _hold_outs(problem, settings.random)
+    brief = limits.at_most(MAX_ITER["squared"] if components.signature is None else BRIEF)
+    shares = _hold_outs(problem, rng)
     each = [_held_out_errors(problem, held_out, sizes, brief) for held_out in shares]
     errors = np.concatenate(each, axis=1)
     if not errors.size:  # no object has a pair to spare
@@ -217,7 +207,7 @@ def _undetermined(problem: Weighted, k: int) -> str | None:
 
 
 def _held_out_errors(
-    problem: Weighted, held_out: Array, sizes: list[Components], settings: _Settings
+    problem: Weighted, held_out: Array, sizes: list[Components], limits: Limits
 ) -> Floats:
     """Squared errors on held-out entries, relative to their variance: row effects, then sizes.
 
@@ -227,12 +217,14 @@ def _held_out_errors(
     kept = xp.where(held_out, xp.zeros_like(problem.weights), problem.weights)
     training = Weighted(problem.sq_dissimilarity, kept)
     row_effects = _row_effects(training)
-    fits = _grow(training.filled(row_effects), sizes, settings)
+    fits = _grow(training.filled(row_effects), sizes, limits)
     which = np.triu(to_numpy(held_out))
-    d = to_numpy(problem.sq_dissimilarity)[which]
-    predictions = [row_effects, *(predicted(fit) for fit in fits)]
-    variance = float(np.var(to_numpy(problem.sq_dissimilarity)[to_numpy(problem.observed)]))
-    rows = [(d - to_numpy(prediction)[which]) ** 2 for prediction in predictions]
+    d = to_numpy(problem.sq_dissimilarity)
+    variance = float(np.var(d[to_numpy(problem.observed)]))
+    rows = [(d - to_numpy(row_effects))[which] ** 2]
+    for fit in fits:
+        residuals = fit.form.residuals(fit.coordinates, fit.coordinates, problem.sq_dissimilarity)
+        rows.append(to_numpy(residuals)[which] ** 2)
     return np.minimum(np.stack(rows) / (variance or 1.0), 25.0)
 
 
@@ -273,12 +265,12 @@ def _sizes(components: Components) -> list[Components]:
     return [Components(size) for size in (*doubled, components.total)]
 
 
-def _fit(problem: Weighted, components: Components, settings: _Settings) -> Refined:
+def _fit(problem: Weighted, components: Components, limits: Limits) -> Refined:
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(problem.sq_dissimilarity)
-    spectrum = settings.solve(gram, components)
+    spectrum = solve_roughly(gram, components, "neuc+")
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
-    descend = partial(minimize, problem.tiles, limits=settings.limits)
+    descend = partial(minimize, problem.tiles, limits=limits)
     if components.signature is not None and problem.n <= MAX_DENSE:
         return lowest_end(
             components.signature,
@@ -287,12 +279,6 @@ def _fit(problem: Weighted, components: Components, settings: _Settings) -> Refi
             descend,
         )
     return descend(start_of(components))
-
-
-def predicted(end: Refined) -> Array:
-    """Return D̂ of all pairs."""
-    x = end.coordinates
-    return sq_dissimilarities(x, x, asarray_like(end.signs, x))
 
 
 def _row_effects(problem: Weighted) -> Array:

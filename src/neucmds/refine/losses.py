@@ -6,7 +6,7 @@ Every loss is a sum of squares, Σ u q(D̂)², with u the user's weights:
     distance   q = √D̂ − d              d = √D: what SMACOF minimises
     relative   q = (D̂ − D)/max(D, f²)  near pairs count like far ones; f the floor
 
-With a curvature κ, D is g(d) instead of d² (see `curvature`), and errors still count in d:
+In a curved form D is g(d) instead of d², and errors still count in d:
 
     distance   q = g⁻¹(D̂) − d
     relative   q = 2(D̂ − D)/(d·g′(d)), with d = max(d, f): to first order twice the relative error
@@ -24,7 +24,6 @@ import numpy.typing as npt
 from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
-    in_place,
     is_numpy,
     min_and_max,
     namespace,
@@ -33,50 +32,36 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.errors import InputError, option
-from neucmds.form import LEAST_COSINE, arc, curved, distances, half_slope
+from neucmds.form import Form
 
 # The power of D that each loss scales with.
 DEGREES = {"squared": 2, "distance": 1, "relative": 0}
 LOSSES = tuple(DEGREES)
 
-# The floor of d is half of the 1 % quantile of the positive d: the quantile itself is too high for
-# hops, which are few whole numbers.
+# The floor of d is half of this quantile of the positive d: hops are few whole numbers.
 FLOOR_QUANTILE = 0.01
-FLOOR_SHARE = 0.5
-LEAST_SHARE = float(np.finfo(np.float64).eps)
-# Below this share of d (or of the floor) the root of `distance` is continued by its tangent: its
-# slope at zero is infinite, and below zero there is none.
+# Below this share of d (or of the floor) the root of "distance" is continued by its tangent.
 CORNER = 0.05
-# Most that a floor may be, in units of the scale of D: float32 holds its fourth power.
-LARGEST_FLOOR = 1e6
 # Most entries of D whose quantile is taken, and those read at a time on a GPU.
 FLOOR_ENTRIES = 2**24
+EPS = float(np.finfo(np.float64).eps)
 
-
-@dataclass(frozen=True)
-class PairTerms:
-    """Residuals q of a tile of pairs, slopes q′ = dq/dD̂ and curvatures 1 + q·q″/q′².
-
-    The last is the second derivative of q²/2 over q′². None: one everywhere.
-    """
-
-    residual: Array
-    slope: Array | None
-    curvature: Array | None
+# Residuals q of some pairs, slopes q′ = dq/dD̂, and 1 + q·q″/q′²: the second derivative of q²/2
+# over q′². None: one everywhere.
+Terms = tuple[Array, Array | None, Array | None]
 
 
 @dataclass(frozen=True)
 class PairLoss:
-    """A loss by name, with its floor and its curvature κ in units of 1/d².
+    """A loss by name, with its floor.
 
     `floor` is g(f) of the floor f of d: smaller D count as this much. "distance" adds `smoothing`
     to D and to D̂ before it takes roots.
     """
 
     name: str
-    floor: float
+    floor: float = 0.0
     smoothing: float = 0.0
-    curvature: float = 0.0
 
     def smoothed(self, least: float) -> PairLoss:
         """Return a loss with fewer local minima, close to the squared one for D far below `least`.
@@ -87,83 +72,81 @@ class PairLoss:
             return replace(self, smoothing=least)
         return replace(self, floor=max(self.floor, least))
 
-    def floored(self, floor: float) -> PairLoss:
+    def floored(self, floor: float, form: Form) -> PairLoss:
         """Return the same loss with a floor f of d."""
-        if floor > LARGEST_FLOOR:
-            raise InputError(
-                f"the floor of {option('loss', 'relative')} is {floor:.2g} times the scale of D; "
-                f"pass at most {LARGEST_FLOOR:.0g} times it, or {option('loss', 'squared')}, which "
-                "is then the same."
-            )
-        return replace(self, floor=float(curved(np.array([floor**2]), self.curvature)[0]))
+        return replace(self, floor=float(form.to_sq(np.array([floor**2]))[0]))
 
-    def of_pairs(self, d: Array) -> Array | None:
-        """Return the part of `terms` that depends on D alone, if it is expensive; else None."""
-        if not self.curvature:
-            return None
-        xp = namespace(d)
+    def of_pairs(self, form: Form, d: Array) -> Array:
+        """Return the part of `terms` that depends on D alone: d of "distance", q′ of "relative"."""
         if self.name == "distance":
-            return arc(xp.sqrt(d + self.smoothing), self.curvature)
-        root = xp.sqrt(_at_least(d, self.floor))
-        return in_place("reciprocal", arc(root, self.curvature) * half_slope(root, self.curvature))
+            if self.smoothing:
+                d = d + self.smoothing
+            return form.arc(namespace(d).sqrt(d))
+        return form.relative_slope(_at_least(d, self.floor))
 
     def terms(
-        self, d: Array, d_hat: Array, *, bend: bool = False, known: Array | None = None
-    ) -> PairTerms:
-        """Return q, its slope and, with `bend`, its curvature; `d_hat` is overwritten.
+        self, form: Form, d: Array, d_hat: Array, *, bend: bool = False, known: Array | None = None
+    ) -> Terms:
+        """Return q, its slope and, with `bend`, how it bends; `d_hat` is overwritten.
 
-        D and D̂ are on the scale of g(d); `known` is `of_pairs` of d.
+        D and D̂ are on the scale of g(d); `known` is `of_pairs` of D.
         """
         if self.name == "squared":
             d_hat -= d
-            return PairTerms(d_hat, None, None)
-        known = self.of_pairs(d) if known is None else known
+            return d_hat, None, None
+        if known is None:
+            known = self.of_pairs(form, d)
         if self.name == "distance":
-            return self._distance_terms(d, d_hat, bend, known)
-        slope = in_place("reciprocal", _at_least(d, self.floor)) if known is None else known
+            return self._distance_terms(form, d, d_hat, bend, known)
         d_hat -= d
-        d_hat *= slope
-        return PairTerms(d_hat, slope, None)
+        d_hat *= known
+        return d_hat, known, None
 
-    def _distance_terms(self, d: Array, d_hat: Array, bend: bool, known: Array | None) -> PairTerms:
+    def _distance_terms(
+        self, form: Form, d: Array, d_hat: Array, bend: bool, distance: Array
+    ) -> Terms:
         xp = namespace(d)
         if self.smoothing:
             d = d + self.smoothing
             d_hat += self.smoothing
         lowest = _at_least(d, self.floor)
         lowest *= CORNER**2
-        square = xp.maximum(d_hat, lowest)
-        if self.curvature > 0:
-            square = xp.clip(square, None, 4 * (1 - LEAST_COSINE**2) / self.curvature)
+        square = form.away_from_antipodes(xp.maximum(d_hat, lowest))
         root = xp.sqrt(square)
-        slope = in_place("reciprocal", half_slope(root, self.curvature) * 2.0)
-        off = arc(root, self.curvature) - (xp.sqrt(d) if known is None else known)
-        curvature = None
+        slope = form.distance_slope(root)
+        off = form.arc(root) - distance
+        bends = None
         if bend:
-            # 1 + q·q″/q′², and 1 where the root is its tangent
-            curvature = 1 - off * slope * (2 - self.curvature * square)
-            curvature = xp.where(d_hat == square, curvature, xp.ones_like(root))
+            # Where the root is its tangent it does not bend.
+            bends = 1 - off * slope * form.bend(square)
+            bends = xp.where(d_hat == square, bends, xp.ones_like(root))
         d_hat -= square
         d_hat *= slope
         d_hat += off
-        return PairTerms(d_hat, slope, curvature)
+        return d_hat, slope, bends
 
-    def value(self, d: Array, d_hat: Array, u: Array | None = None) -> float:
+    def value(self, form: Form, d: Array, d_hat: Array, u: Array | None = None) -> float:
         """Return Σ u q² as it is defined, with no corner rounded; `d_hat` is written over."""
-        xp = namespace(d)
         if self.name == "distance":
-            q = distances(d_hat, self.curvature) - distances(d, self.curvature)
+            q = form.to_distance(d_hat) - form.to_distance(d)
         else:
-            q = self.terms(d, d_hat).residual
-        return float(xp.sum(q * q if u is None else u * q * q))
+            q, _, _ = self.terms(form, d, d_hat)
+        return _weighted_sum(q * q, u)
 
-    def in_distances(self, d: Array, d_hat: Array, u: Array | None = None) -> float:
-        """Return Σ|d̂ − d|, for "relative" relative to max(d, f): of any κ alike."""
-        xp, of_d = namespace(d), distances(d, self.curvature)
-        q = distances(d_hat, self.curvature) - of_d
+    def in_distances(self, form: Form, d: Array, d_hat: Array, u: Array | None = None) -> float:
+        """Return Σ u|d̂ − d|, for "relative" relative to max(d, f): of any κ alike."""
+        distance = form.to_distance(d)
+        q = form.to_distance(d_hat) - distance
         if self.name == "relative":
-            q /= _at_least(of_d, float(arc(xp.sqrt(xp.asarray(self.floor)), self.curvature)))
-        return float(xp.sum(xp.abs(q) if u is None else u * xp.abs(q)))
+            floor = form.to_distance(np.array([self.floor]))
+            q /= _at_least(distance, float(floor[0]))
+        return _weighted_sum(namespace(q).abs(q), u)
+
+
+def _weighted_sum(values: Array, weights: Array | None) -> float:
+    if weights is not None:
+        values = weights * values
+    return float(namespace(values).sum(values))
 
 
 def _at_least(array: Array, least: float) -> Array:
@@ -178,7 +161,9 @@ def power_of_four(array: Array) -> float:
     """Return the power of four nearest to the largest entry in size."""
     low, high = min_and_max(array)
     largest = max(abs(low), abs(high))
-    return 4.0 ** round(log2(largest) / 2) if 0 < largest < inf else 1.0
+    if not 0 < largest < inf:
+        return 1.0
+    return 4.0 ** round(log2(largest) / 2)
 
 
 def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> None:
@@ -199,7 +184,7 @@ def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> 
 
 
 def combined_floor(
-    values: npt.NDArray[Any], nearest: Array, largest: float, curvature: float
+    form: Form, values: npt.NDArray[Any], nearest: npt.NDArray[Any], largest: float
 ) -> float:
     """Return the floor of d: half of its 1 % quantile, or the median of the nearest if it is less.
 
@@ -211,23 +196,27 @@ def combined_floor(
     rank = int(FLOOR_QUANTILE * (values.size - 1))
     quantile = float(np.partition(values, rank)[rank])
     # Rounding of far pairs exceeds nearer ones.
-    median = max(float(np.median(nearest[np.isfinite(nearest)])), LEAST_SHARE * largest)
-    at_quantile, usual = distances(np.array([quantile, median]), curvature).tolist()
-    return float(min(FLOOR_SHARE * at_quantile, usual))
+    median = max(float(np.median(nearest[np.isfinite(nearest)])), EPS * largest)
+    low, usual = form.to_distance(np.array([quantile, median])).tolist()
+    return float(min(low / 2, usual))
 
 
-def floor_of(link: Array, weights: Array | None = None, curvature: float = 0.0) -> float:
+def floor_of(form: Form, link: Array, weights: Array | None = None) -> float:
     """Return the floor of d of all pairs of positive weight, as `combined_floor`; link is g(d).
 
     The quantile of many pairs is that of evenly spaced ones.
     """
-    xp, (n, _) = namespace(link), link.shape
+    xp = namespace(link)
+    n = int(link.shape[0])
     step = -(-(n**2) // FLOOR_ENTRIES)
-    values, nearest = [], []
+    values = []
+    nearest = []
     for rows in row_blocks(n, n, BLOCK_ELEMENTS if on_cpu(link) else FLOOR_ENTRIES):
         block = xp.astype(link[rows, :], xp.float32, copy=False)
-        counted = block > 0 if weights is None else (block > 0) & (weights[rows, :] > 0)
+        counted = block > 0
+        if weights is not None:
+            counted = counted & (weights[rows, :] > 0)
         values.append(to_numpy(block[counted][::step]))
         nearest.append(to_numpy(xp.min(xp.where(counted, block, xp.full_like(block, inf)), axis=1)))
     largest = min_and_max(link)[1]
-    return combined_floor(np.concatenate(values), np.concatenate(nearest), largest, curvature)
+    return combined_floor(form, np.concatenate(values), np.concatenate(nearest), largest)

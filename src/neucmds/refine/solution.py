@@ -25,21 +25,20 @@ from neucmds.backend.arrays import (
 )
 from neucmds.backend.threads import parallel_map
 from neucmds.errors import InputError
-from neucmds.form import curved, flat
+from neucmds.form import Form
 from neucmds.problem.components import Components
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import Check
-from neucmds.refine.descent import Refined
+from neucmds.refine.descent import Refined, Start
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.products import stress_terms_at
 from neucmds.spectrum.geometry import (
-    Orthogonal,
     StressTerms,
     canonical,
     column_signs,
     diagonalize,
     gram_rounding,
-    sq_dissimilarities,
+    signed_lengths,
     stress_rises,
     stress_rounding,
     stress_terms,
@@ -81,6 +80,7 @@ class Solution:
 
     coordinates: Array
     weights: Floats
+    form: Form
     dtype: Any
     stress_terms: StressTerms
     stress_rises: Floats
@@ -129,6 +129,7 @@ def from_selection(
     return Solution(
         coordinates=coordinates,
         weights=weights,
+        form=Form(np.sign(weights)),
         dtype=gram.dtype,
         stress_terms=terms,
         stress_rises=stress_rises(gram, coordinates, np.sign(weights), quadratic),
@@ -161,27 +162,27 @@ def from_refinement(
     A weighted STRESS has no decomposition: C2 = C3 = 0. `spectrum` has the eigenpairs of the start,
     and names the solver if there is one.
     """
-    if (place := found.orthogonal) is None:
-        x = centered(asarray_like(found.coordinates, gram.diagonal()))
-        place = Orthogonal(gram, *canonical(x, found.signs))
-    x, lengths = place.coordinates, place.lengths
-    signs = np.sign(lengths)
+    quadratic, x, form = found.quadratic, found.coordinates, found.form
+    if quadratic is None:
+        x, form = canonical(centered(asarray_like(x, gram.diagonal())), form)
+        quadratic = gram.quadratic(x)
+    lengths = signed_lengths(x, form)
     sums = (gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace)
     if weights is not None:
         assert isinstance(gram, DenseGram)
         sums = _weighted_sums(gram.sq_dissimilarity, weights)
-    if found.loss.curvature or weights is not None:
-        terms, error, rises = _stress_by_pairs(gram, weights, x, signs, found.loss.curvature)
+    if not form.is_flat or weights is not None:
+        terms, error, rises = _stress_by_pairs(gram, weights, x, form)
     else:
-        rises = stress_rises(gram, x, signs, place.quadratic)
+        rises = stress_rises(gram, x, form.signs, quadratic)
         if found.stress_terms is not None:
             terms = found.stress_terms
             error = stress_rounding(gram, x, terms, found.gram_rounding)
         else:
-            terms, error = stress_terms_at(place)
+            terms, error = stress_terms_at(gram, Start(x, form), quadratic)
     eigenvalues, residuals, hidden_below = np.zeros(0), np.zeros(0), 0.0
     if spectrum is not None:
-        wanted = Components(requested or found.signs.size, found.signature)
+        wanted = Components(requested or found.signs.size, found.form.signature)
         kept = neuc(spectrum, wanted).kept
         kept = kept[np.argsort(-np.abs(spectrum.values[kept]), kind="stable")]
         eigenvalues, residuals = spectrum.values[kept], spectrum.residuals[kept]
@@ -192,6 +193,7 @@ def from_refinement(
     return Solution(
         coordinates=x * column_signs(x),
         weights=lengths,
+        form=form,
         dtype=gram.dtype,
         stress_terms=terms,
         stress_rises=rises,
@@ -213,14 +215,15 @@ def from_refinement(
 
 def from_pairs(found: Refined, pairs: Pairs) -> Solution:
     """Turn coordinates fitted to listed pairs into a solution; sums count both orders."""
-    x, lengths = canonical(to_numpy(found.coordinates), found.signs)
+    x, form = canonical(to_numpy(found.coordinates), found.form)
+    lengths = signed_lengths(x, form)
     d, w = pairs.sq_dissimilarity, np.ones(pairs.size) if pairs.weight is None else pairs.weight
-    curvature, near = found.loss.curvature, found.coordinates
-    stress, rises = _stress_of_pairs(x, np.sign(lengths), pairs, w, curvature, near)
+    stress, rises = _stress_of_pairs(x, form, pairs, w, found.coordinates)
     mean, sq_norm = float(w @ d) / float(w.sum()), 2 * float(w @ d**2)
     return Solution(
         coordinates=x * column_signs(x),
         weights=lengths,
+        form=form,
         dtype=np.float64,
         stress_terms=(stress, 0.0, 0.0),
         stress_rises=rises,
@@ -238,7 +241,7 @@ def from_pairs(found: Refined, pairs: Pairs) -> Solution:
 
 
 def _stress_of_pairs(
-    x: Floats, signs: Floats, pairs: Pairs, w: Floats, curvature: float, near: Array
+    x: Floats, form: Form, pairs: Pairs, w: Floats, near: Array
 ) -> tuple[float, Floats]:
     """Σ w (D̂ − D)² of listed pairs in both orders, and its rise without each coordinate.
 
@@ -246,28 +249,15 @@ def _stress_of_pairs(
     """
     xp, stress, rises = namespace(near), 0.0, np.zeros(x.shape[1])
     elements = BLOCK_ELEMENTS if on_cpu(near) else _DEVICE_ELEMENTS
-    table, form = asarray_like(x, near), asarray_like(signs, near)
+    table = asarray_like(x, near)
     for some in row_blocks(pairs.size, x.shape[1], elements):
         i, j = (asarray_like(ends[some], near, dtype=xp.int64) for ends in (pairs.i, pairs.j))
         d, weight = (asarray_like(part[some], near) for part in (pairs.sq_dissimilarity, w))
-        sq = (xp.take(table, i, axis=0) - xp.take(table, j, axis=0)) ** 2
-        residual_sq, rise = errors_of_pairs(sq, form, d, curvature)
-        stress += 2 * float(weight @ residual_sq)
-        rises += 2 * to_numpy(weight @ rise)
+        ends = xp.take(table, i, axis=0), xp.take(table, j, axis=0)
+        residual, without = form.paired_residuals(*ends, d)
+        stress += 2 * float(weight @ residual**2)
+        rises += 2 * to_numpy(weight @ (without**2 - residual[:, None] ** 2))
     return stress, rises
-
-
-def errors_of_pairs(
-    sq: Array, signs: Array, d: Array, curvature: float = 0.0
-) -> tuple[Array, Array]:
-    """Squared errors of the m entries of d², and their rises (m, k) without each coordinate.
-
-    `sq` (m, k) has the squared difference of every coordinate, one row per pair.
-    """
-    d_hat = sq @ signs
-    residual_sq = (flat(d_hat, curvature) - d) ** 2
-    without = flat(d_hat[:, None] - sq * signs, curvature) - d[:, None]
-    return residual_sq, without**2 - residual_sq[:, None]
 
 
 def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:
@@ -279,14 +269,15 @@ def _weighted_sums(d: Array, w: Array) -> tuple[float, float, float]:
 
 
 def _stress_by_pairs(
-    gram: Gram, weights: Array | None, x: Array, signs: Floats, curvature: float
+    gram: Gram, weights: Array | None, x: Array, form: Form
 ) -> tuple[StressTerms, float, Floats]:
     """Σ w (d̂² − d²)² as C1, a bound on its error, and its rise without each coordinate.
 
     Residuals are known to some ε(‖x_i‖² + ‖x_j‖²). With a curvature the rises are of at most
     `RISE_OBJECTS` objects with all others; else they are sums of products with powers of x.
     """
-    xp, a, own = namespace(x), asarray_like(signs, x), namespace(x).sum(x * x, axis=1)
+    xp, signs, own = namespace(x), form.signs, namespace(x).sum(x * x, axis=1)
+    a = asarray_like(signs, x)
     step, (k, ones) = -(-gram.n // RISE_OBJECTS), (signs.size, xp.ones_like(x))
     powers = xp.concat([ones, x, x**2, x**3, x**4], axis=1)
     value, spread, counted, rises = 0.0, 0.0, 0.0, np.zeros(signs.size)
@@ -295,12 +286,12 @@ def _stress_by_pairs(
         w = xp.ones_like(d) if weights is None else xp.astype(weights[rows, :], xp.float64)
 
         def stress(d_hat: Array, some: slice = slice(None), d: Array = d, w: Array = w) -> float:
-            return float(xp.sum(w[some, :] * (flat(d_hat, curvature) - d[some, :]) ** 2))
+            return float(xp.sum(w[some, :] * (form.to_sq_distance(d_hat) - d[some, :]) ** 2))
 
-        d_hat = sq_dissimilarities(x[rows, :], x, a)
+        d_hat = form.sq(x[rows, :], x)
         value += stress(d_hat)
         spread += float(xp.sum(w * (own[rows][:, None] + own[None, :]) ** 2))
-        if not curvature:
+        if form.is_flat:
             y, off = x[rows, :], w * (d_hat - d)
             of_w, of_off = w @ powers, off @ powers[:, : 3 * k]
             w0, w1, w2, w3, w4 = (of_w[:, i * k : (i + 1) * k] for i in range(5))
@@ -316,7 +307,7 @@ def _stress_by_pairs(
         for axis in range(signs.size):
             change = (y[:, axis][:, None] - x[:, axis][None, :]) ** 2
             rises[axis] += stress(there - float(signs[axis]) * change, some) - with_all
-    share = counted / value if value and curvature else 1.0
+    share = counted / value if value and not form.is_flat else 1.0
     level = max(16 * eps(np.float64), 4 * eps(gram.dtype, xp))
     error = level * math.sqrt(spread)
     bound = error * (2 * math.sqrt(value) + error) + level * value
@@ -346,21 +337,21 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
     each. Pairs of one object are alike, so standard errors are those of a mean over objects.
     """
     n, mean = pairs.n, float(np.mean(pairs.sq_dissimilarity))
-    x, signs = to_numpy(solution.coordinates), np.sign(solution.weights)
-    loss = solution.loss or PairLoss("squared", 0.0)
+    x, form = to_numpy(solution.coordinates), solution.form
+    loss = solution.loss or PairLoss("squared")
 
     def of_fitted(some: slice) -> Floats:
-        sq = (x[pairs.i[some]] - x[pairs.j[some]]) ** 2
-        return _sums(sq, signs, loss, pairs.sq_dissimilarity[some], mean)
+        ends = x[pairs.i[some]], x[pairs.j[some]]
+        return _sums(*ends, form, loss, pairs.sq_dissimilarity[some], mean)
 
-    values = np.sum(parallel_map(of_fitted, row_blocks(pairs.size, 4 * signs.size)), axis=0)
+    values = np.sum(parallel_map(of_fitted, row_blocks(pairs.size, 4 * x.shape[1])), axis=0)
     keys, rows, count = pairs.i.astype(np.int64) * n + pairs.j, [], []
     for one, others, length in checks:
         new = np.minimum(one, others) * n + np.maximum(one, others)
         place = np.minimum(np.searchsorted(keys, new), keys.size - 1)
         unseen = keys[place] != new
         j, d = others[unseen], length[unseen] ** 2
-        rows.append(_sums((x[one] - x[j]) ** 2, signs, loss, d, mean))
+        rows.append(_sums(x[one], x[j], form, loss, d, mean))
         count.append(j.size)
     made, left = np.array(rows), n * (n - 1) - 2 * pairs.size
     means = made.sum(axis=0) / max(1, sum(count))
@@ -387,14 +378,12 @@ def held_out(solution: Solution, pairs: Pairs, checks: Iterable[Check]) -> Solut
     )
 
 
-def _sums(sq: Floats, signs: Floats, loss: PairLoss, d: Floats, mean: float) -> Floats:
-    """Σ(D̂ − D)², the loss, Σ(D − mean), Σ(D − mean)² and rises of the first, of some pairs.
-
-    `sq` has the squared difference of every coordinate, one row for each pair.
-    """
-    squares, rises = errors_of_pairs(sq, signs, d, loss.curvature)
-    off, cost = d - mean, loss.value(curved(d, loss.curvature), sq @ signs)
-    return np.array([squares.sum(), cost, off.sum(), off @ off, *rises.sum(axis=0)])
+def _sums(x: Floats, y: Floats, form: Form, loss: PairLoss, d: Floats, mean: float) -> Floats:
+    """Σ(D̂ − D)², the loss, Σ(D − mean), Σ(D − mean)² and rises of the first, of some pairs."""
+    residual, without = form.paired_residuals(x, y, d)
+    off, cost = d - mean, loss.value(form, form.to_sq(d), form.paired_sq(x, y))
+    rises = (without**2 - residual[:, None] ** 2).sum(axis=0)
+    return np.array([residual @ residual, cost, off.sum(), off @ off, *rises])
 
 
 def smacof_solution(gram: DenseGram, k: int, *, random_state: Any = 0) -> Solution:
@@ -418,8 +407,8 @@ def smacof_solution(gram: DenseGram, k: int, *, random_state: Any = 0) -> Soluti
         )
     end = Refined(
         coordinates=found,
-        signs=np.ones(k),
-        loss=PairLoss("squared", 0.0),
+        form=Form(np.ones(k)),
+        loss=PairLoss("squared"),
         value=math.nan,
         history=(),
         converged=iterations < SMACOF_ITERATIONS,

@@ -20,18 +20,20 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import Array, asarray_like, centered, namespace, to_numpy
 from neucmds.errors import InputError, option
+from neucmds.form import Form
 from neucmds.problem.components import Components
 from neucmds.refine.descent import EXACT, Limits, Refined, Start
 from neucmds.refine.products import in_memory, refine
 from neucmds.spectrum.exact import MAX_DENSE, exact_selection, exact_weights
-from neucmds.spectrum.geometry import canonical, diagonalize, sq_dissimilarities, stress_terms
+from neucmds.spectrum.geometry import canonical, diagonalize, signed_lengths, stress_terms
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import Selection, neuc, neuc_plus
 from neucmds.spectrum.spectrum import Spectrum
 
+Signature = tuple[int, int]
+
 # Up to this many objects the signature (k, 0) is tried as well.
 FEWER_OBJECTS = 100
-Signature = tuple[int, int]
 # Most contained signatures that are all tried; beyond, only those with one coordinate fewer of
 # either sign.
 MOST_TRIED = 25
@@ -43,6 +45,8 @@ SEARCH = 40
 
 def as_start(init: Any) -> Start:
     """Take a warm start: an embedding, or coordinates and signs."""
+    if isinstance(init, Start):
+        return init
     if hasattr(init, "coordinates") and hasattr(init, "signs"):
         coordinates, signs = init.coordinates, init.signs
     elif isinstance(init, (tuple, list)) and len(init) == 2:
@@ -64,7 +68,7 @@ def as_start(init: Any) -> Start:
         raise InputError(
             f"{option('init')} has all {x.shape[0]} objects in one place; spread them."
         )
-    return Start(coordinates, a.astype(np.float64))
+    return Start(coordinates, Form(a.astype(np.float64)))
 
 
 def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits: Limits) -> Refined:
@@ -110,14 +114,12 @@ def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Component
     lengths = np.sqrt(np.maximum(signs * weights, floor))
     largest = float(np.max(np.abs(spectrum.values), initial=0.0))
     real = lengths**2 > 1e-14 * largest
-    kept, signs, lengths = chosen.kept[real], signs[real], lengths[real]
-    mixed = _untied(spectrum, kept)
-    u = spectrum.take(kept) if mixed is None else mixed
-    return Start(u * asarray_like(lengths, u)[None, :], signs)
+    u = _untied(spectrum, chosen.kept[real])
+    return Start(u * asarray_like(lengths[real], u)[None, :], Form(signs[real]))
 
 
-def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array | None:
-    """Mix eigenvectors with all that share their eigenvalues; None if no eigenvalue is repeated.
+def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array:
+    """Return eigenvectors, mixed with all that share their eigenvalues if any is repeated.
 
     A solver's own choice may be symmetric, and the descent cannot leave that symmetry.
     """
@@ -125,7 +127,7 @@ def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array | None:
     same = np.abs(lam[:, None] - lam[None, kept]) <= spectrum.null_level
     tied = np.any(np.sum(same, axis=0) > np.sum(same[kept], axis=0))
     if not tied or not spectrum.complete:
-        return None
+        return spectrum.take(kept)
     mixing = same * np.random.default_rng(0).standard_normal(same.shape)
     return spectrum.vectors @ asarray_like(np.linalg.qr(mixing)[0], spectrum.vectors)
 
@@ -134,7 +136,7 @@ def _closed_form_start(spectrum: Spectrum, selection: Selection) -> Start:
     weights, rotation = diagonalize(selection.core)
     u = spectrum.take(selection.kept)
     turn = asarray_like(rotation * np.sqrt(np.abs(weights)), u)
-    return Start(u @ turn, np.sign(weights))
+    return Start(u @ turn, Form(np.sign(weights)))
 
 
 def lowest_end(
@@ -150,9 +152,13 @@ def lowest_end(
     in a fixed order.
     """
     whole = start_of(Components(sum(signature), signature))
-    nothing = descend(Start(whole.coordinates[:, :0], whole.signs[:0]))
-    positive, negative = signature if _contained(signature) <= MOST_TRIED else whole.signature
-    depth = positive + negative if _contained((positive, negative)) <= MOST_TRIED else 1
+    nothing = descend(Start(whole.coordinates[:, :0], Form(whole.signs[:0])))
+    positive, negative = signature
+    if _contained(signature) > MOST_TRIED:
+        positive, negative = whole.form.signature
+    depth = 1
+    if _contained((positive, negative)) <= MOST_TRIED:
+        depth = positive + negative
     ends: dict[Signature, Refined] = {(0, 0): nothing}
     for p in range(max(0, positive - depth), positive + 1):
         for q in range(max(0, negative - depth), negative + 1):
@@ -162,11 +168,12 @@ def lowest_end(
                 (ends[s], a) for s, a in (((p - 1, q), 1.0), ((p, q - 1), -1.0)) if s in ends
             ]
             eigenvectors = start_of(Components(p + q, (p, q)))
-            starts = [eigenvectors if eigenvectors.signs.size == p + q else None]
-            starts += [extended(end, a) for end, a in contained]
-            found = [_without_null_columns(descend(one)) for one in starts if one is not None]
+            starts = [extended(end, a) for end, a in contained]
+            if eigenvectors.signs.size == p + q:
+                starts.insert(0, eigenvectors)
+            reached = [_without_null_columns(descend(start)) for start in starts if start]
             fewer = min((end for end, _ in contained), key=attrgetter("value"), default=nothing)
-            best = min(found, key=attrgetter("value"), default=fewer)
+            best = min(reached, key=attrgetter("value"), default=fewer)
             # A gain within rounding does not count.
             worth = best.value < (1 - WORTH) * fewer.value - EXACT * nothing.value
             ends[p, q] = best if worth else fewer
@@ -178,13 +185,13 @@ def _contained(signature: Signature) -> int:
     return (signature[0] + 1) * (signature[1] + 1)
 
 
-def _without_null_columns(found: Refined) -> Refined:
+def _without_null_columns(end: Refined) -> Refined:
     """Leave out columns that the descent has shrunk to zero."""
-    x, weights = canonical(found.coordinates, found.signs)
-    sizes = np.abs(weights)
+    x, form = canonical(end.coordinates, end.form)
+    sizes = np.abs(signed_lengths(x, form))
     real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=0.0)))
-    x, signs = x[:, :real], np.sign(weights[:real])
-    return replace(found, coordinates=x, signs=signs, orthogonal=None)
+    form = replace(form, signs=form.signs[:real])
+    return replace(end, coordinates=x[:, :real], form=form, quadratic=None)
 
 
 def with_steepest_column(
@@ -195,24 +202,28 @@ def with_steepest_column(
     Along t·a·vvᵀ it is f − t·a·vᵀHv + t²Σ w_ij (v_i − v_j)⁴, with H = −4(Diag(R1) − R) and
     R = w∘(D̂ − D).
     """
-    xp, x = namespace(end.coordinates), end.coordinates
-    pull = sq_dissimilarities(x, x, asarray_like(end.signs, x)) - sq_dissimilarity
-    pull = pull if weights is None else weights * pull
+    x = end.coordinates
+    xp = namespace(x)
+    pull = end.form.residuals(x, x, sq_dissimilarity)
+    if weights is not None:
+        pull = weights * pull
     total = xp.sum(pull, axis=1)[:, None]
 
     def rate(v: Array) -> Array:
         return centered((-4.0 * sign) * (total * v - pull @ v))
 
-    found = _steepest(rate, total[:, 0])
-    if found is None:
+    steepest = _steepest(rate, total[:, 0])
+    if steepest is None:
         return None
-    v, slope = found
+    v, slope = steepest
     fourth = (v - xp.matrix_transpose(v)) ** 4
-    fourth = float(xp.sum(fourth if weights is None else weights * fourth))
-    if not fourth > 0:
+    if weights is not None:
+        fourth = weights * fourth
+    total_fourth = float(xp.sum(fourth))
+    if not total_fourth > 0:
         return None
-    column = v * float(np.sqrt(slope / (2 * fourth)))
-    return Start(xp.concat([x, column], axis=1), np.append(end.signs, sign))
+    column = v * float(np.sqrt(slope / (2 * total_fourth)))
+    return Start(xp.concat([x, column], axis=1), Form(np.append(end.signs, sign)))
 
 
 def _steepest(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float] | None:
@@ -220,7 +231,8 @@ def _steepest(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float
 
     `rate` multiplies a centered vector with H; `like` gives n, the library and the precision.
     """
-    xp, n = namespace(like), int(like.shape[0])
+    xp = namespace(like)
+    n = int(like.shape[0])
     start = np.random.default_rng(0).standard_normal((n, 1))
     v = centered(asarray_like(start, like))
     basis: list[Array] = []
@@ -239,8 +251,8 @@ def _steepest(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float
         v = images[-1]
     if not basis:
         return None
-    q, hq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
-    small = to_numpy(xp.matrix_transpose(q) @ hq)
+    q = xp.concat(basis, axis=1)
+    small = to_numpy(xp.matrix_transpose(q) @ xp.concat(images, axis=1))
     values, vectors = np.linalg.eigh((small + small.T) / 2)
     if not values[-1] > 1e-10 * np.max(np.abs(values)):
         return None

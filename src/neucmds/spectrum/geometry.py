@@ -1,15 +1,15 @@
-"""D̂ of coordinates with a signature, and its STRESS as C1 + C2 + C3."""
+"""The STRESS of coordinates as C1 + C2 + C3, and their canonical form."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import Array, asarray_like, eps, namespace, to_numpy
+from neucmds.form import Form
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import Selection
 from neucmds.spectrum.spectrum import Spectrum
@@ -19,74 +19,44 @@ StressTerms = tuple[float, float, float]
 
 # Smallest eigenvalue of XᵀX, relative to the largest, at which columns made orthogonal by it are
 # orthogonal to ten digits.
-_WELL_CONDITIONED = 1e-6
+WELL_CONDITIONED = 1e-6
 # Sums of n² terms in blocks, products of n terms: their error was below 16 ε of the sum of the
 # absolute values in every comparison with extended precision (n up to 2000).
-_ROUNDING = 16 * eps(np.float64)
+ROUNDING = 16 * eps(np.float64)
 
 
-def sq_dissimilarities(rows: Array, cols: Array, signs: Array) -> Array:
-    """D̂_ij = Σ_a s_a (x_ia − y_ja)²: on the squared scale, and possibly negative.
-
-    Paper: eq:embeddingX, with the form applied to differences (errata E5).
-    """
-    xp = namespace(rows, cols, signs)
-    signed = rows * signs[None, :]
-    row_norms = xp.sum(signed * rows, axis=1)
-    col_norms = xp.sum(cols * cols * signs[None, :], axis=1)
-    return row_norms[:, None] + col_norms[None, :] - 2 * (signed @ xp.matrix_transpose(cols))
-
-
-def paired_sq_dissimilarities(left: Array, right: Array, signs: Array) -> Array:
-    """D̂ between the i-th rows of two arrays, from differences: exact for near pairs as well."""
-    difference = left - right
-    return (difference * difference) @ signs
-
-
-def rounding_level(rows: Array, cols: Array) -> Array:
-    """Magnitude below which an entry of `sq_dissimilarities` is only rounding (errata E14)."""
-    xp = namespace(rows, cols)
-    level = 64 * eps(rows.dtype, xp)
-    return level * (xp.sum(rows * rows, axis=1)[:, None] + xp.sum(cols * cols, axis=1)[None, :])
-
-
-def canonical(x: Array, signs: Floats) -> tuple[Array, Floats]:
-    """Rotate coordinates, form unchanged, so that columns are orthogonal and ordered by weight."""
+def canonical(x: Array, form: Form) -> tuple[Array, Form]:
+    """Rotate coordinates, D̂ unchanged, so that columns are orthogonal and ordered by length."""
     xp = namespace(x)
     inner = to_numpy(xp.matrix_transpose(x) @ x)
     sizes = np.linalg.eigvalsh(inner)
-    if sizes.size and sizes[0] > _WELL_CONDITIONED * sizes[-1]:
+    if sizes.size and sizes[0] > WELL_CONDITIONED * sizes[-1]:
         # X = QR with R from XᵀX = RᵀR: a tenth of the time of a Householder QR.
         r = np.linalg.cholesky(inner).T
-        basis, back = x, np.linalg.inv(r)
+        basis = x
+        back = np.linalg.inv(r)
     else:
         basis, triangle = xp.linalg.qr(x)
         r = to_numpy(triangle)
         back = np.eye(len(r))
-    mu, v = np.linalg.eigh((r * signs) @ r.T)
+    mu, v = np.linalg.eigh((r * form.signs) @ r.T)
     order = np.argsort(-np.abs(mu), kind="stable")
-    mu, v = mu[order], v[:, order]
-    return basis @ asarray_like(back @ (v * np.sqrt(np.abs(mu))), x), mu
+    mu = mu[order]
+    turn = back @ (v[:, order] * np.sqrt(np.abs(mu)))
+    return basis @ asarray_like(turn, x), replace(form, signs=np.where(mu < 0, -1.0, 1.0))
 
 
-@dataclass(frozen=True)
-class Orthogonal:
-    """Centered coordinates and their signed lengths, as of `canonical`."""
-
-    gram: Gram
-    coordinates: Array
-    lengths: Floats
-
-    @cached_property
-    def quadratic(self) -> Array:
-        """xᵀBx of each column: half a product in float64, or a whole one."""
-        return self.gram.quadratic(self.coordinates)
+def signed_lengths(x: Array, form: Form) -> Floats:
+    """Squared length of every column, with its sign: the weights λ̃ of orthogonal coordinates."""
+    lengths: Floats = to_numpy(namespace(x).sum(x * x, axis=0)) * form.signs
+    return lengths
 
 
 def diagonalize(core: Floats) -> tuple[Floats, Floats]:
     """Eigenvalues μ of M, largest magnitude first and zeros left out, and their vectors V."""
     if core.ndim == 1:
-        mu, vectors = core, np.eye(core.size)
+        mu = core
+        vectors = np.eye(core.size)
     else:
         mu, vectors = np.linalg.eigh((core + core.T) / 2)
     order = np.argsort(-np.abs(mu), kind="stable")
@@ -117,7 +87,8 @@ def stress_from_errors(gram_error_sq: float, diagonal_error: Array) -> StressTer
 
     Paper: thm:stress-decomp, thm:general_lower_error.
     """
-    xp, e = namespace(diagonal_error), diagonal_error
+    xp = namespace(diagonal_error)
+    e = diagonal_error
     c2 = 4 * float(xp.sum(e)) ** 2
     c3 = 2 * int(e.shape[0]) * float(xp.vecdot(e, e)) - c2 / 2
     return 4 * gram_error_sq, c2, max(c3, 0.0)
@@ -128,8 +99,11 @@ def stress_rises(gram: Gram, x: Array, signs: Floats, quadratic: Array) -> Float
 
     Without s·xxᵀ, E and e become E + s·xxᵀ and e + s·x∘x in 4‖E‖² + 2n‖e‖² + 2(Σe)².
     """
-    xp, s, sq = gram.xp, asarray_like(signs, x), x * x
-    e, size = gram.diagonal() - sq @ s, xp.sum(sq, axis=0)
+    xp = gram.xp
+    s = asarray_like(signs, x)
+    sq = x * x
+    e = gram.diagonal() - sq @ s
+    size = xp.sum(sq, axis=0)
     own = 2 * gram.n * xp.sum(sq * sq, axis=0) - 2 * size**2
     cross = 8 * quadratic + 4 * (gram.n * (e @ sq) + xp.sum(e) * size)
     return np.asarray(to_numpy(own + s * cross))
@@ -160,14 +134,15 @@ def _gram_error_sq(spectrum: Spectrum, selection: Selection) -> float:
 
 def gram_rounding(spectrum: Spectrum, selection: Selection) -> float:
     """Bound the error of ‖B − U_W M U_Wᵀ‖²_F as `stress_terms` computes it."""
-    core, errors = float(np.linalg.norm(selection.core)), spectrum.value_errors
+    core = float(np.linalg.norm(selection.core))
+    errors = spectrum.value_errors
     if spectrum.unknown_sq is None:
         # ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from the values.
-        rounding = _ROUNDING * (spectrum.frobenius_sq + core**2)
+        rounding = ROUNDING * (spectrum.frobenius_sq + core**2)
         return rounding + 2 * core * float(np.linalg.norm(errors[selection.kept]))
     # ‖B − UΛUᵀ‖² is measured, or zero up to rounding: values enter by their change through M.
     largest = float(np.max(np.abs(spectrum.values), initial=0.0))
-    error = float(np.linalg.norm(errors)) + _ROUNDING * largest
+    error = float(np.linalg.norm(errors)) + ROUNDING * largest
     return error * (2 * math.sqrt(max(0.0, _gram_error_sq(spectrum, selection))) + error)
 
 
@@ -176,11 +151,12 @@ def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_err
 
     `terms` are C1, C2 and C3 as computed, `gram_error` bounds the error of ‖B − G‖²_F in C1.
     """
-    xp, precision = gram.xp, eps(gram.dtype, gram.xp)
+    xp = gram.xp
+    precision = eps(gram.dtype, xp)
     size = xp.vecdot(coordinates, coordinates)
     # C2 + C3 = 2n‖e‖² + 2(Σe)² with e known to some ε of its two parts; and coordinates are
     # returned in the precision of D, which moves D̂_ij by some ε(‖x_i‖² + ‖x_j‖²).
-    level = _ROUNDING * xp.abs(gram.diagonal()) + (_ROUNDING + 4 * precision) * size
+    level = ROUNDING * xp.abs(gram.diagonal()) + (ROUNDING + 4 * precision) * size
     spread = 2 * gram.n * float(xp.vecdot(level, level)) + 2 * float(xp.sum(level)) ** 2
     # D itself was rounded when it was squared.
     moved = math.sqrt(spread) + precision * math.sqrt(gram.moments.sq_norm)

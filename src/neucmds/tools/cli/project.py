@@ -14,9 +14,7 @@ import typer
 from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.form import flat
 from neucmds.problem.readers.new_objects import read_new_objects
-from neucmds.spectrum.geometry import sq_dissimilarities
 from neucmds.tools.cli.console import print_json, say, steps
 from neucmds.tools.cli.options import PICTURES, Force, Json
 from neucmds.tools.cli.outputs import as_csv, check_file, object_table, save_figure, write_file
@@ -111,12 +109,9 @@ def _fits(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> dict
     """Return STRESS / ‖d²‖² and R² of each new object, over its known dissimilarities."""
     sq_new = np.asarray(new, dtype=np.float64)
     sq_new = sq_new if embedding.squared else sq_new**2
-    d_hat = sq_dissimilarities(
-        np.asarray(coordinates, dtype=np.float64),
-        np.asarray(to_numpy(embedding.coordinates)[fitted], dtype=np.float64),
-        np.asarray(to_numpy(embedding.signs), dtype=np.float64),
-    )
-    missed = np.nansum((flat(d_hat, embedding.kappa) - sq_new) ** 2, axis=1)
+    placed = np.asarray(coordinates, dtype=np.float64)
+    landmarks = np.asarray(to_numpy(embedding.coordinates)[fitted], dtype=np.float64)
+    missed = np.nansum(embedding.form.residuals(placed, landmarks, sq_new) ** 2, axis=1)
     around = sq_new - np.nanmean(sq_new, axis=1, keepdims=True)
     norm, spread = (np.nansum(part**2, axis=1) for part in (sq_new, around))
     return {

@@ -14,11 +14,12 @@ import neucmds
 from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
-from neucmds.fitting import Fit, solve_for
+from neucmds.fitting import Fit
 from neucmds.options import Options
 from neucmds.prepared import prepare_some
 from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
+from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum
 from neucmds.tools.cli.inputs import Drawing, Source
 from neucmds.tools.cli.options import PICTURES, Plots

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.form import flat
 from neucmds.prepared import prepare
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
@@ -161,7 +160,7 @@ def sampled_pairs(
 def sq_fitted_of(embedding: Embedding, i: Numbers, j: Numbers) -> Floats:
     """Return the fitted d² of pairs, negative where D̂ is."""
     d_hat = to_numpy(embedding.distance(i, j, squared=True))
-    return np.asarray(flat(d_hat, embedding.kappa), dtype=np.float64)
+    return np.asarray(embedding.form.to_sq_distance(d_hat), dtype=np.float64)
 
 
 def on_scale(sq_values: Floats, squared: bool) -> Floats:

@@ -11,10 +11,10 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore import StressCurves
-from neucmds.fitting import solve_for
 from neucmds.prepared import prepare
 from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
+from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Ends, Spectrum, full_spectrum
 from neucmds.tools.plots import figures
 from neucmds.tools.plots.figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, Floats, Marks

@@ -1,0 +1,289 @@
+"""Losses of pairs as objectives of a descent, whether D is a matrix or a list.
+
+Every object has its own preconditioner, its Gauss–Newton block
+
+    16 Σ_j u q′² A(x_i − x_j)(x_i − x_j)ᵀA  +  4 Σ_j u |q| q′ · I,
+
+renewed every few iterations; the second term stands for the curvature that Gauss–Newton drops.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import sqrt
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import Array, asarray_like, centered, namespace
+from neucmds.backend.threads import over_rows, pool_for
+from neucmds.form import Form
+from neucmds.refine.descent import (
+    Limits,
+    Refined,
+    Start,
+    descend,
+    lowest_point,
+    search_by_slopes,
+)
+from neucmds.refine.losses import PairLoss
+
+Floats = npt.NDArray[np.float64]
+
+# Blocks are renewed after 3 iterations at first, then less often; a renewal costs about three.
+FIRST_RENEWAL = 3
+LAST_RENEWAL = 8
+# Keeps the block of an object without near partners invertible.
+RIDGE = 1e-7
+# The first of the falling floors of D, relative to the last one.
+FIRST_FLOOR = 256.0
+# Ratio of two floors of D that follow each other.
+FLOOR_STEP = 4.0
+STAGE_ITERATIONS = 40
+STAGE_TOL = 1e-3
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SummedLoss(ABC):
+    """A loss of pairs as a function of the coordinates.
+
+    `d` is D divided by `scale`, a power of four, so that rounding does not depend on the unit of D;
+    coordinates x are divided by its root. `loss` and `form` are those of this d; times `unit`, the
+    loss is in the units of the data.
+    """
+
+    d: Array
+    loss: PairLoss
+    form: Form
+    scale: float
+    unit: float
+
+    @property
+    @abstractmethod
+    def rounding(self) -> float:
+        """The loss at which a fit is exact for all purposes."""
+
+    @abstractmethod
+    def exact(self) -> Self:
+        """Return the same loss in float64; D itself stays as it was rounded."""
+
+    @abstractmethod
+    def at(self, x: Array) -> PairObjective:
+        """Return the objective at x, with value and gradient."""
+
+    @abstractmethod
+    def line(
+        self, point: PairObjective, direction: Array
+    ) -> tuple[Floats, Callable[[float], PairObjective]]:
+        """Return the loss along a direction as a quartic, and the function that moves along it.
+
+        The quartic is exact where q is linear in D̂, elsewhere to second order.
+        """
+
+    @abstractmethod
+    def blocks(self, point: PairObjective) -> tuple[Array, Array]:
+        """Return Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ of every object i, and Σ_j u |q| q′."""
+
+    @abstractmethod
+    def true_value(self, x: Array) -> float:
+        """Return Σ u q² in float64, no corner rounded."""
+
+    @cached_property
+    def signs(self) -> Array:
+        """Signs of the coordinates, on the device of D."""
+        return asarray_like(self.form.signs, self.d, dtype=namespace(self.d).float64)
+
+    def signed(self, signs: Floats) -> Self:
+        """Return the same loss of coordinates with these signs."""
+        return replace(self, form=replace(self.form, signs=signs))
+
+    def scaled(self, coordinates: Array) -> Array:
+        """Return x of coordinates in the units of the data."""
+        x = asarray_like(coordinates, self.d, dtype=namespace(self.d).float64)
+        return x / sqrt(self.scale)
+
+    def value_of(self, start: Start) -> float:
+        """Return the loss of coordinates, both in the units of the data, computed in float64."""
+        signed = self.signed(start.signs)
+        return signed.true_value(self.scaled(start.coordinates)) * self.unit
+
+
+def minimize(summed: SummedLoss, start: Start, limits: Limits) -> Refined:
+    """Lower a loss of pairs over coordinates; the signs of the start do not change."""
+    signed = summed.signed(start.signs)
+    x = centered(summed.scaled(start.coordinates))
+    with pool_for(summed.d):
+        end = descend(signed.at(x), limits)
+        return replace(end, value=signed.value_of(end))
+
+
+def lowered(
+    summed: SummedLoss, start: Start, limits: Limits, first: float | None = None
+) -> tuple[Start, Limits]:
+    """Descend on falling floors, all but the last; also return the remaining limits.
+
+    `first` is the highest floor; by default, and only for "relative", 16 times the last one of d.
+    """
+    loss = summed.loss
+    floor = first
+    if floor is None:
+        floor = FIRST_FLOOR * loss.floor if loss.name == "relative" else 0.0
+    while floor > loss.floor and limits.max_iter:
+        stage = replace(summed, loss=replace(loss, floor=floor))
+        most = min(limits.max_iter, STAGE_ITERATIONS)
+        tol = max(limits.tol, STAGE_TOL)
+        end = minimize(stage, start, replace(limits, max_iter=most, tol=tol))
+        start = end
+        limits = limits.after(len(end.history) - 1)
+        floor /= FLOOR_STEP
+    return start, limits
+
+
+@dataclass(frozen=True, eq=False)
+class PairObjective:
+    """A loss of pairs at coordinates x: an objective for `descend`.
+
+    `residual` and `pull`, of listed pairs, are D̂ − D and u q q′ of each; `carried` are inverse
+    blocks (n, k, k) of a point `age` iterations ago, valid until age `renewal`.
+    """
+
+    summed: SummedLoss
+    x: Array
+    value: float
+    gradient: Array
+    residual: Array = None
+    pull: Array = None
+    carried: Array | None = None
+    age: int = 0
+    renewal: int = FIRST_RENEWAL
+
+    @property
+    def coordinates(self) -> Array:
+        """The coordinates, in the units of the data."""
+        return self.x * sqrt(self.summed.scale)
+
+    @property
+    def form(self) -> Form:
+        """Their form, in the units of the data."""
+        return self.summed.form.scaled(1 / self.summed.scale)
+
+    @property
+    def loss(self) -> PairLoss:
+        """The loss, with its floor in the units of the data."""
+        loss = self.summed.loss
+        return replace(loss, floor=loss.floor * self.summed.scale)
+
+    @property
+    def unit(self) -> float:
+        """The factor that turns values into the units of the data."""
+        return self.summed.unit
+
+    @property
+    def rounding(self) -> float:
+        """The loss at which a fit is exact for all purposes."""
+        return self.summed.rounding
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next point has new blocks."""
+        return self.age + 1 >= self.renewal
+
+    @cached_property
+    def inverses(self) -> Array:
+        """Inverse blocks of this point, or of an earlier one."""
+        if self.carried is not None:
+            return self.carried
+        return _inverted(*self.summed.blocks(self))
+
+    @cached_property
+    def step(self) -> Array:
+        """The gradient, solved with every object's block; centered."""
+        inverses = self.inverses
+        signs = self.summed.signs
+        xp = namespace(self.x)
+        n, k = self.x.shape
+        right = xp.astype(self.gradient * (signs / 16), inverses.dtype)[:, :, None]
+        parts = over_rows(lambda rows: inverses[rows, :, :] @ right[rows, :, :], n, k * k)
+        return centered(xp.concat(parts)[:, :, 0] * signs)
+
+    def minimize_along(self, direction: Array) -> PairObjective | None:
+        """Move to the lowest point of a line; None if rounding hides a gain."""
+        quartic, move = self.summed.line(self, direction)
+        if self.summed.loss.name == "distance":
+            moved = search_by_slopes(quartic, move, direction)
+        else:
+            t = lowest_point(quartic)
+            moved = None if t is None else move(t)
+        if moved is None or not moved.value < self.value:
+            return None
+        if self.is_due:
+            last = max(LAST_RENEWAL, int(self.x.shape[1]) // 4)
+            return replace(moved, renewal=min(2 * self.renewal, last))
+        return replace(moved, carried=self.inverses, age=self.age + 1, renewal=self.renewal)
+
+    def sharper(self) -> PairObjective | None:
+        """Return the same point with new blocks, or else in float64; None if it has both."""
+        if self.age:
+            return replace(self, carried=None, age=0)
+        exact = self.summed.exact()
+        return None if exact is self.summed else exact.at(self.x)
+
+    def measured(self) -> PairObjective:
+        """Return the same point in float64."""
+        exact = self.summed.exact()
+        if exact is self.summed:
+            return self
+        return replace(exact.at(self.x), carried=self.inverses, age=self.age, renewal=self.renewal)
+
+
+def _inverted(blocks: Array, pull: Array) -> Array:
+    """Add the curvature that Gauss–Newton drops and a ridge to every block; invert it in place."""
+    xp = namespace(blocks)
+    n, k, _ = (int(size) for size in blocks.shape)
+    mean = xp.sum(xp.linalg.diagonal(blocks), axis=1) / max(1, k)
+    ridge = 0.25 * pull + RIDGE * (mean + xp.mean(mean))
+    ridge = xp.astype(xp.where(ridge > 0, ridge, xp.ones_like(ridge)), blocks.dtype)
+    unit = asarray_like(np.eye(k), blocks)
+
+    def invert(rows: slice) -> None:
+        part = blocks[rows, :, :]
+        part += ridge[rows][:, None, None] * unit[None, :, :]
+        try:
+            blocks[rows, :, :] = xp.linalg.inv(part)
+        except np.linalg.LinAlgError:
+            # Singular to rounding, where D spans 24 decades.
+            blocks[rows, :, :] = np.linalg.pinv(part)
+
+    over_rows(invert, n, k * k)
+    return blocks
+
+
+def moments(x: Array) -> Array:
+    """Products of any two coordinates of every object, its coordinates, and one."""
+    xp = namespace(x)
+    above, below = (asarray_like(i, x, dtype=xp.int64) for i in np.triu_indices(int(x.shape[1])))
+    outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
+    return xp.concat([outer, x, xp.ones_like(x[:, :1])], axis=1)
+
+
+def second_moments_about(x: Array, sums: Array) -> Array:
+    """Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i, from Σ_j w of the `moments` of x_j."""
+    xp = namespace(x)
+    n, k = (int(size) for size in x.shape)
+    upper = np.triu_indices(k)
+    size = len(upper[0])
+    products = sums[:, :size]
+    means = sums[:, size:-1]
+    total = sums[:, -1:]
+    full = np.empty((k, k), dtype=np.int64)
+    full[upper] = full.T[upper] = np.arange(size)
+    entries = asarray_like(full.ravel(), x, dtype=xp.int64)
+    # One product of n pairs of k × 2 matrices: half the time of sums of outer products.
+    left = xp.stack([total * x - means, x], axis=2)
+    blocks = left @ xp.stack([x, -means], axis=1)
+    blocks += xp.reshape(xp.take(products, entries, axis=1), (n, k, k))
+    return blocks

@@ -1,0 +1,159 @@
+"""Choose curvature and signature of many objects by short descents on a sample of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import pi, sqrt
+from typing import Literal
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from neucmds.backend.arrays import Array, asarray_like, namespace, row_blocks
+from neucmds.form import Form, kappa_of
+from neucmds.problem.components import AUTO, Components
+from neucmds.refine.descent import Limits, Refined
+from neucmds.refine.loss_starts import Search, usual_starts
+from neucmds.refine.tiles import Tiles
+
+# Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
+SCOUTS = 500
+BRIEF = Limits(150, 2e-3)
+# √−κ that are tried first, in units of 1/(mean d): short descents do not tell 1 from 0.
+STEPS = (2.0, 4.0, 8.0)
+# √−κ times the largest d: beyond it nothing has been gained on any data.
+FARTHEST = 15.0
+# Share of the squared error that a curvature must gain to be chosen, or to be looked for.
+LEAST_GAIN = 0.02
+# Squared error, relative to that of all objects in one place, that no curvature can lower.
+PERFECT = 1e-20
+# Steps between the best of these and its neighbours.
+REFINEMENTS = 5
+
+
+def scout(
+    sq_dissimilarity: Array,
+    components: Components,
+    loss: str,
+    *,
+    curvature: float | Literal["auto"] = 0.0,
+    weights: Array | None = None,
+    floor: float | None = None,
+    seed: int = 0,
+) -> tuple[tuple[int, int], float]:
+    """Return the signature and κ of least error, the latter in units of 1/(mean d)².
+
+    Parameters
+    ----------
+    sq_dissimilarity : array of shape (n, n)
+        d² of all objects, of which at most 500 are drawn.
+    components, loss, weights, floor
+        As for `refine_for_loss`.
+    curvature : float or "auto", default=0
+        κ, or what chooses it: the error of d, of which a κ other than zero must gain 2 %.
+    seed : int
+        Draws the objects and the starts.
+    """
+    xp = namespace(sq_dissimilarity)
+    n = int(sq_dissimilarity.shape[0])
+    if n > SCOUTS:
+        drawn = np.sort(np.random.default_rng(seed).choice(n, SCOUTS, replace=False))
+        ids = asarray_like(drawn, sq_dissimilarity, dtype=xp.int64)
+        sq_dissimilarity = xp.take(xp.take(sq_dissimilarity, ids, axis=0), ids, axis=1)
+        if weights is not None:
+            weights = xp.take(xp.take(weights, ids, axis=0), ids, axis=1)
+    mean = mean_distance(sq_dissimilarity, weights)
+
+    def search_of(kappa: float) -> Search:
+        form = Form(np.zeros(0), kappa_of(kappa, mean))
+        link = form.to_sq(sq_dissimilarity)
+        tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
+        # With one start each, local minima would decide between κ.
+        starts = -(-usual_starts(len(link), components.total) // 4)
+        rng = check_random_state(seed)
+        return Search.of(
+            tiles, link, components, rng, limits=BRIEF, n_init=starts, seed=seed, quick=True
+        )
+
+    if curvature != AUTO:
+        search = search_of(float(curvature))
+        negatives = search.negatives(search.squared.form.signature[1])
+        return (search.squared.signs.size - negatives, negatives), float(curvature)
+    errors: dict[float, float] = {}
+    signatures: dict[float, tuple[int, int]] = {}
+
+    def error(root: float) -> float:
+        """Return the error of d at κ = ±root², with the signature searched from the nearest κ."""
+        if root in errors:
+            return errors[root]
+        search = search_of(root * abs(root))
+        negatives = search.squared.form.signature[1]
+        if components.signature is None:
+            nearest = min(errors, key=lambda other: abs(other - root), default=None)
+            negatives = search.negatives(negatives if nearest is None else signatures[nearest][1])
+        end = search.followed(search.ends_of(negatives, search.n_init))
+        errors[root] = _relative_error(search.tiles, end)
+        signatures[root] = end.form.signature
+        return errors[root]
+
+    longest = sqrt(float(xp.max(sq_dissimilarity)))
+    root = _best_root(error, mean / longest)
+    return signatures[root], root * abs(root)
+
+
+def _relative_error(tiles: Tiles, end: Refined) -> float:
+    """Return the squared mean error of d, relative to that of all objects in one place."""
+    link = tiles.d * tiles.scale
+    x = asarray_like(end.coordinates, link)
+    d_hat = end.form.sq(x, x)
+    error = end.loss.in_distances(end.form, link, d_hat, tiles.weights)
+    error_of_none = end.loss.in_distances(end.form, link, 0 * d_hat, tiles.weights)
+    return (error / error_of_none) ** 2 if error_of_none else 0.0
+
+
+def _best_root(error: Callable[[float], float], unit: float) -> float:
+    """Return the ±√|κ| of least error, in units of 1/(mean d); zero unless it gains.
+
+    `unit` is the mean d over the largest one. Spheres are above zero, up to the one that has the
+    longest d as its half.
+    """
+    hyperbolic = [-step for step in STEPS if step < FARTHEST * unit]
+    hyperbolic.append(-FARTHEST * unit)
+    spherical = [pi * unit / 2, 0.97 * pi * unit, pi * unit]
+    if error(0.0) < PERFECT:
+        return 0.0
+    for roots in (hyperbolic, spherical):
+        best = _lowest_root(error, [0.0, *roots])
+        if error(best) < (1 - LEAST_GAIN) * error(0.0):
+            return best
+    return 0.0
+
+
+def _lowest_root(error: Callable[[float], float], roots: list[float]) -> float:
+    """Return the best of some roots, and of others beside it by parabolas."""
+    for _ in range(REFINEMENTS):
+        roots.sort()
+        at = roots.index(min(roots, key=error))
+        if roots[at] == 0.0 or at in (0, len(roots) - 1):
+            break
+        three = roots[at - 1 : at + 2]
+        square, slope, height = np.polyfit(three, [error(root) for root in three], 2)
+        lowest = height - 0.25 * slope**2 / square
+        if lowest > (1 - LEAST_GAIN) * error(roots[at]):
+            break
+        roots.append(-0.5 * slope / square)
+    return min(roots, key=error)
+
+
+def mean_distance(sq_dissimilarity: Array, weights: Array | None = None) -> float:
+    """Mean of d over pairs of different objects, weighted: the unit of curvature."""
+    xp = namespace(sq_dissimilarity)
+    n = int(sq_dissimilarity.shape[0])
+    total = 0.0
+    for rows in row_blocks(n, n):
+        root = xp.sqrt(xp.clip(sq_dissimilarity[rows, :], 0.0, None))
+        if weights is not None:
+            root = root * weights[rows, :]
+        total += float(xp.sum(root, dtype=xp.float64))
+    count = n * (n - 1) if weights is None else float(xp.sum(weights, dtype=xp.float64))
+    return total / max(1, count)

@@ -1,0 +1,64 @@
+"""The eigenpairs that a method selects from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from neucmds.problem.components import Components
+from neucmds.spectrum.exact import MAX_DENSE
+from neucmds.spectrum.krylov import solve
+from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.selection import METHODS, Selection, neuc_plus, union
+from neucmds.spectrum.spectrum import Ends, Spectrum
+
+# Residual of an eigenpair, relative to the largest eigenvalue.
+EIGENPAIR_TOL = 1e-7
+# The same for a start: descents end where those from exact eigenpairs do.
+START_TOL = 1e-3
+
+
+def solve_for(
+    gram: Gram,
+    components: Components | Sequence[Components],
+    methods: str | Sequence[str],
+    *,
+    solver: str = "auto",
+    tol: float = EIGENPAIR_TOL,
+    random_state: Any = None,
+) -> Spectrum:
+    """Compute the eigenpairs that a method selects from, or each of several, for one or several k.
+
+    Parameters are those of `neuc_mds`.
+    """
+    sizes = [components] if isinstance(components, Components) else list(components)
+    names = (methods,) if isinstance(methods, str) else tuple(methods)
+    wanted = [METHODS.get(name, union) for name in names]
+    if names == ("refined",):
+        tol = max(tol, START_TOL)
+        if gram.n > MAX_DENSE:
+            wanted = [neuc_plus]
+
+    def rule(ends: Ends) -> Selection:
+        chosen = [select(ends, size) for select in wanted for size in sizes]
+        if len(chosen) == 1:
+            return chosen[0]
+        kept = np.unique(np.concatenate([selection.kept for selection in chosen]))
+        return Selection(kept, ends.values[kept])
+
+    return solve(
+        gram,
+        rule,
+        max(size.total for size in sizes),
+        solver=solver,
+        tol=tol,
+        random_state=random_state,
+        spare=any(name not in METHODS for name in names),
+    )
+
+
+def solve_roughly(gram: Gram, components: Components, method: str) -> Spectrum:
+    """Compute eigenpairs for a start."""
+    return solve_for(gram, components, method, tol=START_TOL, random_state=0)
