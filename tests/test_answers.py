@@ -37,7 +37,8 @@ def test_distances_of_pairs_are_the_entries_of_the_matrix(emb):
 
 def test_a_negative_dissimilarity_is_a_distance_of_zero():
     emb = neuc_mds([[0, 1, 1], [1, 0, 4], [1, 4, 0]], (1, 1))
-    emb = replace(emb, coordinates=np.array([[0.0, 0], [0, 1], [1, 0]]), signs=np.array([1.0, -1]))
+    emb = replace(emb, coordinates=np.array([[0.0, 0], [0, 1], [1, 0]]))
+    assert emb.signs.tolist() == [1, -1]
     assert emb.distance(0, 1, squared=True) == -1.0
     assert emb.distance(0, 1) == 0.0
 

@@ -45,13 +45,51 @@ def every_kind_of_fit(D):
 
 
 @pytest.mark.slow
-def test_explained_is_the_r2_lost_without_a_coordinate(D):
+def test_figures_are_those_of_the_pairs_that_count(D):
     for embedding, w in every_kind_of_fit(D):
-        sq = (embedding.coordinates[:, None] - embedding.coordinates) ** 2 * embedding.signs
-        whole = sq.sum(axis=-1) - D**2
-        rises = [np.sum(w * (whole - sq[..., a]) ** 2) - np.sum(w * whole**2) for a in range(4)]
-        total = np.sum(w * (D**2 - np.average(D**2, weights=w)) ** 2)
-        np.testing.assert_allclose(embedding.explained, np.array(rises) / total, rtol=1e-8)
+        x = embedding.coordinates.astype(np.longdouble)
+        sq = (x[:, None] - x) ** 2 * embedding.signs
+        missed = sq.sum(axis=-1) - D**2
+        stress = np.sum(w * missed**2)
+        assert abs(embedding.stress - stress) <= embedding.info.stress_error < 1e-10 * stress
+        mean = np.average(D**2, weights=w)
+        total = np.sum(w * (D**2 - mean) ** 2)
+        assert embedding.info.sq_norm == pytest.approx(np.sum(w * D**4))
+        assert embedding.info.trace == pytest.approx(0.5 * (len(D) - 1) * mean)
+        assert embedding.r2 == pytest.approx(float(1 - stress / total))
+        rises = [np.sum(w * (missed - sq[..., a]) ** 2) - stress for a in range(4)]
+        lost = np.array(rises, dtype=float) / float(total)
+        np.testing.assert_allclose(embedding.explained, lost, rtol=1e-8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_curved_fit_reports_the_stress_of_d_itself(D, weighted):
+    weights = 1 - np.eye(len(D))
+    if weighted:
+        weights *= 1 + np.add.outer(np.arange(30), np.arange(30))
+    embedding = neuc_mds(
+        D, (2, 1), loss="relative", curvature=-0.3, n_init=1, weights=weights if weighted else None
+    )
+
+    def stress(kept):
+        x = embedding.coordinates[:, kept]
+        sq = np.sum((x[:, None] - x) ** 2 * embedding.signs[kept], axis=-1)
+        c = np.sqrt(-embedding.kappa)
+        d_hat = np.sign(sq) * (2 * np.arcsinh(c * np.sqrt(np.abs(sq)) / 2) / c) ** 2
+        return np.sum(weights * (d_hat - D**2) ** 2)
+
+    assert embedding.stress == pytest.approx(stress([0, 1, 2]))
+    rises = np.array([stress(kept) for kept in ([1, 2], [0, 2], [0, 1])]) - embedding.stress
+    total = embedding.info.total_sum_of_squares
+    np.testing.assert_allclose(embedding.explained, rises / total)
+
+
+def test_eigenvalues_of_a_descent_are_those_of_its_signs(D):
+    everything = np.sort(neuc_mds(D, 29, "neuc").info.eigenvalues)
+    expected = sorted([everything[0], *everything[-2:]], key=abs, reverse=True)
+    info = neuc_mds(D, (2, 1)).info
+    np.testing.assert_allclose(info.eigenvalues, expected)
+    assert info.residuals.shape == (3,)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -103,9 +141,10 @@ def test_a_saved_embedding_comes_back_whole(D, method, tmp_path):
     embedding = neuc_mds(named(D), 4, method)
     embedding.save(tmp_path / "e.npz")
     back = Embedding.load(tmp_path / "e.npz")
-    for after, before in ((back, embedding), (back.info, embedding.info)):
+    for part in (lambda emb: emb, lambda emb: emb.info, lambda emb: emb.form):
+        after, before = part(back), part(embedding)
         for field in fields(after):
-            if field.name not in ("placement", "info"):
+            if field.name not in ("placement", "info", "form"):
                 value, expected = getattr(after, field.name), getattr(before, field.name)
                 np.testing.assert_array_equal(value, expected, err_msg=field.name)
     np.testing.assert_array_equal(back.transform(D[:3]), embedding.transform(D[:3]))

@@ -112,7 +112,8 @@ def answered(data: dict[str, np.ndarray], ask: Callable[..., Any]) -> Row:
 def signed_row(data: dict[str, np.ndarray], emb: Embedding, seconds: float) -> Row:
     """Ask an embedding whose coordinates are kept in single precision, on the CPU."""
     kept = to_numpy(emb.coordinates).astype(np.float32)
-    emb = replace(emb, coordinates=kept, signs=to_numpy(emb.signs).astype(np.float32))
+    form = replace(emb.form, signs=to_numpy(emb.signs).astype(np.float32))
+    emb = replace(emb, coordinates=kept, form=form)
     facts = {"numbers": emb.k, "signature": list(emb.signature), "curvature": emb.curvature}
     facts |= {"bytes_per_node": kept.itemsize * emb.k, "build_seconds": seconds}
     return facts | answered(data, emb.distance)

@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import Array, is_numpy, min_and_max
 from neucmds.backend.memory import require_memory
-from neucmds.embedding import Embedding, build_embedding
+from neucmds.embedding import Embedding
+from neucmds.embedding.build import from_descent, from_selection
 from neucmds.errors import (
     ConvergenceWarning,
     FewerComponentsWarning,
@@ -32,7 +33,6 @@ from neucmds.refine.loss_starts import refine_for_loss
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.products import refine
 from neucmds.refine.scouting import mean_distance, scout
-from neucmds.refine.solution import Solution, from_refinement, from_selection
 from neucmds.refine.starts import best_refined
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import exact_selection
@@ -69,9 +69,7 @@ def fit(prepared: Dense, options: Options, keep: Keep | None = None) -> Fit:
     # Where D is zero, so is every loss, without any coordinate.
     if free or (options.loss != "squared" and gram.moments.sq_norm > 0):
         notify(options.callback, f"embedding by {method}")
-        solution = _free_coordinates(prepared, components, options, limits)
-        facts = (components.total, prepared.squared, prepared.labels)
-        embedding = build_embedding(solution, method, *facts)
+        embedding = _free_coordinates(prepared, components, options, limits)
     else:
         notify(options.callback, f"computing the spectrum of {gram.n:,} objects")
         tol = EIGENPAIR_TOL if options.tol is None or method == "refined" else options.tol
@@ -79,7 +77,7 @@ def fit(prepared: Dense, options: Options, keep: Keep | None = None) -> Fit:
         spectrum = solve_for(gram, components, method, tol=tol, random_state=seed)
         notify(options.callback, f"embedding by {method}")
         embedding = embed_spectrum(prepared, spectrum, components, method, limits)
-    return Fit(replace(embedding, missing=prepared.missing), spectrum, prepared)
+    return Fit(embedding, spectrum, prepared)
 
 
 def embed_spectrum(
@@ -96,19 +94,17 @@ def embed_spectrum(
     gram, k = prepared.gram, components.total
     if method == "refined" and (components.signature or neuc_plus(spectrum, components).kept.size):
         refined = best_refined(gram, spectrum, components, limits or Limits.of("squared", gram.n))
-        solution = from_refinement(gram, refined, spectrum=spectrum, requested=k)
+        return from_descent(prepared, refined, k, spectrum=spectrum)
+    if method in METHODS:
+        selection = METHODS[method](spectrum, components)
     else:
-        if method in METHODS:
-            selection = METHODS[method](spectrum, components)
-        else:
-            selection = exact_selection(spectrum, gram.diagonal(), components)
-        solution = from_selection(gram, spectrum, selection, k)
-    return build_embedding(solution, method, k, prepared.squared, prepared.labels)
+        selection = exact_selection(spectrum, gram.diagonal(), components)
+    return from_selection(prepared, spectrum, selection, method, k)
 
 
 def _free_coordinates(
     prepared: Dense, components: Components, options: Options, limits: Limits
-) -> Solution:
+) -> Embedding:
     """Refine where there is no closed form to begin with: weights, gaps, other losses, a start."""
     start, weights = options.init, prepared.weights
     if weights is not None and start is None:
@@ -116,7 +112,8 @@ def _free_coordinates(
     if options.loss != "squared":
         return _least_loss(prepared, components, options, limits)
     if weights is None:
-        return from_refinement(prepared.gram, refine(prepared.gram, start, limits))
+        end = refine(prepared.gram, start, limits)
+        return from_descent(prepared, end, components.total)
     gram = dense_gram(prepared, "weights")
     if start is not None:
         tiles = Tiles.of(gram.sq_dissimilarity, "squared", weights=weights)
@@ -128,12 +125,12 @@ def _free_coordinates(
             limits,
             random_state=options.random_state,
         )
-    return from_refinement(gram, found, weights=weights, solver="weighted")
+    return from_descent(prepared, found, components.total, solver="weighted")
 
 
 def _least_loss(
     prepared: Dense, components: Components, options: Options, limits: Limits
-) -> Solution:
+) -> Embedding:
     gram = dense_gram(prepared, option("loss", options.loss))
     if is_numpy(gram.sq_dissimilarity):
         # A scaled copy of D, and tiles of it.
@@ -158,8 +155,7 @@ def _least_loss(
         curvature=kappa_of(curvature, unit, sqrt(min_and_max(D)[1])),
         random_state=options.random_state,
     )
-    solution = from_refinement(gram, found, weights=weights, solver="loss")
-    return replace(solution, mean_distance=unit)
+    return from_descent(prepared, found, components.total, solver="loss", mean_distance=unit)
 
 
 def scouted(

@@ -3,6 +3,5 @@
 from neucmds.embedding.info import Info
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.embedding.result import Embedding, procrustes
-from neucmds.embedding.result import build_embedding as build_embedding
 
 __all__ = ["Embedding", "Info", "InnerProduct", "procrustes"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
 
 from neucmds.backend.arrays import Array
 
@@ -55,9 +58,9 @@ class Info:
         Number of held-out pairs.
     """
 
-    eigenvalues: Array
-    residuals: Array
     sq_norm: float
+    eigenvalues: Array = field(default_factory=partial(np.zeros, 0))
+    residuals: Array = field(default_factory=partial(np.zeros, 0))
     converged: bool = True
     solver: str = "full"
     history: tuple[float, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -21,15 +21,14 @@ from neucmds.embedding import saved
 from neucmds.embedding.info import Info
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, option
-from neucmds.form import Form, kappa_of
-from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement, Placement
+from neucmds.form import Form
+from neucmds.place.least_squares import Placement
 from neucmds.place.neighbors import nearest
 from neucmds.place.new_rows import check_gaps, check_shape, checked_weights, sq_rows
 from neucmds.place.newton import LossPlacement
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import common_objects, ordered_by_name, rows_ordered_as
 from neucmds.problem.validation import as_labels
-from neucmds.refine.solution import Solution
 from neucmds.spectrum.geometry import StressTerms
 
 # Of NumPy unless the input was of another array library.
@@ -37,6 +36,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Object = int | str
 _SINGLE = (int, str, np.int64)
+# Entries of a block of differences between paired objects: 2 MB in float64.
+PAIRED_ELEMENTS = 2**18
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,8 +50,9 @@ class Embedding:
     Parameters
     ----------
     coordinates : array of shape (n, k)
-    signs : array of shape (k,)
-        ±1.0 each.
+    form : Form
+        Signs of the coordinates, and the curvature κ in units of 1/d²: the function from
+        coordinates to dissimilarities.
     weights : array of shape (k,)
         λ̃: the signed squared length of each coordinate column.
     stress_terms : tuple of three floats
@@ -73,9 +75,6 @@ class Embedding:
         The value of the loss, over all n² ordered pairs; for "squared" it is the STRESS.
     missing : {"error", "ignore"}
         Whether `transform` accepts NaN for unknown dissimilarities.
-    curvature : float
-        κ·(mean d)²: D̂ approximates g(d), which is d² where κ is zero (see `neuc_mds`). Negative:
-        hyperbolic; positive: spherical. STRESS and R² are always computed on d².
     mean_distance : float
         The mean d, the unit of the curvature; NaN for the squared loss.
     landmarks : ndarray of shape (L,) or None
@@ -85,7 +84,7 @@ class Embedding:
     """
 
     coordinates: Floats
-    signs: Floats
+    form: Form
     weights: Floats
     stress_terms: StressTerms
     method: str
@@ -97,16 +96,17 @@ class Embedding:
     loss: str = "squared"
     loss_value: float = math.nan
     missing: str = "error"
-    curvature: float = 0.0
     mean_distance: float = math.nan
     landmarks: npt.NDArray[np.intp] | None = None
 
     def __repr__(self) -> str:
         positive, negative = self.signature
-        bend = f" of curvature {self.curvature:.3g}" if self.curvature else ""
+        curved = ""
+        if self.curvature:
+            curved = f" of curvature {self.curvature:.3g}"
         return (
             f"<Embedding of {self.n} objects by {self.method}: {positive} positive and "
-            f"{negative} negative coordinates{bend}, STRESS {self.stress:.4g} "
+            f"{negative} negative coordinates{curved}, STRESS {self.stress:.4g} "
             f"({self.normalized_stress:.2%} of ‖D‖²){self._stress_note}>"
         )
 
@@ -128,7 +128,9 @@ class Embedding:
     @property
     def normalized_stress(self) -> float:
         """STRESS as a share of ‖D‖²_F: 0 is perfect, 1 is no better than D̂ = 0."""
-        return self.stress / self.info.sq_norm if self.info.sq_norm else 0.0
+        if not self.info.sq_norm:
+            return 0.0
+        return self.stress / self.info.sq_norm
 
     @property
     def r2(self) -> float:
@@ -136,16 +138,14 @@ class Embedding:
 
         NaN if all dissimilarities are equal, or in files written before it was stored.
         """
-        return (
-            1 - self.stress / self.info.total_sum_of_squares
-            if self.info.total_sum_of_squares
-            else math.nan
-        )
+        return 1 - self.stress / (self.info.total_sum_of_squares or math.nan)
 
     @property
     def _landmarks_alone(self) -> str:
         """Say that weights and R² are those of the landmarks, if they are."""
-        return "" if self.landmarks is None else f"the {len(self.landmarks)} landmarks alone"
+        if self.landmarks is None:
+            return ""
+        return f"the {len(self.landmarks)} landmarks alone"
 
     @property
     def _stress_note(self) -> str:
@@ -161,10 +161,25 @@ class Embedding:
         )
 
     @property
+    def signs(self) -> Floats:
+        """±1.0: the sign of each coordinate."""
+        signs: Floats = self.form.signs
+        return signs
+
+    @property
     def signature(self) -> tuple[int, int]:
         """Numbers of positive and of negative coordinates (p, q)."""
-        negative = int(np.sum(to_numpy(self.signs) < 0))
-        return self.k - negative, negative
+        return self.form.signature
+
+    @property
+    def curvature(self) -> float:
+        """κ·(mean d)²: D̂ approximates g(d), which is d² where it is zero (see `neuc_mds`).
+
+        Negative: hyperbolic; positive: spherical. STRESS and R² are always computed on d².
+        """
+        if self.form.is_flat:
+            return 0.0
+        return self.form.curvature * self.mean_distance**2
 
     @property
     def explained(self) -> npt.NDArray[np.float64]:
@@ -175,11 +190,10 @@ class Embedding:
         objects it is estimated from the pairs between about 1000 of them and all. NaN where R² is
         NaN, or in files written before it was stored.
         """
-        total = self.info.total_sum_of_squares or math.nan
-        rises = (
-            np.full(self.k, math.nan) if self.info.stress_rises is None else self.info.stress_rises
-        )
-        return np.asarray(to_numpy(rises) / total)
+        rises = self.info.stress_rises
+        if rises is None:
+            return np.full(self.k, math.nan)
+        return np.asarray(to_numpy(rises) / (self.info.total_sum_of_squares or math.nan))
 
     @property
     def shares(self) -> dict[str, npt.NDArray[np.float64]]:
@@ -190,19 +204,23 @@ class Embedding:
         λ / Σλ over the positive ones, if all are known, as vegan's ``capscale`` and scikit-bio's
         ``pcoa`` of all dimensions.
         """
-        if self.method not in ("classical", "neuc"):
-            return {}
-        sums = {"trace": self.info.trace, "positive": self.info.positive_trace}
-        lam = to_numpy(self.info.eigenvalues)
-        return {name: lam / total for name, total in sums.items() if total > 0}
+        shares: dict[str, npt.NDArray[np.float64]] = {}
+        if self.method in ("classical", "neuc"):
+            values = to_numpy(self.info.eigenvalues)
+            if self.info.trace > 0:
+                shares["trace"] = values / self.info.trace
+            if self.info.positive_trace > 0:
+                shares["positive"] = values / self.info.positive_trace
+        return shares
 
     @property
     def axis_names(self) -> tuple[str, ...]:
         """Names that encode the sign and are valid R column names: axis1, axis2_neg."""
-        return tuple(
-            f"axis{a}" if sign > 0 else f"axis{a}_neg"
-            for a, sign in enumerate(to_numpy(self.signs), 1)
-        )
+        names = []
+        for number, sign in enumerate(to_numpy(self.signs), 1):
+            ending = "_neg" if sign < 0 else ""
+            names.append(f"axis{number}{ending}")
+        return tuple(names)
 
     @property
     def complex_coordinates(self) -> npt.NDArray[np.complex128]:
@@ -227,11 +245,6 @@ class Embedding:
         """The curvature κ in the units of the data: ``curvature / mean_distance**2``."""
         return self.form.curvature
 
-    @cached_property
-    def form(self) -> Form:
-        """The function from coordinates to dissimilarities."""
-        return Form(self.signs, kappa_of(self.curvature, self.mean_distance))
-
     def dissimilarities(
         self, rows: Any = None, cols: Any = None, *, squared: bool = False
     ) -> Floats:
@@ -245,7 +258,8 @@ class Embedding:
             False: distances, as `distance` returns them. True: D̂ itself, which may be negative;
             for a curved embedding on the scale of g(d).
         """
-        row_ids, col_ids = self._indices(rows), self._indices(cols)
+        row_ids = self._indices(rows)
+        col_ids = self._indices(cols)
         d_hat: Floats = self.form.sq(self._taken(row_ids), self._taken(col_ids))
         xp = namespace(d_hat)
         same = asarray_like(row_ids[:, None] == col_ids[None, :], d_hat, dtype=xp.bool)
@@ -284,26 +298,32 @@ class Embedding:
         >>> emb.distance([0, 0], [1, 2]).round(6).tolist()
         [3.0, 4.0]
         """
-        if type(i) in _SINGLE and type(j) in _SINGLE and self.form.is_flat:
-            found = self._pair(i, j)
-            if found is not None:
-                return found if squared else math.sqrt(max(found, 0.0))
-        both = self._numbers(i), self._numbers(j)
+        if type(i) in _SINGLE and type(j) in _SINGLE:
+            # Ten times as fast as by arrays of numbers.
+            first = self._number(i)
+            second = self._number(j)
+            x = self.coordinates
+            sq = self.form.paired_sq(x[first : first + 1, :], x[second : second + 1, :])
+            return float(self._scaled(sq, squared)[0])
+        left = self._numbers(i)
+        right = self._numbers(j)
         try:
-            left, right = np.broadcast_arrays(*both)
+            left, right = np.broadcast_arrays(left, right)
         except ValueError as problem:
             raise InputError(
-                f"i has shape {both[0].shape} and j has {both[1].shape}, which do not broadcast; "
-                "pass as many of both, or one object for all."
+                f"i has shape {left.shape} and j has {right.shape}, which do not broadcast; pass "
+                "as many of both, or one object for all."
             ) from problem
-        xp = namespace(self.coordinates)
-        parts = []
-        for some in row_blocks(left.size, max(1, 2 * self.k), 2**18):
-            x, y = (self._taken(ids.ravel()[some]) for ids in (left, right))
+        parts = [self.signs[:0]]
+        for block in row_blocks(left.size, max(1, 2 * self.k), PAIRED_ELEMENTS):
+            x = self._taken(left.ravel()[block])
+            y = self._taken(right.ravel()[block])
             parts.append(self.form.paired_sq(x, y))
-        d_hat = xp.concat(parts) if parts else self.signs[:0]
-        d_hat = self._scaled(d_hat, squared)
-        return float(d_hat[0]) if left.ndim == 0 else xp.reshape(d_hat, left.shape)
+        xp = namespace(self.coordinates)
+        distances = self._scaled(xp.concat(parts), squared)
+        if left.ndim == 0:
+            return float(distances[0])
+        return xp.reshape(distances, left.shape)
 
     def between(self, a: Any, b: Any, *, squared: bool = False) -> Floats:
         """Fitted dissimilarities between two sets of coordinates, such as `transform` returns.
@@ -360,22 +380,23 @@ class Embedding:
         [1, 0, 1]
         """
         allowed = np.unique(self._indices(among))
-        most = allowed.size - (queries is None)
+        points = self.coordinates
+        most = allowed.size
+        own = None
+        if queries is None:
+            most -= 1
+            own = np.full(self.n, -1)
+            own[allowed] = np.arange(allowed.size)
+        else:
+            points = self._as_points(queries, "queries")
         if most < 1:
             least = "two objects" if queries is None else "one object"
             raise InputError(f"{option('among')} must hold at least {least}.")
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= most:
             raise InputError(f"k={k!r} must be a whole number of neighbours from 1 to {most}.")
-        points = self.coordinates if queries is None else self._as_points(queries, "queries")
-        xp = namespace(points)
-        own = None
-        if queries is None:
-            own = np.full(self.n, -1)
-            own[allowed] = np.arange(allowed.size)
-        at, sq = nearest(self.form, points, self._taken(allowed), int(k), own)
-        return asarray_like(allowed[to_numpy(at)], points, dtype=xp.int64), self._scaled(
-            sq, squared
-        )
+        found, sq = nearest(self.form, points, self._taken(allowed), int(k), own)
+        indices = asarray_like(allowed[to_numpy(found)], points, dtype=namespace(points).int64)
+        return indices, self._scaled(sq, squared)
 
     def append(self, coordinates: Any, labels: Sequence[str] | None = None) -> Embedding:
         """Return the embedding with objects that were placed later.
@@ -402,18 +423,19 @@ class Embedding:
         (4, 0.0)
         """
         new = self._as_points(coordinates, "coordinates")
-        xp = namespace(new)
         if (self.labels is None) != (labels is None):
             raise InputError(
                 f"{option('labels')} must be given for new objects if and only if the {self.n} "
                 "fitted objects have names."
             )
-        return replace(
-            self,
-            coordinates=xp.concat([self.coordinates, new]),
-            labels=as_labels([*(self.labels or ()), *(labels or ())] or None, self.n + len(new)),
-            landmarks=np.arange(self.n) if self.landmarks is None else self.landmarks,
-        )
+        names = None
+        if self.labels is not None and labels is not None:
+            names = as_labels([*self.labels, *labels], self.n + len(new))
+        landmarks = self.landmarks
+        if landmarks is None:
+            landmarks = np.arange(self.n)
+        x = namespace(new).concat([self.coordinates, new])
+        return replace(self, coordinates=x, labels=names, landmarks=landmarks)
 
     def __getitem__(self, which: Any) -> Embedding:
         """Return the embedding of some objects: a slice, numbers, names, or a mask of length n.
@@ -422,12 +444,14 @@ class Embedding:
         whole embedding.
         """
         ids = self._indices(which)
-        labels = None if self.labels is None else tuple(self.labels[i] for i in ids)
-        twice = next((name for name, count in Counter(labels or ()).items() if count > 1), None)
-        if twice is not None:
-            raise InputError(f"object {twice!r} is chosen more than once; name it once.")
-        part = {"coordinates": self._taken(ids), "labels": labels}
-        return replace(self, **part, landmarks=None, placement=None)
+        labels = None
+        if self.labels is not None:
+            labels = tuple(self.labels[i] for i in ids)
+            if len(set(labels)) < len(labels):
+                name, _ = Counter(labels).most_common(1)[0]
+                raise InputError(f"object {name!r} is chosen more than once; name it once.")
+        x = self._taken(ids)
+        return replace(self, coordinates=x, labels=labels, landmarks=None, placement=None)
 
     def to_inner_product(self, *, unit: bool = False) -> InnerProduct:
         """Vectors whose inner product ranks objects as D̂ does: for vector indexes and databases.
@@ -563,13 +587,14 @@ class Embedding:
         delta = asarray_like(as_real(new, "new dissimilarities"), self.coordinates)
         check_shape(delta, self.n)
         check_gaps(delta, self.k, self.missing)
-        xp, u = namespace(delta), None
         if weights is not None:
-            shape, known = (int(delta.shape[0]), self.n), ~np.isnan(to_numpy(delta))
-            u = checked_weights(weights, shape, self.k, self.labels, known)
-        sq_new = sq_rows(delta, self.coordinates, squared=self.squared, loss=self.loss, weights=u)
-        placed = self.placement.place(sq_new, u)
-        rounded: Floats = xp.astype(placed, self.coordinates.dtype, copy=False)
+            known = ~np.isnan(to_numpy(delta))
+            weights = checked_weights(weights, known.shape, self.k, self.labels, known)
+        sq_new = sq_rows(
+            delta, self.coordinates, squared=self.squared, loss=self.loss, weights=weights
+        )
+        placed = self.placement.place(sq_new, weights)
+        rounded: Floats = namespace(placed).astype(placed, self.coordinates.dtype, copy=False)
         return rounded
 
     def save(self, path: str | PathLike[str] | BinaryIO) -> None:
@@ -616,40 +641,37 @@ class Embedding:
         """
         return saved.read(cls, Path(path))
 
-    def _pair(self, i: Any, j: Any) -> float | None:
-        """D̂ of one pair, ten times as fast as by arrays; None if these are needed."""
-        x, n = self.coordinates, self.n
-        i, j = (self._places.get(one, n) if type(one) is str else one for one in (i, j))
-        if not (-n <= i < n and -n <= j < n and isinstance(x, np.ndarray)):
-            return None
-        return float(self.form.paired_sq(x[i], x[j]))
-
     @cached_property
-    def _places(self) -> dict[str, int]:
-        """Numbers of objects by their names."""
-        return {name: at for at, name in enumerate(self.labels or ())}
+    def _numbers_by_name(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.labels or ())}
 
-    def _numbers(self, which: Any) -> Any:
+    def _number(self, which: Any) -> int:
+        """Return the number of one object, from 0 to n − 1, by its number or name."""
+        if not isinstance(which, str):
+            if not -self.n <= which < self.n:
+                raise InputError(f"there is no object {which} among {self.n}.")
+            return int(which) % self.n
+        if self.labels is None:
+            raise InputError("the objects have no names; pass their numbers.")
+        if which not in self._numbers_by_name:
+            raise InputError(f"no object is called {which!r}.")
+        return self._numbers_by_name[which]
+
+    def _numbers(self, which: Any) -> npt.NDArray[Any]:
         """Turn numbers or names of objects into numbers."""
         ids = np.asarray(which)
         if ids.dtype == object:  # a column of a table may hold numbers so
             ids = np.asarray(ids.tolist())
-        if ids.dtype.kind in "UST" or ids.dtype == object:
-            if self.labels is None:
-                raise InputError("the objects have no names; pass their numbers.")
-            try:
-                found = [self._places[str(name)] for name in ids.ravel()]
-            except KeyError as unknown:
-                raise InputError(f"no object is called {unknown}.") from None
-            return np.reshape(found, ids.shape).astype(int)
+        if ids.dtype.kind in "USTO":
+            numbers = [self._number(str(name)) for name in ids.ravel()]
+            return np.reshape(numbers, ids.shape).astype(int)
         if ids.size == 0:
             return ids.astype(int)
         if ids.dtype.kind not in "iu":
             raise InputError(f"objects are named by whole numbers or by name, not {ids.dtype}.")
-        outside = ids[(ids < -self.n) | (ids >= self.n)]
-        if outside.size:
-            raise InputError(f"there is no object {int(outside.flat[0])} among {self.n}.")
-        return np.where(ids < 0, ids + self.n, ids)
+        self._number(ids.min())
+        self._number(ids.max())
+        return ids % self.n
 
     def _as_points(self, points: Array, name: str) -> Array:
         array = asarray_like(as_real(points, name), self.coordinates)
@@ -658,8 +680,7 @@ class Embedding:
                 f"{name} has shape {tuple(array.shape)}; expected (m, {self.k}): one row of "
                 "coordinates for each object."
             )
-        xp = namespace(array)
-        if not bool(xp.all(xp.isfinite(array))):
+        if not np.isfinite(to_numpy(array)).all():
             raise InputError(f"{name} hold NaN or infinity; drop these rows.")
         return array
 
@@ -670,50 +691,20 @@ class Embedding:
         return xp.take(self.coordinates, ids, axis=0)
 
     def _indices(self, which: Any) -> npt.NDArray[Any]:
-        if which is None or isinstance(which, slice):
-            ids = np.arange(self.n)[which or slice(None)]
-        else:
-            given = np.asarray(to_numpy(which) if is_array(which) else which)
-            is_mask = given.dtype == bool and given.shape == (self.n,)
-            ids = np.flatnonzero(given) if is_mask else np.atleast_1d(self._numbers(given))
+        """Numbers of the objects that a slice, a mask, names or numbers choose; None: all."""
+        if which is None:
+            return np.arange(self.n)
+        if isinstance(which, slice):
+            return np.arange(self.n)[which]
+        if is_array(which):
+            which = to_numpy(which)
+        chosen = np.asarray(which)
+        if chosen.dtype == bool and chosen.shape == (self.n,):
+            return np.flatnonzero(chosen)
+        ids = np.atleast_1d(self._numbers(chosen))
         if ids.ndim != 1:
             raise InputError(f"objects have shape {ids.shape}; pass one flat list of them.")
         return ids
-
-
-def build_embedding(
-    solution: Solution,
-    method: str,
-    requested: int,
-    squared: bool = False,
-    labels: tuple[str, ...] | None = None,
-) -> Embedding:
-    """Turn a solution into an embedding, in the precision of the input, with a placement rule."""
-    xp, dtype, loss = namespace(solution.coordinates), solution.dtype, solution.loss
-    coordinates = xp.astype(solution.coordinates, dtype, copy=False)
-    signs = asarray_like(np.sign(solution.weights), coordinates)
-    placement: Placement = LeastSquaresPlacement(coordinates, signs, shrinkage=SHRINKAGE)
-    if solution.projector is not None:
-        of_rows = (solution.row_means, solution.projector)
-        placement = LinearPlacement(*(xp.astype(part, dtype, copy=False) for part in of_rows))
-    if loss is not None:
-        form = replace(solution.form, signs=signs)
-        placement = LossPlacement(coordinates, form, loss)
-    known = {field.name: getattr(solution, field.name) for field in fields(Solution)}
-    for name in ("eigenvalues", "weights", "residuals"):
-        known[name] = asarray_like(known[name], coordinates, dtype=xp.float64)
-    info = Info(**{field.name: known[field.name] for field in fields(Info)})
-    names = {field.name for field in fields(Embedding)} - {"loss"}
-    shared: dict[str, Any] = {name: known[name] for name in names & known.keys()}
-    if loss is None:
-        shared["loss_value"] = sum(solution.stress_terms)
-    else:
-        shared["loss"] = loss.name
-        if not solution.form.is_flat:
-            shared["curvature"] = solution.form.curvature * solution.mean_distance**2
-    shared |= {"info": info, "coordinates": coordinates, "signs": signs, "placement": placement}
-    shared |= {"method": method, "requested": requested, "squared": squared, "labels": labels}
-    return Embedding(**shared)
 
 
 def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment:
@@ -752,14 +743,18 @@ def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment
             "one to the other; compare D̂: "
             "evaluate(a, b.dissimilarities(squared=True), squared=True)."
         )
-    rows = common_objects(a.labels, a.n, b.labels, b.n)
-    of_a, of_b = (
-        (to_numpy(emb.coordinates)[ids].astype(np.float64), to_numpy(emb.signs))
-        for emb, ids in zip((a, b), rows, strict=True)
+    a_ids, b_ids = common_objects(a.labels, a.n, b.labels, b.n)
+    (x, y), signs, (a_order, b_order) = columns_by_sign(
+        to_numpy(a.coordinates)[a_ids].astype(np.float64),
+        to_numpy(a.signs),
+        to_numpy(b.coordinates)[b_ids].astype(np.float64),
+        to_numpy(b.signs),
     )
-    (x, y), signs, (order_a, order_b) = columns_by_sign(*of_a, *of_b)
-    there, back = align(x, y, signs, scaling), np.argsort(order_a)
-    isometry = there.isometry[np.argsort(order_b)][:, back]
+    alignment = align(x, y, signs, scaling)
+    back = np.argsort(a_order)
     return replace(
-        there, coordinates=there.coordinates[:, back], isometry=isometry, objects=rows[0]
+        alignment,
+        coordinates=alignment.coordinates[:, back],
+        isometry=alignment.isometry[np.argsort(b_order)][:, back],
+        objects=a_ids,
     )

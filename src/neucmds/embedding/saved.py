@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 4
 # Types of the fields that the header holds, as they are annotated.
 _SCALARS: dict[Any, type] = {"float": float, "int": int, "str": str, "bool": bool}
-_ARRAYS = ("coordinates", "signs", "weights")
+_ARRAYS = ("coordinates", "weights")
 _OF_INFO = ("eigenvalues", "residuals", "stress_rises")
 _OF_PLACEMENT = ("mean", "projector", "offsets", "ridge", "shrinkage")
 
@@ -41,11 +41,12 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
         for one in fields(part)
         if one.type in _SCALARS
     }
+    header["curvature"] = embedding.curvature
     header |= {"format": "neucmds.Embedding", "version": FORMAT_VERSION}
     header["placement"] = type(rule).__name__
     if isinstance(rule, LossPlacement):
         header["loss_floor"] = float(rule.loss.floor)
-    arrays = {name: getattr(embedding, name) for name in (*_ARRAYS, "landmarks")}
+    arrays = {name: getattr(embedding, name) for name in (*_ARRAYS, "signs", "landmarks")}
     arrays |= {name: getattr(info, name) for name in _OF_INFO}
     arrays |= {f"placement_{name}": getattr(rule, name, None) for name in _OF_PLACEMENT}
     arrays = {name: np.asarray(to_numpy(a)) for name, a in arrays.items() if a is not None}
@@ -116,12 +117,15 @@ def _fields(
     found |= {name: arrays[name] for name in _ARRAYS}
     facts |= {name: arrays.get(name) for name in _OF_INFO}
     facts |= {"eigenvalues": arrays["eigenvalues"], "history": tuple(arrays["history"].tolist())}
+    curvature = float(header.get("curvature", 0.0))
+    form = Form(arrays["signs"], kappa_of(curvature, float(header.get("mean_distance", np.nan))))
     return found | {
+        "form": form,
         "info": Info(**facts),
         "stress_terms": tuple(arrays["stress_terms"].tolist()),
         "labels": labels,
         "landmarks": landmarks,
-        "placement": _placement(header, arrays, fitted),
+        "placement": _placement(header, arrays, fitted, form),
     }
 
 
@@ -134,22 +138,22 @@ def _scalars(kind: Any, header: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _placement(header: dict[str, Any], arrays: dict[str, Any], x: Array) -> Placement | None:
-    kind, signs = header["placement"], arrays["signs"]
+def _placement(
+    header: dict[str, Any], arrays: dict[str, Any], x: Array, form: Form
+) -> Placement | None:
+    kind = header["placement"]
     if kind == "NoneType":
         return None
     if kind == "LinearPlacement":
         return LinearPlacement(arrays["placement_mean"], arrays["placement_projector"])
     if kind == "LossPlacement":
-        curvature = float(header.get("curvature", 0.0))
-        form = Form(signs, kappa_of(curvature, float(header.get("mean_distance", np.nan))))
         floor = _scalar(header, "loss_floor", float)
         loss = PairLoss(header["loss"], floor)
         return LossPlacement(x, form, loss, float(arrays.get("placement_shrinkage", 0.0)))
     if kind == "LeastSquaresPlacement":
         offsets, ridge = arrays.get("placement_offsets"), arrays.get("placement_ridge")
         shrinkage = float(arrays.get("placement_shrinkage", SHRINKAGE))
-        return LeastSquaresPlacement(x, signs, offsets, ridge, shrinkage)
+        return LeastSquaresPlacement(x, form.signs, offsets, ridge, shrinkage)
     raise ValueError("its placement is unknown")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -11,16 +13,19 @@ import numpy as np
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.ecology import cailliez, lingoes
-from neucmds.embedding import Embedding, build_embedding
+from neucmds.embedding import Embedding
+from neucmds.embedding.build import from_descent
 from neucmds.errors import InputError, option
 from neucmds.explore.quality import Quality, measure
 from neucmds.fitting import embed_spectrum, fit
+from neucmds.form import Form
 from neucmds.goals import fit_chosen
 from neucmds.options import ALL_METHODS, Callback, Options, as_seed, notify
 from neucmds.prepared import dense_gram, prepare
 from neucmds.problem.components import N_COMPONENTS, Components, NComponents
 from neucmds.problem.dense import Dense
-from neucmds.refine.solution import smacof_solution
+from neucmds.refine.descent import Refined
+from neucmds.refine.losses import PairLoss
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum
@@ -32,6 +37,10 @@ COMPARED = (*ALL_METHODS, *REFINED_LOSSES, *CORRECTIONS, "smacof")
 # Most objects of those that take longest: about half a minute on one core.
 MOST_OBJECTS = 2000
 MOST_OBJECTS_OF_SMACOF = 1000
+# Random starts of SMACOF, of which the best is taken.
+SMACOF_STARTS = 2
+# Iterations of each.
+SMACOF_ITERATIONS = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +157,7 @@ def compare(
     Examples
     --------
     >>> import numpy as np
+    from sklearn.manifold import smacof
     >>> from neucmds import compare
     >>> x = np.random.default_rng(0).uniform(size=(30, 3))
     >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)  # squares of distances: no metric
@@ -252,12 +262,42 @@ def _embedded(
     gram = dense_gram(problem, method)
     k = components.total
     if method == "smacof":
-        solution = smacof_solution(gram, k, random_state=seed)
-        return build_embedding(solution, method, k, problem.squared, problem.labels)
+        return _smacof(problem, k, seed)
     corrected = CORRECTIONS[method](gram.sq_dissimilarity, squared=True)
     euclidean = replace(problem, gram=DenseGram(corrected.sq_dissimilarity))
     classical = solve_for(euclidean.gram, Components(k), "classical", random_state=0)
     return replace(embed_spectrum(euclidean, classical, Components(k), "classical"), method=method)
+
+
+def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
+    """Run scikit-learn's SMACOF on √D."""
+    from sklearn.manifold import smacof
+
+    d = to_numpy(dense_gram(problem, "smacof").sq_dissimilarity).astype(np.float64)
+    if float(d.min()) < 0 or not d.any():
+        raise InputError("SMACOF needs dissimilarities that are not negative, and not all zero.")
+    with warnings.catch_warnings():
+        # Of new defaults, which are not used here.
+        warnings.simplefilter("ignore", FutureWarning)
+        coordinates, _, iterations = smacof(
+            np.sqrt(d),
+            n_components=k,
+            n_init=SMACOF_STARTS,
+            max_iter=SMACOF_ITERATIONS,
+            normalized_stress=False,
+            random_state=seed,
+            return_n_iter=True,
+        )
+    end = Refined(
+        coordinates=coordinates,
+        form=Form(np.ones(k)),
+        loss=PairLoss("squared"),
+        value=math.nan,
+        history=(),
+        converged=iterations < SMACOF_ITERATIONS,
+        relative_gradient=math.nan,
+    )
+    return from_descent(problem, end, k, method="smacof", solver="smacof")
 
 
 def embed_by_loss(

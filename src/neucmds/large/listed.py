@@ -22,7 +22,8 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.memory import require_memory
-from neucmds.embedding import Embedding, build_embedding
+from neucmds.embedding import Embedding
+from neucmds.embedding.build import from_pairs
 from neucmds.errors import InputError, option
 from neucmds.fitting import scouted
 from neucmds.form import Form, kappa_of
@@ -37,7 +38,6 @@ from neucmds.refine.descent import Start
 from neucmds.refine.gaps import FEW_LISTED, from_all_pairs
 from neucmds.refine.listed_pairs import refine_pairs
 from neucmds.refine.scouting import SCOUTS
-from neucmds.refine.solution import from_pairs, held_out
 
 # Weights are the inverse of the share drawn to this power, so that near pairs count: a recall@10 of
 # .81 instead of .77 with the power .5, for errors of 2.8 instead of 2.4 % (20,000 rows).
@@ -76,7 +76,7 @@ def embed_pairs(
     few = options.loss == "squared" and pairs.n <= FEW_LISTED and beside is None
     beside = _bridged(pairs, components, options) if beside is None else beside
     components, curvature = scouted(beside.of_scouts, pairs.n, components, options)
-    weight = np.ones(pairs.size) if pairs.weight is None else pairs.weight
+    weight = pairs.weights
     unit = float(weight @ np.sqrt(np.maximum(pairs.sq_dissimilarity, 0))) / float(weight.sum())
     largest = sqrt(max(0.0, float(pairs.sq_dissimilarity.max())))
     start = options.init
@@ -104,10 +104,14 @@ def embed_pairs(
         falling=falling or options.init is None,
         checkpoint=options.checkpoint,
     )
-    solution = replace(from_pairs(found, pairs), mean_distance=unit)
-    if beside.checks is not None:
-        solution = held_out(solution, pairs, beside.checks)
-    return build_embedding(solution, "refined", components.total, squared, pairs.labels)
+    return from_pairs(
+        pairs,
+        found,
+        components.total,
+        squared=squared,
+        mean_distance=unit,
+        checks=beside.checks,
+    )
 
 
 def embed_features(

@@ -590,8 +590,10 @@ def embed_hubs(pairs: Pairs, x: Array, fitted: Embedding, options: Options) -> E
     start = Start(x, fitted.form.in_numpy())
     options = replace(options, n_components=fitted.signature, init=start, curvature=0.0)
     found = embed_pairs(pairs, options, fitted.squared, falling=True)
-    x, signs = to_numpy(found.coordinates), to_numpy(found.signs)
-    found = replace(found, coordinates=x, signs=signs, missing="ignore")
+    x = to_numpy(found.coordinates)
+    signs = to_numpy(found.signs)
+    form = replace(found.form, signs=signs)
+    found = replace(found, coordinates=x, form=form, missing="ignore")
     assert isinstance(found.placement, (LossPlacement, LeastSquaresPlacement))
     if isinstance(found.placement, LossPlacement):
         return replace(found, placement=replace(found.placement, coordinates=x, form=found.form))

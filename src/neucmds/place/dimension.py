@@ -18,7 +18,7 @@ from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement
 from neucmds.problem.components import MOST_CHOSEN, Components, spaced_ks
-from neucmds.refine.solution import from_selection
+from neucmds.spectrum.geometry import selected_coordinates
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc_plus
@@ -171,9 +171,9 @@ class _Split:
     def error(self, k: int) -> float:
         """Mean squared error of the pairs held out, placed as `transform` places new objects."""
         selection = neuc_plus(self.spectrum, Components(k))
-        found = from_selection(self.gram, self.spectrum, selection)
-        signs = np.sign(found.weights)
-        rule = LeastSquaresPlacement(found.coordinates, signs, shrinkage=SHRINKAGE)
+        x, weights, _ = selected_coordinates(self.spectrum, selection)
+        signs = np.sign(weights)
+        rule = LeastSquaresPlacement(x, signs, shrinkage=SHRINKAGE)
         placed = rule.place(self.measured)
         above = np.triu_indices(self.measured.shape[0], 1)
         left = Form(signs).sq(placed, placed)[above] - self.truth

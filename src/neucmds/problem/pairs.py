@@ -56,6 +56,13 @@ class Pairs:
         return int(self.i.size)
 
     @property
+    def weights(self) -> Floats:
+        """How much each pair counts: one where all count alike."""
+        if self.weight is None:
+            return np.ones(self.size)
+        return self.weight
+
+    @property
     def degrees(self) -> Ints:
         """Number of pairs that each object is in."""
         return np.bincount(self.i, minlength=self.n) + np.bincount(self.j, minlength=self.n)

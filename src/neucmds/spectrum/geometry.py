@@ -80,6 +80,19 @@ def column_signs(columns: Array) -> Array:
     return xp.where(leading < 0, -xp.ones_like(leading), xp.ones_like(leading))
 
 
+def selected_coordinates(spectrum: Spectrum, selection: Selection) -> tuple[Array, Floats, Array]:
+    """Return coordinates U_W V √|μ| of kept pairs with the core M = V Diag(μ) Vᵀ, μ, and V √|μ|.
+
+    The signs of the coordinates are those of μ, their weights.
+    """
+    u = spectrum.take(selection.kept)
+    weights, rotation = diagonalize(selection.core)
+    directions = asarray_like(rotation * np.sqrt(np.abs(weights)), u)
+    coordinates = u @ directions
+    flips = column_signs(coordinates)
+    return coordinates * flips, weights, directions * flips
+
+
 def stress_from_errors(gram_error_sq: float, diagonal_error: Array) -> StressTerms:
     """C1, C2 and C3 from the error E = B − G of the Gram matrix and its diagonal e.
 

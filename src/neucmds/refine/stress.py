@@ -1,0 +1,88 @@
+"""Σ w (d̂² − d²)² at some coordinates, pair by pair, and its rise without each coordinate."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import (
+    BLOCK_ELEMENTS,
+    Array,
+    asarray_like,
+    eps,
+    namespace,
+    on_cpu,
+    row_blocks,
+    to_numpy,
+)
+from neucmds.form import Form
+from neucmds.problem.pairs import Pairs
+from neucmds.spectrum.operators.gram import Gram
+
+Floats = npt.NDArray[np.float64]
+
+# Entries of a block of differences on a GPU: 1 GB in float64.
+DEVICE_ELEMENTS = 2**27
+# Objects whose pairs with all others tell how the STRESS rises without each coordinate.
+RISE_OBJECTS = 1000
+
+
+def stress_of_pairs(x: Array, form: Form, pairs: Pairs) -> tuple[float, Floats]:
+    """Return the STRESS of listed pairs in both orders, and its rises."""
+    xp = namespace(x)
+    weights = pairs.weights
+    stress = 0.0
+    rises = np.zeros(x.shape[1])
+    elements = BLOCK_ELEMENTS if on_cpu(x) else DEVICE_ELEMENTS
+    for block in row_blocks(pairs.size, x.shape[1], elements):
+        i = asarray_like(pairs.i[block], x, dtype=xp.int64)
+        j = asarray_like(pairs.j[block], x, dtype=xp.int64)
+        d = asarray_like(pairs.sq_dissimilarity[block], x)
+        w = asarray_like(weights[block], x)
+        ends = xp.take(x, i, axis=0), xp.take(x, j, axis=0)
+        residual, without = form.paired_residuals(*ends, d)
+        stress += 2 * float(w @ residual**2)
+        rises += 2 * to_numpy(w @ (without**2 - residual[:, None] ** 2))
+    return stress, rises
+
+
+def stress_of_rows(
+    gram: Gram, x: Array, form: Form, weights: Array | None = None
+) -> tuple[float, float, Floats]:
+    """Return the STRESS of all pairs, a bound on its error, and its rises.
+
+    Residuals are known to some ε(‖x_i‖² + ‖x_j‖²). The rises are those of every m-th object with
+    all others, scaled to the whole.
+    """
+    xp = namespace(x)
+    sizes = xp.sum(x * x, axis=1)
+    step = math.ceil(gram.n / RISE_OBJECTS)
+    stress = 0.0
+    spread = 0.0
+    counted = 0.0
+    rises = np.zeros(x.shape[1])
+    for rows, part in gram.walk():
+        d = xp.astype(part, xp.float64, copy=False)
+        w = xp.ones_like(d)
+        if weights is not None:
+            w = xp.astype(weights[rows, :], xp.float64)
+        sq = form.sq(x[rows, :], x)
+        errors = w * (form.to_sq_distance(sq) - d) ** 2
+        stress += float(xp.sum(errors))
+        spread += float(xp.sum(w * (sizes[rows][:, None] + sizes[None, :]) ** 2))
+        chosen = slice(-rows.start % step, None, step)
+        with_all = float(xp.sum(errors[chosen, :]))
+        counted += with_all
+        for axis, sign in enumerate(to_numpy(form.signs)):
+            change = (x[rows, axis][chosen, None] - x[None, :, axis]) ** 2
+            without = form.to_sq_distance(sq[chosen, :] - float(sign) * change)
+            lost = w[chosen, :] * (without - d[chosen, :]) ** 2
+            rises[axis] += float(xp.sum(lost)) - with_all
+    level = max(16 * eps(np.float64), 4 * eps(gram.dtype, xp))
+    error = level * math.sqrt(spread)
+    bound = error * (2 * math.sqrt(stress) + error) + level * stress
+    if counted:
+        rises *= stress / counted
+    return stress, bound, rises
