@@ -10,7 +10,6 @@ import pytest
 from sklearn.base import clone
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
-from neucmds.problem import calls
 
 RNG = np.random.default_rng(0)
 WORDS = list(dict.fromkeys("".join(RNG.choice(list("abcd"), size)) for size in [4, 5, 6, 7] * 60))
@@ -99,12 +98,11 @@ def test_processes_call_alike():
     np.testing.assert_array_equal(one.embedding_, two.embedding_)
 
 
-def test_progress_is_heard_in_calls(monkeypatch, capsys):
-    monkeypatch.setattr(calls, "ROUND", 1e-4)
+def test_progress_is_heard_in_calls(capsys):
     heard = []
     neuc_mds(WORDS[:60], 2, "neuc+", metric=Edits(), callback=lambda *step: heard.append(step))
     steps = [step for step in heard if step[2] == "calls of the metric" and step[1] == 60 * 59 // 2]
-    assert len(steps) > 5
+    assert len(steps) > 2
     assert steps[-1][0] == steps[-1][1]
     NeucMDS(2, metric=Edits(), verbose=1).fit(WORDS[:60])
     assert "1.77k/1.77k" in capsys.readouterr().err
@@ -112,7 +110,6 @@ def test_progress_is_heard_in_calls(monkeypatch, capsys):
 
 @pytest.mark.parametrize("how", [{}, {"n_pairs": 40}], ids=["all", "sampled"])
 def test_an_interruption_keeps_the_calls_that_were_made(how, tmp_path, monkeypatch):
-    monkeypatch.setattr(calls, "ROUND", 1e-3)
     monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 0.0)
     edits, stop, words = Edits(), 800, WORDS[:60]
     kept = {"checkpoint": tmp_path / "kept", "random_state": 0, **how}
@@ -130,5 +127,6 @@ def test_an_interruption_keeps_the_calls_that_were_made(how, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
     again = edits.calls
     whole = neuc_mds(words, 2, metric=metric, random_state=0, **how)
-    assert again - (edits.calls - again) < 200
+    # What is lost is the round of calls that was not finished.
+    assert again - (edits.calls - again) < 500
     np.testing.assert_allclose(found.coordinates, whole.coordinates, atol=1e-8)

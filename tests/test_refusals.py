@@ -26,7 +26,6 @@ from neucmds import (
 )
 from neucmds.datasets import euclidean_ball, random_simplex
 from neucmds.interop import from_anndata, to_anndata
-from neucmds.prepared import prepare
 
 N = 12
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -121,7 +120,6 @@ REFUSED = [
     (lambda _: neuc_mds(D, 2, callback=1), "callback=1 must be a function"),
     *[(lambda _, f=f: f(D, callback=1), "callback=1 must be a fu") for f in (compare, diagnose)],
     (lambda _: NeucMDS(2, verbose=1, callback=1).fit(D), "callback=1 must be a function"),
-    (lambda _: prepare(D, labels=1), "labels=1 must be a sequence"),
     (lambda emb: emb.neighbors(3, np.full((2, 2), np.nan)), "hold NaN"),
     (lambda emb: emb.neighbors(3, [["a", "b"]]), "not a real number"),
     (lambda emb: emb.neighbors(1, among=[1]), "among must hold at least two objects"),
@@ -164,7 +162,6 @@ REFUSED = [
     (lambda _: stress_curve(D, []), "at least one"),
     (lambda _: stress_curve(D, [0.5]), "whole numbers"),
     (lambda emb: evaluate(emb, PAIRS), "square array, with NaN .* missing='ignore'"),
-    (lambda _: neuc_mds(prepare(D).gram, 2, weights=D), "weights needs D itself, not a Gram"),
     (lambda emb: to_anndata(emb, SimpleNamespace(obs_names=NAMES[:5])), "5 obs.* embedding 12"),
     (lambda _: from_anndata(SimpleNamespace(obsp={"a": D})), "no 'distances'; it holds a"),
     (lambda _: random_simplex(dim=5), "dim=5 at least 10"),

@@ -9,7 +9,7 @@ import pytest
 from neucmds import compare, evaluate, neuc_mds
 from neucmds.ecology import lingoes
 from neucmds.errors import InputError
-from neucmds.explore import comparison
+from neucmds.explore import COMPARED
 
 
 @pytest.mark.slow
@@ -30,7 +30,7 @@ def test_compare_from_both_ends_equals_each_method_by_itself(no_metric):
 @pytest.mark.slow
 def test_compare_puts_corrections_losses_and_smacof_beside_the_methods(no_metric):
     D = no_metric(15)
-    table = compare(D, 3, methods=comparison.COMPARED)
+    table = compare(D, 3, methods=COMPARED)
     assert not table.left_out
     d2 = lingoes(D).sq_dissimilarity
     by_hand = evaluate(neuc_mds(d2, 3, "classical", squared=True), D**2, squared=True)

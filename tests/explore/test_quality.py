@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import gmean
 
 from neucmds import evaluate, neuc_mds
-from neucmds.explore import pair_errors, quality
+from neucmds.explore import pair_errors
 
 
 def case(seed, n=25, k=4):
@@ -22,8 +22,8 @@ def case(seed, n=25, k=4):
 
 def embedding_of(x, signs):
     """An embedding with these coordinates, of squared dissimilarities."""
-    some = neuc_mds(1 - np.eye(len(x)), x.shape[1], "neuc", squared=True)
-    return replace(some, coordinates=x, signs=signs)
+    other = neuc_mds(1 - np.eye(5), 2, "neuc", squared=True)
+    return replace(other, coordinates=x, signs=signs)
 
 
 def measure(D, x, signs, **options):
@@ -69,10 +69,8 @@ def recall(D, d_hat, m=10):
     """Share of the m nearest by D̂ that are no farther by D than the m-th nearest, per object."""
     shares = []
     for i in range(len(D)):
-        others = [j for j in range(len(D)) if j != i]
-        radius = sorted(D[i, j] for j in others)[m - 1]
-        nearest = sorted(others, key=lambda j: d_hat[i, j])[:m]
-        shares.append(np.mean([D[i, j] <= radius for j in nearest]))
+        d, h = np.delete(D[i], i), np.delete(d_hat[i], i)
+        shares.append(np.mean(d[np.argsort(h)[:m]] <= np.sort(d)[m - 1]))
     return np.mean(shares)
 
 
@@ -104,20 +102,32 @@ def test_pairs_nobody_observed_are_left_out_of_every_measure():
     assert ours.neighbors_kept == pytest.approx(recall(far, np.where(hidden, np.inf, d_hat)))
 
 
-def test_many_objects_and_pairs_are_sampled(monkeypatch):
-    D, x, signs = case(6, n=80)
+def test_neighbours_are_those_of_a_sample_of_many_objects():
+    D, x, signs = case(6, n=2100)
     D = np.abs(D)
-    whole = measure(D, x, signs)
-    monkeypatch.setattr(quality, "NEIGHBOR_OBJECTS", 40)
-    monkeypatch.setattr(quality, "SAMPLED_PAIRS", 1000)
-    some = measure(D, x, signs)
-    assert (whole.neighbor_objects, some.neighbor_objects) == (80, 40)
-    assert some.neighbors_kept == pytest.approx(whole.neighbors_kept, abs=0.1)
-    assert some.relative_error_mean == whole.relative_error_mean
-    assert some.undefined_pairs == whole.undefined_pairs
-    for name in ("distortion", "relative_error_median", "relative_error_p95"):
-        close = pytest.approx(getattr(whole, name), rel=0.15)
-        assert getattr(some, name) == close, name
+    sampled = measure(D, x, signs)
+    assert sampled.neighbor_objects == 2000
+    d_hat = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
+    assert sampled.neighbors_kept == pytest.approx(recall(D, d_hat), abs=0.002)
+
+
+@pytest.mark.slow
+def test_quantiles_are_those_of_a_sample_of_many_pairs():
+    D, x, signs = case(6, n=4200)
+    D = np.abs(D)
+    sampled = measure(D, x, signs)
+    upper = np.triu_indices(len(D), 1)
+    d, d_hat = D[upper], np.zeros(upper[0].size)
+    for sign, column in zip(signs, x.T, strict=True):
+        d_hat += sign * (column[upper[0]] - column[upper[1]]) ** 2
+    error = np.abs(np.sqrt(np.maximum(d_hat, 0) / d) - 1)
+    ratio = np.log(d[d_hat > 0] / d_hat[d_hat > 0]) / 2
+    assert sampled.relative_error_mean == pytest.approx(error.mean())
+    assert sampled.undefined_pairs == np.sum(d_hat <= 0)
+    assert sampled.relative_error_median == pytest.approx(np.median(error), rel=1e-3)
+    assert sampled.relative_error_p99 == pytest.approx(np.quantile(error, 0.99), rel=1e-2)
+    deviation = np.abs(ratio - np.median(ratio)).mean()
+    assert sampled.distortion == pytest.approx(np.exp(deviation), rel=1e-3)
 
 
 def test_a_pair_that_is_zero_up_to_rounding_is_undefined_not_distorted():

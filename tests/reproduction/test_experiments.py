@@ -7,14 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from neucmds import neuc_mds
 from neucmds.datasets import euclidean_ball
 from neucmds.explore import evaluate
-from neucmds.fitting import embed_spectrum
-from neucmds.problem.components import Components
-from neucmds.problem.dense import Dense
-from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.selection import METHODS
-from neucmds.spectrum.spectrum import full_spectrum
 from reproduction.__main__ import main
 from reproduction.bench import Bench
 from reproduction.counting import count_as_published, is_metric
@@ -27,6 +22,7 @@ from reproduction.smacof import run_smacof
 from reproduction.sources import SYNTHETIC, Settings
 
 SMALL = 50
+METHODS = ("classical", "lower", "neuc", "neuc+")
 pytestmark = pytest.mark.slow
 
 
@@ -79,17 +75,17 @@ def test_the_paradox_is_that_of_classical_mds_alone(small):
     assert list(steps_that_show_it(curves, 2)) == []
 
 
+@pytest.mark.filterwarnings("ignore::neucmds.FewerComponentsWarning")
 @pytest.mark.parametrize("method", METHODS)
-def test_curves_and_counts_are_those_of_embeddings(method):
-    gram = DenseGram(euclidean_ball(60, random_state=1))
-    spectrum = full_spectrum(gram)
-    ks = range(1, 60)
-    fits = {k: embed_spectrum(Dense(gram), spectrum, Components(k), method) for k in ks}
-    curve = stress_curve(gram, spectrum, method, ks)
+def test_curves_and_counts_are_those_of_embeddings(small, method):
+    name, ks = "Euclidean-ball", range(1, SMALL)
+    D = small.problem(name).sq_dissimilarity
+    fits = {k: neuc_mds(D, k, method, squared=True) for k in ks}
+    curve = stress_curve(*small.spectrum(name), method, ks)
     expected = [fit.stress for fit in fits.values()]
-    np.testing.assert_allclose(curve, expected, rtol=1e-9, atol=1e-12 * gram.moments.sq_norm)
-    counts = count_as_published(euclidean_ball(60, random_state=1), 20)
-    quality = evaluate(fits[20], Dense(gram))
+    np.testing.assert_allclose(curve, expected, rtol=1e-9, atol=1e-12 * np.sum(D**2))
+    counts = count_as_published(D, 20)
+    quality = evaluate(fits[20], D)
     assert counts.twins == 0
     assert counts.negative_pairs[method] == quality.negative_dissimilarities
     assert counts.distortion[method] == pytest.approx(quality.distortion, rel=1e-9)

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neucmds import FewerComponentsWarning, neuc_mds
-from neucmds.spectrum.selection import METHODS
 
-PUBLISHED = list(METHODS)
+PUBLISHED = ["classical", "lower", "neuc", "neuc+"]
 
 
 def random_hollow(seed, n):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from neucmds import Embedding, InputError, compare, neuc_mds
-from neucmds.explore.comparison import COMPARED
+from neucmds.explore import COMPARED
 from neucmds.tools.cli import console
 from neucmds.tools.cli.outputs import Outputs, as_csv
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from neucmds import FewerComponentsWarning, InputError, neuc_mds
-from neucmds.explore import bootstrap, evaluate
-from neucmds.explore.comparison import COMPARED
+from neucmds.explore import COMPARED, bootstrap, evaluate
 from neucmds.prepared import prepare
 from neucmds.tools.report.findings import nearest_of
 
