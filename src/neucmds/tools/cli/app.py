@@ -17,10 +17,11 @@ from neucmds.errors import InputError, option, rendered
 from neucmds.tools.cli import INTERRUPTED, INTERRUPTION
 from neucmds.tools.cli.compare import compare
 from neucmds.tools.cli.console import (
-    PlainConsole,
+    complain,
     one_line_warnings,
-    print_error,
+    plain_console,
     survive_any_encoding,
+    visible,
 )
 from neucmds.tools.cli.demo import demo
 from neucmds.tools.cli.diagnose import diagnose
@@ -29,11 +30,19 @@ from neucmds.tools.cli.project import project
 from neucmds.tools.cli.report import report
 from neucmds.tools.cli.stress_curve import stress_curve
 
-DONE, BUG, BAD_INPUT, READER_GONE = 0, 1, 2, 141
-
+BUG = 1
+BAD_INPUT = 2
+READER_GONE = 141
 
 # Parameters whose option has another name.
-_FLAGS = {"n_components": "-k", "n_landmarks": "--landmarks", "color": "--color-by"}
+_FLAGS = {
+    "n_components": "-k",
+    "n_landmarks": "--landmarks",
+    "color": "--color-by",
+    "overwrite": "--force",
+    "ellipses": "--draw ellipses",
+    "arrows": "--draw arrows",
+}
 
 
 class Program(TyperGroup):
@@ -47,20 +56,20 @@ class Program(TyperGroup):
         words = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in words or os.environ.get("NEUCMDS_DEBUG", "0") not in ("", "0")
         words = [word for word in words if word != "--debug"]
-        named = next((self.commands[word] for word in words if word in self.commands), None)
+        command = next((self.commands[word] for word in words if word in self.commands), None)
 
         def spelled(message: str) -> str:
-            return rendered(message, lambda name, value: self.spell(name, value, named))
+            return rendered(message, lambda name, value: self.spell(name, value, command))
 
+        code: Any = 0
         with one_line_warnings(spelled):
             try:
                 extra |= {"prog_name": "neucmds", "standalone_mode": False, "obj": words}
-                code = super().main(args=words, **extra)
+                code = super().main(args=words, **extra) or 0
             except BaseException as problem:
                 code = _report(problem, spelled, debug=debug)
         if code == INTERRUPTED:
-            print_error(INTERRUPTION)
-        code = code if isinstance(code, int) else DONE
+            complain("error", INTERRUPTION)
         if standalone_mode:
             sys.exit(code)
         return code
@@ -72,21 +81,20 @@ class Program(TyperGroup):
         if name == "direction":
             name, value = "metric", f"shortest_path,direction={value}"
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
-        holders = [c.name for c in self.commands.values() if any(flag in p.opts for p in c.params)]
+        word = flag.split()[0]
+        commands = self.commands.values()
+        holders = [c.name for c in commands if any(word in p.opts for p in c.params)]
         if not holders:
             return f"{rendered(option(name)) if value is None else f'{name}={value}'} in Python"
         if value == "False":
             flag = f"no {flag}"
         elif value is not None and value != "True":
-            flag = f"{flag} {_bare(value)}"
+            # (3, 4) is 3,4 here, and 'refined' is refined.
+            bare = re.sub(r"[()\[\]'\" ]", "", value).rstrip(",")
+            flag = f"{flag} {bare}"
         if command is None or command.name in holders:
             return flag
         return f"{flag} of neucmds {holders[0]}"
-
-
-def _bare(value: str) -> str:
-    """Write (3, 4) as 3,4 and 'refined' as refined."""
-    return re.sub("[()'\"]", "", value).replace(", ", ",")
 
 
 def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: bool) -> int:
@@ -94,35 +102,36 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
     if isinstance(problem.__context__, BrokenPipeError):
         return READER_GONE
     if isinstance(problem, SystemExit):
-        return problem.code if isinstance(problem.code, int) else BUG
+        return int(problem.code or 0)
     if isinstance(problem, (KeyboardInterrupt, typer.Abort)):
         return INTERRUPTED
-    usage = getattr(problem, "format_message", None)
-    if usage is not None:
-        context = getattr(problem, "ctx", None)
-        command = context.command_path if context is not None else "neucmds"
-        text = usage()
-        end = "" if text.endswith((".", "?", "!")) else "."
-        print_error(f"{text}{end} See: {command} --help")
-        return BAD_INPUT
-    if isinstance(problem, InputError):
-        print_error(spelled(problem.marked))
-        return BAD_INPUT
-    if isinstance(problem, OSError):
-        place = f"{problem.filename}: " if problem.filename else ""
-        print_error(f"{place}{problem.strerror or problem}.")
-        return BAD_INPUT
-    if isinstance(problem, MemoryError):
-        print_error(f"not enough memory for a matrix of this size ({problem}).")
+    message = _message(problem, spelled)
+    if message:
+        complain("error", message)
         return BAD_INPUT
     if debug:
         text = "".join(traceback.format_exception(problem))
-        PlainConsole(sys.stderr).print(text, end="")
-    print_error(
-        f"this is a bug ({type(problem).__name__}: {problem}); please report it with the output "
-        "of --debug."
-    )
+        plain_console(sys.stderr).print(visible(text), end="")
+    bug = f"{type(problem).__name__}: {problem}"
+    complain("error", f"this is a bug ({bug}); please report it with the output of --debug.")
     return BUG
+
+
+def _message(problem: Any, spelled: Callable[[str], str]) -> str:
+    """Return what a user can do something about; nothing for a bug."""
+    if isinstance(problem, InputError):
+        return spelled(problem.marked)
+    if hasattr(problem, "format_message"):  # of the arguments
+        text = problem.format_message().rstrip(".")
+        command = "neucmds"
+        if problem.ctx is not None:
+            command = problem.ctx.command_path
+        return f"{text}. See: {command} --help"
+    if isinstance(problem, OSError):
+        return f"{problem.filename or 'a file'}: {problem.strerror or problem}."
+    if isinstance(problem, MemoryError):
+        return f"not enough memory for a matrix of this size ({problem})."
+    return ""
 
 
 app = typer.Typer(

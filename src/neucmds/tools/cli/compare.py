@@ -10,8 +10,8 @@ from neucmds import explore
 from neucmds.errors import InputError
 from neucmds.explore.comparison import COMPARED
 from neucmds.tools.cli import options as opt
-from neucmds.tools.cli.console import print_json, print_table, say, steps
-from neucmds.tools.cli.inputs import parse_components, parse_curvature, read_source
+from neucmds.tools.cli.console import print_json, print_table, progress, say
+from neucmds.tools.cli.inputs import parse_value, read_weights
 from neucmds.tools.cli.tables import comparison_table
 
 LEGEND = (
@@ -26,13 +26,14 @@ def compare(
     file: opt.File,
     components: opt.Number = opt.N_COMPONENTS,
     methods: Annotated[
-        str | None,
+        str,
         typer.Option(
             "--methods",
             metavar="NAMES",
             help=f"Methods, separated by commas; by default all: {','.join(COMPARED)}.",
+            show_default=False,
         ),
-    ] = None,
+    ] = ",".join(COMPARED),
     weights: opt.Weights = None,
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
@@ -41,28 +42,27 @@ def compare(
     as_json: opt.Json = False,
 ) -> None:
     """Compare every method on FILE."""
-    wanted = parse_components(components)
+    wanted = parse_value(components)
     if isinstance(wanted, tuple):
         raise InputError("-k of compare must be a number: classical has no negative coordinates.")
-    names = COMPARED if methods is None else tuple(methods.split(","))
-    with steps() as progress:
-        progress.now(f"reading {file}", len(names) + 1)
-        settings = {"squared": squared, "symmetrize": symmetrize, "callback": progress.show}
-        source = read_source(file, weights=weights)
-        prepared = source.prepared(wanted, keep_copy="refined" in names, **settings).data
-        found = explore.compare(
-            prepared,
+    with progress() as callback:
+        callback(0, None, f"reading {file}")
+        comparison = explore.compare(
+            file,
             wanted,
-            names,
-            curvature=parse_curvature(curvature),
+            methods.split(","),
+            squared=squared,
+            symmetrize=symmetrize,
+            weights=read_weights(weights),
+            curvature=parse_value(curvature),
             random_state=seed,
-            callback=progress.show,
+            callback=callback,
         )
     if as_json:
-        print_json({"command": "compare", "input": file, **found.as_dict()})
+        print_json({"command": "compare", "input": file, **comparison.as_dict()})
         return
-    title = f"{file}: {found.n:,} objects, k = {found.requested}"
-    print_table(comparison_table(title, found.methods))
-    say(f"{LEGEND} ({found.spectrum_seconds:.2f} s).")
-    for method, reason in found.left_out.items():
+    title = f"{file}: {comparison.n:,} objects, k = {comparison.requested}"
+    print_table(comparison_table(title, comparison.methods))
+    say(f"{LEGEND} ({comparison.spectrum_seconds:.2f} s).")
+    for method, reason in comparison.left_out.items():
         say(f"Left out: {method}. {reason}")

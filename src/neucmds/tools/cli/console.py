@@ -7,8 +7,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -17,13 +16,12 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
 from rich.table import Table
-from rich.text import Text
 
+from neucmds.options import Callback
 from neucmds.tools.plots.figures import printable
 from neucmds.tools.report.words import clean
 
@@ -45,11 +43,9 @@ def survive_any_encoding() -> None:
             stream.reconfigure(errors="neucmds")
 
 
-def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
-    if not isinstance(problem, UnicodeEncodeError):
-        raise problem
+def _in_ascii(problem: Any) -> tuple[str, int]:
     lacking = problem.object[problem.start : problem.end]
-    text = "".join(_ASCII.get(c, c) for c in lacking)
+    text = "".join(_ASCII.get(character, character) for character in lacking)
     return text.encode("ascii", "backslashreplace").decode("ascii"), problem.end
 
 
@@ -58,30 +54,29 @@ def visible(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
-class PlainConsole(Console):
-    """A console without markup, emoji codes and control characters; it wraps standard output."""
-
-    def __init__(self, file: TextIO) -> None:
-        to_read = file is sys.stdout
-        super().__init__(
-            file=file, highlight=False, markup=False, emoji=False, soft_wrap=not to_read
-        )
-        if to_read and not self.is_terminal:
-            self.width = PIPE_WIDTH
-
-    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
-        """Escape control characters before the text is measured and aligned."""
-        return super().render_str(visible(text), **options)
+def plain_console(file: TextIO) -> Console:
+    """Return a console without markup and emoji codes; it wraps standard output."""
+    wraps = file is sys.stdout
+    console = Console(file=file, highlight=False, markup=False, emoji=False, soft_wrap=not wraps)
+    if wraps and not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console
 
 
-def say(text: str = "") -> None:
-    """Print a sentence to standard output, wrapped to the screen."""
-    PlainConsole(sys.stdout).print(text)
+def say(text: str) -> None:
+    """Print a text, if there is one, to standard output, wrapped to the screen."""
+    if text:
+        plain_console(sys.stdout).print(visible(text))
+
+
+def complain(kind: str, text: str) -> None:
+    """Print one line to standard error: an error or a warning."""
+    plain_console(sys.stderr).print(f"neucmds: {kind}: {visible(' '.join(text.split()))}")
 
 
 def print_table(table: Table) -> None:
     """Print a table to standard output, never cut: a narrow screen wraps its lines."""
-    console = PlainConsole(sys.stdout)
+    console = plain_console(sys.stdout)
     wide = console.measure(table, options=console.options.update(width=10_000))
     console.width = max(wide.minimum, console.width)
     console.print(table)
@@ -97,20 +92,13 @@ def print_json(document: dict[str, Any]) -> None:
     sys.stdout.write(json_text(document))
 
 
-def print_error(message: str) -> None:
-    """Print one line to standard error."""
-    PlainConsole(sys.stderr).print(f"neucmds: error: {' '.join(message.split())}")
-
-
 @contextmanager
 def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
     """Print every warning as one line; `spelled` writes its parameters as options."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if issubclass(category, (DeprecationWarning, PendingDeprecationWarning, FutureWarning)):
-            return
-        text = spelled(getattr(message, "marked", str(message)))
-        PlainConsole(sys.stderr).print(f"neucmds: warning: {' '.join(text.split())}")
+        if issubclass(category, UserWarning):
+            complain("warning", spelled(getattr(message, "marked", str(message))))
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
@@ -118,33 +106,13 @@ def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
         yield
 
 
-@dataclass
-class Steps:
-    """Progress of a command: a description, and a bar once the number of parts is known."""
-
-    progress: Progress
-    task: TaskID
-
-    def now(self, description: str, total: int | None = None) -> None:
-        """Start the next step, with its number of parts if it is known."""
-        self.progress.reset(self.task, total=total, description=visible(description))
-
-    def show(self, step: int, total: int | None, what: float | str) -> None:
-        """Show progress; the callback of functions of the library."""
-        shown: dict[str, Any] = {"advance": 1}
-        if not isinstance(what, str):
-            what = f"refining: STRESS {what:.4g}"
-            shown = {"completed": step, "total": total}
-        elif total is not None:
-            what = f"{what}: {100 * step // total} %"
-            shown = {}
-        self.progress.update(self.task, description=visible(what), **shown)
-
-
 @contextmanager
-def steps() -> Iterator[Steps]:
-    """Show progress on standard error while the block runs, if that is a terminal."""
-    console = PlainConsole(sys.stderr)
+def progress() -> Iterator[Callback]:
+    """Show on standard error, if that is a terminal, what the library tells its callback."""
+    console = plain_console(sys.stderr)
+    if not console.is_terminal:
+        yield lambda step, total, what: None
+        return
     bar = Progress(
         SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
         TextColumn("{task.description}", markup=False),
@@ -153,9 +121,13 @@ def steps() -> Iterator[Steps]:
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
     )
-    account = Steps(bar, bar.add_task("", total=None))
-    # rich up to 13 prints an empty line when a bar ends.
-    with bar if console.is_terminal else nullcontext():
-        yield account
+    task = bar.add_task("", total=None)
+
+    def show(step: int, total: int | None, what: float | str) -> None:
+        if not isinstance(what, str):
+            what = f"refining: STRESS {what:.4g}"
+        bar.update(task, completed=step, total=total, description=visible(what))
+
+    with bar:
+        yield show

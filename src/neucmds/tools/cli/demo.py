@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -13,33 +14,38 @@ from sklearn.datasets import load_digits
 from neucmds.datasets import hop_distances
 from neucmds.explore.comparison import REFINED_LOSSES
 from neucmds.options import ALL_METHODS
-from neucmds.tools.cli.compare import compare
-from neucmds.tools.cli.console import say, steps
-from neucmds.tools.cli.embed import embed
+from neucmds.tools.cli.console import progress, say
 from neucmds.tools.cli.options import Force
 from neucmds.tools.cli.outputs import Outputs
 from neucmds.tools.cli.results import RESULT_FILES
-from neucmds.tools.cli.stress_curve import CURVE_FILES, stress_curve
+from neucmds.tools.cli.stress_curve import CURVE_FILES
 
-K, NEIGHBOURS, CURVE_TO = "20", 5, 60
-METHODS = ",".join((*ALL_METHODS, *REFINED_LOSSES))
+NEIGHBOURS = 5
+COMMANDS = (
+    f"compare {{matrix}} -k 20 --methods {','.join((*ALL_METHODS, *REFINED_LOSSES))}",
+    "stress-curve {matrix} -k 60 -o {output}",
+    "embed {matrix} -k 20 --metadata {groups} --categories digit --color-by digit -o {output}",
+)
 
 
 def demo(
+    context: typer.Context,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results.")
     ] = Path("demo"),
     force: Force = False,
 ) -> None:
     """Run compare, stress-curve and embed on 1,797 handwritten digits."""
-    matrix, groups = output / "digits.npz", output / "digits.csv"
+    matrix = output / "digits.npz"
+    groups = output / "digits.csv"
     files = (*RESULT_FILES, *CURVE_FILES, matrix.name, groups.name)
     outputs = Outputs(output, files, force=force)
-    with steps() as progress:
-        progress.now("loading the digits that ship with scikit-learn")
+    with progress() as callback:
+        callback(0, None, "loading the digits that ship with scikit-learn")
         images = load_digits()
         hops = hop_distances(images.data, NEIGHBOURS, connect=True)
-        counts, names = hops.astype(np.uint8), np.arange(len(hops))
+        counts = hops.astype(np.uint8)
+        names = np.arange(len(hops))
         outputs.files[matrix.name] = lambda file: np.savez(file, D=counts, names=names)
         digits = pd.DataFrame({"digit": images.target})
         outputs.add_csv(groups.name, digits.reset_index(names="image"))
@@ -49,16 +55,16 @@ def demo(
         f"(1 to {int(hops.max())} hops) on the graph of {NEIGHBOURS} nearest neighbours, its parts "
         "joined by their closest images. They are not Euclidean: B has large negative eigenvalues. "
         "Classical MDS drops them; neuc, neuc+, exact and refined use some coordinates for them, "
-        "which subtract from the dissimilarity.\n"
+        "which subtract from the dissimilarity."
     )
-    file, coloured = str(matrix), f"--metadata {groups} --categories digit --color-by digit"
-    say(f"neucmds compare {file} -k {K} --methods {METHODS}")
-    compare(file, K, METHODS)
-    say(f"\nneucmds stress-curve {file} -k {CURVE_TO} -o {output}")
-    stress_curve(file, CURVE_TO, output=output, force=True)
-    say(f"\nneucmds embed {file} -k {K} {coloured} -o {output}")
-    embed(file, K, metadata=groups, categories="digit", color_by="digit", output=output, force=True)
+    program = context.find_root().command
+    for command in COMMANDS:
+        words = command.format(matrix=matrix, groups=groups, output=output)
+        say(f"\nneucmds {words}")
+        code = program.main(shlex.split(words), standalone_mode=False)
+        if code:
+            raise typer.Exit(code)
     say(
-        f"\nFar pairs dominate STRESS; for near neighbours use --loss relative. Next: neucmds "
-        f"diagnose {file}, neucmds compare YOUR.csv -k {K} (a square table)."
+        "\nFar pairs dominate STRESS; for near neighbours use --loss relative. Next: neucmds "
+        f"diagnose {matrix}, neucmds compare YOUR.csv -k 20 (a square table)."
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from neucmds import explore
 from neucmds.explore import Diagnosis
 from neucmds.tools.cli import options as opt
-from neucmds.tools.cli.console import print_json, print_table, say, steps
-from neucmds.tools.cli.inputs import GIVEN, read_source
+from neucmds.tools.cli.console import print_json, print_table, progress, say
+from neucmds.tools.cli.inputs import as_problem, read_data
 from neucmds.tools.cli.tables import facts_table
 from neucmds.tools.report.words import diagnosis_facts, outlying, percent
 
@@ -15,42 +17,43 @@ def diagnose(
     file: opt.File,
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
-    metric: opt.Metric = GIVEN,
+    metric: opt.Metric = opt.DEFAULTS["metric"],
     seed: opt.Seed = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Check whether D is Euclidean, and suggest k."""
-    with steps() as progress:
-        progress.now(f"reading {file}")
-        settings = {"squared": squared, "symmetrize": symmetrize, "callback": progress.show}
-        prepared = read_source(file, metric).prepared(1, **settings).data
-        found = explore.diagnose(prepared, random_state=seed, callback=progress.show)
+    with progress() as callback:
+        callback(0, None, f"reading {file}")
+        data, names, measure = read_data(file, metric)
+        reading: Any = {"metric": measure, "squared": squared, "symmetrize": symmetrize}
+        problem = as_problem(data, names, 1, **reading, callback=callback)
+        diagnosis = explore.diagnose(problem, random_state=seed, callback=callback)
     if as_json:
-        print_json({"command": "diagnose", "input": file, **found.as_dict()})
+        print_json({"command": "diagnose", "input": file, **diagnosis.as_dict()})
         return
-    print_table(facts_table(f"{file}: {found.n:,} objects", diagnosis_facts(found, squared)))
-    if found.outliers.entries:
+    title = f"{file}: {diagnosis.n:,} objects"
+    print_table(facts_table(title, diagnosis_facts(diagnosis, squared)))
+    if diagnosis.outliers.entries:
         say(
-            f"{outlying(found, squared, found.labels)}. One outlier can dominate the fit: correct "
-            "it, or leave it blank and embed with --missing ignore."
+            f"{outlying(diagnosis, squared, diagnosis.labels)}. One outlier can dominate the fit: "
+            "correct it, or leave it blank and embed with --missing ignore."
         )
-    by_metric = "" if metric == GIVEN else f" --metric {metric}"
-    say(_advice(found, ("FILE" if file == "-" else file) + by_metric))
+    arguments = {"-": "FILE"}.get(file, file)
+    if metric != opt.DEFAULTS["metric"]:
+        arguments += f" --metric {metric}"
+    say(_advice(diagnosis, arguments))
 
 
-def _advice(found: Diagnosis, file: str) -> str:
-    parts: list[str] = []
-    if found.euclidean:
-        parts.append("D is Euclidean: classical MDS loses nothing.")
-    else:
-        about = "" if found.complete else "about "
-        parts.append(
-            f"Classical MDS drops the negative eigenvalues, {about}{percent(found.negative_share)} "
-            "of the spectrum; 'neuc', 'neuc+', 'exact' and 'refined' keep those that lower the "
-            "STRESS."
-        )
-    if found.scan is not None and found.held_out_r2 > 0:
-        parts.append(f"Next: neucmds embed {file} -k {found.suggested_k}")
-    else:
-        parts.append(f"Choose k by its STRESS. Next: neucmds stress-curve {file}")
-    return " ".join(parts)
+def _advice(diagnosis: Diagnosis, arguments: str) -> str:
+    share = percent(diagnosis.negative_share)
+    if not diagnosis.complete:
+        share = f"about {share}"
+    text = (
+        f"Classical MDS drops the negative eigenvalues, {share} of the spectrum; 'neuc', 'neuc+', "
+        "'exact' and 'refined' keep those that lower the STRESS."
+    )
+    if diagnosis.euclidean:
+        text = "D is Euclidean: classical MDS loses nothing."
+    if diagnosis.scan is not None and diagnosis.held_out_r2 > 0:
+        return f"{text} Next: neucmds embed {arguments} -k {diagnosis.suggested_k}"
+    return f"{text} Choose k by its STRESS. Next: neucmds stress-curve {arguments}"

@@ -4,45 +4,49 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
+import pandas as pd
 import typer
 
-from neucmds import fit
-from neucmds.ecology import species_scores
-from neucmds.ecology.variables import checked_axes
+from neucmds.ecology import EnvFit, envfit, species_scores
+from neucmds.ecology.metadata import column_values
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 from neucmds.explore.comparison import CORRECTIONS
-from neucmds.fitting import warn_of_surprises
-from neucmds.options import DEFAULT_METHOD, Options
-from neucmds.prepared import dense_gram
-from neucmds.problem.components import Components
+from neucmds.fit import neuc_mds
+from neucmds.options import SHORTEST_PATH
+from neucmds.prepared import dense_gram, refuse_weights
+from neucmds.problem.dense import Dense
+from neucmds.problem.metrics import BoundMetric
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.cli import options as opt
-from neucmds.tools.cli.console import print_json, print_table, say, steps
+from neucmds.tools.cli.console import print_json, print_table, progress, say
 from neucmds.tools.cli.inputs import (
-    GIVEN,
-    GRAPH,
-    Drawing,
-    parse_axes,
-    parse_components,
-    parse_curvature,
-    read_source,
+    as_problem,
+    match_objects,
+    parse_value,
+    read_data,
+    read_objects,
+    read_weights,
+    with_rows,
 )
 from neucmds.tools.cli.outputs import Outputs, default_place
-from neucmds.tools.cli.results import RESULT_FILES, add_result, describe, measured
+from neucmds.tools.cli.results import COORDINATES, RESULT_FILES, Result, add_envfit
 from neucmds.tools.cli.tables import facts, facts_table, suggestion
+from neucmds.tools.plots import plot_coordinates
+from neucmds.tools.plots.coordinates import default_axes
 
 
 def embed(
     file: opt.File,
     components: opt.Number = opt.N_COMPONENTS,
-    method: opt.Method = DEFAULT_METHOD,
-    loss: opt.Loss = "squared",
-    floor: opt.Floor = None,
+    method: opt.Method = opt.DEFAULTS["method"],
+    loss: opt.Loss = opt.DEFAULTS["loss"],
+    floor: opt.Floor = opt.DEFAULTS["floor"],
     curvature: opt.Curvature = "0",
-    n_init: opt.Starts = None,
+    n_init: opt.Starts = opt.DEFAULTS["n_init"],
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
     correction: Annotated[
@@ -53,7 +57,7 @@ def embed(
     ] = "none",
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
-    metric: opt.Metric = GIVEN,
+    metric: opt.Metric = opt.DEFAULTS["metric"],
     landmarks: Annotated[
         int | None,
         typer.Option(
@@ -92,92 +96,120 @@ def embed(
     plots: opt.PlotsAs = "png",
 ) -> None:
     """Embed FILE: write coordinates, quality and plots."""
-    folder = default_place(file) if output is None else output
-    outputs = Outputs(folder, RESULT_FILES, force=force)
-    drawing = Drawing(metadata, metadata_missing, color_by, categories, parse_axes(axes), draw)
-    if metadata is not None and color_by is None and not drawing.draws("arrows"):
-        raise InputError("--metadata needs --color-by COLUMN or --draw arrows.")
-    incomplete = weights is not None or missing != "error"
-    if correction != "none" and (incomplete or landmarks is not None):
-        raise InputError(
-            "--correction needs every pair, with equal weight; leave out --weights, --missing and "
-            "--landmarks."
-        )
-    if landmarks is not None and weights is not None:
-        raise InputError("--landmarks and --weights do not go together; leave one of them out.")
     start = time.perf_counter()
-    with steps() as progress:
-        options = Options(
-            parse_components(components),
-            method,
-            loss,
-            floor=floor,
-            curvature=parse_curvature(curvature),
-            random_state=seed,
-            n_init=n_init,
-            callback=progress.show,
-        )
-        progress.now(f"reading {file}")
-        drawing = drawing.read()
-        source = read_source(file, metric, weights, drawing.keeper, whole=landmarks is not None)
+    folder = output or default_place(file)
+    outputs = Outputs(folder, RESULT_FILES, force=force)
+    parts = {part.strip() for part in draw.split(",")} - {""}
+    _check_options(metadata, color_by, parts)
+    table = read_objects(metadata, color_by, categories, metadata_missing, parts)
+    wanted = parse_value(components)
+    fitting: dict[str, Any] = {
+        "n_components": wanted,
+        "method": method,
+        "loss": loss,
+        "floor": floor,
+        "curvature": parse_value(curvature),
+        "n_init": n_init,
+        "random_state": seed,
+    }
+    with progress() as callback:
+        callback(0, None, f"reading {file}")
+        drops = metadata_missing == "drop"
+        data, names, measure = read_data(file, metric, whole=drops or landmarks is not None)
+        pair_weights = read_weights(weights)
+        if drops:
+            data, names, pair_weights = with_rows(table, data, names, measure, pair_weights)
         reading: dict[str, Any] = {
+            "metric": measure,
             "squared": squared,
             "symmetrize": symmetrize,
+            "weights": pair_weights,
             "missing": missing,
+            "callback": callback,
         }
-        constant = None
-        if landmarks is None and (source.metric != GRAPH or correction != "none"):
-            copy = method == "refined"
-            how = reading | {"keep_copy": copy, "callback": progress.show}
-            source, reading = source.prepared(options.n_components, **how), {}
-        if correction != "none":
-            dense = dense_gram(source.data, "--correction")
-            euclidean = CORRECTIONS[correction](dense.sq_dissimilarity, squared=True)
-            constant = euclidean.constant
-            gram = DenseGram(euclidean.sq_dissimilarity)
-            source = replace(source, data=replace(source.data, gram=gram))
-        if drawing.axes is not None:
-            total = Components.parse(options.n_components, landmarks or source.n).total
-            checked_axes(drawing.axes, total)
-        drawing = drawing.matched(source)
-        how = {"metric": source.metric, "landmarks": landmarks, "weights": source.weights}
-        found = fit.embed(source.data, replace(options, **how, **reading), source.labels)
-        if constant is not None:
-            # New objects come without the constant, so they cannot be placed.
-            found = replace(found, embedding=replace(found.embedding, placement=None))
-        progress.now("measuring the result")
-        result = measured(file, source, found, options, reading, pictures=plots != "none")
-        _refuse_empty(result.embedding, options.n_components)
-        record = describe(result) | {"seconds": time.perf_counter() - start}
-        if constant is not None:
-            record |= {"correction": correction, "constant": constant}
-        progress.now("writing the result")
-        add_result(outputs, result, record, plots, drawing, seed)
-        if source.table is not None and (source.table >= 0).all(axis=None):
-            scores = species_scores(result.embedding, source.table)
-            outputs.add_csv("species.csv", scores.reset_index(names="species"))
+        as_a_whole = correction != "none" or weights is not None
+        if landmarks is not None and as_a_whole:
+            raise InputError("--landmarks goes without --correction and --weights; leave one out.")
+        if landmarks is None and (as_a_whole or measure != SHORTEST_PATH):
+            problem = as_problem(data, names, wanted, keep_copy=method == "refined", **reading)
+            table = match_objects(table, problem.labels, problem.n, metadata_missing, color_by)
+            result = _fitted(problem, correction, fitting | {"callback": callback})
+        else:
+            table = match_objects(table, names, data.shape[0], metadata_missing, color_by)
+            embedding = neuc_mds(data, landmarks=landmarks, **fitting, **reading)
+            embedding = replace(embedding, labels=names)
+            result = Result.of_sample(embedding, data, measure, squared, symmetrize, seed)
+        callback(0, None, "writing the result")
+        record = result.record(file) | {"seconds": time.perf_counter() - start}
+        outputs.add_json("quality.json", record)
+        result.add_tables(outputs)
+        if isinstance(measure, BoundMetric):
+            _add_species(outputs, result.embedding, data)
+        pairs = default_axes(result.embedding)
+        if axes is not None:
+            pairs = [parse_value(axes)]
+        fits = _fits(outputs, result.embedding, table, pairs, parts, seed)
+        if plots != "none":
+            color = None
+            if color_by is not None:
+                color = column_values(table, color_by)
+            style: Any = {"ellipses": "ellipses" in parts, "title": color_by or ""}
+            for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False):
+                ax = plot_coordinates(result.embedding, color, axes=pair, arrows=fit, **style)
+                outputs.add_plot(f"{name}.{plots}", ax)
+            result.add_pictures_of_d(outputs, plots)
         files = outputs.commit()
-    if result.embedding.landmarks is None:  # their fit has warned already
-        warn_of_surprises(result.embedding)
     if as_json:
         print_json(record | {"files": [str(path) for path in files]})
         return
-    rows = facts(result)
-    if constant is not None:
-        name = f"{correction}, constant {constant:.4g}"
-        rows.insert(0, ("correction", f"{name}; all below is measured against the corrected D"))
-    print_table(facts_table(f"{file}: {source.n:,} objects", rows))
-    if (text := suggestion(result, options.n_components)) is not None:
-        say(text)
+    print_table(facts_table(f"{file}: {result.embedding.n:,} objects", facts(result)))
+    say(suggestion(result, wanted))
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
 
-def _refuse_empty(embedding: Embedding, wanted: object) -> None:
-    """Refuse a result without coordinates, unless all objects are equal."""
-    if embedding.k or not embedding.stress:
-        return
-    asked = f" ({option('n_components', wanted)})" if isinstance(wanted, tuple) else ""
-    raise InputError(
-        f"{embedding.method} finds no coordinate of these signs{asked}: B has no such "
-        "eigenvalues; pass a number for -k, and see neucmds diagnose."
+def _check_options(metadata: Path | None, color_by: str | None, parts: set[str]) -> None:
+    if unknown := parts - {"arrows", "ellipses"}:
+        raise InputError(f"--draw {unknown.pop()} is unknown; pass arrows, ellipses, or both.")
+    if metadata is not None and color_by is None and "arrows" not in parts:
+        raise InputError("--metadata needs --color-by COLUMN or --draw arrows.")
+
+
+def _fitted(problem: Dense, correction: opt.Correction, fitting: dict[str, Any]) -> Result:
+    """Embed D, after a correction if one is asked for, and measure the result."""
+    if correction == "none":
+        return Result.of(neuc_mds(problem, **fitting), problem)
+    refuse_weights(problem, f"--correction {correction}", "leave out --weights and --missing")
+    gram = dense_gram(problem, "--correction")
+    euclidean = CORRECTIONS[correction](gram.sq_dissimilarity, squared=True)
+    problem = replace(problem, gram=DenseGram(euclidean.sq_dissimilarity))
+    # New objects come without the constant, so they cannot be placed.
+    embedding = replace(neuc_mds(problem, **fitting), placement=None)
+    return replace(
+        Result.of(embedding, problem), correction=correction, constant=euclidean.constant
     )
+
+
+def _add_species(outputs: Outputs, embedding: Embedding, features: pd.DataFrame) -> None:
+    """Plan the scores of species, if the features have names and may be abundances."""
+    if features.columns.inferred_type == "string" and (features >= 0).all(axis=None):
+        scores = species_scores(embedding, features)
+        outputs.add_csv("species.csv", scores.reset_index(names="species"))
+
+
+def _fits(
+    outputs: Outputs,
+    embedding: Embedding,
+    table: Any,
+    pairs: list[tuple[int, int]],
+    parts: set[str],
+    seed: int,
+) -> list[EnvFit | None]:
+    """Fit the variables to each pair of axes; return the fits that arrows are drawn of."""
+    if "arrows" not in parts:
+        return [None] * len(pairs)
+    if embedding.k == 1:
+        add_envfit(outputs, embedding, [envfit(embedding, table, random_state=seed)])
+        return [None]
+    fits = [envfit(embedding, table, axes=pair, random_state=seed) for pair in pairs]
+    add_envfit(outputs, embedding, fits)
+    return [*fits]

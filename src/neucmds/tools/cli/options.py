@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from neucmds.fit import neuc_mds
 from neucmds.options import ALL_METHODS
-from neucmds.problem import components
 
-# Coordinates unless others are asked for, as in Python.
-N_COMPONENTS = str(components.N_COMPONENTS)
+# The parameters of `neuc_mds`: options that are left out mean what they mean in Python.
+DEFAULTS: dict[str, Any] = {
+    name: parameter.default for name, parameter in signature(neuc_mds).parameters.items()
+}
+N_COMPONENTS = str(DEFAULTS["n_components"])
 PICTURES = ("png", "svg", "pdf")
 Plots = Literal["png", "svg", "pdf", "none"]
 Missing = Literal["error", "ignore"]

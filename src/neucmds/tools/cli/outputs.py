@@ -10,11 +10,10 @@ from typing import Any, BinaryIO
 
 import pandas as pd
 
-from neucmds.backend.arrays import to_numpy
-from neucmds.backend.files import Writer, atomic_file, atomic_folder, check_target
-from neucmds.embedding import Embedding
+from neucmds.backend.files import Writer, atomic_folder
 from neucmds.errors import InputError
 from neucmds.tools.cli.console import json_text
+from neucmds.tools.files import check_new
 
 # What a spreadsheet runs: not numbers, which begin with a sign too.
 _FORMULA = re.compile(r"[=+@\t\r-](?!(inf|nan|[\d.]+(e[+-]?\d+)?)$)")
@@ -22,7 +21,10 @@ _FORMULA = re.compile(r"[=+@\t\r-](?!(inf|nan|[\d.]+(e[+-]?\d+)?)$)")
 
 def default_place(source: str, end: str = "neucmds") -> Path:
     """``<stem>-neucmds`` beside where the command runs."""
-    return Path(f"{'stdin' if source == '-' else Path(source).stem}-{end}")
+    stem = Path(source).stem
+    if source == "-":
+        stem = "stdin"
+    return Path(f"{stem}-{end}")
 
 
 class Outputs:
@@ -43,21 +45,19 @@ class Outputs:
     """
 
     def __init__(self, folder: Path, names: Iterable[str], *, force: bool) -> None:
-        self.folder, self.names = folder, tuple(names)
+        self.folder = folder
+        self.names = tuple(names)
         self.files: dict[str, Writer] = {}
         self.force = force
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is a file; pass another folder with -o.")
         nearest = folder.resolve()
-        if not nearest.name:
-            raise InputError(f"{folder} cannot hold results; pass another folder with -o.")
         while not nearest.exists():
             nearest = nearest.parent
-        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-            raise InputError(f"{nearest} cannot be written to; pass another folder with -o.")
-        there = [name for name in self.names if os.path.lexists(folder / name)]
-        if there and not force:
-            raise _exists(folder / there[0])
+        writable = nearest.is_dir() and os.access(nearest, os.W_OK)
+        if not writable or not folder.resolve().name:
+            raise InputError(f"{folder} cannot hold results; pass another folder with -o.")
+        if folder.exists():
+            for name in self.names:
+                check_new(folder / name, overwrite=force)
 
     def add_plot(self, name: str, ax: Any) -> None:
         """Plan a picture; its suffix is its format."""
@@ -73,26 +73,12 @@ class Outputs:
 
     def commit(self) -> list[Path]:
         """Write all files, or none: another run may have written the same ones meanwhile."""
-        try:
-            return atomic_folder(self.folder, self.files, overwrite=self.force, owned=self.names)
-        except FileExistsError as problem:
-            raise _exists(problem.filename) from problem
+        return atomic_folder(self.folder, self.files, overwrite=self.force, owned=self.names)
 
 
-def object_table(columns: Any, names: Any, what: str = "object") -> pd.DataFrame:
+def named_rows(columns: Any, names: Any, what: str = "object") -> pd.DataFrame:
     """Return columns with the names of their rows, or numbers, in front."""
     return pd.DataFrame(columns, index=names).reset_index(names=what)
-
-
-def axis_table(embedding: Embedding) -> pd.DataFrame:
-    """Return sign, weight, R² lost without it, and shares of every axis."""
-    columns: dict[str, Any] = {"axis": embedding.axis_names}
-    columns |= {"sign": to_numpy(embedding.signs).astype(int)}
-    columns |= {"weight": to_numpy(embedding.weights), "r2_lost": embedding.explained}
-    columns |= {f"share_of_{name}": share for name, share in embedding.shares.items()}
-    columns |= {"curvature": embedding.curvature} if embedding.curvature else {}
-    columns |= {"of": embedding._landmarks_alone} if embedding._landmarks_alone else {}
-    return pd.DataFrame(columns)
 
 
 def as_csv(table: pd.DataFrame) -> str:
@@ -103,29 +89,9 @@ def as_csv(table: pd.DataFrame) -> str:
 
 
 def _harmless(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
-
-
-def write_file(path: Path, write: Writer, *, force: bool) -> None:
-    """Write one file, which appears once it is complete."""
-    try:
-        with atomic_file(path, overwrite=force) as file:
-            write(file)
-    except FileExistsError as problem:
-        raise _exists(problem.filename) from problem
-
-
-def check_file(path: Path, *, force: bool) -> None:
-    """Refuse a place that cannot be written to, or must not be."""
-    check_target(path)
-    if os.path.lexists(path) and not force:
-        raise _exists(path)
-
-
-def _exists(path: Path | str) -> InputError:
-    return InputError(
-        f"{path} exists already; pass --force to overwrite it, or another place with -o."
-    )
+    if isinstance(cell, str) and _FORMULA.match(cell):
+        return f"'{cell}"
+    return cell
 
 
 def save_figure(ax: Any, file: BinaryIO, kind: str) -> None:
@@ -133,6 +99,6 @@ def save_figure(ax: Any, file: BinaryIO, kind: str) -> None:
     import matplotlib as mpl
 
     # The same result gives the same file: no date, and ids that do not depend on the run.
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context({"svg.hashsalt": "neucmds"}):
-        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
         ax.figure.savefig(file, format=kind, metadata=dates.get(kind, {}))

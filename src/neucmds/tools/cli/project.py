@@ -12,12 +12,14 @@ import numpy as np
 import typer
 
 from neucmds.backend.arrays import to_numpy
+from neucmds.backend.files import atomic_file
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.problem.readers.new_objects import read_new_objects
-from neucmds.tools.cli.console import print_json, say, steps
+from neucmds.tools.cli.console import print_json, progress, say
 from neucmds.tools.cli.options import PICTURES, Force, Json
-from neucmds.tools.cli.outputs import as_csv, check_file, object_table, save_figure, write_file
+from neucmds.tools.cli.outputs import as_csv, named_rows, save_figure
+from neucmds.tools.files import check_new
 from neucmds.tools.plots import plot_coordinates
 from neucmds.tools.report.words import percent
 
@@ -60,60 +62,65 @@ def project(
     force: Force = False,
 ) -> None:
     """Place new objects in a saved embedding."""
-    output = None if output == Path("-") else output
-    for place in (output, plot):
-        if place is not None:
-            check_file(place, force=force)
+    if output == Path("-"):
+        output = None
+    written = [path for path in (output, plot) if path is not None]
+    for path in written:
+        check_new(path, overwrite=force)
     if plot is not None and plot.suffix[1:] not in PICTURES:
         raise InputError(f"--plot {plot} must end in one of .{', .'.join(PICTURES)}.")
-    with steps() as progress:
-        progress.now("placing new objects")
-        embedding = Embedding.load(model / "embedding.npz" if model.is_dir() else model)
-        fitted = np.arange(embedding.n) if embedding.landmarks is None else embedding.landmarks
-        known = None if embedding.labels is None else tuple(embedding.labels[i] for i in fitted)
-        objects = read_new_objects(new, fitted.size, known)
+    with progress() as callback:
+        callback(0, None, "placing new objects")
+        saved = model
+        if model.is_dir():
+            saved = model / "embedding.npz"
+        embedding = Embedding.load(saved)
+        fitted = embedding
+        if embedding.landmarks is not None:
+            fitted = embedding[embedding.landmarks]
+        objects = read_new_objects(new, fitted.n, fitted.labels)
         coordinates = to_numpy(embedding.transform(objects.values))
-        fits = _fits(embedding, fitted, objects.values, coordinates)
+        fits = _fits(fitted, objects.values, coordinates)
     names = objects.names or tuple(str(i) for i in range(len(coordinates)))
     columns = dict(zip(embedding.axis_names, coordinates.T, strict=True)) | fits
-    text = as_csv(object_table(columns, names))
+    text = as_csv(named_rows(columns, names))
     if output is not None:
-        write_file(output, lambda file: file.write(text.encode()), force=force)
+        with atomic_file(output, overwrite=force) as file:
+            file.write(text.encode())
     if plot is not None:
         ax = _drawn(embedding, coordinates, names)
-        write_file(plot, lambda file: save_figure(ax, file, plot.suffix[1:]), force=force)
+        with atomic_file(plot, overwrite=force) as file:
+            save_figure(ax, file, plot.suffix[1:])
     if as_json:
-        print_json(
-            {
-                "command": "project",
-                "model": str(model),
-                "axes": embedding.axis_names,
-                "signs": embedding.signs,
-                "objects": names,
-                "coordinates": coordinates,
-                **fits,
-                "files": [str(place) for place in (output, plot) if place is not None],
-            }
-        )
+        document = {
+            "command": "project",
+            "model": str(model),
+            "axes": embedding.axis_names,
+            "signs": embedding.signs,
+            "objects": names,
+            "coordinates": coordinates,
+            **fits,
+            "files": [str(path) for path in written],
+        }
+        print_json(document)
     elif output is None:
         sys.stdout.write(text)
     else:
         stress = percent(float(np.mean(fits["normalized_stress"])))
-        say(
-            f"{len(names):,} objects placed; their mean STRESS / ‖D‖² is {stress}. Written to "
-            f"{output}"
-        )
+        placed = f"{len(names):,} objects placed; their mean STRESS / ‖D‖² is {stress}"
+        say(f"{placed}. Written to {output}")
 
 
-def _fits(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> dict[str, Any]:
+def _fits(fitted: Embedding, new: Any, coordinates: Any) -> dict[str, Any]:
     """Return STRESS / ‖d²‖² and R² of each new object, over its known dissimilarities."""
     sq_new = np.asarray(new, dtype=np.float64)
-    sq_new = sq_new if embedding.squared else sq_new**2
-    placed = np.asarray(coordinates, dtype=np.float64)
-    landmarks = np.asarray(to_numpy(embedding.coordinates)[fitted], dtype=np.float64)
-    missed = np.nansum(embedding.form.residuals(placed, landmarks, sq_new) ** 2, axis=1)
+    if not fitted.squared:
+        sq_new = sq_new**2
+    residuals = fitted.form.residuals(coordinates, to_numpy(fitted.coordinates), sq_new)
+    missed = np.nansum(residuals**2, axis=1)
     around = sq_new - np.nanmean(sq_new, axis=1, keepdims=True)
-    norm, spread = (np.nansum(part**2, axis=1) for part in (sq_new, around))
+    norm = np.nansum(sq_new**2, axis=1)
+    spread = np.nansum(around**2, axis=1)
     return {
         "normalized_stress": missed / np.where(norm > 0, norm, 1.0),
         "r2": 1 - missed / np.where(spread > 1e-28 * norm, spread, np.nan),
@@ -122,11 +129,6 @@ def _fits(embedding: Embedding, fitted: Any, new: Any, coordinates: Any) -> dict
 
 def _drawn(embedding: Embedding, coordinates: Any, names: Sequence[str]) -> Any:
     """Draw fitted and new objects on the first two axes, and name the new ones."""
-    both = replace(
-        embedding,
-        coordinates=np.concatenate([to_numpy(embedding.coordinates), coordinates]),
-        labels=None,
-        landmarks=None,
-    )
+    both = replace(embedding, labels=None).append(coordinates)
     groups = ["fitted"] * embedding.n + ["new"] * len(names)
     return plot_coordinates(both, groups, names=[""] * embedding.n + list(names))

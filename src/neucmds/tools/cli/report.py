@@ -9,13 +9,20 @@ from typing import Annotated
 import typer
 
 from neucmds.errors import InputError
-from neucmds.fit import embed
-from neucmds.fitting import warn_of_surprises
-from neucmds.options import DEFAULT_METHOD, Options
+from neucmds.fit import neuc_mds
 from neucmds.tools.cli import options as opt
-from neucmds.tools.cli.console import say, steps
-from neucmds.tools.cli.inputs import GIVEN, Drawing, parse_components, parse_curvature, read_source
-from neucmds.tools.cli.outputs import check_file, default_place
+from neucmds.tools.cli.console import progress, say
+from neucmds.tools.cli.inputs import (
+    as_problem,
+    match_objects,
+    parse_value,
+    read_data,
+    read_objects,
+    read_weights,
+    with_rows,
+)
+from neucmds.tools.cli.outputs import default_place
+from neucmds.tools.files import check_new
 from neucmds.tools.report import write_report
 
 
@@ -23,16 +30,16 @@ def report(
     context: typer.Context,
     file: opt.File,
     components: opt.Number = opt.N_COMPONENTS,
-    method: opt.Method = DEFAULT_METHOD,
-    loss: opt.Loss = "squared",
-    floor: opt.Floor = None,
+    method: opt.Method = opt.DEFAULTS["method"],
+    loss: opt.Loss = opt.DEFAULTS["loss"],
+    floor: opt.Floor = opt.DEFAULTS["floor"],
     curvature: opt.Curvature = "0",
-    n_init: opt.Starts = None,
+    n_init: opt.Starts = opt.DEFAULTS["n_init"],
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
-    metric: opt.Metric = GIVEN,
+    metric: opt.Metric = opt.DEFAULTS["metric"],
     metadata: opt.Metadata = None,
     metadata_missing: opt.MetadataMissing = "error",
     color_by: opt.ColorBy = None,
@@ -60,46 +67,54 @@ def report(
     force: opt.Force = False,
 ) -> None:
     """Embed FILE, and write one HTML page about the result."""
-    page = default_place(file, "report.html") if output is None else output
-    check_file(page, force=force)
-    drawing = Drawing(metadata, metadata_missing, color_by, categories)
+    page = output or default_place(file, "report.html")
+    check_new(page, overwrite=force)
     if bootstrap and weights is not None:
         raise InputError("--bootstrap and --weights do not go together; leave one of them out.")
-    wanted = parse_components(components)
-    with steps() as progress:
-        progress.now(f"reading {file}")
-        drawing = drawing.read()
-        source = read_source(file, metric, weights, drawing.keeper).prepared(
+    table = read_objects(metadata, color_by, categories, metadata_missing)
+    wanted = parse_value(components)
+    with progress() as callback:
+        callback(0, None, f"reading {file}")
+        drops = metadata_missing == "drop"
+        data, names, measure = read_data(file, metric, whole=drops)
+        pair_weights = read_weights(weights)
+        if drops:
+            data, names, pair_weights = with_rows(table, data, names, measure, pair_weights)
+        problem = as_problem(
+            data,
+            names,
             wanted,
+            metric=measure,
             squared=squared,
             symmetrize=symmetrize,
+            weights=pair_weights,
             missing=missing,
             keep_copy=True,
+            callback=callback,
         )
-        drawing = drawing.matched(source)
-        options = Options(
+        table = match_objects(table, problem.labels, problem.n, metadata_missing, color_by)
+        embedding = neuc_mds(
+            problem,
             wanted,
-            method,
-            loss,
+            method,  # type: ignore[arg-type]
+            loss=loss,  # type: ignore[arg-type]
             floor=floor,
-            curvature=parse_curvature(curvature),
-            random_state=seed,
+            curvature=parse_value(curvature),
             n_init=n_init,
-            callback=progress.show,
+            random_state=seed,
+            callback=callback,
         )
-        found = embed(source.data, options)
         write_report(
             page,
-            found.embedding,
-            source.data,
-            metadata=drawing.table,
+            embedding,
+            problem,
+            metadata=table,
             color_by=color_by,
-            title=Path(file).name if file != "-" else "standard input",
+            title={"-": "standard input"}.get(file, Path(file).name),
             replicates=bootstrap,
             random_state=seed,
             command=shlex.join(["neucmds", *context.obj]),
-            callback=progress.show,
+            callback=callback,
             overwrite=force,
         )
-    warn_of_surprises(found.embedding)
     say(f"Written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser.")

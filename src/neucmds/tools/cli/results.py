@@ -1,31 +1,24 @@
-"""Measure and write the result of ``embed``."""
+"""Measure an embedding, and plan its files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import neucmds
+from neucmds.backend.arrays import to_numpy
 from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
-from neucmds.fitting import Fit
-from neucmds.options import Options
 from neucmds.prepared import prepare_some
-from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
-from neucmds.spectrum.solve import solve_for
-from neucmds.spectrum.spectrum import Spectrum
-from neucmds.tools.cli.inputs import Drawing, Source
-from neucmds.tools.cli.options import PICTURES, Plots
-from neucmds.tools.cli.outputs import Outputs, axis_table, object_table
-from neucmds.tools.plots import plot_coordinates, plot_scree, plot_shepard, plot_spectrum
-from neucmds.tools.plots.coordinates import default_axes
+from neucmds.tools.cli.options import PICTURES
+from neucmds.tools.cli.outputs import Outputs, named_rows
+from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
+from neucmds.tools.plots.spectra import spectrum_of
 
 # Objects measured where D is not stored: a million pairs.
 MEASURED_OBJECTS = 1500
@@ -34,173 +27,152 @@ DESCRIBED = (
     "stress_terms weights"
 )
 FOUND_BY = "eigenvalues converged solver"
-ENVFIT_HEADER = ["x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n"]
-CENTROIDS_HEADER = ["x", "y", "variable", "class", "centroid_x", "centroid_y"]
+TABLES = ("axes", "centroids", "coordinates", "envfit", "objects", "species")
 COORDINATES = ("coordinates", "coordinates_neg")
 PLOTTED = ("spectrum", "scree", *COORDINATES, "shepard")
 RESULT_FILES = (
-    "axes.csv",
-    "centroids.csv",
-    "coordinates.csv",
     "embedding.npz",
-    "envfit.csv",
-    "objects.csv",
     "quality.json",
-    "species.csv",
+    *(f"{table}.csv" for table in TABLES),
     *(f"{plot}.{kind}" for plot in PLOTTED for kind in PICTURES),
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
-    """An embedding, its quality, and the sample of objects and the D that were measured."""
+    """An embedding, and its quality on the objects that were `measured`, with their D.
 
-    source: str
+    `correction` was applied to D, with the `constant`.
+    """
+
     embedding: Embedding
     measured: Embedding
-    prepared: Dense
+    problem: Dense
     quality: Quality
     errors: PairErrors
-    spectrum: Any = None
+    correction: str = ""
+    constant: float = 0.0
+
+    @classmethod
+    def of(cls, embedding: Embedding, problem: Dense, measured: Embedding | None = None) -> Result:
+        """Measure an embedding, all of it or a part, against D."""
+        measured = measured or embedding
+        quality = evaluate(measured, problem)
+        errors = pair_errors(measured, problem)
+        return cls(embedding, measured, problem, quality, errors)
+
+    @classmethod
+    def of_sample(
+        cls,
+        embedding: Embedding,
+        data: Any,
+        metric: Any,
+        squared: bool,
+        symmetrize: bool,
+        seed: int,
+    ) -> Result:
+        """Measure an embedding against D of all objects, or of some where D is not stored."""
+        measured = embedding
+        rows = np.arange(embedding.n)
+        if embedding.n > MEASURED_OBJECTS:
+            rng = np.random.default_rng(seed)
+            rows = np.sort(rng.choice(embedding.n, MEASURED_OBJECTS, replace=False))
+            measured = embedding[rows]
+        if isinstance(data, pd.DataFrame):
+            data = data.to_numpy()
+        reading: Any = {"metric": metric, "squared": squared, "symmetrize": symmetrize}
+        return cls.of(embedding, prepare_some(data, rows, **reading), measured)
+
+    def record(self, file: str) -> dict[str, Any]:
+        """Return the fields of quality.json."""
+        embedding = self.embedding
+        record: dict[str, Any] = {"command": "embed"}
+        record |= {"version": neucmds.__version__, "input": file}
+        for name in DESCRIBED.split():
+            record[name] = getattr(embedding, name)
+        for name in FOUND_BY.split():
+            record[name] = getattr(embedding.info, name)
+        record |= self.quality.as_dict()
+        record["pairs_off_by_10_percent"] = self.errors.pairs_off
+        record["axes"] = embedding.axis_names
+        record["r2_lost"] = embedding.explained
+        for name, share in embedding.shares.items():
+            record[f"share_of_{name}"] = share
+        record["measured_objects"] = self.measured.n
+        if embedding.landmarks is not None:
+            # These describe the landmarks alone.
+            del record["loss_value"]
+            del record["stress_terms"]
+            record["landmarks"] = len(embedding.landmarks)
+            record["axes_of"] = embedding._landmarks_alone
+        if self.correction:
+            record |= {"correction": self.correction, "constant": self.constant}
+        return record
+
+    def add_tables(self, outputs: Outputs) -> None:
+        """Plan the embedding, its coordinates, its axes, and how its objects fit."""
+        columns = {
+            "stress_share": self.errors.stress_share,
+            "r2": self.errors.r2_of_object,
+            "mean_relative_error": self.errors.of_object,
+        }
+        outputs.add_csv("coordinates.csv", self.embedding.to_frame().reset_index(names="object"))
+        outputs.add_csv("objects.csv", named_rows(columns, self.measured.labels))
+        outputs.add_csv("axes.csv", axis_table(self.embedding))
+        outputs.files["embedding.npz"] = self.embedding.save
+
+    def add_pictures_of_d(self, outputs: Outputs, kind: str) -> None:
+        """Plan plots of the pairs and, where all pairs count alike, of the spectrum."""
+        outputs.add_plot(f"shepard.{kind}", plot_shepard(self.problem, self.measured))
+        partial = self.embedding.landmarks is not None or self.measured.n < self.embedding.n
+        if partial or self.problem.weights is not None:
+            return
+        spectrum = spectrum_of(self.problem)
+        outputs.add_plot(f"spectrum.{kind}", plot_spectrum(spectrum, self.embedding))
+        if spectrum.trace > 0:  # squared dissimilarities may be negative on average
+            outputs.add_plot(f"scree.{kind}", plot_scree(spectrum, self.embedding))
 
 
-def measured(
-    file: str,
-    source: Source,
-    found: Fit,
-    options: Options,
-    reading: dict[str, Any],
-    *,
-    pictures: bool,
-) -> Result:
-    """Measure an embedding against D, or against D of a sample of objects."""
-    embedding, prepared = found.embedding, found.prepared
-    seen = embedding
-    if prepared is None:
-        some = np.arange(source.n)
-        if source.n > MEASURED_OBJECTS:
-            rng = np.random.default_rng(options.random_state)
-            some = np.sort(rng.choice(source.n, MEASURED_OBJECTS, replace=False))
-            names = source.labels
-            seen = replace(
-                embedding,
-                coordinates=embedding.coordinates[some],
-                landmarks=None,
-                labels=None if names is None else tuple(names[i] for i in some),
-            )
-        prepared = prepare_some(source.data, some, metric=source.metric, **reading)
-    spectrum = found.spectrum
-    if pictures and spectrum is None and found.prepared is not None and prepared.weights is None:
-        # Other losses do not need the spectrum, but its plots do.
-        wanted = Components.parse(options.n_components, prepared.n)
-        spectrum = solve_for(prepared.gram, wanted, "exact", tol=1e-4, random_state=0)
-    return Result(
-        file,
-        embedding,
-        seen,
-        prepared,
-        evaluate(seen, prepared),
-        pair_errors(seen, prepared),
-        spectrum,
+def axis_table(embedding: Embedding) -> pd.DataFrame:
+    """Return sign, weight, R² lost without it, and shares of every axis."""
+    table = pd.DataFrame(
+        {
+            "axis": embedding.axis_names,
+            "sign": to_numpy(embedding.signs).astype(int),
+            "weight": to_numpy(embedding.weights),
+            "r2_lost": embedding.explained,
+        }
     )
-
-
-def describe(result: Result) -> dict[str, Any]:
-    """Return the fields of quality.json."""
-    embedding = result.embedding
-    record = {
-        "command": "embed",
-        "version": neucmds.__version__,
-        "input": result.source,
-        **{name: getattr(embedding, name) for name in DESCRIBED.split()},
-        **{name: getattr(embedding.info, name) for name in FOUND_BY.split()},
-        **result.quality.as_dict(),
-        "pairs_off_by_10_percent": result.errors.pairs_off,
-        "axes": embedding.axis_names,
-        "r2_lost": embedding.explained,
-        **{f"share_of_{name}": share for name, share in embedding.shares.items()},
-        "measured_objects": result.measured.n,
-    }
+    for name, share in embedding.shares.items():
+        table[f"share_of_{name}"] = share
+    if embedding.curvature:
+        table["curvature"] = embedding.curvature
     if embedding.landmarks is not None:
-        # These describe the landmarks alone.
-        for name in ("loss_value", "stress_terms"):
-            del record[name]
-        record |= {"landmarks": len(embedding.landmarks), "axes_of": embedding._landmarks_alone}
-    return record
+        table["of"] = embedding._landmarks_alone
+    return table
 
 
-def add_result(
-    outputs: Outputs,
-    result: Result,
-    record: dict[str, Any],
-    plots: Plots,
-    drawing: Drawing,
-    seed: int = 0,
-) -> None:
-    """Plan the files of one embedding."""
-    embedding, errors = result.embedding, result.errors
-    outputs.add_csv("coordinates.csv", embedding.to_frame().reset_index(names="object"))
-    fitted = {
-        "stress_share": errors.stress_share,
-        "r2": errors.r2_of_object,
-        "mean_relative_error": errors.of_object,
-    }
-    outputs.add_csv("objects.csv", object_table(fitted, result.measured.labels))
-    outputs.add_csv("axes.csv", axis_table(embedding))
-    outputs.files["embedding.npz"] = embedding.save
-    outputs.add_json("quality.json", record)
-    pairs = default_axes(embedding) if drawing.axes is None else [drawing.axes]
-    fits = drawing.fits(embedding, pairs, seed)
-    if fits:
-        variables, classes = _envfit_tables(embedding, fits)
-        outputs.add_csv("envfit.csv", variables)
-        outputs.add_csv("centroids.csv", classes)
-    if plots == "none":
-        return
-    pictures = {
-        name: plot_coordinates(
-            embedding,
-            drawing.color,
-            axes=pair,
-            ellipses=drawing.draws("ellipses"),
-            arrows=fit if embedding.k > 1 else None,
-            title=drawing.color_by or "",
-        )
-        for name, pair, fit in zip_longest(COORDINATES[: len(pairs)], pairs, fits)
-    }
-    for name, ax in (pictures | _of_d(result)).items():
-        outputs.add_plot(f"{name}.{plots}", ax)
-
-
-def _envfit_tables(
-    embedding: Embedding, fits: Sequence[EnvFit]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return r² and p of variables, and centroids of classes, on each pair of axes."""
-    variables: list[list[Any]] = []
-    classes: list[list[Any]] = []
+def add_envfit(outputs: Outputs, embedding: Embedding, fits: list[EnvFit]) -> None:
+    """Plan r² and p of variables, and centroids of classes, on each pair of axes."""
+    variables: list[dict[str, Any]] = []
+    classes: list[dict[str, Any]] = []
     for fit in fits:
         # There may be one axis alone.
-        axes = [*(embedding.axis_names[a - 1] for a in fit.axes), ""][:2]
-        for row in fit.as_rows():
-            cosines = [*(row["direction"] or ()), None, None][:2]
-            numbers = [row["r2"], row["p"], row["n"]]
-            variables.append([*axes, row["variable"], row["kind"], *cosines, *numbers])
-        for one in fit.factors:
-            for level, at in zip(one.levels, one.centroids.tolist(), strict=True):
-                classes.append([*axes, one.name, level, *[*at, None][:2]])
-    return (
-        pd.DataFrame(variables, columns=ENVFIT_HEADER),
-        pd.DataFrame(classes, columns=CENTROIDS_HEADER),
-    )
+        names = [embedding.axis_names[axis - 1] for axis in fit.axes]
+        axes = dict(zip("xy", [*names, ""], strict=False))
+        for variable in fit.fits:
+            row: dict[str, Any] = {**axes, "variable": variable.name, "kind": variable.kind}
+            row |= _on_axes("cos", variable.direction)
+            variables.append(row | {"r2": variable.r2, "p": variable.p, "n": variable.n})
+            for level, centroid in zip(variable.levels, variable.centroids, strict=True):
+                row = {**axes, "variable": variable.name, "class": level}
+                classes.append(row | _on_axes("centroid", centroid))
+    header = ["x", "y", "variable", "class", "centroid_x", "centroid_y"]
+    outputs.add_csv("envfit.csv", pd.DataFrame(variables))
+    outputs.add_csv("centroids.csv", pd.DataFrame(classes, columns=header))
 
 
-def _of_d(result: Result) -> dict[str, Any]:
-    """Plot the spectrum and the pairs."""
-    pictures = {"shepard": plot_shepard(result.prepared, result.measured)}
-    spectrum = result.spectrum
-    if spectrum is not None:
-        pictures["spectrum"] = plot_spectrum(spectrum, result.embedding)
-        total = spectrum.trace if isinstance(spectrum, Spectrum) else float(np.sum(spectrum))
-        if total > 0:  # squared dissimilarities may be negative on average
-            pictures["scree"] = plot_scree(spectrum, result.embedding)
-    return pictures
+def _on_axes(name: str, values: Any) -> dict[str, float]:
+    """Return two columns, empty where there are no values."""
+    padded = np.append(values, [np.nan, np.nan])
+    return {f"{name}_x": padded[0], f"{name}_y": padded[1]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,91 +11,104 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from neucmds.explore import ComparedMethod, PairErrors, Quality, StressCurves
+from neucmds.explore import ComparedMethod, StressCurves
 from neucmds.problem.components import NComponents
+from neucmds.tools.cli.console import visible
 from neucmds.tools.cli.results import Result
 from neucmds.tools.report.words import (
     CONVENTIONS,
     COUNTED,
+    LISTED,
     count,
     curvature_words,
     marked,
+    object_name,
     percent,
+    short,
     signature,
     significant,
 )
 
-AXES_SHOWN = 4
 # Below so many objects the squared loss keeps as many neighbours (docs/guide/losses.md).
 RELATIVE_FROM = 200
 
 
-def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
+def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
     """Make a table of names and values."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, show_header=False)
+    table = Table(title=visible(title), title_justify="left", box=box.SIMPLE, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts:
-        table.add_row(name, value)
+        table.add_row(name, visible(value))
     return table
 
 
 def facts(result: Result) -> list[tuple[str, str]]:
     """Return names and values of the rows that `embed` prints."""
-    embedding, quality, errors = result.embedding, result.quality, result.errors
+    embedding = result.embedding
+    quality = result.quality
     positive, negative = embedding.signature
-    loss = "" if embedding.loss == "squared" else f", {embedding.loss} loss"
-    known = [
-        ("method", f"{embedding.method}{loss}"),
+    method = embedding.method
+    if embedding.loss != "squared":
+        method += f", {embedding.loss} loss"
+    rows = []
+    if result.correction:
+        corrected = f"{result.correction}, constant {result.constant:.4g}"
+        text = f"{corrected}; all below is measured against the corrected D"
+        rows.append(("correction", text))
+    rows += [
+        ("method", method),
         ("coordinates", f"{embedding.k}: {positive} positive, {negative} negative{_axes(result)}"),
-        *_measured(result),
-        *([("curvature", curvature_words(embedding))] if embedding.curvature else []),
+    ]
+    if embedding.landmarks is not None:
+        landmarks = len(embedding.landmarks)
+        others = count(embedding.n - landmarks)
+        text = f"{count(landmarks)} embedded, {others} others placed among them"
+        rows.append(("landmarks", text))
+    if result.measured is not embedding:
+        text = f"on pairs of {count(result.measured.n)} objects drawn at random"
+        rows.append(("measured", text))
+    if embedding.curvature:
+        rows.append(("curvature", curvature_words(embedding)))
+    stress = f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²"
+    rows += [
         ("R²", _r2(quality.r2)),
-        ("off by over 10 %", _off(quality, errors)),
+        ("off by over 10 %", _off(result)),
         ("worst objects", _worst(result)),
         ("recall@10", f"{percent(quality.neighbors_kept)} of the 10 nearest neighbours are kept"),
-        (
-            "S-STRESS",
-            f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²; "
-            f"distortion {significant(quality.distortion)} (1 is perfect)",
-        ),
+        ("S-STRESS", f"{stress}; distortion {significant(quality.distortion)} (1 is perfect)"),
     ]
-    if below := quality.negative_dissimilarities:
-        pairs = count(result.measured.n * (result.measured.n - 1) // 2)
-        text = f"{count(below)} of {pairs} pairs have a negative fitted square; take them as 0"
-        known.append(("D̂ below zero", text))
-    return known
+    if quality.negative_dissimilarities:
+        below = count(quality.negative_dissimilarities)
+        pairs = count(math.comb(result.measured.n, 2))
+        text = f"{below} of {pairs} pairs have a negative fitted square; take them as 0"
+        rows.append(("D̂ below zero", text))
+    return rows
 
 
 def _axes(result: Result) -> str:
+    """Say how much each axis explains."""
     embedding = result.embedding
-    whose = f" (of {embedding._landmarks_alone})" if embedding._landmarks_alone else ""
-    said: dict[str, str] = {}
-    for name, shares in embedding.shares.items():  # alike where no eigenvalue is negative
-        said.setdefault(_listed(shares, percent), CONVENTIONS[name])
-    if said:
-        parts = "; ".join(f"{text} of the {whole}" for text, whole in said.items())
-        return f"; they have {parts}{whose}"
-    lost = embedding.explained
-    known = np.isfinite(lost).any()
-    return f"; R² lost without each: {_listed(lost, _short)}{whose}" if known else ""
+    wholes: dict[str, str] = {}
+    for name, share in embedding.shares.items():  # alike where no eigenvalue is negative
+        wholes.setdefault(_listed(share, percent), CONVENTIONS[name])
+    if wholes:
+        parts = [f"{shares} of the {whole}" for shares, whole in wholes.items()]
+        text = f"; they have {'; '.join(parts)}"
+    elif np.isfinite(embedding.explained).any():
+        text = f"; R² lost without each: {_listed(embedding.explained, short)}"
+    else:
+        return ""
+    if embedding.landmarks is not None:
+        text += f" (of {embedding._landmarks_alone})"
+    return text
 
 
 def _listed(values: Any, write: Callable[[float], str]) -> str:
-    texts = [write(value).replace("-", "−") for value in values[:AXES_SHOWN]]
-    return ", ".join(texts + ["…"] * (len(values) > AXES_SHOWN))
-
-
-def _measured(result: Result) -> list[tuple[str, str]]:
-    facts, landmarks = [], result.embedding.landmarks
-    if landmarks is not None:
-        placed = result.embedding.n - len(landmarks)
-        text = f"{count(len(landmarks))} embedded, {count(placed)} others placed among them"
-        facts.append(("landmarks", text))
-    if result.measured is not result.embedding:
-        text = f"on pairs of {count(result.measured.n)} objects drawn at random"
-        facts.append(("measured", text))
-    return facts
+    texts = [write(value).replace("-", "−") for value in values[:LISTED]]
+    if len(values) > LISTED:
+        texts.append("…")
+    return ", ".join(texts)
 
 
 def _r2(r2: float) -> str:
@@ -106,60 +119,63 @@ def _r2(r2: float) -> str:
     return f"{significant(r2)} of the variance of the squared dissimilarities"
 
 
-def _off(quality: Quality, errors: PairErrors) -> str:
+def _off(result: Result) -> str:
+    errors = result.errors
     if not errors.pairs:
         return "not defined: no dissimilarity is positive"
+    share = percent(errors.pairs_off / errors.pairs)
+    mean = percent(result.quality.relative_error_mean)
     return (
-        f"{count(errors.pairs_off)} of {count(errors.pairs)} pairs "
-        f"({percent(errors.pairs_off / errors.pairs)}); mean relative error "
-        f"{percent(quality.relative_error_mean)}, p95 {percent(quality.relative_error_p95)}"
+        f"{count(errors.pairs_off)} of {count(errors.pairs)} pairs ({share}); mean relative error "
+        f"{mean}, p95 {percent(result.quality.relative_error_p95)}"
     )
 
 
 def _worst(result: Result) -> str:
-    labels, errors = result.measured.labels, result.errors.of_object
+    labels = result.measured.labels
+    errors = result.errors.of_object
     worst = [i for i in result.errors.worst() if errors[i] > 0]
     if not worst:
         return "none"
-    names = [f"object {i}" if labels is None else labels[i] for i in worst]
-    first, *others = (
-        f"{name} ({percent(float(errors[i]))}" for name, i in zip(names, worst, strict=True)
-    )
-    listed = "), ".join([f"{first} mean relative error", *others]) + ")"
-    return listed if labels is not None else f"{listed}; {COUNTED}"
+    texts = [f"{object_name(labels, i)} ({percent(float(errors[i]))})" for i in worst]
+    texts[0] = texts[0].replace(" %)", " % mean relative error)")
+    text = ", ".join(texts)
+    if labels is None:
+        text += f"; {COUNTED}"
+    return text
 
 
-def suggestion(result: Result, wanted: NComponents) -> str | None:
-    """Name options to try next, if a pair is off by over 10 %.
+def suggestion(result: Result, wanted: NComponents) -> str:
+    """Name options to try next, if a pair is off by over 10 %; else nothing.
 
     A larger k is not advised if the fit chose k, or for R² ≥ 0.99.
     """
-    embedding, chosen = result.embedding, isinstance(wanted, (str, float))
-    if not result.errors.pairs_off:
-        return None
-    k, more = embedding.k, min(2 * embedding.k, embedding.n - 1)
-    tries = [f"-k {more}"] if more > k and not chosen and not result.quality.r2 >= 0.99 else []
+    embedding = result.embedding
+    k = embedding.k
+    more = min(2 * k, embedding.n - 1)
+    chosen = isinstance(wanted, (str, float))
+    tries = []
+    if more > k and not chosen and not result.quality.r2 >= 0.99:
+        tries.append(f"-k {more}")
     if embedding.method != "refined":
         tries.append("--method refined")
-    elif k in (2, 3):  # where "relative" keeps fewer neighbours: 54.6 % on mite, "distance" 63.6 %
+    elif k in (2, 3):  # where "relative" keeps fewer neighbours than "distance"
         if embedding.loss == "squared" and not chosen:
             tries.append(f"-k {k},0 --loss distance, for a plot")
     elif embedding.loss != "relative" and embedding.n >= RELATIVE_FROM:
         tries.append("--loss relative, if near pairs matter")
-    return f"Try next: {'; '.join(tries)}." if tries else None
-
-
-def _short(value: float) -> str:
-    return significant(value, 3)
+    if not tries or not result.errors.pairs_off:
+        return ""
+    return f"Try next: {'; '.join(tries)}."
 
 
 # Header, field, format, whether more is better.
 _COLUMNS: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
     ("STRESS", "stress", significant, False),
-    ("share", "normalized_stress", _short, False),
-    ("R²", "r2", _short, True),
-    ("rel.\nerror", "relative_error_mean", _short, False),
-    ("near", "neighbors_kept", _short, True),
+    ("share", "normalized_stress", short, False),
+    ("R²", "r2", short, True),
+    ("rel.\nerror", "relative_error_mean", short, False),
+    ("near", "neighbors_kept", short, True),
     ("distor-\ntion", "distortion", significant, False),
     ("neg.\nD̂", "negative_dissimilarities", count, False),
 )
@@ -167,29 +183,27 @@ _COLUMNS: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
 
 def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
     """Make a row per method; a star marks the best value of a column."""
-    columns: list[Sequence[str | Text]] = [
-        _starred([getattr(row.quality, field) for row in rows], write, most=more_is_better)
-        for _, field, write, more_is_better in _COLUMNS
-    ]
-    columns.append([signature(row.embedding.signature) for row in rows])
-    columns.append(_starred([row.seconds for row in rows], lambda v: f"{v:.3f}"))
-    header = ["method", *(name for name, *_ in _COLUMNS), "signs", "seconds"]
-    lines = zip([row.method for row in rows], *columns, strict=True)
-    return _table(title, header, lines, padding=0, pad_edge=False)
+    columns: dict[str, Sequence[Any]] = {"method": [row.method for row in rows]}
+    for header, field, write, more_is_better in _COLUMNS:
+        values = [getattr(row.quality, field) for row in rows]
+        columns[header] = _starred(values, write, most=more_is_better)
+    columns["signs"] = [signature(row.embedding.signature) for row in rows]
+    columns["seconds"] = _starred([row.seconds for row in rows], "{:.3f}".format)
+    lines = zip(*columns.values(), strict=True)
+    return _table(title, list(columns), lines, padding=0, pad_edge=False)
 
 
-def curve_table(curves: StressCurves, shown: Sequence[int]) -> Table:
+def curve_table(curves: StressCurves) -> Table:
     """Make a row per k, a column per method; a star marks the best value of a row."""
-    normalized = {method: curves.normalized(method) for method in curves.stress}
-    rows = [
-        [str(k), *_starred([column[curves.ks.index(k)] for column in normalized.values()], _short)]
-        for k in shown
-    ]
+    stress = np.array([curves.normalized(method) for method in curves.stress])
+    rows = []
+    for k, values in zip(curves.ks, stress.T, strict=True):
+        rows.append([str(k), *_starred(values, short)])
     return _table("STRESS / ‖D‖²", ["k", *curves.stress], rows)
 
 
-def _table(title: str, header: Sequence[str], rows: Any, **look: Any) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, **look)
+def _table(title: str, header: Sequence[str], rows: Iterable[Any], **look: Any) -> Table:
+    table = Table(title=visible(title), title_justify="left", box=box.SIMPLE_HEAD, **look)
     table.add_column(header[0], style="bold", no_wrap=True)
     for name in header[1:]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -203,7 +217,7 @@ def _starred(
 ) -> list[Text]:
     texts, best = marked(values, write, most=most)
     # A blank keeps the digits below each other.
-    return [
-        Text(f"{text}*", style="green") if i in best else Text(f"{text} ")
-        for i, text in enumerate(texts)
-    ]
+    starred = [Text(f"{text} ") for text in texts]
+    for i in best:
+        starred[i] = Text(f"{texts[i]}*", style="green")
+    return starred
