@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,8 @@ def to_frame(embedding: Embedding) -> Any:
     ['axis1', 'axis2_neg']
     """
     pandas = _require("pandas", "cli")
-    return pandas.DataFrame(
-        to_numpy(embedding.coordinates),
-        index=None if embedding.labels is None else list(embedding.labels),
-        columns=list(embedding.axis_names),
-    )
+    coordinates = to_numpy(embedding.coordinates)
+    return pandas.DataFrame(coordinates, embedding.labels, embedding.axis_names)
 
 
 def to_skbio(embedding: Embedding) -> Any:
@@ -82,16 +80,20 @@ def to_skbio(embedding: Embedding) -> Any:
             UserWarning,
             stacklevel=3,
         )
-    weights, share = to_numpy(embedding.weights), embedding.shares.get("trace")
-    whose = f", eigenvalues of {embedding._landmarks_alone}" if embedding._landmarks_alone else ""
-    labels = embedding.labels or tuple(str(i) for i in range(embedding.n))
+    method = f"Non-Euclidean multidimensional scaling ({embedding.method})"
+    if embedding._landmarks_alone:
+        method += f", eigenvalues of {embedding._landmarks_alone}"
+    share = embedding.shares.get("trace")
+    if share is not None:
+        share = pandas.Series(share, index=names)
+    samples = to_frame(embedding).rename(index=str)
     return skbio.OrdinationResults(
         short_method_name="NeucMDS",
-        long_method_name=f"Non-Euclidean multidimensional scaling ({embedding.method}){whose}",
-        eigvals=pandas.Series(weights, index=names),
-        samples=to_frame(embedding).set_axis(list(labels)),
-        sample_ids=list(labels),
-        proportion_explained=None if share is None else pandas.Series(share, index=names),
+        long_method_name=method,
+        eigvals=pandas.Series(to_numpy(embedding.weights), index=names),
+        samples=samples,
+        sample_ids=list(samples.index),
+        proportion_explained=share,
     )
 
 
@@ -119,8 +121,8 @@ def from_anndata(adata: Any, key: str = "distances") -> Any:
     (2, 2)
     """
     if key not in adata.obsp:
-        held = ", ".join(adata.obsp.keys()) or "nothing"
-        raise InputError(f"adata.obsp has no {key!r}; it holds {held}.")
+        keys = ", ".join(adata.obsp.keys()) or "nothing"
+        raise InputError(f"adata.obsp has no {key!r}; it holds {keys}.")
     matrix = adata.obsp[key]
     if hasattr(matrix, "tocsr"):
         return matrix
@@ -152,8 +154,7 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
     names = [str(name) for name in adata.obs_names]
     if len(names) != embedding.n:
         raise InputError(f"adata has {len(names)} observations, the embedding {embedding.n}.")
-    labels = names if embedding.labels is None else embedding.labels
-    order = order_of(labels, names, "objects of the embedding")
+    order = order_of(embedding.labels or names, names, "objects of the embedding")
     adata.obsm[key] = to_numpy(embedding.coordinates)[order]
     adata.uns[key] = {
         "signs": to_numpy(embedding.signs),
@@ -161,7 +162,9 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
         "r2_lost": embedding.explained,
         "method": embedding.method,
         "squared": bool(embedding.squared),
-    } | ({"of": embedding._landmarks_alone} if embedding._landmarks_alone else {})
+    }
+    if embedding._landmarks_alone:
+        adata.uns[key]["of"] = embedding._landmarks_alone
 
 
 def from_networkx(graph: Any, weight: str | None = "weight", direction: str | None = None) -> Any:
@@ -191,15 +194,13 @@ def from_networkx(graph: Any, weight: str | None = "weight", direction: str | No
     3.0
     """
     pandas = _require("pandas", "cli")
-    paths = all_paths(named_graph(graph, None, {"weight": weight, "direction": direction})[0])
+    matrix, _ = named_graph(graph, None, {"weight": weight, "direction": direction})
     names = [str(node) for node in graph.nodes]
-    return pandas.DataFrame(paths, index=names, columns=names)
+    return pandas.DataFrame(all_paths(matrix), index=names, columns=names)
 
 
 def _require(module: str, extra: str) -> Any:
-    from importlib import import_module
-
     try:
         return import_module(module)
-    except ImportError as problem:
-        raise ImportError(f"this needs {module}: pip install 'neucmds[{extra}]'.") from problem
+    except ImportError as error:
+        raise ImportError(f"this needs {module}: pip install 'neucmds[{extra}]'.") from error

@@ -52,7 +52,7 @@ def test_connect_joins_parts_at_their_closest_objects():
 
 def test_disconnected_graph_is_named_with_its_parts():
     x = np.concatenate([np.arange(5.0), 100 + np.arange(3.0)])[:, None]
-    with pytest.raises(InputError, match=r"2 components of 5, 3 objects; raise n_neighbors"):
+    with pytest.raises(InputError, match="2 components, the largest of 5, 3 objects"):
         hop_distances(x, 2)
 
 

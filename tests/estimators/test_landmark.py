@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, neuc_mds
-from neucmds.datasets.synthetic import random_simplex
+from neucmds.datasets import random_simplex
 from neucmds.form import Form
 from neucmds.large.landmarks import LandmarkFit
 

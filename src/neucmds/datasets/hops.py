@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
@@ -12,8 +10,6 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from neucmds.errors import InputError
-
-__all__ = ["hop_distances"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,37 +50,38 @@ def hop_distances(
         If the graph is not connected and `connect` is False: there is no finite dissimilarity
         between its parts.
     """
-    given = np.asarray(data)
-    n = len(given)
+    rows = np.asarray(data)
+    n = len(rows)
     if not 1 <= n_neighbors < n:
         raise InputError(f"n_neighbors is {n_neighbors}; with {n} objects pass 1 to {n - 1}.")
-    if precomputed:
-        if given.shape != (n, n):
-            raise InputError(f"dissimilarities have shape {given.shape}; pass a square matrix.")
-        others = given.astype(np.float64)
-        np.fill_diagonal(others, np.inf)
-        nearest = np.argsort(others, axis=1, kind="stable")[:, :n_neighbors]
-    else:
-        given = given.astype(np.float64).reshape(n, -1)
-        search = NearestNeighbors(n_neighbors=n_neighbors).fit(given)
+    rows = rows.astype(np.float64).reshape(n, -1)
+    if not precomputed:
+        search = NearestNeighbors(n_neighbors=n_neighbors).fit(rows)
         nearest = search.kneighbors(return_distance=False)
-    edges = (np.repeat(np.arange(n), n_neighbors), nearest.ravel())
-    graph = sparse.csr_array((np.ones(nearest.size, dtype=np.int8), edges), shape=(n, n))
-    graph = sparse.csr_array(graph.maximum(graph.T))
+    elif rows.shape == (n, n):
+        np.fill_diagonal(rows, np.inf)
+        nearest = np.argsort(rows, axis=1, kind="stable")[:, :n_neighbors]
+    else:
+        raise InputError(f"dissimilarities have shape {rows.shape}; pass a square matrix.")
+    graph = sparse.lil_array((n, n), dtype=np.int8)
+    graph[np.arange(n)[:, None], nearest] = 1
     n_parts, part = connected_components(graph, directed=False)
     if n_parts > 1 and not connect:
         sizes = np.sort(np.bincount(part))[::-1]
-        shown = ", ".join(map(str, sizes[:8])) + (", …" if n_parts > 8 else "")
+        shown = ", ".join(map(str, sizes[:8]))
         raise InputError(
-            f"the {n_neighbors}-nearest-neighbour graph falls into {n_parts} components of {shown} "
-            "objects; raise n_neighbors, or pass connect=True."
+            f"the {n_neighbors}-nearest-neighbour graph falls into {n_parts} components, the "
+            f"largest of {shown} objects; raise n_neighbors, or pass connect=True."
         )
     if n_parts > 1:
-        graph = _joined(graph, given if precomputed else cdist(given, given))
-    return np.asarray(dijkstra(graph, unweighted=True))
+        distances = rows
+        if not precomputed:
+            distances = cdist(rows, rows)
+        _join(graph, distances)
+    return np.asarray(dijkstra((graph + graph.T).tocsr(), unweighted=True))
 
 
-def _joined(graph: sparse.csr_array, distances: npt.NDArray[Any]) -> sparse.csr_array:
+def _join(graph: sparse.lil_array, distances: Floats) -> None:
     """Add the shortest edge out of the smallest part until there is only one part."""
     n_parts, part = connected_components(graph, directed=False)
     while n_parts > 1:
@@ -92,8 +89,5 @@ def _joined(graph: sparse.csr_array, distances: npt.NDArray[Any]) -> sparse.csr_
         outside = np.setdiff1d(np.arange(part.size), inside)
         block = distances[np.ix_(inside, outside)]
         i, j = np.unravel_index(int(np.argmin(block)), block.shape)
-        ends = np.array([inside[i], outside[j]])
-        edge = sparse.csr_array((np.ones(2, dtype=np.int8), (ends, ends[::-1])), shape=graph.shape)
-        graph = sparse.csr_array(graph + edge)
+        graph[inside[i], outside[j]] = 1
         n_parts, part = connected_components(graph, directed=False)
-    return graph

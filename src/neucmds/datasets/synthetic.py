@@ -15,8 +15,6 @@ from sklearn.utils import check_random_state
 
 from neucmds.errors import InputError
 
-__all__ = ["euclidean_ball", "random_simplex"]
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -45,19 +43,21 @@ def random_simplex(n: int = 1000, *, dim: int = 1000, random_state: Any = None) 
     """
     _check_sizes(n, dim, 10)
     rng = check_random_state(random_state)
-    n_positive, n_negative = dim // 10, dim - dim // 10 - 1
+    n_positive = dim // 10
+    n_negative = dim - n_positive - 1
     # errata E11: the square root of 1, and 0.05 in place of 0.5
-    high_positive, high_negative = np.sqrt(1.0 / n_positive), np.sqrt(0.05 / n_negative)
+    high_positive = np.sqrt(1.0 / n_positive)
+    high_negative = np.sqrt(0.05 / n_negative)
     points = np.empty((n, dim))
     points[:, :n_positive] = rng.uniform(0.0, high_positive, (n, n_positive))
     points[:, n_positive:-1] = rng.uniform(0.0, high_negative, (n, n_negative))
     points[:, -1] = 0.3 * np.arange(1, n + 1) / n
     points -= points.mean(axis=0)  # leaves D as it is, keeps the cancellation below small
-    signed = points * np.where(np.arange(dim) < n_positive, 1.0, -1.0)
-    norms = np.einsum("ij,ij->i", points, signed)
+    signed = points.copy()
+    signed[:, n_positive:] *= -1
     products = signed @ points.T
+    norms = np.diag(products)
     sq_dissimilarity: Floats = np.add.outer(norms, norms) - (products + products.T)
-    np.fill_diagonal(sq_dissimilarity, 0.0)
     return sq_dissimilarity
 
 
