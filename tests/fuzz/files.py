@@ -19,9 +19,8 @@ from neucmds import Embedding, InputError, neuc_mds
 from neucmds.ecology.metadata import match_rows, read_metadata
 from neucmds.problem.containers import read_square
 from neucmds.problem.dense import as_squares
+from neucmds.problem.files import read_new_objects, read_table
 from neucmds.problem.pairs import as_pairs
-from neucmds.problem.readers.files import read_table
-from neucmds.problem.readers.new_objects import read_new_objects
 
 NAMES = ("ant", "bee", "cat", "dog")
 D = np.array([[0, 1.5, 2, 3], [1.5, 0, 3, 4], [2, 3, 0, 5], [3, 4, 5, 0]])
@@ -94,7 +93,6 @@ KINDS = (
     Kind("quoted.csv", FRAME.to_csv(quoting=1, sep=";"), TABLE),
     Kind("d.lsmat", FRAME.to_csv(sep="\t"), TABLE),
     Kind("lower.tsv", "ant\nbee\t1.5\ncat\t2\t3\ndog\t3\t4\t5\n", TABLE),
-    Kind("dist.txt", "  ant bee cat\nbee 1.5\ncat 2 3\ndog 3 4 5\n", TABLE),
     Kind("d.phy", "4\nant\nbee 1.5\ncat 2 3\ndog 3 4 5\n", TABLE),
     Kind("square.dist", "4\n" + FRAME.to_csv(sep=" ", header=False), TABLE),
     Kind("pairs.csv", PAIRS, LISTED),

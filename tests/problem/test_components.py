@@ -16,7 +16,6 @@ def test_numbers_pairs_and_goals_are_told_apart(n, data):
     assert Components.parse(k, n) == Components.parse(np.int32(k), n) == Components(k)
     assert Components.parse((p, k - p), n) == Components(k, (p, k - p))
     assert Components.parse([np.int64(p), k - p], n) == Components(k, (p, k - p))
-    assert Components.parse(None, n) == Components(min(20, n - 1))
     assert Components.parse("auto", n) == Components(min(100, n - 1), goal="auto")
     assert Components.parse(np.float32(0.5), n) == Components(min(100, n - 1), goal=0.5)
 

@@ -24,11 +24,11 @@ def test_every_container_gives_the_same_pairs(tmp_path):
     expected = [(0, 1, 1.0), (0, 2, 6.25), (1, 2, 4.0)]
     frame = pd.DataFrame(rows, columns=["from", "to", "d"])
     stored = sparse.csr_array(([1.0, 2.0, 2.5], ([0, 2, 0], [1, 1, 2])), shape=(3, 3))
-    plain, tabbed, european = (tmp_path / name for name in ("p.csv", "p.tsv", "p.txt"))
+    plain, tabbed, quoted = (tmp_path / name for name in ("p.csv", "p.tsv", "p.txt"))
     plain.write_text("# measured in May\na,b,1\n\nc,b,2.0\na,c,2.5\n")
     tabbed.write_text("from\tto\td\na\tb\t1\nc\tb\t2\na\tc\t2.5\n")
-    european.write_text('"a";"b";1\n"c";"b";2,0\n"a";"c";2,5\n')
-    for data in (tuple(zip(*rows, strict=True)), frame, plain, str(tabbed), european):
+    quoted.write_text('"a";"b";1\n"c";"b";2.0\n"a";"c";2.5\n')
+    for data in (tuple(zip(*rows, strict=True)), frame, plain, str(tabbed), quoted):
         pairs = as_pairs(data)
         assert listed(pairs) == expected
         assert pairs.labels == ("a", "b", "c")
@@ -106,8 +106,8 @@ REFUSED = {
     "empty file": ("", "is empty"),
     "columns in a file": ("a,b\n", "has 2 columns"),
     "names alone": ("a,b,d\n", "no pairs below it"),
-    "ragged file": ("a,b,1\na,c\n", "line 2: 2 cells where others have 3"),
-    "text in a file": ("a,b,1\na,c,far\n", "line 2, cell 3: 'far' is not a number"),
+    "ragged file": ("a,b,1\na,c\n", "2 cells where others have 3, in 'a,c'"),
+    "text in a file": ("a,b,1\na,c,far\n", "'far' is not a number, in 'a,c,far'"),
     "gap in a file": ("9,10,1.0\n10,11,NA\n", "not finite"),
 }
 

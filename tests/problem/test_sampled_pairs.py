@@ -83,7 +83,7 @@ def test_what_cannot_be_sampled_is_refused(features):
         sampled(features, "nonsense", 50)
     for few in (9, 0, 60.5, "60", True):
         with pytest.raises(InputError, match=r"n_pairs=.* must be a whole number of at least 10"):
-            sampled(features, n_pairs=few)
+            NeucMDS(2, metric="cityblock", n_pairs=few).fit(features)
     x = np.abs(features[:62])
     with pytest.raises(InputError, match="n_pairs=20 are too few for 8 coordinates; pass 256"):
         NeucMDS(8, metric="cityblock", n_pairs=20).fit(x)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, option
+from neucmds.problem.files import one_line, parse_number, read_text, require_pandas
 from neucmds.problem.names import counts, examples, is_frame, listed, order_of
-from neucmds.problem.readers.text import one_line, parse_number, read_text, require_pandas
 
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
 

@@ -40,10 +40,10 @@ from neucmds.problem.containers import (
     refuse_networkx,
     refuse_sparse_tensor,
 )
+from neucmds.problem.files import read_new_objects
 from neucmds.problem.graph import joined_paths, named_graph
 from neucmds.problem.metrics import known_everywhere
 from neucmds.problem.names import ordered_by_name, row_names, rows_ordered_as
-from neucmds.problem.readers.new_objects import read_new_objects
 from neucmds.problem.validation import working_dtype
 
 
@@ -447,7 +447,7 @@ class LandmarkNeucMDS(SignedTransformer):
         precomputed = metric == "precomputed"
         if isinstance(X, (str, PathLike)):
             n = None if reset else int(self.n_features_in_)
-            X = read_square(X)[0] if n is None else read_new_objects(str(X), n).values
+            X = read_square(X)[0] if n is None else read_new_objects(str(X), n)[0]
         if hasattr(X, "tocoo"):
             raise InputError(
                 "X is a sparse array, which is taken as a graph with metric='shortest_path' alone; "

@@ -15,9 +15,8 @@ from neucmds.backend import arrays
 from neucmds.backend.arrays import Array
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, option
+from neucmds.problem.files import ask_for_edges, one_line, read_table
 from neucmds.problem.names import agreed, is_frame, row_names
-from neucmds.problem.readers.files import read_table
-from neucmds.problem.readers.text import ask_for_edges, one_line
 from neucmds.problem.validation import as_labels, working_dtype
 
 

@@ -24,7 +24,7 @@ from neucmds.backend.arrays import Array, asarray_like, in_place, is_numpy, name
 from neucmds.backend.cuda_kernels import between
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import Called
-from neucmds.problem.readers.text import one_line
+from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance, working_dtype
 
 BlockFunction = Callable[[Array, Array], Array]

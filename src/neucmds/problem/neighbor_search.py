@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace
 from neucmds.errors import InputError, option
+from neucmds.problem.files import one_line
 from neucmds.problem.metrics import INNER_METRICS, FittedMetric
-from neucmds.problem.readers.text import one_line
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]

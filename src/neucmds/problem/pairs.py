@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
-from itertools import chain
 from math import sqrt
 from typing import Any, Literal
 
@@ -15,8 +14,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, OverfitWarning, option
-from neucmds.problem.names import is_frame, listed
-from neucmds.problem.readers.text import Labels, Lines, one_line, read_text
+from neucmds.problem.files import one_line, read_columns
+from neucmds.problem.names import Labels, is_frame, listed
 from neucmds.problem.validation import entry_name, refuse_range, refuse_weight_range
 
 Floats = npt.NDArray[np.float64]
@@ -29,8 +28,6 @@ TOLERANCE = sqrt(np.finfo(np.float64).eps)
 LOCAL_DENSITY, LOCAL = 0.05, 0.2
 # Fewer objects are not asked, nor those of which one has a pair with more than this share.
 LOCAL_OBJECTS, HUB = 50, 0.5
-# Of a whole number that is surely an int64.
-DIGITS = 18
 _COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th for the weight"
 
 
@@ -101,7 +98,7 @@ def as_pairs(
     if hasattr(data, "tocoo"):
         return _from_sparse(data, settings)
     if isinstance(data, (str, os.PathLike)):
-        columns = read_pairs(data)
+        columns = read_columns(data)
     elif is_frame(data):
         columns = [data[name].to_numpy() for name in data.columns]
     else:
@@ -235,33 +232,9 @@ def refuse_parts(
     )
 
 
-def read_pairs(path: str | os.PathLike[str]) -> list[npt.NDArray[Any]]:
-    """Read the columns of a file of pairs: objects as integers or text, then numbers.
-
-    There may be a header. Tabs, semicolons (with decimal commas), commas or blanks are between.
-    """
-    name, text = read_text(path)
-    lines = Lines.of(text, name)
-    first, width = lines.cells(0), lines.widths[0]
-    if width not in (3, 4):
-        raise FileFormatError(f"{name} has {width} columns; {_COLUMNS}.")
-    header = int(lines.is_text(first[2]))
-    if header == len(lines.texts):
-        raise FileFormatError(f"{name} has one line, of names, and no pairs below it.")
-    for i, cells in enumerate(lines.widths):
-        if cells != width:
-            raise lines.ragged(i, width)
-    names, values = lines.columns(header, 2, width)
-    objects: list[npt.NDArray[Any]] = [np.array(column) for column in names]
-    # A digit may be a superscript, and a number of 19 digits or more no int64: these are names.
-    if all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in chain(*names)):
-        objects = [column.astype(np.int64) for column in objects]
-    return [*objects, *values.T]
-
-
 def read_edges(path: str | os.PathLike[str]) -> tuple[Any, Labels]:
     """Read a file of edges, two nodes and a length a line, each line an entry of a sparse array."""
-    left, right, length, *more = read_pairs(path)
+    left, right, length, *more = read_columns(path)
     if more:
         raise FileFormatError("a list of edges has 3 columns, two nodes and a length, not 4.")
     return _edges(left, right, length)

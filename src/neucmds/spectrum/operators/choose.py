@@ -15,7 +15,7 @@ from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 from neucmds.problem.chunks import lazy_dissimilarity
 from neucmds.problem.components import Components, NComponents
-from neucmds.problem.readers.files import read_table
+from neucmds.problem.files import read_table
 from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.features import FeatureGram

@@ -17,10 +17,10 @@ from neucmds.prepared import prepare
 from neucmds.problem.components import NComponents
 from neucmds.problem.containers import read_square
 from neucmds.problem.dense import Dense
+from neucmds.problem.files import read_table
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import BoundMetric, refuse_params
 from neucmds.problem.pairs import read_edges
-from neucmds.problem.readers.files import read_table
 from neucmds.problem.validation import as_labels
 from neucmds.tools.cli.options import WithoutRow
 

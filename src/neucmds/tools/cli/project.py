@@ -15,7 +15,7 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.backend.files import atomic_file
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.problem.readers.new_objects import read_new_objects
+from neucmds.problem.files import read_new_objects
 from neucmds.tools.cli.console import print_json, progress, say
 from neucmds.tools.cli.options import PICTURES, Force, Json
 from neucmds.tools.cli.outputs import as_csv, named_rows, save_figure
@@ -78,10 +78,10 @@ def project(
         fitted = embedding
         if embedding.landmarks is not None:
             fitted = embedding[embedding.landmarks]
-        objects = read_new_objects(new, fitted.n, fitted.labels)
-        coordinates = to_numpy(embedding.transform(objects.values))
-        fits = _fits(fitted, objects.values, coordinates)
-    names = objects.names or tuple(str(i) for i in range(len(coordinates)))
+        rows, names = read_new_objects(new, fitted.n, fitted.labels)
+        coordinates = to_numpy(embedding.transform(rows))
+        fits = _fits(fitted, rows, coordinates)
+    names = names or tuple(str(i) for i in range(len(coordinates)))
     columns = dict(zip(embedding.axis_names, coordinates.T, strict=True)) | fits
     text = as_csv(named_rows(columns, names))
     if output is not None:

@@ -13,8 +13,7 @@ from scipy.spatial.distance import squareform
 
 from neucmds.errors import FileFormatError, InputError
 from neucmds.problem.dense import as_squares
-from neucmds.problem.readers.files import read_table
-from neucmds.problem.readers.text import Lines, parse_matrix
+from neucmds.problem.files import read_new_objects, read_table
 
 NAMES, NUMBERS = ("ant", "bee", "cat"), ("1", "2", "3")
 D = np.array([[0, 1.5, 2], [1.5, 0, 3], [2, 3, 0]])
@@ -78,20 +77,14 @@ TEXTS = {
     "lower, numbered": ("d.csv", ",1,2,3\n1\n2,1.5\n3,2,3\n", NUMBERS),
     "lower, numbered, corner": ("d.csv", "id,1,2,3\n1,,,\n2,1.5,,\n3,2,3,\n", NUMBERS),
     "lower, numbered, #": ("d.csv", "#,1,2,3\n1\n2,1.5\n3,2,3\n", NUMBERS),
-    "lower, numbered, no corner": ("d.txt", "1 2 3\n1\n2 1.5\n3 2 3\n", NUMBERS),
     "lower with diagonal, numbered": ("d.csv", "1,0\n2,1.5,0\n3,2,3,0\n", NUMBERS),
     "lower with diagonal, header": ("d.csv", ",1,2,3\n1,0\n2,1.5,0\n3,2,3,0\n", NUMBERS),
-    "R without names": ("d.csv", '"","V1","V2","V3"\n"1",0,1.5,2\n"2",1.5,0,3\n"3",2,3,0\n', None),
-    "R with row names": ("d.txt", "V1 V2 V3\n" + BESIDE.replace(",", " "), NAMES),
     "R lower, blanks, no corner": (
         "d.tsv", '"ant"\t"bee"\t"cat"\n"ant"\t\t\t\n"bee"\t1.5\t\t\n"cat"\t2\t3\t\n', NAMES),
-    "R write.csv2": (
-        "d.csv", '"";"ant";"bee";"cat"\n"ant";0;1,5;2\n"bee";1,5;0;3\n"cat";2;3;0\n', NAMES),
     "blank in label": ("d.tsv", "\ta b\tc\td\n" + "a b\t0\t1.5\t2\nc\t1.5\t0\t3\nd\t2\t3\t0\n",
                        ("a b", "c", "d")),
     "numpy savetxt": ("d.txt", "# made by hand\n  0   1.5 2\n  1.5 0   3\n  2   3   0\n", None),
     "lower with diagonal": ("d.csv", "0\n1.5,0\n2,3,0\n", None),
-    "lower without diagonal": ("d.csv", "1.5\n2,3\n", None),
     "lower, labels": ("d.csv", "ant,0\nbee,1.5,0\ncat,2,3,0\n", NAMES),
     "lower, labels, no diagonal": ("d.csv", "ant\nbee,1.5\ncat,2,3\n", NAMES),
     "lower, upper blank": ("d.csv", ",ant,bee,cat\nant,0,,\nbee,1.5,0,\ncat,2,3,0\n", NAMES),
@@ -99,10 +92,6 @@ TEXTS = {
     "lower, upper zero": ("d.csv", "0,0,0\n1.5,0,0\n2,3,0\n", None),
     "lower, diagonal and upper NA": ("d.csv", "NA,NA,NA\n1.5,NA,NA\n2,3,NA\n", None),
     "upper, lower zero": ("d.tsv", "0\t1.5\t2\n0\t0\t3\n0\t0\t0\n", None),
-    "R prints dist": ("d.txt", "    ant bee\nbee 1.5    \ncat 2.0 3.0\n", NAMES),
-    "R prints dist, numbered": ("d.txt", "    1   2\n2 1.5    \n3 2.0 3.0\n", NUMBERS),
-    "R's dist as csv": ("d.csv", '"","ant","bee"\n"bee",1.5,\n"cat",2,3\n', NAMES),
-    "lower, no line for the first": ("d.csv", ",ant,bee,cat\nbee,1.5\ncat,2,3\n", NAMES),
     "lower, a comma after each": ("d.csv", "ant,\nbee,1.5,\ncat,2,3,\n", NAMES),
     "lower below names": ("d.csv", "ant,bee,cat\n0\n1.5,0\n2,3,0\n", NAMES),
     "square, a comma after each": ("d.csv", PLAIN.replace("\n", ",\n"), None),
@@ -110,13 +99,9 @@ TEXTS = {
     "phylip lower": ("d.phy", "3\nant\nbee 1.5\ncat 2 3\n", NAMES),
     "lower, header": ("d.csv", "id,ant,bee,cat\nant,0\nbee,1.5,0\ncat,2,3,0\n", NAMES),
     "upper, lower blank": ("d.csv", "0,1.5,2\n,0,3\n,,0\n", None),
-    "lower without names, commas": ("d.csv", "1.5,\n2,3,\n", None),
     "square, names, commas": ("d.csv", BESIDE.replace("\n", ",\n"), NAMES),
-    "lower, blanks to the right": ("d.csv", "ant,,\nbee,1.5,\ncat,2,3\n", NAMES),
     "phylip lower with diagonal": ("d.phy", "3\nant 0\nbee 1.5 0\ncat 2 3 0\n", NAMES),
-    "R's dist as csv, NA": ("d.csv", ",ant,bee\nbee,1.5,NA\ncat,2,3\n", NAMES),
     "lower, diagonal NA": ("d.csv", "ant,NA\nbee,1.5,NA\ncat,2,3,NA\n", NAMES),
-    "phylip broken rows": ("d.phylip", "3\nant 0 1.5\n  2\nbee 1.5 0\n 3\ncat 2 3 0\n", NAMES),
 }  # fmt: skip
 
 
@@ -161,7 +146,9 @@ def test_a_single_row_or_column_is_condensed_and_no_phylip(content, write):
     st.booleans(),
     st.sampled_from(["NA", "nan", "", "N/A", "NaN"]),
 )
-def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index, gap):
+def test_what_pandas_writes_is_read_to_the_last_bit(
+    tmp_path_factory, data, n, sep, header, index, gap
+):
     numbers = st.floats(0, 1e300, exclude_min=True)
     m = n * (n - 1) // 2
     values = squareform(data.draw(st.lists(numbers, min_size=m, max_size=m)))
@@ -170,35 +157,33 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index,
     labels = [f"object {i}" for i in range(n)]
     frame = pd.DataFrame(values, labels, labels)
     text = frame.to_csv(sep=sep, header=header, index=index, na_rep=gap)
-    expect(parse_matrix(Lines.of(text, "d")), tuple(labels) if header or index else None, values)
+    path = tmp_path_factory.mktemp("d") / "d.csv"
+    path.write_text(text)
+    expect(read_table(path), tuple(labels) if header or index else None, values)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("d.csv", "0,1,2\n1,0,x\n2,3,0\n", "line 2, cell 3: 'x'"),
-        ("d.csv", "0,x,2\n1,0,3\n2,3,0\n", "line 1, cell 2: 'x'"),
-        ("d.csv", "\n,a,b\n\na,0,1\nb,1,?!\n", "line 5, cell 3: '?!'"),
-        ("d.csv", "0,1,2\n1,0\n2,3,0\n", "line 2: 2 cells where others have 3"),
-        ("d.csv", "0,1\n1,0,3\n2,3,0\n", "line 1: 2 cells where others have 3"),
-        ("d.csv", "0,1,2\n1,0,3\n2,3,0\n4,5,6\n5,6,7\n", "5 lines of 3 cells"),
+        ("d.csv", "0,1,2\n1,0,x\n2,3,0\n", "'x' is not a number, in '1,0,x'"),
+        ("d.csv", "\n,a,b\n\na,0,1\nb,1,?!\n", "'?!' is not a number, in 'b,1,?!'"),
+        ("d.csv", "0,1,2\n1,0\n2,3,0\n", "2 cells where others have 3, in '1,0'"),
+        ("d.csv", "0,1\n1,0,3\n2,3,0\n", "2 cells where others have 3, in '0,1'"),
+        ("d.csv", "0,1,2\n1,0,3\n2,3,0\n4,5,6\n5,6,7\n", "5 lines of 3 cells; is it a list"),
         ("d.txt", "Dear reader, this\nno matrix, it\nis, a\nletter, yes\n", "4 lines of 2 cells"),
         ("d.csv", ",a,b\nb,0,1\na,1,0\n", "another order"),
         ("d.csv", ",a,b\na,0,1\nc,1,0\n", "column 2 'b' and row 2 'c'"),
         ("d.csv", "# only a remark\n", "empty"),
-        ("d.csv", "bee,1.5\ncat,2,3\n", "triangle whose diagonal is not zero, first 1.5"),
-        ("d.csv", "9\n8,1.5\n7,2,3\n", "column of a triangle look like names (9, 8, …)"),
-        ("d.csv", "id,a,b,c\n7\n8,1\n9,2,3\n", "look like names (7, 8, …); repeat them in"),
-        ("d.csv", '"a,0,1\nb,1,0\n', "line 1: 1 cells where others have 3"),
+        ("d.csv", '"a,0,1\nb,1,0\n', "1 cells where others have 3"),
+        ("d.csv", 'a,0,"1\nb,1,0\n', "is not a table"),
         ("d.csv", "", "empty"),
-        ("d.npy", b"", "empty"),
+        ("d.npy", b"", "not an npy file"),
         ("d.csv", b"0,\xff\n\xff,0\n", "UTF-8"),
         ("d.csv", b"0,1\0\n", "NUL"),
-        ("d.phy", "ant 0 1\n", "whole number"),
         ("d.phy", "3\nant 0 1 2\nbee 1 0 3\n", "announces 3 objects and holds 2"),
-        ("d.phy", "2\nant 0 1\nbee 1 0\ncat 2 3\n", "line 4: more follows"),
-        ("d.phy", "2\nant 0 x\nbee 1 0\n", "line 2: 'x'"),
-        ("d.phy", "3\nant 0 1 2\nbee 1 0\ncat 2 3 0\n", "line 3: 'bee' has 2 numbers instead of 3"),
+        ("d.phy", "2\nant 0 1\nbee 1 0\ncat 2 3\n", "announces 2 objects and holds 3"),
+        ("d.phy", "2\nant 0 x\nbee 1 0\n", "'x' is not a number"),
+        ("d.phy", "3\nant 0 1 2\nbee 1 0\ncat 2 3 0\n", "3 cells where others have 4"),
         ("d.npy", "no array", "not an npy file"),
         ("d.npy", npy_bytes(D)[:-8], "damaged"),
         ("d.npy", npy_bytes(np.array([None, {}]), allow_pickle=True), "not an npy file"),
@@ -207,13 +192,11 @@ def test_what_pandas_writes_is_read_to_the_last_bit(data, n, sep, header, index,
         ("d.npz", npz_bytes(D=D.astype(object)), "Object arrays cannot be loaded"),
         ("d.qza", "no archive", "not an artifact of QIIME 2"),
         ("d.qza", qza_bytes("data/ordination.txt"), "holds data/ordination.txt and no data/dist"),
-        ("d.csv", ",ant,bee,cat\n", "one line of 4 names and no numbers below it"),
-        ("d.csv", "ant,bee,cat\n", "one line of 3 names"),
-        ("d.tsv", "0\t1,5\n1,5\t0\n", "'1,5' is not a number; write a decimal point, or ';' betw"),
-        ("d.csv", "0;1,5\n1.5;0\n", "decimal commas and decimal points"),
+        ("d.csv", ",ant,bee,cat\n", "one line of names and no numbers below it"),
+        ("d.csv", "ant,bee,cat\n", "one line of names"),
+        ("d.tsv", "0\t1,5\n1,5\t0\n", "'1,5' is not a number"),
         ("d.csv", "0,1_0\n1_0,0\n", "'1_0' is not a number"),
-        ("d.phy", "2\na 0 1_0\nb 1_0 0\n", "'1_0' is not a number"),
-        ("d.csv", '0,"' + "1" * 200_000 + '"\n1,0\n', "line 1: field larger than field limit"),
+        ("d.csv", '0,"' + "1" * 200_000 + '"\n1,0\n', "field larger than field limit"),
         ("d.xlsx", "x", "known are .csv, .tsv"),
         ("d", "x", "no suffix"),
     ],
@@ -288,3 +271,67 @@ def test_what_is_not_there_is_named(tmp_path, monkeypatch):
     assert refusal("-") == "standard input is empty."
     monkeypatch.setattr(sys, "stdin", None)
     assert refusal("-") == "standard input is closed; pass the name of a file."
+
+
+# New objects
+
+NEW = ("x", "y")
+VALUES = np.array([[1.5, 2, 3], [4, 5, 6]])
+ROWS = pd.DataFrame(VALUES, NEW, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "names"),
+    [
+        ("n.csv", ROWS.to_csv(), NEW),
+        ("n.csv", ROWS.to_csv(index=False), None),
+        ("n.csv", ROWS.to_csv(header=False), NEW),
+        ("n.tsv", ROWS.to_csv(header=False, index=False, sep="\t"), None),
+        ("n.txt", "ant bee cat\nx 1.5 2 3\ny 4 5 6\n", NEW),
+        ("n.csv", "id,31,32,33\n7,1.5,2,3\n8,4,5,6\n", ("7", "8")),
+        ("n.csv", ",31,32,33\n7,1.5,2,3\n8,4,5,6\n", ("7", "8")),
+        ("n.csv", "7,1.5,2,3\n8,4,5,6\n", ("7", "8")),
+        ("n.npz", npz_bytes(D=VALUES, names=np.array(NEW)), NEW),
+        ("n.npz", npz_bytes(D=VALUES), None),
+        ("n.npy", npy_bytes(VALUES), None),
+    ],
+)
+def test_new_objects_have_names_where_there_are_any(write, name, content, names):
+    values, found = read_new_objects(write(name, content), 3)
+    np.testing.assert_array_equal(values, VALUES)
+    assert found == names
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_a_table_of_old_and_new_objects_gives_the_rows_of_the_new_ones(tmp_path, suffix):
+    names, path = (*NAMES, *NEW), tmp_path / f"n.{suffix}"
+    frame = pd.DataFrame(np.arange(25.0).reshape(5, 5), names, names)
+    if suffix == "npz":
+        np.savez(path, D=frame, names=np.array(names))
+    else:
+        frame.to_csv(path)
+    values, found = read_new_objects(path, 3, ("cat", "ant", "bee"))
+    np.testing.assert_array_equal(values, frame.loc[list(NEW), ["cat", "ant", "bee"]])
+    assert found == NEW
+
+
+def test_a_vector_and_a_single_line_are_one_new_object(tmp_path, write):
+    np.save(tmp_path / "v.npy", VALUES[0])
+    np.testing.assert_array_equal(read_new_objects(tmp_path / "v.npy", 3)[0], VALUES[:1])
+    values, names = read_new_objects(write("n.csv", ROWS[:1].to_csv()), 3)
+    assert (values.tolist(), names) == ([[1.5, 2, 3]], NEW[:1])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("n.csv", "1,2\n3,4\n", "is 2 × 2 of float64; one number is expected"),
+        ("n.csv", '"",1,2\n7,1.5,2\n8,4,5\n', "is 2 × 2 of float64; one number is expected"),
+        ("n.csv", "1,2,3\n4,5\n6,7,8\n", "2 cells where others have 3"),
+        ("n.npz", npz_bytes(D=VALUES[:, :2]), "is 2 × 2 of float64; one number is expected"),
+        ("n.npz", npz_bytes(D=VALUES.astype(str)), "of <U"),
+    ],
+)
+def test_what_is_no_table_of_new_objects_is_refused(write, name, content, said):
+    with pytest.raises(FileFormatError, match=said):
+        read_new_objects(write(name, content), 3)

@@ -1,1 +1,0 @@
-"""Read files: text (CSV, TSV, lsmat), PHYLIP, npy and npz."""
