@@ -28,7 +28,7 @@ def landmark_factor(bench: Bench, share: float, k: int, method: str = "neuc") ->
     rng = check_random_state(bench.settings.seed)
     chosen = rng.permutation(len(d))[: round(share * len(d))]
     few, wanted = d[np.ix_(chosen, chosen)], min(k, len(chosen) - 1)
-    fitted = fit(prepare(few, squared=True), Options(wanted, method)).embedding
+    fitted = fit(prepare(few, squared=True), Options(wanted, method))
     placed = fitted.transform(d[:, chosen])
     full = bench.embedding(name, method, k).stress
     everyone = replace(fitted, coordinates=placed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any, Literal
@@ -14,8 +12,7 @@ from neucmds.backend.arrays import Array, is_numpy, to_numpy
 from neucmds.backend.checkpoint import Checkpoint
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.fitting import Fit, fit, warn_of_surprises
-from neucmds.goals import fit_chosen
+from neucmds.fitting import fit, warn_of_surprises
 from neucmds.large.landmarks import embed_by_landmarks
 from neucmds.large.listed import embed_graph, embed_pairs
 from neucmds.large.two_levels import embed_rows
@@ -220,36 +217,38 @@ def neuc_mds(
         callback=callback,
         checkpoint=checkpoint,
     )
-    found = embed(data, options)
-    warn_of_surprises(found.embedding)
-    return found.embedding
+    embedding = embed(data, options)
+    warn_of_surprises(embedding)
+    return embedding
 
 
-def embed(data: Any, options: Options, labels: Any = None) -> Fit:
+def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     """Embed any input of `neuc_mds`; `labels` names the objects of input without names."""
     data, metric, labels = _as_rows(data, options, labels)
     options = replace(options, metric=metric, metric_params=None)
     kind = kind_of(data, options)
     check_support(options, kind)
-    called = isinstance(metric, BoundMetric) and callable(metric.metric) and is_numpy(data)
-    with _calls(data, metric, options, kind) if called else nullcontext():
+    tape = _tape(data, options, kind)
+    with watched(options.callback, tape):
         if kind == "landmarks":
-            return Fit(_by_landmarks(data, options, labels))
-        if kind in ("large graph", "sampled", "pairs"):
-            embedding = _by_pairs(data, options, kind)
+            embedding = _embed_landmarks(data, options, labels)
+        elif kind in ("large graph", "sampled", "pairs"):
+            embedding = _embed_pairs(data, options, kind)
             names = as_labels(labels, embedding.n) or embedding.labels
-            return Fit(replace(embedding, labels=names))
-        problem = read_dense(data, options, labels, keep_copy=options.method == "refined")
-        if options.checkpoint is not None:
-            if not (called and isinstance(problem.gram, DenseGram)):
-                return _kept(problem, options, options.checkpoint)
-            options = replace(options, checkpoint=None)
-        if isinstance(options.n_components, GOALS):
-            return fit_chosen(problem, options)
-        return fit(problem, options)
+            embedding = replace(embedding, labels=names)
+        else:
+            problem = read_dense(data, options, labels, keep_copy=options.method == "refined")
+            is_stored = isinstance(problem.gram, DenseGram)
+            if options.checkpoint is None or (is_stored and tape is not None):
+                embedding = fit(problem, replace(options, checkpoint=None))
+            else:
+                embedding = _resume(problem, options)
+    if tape is not None:
+        tape.remove()
+    return embedding
 
 
-def _by_landmarks(data: Any, options: Options, labels: Any) -> Embedding:
+def _embed_landmarks(data: Any, options: Options, labels: Any) -> Embedding:
     return embed_by_landmarks(
         data,
         options,
@@ -262,7 +261,7 @@ def _by_landmarks(data: Any, options: Options, labels: Any) -> Embedding:
     )
 
 
-def _by_pairs(data: Any, options: Options, kind: str) -> Embedding:
+def _embed_pairs(data: Any, options: Options, kind: str) -> Embedding:
     """Embed listed pairs, or a sample of all."""
     if kind == "large graph":
         return embed_graph(data, options, options.n_pairs)
@@ -288,34 +287,35 @@ def _as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
             refuse_params(metric)
         return lazy_if_large(data), metric, labels
     bound = BoundMetric.of(metric, options.metric_params, symmetrize=options.symmetrize)
-    items = as_objects(data) if callable(bound.metric) and bound.items is None else None
+    items = None
+    if callable(bound.metric) and bound.items is None:
+        items = as_objects(data)
     if items is None:
         data, labels = named_features(data, labels)
         return data, bound, labels
-    labels = row_names(data) if labels is None else labels
+    if labels is None:
+        labels = row_names(data)
     return *bound.numbered(items), labels
 
 
-@contextmanager
-def _calls(data: Any, metric: BoundMetric, options: Options, kind: str) -> Iterator[None]:
-    """Report calls of a user's function to the callback, and keep them beside `checkpoint`."""
-    callback, name, tape = options.callback, getattr(metric.metric, "__name__", "the metric"), None
-    if options.checkpoint is not None:
-        what = data if metric.items is None else metric.items
-        how = (options.n_components, options.loss, options.random_state, options.n_pairs, kind)
-        tape = Tape(f"{fspath(options.checkpoint)}.calls", what, name, metric.params, how)
-    report = (
-        None if callback is None else lambda done, total: callback(done, total, f"calls of {name}")
+def _tape(data: Any, options: Options, kind: str) -> Tape | None:
+    """Return what keeps the calls of a user's function, beside `checkpoint`."""
+    metric = options.metric
+    is_called = isinstance(metric, BoundMetric) and callable(metric.metric) and is_numpy(data)
+    if options.checkpoint is None or not is_called:
+        return None
+    return Tape(
+        f"{fspath(options.checkpoint)}.calls",
+        data if metric.items is None else metric.items,
+        getattr(metric.metric, "__name__", "the metric"),
+        metric.params,
+        (options.n_components, options.loss, options.random_state, options.n_pairs, kind),
     )
-    with watched(report, tape):
-        yield
-    if tape is not None:
-        tape.remove()
 
 
-def _kept(prepared: Dense, options: Options, checkpoint: str | PathLike[str]) -> Fit:
+def _resume(problem: Dense, options: Options) -> Embedding:
     """Continue an interrupted fit, and keep the coordinates of every step."""
-    if isinstance(prepared.gram, DenseGram):
+    if isinstance(problem.gram, DenseGram):
         raise InputError(f"{option('checkpoint')} {KEPT}")
     if options.init is None and isinstance(options.n_components, (*GOALS, tuple, list)):
         raise InputError(
@@ -323,17 +323,23 @@ def _kept(prepared: Dense, options: Options, checkpoint: str | PathLike[str]) ->
             f"{option('checkpoint')} keeps the coordinates of one; pass a whole number, or leave "
             "one of them out."
         )
-    # In single precision, since the last digits depend on the number of threads.
-    means = to_numpy(prepared.gram.moments.row_means).astype(np.float32)
-    asked = (options.n_components, options.tol, options.max_iter)
-    kept = Checkpoint(checkpoint, means, *asked, options.init)
-    if kept.held:
-        start = kept.held["coordinates"], kept.held["signs"]
+    assert options.checkpoint is not None
+    checkpoint = Checkpoint(
+        options.checkpoint,
+        # In single precision, since the last digits depend on the number of threads.
+        to_numpy(problem.gram.moments.row_means).astype(np.float32),
+        options.n_components,
+        options.tol,
+        options.max_iter,
+        options.init,
+    )
+    if checkpoint.held:
+        start = checkpoint.held["coordinates"], checkpoint.held["signs"]
         options = replace(options, init=start)
 
     def keep(coordinates: Array, signs: Array) -> None:
-        kept.save(coordinates=coordinates, signs=signs)
+        checkpoint.save(coordinates=coordinates, signs=signs)
 
-    found = fit(prepared, options, keep)
-    kept.remove()
-    return found
+    embedding = fit(problem, options, keep)
+    checkpoint.remove()
+    return embedding

@@ -1,11 +1,11 @@
-"""Fit a prepared D, by eigenpairs or by descent."""
+"""Fit a dense problem: by eigenpairs, by descent, or with as many coordinates as a goal takes."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from math import sqrt
+from dataclasses import replace
+from math import inf, sqrt
 
 from sklearn.utils import check_random_state
 
@@ -17,14 +17,16 @@ from neucmds.errors import (
     ConvergenceWarning,
     FewerComponentsWarning,
     InputError,
+    NeucmdsWarning,
     NonEuclideanWarning,
     OverfitWarning,
     option,
 )
 from neucmds.form import kappa_of
-from neucmds.options import Options, notify
+from neucmds.options import GOALS, Options, notify
+from neucmds.place.dimension import fewest, scan_dimensions
 from neucmds.prepared import dense_gram, refuse_weights
-from neucmds.problem.components import AUTO, Components
+from neucmds.problem.components import AUTO, Components, spaced_ks
 from neucmds.problem.dense import Dense
 from neucmds.problem.weights import refuse_parts_of
 from neucmds.refine.descent import FEW_OBJECTS, Keep, Limits
@@ -36,52 +38,46 @@ from neucmds.refine.scouting import mean_distance, scout
 from neucmds.refine.starts import best_refined
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import exact_selection
+from neucmds.spectrum.geometry import stress_terms
+from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import METHODS, neuc_plus
 from neucmds.spectrum.solve import EIGENPAIR_TOL, solve_for
 from neucmds.spectrum.spectrum import Spectrum
 
 # A fit of sampled pairs overfits if the loss of held-out ones is larger by this factor.
 OVERFIT = 2.0
+# Most coordinates that are tried to reach a share of R²: more take hours.
+MOST_FOR_SHARE = 2000
+# Coordinates that are tried first.
+FIRST_FOR_SHARE = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """An embedding, its eigenpairs (squared loss without weights), and D if all pairs were used."""
-
-    embedding: Embedding
-    spectrum: Spectrum | None = None
-    prepared: Dense | None = None
-
-
-def fit(prepared: Dense, options: Options, keep: Keep | None = None) -> Fit:
-    """Embed a prepared D; `keep` is called with coordinates and signs after every step."""
-    gram, method, start = prepared.gram, options.method, options.init
+def fit(problem: Dense, options: Options, keep: Keep | None = None) -> Embedding:
+    """Embed a dense problem; `keep` is called with coordinates and signs after every step."""
+    if isinstance(options.n_components, GOALS):
+        return _fit_goal(problem, options)
+    gram = problem.gram
+    method = options.method
+    if method != "refined":
+        refuse_weights(problem, option("method", method), f"use {option('method', 'refined')}")
     components = Components.parse(options.n_components, gram.n)
     limits = replace(options.limits(gram.n), keep=keep)
-    if method != "refined":
-        refuse_weights(prepared, option("method", method), f"use {option('method', 'refined')}")
-    if start is not None and int(start.coordinates.shape[0]) != gram.n:
-        raise InputError(
-            f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
-            f"has {gram.n}."
-        )
-    free, spectrum = prepared.weights is not None or start is not None, None
+    is_free = problem.weights is not None or options.init is not None
     # Where D is zero, so is every loss, without any coordinate.
-    if free or (options.loss != "squared" and gram.moments.sq_norm > 0):
+    if is_free or (options.loss != "squared" and gram.moments.sq_norm > 0):
         notify(options.callback, f"embedding by {method}")
-        embedding = _free_coordinates(prepared, components, options, limits)
-    else:
-        notify(options.callback, f"computing the spectrum of {gram.n:,} objects")
-        tol = EIGENPAIR_TOL if options.tol is None or method == "refined" else options.tol
-        seed = options.random_state
-        spectrum = solve_for(gram, components, method, tol=tol, random_state=seed)
-        notify(options.callback, f"embedding by {method}")
-        embedding = embed_spectrum(prepared, spectrum, components, method, limits)
-    return Fit(embedding, spectrum, prepared)
+        return _descend(problem, components, options, limits)
+    notify(options.callback, f"computing the spectrum of {gram.n:,} objects")
+    tol = options.tol
+    if tol is None or method == "refined":
+        tol = EIGENPAIR_TOL
+    spectrum = solve_for(gram, components, method, tol=tol, random_state=options.random_state)
+    notify(options.callback, f"embedding by {method}")
+    return embed_spectrum(problem, spectrum, components, method, limits)
 
 
 def embed_spectrum(
-    prepared: Dense,
+    problem: Dense,
     spectrum: Spectrum,
     components: Components,
     method: str,
@@ -91,60 +87,60 @@ def embed_spectrum(
 
     Parameters are those of `neuc_mds`; `limits` are for "refined".
     """
-    gram, k = prepared.gram, components.total
+    gram = problem.gram
+    k = components.total
     if method == "refined" and (components.signature or neuc_plus(spectrum, components).kept.size):
-        refined = best_refined(gram, spectrum, components, limits or Limits.of("squared", gram.n))
-        return from_descent(prepared, refined, k, spectrum=spectrum)
+        end = best_refined(gram, spectrum, components, limits or Limits.of("squared", gram.n))
+        return from_descent(problem, end, k, spectrum=spectrum)
     if method in METHODS:
         selection = METHODS[method](spectrum, components)
     else:
         selection = exact_selection(spectrum, gram.diagonal(), components)
-    return from_selection(prepared, spectrum, selection, method, k)
+    return from_selection(problem, spectrum, selection, method, k)
 
 
-def _free_coordinates(
-    prepared: Dense, components: Components, options: Options, limits: Limits
-) -> Embedding:
-    """Refine where there is no closed form to begin with: weights, gaps, other losses, a start."""
-    start, weights = options.init, prepared.weights
-    if weights is not None and start is None:
-        refuse_parts_of(weights, prepared.labels)
-    if options.loss != "squared":
-        return _least_loss(prepared, components, options, limits)
-    if weights is None:
-        end = refine(prepared.gram, start, limits)
-        return from_descent(prepared, end, components.total)
-    gram = dense_gram(prepared, "weights")
-    if start is not None:
-        tiles = Tiles.of(gram.sq_dissimilarity, "squared", weights=weights)
-        found = minimize(tiles, start, limits)
-    else:
-        found = complete_and_refine(
-            Weighted(gram.sq_dissimilarity, weights),
-            components,
-            limits,
-            random_state=options.random_state,
+def _descend(problem: Dense, components: Components, options: Options, limits: Limits) -> Embedding:
+    """Descend where no closed form is the start: weights, gaps, other losses, a given start."""
+    start = options.init
+    weights = problem.weights
+    k = components.total
+    if start is not None and int(start.coordinates.shape[0]) != problem.n:
+        raise InputError(
+            f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
+            f"has {problem.n}."
         )
-    return from_descent(prepared, found, components.total, solver="weighted")
+    if weights is not None and start is None:
+        refuse_parts_of(weights, problem.labels)
+    if options.loss != "squared":
+        return _descend_by_loss(problem, components, options, limits)
+    if weights is None:
+        return from_descent(problem, refine(problem.gram, start, limits), k)
+    d = dense_gram(problem, "weights").sq_dissimilarity
+    if start is not None:
+        end = minimize(Tiles.of(d, "squared", weights=weights), start, limits)
+    else:
+        seed = options.random_state
+        end = complete_and_refine(Weighted(d, weights), components, limits, random_state=seed)
+    return from_descent(problem, end, k, solver="weighted")
 
 
-def _least_loss(
-    prepared: Dense, components: Components, options: Options, limits: Limits
+def _descend_by_loss(
+    problem: Dense, components: Components, options: Options, limits: Limits
 ) -> Embedding:
-    gram = dense_gram(prepared, option("loss", options.loss))
-    if is_numpy(gram.sq_dissimilarity):
+    d = dense_gram(problem, option("loss", options.loss)).sq_dissimilarity
+    weights = problem.weights
+    if is_numpy(d):
         # A scaled copy of D, and tiles of it.
         require_memory(
-            24 * prepared.n**2,
-            f"{option('loss', options.loss)} of {prepared.n} objects",
+            24 * problem.n**2,
+            f"{option('loss', options.loss)} of {problem.n} objects",
             f"use {option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss",
         )
-    D, weights = gram.sq_dissimilarity, prepared.weights
-    components, curvature = scouted(lambda: D, prepared.n, components, options, weights)
-    unit = mean_distance(D, weights)
+    components, curvature = scouted(lambda: d, problem.n, components, options, weights)
+    unit = mean_distance(d, weights)
     notify(options.callback, f"comparing starts and signatures by the {options.loss} loss")
-    found = refine_for_loss(
-        D,
+    end = refine_for_loss(
+        d,
         components,
         options.loss,
         limits,
@@ -152,10 +148,10 @@ def _least_loss(
         weights=weights,
         n_init=options.n_init,
         floor=options.floor,
-        curvature=kappa_of(curvature, unit, sqrt(min_and_max(D)[1])),
+        curvature=kappa_of(curvature, unit, sqrt(min_and_max(d)[1])),
         random_state=options.random_state,
     )
-    return from_descent(prepared, found, components.total, solver="loss", mean_distance=unit)
+    return from_descent(problem, end, components.total, solver="loss", mean_distance=unit)
 
 
 def scouted(
@@ -169,62 +165,149 @@ def scouted(
 
     The fit itself chooses the signature of few objects.
     """
-    curvature, free = options.curvature, options.n_init is None and options.init is None
-    many = n > FEW_OBJECTS and free and components.signature is None and options.loss != "squared"
-    if squares is None or not (many or curvature == AUTO):
+    curvature = options.curvature
+    is_free = options.n_init is None and options.init is None and components.signature is None
+    is_sought = n > FEW_OBJECTS and is_free and options.loss != "squared"
+    if squares is None or not (is_sought or curvature == AUTO):
         return components, float(curvature)
-    seed = int(check_random_state(options.random_state).randint(2**31))
     if curvature == AUTO:
         notify(options.callback, "looking for the curvature")
     signature, chosen = scout(
         squares(),
         components,
         options.loss,
-        curvature=AUTO if curvature == AUTO else float(curvature),
+        curvature=curvature,
         weights=weights,
         floor=options.floor,
-        seed=seed,
+        seed=int(check_random_state(options.random_state).randint(2**31)),
     )
-    if many:
+    if is_sought:
         components = Components(components.total, signature)
     return components, chosen
+
+
+def _fit_goal(problem: Dense, options: Options) -> Embedding:
+    """Embed with the number of coordinates that a share of R² or held-out objects ask for."""
+    gram = problem.gram
+    goal = Components.parse(options.n_components, gram.n).goal
+    if goal == AUTO:
+        refuse_weights(problem, option("n_components", AUTO), "pass a number")
+        notify(options.callback, "predicting objects held out, to choose k")
+        scan = scan_dimensions(gram, check_random_state(options.random_state))
+        if scan.error >= 1:
+            warnings.warn(
+                "no number of coordinates predicts pairs of objects held out better than their "
+                f"mean does (R² {1 - scan.error:.2g} with {scan.k}); compare the STRESS of "
+                "several.",
+                NeucmdsWarning,
+                stacklevel=5,
+            )
+        return fit(problem, replace(options, n_components=scan.k))
+    share = float(options.n_components)  # type: ignore[arg-type]
+    if not gram.moments.total_sum_of_squares:
+        raise InputError(
+            f"{option('n_components', share)} is a share of R², which has no meaning here: all "
+            "dissimilarities are equal; pass a number."
+        )
+    notify(options.callback, f"looking for the fewest coordinates with an R² of {share:g}")
+    most = min(gram.n - 1, MOST_FOR_SHARE)
+    closed = options.method if options.method in METHODS else "neuc+"
+    k = None
+    best = -inf
+    if problem.weights is None:
+        k, best = _fewest_closed(gram, closed, share, most)
+    if options.method in METHODS:
+        if k is not None:
+            return fit(problem, replace(options, n_components=k))
+    else:
+        embeddings: dict[int, Embedding] = {}
+        warned: dict[int, list[warnings.WarningMessage]] = {}
+
+        def reaches(size: int) -> bool:
+            # What is wrong with a number that is not returned is nothing to warn of.
+            with warnings.catch_warnings(record=True) as warned[size]:
+                warnings.simplefilter("always")
+                embeddings[size] = fit(problem, replace(options, n_components=size))
+            return embeddings[size].r2 >= share
+
+        k = fewest(reaches, k or FIRST_FOR_SHARE, most)
+        best = max(embedding.r2 for embedding in embeddings.values())
+        if k is not None:
+            for message in warned[k]:
+                warnings.warn(message.message, message.category, stacklevel=5)
+            return embeddings[k]
+    raise InputError(
+        f"{option('n_components', share)} asks for an R² of {share:g}, but "
+        f"{option('method', options.method)} reaches {best:.4g} at most; ask for less, or pass a "
+        "number of coordinates."
+    )
+
+
+def _fewest_closed(gram: Gram, method: str, share: float, most: int) -> tuple[int | None, float]:
+    """Return the fewest coordinates of a closed form that reach an R², and the largest R² seen.
+
+    Every k is tried from one on, as R² need not grow with k: classical MDS gets worse in the end.
+    """
+    best = -inf
+    tried = 0
+    known = min(FIRST_FOR_SHARE, most)
+    while tried < most:
+        sizes = [Components(k) for k in spaced_ks(known)]
+        spectrum = solve_for(gram, sizes, method, random_state=0)
+        if spectrum.complete:
+            known = most
+        for k in range(tried + 1, known + 1):
+            selection = METHODS[method](spectrum, Components(k))
+            stress = sum(stress_terms(spectrum, gram.diagonal(), selection))
+            r2 = 1 - stress / gram.moments.total_sum_of_squares
+            best = max(best, r2)
+            if r2 >= share:
+                return k, best
+            if method in ("classical", "lower") and selection.kept.size < k:
+                return None, best  # there are no more to be had
+        tried = known
+        known = min(4 * known, most)
+    return None, best
 
 
 def warn_of_surprises(embedding: Embedding) -> None:
     """Warn where a fit did not converge, overfits, or has fewer coordinates than requested."""
     info = embedding.info
-    found: list[tuple[str, type[Warning]]] = []
-    if not info.converged and info.history:
-        gradient = f"relative gradient {info.relative_gradient:.2g}"
-        text = f"the fit stopped before it converged ({gradient}); raise {option('max_iter')}."
-        found.append((text, ConvergenceWarning))
-    elif not info.converged:
-        worst = float(max(info.residuals))
-        text = f"the {info.solver} solver did not converge (largest residual {worst:.2g})"
-        found.append((f"{text}; raise {option('tol')}.", ConvergenceWarning))
+    # Two frames up: the caller of `neuc_mds`.
+    if not info.converged:
+        text = f"the {info.solver} solver did not converge (largest residual "
+        text += f"{max(info.residuals, default=0.0):.2g}); raise {option('tol')}."
+        if info.history:
+            text = "the fit stopped before it converged (relative gradient "
+            text += f"{info.relative_gradient:.2g}); raise {option('max_iter')}."
+        warnings.warn(text, ConvergenceWarning, stacklevel=3)
     if info.held_out_pairs and embedding.loss_value > OVERFIT * info.history[-1]:
         times = embedding.loss_value / info.history[-1]
-        text = f"the loss of held-out pairs is {times:.2g} times that of fitted ones"
-        text += f", and the estimated R² of all pairs is {embedding.r2:.2f}"
-        advice = f"raise {option('n_pairs')}, or lower {option('n_components')}"
-        found.append((f"{text}; {advice}.", OverfitWarning))
-    if embedding.k != embedding.requested:
-        category: type[Warning] = FewerComponentsWarning
-        text = "the other eigenvalues are zero, have the wrong sign, or lose their weight by the "
-        text += "shift of 'neuc+'"
-        if info.hidden_below:
-            text = f"rounding hides eigenvalues below {info.hidden_below:.2g}; look for huge "
-            text += "entries in D, and correct or remove them"
-        elif embedding.method in ("classical", "lower"):
-            category = NonEuclideanWarning
-            text = f"{option('method', embedding.method)} can use no more positive eigenvalues; "
-            text += "'neuc+' and 'exact' keep negative ones too"
-        elif info.solver == "weighted":
-            text = "more do not improve the fit, or predict held-out entries worse"
-        elif embedding.method == "refined":
-            text = "another one of these signs does not lower the STRESS"
-        count = f"{embedding.k} of {embedding.requested} coordinates are returned"
-        found.append((f"{count}: {text}.", category))
-    for text, category in found:
-        # Two frames up: the caller of `neuc_mds`.
-        warnings.warn(text, category, stacklevel=3)
+        text = f"the loss of held-out pairs is {times:.2g} times that of fitted ones, and the "
+        text += f"estimated R² of all pairs is {embedding.r2:.2f}; raise {option('n_pairs')}, or "
+        text += f"lower {option('n_components')}."
+        warnings.warn(text, OverfitWarning, stacklevel=3)
+    if embedding.k == embedding.requested:
+        return
+    category: type[Warning] = FewerComponentsWarning
+    reason = (
+        "the other eigenvalues are zero, have the wrong sign, or lose their weight by the shift of "
+        "'neuc+'"
+    )
+    if info.hidden_below:
+        reason = (
+            f"rounding hides eigenvalues below {info.hidden_below:.2g}; look for huge entries in "
+            "D, and correct or remove them"
+        )
+    elif embedding.method in ("classical", "lower"):
+        category = NonEuclideanWarning
+        reason = (
+            f"{option('method', embedding.method)} can use no more positive eigenvalues; 'neuc+' "
+            "and 'exact' keep negative ones too"
+        )
+    elif info.solver == "weighted":
+        reason = "more do not improve the fit, or predict held-out entries worse"
+    elif embedding.method == "refined":
+        reason = "another one of these signs does not lower the STRESS"
+    count = f"{embedding.k} of {embedding.requested} coordinates are returned"
+    warnings.warn(f"{count}: {reason}.", category, stacklevel=3)

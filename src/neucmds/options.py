@@ -284,7 +284,7 @@ class Options:
     method: str = DEFAULT_METHOD
     loss: str = "squared"
     floor: float | None = None
-    curvature: float | str = 0.0
+    curvature: float | Literal["auto"] = 0.0
     metric: Any = PRECOMPUTED
     metric_params: dict[str, Any] | None = None
     landmarks: Any = None

@@ -149,7 +149,7 @@ def ways(case: Case) -> dict[str, tuple[Floats, dict[str, Any]]]:
 def fitted(D: Floats, solver: str = "", **options: Any) -> Embedding | None:
     """Return an embedding, or None where D or the options are refused by one line."""
     try:
-        chosen = patch("neucmds.fitting.solve", partial(solve, solver=solver))
+        chosen = patch("neucmds.spectrum.solve.solve", partial(solve, solver=solver))
         with chosen if solver else nullcontext():
             return neuc_mds(D.copy(), **options)
     except InputError as error:

@@ -236,11 +236,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _calling(self, callback: Callback | None = None) -> Iterator[None]:
         """Let `n_jobs` processes call a function that is the metric, and report its calls."""
         thread_count(self.n_jobs)  # refuses invalid numbers
-        report = None
-        if callback is not None:
-            report = lambda done, total: callback(done, total, "calls of the metric")  # noqa: E731
         jobs = nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs)
-        with jobs, watched(report):
+        with jobs, watched(callback):
             yield
 
     def dissimilarities(self, *, squared: bool = False) -> Array:

@@ -19,7 +19,6 @@ from neucmds.errors import InputError, option
 from neucmds.explore.quality import Quality, measure
 from neucmds.fitting import embed_spectrum, fit
 from neucmds.form import Form
-from neucmds.goals import fit_chosen
 from neucmds.options import ALL_METHODS, Callback, Options, as_seed, notify
 from neucmds.prepared import dense_gram, prepare
 from neucmds.problem.components import N_COMPONENTS, Components, NComponents
@@ -208,7 +207,7 @@ def compare(
 def _chosen_for_all(problem: Dense, goal: float | str, seed: Any) -> Components:
     """Choose one number of coordinates for several methods: as "neuc+" would."""
     options = Options(goal, "neuc+", random_state=seed)
-    return Components(fit_chosen(problem, options).embedding.requested)
+    return Components(fit(problem, options).requested)
 
 
 def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
@@ -312,4 +311,4 @@ def embed_by_loss(
     options = Options(n_components, random_state=seed)
     if method in REFINED_LOSSES:
         options = replace(options, loss=REFINED_LOSSES[method], curvature=curvature)
-    return fit(problem, options).embedding
+    return fit(problem, options)

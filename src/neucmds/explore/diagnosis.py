@@ -11,9 +11,8 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import eps, to_numpy
-from neucmds.goals import held_out_scan
 from neucmds.options import Callback, as_seed, notify
-from neucmds.place.dimension import LEAST_OBJECTS, DimensionScan, among
+from neucmds.place.dimension import LEAST_OBJECTS, DimensionScan, among, scan_dimensions
 from neucmds.prepared import prepare, refuse_weights
 from neucmds.spectrum.krylov import solve
 from neucmds.spectrum.operators.dense import DenseGram
@@ -207,7 +206,7 @@ def diagnose(
     scan = None
     if gram.n >= LEAST_OBJECTS:
         notify(callback, "predicting objects held out, to suggest k")
-        scan = held_out_scan(gram, random_state)
+        scan = scan_dimensions(gram, check_random_state(random_state))
     notify(callback, "examining pairs and triples")
     smallest, largest, negative_entries, zero_pairs, duplicates = _entries(gram)
     triangles = None

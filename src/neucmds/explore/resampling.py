@@ -243,7 +243,7 @@ def _fitted(
     """Return the options of a fit and its embedding."""
     if embedding is None:
         fit_options = Options(k, random_state=seed, **options)
-        return fit_options, embed(problem, fit_options).embedding
+        return fit_options, embed(problem, fit_options)
     fit_options = Options(
         embedding.signature, embedding.method, loss=embedding.loss, random_state=seed
     )
@@ -254,7 +254,7 @@ def _fitted(
 
 def _fit_squares(sq_d: Floats, options: Options) -> Embedding:
     """Fit squared dissimilarities."""
-    return fit(Dense(DenseGram(sq_d), squared=True), options).embedding
+    return fit(Dense(DenseGram(sq_d), squared=True), options)
 
 
 def _dense(D: Any, what: str, squared: bool, symmetrize: bool) -> tuple[Dense, Floats]:

@@ -29,8 +29,7 @@ from neucmds.backend.threads import fill_rows, thread_count
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.fitting import fit
-from neucmds.goals import fit_chosen
-from neucmds.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options
+from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options
 from neucmds.place import landmarks as selection
 from neucmds.place.least_squares import SHRINKAGE
 from neucmds.place.new_rows import sq_rows
@@ -384,7 +383,7 @@ def embed_landmarks(
         prepared = replace(prepare(D, wanted, squared=True, weights=known), squared=squared)
         own: dict[str, Any] = {} if whole else {"init": None, "callback": None}
         how = replace(options, n_components=wanted, method=method, **own)
-        return (fit_chosen if isinstance(wanted, GOALS) else fit)(prepared, how).embedding
+        return fit(prepared, how)
 
     components = Components.parse(options.n_components, sq_dissimilarity.shape[0])
     if components.goal is not None:

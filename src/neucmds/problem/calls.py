@@ -18,13 +18,13 @@ from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-un
 from scipy.spatial.distance import squareform
 
 from neucmds.backend.checkpoint import Checkpoint
+from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
 # Both ends of pairs by their number.
 Ends = Callable[[Ints], tuple[Ints, Ints]]
-Report = Callable[[int, int], Any]
 
 # Seconds of calls between two reports; processes, which take a second to start, save at least two.
 ROUND, WORTH_PROCESSES = 1.0, 2.0
@@ -56,15 +56,15 @@ class Tape:
         self._kept.remove()
 
 
-_watching: ContextVar[tuple[Report | None, Tape | None]] = ContextVar(
+_watching: ContextVar[tuple[Callback | None, Tape | None]] = ContextVar(
     "watching", default=(None, None)
 )
 
 
 @contextmanager
-def watched(report: Report | None, tape: Tape | None = None) -> Iterator[None]:
-    """Call ``report(done, total)`` after calls in this context; a tape keeps their results."""
-    token = _watching.set((report, tape))
+def watched(callback: Callback | None, tape: Tape | None = None) -> Iterator[None]:
+    """Tell a callback of the calls in this context; a tape keeps their results."""
+    token = _watching.set((callback, tape))
     try:
         yield
     finally:
@@ -108,7 +108,7 @@ class Called:
 
     def _made(self, x: Floats, y: Floats, count: int, ends: Ends) -> Floats:
         """Call for pairs number 0 to `count`, in rounds of a second."""
-        (report, tape), made, size = _watching.get(), np.empty(count), FIRST
+        (callback, tape), made, size = _watching.get(), np.empty(count), FIRST
         known = tape.take(count) if tape else made[:0]
         made[: known.size] = known
         done, workers = known.size, None
@@ -125,8 +125,8 @@ class Called:
             if tape:
                 tape.add(made[done:stop])
             done = stop
-            if report:
-                report(done, count)
+            if callback:
+                callback(done, count, f"calls of {self.__name__}")
         return made
 
     def _round(self, left: list[Any], right: list[Any], workers: int) -> Floats:
