@@ -29,8 +29,7 @@ from measure import machine, versions, write_record
 from neucmds import LandmarkNeucMDS, NeucMDS
 from neucmds.backend.arrays import to_numpy
 from neucmds.form import Form
-from neucmds.large import listed as partial_input
-from neucmds.large import two_levels
+from neucmds.large import sampled as large_sampled
 from neucmds.problem.neighbor_search import nearest_rows
 from neucmds.problem.sampled_pairs import Sizes
 
@@ -86,11 +85,11 @@ def random_error(X: np.ndarray, x: np.ndarray, signs: np.ndarray) -> float:
 @contextlib.contextmanager
 def before_two_levels(wanted: bool) -> Iterator[None]:
     """Have sampled pairs start and count as they did in version 0.2."""
-    usual = two_levels.MANY, partial_input.RELATIVE_POWER
+    usual = large_sampled.MANY, large_sampled.RELATIVE_POWER
     if wanted:
-        two_levels.MANY, partial_input.RELATIVE_POWER = sys.maxsize, 0.5
+        large_sampled.MANY, large_sampled.RELATIVE_POWER = sys.maxsize, 0.5
     yield
-    two_levels.MANY, partial_input.RELATIVE_POWER = usual
+    large_sampled.MANY, large_sampled.RELATIVE_POWER = usual
 
 
 def main() -> None:

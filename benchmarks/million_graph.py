@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,12 @@ from measure import forget_peak, machine, peak, peak_with_children, versions, wr
 from neucmds import LandmarkNeucMDS
 from neucmds.backend.arrays import to_numpy
 from neucmds.form import Form
-from neucmds.large import landmarks as api_landmarks
-from neucmds.large import two_levels as api_two_levels
+from neucmds.large import landmarks as large_landmarks
+from neucmds.large.choice import maxmin
 from neucmds.problem.graph import (
     as_graph,
     graph_pairs,
-    landmark_paths,
     nearest_landmarks,
-    path_blocks,
     shortest_path_rows,
 )
 from neucmds.problem.sampled_pairs import Sizes
@@ -109,10 +106,17 @@ class Study:
         self.searches = 0.0
 
     def timed_paths(self, *given: Any, **settings: Any) -> Any:
-        """Search as the estimator does, and keep the time."""
+        """Search as the estimator does, and add up the time."""
         start = time.perf_counter()
-        found = landmark_paths(*given, **settings)
-        self.searches = time.perf_counter() - start
+        found = shortest_path_rows(*given, **settings)
+        self.searches += time.perf_counter() - start
+        return found
+
+    def timed_nearest(self, *given: Any, **settings: Any) -> Any:
+        """Search near landmarks as the estimator does, and add up the time."""
+        start = time.perf_counter()
+        found = nearest_landmarks(*given, **settings)
+        self.searches += time.perf_counter() - start
         return found
 
     def add(self, what: str, x: Any, signs: Any, seconds: float, **more: Any) -> None:
@@ -135,21 +139,8 @@ class Study:
 
     def two_levels(self, graph: Any) -> None:
         """Fit many landmarks and place every node from those near it, where the graph lies."""
-
-        def timed_blocks(*given: Any) -> Iterator[Any]:
-            start = time.perf_counter()
-            for block in path_blocks(*given):
-                self.searches += time.perf_counter() - start
-                yield block
-                start = time.perf_counter()
-
-        def timed_nearest(*given: Any, **settings: Any) -> Any:
-            start = time.perf_counter()
-            found = nearest_landmarks(*given, **settings)
-            self.searches += time.perf_counter() - start
-            return found
-
-        api_two_levels.path_blocks, api_two_levels.nearest_landmarks = timed_blocks, timed_nearest
+        large_landmarks.shortest_path_rows = self.timed_paths
+        large_landmarks.nearest_landmarks = self.timed_nearest
         self.searches, start = 0.0, time.perf_counter()
         est = LandmarkNeucMDS(
             K, n_near=None, metric="shortest_path", loss="relative", random_state=0
@@ -164,15 +155,15 @@ class Study:
 
     def landmarks(self, count: int) -> tuple[Any, Any]:
         """Fit landmarks and place all nodes, by both losses from the same searches."""
-        api_landmarks.landmark_paths = self.timed_paths
-        start = time.perf_counter()
+        large_landmarks.shortest_path_rows = self.timed_paths
+        self.searches, start = 0.0, time.perf_counter()
         fitted = LandmarkNeucMDS(K, count, metric="shortest_path", loss="relative", random_state=0)
         x = fitted.fit_transform(self.graph).astype(np.float64)
         taken = time.perf_counter() - start
         self.add("landmarks, relative", x, fitted.signs_, taken, landmarks=count)
         start = time.perf_counter()
         other = LandmarkNeucMDS(K, landmarks=fitted.landmarks_, symmetrize=True, random_state=0)
-        squared = other.fit_transform(fitted._fitted.paths).astype(np.float64)
+        squared = other.fit_transform(fitted._fitted.nodes.paths.T).astype(np.float64)
         taken = time.perf_counter() - start + self.searches
         self.add("landmarks, squared", squared, other.signs_, taken, landmarks=count)
         return x, fitted.signs_
@@ -200,7 +191,12 @@ class Study:
     def alt(self) -> None:
         """Bound paths by the triangle inequality over as many landmarks as coordinates."""
         rng = np.random.RandomState(0)
-        _, rows = landmark_paths(self.graph, K, "maxmin", rng, dtype=np.float32)
+
+        def paths_to(node: int) -> Any:
+            return shortest_path_rows(self.graph, [node])[0]
+
+        chosen = maxmin(int(self.graph.shape[0]), K, paths_to, rng)
+        rows = shortest_path_rows(self.graph, chosen, dtype=np.float32)
         to = np.ascontiguousarray(rows.T)
         row: dict[str, Any] = {"what": "ALT", "landmarks": K}
         row |= errors(lambda i, j: np.abs(to[i] - to[j]).max(axis=1), self.pairs)

@@ -39,8 +39,8 @@ import real_data
 from measure import RECORDS, machine, versions, write_record
 from neucmds import Embedding, datasets, neuc_mds
 from neucmds.form import Form
-from neucmds.place import newton
-from neucmds.place.least_squares import LeastSquaresPlacement
+from neucmds.place.least_squares import NewObjects
+from neucmds.place.newton import descend
 from neucmds.refine.losses import LOSSES, PairLoss, floor_of
 
 RECORD = RECORDS / "placement.json"
@@ -289,18 +289,17 @@ def least_possible(model: Embedding, delta: np.ndarray) -> list[np.ndarray]:
     fitted objects end.
     """
     rule, x = model.placement, model.coordinates
-    if isinstance(rule, LeastSquaresPlacement):
+    if rule.loss.name == "squared":
         return [replace(rule, shrinkage=0.0).place(delta)]
-    if rule.loss.is_quadratic:
+    if rule.loss.name == "relative":
         return [rule.place(delta)]
     rng = np.random.default_rng(0)
-    fitted = newton.Fitted.of(rule.coordinates, rule.signs, delta)
-    problem = newton._Problem(fitted, rule.loss, delta, None)
+    new = NewObjects.sharing(delta, None, rule.coordinates, rule.form)
     places = [rule.place(delta)]
     for _ in range(MORE_STARTS):
         begin = x[rng.integers(0, x.shape[0], delta.shape[0])]
         begin = begin + 0.3 * x.std(axis=0) * rng.normal(size=begin.shape)
-        places.append(newton._descend(problem, begin, problem.value(begin)))
+        places.append(descend(new, rule.loss, begin))
     return places
 
 

@@ -14,8 +14,8 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.fitting import fit, warn_of_surprises
 from neucmds.large.landmarks import embed_by_landmarks
-from neucmds.large.listed import embed_graph, embed_pairs
-from neucmds.large.two_levels import embed_rows
+from neucmds.large.listed import embed_pairs
+from neucmds.large.sampled import embed_features, embed_graph
 from neucmds.options import (
     DEFAULT_METHOD,
     GOALS,
@@ -231,7 +231,7 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     tape = _tape(data, options, kind)
     with watched(options.callback, tape):
         if kind == "landmarks":
-            embedding = _embed_landmarks(data, options, labels)
+            embedding = embed_by_landmarks(data, options, labels)
         elif kind in ("large graph", "sampled", "pairs"):
             embedding = _embed_pairs(data, options, kind)
             names = as_labels(labels, embedding.n) or embedding.labels
@@ -248,32 +248,19 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     return embedding
 
 
-def _embed_landmarks(data: Any, options: Options, labels: Any) -> Embedding:
-    return embed_by_landmarks(
-        data,
-        options,
-        options.landmarks,
-        metric=options.metric,
-        labels=labels,
-        squared=options.squared,
-        symmetrize=options.symmetrize,
-        weights=options.weights,
-    )
-
-
 def _embed_pairs(data: Any, options: Options, kind: str) -> Embedding:
     """Embed listed pairs, or a sample of all."""
     if kind == "large graph":
-        return embed_graph(data, options, options.n_pairs)
+        return embed_graph(data, options)
     if kind == "sampled":
-        return embed_rows(data, options.metric, options, options.n_pairs)
+        return embed_features(data, options)
     pairs = as_pairs(
         data,
         squared=options.squared,
         symmetrize=options.symmetrize,
         allow_missing=options.missing == "ignore",
     )
-    return replace(embed_pairs(pairs, options, bool(options.squared)), missing=options.missing)
+    return replace(embed_pairs(pairs, options), missing=options.missing)
 
 
 def _as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:

@@ -1,5 +1,6 @@
 """Landmarks: placement that stays close, and rows by the chunk."""
 
+import time
 import tracemalloc
 
 import numpy as np
@@ -9,12 +10,16 @@ from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, neuc_mds
 from neucmds.datasets import random_simplex
-from neucmds.form import Form
-from neucmds.large.landmarks import LandmarkFit
+
+
+def sq_dissimilarities(x, y, signs):
+    return (
+        cdist(x[:, signs > 0], y[:, signs > 0]) ** 2 - cdist(x[:, signs < 0], y[:, signs < 0]) ** 2
+    )
 
 
 def stress(coordinates, signs, d):
-    errors = Form(signs).sq(coordinates, coordinates) - d
+    errors = sq_dissimilarities(coordinates, coordinates, signs) - d
     return float(np.sum(errors**2) - np.sum(np.diag(errors) ** 2))
 
 
@@ -29,12 +34,12 @@ def stress(coordinates, signs, d):
 def test_what_k_coordinates_express_exactly_is_placed_exactly(placement, landmarks):
     signs = np.array([1.0, 1.0, 1.0, -1.0])
     x = np.random.default_rng(3).normal(size=(90, 4))
-    d = Form(signs).sq(x, x)
+    d = sq_dissimilarities(x, x, signs)
     est = LandmarkNeucMDS(
         (3, 1), 20, landmarks=landmarks, placement=placement, squared=True, random_state=0
     )
     y = est.fit_transform(d)
-    np.testing.assert_allclose(Form(est.signs_).sq(y, y), d, atol=1e-6 * d.max())
+    np.testing.assert_allclose(sq_dissimilarities(y, y, est.signs_), d, atol=1e-6 * d.max())
 
 
 @pytest.mark.slow
@@ -67,54 +72,38 @@ def features():
     return np.random.default_rng(0).normal(size=(300, 6))
 
 
-def test_an_interrupted_transform_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    rows = np.random.default_rng(0).normal(size=(70_000, 3))  # times 100 landmarks: four parts
-    est = LandmarkNeucMDS(2, 100, method="neuc+", metric="cityblock", random_state=0, n_jobs=1)
-    est.fit(rows[:500])
-    out, kept = tmp_path / "x.npy", tmp_path / "kept"
-    place, starts = LandmarkFit.place, []
-
-    def interrupted(self, rows, first=0, weights=None):
-        starts.append(first)
-        if len(starts) == 3:
-            raise KeyboardInterrupt
-        return place(self, rows, first, weights)
-
-    monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 0.0)
-    monkeypatch.setattr(LandmarkFit, "place", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        est.transform(rows, out, checkpoint=kept)
-    with pytest.raises(InputError, match="of another"):
-        est.transform(rows + 1, out, checkpoint=kept)
-    found = est.transform(rows, out, checkpoint=kept)
-    assert isinstance(found, np.memmap)
-    assert starts[3] == starts[2] > 0
-    np.testing.assert_allclose(found, est.transform(rows), atol=1e-12)
-    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
-    with pytest.raises(InputError, match="keeps the rows of out"):
-        est.transform(rows, checkpoint=kept)
-
-
-@pytest.mark.parametrize(("each", "levels"), [(50, {"method": "neuc+"}), (22, {"n_near": 10})])
-def test_an_interruption_loses_few_calls_of_a_function(tmp_path, monkeypatch, each, levels):
-    rows, calls = np.random.default_rng(0).normal(size=(600, 3)), []
+@pytest.mark.slow
+@pytest.mark.parametrize(("each", "levels"), [(20, {"method": "neuc+"}), (22, {"n_near": 10})])
+def test_an_interrupted_transform_goes_on_where_it_stopped(tmp_path, monkeypatch, each, levels):
+    rows, calls = np.random.default_rng(0).normal(size=(300, 3)), []
 
     def slow(a, b):
         calls.append(1)
-        if len(calls) == 400 * each and fitted:
+        time.sleep(2e-4)
+        if len(calls) == 280 * each and fitted:
             raise KeyboardInterrupt
         return np.abs(a - b).sum()
 
     fitted = False
-    est = LandmarkNeucMDS(2, 50, metric=slow, n_jobs=1, **levels).fit(rows)
+    n_landmarks = 50 if "n_near" in levels else each
+    est = LandmarkNeucMDS(2, n_landmarks, metric=slow, n_jobs=1, **levels).fit(rows)
     fitted = True
     calls.clear()
+    out, kept = tmp_path / "x.npy", tmp_path / "kept"
     monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 0.0)
-    monkeypatch.setattr("neucmds.problem.calls.ROUND", 1e-4)
     with pytest.raises(KeyboardInterrupt):
-        est.transform(rows, tmp_path / "x.npy", checkpoint=tmp_path / "kept")
-    est.transform(rows, tmp_path / "x.npy", checkpoint=tmp_path / "kept")
-    assert 600 * each <= len(calls) < 600 * each + 2 * 2**11
+        est.transform(rows, out, checkpoint=kept)
+    with pytest.raises(InputError, match="of another"):
+        est.transform(rows + 1, out, checkpoint=kept)
+    calls.append(1)
+    found = est.transform(rows, out, checkpoint=kept)
+    assert isinstance(found, np.memmap)
+    assert 300 * each <= len(calls) < (300 + 200) * each  # of 280 rows, those of a second are kept
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+    fitted = False
+    np.testing.assert_allclose(found, est.transform(rows), atol=1e-9)
+    with pytest.raises(InputError, match="keeps the rows of out"):
+        est.transform(rows, checkpoint=kept)
 
 
 def test_neither_the_matrix_nor_the_block_ever_exists():
@@ -127,18 +116,24 @@ def test_neither_the_matrix_nor_the_block_ever_exists():
     assert peak < 60e6  # the 40,000 × 200 block is 64 MB and squared once more; D is 12.8 GB
 
 
-def test_the_result_is_of_all_fitted_objects(features):
-    est = LandmarkNeucMDS(3, 50, metric="cityblock", method="neuc+").fit(features)
-    with pytest.raises(AttributeError, match=r"only 50 landmarks have .* call fit_transform"):
-        _ = est.result_
-    with pytest.raises(AttributeError, match="call fit_transform"):
-        est.kneighbors()
-    assert not hasattr(est, "embedding_")
-    placed = est.fit_transform(features)
-    others = np.setdiff1d(np.arange(300), est.landmarks_)
-    np.testing.assert_array_equal(est.result_.coordinates[others], placed[others])
+@pytest.mark.parametrize("n_near", [0, 10])
+@pytest.mark.parametrize("n_landmarks", [90, 1.0])
+def test_fit_places_all_objects(features, n_landmarks, n_near, tmp_path):
+    settings = {"metric": "cityblock", "n_near": n_near, "loss": "relative", "random_state": 0}
+    est = LandmarkNeucMDS(3, n_landmarks, **settings).fit(features)
+    x = est.embedding_
+    assert x.shape == (300, 3)
+    np.testing.assert_array_equal(est.result_.coordinates, x)
     np.testing.assert_array_equal(est.result_.landmarks, est.landmarks_)
-    assert repr(est.result_).endswith("of the 50 landmarks alone>")
+    np.testing.assert_array_equal(x[est.landmarks_], est.landmark_result_.coordinates)
+    others = np.setdiff1d(np.arange(300), est.landmarks_)
+    np.testing.assert_allclose(x[others], est.transform(features)[others], atol=1e-9)
+    again = LandmarkNeucMDS(3, n_landmarks, **settings)
+    np.testing.assert_array_equal(again.fit_transform(features), x)
+    np.testing.assert_array_equal(again.fit_transform(features, out=tmp_path / "x.npy"), x)
+    np.testing.assert_array_equal(again.embedding_, x)
+    assert est.kneighbors(n_neighbors=2)[1].shape == (300, 2)
+    assert f"of the {est.landmarks_.size} landmarks alone" in repr(est.result_)
 
 
 # Which landmarks
@@ -166,7 +161,7 @@ def test_maxmin_spreads_features_matrices_and_dask_arrays_alike(features):
 def test_a_metric_that_gives_nan_is_named_with_the_pair(features):
     features = np.abs(features)
     features[200:202] = 0  # Bray-Curtis of two empty samples is 0/0
-    message = "metric='braycurtis' gives nan for 2 pairs, the first being object 200 and"
+    message = "metric='braycurtis' gives NaN or infinity, first for objects 200 and 200"
     with pytest.raises(InputError, match=message), np.errstate(invalid="ignore"):
         LandmarkNeucMDS(2, landmarks=[*range(20), 200, 201], metric="braycurtis").fit(features)
 
@@ -179,7 +174,7 @@ def test_later_arrivals_with_nan_are_named_by_their_own_row(features):
     est = LandmarkNeucMDS(2, landmarks=range(10), metric=undefined_far_out).fit(features)
     features[[123, 250], 0] = 99
     below = np.flatnonzero(features[:10, 0] < 0)
-    message = f"nan for {2 * below.size} pairs, the first being object 123 and landmark {below[0]};"
+    message = f"NaN or infinity, first for objects 123 and {below[0]};"
     with pytest.raises(InputError, match=message):
         est.transform(features)
 
@@ -224,7 +219,7 @@ def test_a_dask_chunk_is_placed_in_pieces_and_errors_name_rows_of_the_whole(feat
     found = est.transform(da.from_array(many, chunks=(-1, -1))).compute()
     np.testing.assert_allclose(found, est.transform(many), atol=1e-10)
     many[9000, 0] = np.nan
-    with pytest.raises(InputError, match="object 9000 and landmark 0"):
+    with pytest.raises(InputError, match="objects 9000 and 0"):
         est.transform(da.from_array(many, chunks=(5000, -1))).compute()
 
 

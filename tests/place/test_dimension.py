@@ -9,7 +9,7 @@ from neucmds.errors import NeucmdsWarning
 from neucmds.form import Form
 from neucmds.place import dimension
 from neucmds.place.dimension import DimensionScan, _Split, among, fewest, scan_dimensions
-from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement
+from neucmds.place.rules import SHRINKAGE, LossPlacement
 from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
 
@@ -62,7 +62,7 @@ def test_the_error_of_a_split_is_that_of_pairs_of_placed_objects():
     split = _Split.of(d, held, kept, 9)
     for k in (1, 3, 6):
         fit = neuc_mds(d[np.ix_(kept, kept)], k, "neuc+", squared=True)
-        rule = LeastSquaresPlacement(fit.coordinates, fit.signs, shrinkage=SHRINKAGE)
+        rule = LossPlacement(fit.coordinates, fit.form, shrinkage=SHRINKAGE)
         y = rule.place(d[np.ix_(held, kept)])
         left = (Form(fit.signs).sq(y, y) - d[np.ix_(held, held)])[np.triu_indices(5, 1)]
         assert split.error(k) == pytest.approx(np.mean(left**2))

@@ -112,14 +112,14 @@ def signed(p, q):
 def test_objects_far_from_all_fitted_ones_are_placed_as_far_or_refused(loss, signature):
     rng, init = np.random.default_rng(0), None if loss == "squared" else 1
     D = signed(*signature)
-    single = neuc_mds((D * 1e-24).astype(np.float32), 2, loss=loss, squared=True, init=init)
+    single = neuc_mds((D * 1e-24).astype(np.float32), 2, loss=loss, squared=True, n_init=init)
     assert np.isfinite(single.transform((D * 1e18).astype(np.float32))).all()
-    embedding = neuc_mds(D, signature, loss=loss, squared=True, init=init)
+    embedding = neuc_mds(D, signature, loss=loss, squared=True, n_init=init)
     for fit, sign in ((embedding, 1), (neuc_mds(D, 3, "neuc+", squared=True), -1)):
         for factor in (sign * 1e60, 1e200):
             with pytest.raises(InputError, match="too large to be placed: the largest is"):
                 fit.transform(D[:2] * factor)
-    tiny = neuc_mds(D * 1e-70, signature, loss=loss, squared=True, init=init)
+    tiny = neuc_mds(D * 1e-70, signature, loss=loss, squared=True, n_init=init)
     with pytest.raises(InputError, match="too large to be placed"):
         tiny.transform(D[:2])
     for noise in (0.0, 0.1):

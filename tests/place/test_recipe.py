@@ -8,8 +8,8 @@ import pytest
 from neucmds import LandmarkNeucMDS, neuc_mds
 from neucmds.datasets import random_simplex
 from neucmds.form import Form
-from neucmds.place.least_squares import LinearPlacement
 from neucmds.place.recipe import Recipe, cross_validated, least_squares_rule, misfit
+from neucmds.place.rules import LinearPlacement
 
 
 def test_the_misfit_is_the_least_squares_fit_of_one_number_an_object():

@@ -11,7 +11,7 @@ from neucmds.problem import graph as graphs
 from neucmds.problem.graph import (
     as_graph,
     graph_pairs,
-    landmark_paths,
+    nearest_landmarks,
     nearest_nodes,
     shortest_path_rows,
 )
@@ -125,14 +125,25 @@ def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
         assert others.size == 399
 
 
-def test_landmarks_are_spread_out_or_given(graph, all_paths):
-    def chosen(count=80, landmarks="random"):
-        return landmark_paths(graph, count, landmarks, np.random.RandomState(0))[0]
+def walled(side):
+    """Draw a grid of streets of different lengths, with a wall that ends before the border."""
+    rng, number = np.random.default_rng(0), np.arange(side * side).reshape(side, side)
+    i = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
+    j = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
+    wall = (j == i + side) & (i // side == side // 2) & (i % side < side - 6)
+    i, j = i[~wall], j[~wall]
+    return sparse.coo_array((rng.uniform(1, 1.5, size=i.size), (i, j)), shape=(side**2,) * 2)
 
-    assert chosen(landmarks=[7, 3]).tolist() == [3, 7]
-    cover = []
-    for way in ("maxmin", "random"):
-        marks = chosen(12, way)
-        cover.append(all_paths[:, marks].min(axis=1).max())
-        assert np.unique(marks).size == 12
-    assert cover[0] < cover[1]
+
+def test_nodes_of_a_graph_know_their_nearest_landmarks():
+    graph = as_graph(walled(20))
+    # Dense in one corner: nodes of the other must be searched for farther.
+    landmarks = np.unique(np.concatenate([np.arange(0, 60), [150, 399]]))
+    ids, lengths = nearest_landmarks(graph, landmarks, 9, n_jobs=1)
+    true = shortest_path_rows(graph, landmarks).T
+    order = np.argsort(lengths, axis=1)
+    ids, lengths = (np.take_along_axis(one, order, axis=1) for one in (ids, lengths))
+    enough = np.isfinite(lengths)
+    assert enough[:, :5].all()
+    np.testing.assert_allclose(lengths[enough], np.sort(true, axis=1)[:, :9][enough], rtol=1e-5)
+    np.testing.assert_allclose(lengths[enough], true[np.nonzero(enough)[0], ids[enough]], rtol=1e-5)

@@ -26,7 +26,7 @@ def test_landmarks_know_every_metric_that_all_of_D_knows(metric):
     landmarks = LandmarkNeucMDS(3, metric=metric, **ALL).fit(features)
     whole = NeucMDS(3, metric=metric).fit(features[:40])
     np.testing.assert_allclose(
-        landmarks._fitted.space.between(features[40:50]),
+        landmarks._fitted.metric.between(features[40:50]),
         whole._space.between(features[40:50]),
         atol=1e-7,
     )
@@ -47,13 +47,13 @@ def test_new_objects_do_not_depend_on_who_comes_with_them(estimator, metric):
 def test_the_spread_of_features_is_that_of_all_objects_not_of_landmarks():
     given = LandmarkNeucMDS(3, metric="seuclidean", **ALL).fit(X)
     V = np.var(X, axis=0, ddof=1)
-    np.testing.assert_allclose(given._fitted.space.between(X), cdist(X, X[:40], "seuclidean", V=V))
+    np.testing.assert_allclose(given._fitted.metric.between(X), cdist(X, X[:40], "seuclidean", V=V))
     da = pytest.importorskip("dask.array")
     for metric in ("seuclidean", "mahalanobis"):
         lazy = LandmarkNeucMDS(3, metric=metric, **ALL).fit(da.from_array(X, chunks=(60, 5)))
         known = LandmarkNeucMDS(3, metric=metric, **ALL).fit(X)
         np.testing.assert_allclose(
-            lazy._fitted.space.between(X), known._fitted.space.between(X), rtol=1e-9
+            lazy._fitted.metric.between(X), known._fitted.metric.between(X), rtol=1e-9
         )
 
 

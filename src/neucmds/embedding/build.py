@@ -24,8 +24,7 @@ from neucmds.embedding.info import Info
 from neucmds.embedding.result import Embedding
 from neucmds.errors import InputError
 from neucmds.form import Form
-from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement, Placement
-from neucmds.place.newton import LossPlacement
+from neucmds.place.rules import SHRINKAGE, LinearPlacement, LossPlacement, Placement
 from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
 from neucmds.problem.pairs import Pairs
@@ -248,7 +247,7 @@ def _embedding(
         name = loss.name
         placement = LossPlacement(x, form, loss)
     if placement is None:
-        placement = LeastSquaresPlacement(x, form.signs, shrinkage=SHRINKAGE)
+        placement = LossPlacement(x, form, shrinkage=SHRINKAGE)
     return Embedding(
         coordinates=x,
         form=form,

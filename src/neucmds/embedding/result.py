@@ -22,10 +22,9 @@ from neucmds.embedding.info import Info
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, option
 from neucmds.form import Form
-from neucmds.place.least_squares import Placement
 from neucmds.place.neighbors import nearest
 from neucmds.place.new_rows import check_gaps, check_shape, checked_weights, sq_rows
-from neucmds.place.newton import LossPlacement
+from neucmds.place.rules import LossPlacement, Placement
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import common_objects, ordered_by_name, rows_ordered_as
 from neucmds.problem.validation import as_labels
@@ -236,7 +235,7 @@ class Embedding:
     @property
     def floor(self) -> float:
         """The d below which "relative" divides errors by it instead of d; NaN for "squared"."""
-        if not isinstance(self.placement, LossPlacement):
+        if self.loss == "squared" or not isinstance(self.placement, LossPlacement):
             return math.nan
         return float(self.form.to_distance(np.array([self.placement.loss.floor]))[0])
 

@@ -14,8 +14,7 @@ from neucmds.backend.files import read_npz
 from neucmds.embedding.info import Info
 from neucmds.errors import FileFormatError
 from neucmds.form import Form, kappa_of
-from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement, Placement
-from neucmds.place.newton import LossPlacement
+from neucmds.place.rules import SHRINKAGE, SQUARED, LinearPlacement, LossPlacement, Placement
 from neucmds.refine.losses import LOSSES, PairLoss
 
 if TYPE_CHECKING:
@@ -146,14 +145,15 @@ def _placement(
         return None
     if kind == "LinearPlacement":
         return LinearPlacement(arrays["placement_mean"], arrays["placement_projector"])
+    offsets = arrays.get("placement_offsets")
+    ridge = arrays.get("placement_ridge")
     if kind == "LossPlacement":
-        floor = _scalar(header, "loss_floor", float)
-        loss = PairLoss(header["loss"], floor)
-        return LossPlacement(x, form, loss, float(arrays.get("placement_shrinkage", 0.0)))
-    if kind == "LeastSquaresPlacement":
-        offsets, ridge = arrays.get("placement_offsets"), arrays.get("placement_ridge")
+        loss = PairLoss(header["loss"], _scalar(header, "loss_floor", float))
+        shrinkage = float(arrays.get("placement_shrinkage", 0.0))
+        return LossPlacement(x, form, loss, shrinkage, offsets, ridge)
+    if kind == "LeastSquaresPlacement":  # of earlier files
         shrinkage = float(arrays.get("placement_shrinkage", SHRINKAGE))
-        return LeastSquaresPlacement(x, form.signs, offsets, ridge, shrinkage)
+        return LossPlacement(x, form, SQUARED, shrinkage, offsets, ridge)
     raise ValueError("its placement is unknown")
 
 

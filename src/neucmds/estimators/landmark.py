@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from os import PathLike
 from typing import Any, Literal
 
@@ -25,17 +23,18 @@ from neucmds.backend.arrays import (
 )
 from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 from neucmds.estimators.transformer import SignedTransformer, in_one_line, is_other_library
 from neucmds.fitting import warn_of_surprises
-from neucmds.large.landmarks import LandmarkFit, fit_landmarks
-from neucmds.large.two_levels import TwoLevelFit, fit_two_levels
+from neucmds.large.landmarks import fit_landmarks
+from neucmds.large.placing import LandmarkFit
 from neucmds.options import DEFAULT_METHOD, Loss, Method, Options, check_support
 from neucmds.place.new_rows import checked_weights
 from neucmds.place.recipe import Recipe
 from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import (
     as_objects,
+    as_real,
     read_square,
     refuse_networkx,
     refuse_sparse_tensor,
@@ -45,15 +44,16 @@ from neucmds.problem.graph import joined_paths, named_graph
 from neucmds.problem.metrics import known_everywhere
 from neucmds.problem.names import ordered_by_name, row_names, rows_ordered_as
 from neucmds.problem.validation import working_dtype
+from neucmds.refine.descent import check_count
 
 
 @dataclass(eq=False, repr=False)
 class LandmarkNeucMDS(SignedTransformer):
     """Embed landmarks, then place every object from its dissimilarities to them.
 
-    `fit` embeds the landmarks and learns, from landmarks held out, how to place others; `transform`
-    places objects, fitted ones and later arrivals alike, in chunks and in threads. The n×n matrix
-    never exists. Paper: Landmark MDS paragraph of sec:experiments.
+    `fit` embeds the landmarks, learns from landmarks held out how to place others, and places all
+    fitted objects; `transform` places later arrivals. Both work in chunks and in threads. The n×n
+    matrix never exists. Paper: Landmark MDS paragraph of sec:experiments.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class LandmarkNeucMDS(SignedTransformer):
         it with `loss="relative"`, with an expensive metric, or for a million objects. None: 3·k. 0:
         every object is compared with all landmarks.
     landmarks : {"random", "maxmin"} or sequence of int, default="random"
-        "random": drawn. "maxmin": farthest-point sampling among 10·L random candidates (all objects
-        if D is in memory). Sequence: row numbers.
+        "random": drawn. "maxmin": farthest-point sampling among 10·L random candidates. Sequence:
+        row numbers.
     placement : {"auto", "least_squares", "linear"}, default="auto"
         "auto": least squares with a ridge, with or without subtracting each landmark's mean error,
         and for "neuc" and "refined" with or without negative coordinates, all chosen on held-out
@@ -112,9 +112,11 @@ class LandmarkNeucMDS(SignedTransformer):
         Rows of the landmarks.
     landmark_result_ : Embedding
         Of the landmarks; its `transform` places objects by their (m, L) dissimilarities to them.
+    embedding_ : array of shape (n, k)
+        Coordinates of all fitted objects, landmarks where they were fitted; a lazy dask array if X
+        is one.
     result_ : Embedding
-        Of all fitted objects, once `fit_transform` has placed them; its `landmarks` are
-        `landmarks_`.
+        Of all fitted objects, with these coordinates; its `landmarks` are `landmarks_`.
     recipe_ : Recipe or None
         The choice made on held-out landmarks.
     signs_ : array of shape (k,)
@@ -181,13 +183,29 @@ class LandmarkNeucMDS(SignedTransformer):
         -------
         self
         """
+        return self._fit_and_place(X, weights=weights)
+
+    def _fit_and_place(
+        self,
+        X: Any,
+        out: str | PathLike[str] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        weights: Any = None,
+    ) -> LandmarkNeucMDS:
         with self._fitting() as callback:
             metric = self._bound_metric()
             items = as_objects(X) if callable(self.metric) else None
+            like = None
+            self._names = None if self._of_graph else row_names(X)
             if items is not None:
                 rows, metric = metric.numbered(items)
+            elif self._of_graph:
+                stored, like = sparse_in_memory(X)
+                rows, self._names = named_graph(stored, None, self.metric_params)
+                self.n_features_in_ = int(rows.shape[0])
+                self._graph = _digest(rows)
             else:
-                rows = self._as_graph(X) if self._of_graph else self._checked(X)
+                rows = self._checked(X)
             options = Options(
                 n_components=self.n_components,
                 method=self.method,
@@ -206,32 +224,40 @@ class LandmarkNeucMDS(SignedTransformer):
                 callback=callback,
             )
             check_support(options, "landmarks")
-            fitted: Callable[..., LandmarkFit] = fit_landmarks
-            if self.n_near is None or self.n_near != 0:
-                like = self._like if self._of_graph else None
-                fitted = partial(fit_two_levels, n_near=self.n_near, like=like)
-            self._fitted = fitted(
+            fitted = fit_landmarks(
                 rows,
                 options,
-                metric=metric,
-                landmarks=self.landmarks,
                 n_landmarks=self.n_landmarks,
+                n_near=self.n_near,
                 placement=self.placement,
-                squared=self.squared,
-                symmetrize=self.symmetrize,
-                weights=weights,
                 columns=getattr(self, "feature_names_in_", None) if self._precomputed else None,
                 index=row_names(X),
                 n_jobs=self.n_jobs,
+                like=like,
             )
-            self.landmarks_ = self._fitted.landmarks
-            self.landmark_result_: Embedding = self._fitted.embedding
-            self.recipe_: Recipe | None = self._fitted.recipe
-            self._placed: Embedding | None = None
-            if not self._of_graph:
-                self._names = row_names(X)
+            self._fitted = fitted
+            self.landmarks_ = fitted.landmarks
+            self.landmark_result_: Embedding = fitted.embedding
+            self.recipe_: Recipe | None = fitted.recipe
+            rows = np.arange(fitted.n) if self._of_graph else rows
+            self._coordinates = self._placed(rows, X, out, checkpoint=checkpoint, fitted=True)
         warn_of_surprises(self.landmark_result_)
         return self
+
+    def _placed(
+        self,
+        rows: Any,
+        X: Any,
+        out: str | PathLike[str] | None = None,
+        *,
+        places: LandmarkFit | None = None,
+        **how: Any,
+    ) -> Array:
+        """Place rows, and return their coordinates in the library of X."""
+        progress = ProgressBar("placed") if self.verbose else None
+        fitted = self._fitted if places is None else places
+        placed = fitted.place_all(rows, out, n_jobs=self.n_jobs, progress=progress, **how)
+        return asarray_like(placed, X) if out is None and is_other_library(X) else placed
 
     def fit_transform(
         self,
@@ -242,10 +268,10 @@ class LandmarkNeucMDS(SignedTransformer):
         *,
         weights: Any = None,
     ) -> Array:
-        """Fit, and place all objects.
+        """Fit, and return the coordinates of all objects, `embedding_`.
 
-        In two levels landmarks stay where they were fitted; ``fit(X).transform(X)`` places their
-        rows anew, as those of other objects, and so moves them a little. Nodes of a graph stay.
+        Landmarks stay where they were fitted; ``fit(X).transform(X)`` places their rows anew, as
+        those of other objects, and so moves them a little. Nodes of a graph stay.
 
         Parameters
         ----------
@@ -262,17 +288,7 @@ class LandmarkNeucMDS(SignedTransformer):
         -------
         array of shape (n, k)
         """
-        self.fit(X, weights=weights)
-        # Landmarks are where they were fitted already.
-        coordinates = self._transform(X, out, checkpoint=checkpoint, fitted=True)
-        if not is_dask(coordinates):
-            self._placed = replace(
-                self.landmark_result_,
-                coordinates=coordinates,
-                labels=self._names,
-                landmarks=self.landmarks_,
-            )
-        return coordinates
+        return self._fit_and_place(X, out, checkpoint, weights).embedding_
 
     def transform(
         self,
@@ -317,32 +333,35 @@ class LandmarkNeucMDS(SignedTransformer):
         checkpoint: str | PathLike[str] | None = None,
         fitted: bool = False,
     ) -> Array:
-        new_nodes = self._of_graph and hasattr(X, "tocoo") and X.shape[0] != X.shape[1]
-        if new_nodes and X.shape[1] == self.n_features_in_:
-            return self.landmark_result_.transform(joined_paths(X, self._lengths))
-        if fitted and self._of_graph:  # the graph is not compared with itself
-            found, rows = self._fitted, self._nodes(slice(None), self._like)
-        else:
-            found, rows = self._taking(X)
-        if weights is not None and isinstance(found, TwoLevelFit):
+        if self._of_graph:
+            for name, value in (("weights", weights), ("checkpoint", checkpoint)):
+                if value is not None:
+                    raise InputError(f"{option(name)} is not for nodes of a graph; leave it out.")
+            return self._transform_nodes(X, out)
+        places, rows = self._taking(X)
+        if weights is not None and places.n_near:
             raise InputError("weights cannot be given in two levels; leave them out.")
         if weights is not None and is_numpy(rows):
             weights = rows_ordered_as(weights, X, "rows of weights")
-            shape = (rows.shape[0], self._fitted.width)
+            shape = (rows.shape[0], places.width)
             weights = checked_weights(
                 weights, shape, self.landmark_result_.k, self.landmark_result_.labels
             )
         with self._calling():
-            placed = found.place_all(
-                rows,
-                out,
-                fitted=fitted,
-                weights=weights,
-                checkpoint=checkpoint,
-                n_jobs=self.n_jobs,
-                progress=ProgressBar("placed") if self.verbose else None,
-            )
-        return asarray_like(placed, X) if out is None and is_other_library(X) else placed
+            return self._placed(rows, X, out, places=places, weights=weights, checkpoint=checkpoint)
+
+    def _transform_nodes(self, X: Any, out: str | PathLike[str] | None) -> Array:
+        """Return where fitted nodes are, or place new ones by their edges to these."""
+        if hasattr(X, "tocoo") and X.shape[0] != X.shape[1] == self.n_features_in_:
+            placed = self.landmark_result_.transform(joined_paths(X, self._lengths))
+        else:
+            xp = namespace(self._coordinates)
+            nodes = asarray_like(self._nodes(X), self._coordinates, xp.int64)
+            placed = xp.take(self._coordinates, nodes, axis=0)
+        if out is None:
+            return placed
+        np.save(out, to_numpy(placed))
+        return np.load(out, mmap_mode="r")
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
         """Return the landmark columns to compute for new objects in two levels.
@@ -362,68 +381,76 @@ class LandmarkNeucMDS(SignedTransformer):
             Numbers among the landmarks, in the order of `landmarks_`.
         """
         check_is_fitted(self)
-        if not isinstance(self._fitted, TwoLevelFit):
+        if not self._fitted.n_near:
             raise InputError(
                 f"n_near is 0: objects need dissimilarities to all {self._fitted.width} landmarks."
             )
-        return self._fitted.to_ask(coarse)
+        if isinstance(coarse, (int, float, np.generic)):
+            check_count(coarse=coarse)
+            return self._fitted.global_landmarks(np.arange(int(coarse)))
+        x = to_numpy(as_real(coarse, "coarse")).astype(np.float64)
+        k = self.landmark_result_.k
+        if x.shape[1:] != (k,) or not np.isfinite(x).all():
+            raise InputError(
+                f"{option('coarse')} has shape {x.shape}, or NaN; pass finite coordinates of shape "
+                f"(m, {k}), or the number of objects."
+            )
+        known = np.zeros((len(x), 0), np.intp)
+        return self._fitted.near_landmarks(x, known, self._fitted.n_near)
+
+    @property
+    def embedding_(self) -> Array:
+        """Coordinates of all fitted objects."""
+        check_is_fitted(self)
+        return self._coordinates
 
     @property
     def result_(self) -> Embedding:  # type: ignore[override]
-        """Embedding of all fitted objects, the landmarks where they were fitted."""
-        return self._fitted.of_all(self._searched.coordinates, self._names)
+        """Embedding of all fitted objects."""
+        x = self.embedding_
+        return replace(
+            self.landmark_result_,
+            coordinates=to_numpy(x) if is_dask(x) else x,
+            labels=self._names,
+            landmarks=self.landmarks_,
+        )
 
     @property
     def _model(self) -> Embedding:
         return self.landmark_result_
 
-    @property
-    def _searched(self) -> Embedding:
-        check_is_fitted(self)
-        if self._placed is None:
-            raise AttributeError(
-                f"only {self.landmarks_.size} landmarks have coordinates (landmark_result_); call "
-                "fit_transform to place all objects."
-            )
-        return self._placed
-
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
-        found, new = self._taking(X)
+        places, rows = self._taking(X)
         with self._calling():
-            return to_numpy(found.squares(to_numpy(new) if is_dask(new) else new)).astype(
-                np.float64
-            )
+            squares = places.squares(to_numpy(rows) if is_dask(rows) else rows)
+            return to_numpy(squares).astype(np.float64)
 
     def _taking(self, X: Any) -> tuple[LandmarkFit, Any]:
         """Return what places objects, and the rows that stand for them."""
+        if self._of_graph:
+            return self._fitted, self._nodes(X)
         items = as_objects(X) if callable(self.metric) else None
-        if items is None or self._fitted.space is None:
+        if items is None or self._fitted.metric is None:
             return self._fitted, self._checked(X, reset=False)
-        space, rows = self._fitted.space.taking(items)
-        return replace(self._fitted, space=space), rows
+        metric, rows = self._fitted.metric.taking(items)
+        return replace(self._fitted, metric=metric), rows
 
     def _lengths(self, nodes: Any) -> Any:
         """Lengths of the paths of fitted nodes to the landmarks, NaN where none is known."""
-        return np.sqrt(to_numpy(self._fitted.squares(self._fitted.nodes(nodes))))
+        return np.sqrt(self._fitted.squares(nodes))
 
-    def _as_graph(self, X: Any) -> Any:
-        """Return a graph to fit, and keep its digest."""
-        stored, self._like = sparse_in_memory(X)
-        graph, self._names = named_graph(stored, None, self.metric_params)
-        self.n_features_in_, self._graph = int(graph.shape[0]), _digest(graph)
-        return graph
-
-    def _paths_of(self, X: Any) -> Any:
-        """Rows of all nodes of the fitted graph, or of some by their numbers."""
-        n, (X, like) = self.n_features_in_, sparse_in_memory(X)
+    def _nodes(self, X: Any) -> Any:
+        """Numbers of all nodes of the fitted graph, or of some."""
+        n = self.n_features_in_
+        X, _ = sparse_in_memory(X)
         if hasattr(X, "tocoo") or hasattr(X, "adj") or hasattr(X, "iloc"):
             if _digest(named_graph(X, None, self.metric_params)[0]) != self._graph:
                 raise InputError(
                     "the nodes, edges or lengths of the graph are not those that were fitted; pass "
                     "the fitted graph, or numbers of its nodes."
                 )
-            return self._nodes(slice(None), like)
+            return np.arange(n)
         nodes = np.asarray(X)
         whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
         if not whole or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= n:
@@ -431,20 +458,12 @@ class LandmarkNeucMDS(SignedTransformer):
                 f"pass the graph, numbers of its nodes from 0 to {n - 1}, or lengths of the edges "
                 f"of new nodes to these as a sparse array (m, {n})."
             )
-        return self._nodes(nodes, like)
-
-    def _nodes(self, which: Any, like: Array | None) -> Array:
-        """Rows of some nodes, where the graph lies."""
-        rows = self._fitted.nodes(which)
-        return rows if like is None else asarray_like(rows, like, namespace(like).float64)
+        return nodes
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         """Return rows of X as an array of NumPy, dask, or another library on a device."""
-        if not reset and self._fitted.paths is not None:
-            return self._paths_of(X)
         refuse_networkx(X, "X")
-        metric = self.metric if reset else self._fitted.metric
-        precomputed = metric == "precomputed"
+        precomputed = self._precomputed
         if isinstance(X, (str, PathLike)):
             n = None if reset else int(self.n_features_in_)
             X = read_square(X)[0] if n is None else read_new_objects(str(X), n)[0]
@@ -455,7 +474,7 @@ class LandmarkNeucMDS(SignedTransformer):
             )
         if is_other_library(X):
             refuse_sparse_tensor(X, "X")
-            if not on_cpu(X) and (precomputed or known_everywhere(metric)):
+            if not on_cpu(X) and (precomputed or known_everywhere(self.metric)):
                 return self._checked_elsewhere(X, reset)
             # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
             X = to_numpy(X)
@@ -484,7 +503,7 @@ class LandmarkNeucMDS(SignedTransformer):
         if reset:
             self.n_features_in_ = width
         elif width != self.n_features_in_ and not (
-            self._fitted.space is None and width == self._fitted.width
+            self._fitted.metric is None and width == self._fitted.width
         ):
             raise InputError(f"X has {width} columns, but {self.n_features_in_} were fitted.")
         xp = namespace(X)

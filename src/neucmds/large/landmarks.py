@@ -1,265 +1,54 @@
-"""Embed landmarks, and place all other objects among them."""
+"""Choose and embed landmarks, and place all other objects among them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from os import PathLike
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import (
-    BLOCK_ELEMENTS,
-    Array,
-    asarray_like,
-    empty_like,
-    free_memory,
-    is_dask,
-    is_numpy,
-    namespace,
-    row_blocks,
-    to_numpy,
-)
-from neucmds.backend.checkpoint import Checkpoint, npy_output
-from neucmds.backend.threads import fill_rows, thread_count
+from neucmds.backend.arrays import Array, is_dask, namespace, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.fitting import fit
-from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options
-from neucmds.place import landmarks as selection
-from neucmds.place.least_squares import SHRINKAGE
-from neucmds.place.new_rows import sq_rows
-from neucmds.place.newton import LossPlacement
-from neucmds.place.recipe import (
-    PLACEMENTS,
-    Recipe,
-    cross_validated,
-    least_squares_rule,
-    linear_rule,
+from neucmds.large.choice import Indices, choose_landmarks
+from neucmds.large.dense import embed_landmarks
+from neucmds.large.placing import LandmarkFit, NodePaths, index_like, take
+from neucmds.large.two_levels import (
+    GLOBAL,
+    ROUGH,
+    default_count,
+    draw_global,
+    fit_nodes,
+    fit_rows,
+    most_global,
+    near_count,
 )
-from neucmds.prepared import prepare
-from neucmds.problem.components import Components, NComponents
+from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options, notify
+from neucmds.place.recipe import PLACEMENTS
 from neucmds.problem.containers import as_real, to_square, unwrap
 from neucmds.problem.dense import Dense, as_squares
-from neucmds.problem.graph import as_graph, landmark_paths
-from neucmds.problem.metrics import BoundMetric, FittedMetric
+from neucmds.problem.graph import as_graph, nearest_landmarks, shortest_path_rows
+from neucmds.problem.metrics import BoundMetric, FittedMetric, refuse_undefined
 from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import as_labels, working_dtype
 from neucmds.refine.descent import Start
-from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
-
-# Objects that "maxmin" looks at, per landmark: each costs as many dissimilarities as placing it.
-SPREAD_SAMPLE = 10
-Indices = npt.NDArray[np.intp]
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class LandmarkFit:
-    """Embedded landmarks, and what measures other objects against them.
-
-    Parameters
-    ----------
-    landmarks : ndarray of shape (L,)
-        Rows of the landmarks.
-    embedding : Embedding
-        Of the landmarks; its `placement` is the rule for others.
-    recipe : Recipe or None
-        What was chosen on landmarks held out.
-    n : int, optional
-        Number of objects, where rows may hold the dissimilarities to all of them.
-    space : FittedMetric, optional
-        The metric and the landmarks' features; None where rows hold dissimilarities.
-    metric : str or callable
-        For messages.
-    paths : ndarray of shape (n, L), optional
-        Lengths of the shortest paths of a graph to the landmarks.
-    """
-
-    landmarks: Indices
-    embedding: Embedding
-    recipe: Recipe | None
-    n: int | None = None
-    space: FittedMetric | None = None
-    metric: Any = PRECOMPUTED
-    paths: npt.NDArray[np.float32] | None = None
-
-    @property
-    def width(self) -> int:
-        """Number of landmarks."""
-        return int(self.landmarks.size)
-
-    def widest(self, rows: Array) -> int:
-        """Entries of a row, or of all that it is compared with at a time."""
-        return max(int(rows.shape[1]), self.width)
-
-    def nodes(self, which: Any = slice(None)) -> Array:
-        """Return nodes of the graph as rows that are placed."""
-        assert self.paths is not None
-        return self.paths[which]
-
-    def squares(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
-        """Squared dissimilarities (m, L) of some objects to the landmarks.
-
-        Parameters
-        ----------
-        rows : array of shape (m, n_features), (m, L) or (m, n)
-        first : int, default=0
-            Number of the first object, for messages.
-        weights : array of shape (m, L), optional
-        """
-        xp = namespace(rows)
-        if self.space is not None:
-            block = self.space.squares(xp.astype(rows, xp.float64, copy=False))
-        else:
-            whole = rows.shape[1] == self.n
-            block = taken(rows, slice(None), self.landmarks) if whole else rows
-        objects = range(first, first + int(block.shape[0]))
-        return self.checked(block, objects, self.landmarks, weights)
-
-    def checked(
-        self,
-        block: Array,
-        objects: Sequence[int] | Indices,
-        landmarks: Indices,
-        weights: Any = None,
-    ) -> Array:
-        """Square dissimilarities of objects to landmarks, and refuse what cannot be."""
-        squared, xp = self.embedding.squared, namespace(block)
-        # One sum finds what is not finite; only then is it worth looking for.
-        if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
-            _refuse_not_finite(to_numpy(block), objects, landmarks, self.metric)
-        return sq_rows(
-            block,
-            self.embedding.coordinates,
-            squared=squared or self.space is not None,
-            loss=self.embedding.loss if squared else "squared",
-            weights=weights,
-            first=int(objects[0]) if len(objects) else 0,
-        )
-
-    def place(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
-        """Coordinates (m, k) of some objects, in the precision of their rows."""
-        assert self.embedding.placement is not None
-        placed = self.embedding.placement.place(self.squares(rows, first, weights), weights)
-        return namespace(rows).astype(placed, rows.dtype, copy=False)
-
-    def place_fitted(self, rows: Array, first: int = 0, weights: Any = None) -> Array:
-        """Place objects that were fitted, in their order: in two levels landmarks stay."""
-        return self.place(rows, first, weights)
-
-    def place_all(
-        self,
-        rows: Array,
-        out: str | PathLike[str] | None = None,
-        *,
-        fitted: bool = False,
-        weights: Any = None,
-        checkpoint: str | PathLike[str] | None = None,
-        n_jobs: int | None = None,
-        progress: Progress | None = None,
-    ) -> Array:
-        """Place objects in chunks: in threads, on the device of the rows, or lazily by dask.
-
-        Parameters
-        ----------
-        rows : array of shape (m, n_features), (m, L) or (m, n)
-        out, weights, checkpoint, n_jobs
-            As for `LandmarkNeucMDS`.
-        fitted : bool, default=False
-            Whether these are the objects that were fitted.
-        progress : callable, optional
-            Told how many of all rows are done.
-        """
-        shape, width = (int(rows.shape[0]), self.embedding.k), self.widest(rows)
-        place = self.place_fitted if fitted else self.place
-        if is_numpy(rows):
-            called, kept = None if self.space is None else self.space.called, None
-            if checkpoint is not None:
-                items = None if called is None else called.items
-                rule: Any = self.embedding.placement
-                parts = [type(rule).__name__, *(getattr(rule, one.name) for one in fields(rule))]
-                kept = Checkpoint(checkpoint, parts, rows, weights, items, fitted)
-            with npy_output(out, shape, rows.dtype, kept) as target:
-                done = shape[0] - target.shape[0]
-
-                def of_part(some: slice) -> Array:
-                    some = slice(some.start + done, some.stop + done)
-                    counted = None if weights is None else weights[some]
-                    return place(rows[some], some.start, counted)
-
-                jobs, elements = thread_count(n_jobs), BLOCK_ELEMENTS
-                if called is not None:  # it runs in processes, and is cut by time where that shows
-                    seen = kept is not None or progress is not None
-                    jobs, elements = 1, called.at_once(elements) if seen else elements
-                fill_rows(target, of_part, width, jobs, progress, elements)
-            return target if out is None else np.load(out, mmap_mode="r")
-        for name, value in (("weights", weights), ("checkpoint", checkpoint)):
-            if value is not None:
-                raise InputError(f"{option(name)} is for NumPy arrays.")
-        if not is_dask(rows):
-            return self._place_there(rows, place, out, progress)
-        from neucmds.backend.dask_arrays import map_rows
-
-        if out is not None:
-            raise InputError("out= is for arrays in memory; store the dask array that returns.")
-        return map_rows(rows, place, self.embedding.k, width)
-
-    def of_all(self, placed: Array, names: Any = None) -> Embedding:
-        """Embedding of all objects, where they were placed; the landmarks where they were fitted.
-
-        A file stays as it is.
-        """
-        if not isinstance(placed, np.memmap):
-            xp, which = namespace(placed), np.arange(placed.shape[0])
-            which[self.landmarks] = placed.shape[0] + np.arange(self.width)
-            both = xp.concat([placed, asarray_like(self.embedding.coordinates, placed)])
-            placed = xp.take(both, asarray_like(which, placed, dtype=xp.int64), axis=0)
-        return replace(self.embedding, coordinates=placed, labels=names, landmarks=self.landmarks)
-
-    def _place_there(
-        self,
-        rows: Array,
-        place: Callable[[Array, int], Array],
-        out: str | PathLike[str] | None,
-        progress: Progress | None,
-    ) -> Array:
-        """Place objects with the library and on the device of their rows, in blocks that fit."""
-        shape, free = (int(rows.shape[0]), self.embedding.k), free_memory(rows)
-        # Some ten arrays of a block live at a time; beyond 2²⁷ entries nothing runs faster.
-        entries = 2**21 if free is None else max(2**21, min(2**27, free // 160))
-        placed = empty_like(rows, shape)
-        for some in row_blocks(shape[0], self.widest(rows), entries):
-            placed[some] = place(rows[some, :], some.start)
-            if progress is not None:
-                progress(some.stop, shape[0])
-        if out is None:
-            return placed
-        values = to_numpy(placed)
-        with npy_output(out, shape, values.dtype) as target:
-            target[slice(0, shape[0])] = values
-        return np.load(out, mmap_mode="r")
 
 
 def fit_landmarks(
     X: Any,
     options: Options,
     *,
-    metric: Any = PRECOMPUTED,
-    landmarks: Any = "random",
     n_landmarks: int | float | None = None,
+    n_near: int | None = 0,
     placement: str = "auto",
-    squared: bool = False,
-    symmetrize: bool = False,
-    weights: Any = None,
     columns: Sequence[str] | None = None,
     index: Sequence[str] | None = None,
     n_jobs: int | None = None,
+    like: Array | None = None,
 ) -> LandmarkFit:
     """Choose and embed landmarks, and learn how to place objects among them.
 
@@ -269,276 +58,255 @@ def fit_landmarks(
         Features; or dissimilarities, all or those to the landmarks. Finite, of NumPy, dask or
         another library.
     options : Options
-    metric : str, callable or BoundMetric
-    landmarks, n_landmarks, placement, squared, symmetrize, weights, n_jobs
+        Its `landmarks` are "random", "maxmin" or row numbers.
+    n_landmarks, n_near, placement, n_jobs
         As for `LandmarkNeucMDS`.
     columns, index : sequence of str, optional
         Names of the columns of dissimilarities, and of the rows where these are not all objects.
+    like : array, optional
+        Nodes of a graph are fitted and placed with its library, on its device.
     """
     if placement not in PLACEMENTS:
         raise InputError(
             f"{option('placement', placement)} is unknown; choose one of {', '.join(PLACEMENTS)}."
         )
     rng = check_random_state(options.random_state)
-    options, paths = replace(options, random_state=rng), None
-    if metric == SHORTEST_PATH:
-        landmarks, X = _paths(X, options, landmarks, n_landmarks, n_jobs)
-        # The two ways along a path are added up in another order.
-        paths, metric, symmetrize = X, PRECOMPUTED, True
+    options = replace(options, random_state=rng)
+    of_graph = options.metric == SHORTEST_PATH
+    precomputed = options.metric == PRECOMPUTED
+    X = as_graph(X) if of_graph else X
     n = int(X.shape[0])
-    bound = None if metric == PRECOMPUTED else BoundMetric.of(metric, symmetrize=symmetrize)
-    ids = chosen_rows(X, bound, landmarks, n_landmarks, least_count(options.n_components), rng)
-    whole = bound is None and int(X.shape[1]) == n
-    space = None if bound is None else metric_on(bound, X, ids, squared)
-    name = metric if bound is None else bound.metric
-    if space is not None:
-        among = to_numpy(space.among())
+    k = _least_components(options.n_components)
+    bound = None
+    if not (precomputed or of_graph):
+        bound = BoundMetric.of(options.metric, symmetrize=options.symmetrize)
+    near = 0
+    if n_near is None or n_near != 0:
+        D = X if precomputed else None
+        near = near_count(n_near, k, options, D, placement)
+        if n_landmarks is None:
+            function = bound is not None and callable(bound.metric)
+            n_landmarks = default_count(n, k, of_graph, function)
+    if precomputed:
+        _refuse_other_columns(X, options.landmarks)
+    comparing = _comparing(X, bound, of_graph)
+    ids = choose_landmarks(n, options.landmarks, n_landmarks, k, rng, comparing)
+    if precomputed and int(X.shape[1]) not in (n, ids.size):
+        raise InputError(
+            f"X has {X.shape[1]} columns, but {ids.size} landmarks are named; pass one column per "
+            f"landmark, or all {n}."
+        )
+    sources = np.arange(ids.size)
+    options = replace(options, init=_start_among(options, ids, n, near > 0))
+    if near:
+        sources = draw_global(ids.size, near, k, 0 if of_graph else most_global(n), rng)
+        options = replace(options, init=_start_among(options, sources, ids.size))
+    fitted_metric = None if bound is None else metric_on(bound, X, ids, options.squared)
+    nodes = None
+    if of_graph:
+        nodes = _search_paths(X, ids, sources, near, options, n_jobs, like)
+        among = nodes.paths[:, ids[sources]]
+        if near and options.loss == "relative" and options.floor is None:
+            options = replace(options, floor=_floor_of_edges(X))
     else:
-        among = to_numpy(taken(X, ids, ids if whole else slice(None)))
-    _refuse_not_finite(among, ids, ids, name)
-    if bound is None and not whole:
-        _refuse_other_order(among, ids)
+        among = _among(X, fitted_metric, ids, sources)
     # The landmarks are few: double precision costs nothing and saves digits, and the CPU embeds
     # them as fast as any device.
-    known, _ = as_squares(among.astype(np.float64), squared=squared, symmetrize=symmetrize)
-    names = columns if columns is None or not whole else [columns[i] for i in ids]
+    among = among.astype(np.float64)
+    # The two ways along a path are added up in another order.
+    averaged = of_graph or options.symmetrize
+    sq_among, _ = as_squares(among, squared=options.squared, symmetrize=averaged)
+    whole = precomputed and int(X.shape[1]) == n
+    names = columns
+    if columns is not None and whole:
+        names = [columns[i] for i in ids]
+    weights = options.weights
     if weights is not None:
         weights = _weights_among(weights, ids, n, names, columns if whole else index)
-    options = replace(options, init=start_among(options, ids, n))
-    embedding, recipe = embed_landmarks(known, options, placement, weights, squared=squared)
-    embedding = replace(embedding, labels=None if names is None else tuple(map(str, names)))
-    return LandmarkFit(ids, embedding, recipe, n if whole else None, space, name, paths)
+    notify(options.callback, f"embedding {sources.size} landmarks")
+    rough = replace(options, tol=ROUGH) if near else options
+    embedding, recipe = embed_landmarks(sq_among, rough, placement, weights)
+    labels = None if names is None else tuple(map(str, names))
+    fit = LandmarkFit(
+        ids,
+        replace(embedding, labels=labels),
+        None if near else recipe,
+        n,
+        sources,
+        GLOBAL * k,
+        near,
+        fitted_metric,
+        nodes,
+    )
+    if not near:
+        return fit
+    if of_graph:
+        return fit_nodes(fit, options)
+    if fitted_metric is None:
+        return fit_rows(fit, X, ids, options)
+    return fit_rows(fit, take(X, ids), np.arange(ids.size), options)
 
 
-def embed_by_landmarks(
-    data: Any, options: Options, landmarks: Any, *, metric: Any, labels: Any = None, **reading: Any
-) -> Embedding:
+def embed_by_landmarks(data: Any, options: Options, labels: Any = None) -> Embedding:
     """Embed landmarks and place all other objects: what `neuc_mds` does with `landmarks`."""
-    count = None
-    if isinstance(landmarks, (int, float, np.number)) and not isinstance(landmarks, bool):
-        landmarks, count = "random", landmarks
+    metric = options.metric
+    count: Any = None
+    wanted = options.landmarks
+    if isinstance(wanted, (int, float, np.number)) and not isinstance(wanted, bool):
+        count = wanted
+        options = replace(options, landmarks="random")
     if metric == PRECOMPUTED:
         if isinstance(data, (Gram, Dense)):
             raise InputError(f"{option('landmarks')} takes D itself, not an operator of it.")
         if not is_dask(data):
             data, names = unwrap(data)
             labels = names if labels is None else labels
-            data = to_square(data, working_dtype(data)) if data.ndim == 1 else data
-    of_graph = metric == SHORTEST_PATH
-    if not of_graph and not is_dask(data):
+            if data.ndim == 1:
+                data = to_square(data, working_dtype(data))
+    if metric != SHORTEST_PATH and not is_dask(data):
         data = as_real(data, "features")
         data = namespace(data).astype(data, working_dtype(data), copy=False)
-    labels, of_all = as_labels(labels, int(data.shape[0])), data.shape[0] == data.shape[1]
-    found = fit_landmarks(
+    n = int(data.shape[0])
+    labels = as_labels(labels, n)
+    fit = fit_landmarks(
         data,
         options,
-        metric=metric,
-        landmarks=landmarks,
         n_landmarks=count,
-        columns=labels if metric == PRECOMPUTED and of_all else None,
+        columns=labels if metric == PRECOMPUTED and n == data.shape[1] else None,
         index=labels,
-        **reading,
     )
-    coordinates = found.place_all(data if found.paths is None else found.nodes())
-    coordinates = to_numpy(coordinates) if is_dask(coordinates) else coordinates
-    return found.of_all(coordinates, labels)
+    x = fit.place_all(data if fit.nodes is None else np.arange(n), fitted=True)
+    x = to_numpy(x) if is_dask(x) else x
+    return replace(fit.embedding, coordinates=x, labels=labels, landmarks=fit.landmarks)
 
 
-def embed_landmarks(
-    sq_dissimilarity: Array,
-    options: Options,
-    placement: str = "auto",
-    weights: Array | None = None,
-    *,
-    squared: bool = False,
-) -> tuple[Embedding, Recipe | None]:
-    """Embed landmarks; return them with the rule that places others, and how it was made.
+def metric_on(metric: BoundMetric, X: Any, ids: Indices, squared: bool) -> FittedMetric:
+    """Fit a metric to all of X, and keep some rows; in double precision, for they are few."""
+    rows = take(X, ids)
+    rows = namespace(rows).astype(rows, namespace(rows).float64, copy=False)
+    return metric.fitted_to(X, squared, some=rows)
 
-    Parameters
-    ----------
-    sq_dissimilarity : ndarray of shape (L, L)
-        Squared dissimilarities among the landmarks.
-    options : Options
-        The callback does not hear of the folds, which `random_state` draws.
-    placement : {"auto", "least_squares", "linear"}
-        "auto" chooses the ridge, the offsets and, of "neuc" and "refined", one of two signatures
-        on landmarks held out, and holds negative coordinates of the relative loss by the noise of
-        each object; "least_squares" has none of these; "linear" is plain triangulation.
-    weights : ndarray of shape (L, L), optional
-        How much each pair counts. Nothing is cross-validated then: the offsets and the noise of a
-        recipe are means over pairs that count alike.
-    squared : bool, default=False
-        Whether what is placed later is squared.
-    """
-    method = options.method
-    if placement == "linear" and weights is not None:
+
+def _comparing(
+    X: Any, metric: BoundMetric | None, of_graph: bool
+) -> Callable[[Indices], Callable[[int], npt.NDArray[Any]]]:
+    """Return what `choose_landmarks` compares objects by."""
+
+    def among(ids: Indices) -> Callable[[int], npt.NDArray[Any]]:
+        if of_graph:
+            return lambda i: shortest_path_rows(X, ids[i : i + 1])[0, ids]
+        if metric is None:
+            D = take(X, ids, ids) if is_dask(X) else X
+            own = np.arange(ids.size) if is_dask(X) else ids
+            return lambda i: to_numpy(D[:, own[i]])[own]
+        fitted = metric_on(metric, X, ids, False)
+        points = fitted.points
+        return lambda i: to_numpy(fitted.metric.dissimilarities(points, points[i : i + 1]))[:, 0]
+
+    return among
+
+
+def _among(
+    X: Any, metric: FittedMetric | None, ids: Indices, embedded: Indices
+) -> npt.NDArray[Any]:
+    """Dissimilarities among the landmarks that are embedded first, some or all."""
+    rows = ids[embedded]
+    if metric is not None:
+        points = metric.points[index_like(embedded, metric.points.left)]
+        chosen = replace(metric, points=points)
+        among = to_numpy(chosen.among())
+        refuse_undefined(among, metric.metric.name, rows, rows)
+        return among
+    whole = X.shape[0] == X.shape[1]
+    among = to_numpy(take(X, rows, rows if whole else slice(None)))
+    refuse_undefined(among, "X", rows, rows)
+    diagonal = np.abs(np.diagonal(among))
+    at = int(np.argmax(diagonal))
+    if not whole and diagonal[at] > 1e-6 * np.max(np.abs(among)):
         raise InputError(
-            f"weights need {option('placement', 'auto')}: plain triangulation counts every "
-            "landmark alike."
-        )
-
-    def embed(part: Array, wanted: NComponents, method: str, *, whole: bool = False) -> Embedding:
-        known = weights if whole else None
-        D = part if known is not None else DenseGram(np.ascontiguousarray(part))
-        prepared = replace(prepare(D, wanted, squared=True, weights=known), squared=squared)
-        own: dict[str, Any] = {} if whole else {"init": None, "callback": None}
-        how = replace(options, n_components=wanted, method=method, **own)
-        return fit(prepared, how)
-
-    components = Components.parse(options.n_components, sq_dissimilarity.shape[0])
-    if components.goal is not None:
-        # The landmarks are few, and chosen for all: what they need is what all need.
-        components = Components(embed(sq_dissimilarity, components.goal, method).requested)
-    wanted = components.signature or components.total
-    if placement == "linear":
-        embedding = embed(sq_dissimilarity, wanted, method, whole=True)
-        return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
-    recipe = Recipe(0.0, False, wanted)
-    has_own_rule = weights is not None or options.loss != "squared"
-    if placement == "auto" and not has_own_rule:
-        rng = check_random_state(options.random_state)
-        recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
-    embedding = embed(sq_dissimilarity, recipe.n_components, method, whole=True)
-    if has_own_rule:
-        if placement == "auto" and isinstance(embedding.placement, LossPlacement):
-            held = replace(embedding.placement, shrinkage=SHRINKAGE)
-            embedding = replace(embedding, placement=held)
-        return embedding, recipe
-    rule = least_squares_rule(sq_dissimilarity, embedding, recipe)
-    return replace(embedding, placement=rule), recipe
-
-
-def _paths(
-    graph: Any, options: Options, landmarks: Any, n_landmarks: Any, n_jobs: int | None
-) -> tuple[Indices, npt.NDArray[np.float32]]:
-    """Choose landmarks of a graph; return them and the paths of all nodes to them, (n, L)."""
-    graph = as_graph(graph)
-    n, k = int(graph.shape[0]), least_count(options.n_components)
-    named = not isinstance(landmarks, str) or landmarks not in ("random", "maxmin")
-    which = selection.named(landmarks, n, k) if named else landmarks
-    count = 0 if named else selection.landmark_count(n_landmarks, n, k)
-    rng = options.random_state
-    ids, paths = landmark_paths(graph, count, which, rng, dtype=np.float32, n_jobs=n_jobs)
-    return ids.astype(np.intp), np.ascontiguousarray(paths.T)
-
-
-def _refuse_not_finite(
-    block: Any, objects: Sequence[int] | Indices, landmarks: Indices, metric: Any
-) -> None:
-    """Refuse NaN and infinity, with the first pair that has it."""
-    bad = np.argwhere(~np.isfinite(block))
-    if not len(bad):
-        return
-    i, j = bad[0]
-    given = metric == PRECOMPUTED
-    what = "the dissimilarities hold" if given else f"{option('metric', metric)} gives"
-    which = "1 pair," if len(bad) == 1 else f"{len(bad)} pairs, the first being"
-    raise InputError(
-        f"{what} {block[i, j]} for {which} object {int(objects[i])} and landmark "
-        f"{int(np.broadcast_to(landmarks, block.shape)[i, j])}; drop or repair these objects."
-    )
-
-
-def _refuse_other_order(among: Any, landmarks: Indices) -> None:
-    """Refuse a block in which landmarks are not at zero from themselves."""
-    own = np.abs(np.diagonal(among))
-    at = int(np.argmax(own))
-    if own[at] > 1e-6 * np.max(np.abs(among)):
-        raise InputError(
-            f"landmark {int(landmarks[at])} is at {among[at, at]:.4g} from itself, not at 0; are "
+            f"landmark {int(ids[at])} is at {among[at, at]:.4g} from itself, not at 0; are "
             "the columns in another order than landmarks_?"
         )
+    return among
 
 
-def least_count(n_components: Any) -> int:
+def _search_paths(
+    graph: Any,
+    ids: Indices,
+    sources: Indices,
+    n_near: int,
+    options: Options,
+    n_jobs: int | None,
+    like: Array | None,
+) -> NodePaths:
+    """Search from the embedded landmarks to all nodes, and from all landmarks to nodes near."""
+    n = int(graph.shape[0])
+    notify(options.callback, f"searching from {sources.size} landmarks")
+    paths = shortest_path_rows(graph, ids[sources], dtype=np.float32, n_jobs=n_jobs)
+    near = np.empty((n, 0), np.int32)
+    lengths = np.empty((n, 0), np.float32)
+    if n_near:
+        notify(options.callback, f"searching from {ids.size} landmarks to nodes near them")
+        near, lengths = nearest_landmarks(graph, ids, n_near, n_jobs=n_jobs)
+        lengths[np.isinf(lengths)] = np.nan
+    return NodePaths(paths, near, lengths, np.empty(0) if like is None else like)
+
+
+def _floor_of_edges(graph: Any) -> float | None:
+    """Return the floor of the relative loss among nodes: landmarks are farther apart."""
+    if not graph.data.any():
+        return None
+    edges = np.where(graph.data > 0, graph.data, np.inf)
+    shortest = np.minimum.reduceat(edges, graph.indptr[:-1])
+    return float(np.median(shortest[np.isfinite(shortest)]))
+
+
+def _refuse_other_columns(X: Any, landmarks: Any) -> None:
+    """Refuse dissimilarities to landmarks that are not named."""
+    n, width = X.shape
+    if n != width and isinstance(landmarks, str):
+        raise InputError(
+            f"X is {n} × {width}, dissimilarities to landmarks only; pass the landmarks' rows as "
+            "landmarks=, or metric= if X holds features."
+        )
+
+
+def _least_components(n_components: Any) -> int:
     """Coordinates that the landmarks must at least suffice for."""
     parts = np.atleast_1d(np.asarray(n_components))
     return int(parts.sum()) if np.issubdtype(parts.dtype, np.integer) else 1
 
 
-def chosen_rows(
-    X: Any,
-    metric: BoundMetric | None,
-    landmarks: Any,
-    n_landmarks: Any,
-    k: int,
-    rng: np.random.RandomState,
-) -> Indices:
-    """Return the rows of the landmarks: as named, drawn, or spread out."""
-    n, width = (int(size) for size in X.shape)
-    if not isinstance(landmarks, str) or landmarks not in ("random", "maxmin"):
-        ids = selection.named(landmarks, n, k)
-        if metric is None and width not in (n, ids.size):
-            raise InputError(
-                f"X has {width} columns, but {ids.size} landmarks are named; pass one column per "
-                f"landmark, or all {n}."
-            )
-        return ids
-    if metric is None and n != width:
-        raise InputError(
-            f"X is {n} × {width}, dissimilarities to landmarks only; pass the landmarks' rows as "
-            "landmarks=, or metric= if X holds features."
-        )
-    count = selection.landmark_count(n_landmarks, n, k)
-    if landmarks == "random":
-        return selection.random_sample(n, count, rng)
-    if metric is None and not is_dask(X):
-        return np.sort(selection.maxmin(n, count, lambda i: to_numpy(X[:, i]), rng))
-    ids = selection.random_sample(n, min(n, SPREAD_SAMPLE * count), rng)
-    if metric is None:
-        among = taken(X, ids, ids)
-        return np.sort(ids[selection.maxmin(ids.size, count, lambda i: among[:, i], rng)])
-    space = metric_on(metric, X, ids, False)
-
-    def to_one(i: int) -> Any:
-        one = space.points[i : i + 1]
-        return to_numpy(space.metric.dissimilarities(space.points, one)[:, 0])
-
-    return np.sort(ids[selection.maxmin(ids.size, count, to_one, rng)])
-
-
-def metric_on(metric: BoundMetric, X: Any, ids: Indices, squared: bool) -> FittedMetric:
-    """Fit a metric to all of X, and keep some rows; in double precision, for they are few."""
-    some = taken(X, ids)
-    some = namespace(some).astype(some, namespace(some).float64, copy=False)
-    return metric.fitted_to(X, squared, some=some)
-
-
 def _weights_among(
-    weights: Any, ids: Indices, n: int, of_landmarks: Any, of_all: Any
+    weights: Any, ids: Indices, n: int, landmark_names: Any, all_names: Any
 ) -> npt.NDArray[np.float64]:
     """Weights of the pairs of landmarks, from theirs or from those of all pairs."""
-    count = ids.size
     if not hasattr(weights, "shape"):
         weights = as_real(weights, "weights")
     shape = tuple(weights.shape)
-    if shape not in ((count, count), (n, n)):
+    if shape not in ((ids.size, ids.size), (n, n)):
         raise InputError(
-            f"{option('weights')} has shape {shape}; pass ({count}, {count}), one for each "
+            f"{option('weights')} has shape {shape}; pass ({ids.size}, {ids.size}), one for each "
             f"pair of landmarks, or ({n}, {n}), one for each pair of objects."
         )
-    own = shape == (count, count)
-    weights = ordered_by_name(weights, of_landmarks if own else of_all, "weights", rows=True)
+    among = shape == (ids.size, ids.size)
+    names = landmark_names if among else all_names
+    weights = ordered_by_name(weights, names, "weights", rows=True)
     given: npt.NDArray[np.float64] = to_numpy(as_real(weights, "weights")).astype(np.float64)
-    return given if own else given[np.ix_(ids, ids)]
+    return given if among else given[np.ix_(ids, ids)]
 
 
-def start_among(options: Options, ids: Indices, n: int) -> Start | None:
-    """Where the landmarks start, from their coordinates or from those of all objects."""
+def _start_among(options: Options, ids: Indices, n: int, two_levels: bool = False) -> Start | None:
+    """Where landmarks start, from their coordinates or from those of all objects."""
     start: Start | None = options.init
-    if start is None or int(start.coordinates.shape[0]) != n:
+    if start is None:
+        return None
+    count = int(start.coordinates.shape[0])
+    if two_levels and count not in (n, ids.size):
+        raise InputError(
+            f"{option('init')} has coordinates of {count} objects; pass those of all {n}, or of "
+            f"the {ids.size} landmarks."
+        )
+    if count != n:
         return start
     return replace(start, coordinates=to_numpy(start.coordinates)[ids])
-
-
-def taken(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
-    """Rows and columns of X, in memory."""
-    if is_dask(X):
-        return np.asarray(X[rows][:, columns].compute())
-    if is_numpy(X) and not isinstance(rows, slice) and not isinstance(columns, slice):
-        return X[np.ix_(rows, columns)]  # a memory map gives no more than these entries
-    xp = namespace(X)
-    for axis, some in enumerate((rows, columns)):
-        if not isinstance(some, slice):
-            X = xp.take(X, asarray_like(some, X, dtype=xp.int64), axis=axis)
-    return X

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from neucmds.backend.arrays import to_numpy
 from neucmds.errors import InputError, option
 from neucmds.form import Form
-from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement
+from neucmds.place.rules import SHRINKAGE, LossPlacement
 from neucmds.problem.components import MOST_CHOSEN, Components, spaced_ks
 from neucmds.spectrum.geometry import selected_coordinates
 from neucmds.spectrum.operators.dense import DenseGram
@@ -172,9 +172,9 @@ class _Split:
         """Mean squared error of the pairs held out, placed as `transform` places new objects."""
         selection = neuc_plus(self.spectrum, Components(k))
         x, weights, _ = selected_coordinates(self.spectrum, selection)
-        signs = np.sign(weights)
-        rule = LeastSquaresPlacement(x, signs, shrinkage=SHRINKAGE)
+        form = Form(np.sign(weights))
+        rule = LossPlacement(x, form, shrinkage=SHRINKAGE)
         placed = rule.place(self.measured)
         above = np.triu_indices(self.measured.shape[0], 1)
-        left = Form(signs).sq(placed, placed)[above] - self.truth
+        left = form.sq(placed, placed)[above] - self.truth
         return float(left @ left) / self.truth.size

@@ -12,6 +12,7 @@ from neucmds.backend.arrays import (
     asarray_like,
     eps,
     is_numpy,
+    k_smallest,
     namespace,
     row_blocks,
     to_numpy,
@@ -66,6 +67,33 @@ def nearest(
     found = parallel_map(find, blocks) if is_numpy(points) else [find(rows) for rows in blocks]
     ids, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return asarray_like(ids, points, dtype=xp.int64), asarray_like(values, points)
+
+
+def roughly_nearest(
+    queries: Array, points: Array, signs: Array, known: Indices, count: int
+) -> Indices:
+    """Find points (m, count) of least D̂ from every query, without those that are `known`.
+
+    In single precision: half the time, and it matters little which of two comes last.
+    """
+    xp = namespace(queries)
+    queries = xp.astype(queries, xp.float32, copy=False)
+    points = asarray_like(points, queries)
+    signs = asarray_like(signs, queries)
+    found = np.empty((int(queries.shape[0]), count), dtype=np.int64)
+    for rows in row_blocks(len(found), int(points.shape[0])):
+        ranks = sq_ranks(queries[rows, :], points, signs)
+        each = xp.arange(ranks.shape[0])[:, None]
+        ranks[each, asarray_like(known[rows], ranks, xp.int64)] = xp.inf
+        found[rows] = to_numpy(k_smallest(ranks, count)[1])
+    return found
+
+
+def sq_ranks(queries: Array, points: Array, signs: Any = 1.0) -> Array:
+    """Return D̂ but for the norm of each query, which shifts all of its D̂ alike."""
+    xp = namespace(points)
+    norms = xp.sum(points * points * signs, axis=1)
+    return norms - 2 * (queries * signs) @ xp.matrix_transpose(points)
 
 
 def _bound(ranking: Array, k: int) -> Array:

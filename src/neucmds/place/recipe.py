@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.place.least_squares import SHRINKAGE, LeastSquaresPlacement, LinearPlacement
+from neucmds.place.rules import SHRINKAGE, SQUARED, LinearPlacement, LossPlacement
 
 Floats = npt.NDArray[Any]
 NComponents = int | tuple[int, int]
@@ -53,9 +53,7 @@ class Recipe:
     n_components: NComponents
 
 
-def least_squares_rule(
-    sq_dissimilarity: Floats, embedding: Any, recipe: Recipe
-) -> LeastSquaresPlacement:
+def least_squares_rule(sq_dissimilarity: Floats, embedding: Any, recipe: Recipe) -> LossPlacement:
     """Make the placement rule of a recipe from the landmarks' own misfit."""
     x = np.asarray(embedding.coordinates, dtype=np.float64)
     n, k = x.shape
@@ -68,7 +66,7 @@ def least_squares_rule(
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
     lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
     ridge = recipe.ridge * (noise / 4) * (n / lengths)
-    return LeastSquaresPlacement(embedding.coordinates, embedding.signs, offsets, ridge, SHRINKAGE)
+    return LossPlacement(embedding.coordinates, embedding.form, SQUARED, SHRINKAGE, offsets, ridge)
 
 
 def linear_rule(sq_dissimilarity: Floats, embedding: Any) -> LinearPlacement:

@@ -24,7 +24,6 @@ from neucmds.problem.validation import entry_name
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
-Landmarks = str | npt.ArrayLike
 
 # Bytes of the rows that are searched together.
 BLOCK_BYTES = 2**26
@@ -334,56 +333,6 @@ def graph_pairs(
         for node, row in zip(chosen[part], rows, strict=True)
     )
     return PairSample(pairs, windows.sources[:n_landmarks], to_landmarks, checks)
-
-
-def landmark_paths(
-    graph: Any,
-    count: int,
-    landmarks: Landmarks,
-    rng: np.random.RandomState,
-    *,
-    dtype: Any = np.float64,
-    n_jobs: int | None = None,
-) -> tuple[Ints, Floats]:
-    """Choose landmarks at random or each farthest from those before it, or take those given.
-
-    Return them in ascending order, with the shortest paths to all nodes, one row per landmark.
-    """
-    n = int(graph.shape[0])
-    if not isinstance(landmarks, str):
-        chosen = np.unique(np.asarray(landmarks, dtype=np.int64))
-    elif landmarks == "random":
-        chosen = np.sort(rng.permutation(n)[:count])
-    else:
-        found: dict[int, Floats] = {}
-
-        def paths_to(node: int) -> Floats:
-            found[node] = _search(graph, np.array([node]))[0].astype(dtype)
-            return found[node]
-
-        chosen = np.sort(maxmin(n, count, paths_to, rng))
-        return chosen, np.stack([found[node] for node in chosen.tolist()])
-    return chosen, shortest_path_rows(graph, chosen, dtype=dtype, n_jobs=n_jobs)
-
-
-def maxmin(
-    n: int,
-    count: int,
-    dissimilarities_to: Callable[[int], npt.NDArray[Any]],
-    rng: np.random.RandomState,
-) -> npt.NDArray[np.intp]:
-    """Choose objects, each the farthest from those before it, the first at random.
-
-    `dissimilarities_to` returns the dissimilarities (n,) of all objects to one of them.
-    """
-    chosen, nearest, farthest = [], np.full(n, inf), int(rng.randint(n))
-    for _ in range(count):
-        chosen.append(farthest)
-        np.minimum(nearest, dissimilarities_to(farthest), out=nearest)
-        # Not the same object twice, though a copy of it if there is nothing else.
-        nearest[farthest] = -inf
-        farthest = int(np.argmax(nearest))
-    return np.asarray(chosen, dtype=np.intp)
 
 
 def _search(graph: Graph, sources: Ints, limit: float = inf) -> Floats:

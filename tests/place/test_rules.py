@@ -1,4 +1,4 @@
-"""The least-squares rule against brute force, with weights and gaps, and what it never does."""
+"""Rules of placement against brute force, with weights and gaps, and what they never do."""
 
 import itertools
 from dataclasses import replace
@@ -13,9 +13,9 @@ from scipy.spatial.distance import cdist
 
 from neucmds import Embedding, InputError, neuc_mds
 from neucmds.form import Form
-from neucmds.place import least_squares
-from neucmds.place.least_squares import LeastSquaresPlacement, LinearPlacement, secular_minimum
-from neucmds.place.newton import LossPlacement
+from neucmds.place import newton
+from neucmds.place.least_squares import NewObjects, secular_minimum
+from neucmds.place.rules import LinearPlacement, LossPlacement
 from neucmds.refine.losses import PairLoss
 
 
@@ -43,17 +43,9 @@ def test_the_secular_equation_finds_the_global_minimum(m, t, seed):
         assert objective(z, row, t, m)[0] <= best + 1e-7 * abs(best)
 
 
-def test_the_secular_equation_takes_few_steps(monkeypatch):
-    p = np.random.default_rng(0).normal(size=(50, 3))
-    given = (p, np.linspace(-2, 9, 50), np.array([[0.9, 0.2, -0.6]]))
-    found = secular_minimum(*given)[0]
-    monkeypatch.setattr(least_squares, "SECULAR_STEPS", 29)
-    np.testing.assert_array_equal(secular_minimum(*given)[0], found)
-
-
 def loss_and_slope(y, row, w, rule):
     """Weighted sum of squares with offsets and ridge at y, and its gradient."""
-    x, a = rule.coordinates, rule.signs
+    x, a = rule.coordinates, rule.form.signs
     offsets = 0 if rule.offsets is None else rule.offsets
     ridge = np.zeros(a.size) if rule.ridge is None else rule.ridge
     gaps = np.where(w > 0, row - offsets - Form(a).sq(y[None, :], x)[0], 0.0)
@@ -79,7 +71,7 @@ def test_no_descent_ends_below_where_an_object_is_placed(seed, kind, weakest, no
     x -= x.mean(axis=0)
     delta = Form(signs).sq(rng.normal(size=(3, 4)) * scale, x)
     delta = delta * (1 + noise * rng.normal(size=delta.shape))
-    rule = LeastSquaresPlacement(x, signs)
+    rule = LossPlacement(x, Form(signs))
     if learnt:
         rule = replace(rule, offsets=0.1 * rng.normal(size=n), ridge=rng.random(4))
     w = rng.uniform(0.1, 1, delta.shape) if kind == "weights" else np.ones_like(delta)
@@ -97,7 +89,7 @@ def test_no_descent_ends_below_where_an_object_is_placed(seed, kind, weakest, no
 @pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
 def test_equal_weights_are_no_weights(loss):
     D, rows = points_with_noise(3, n=20)
-    embedding = neuc_mds(D, 3, loss=loss, init=None if loss == "squared" else 1)
+    embedding = neuc_mds(D, 3, loss=loss, n_init=None if loss == "squared" else 1)
     found = embedding.transform(rows, weights=np.full(rows.shape, 7.0))
     np.testing.assert_allclose(found, embedding.transform(rows), rtol=1e-6, atol=1e-9)
 
@@ -108,9 +100,9 @@ def test_a_weight_of_three_is_three_objects_in_one_place():
     weights, delta = rng.integers(1, 5, 20), rng.uniform(1, 9, size=(4, 20))
     center = np.average(x, axis=0, weights=weights)
     often = np.repeat(np.arange(20), weights)
-    expected = LeastSquaresPlacement(x[often] - center, signs).place(delta[:, often]) + center
+    expected = LossPlacement(x[often] - center, Form(signs)).place(delta[:, often]) + center
     mean = x.mean(axis=0)
-    found = LeastSquaresPlacement(x - mean, signs).place(delta, np.tile(weights, (4, 1))) + mean
+    found = LossPlacement(x - mean, Form(signs)).place(delta, np.tile(weights, (4, 1))) + mean
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
@@ -151,7 +143,7 @@ def test_what_shrinkage_adds_is_the_ridge_of_the_objects_own_noise():
     x, _ = np.linalg.qr(x - x.mean(axis=0))
     x *= np.array([3.0, 2.0, 0.5])
     row = rng.uniform(1, 2, size=(1, 30))
-    plain = LeastSquaresPlacement(x, signs)
+    plain = LossPlacement(x, Form(signs))
     left = row[0] - Form(signs).sq(plain.place(row), x)[0]
     noise = left @ left / (30 - 3 - 1)
     ridge = 0.7 * noise / 4 * 30 / np.sum(x * x, axis=0)
@@ -161,13 +153,6 @@ def test_what_shrinkage_adds_is_the_ridge_of_the_objects_own_noise():
     # A loss of pairs holds negative coordinates alone.
     by_loss = LossPlacement(x, Form(np.ones(3)), PairLoss("relative", 0.05))
     np.testing.assert_allclose(replace(by_loss, shrinkage=9.0).place(row), by_loss.place(row))
-
-
-def test_no_two_fitted_objects_are_farther_apart_than_the_farthest():
-    for size in (0.1, 10.0):
-        x = size * np.array([[3.0, 0, 0], [-3.0, 0, 0], [0, 1.0, 1.0]])
-        assert LeastSquaresPlacement(x, np.ones(3)).farthest == pytest.approx((6 * size) ** 2)
-    assert LeastSquaresPlacement(np.zeros((0, 2)), np.ones(2)).farthest == 0
 
 
 def test_triangulation_answers_in_the_library_of_the_new_objects():
@@ -233,3 +218,102 @@ def test_gaps_that_were_not_allowed_or_leave_too_little_are_refused(with_gaps):
     ):
         with pytest.raises(InputError, match=message):
             one.transform(new)
+
+
+# Losses
+
+
+LOSSES = ("distance", "relative")
+
+
+def case(loss, n=60, m=12, hidden=0.0, least=0.1, seed=0):
+    """Noisy dissimilarities of m objects to n others; the coordinates have some below `least`."""
+    rng = np.random.default_rng(seed)
+    signs = np.array([1.0, 1.0, 1.0, -1.0, -1.0])
+    x = rng.normal(size=(n + m, 5)) * np.where(signs > 0, 1.0, 0.3)
+    x -= x[:n].mean(axis=0)
+    delta = np.clip(Form(signs).sq(x[n:], x[:n]), least, None)
+    delta = delta * (1 + 0.2 * rng.normal(size=delta.shape)) ** 2
+    delta[: m // 2, 3] = 1e-4  # next to a fitted object
+    delta[rng.random(delta.shape) < hidden] = np.nan
+    return LossPlacement(x[:n], Form(signs), PairLoss(loss, 0.05)), delta
+
+
+def value(y, rule, delta, weights):
+    d_hat = rule.form.sq(y[None, :], rule.coordinates)[0]
+    return float(np.nansum(weights * rule.loss.terms(rule.form, delta, d_hat)[0] ** 2))
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.5])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_descent_from_where_an_object_is_placed_gets_lower(loss, hidden):
+    rule, delta = case(loss, m=6, hidden=hidden)
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(size=delta.shape) if hidden else np.ones_like(delta)
+    placed = rule.place(delta, weights if hidden else None)
+    for row, u, y in zip(delta, weights, placed, strict=True):
+        # The relative loss has one minimum, found in closed form.
+        far = [2 * rng.standard_normal(5) for _ in range(loss == "relative")]
+        for start in (y, *far):
+            end = minimize(value, start, (rule, row, u), method="BFGS", tol=1e-9)
+            assert value(y, rule, row, u) <= end.fun * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_model_has_the_gradient_and_the_curvature_of_the_loss(loss):
+    rule, delta = case(loss, m=4)
+    counts = np.arange(1.0, 61) * np.ones((4, 1))
+    new = NewObjects.sharing(delta, counts, rule.coordinates, rule.form)
+    x, way, h = 3 + rule.place(delta), np.random.default_rng(2).normal(size=(4, 5)), 1e-4
+    gradient, hessian = newton.newton_model(new, rule.loss, x)
+    there, _ = newton.newton_model(new, rule.loss, x + h * way)
+    low, high = (newton.loss_values(new, rule.loss, x + t * way) for t in (-h, h))
+    np.testing.assert_allclose(np.sum(gradient * way, axis=1), (high - low) / (2 * h), 1e-5)
+    bent = np.einsum("ma,mab,mb->m", way, hessian, way)
+    change = np.sum((there - gradient) * way, axis=1) / h
+    np.testing.assert_allclose(bent, change, rtol=1e-2)
+
+
+def test_the_relative_loss_is_placed_alike_on_any_scale():
+    rule, delta = case("relative", m=4)
+    small = LossPlacement(1e-4 * rule.coordinates, rule.form, PairLoss("relative", 5e-10))
+    np.testing.assert_allclose(small.place(1e-8 * delta), 1e-4 * rule.place(delta))
+
+
+@pytest.mark.parametrize("off", [1e-1, 1e-3, 1e-5])
+def test_objects_next_to_a_fitted_one_are_placed_there(off):
+    rng = np.random.default_rng(6)
+    signs, scale = np.array([1.0, 1.0, -1.0]), np.array([1.0, 1.0, 0.1])
+    y = rng.standard_normal((30, 3)) * scale
+    y -= y.mean(axis=0)
+    x = y[4] + off * rng.standard_normal((5, 3)) * scale
+    gap = x[:, None] - y[None, :]
+    d = (gap * gap) @ signs
+    rule = LossPlacement(y, Form(signs), PairLoss("relative", 1e-16))
+    np.testing.assert_allclose(rule.place(np.abs(d), np.where(d > 0, 1.0, 0.0)), x, atol=1e-6)
+
+
+def test_an_object_takes_few_steps(monkeypatch):
+    """Gauss–Newton took 46 on average, and 60 at most."""
+    rule, delta = case("distance", n=300, m=50, least=0.5)
+    steps, model = [], newton.newton_model
+
+    def counted(new, loss, x):
+        steps.append(x.shape[0])
+        return model(new, loss, x)
+
+    monkeypatch.setattr(newton, "newton_model", counted)
+    rule.place(delta)
+    assert steps
+    assert sum(steps) <= 16 * 50
+    assert len(steps) <= 50
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative", "squared"])
+def test_objects_with_landmarks_of_their_own_are_placed_as_if_others_were_not_known(loss):
+    rule, delta = case(loss, m=8)
+    own = np.array([np.random.default_rng(i).permutation(60)[:30] for i in range(8)])
+    rows = np.full(delta.shape, np.nan)
+    few = np.take_along_axis(delta, own, axis=1)
+    np.put_along_axis(rows, own, few, axis=1)
+    np.testing.assert_allclose(rule.place(few, own=own), rule.place(rows), atol=1e-6)

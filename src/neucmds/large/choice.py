@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.errors import InputError, option
-from neucmds.problem.graph import maxmin as maxmin
 
 Indices = npt.NDArray[np.intp]
 
 # More landmarks cost L² memory and L³ time once; a thousand embed in a second.
 DEFAULT_LANDMARKS = 1000
+# Objects that "maxmin" looks at, per landmark: each costs as many dissimilarities as placing it.
+CANDIDATES = 10
+
+
+def choose_landmarks(
+    n: int,
+    landmarks: Any,
+    n_landmarks: int | float | None,
+    k: int,
+    rng: np.random.RandomState,
+    comparing: Callable[[Indices], Callable[[int], npt.NDArray[Any]]],
+) -> Indices:
+    """Return the numbers of the landmarks: as named, drawn, or spread out.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects.
+    landmarks, n_landmarks
+        As for `LandmarkNeucMDS`.
+    k : int
+        Number of coordinates.
+    rng : RandomState
+    comparing : callable
+        Of some objects: the function that returns the dissimilarities of all these to one of them.
+    """
+    if not isinstance(landmarks, str) or landmarks not in ("random", "maxmin"):
+        return named(landmarks, n, k)
+    count = landmark_count(n_landmarks, n, k)
+    if landmarks == "random":
+        return random_sample(n, count, rng)
+    candidates = np.arange(n)
+    if CANDIDATES * count < n:
+        candidates = random_sample(n, CANDIDATES * count, rng)
+    return np.sort(candidates[maxmin(candidates.size, count, comparing(candidates), rng)])
 
 
 def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
@@ -30,17 +65,16 @@ def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
         )
     if count > n:
         raise InputError(f"{option('n_landmarks', n_landmarks)} of {n} objects: there are fewer.")
-    return check_count(count, k)
+    _check_count(count, k)
+    return count
 
 
-def check_count(count: int, k: int) -> int:
-    """Raise if there are fewer landmarks than k coordinates need."""
+def _check_count(count: int, k: int) -> None:
     if count < k + 1:
         raise InputError(
             f"{count} landmarks are too few for {k} coordinates; at least k + 1 = {k + 1} are "
             "needed, and 4k or more place well."
         )
-    return count
 
 
 def named(landmarks: Any, n: int, k: int) -> Indices:
@@ -57,7 +91,7 @@ def named(landmarks: Any, n: int, k: int) -> Indices:
     values, counts = np.unique(ids, return_counts=True)
     if np.any(counts > 1):
         raise InputError(f"landmarks hold row {values[counts > 1][0]} twice; name each one once.")
-    check_count(ids.size, k)
+    _check_count(ids.size, k)
     return ids
 
 
@@ -69,3 +103,25 @@ def random_sample(n: int, count: int, rng: np.random.RandomState) -> Indices:
     while len(ids) < count:  # faster than a permutation of many objects
         ids.update(int(i) for i in rng.randint(n, size=count - len(ids)))
     return np.sort(np.fromiter(ids, dtype=np.intp))
+
+
+def maxmin(
+    n: int,
+    count: int,
+    dissimilarities_to: Callable[[int], npt.NDArray[Any]],
+    rng: np.random.RandomState,
+) -> Indices:
+    """Choose objects, each the farthest from those before it, the first at random.
+
+    `dissimilarities_to` returns the dissimilarities (n,) of all objects to one of them.
+    """
+    chosen = []
+    nearest = np.full(n, np.inf)
+    farthest = int(rng.randint(n))
+    for _ in range(count):
+        chosen.append(farthest)
+        np.minimum(nearest, dissimilarities_to(farthest), out=nearest)
+        # Not the same object twice, though a copy of it if there is nothing else.
+        nearest[farthest] = -np.inf
+        farthest = int(np.argmax(nearest))
+    return np.asarray(chosen, dtype=np.intp)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neucmds import InputError
-from neucmds.place.landmarks import landmark_count, maxmin, named, random_sample
+from neucmds.large.choice import landmark_count, maxmin, named, random_sample
 
 
 def test_the_number_of_landmarks_is_what_was_asked_for_or_a_thousand():

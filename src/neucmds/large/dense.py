@@ -1,0 +1,88 @@
+"""Embed landmarks from all their pairs, with the rule that places others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from neucmds.backend.arrays import Array
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, option
+from neucmds.fitting import fit
+from neucmds.options import Options
+from neucmds.place.recipe import Recipe, cross_validated, least_squares_rule, linear_rule
+from neucmds.place.rules import SHRINKAGE, LossPlacement
+from neucmds.prepared import prepare
+from neucmds.problem.components import Components, NComponents
+from neucmds.problem.dense import Dense
+from neucmds.spectrum.operators.dense import DenseGram
+
+
+def embed_landmarks(
+    sq_dissimilarity: Array,
+    options: Options,
+    placement: str = "auto",
+    weights: Array | None = None,
+) -> tuple[Embedding, Recipe | None]:
+    """Embed landmarks; return them with the rule that places others, and how it was made.
+
+    Parameters
+    ----------
+    sq_dissimilarity : ndarray of shape (L, L)
+        Squared dissimilarities among the landmarks.
+    options : Options
+        The callback does not hear of the folds, which `random_state` draws.
+    placement : {"auto", "least_squares", "linear"}
+        "auto" chooses the ridge, the offsets and, of "neuc" and "refined", one of two signatures
+        on landmarks held out, and holds negative coordinates of the relative loss by the noise of
+        each object; "least_squares" has none of these; "linear" is plain triangulation.
+    weights : ndarray of shape (L, L), optional
+        How much each pair counts. Nothing is cross-validated then: the offsets and the noise of a
+        recipe are means over pairs that count alike.
+    """
+    if placement == "linear" and weights is not None:
+        raise InputError(
+            f"weights need {option('placement', 'auto')}: plain triangulation counts every "
+            "landmark alike."
+        )
+
+    method = options.method
+    quiet = replace(options, init=None, callback=None)
+
+    def embed(
+        part: Array,
+        n_components: NComponents,
+        method: str,
+        asked: Options = quiet,
+        weights: Array | None = None,
+    ) -> Embedding:
+        if weights is None:
+            problem = Dense(DenseGram(np.ascontiguousarray(part)), squared=options.squared)
+        else:
+            problem = prepare(part, n_components, squared=True, weights=weights)
+            problem = replace(problem, squared=options.squared)
+        return fit(problem, replace(asked, n_components=n_components, method=method))
+
+    components = Components.parse(options.n_components, sq_dissimilarity.shape[0])
+    if components.goal is not None:
+        # The landmarks are few, and chosen for all: what they need is what all need.
+        components = Components(embed(sq_dissimilarity, components.goal, method).requested)
+    wanted = components.signature or components.total
+    if placement == "linear":
+        embedding = embed(sq_dissimilarity, wanted, method, options)
+        return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
+    recipe = Recipe(0.0, False, wanted)
+    has_own_rule = weights is not None or options.loss != "squared"
+    if placement == "auto" and not has_own_rule:
+        rng = check_random_state(options.random_state)
+        recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
+    embedding = embed(sq_dissimilarity, recipe.n_components, method, options, weights)
+    if not has_own_rule:
+        learnt = least_squares_rule(sq_dissimilarity, embedding, recipe)
+        return replace(embedding, placement=learnt), recipe
+    rule = embedding.placement
+    if placement == "auto" and isinstance(rule, LossPlacement):
+        embedding = replace(embedding, placement=replace(rule, shrinkage=SHRINKAGE))
+    return embedding, recipe

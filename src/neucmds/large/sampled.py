@@ -1,0 +1,147 @@
+"""Embed objects from a sample of their pairs, without an n × n array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import Array, is_dask, is_numpy, namespace, on_cpu, to_numpy
+from neucmds.embedding import Embedding
+from neucmds.errors import InputError, option
+from neucmds.fitting import scouted
+from neucmds.large.landmarks import fit_landmarks, metric_on
+from neucmds.large.listed import fit_pairs, kappa_of_pairs, landmark_start, require_pair_memory
+from neucmds.large.two_levels import MANY, least_landmarks
+from neucmds.options import Options, notify
+from neucmds.problem.components import AUTO, Components
+from neucmds.problem.graph import graph_pairs, shortest_path_rows
+from neucmds.problem.metrics import BoundMetric
+from neucmds.problem.pairs import check_pairs
+from neucmds.problem.sampled_pairs import PairSample, Sizes, called_pairs, feature_pairs
+from neucmds.refine.descent import Start
+from neucmds.refine.scouting import SCOUTS
+
+# Weights are the inverse of the share drawn to this power, so that near pairs count: a recall@10 of
+# .81 instead of .77 with the power .5, for errors of 2.8 instead of 2.4 % (20,000 rows).
+RELATIVE_POWER = 0.3
+
+
+def embed_features(features: Array, options: Options) -> Embedding:
+    """Embed rows of features from about `n_pairs` pairs per row; many start from two levels."""
+    metric: BoundMetric = options.metric
+    n_pairs = options.n_pairs
+    n = int(features.shape[0])
+    components = Components.parse(options.n_components, n)
+    sizes, n_landmarks = _sizes(n_pairs, n, components, options.loss)
+    if on_cpu(features):
+        advice = f"lower {option('n_pairs', n_pairs)}"
+        require_pair_memory(n * sizes.n_far, n, components.total, advice)
+    # Calls of a user's function, and chunks of workers, are fetched for the curvature alone.
+    costly = callable(metric.metric) or is_dask(features)
+    many = n >= max(MANY, least_landmarks(components.total)) and options.init is None
+    if many and options.loss == "relative" and options.n_init is None and not costly:
+        options = _started_by_two_levels(features, options)
+    called = callable(metric.metric) and is_numpy(features)
+    seed = options.random_state
+    if called:
+        assert n_pairs is not None
+        near = options.loss != "squared"
+        space = metric.fitted_to(features)
+        sample = called_pairs(space, n_pairs, n_landmarks=n_landmarks, near=near, random_state=seed)
+    else:
+        sample = feature_pairs(
+            features,
+            metric.metric,
+            sizes=sizes,
+            n_landmarks=n_landmarks,
+            metric_params=metric.params,
+            random_state=seed,
+        )
+
+    def among_scouts() -> Any:
+        # Of a user's function each pair is a call: some 4 % of those that are fitted.
+        most = isqrt(n * (n_pairs or 0) // 25) if called else SCOUTS
+        return to_numpy(metric_on(metric, features, _scouts(n, most), False).among()) ** 2
+
+    power = RELATIVE_POWER if options.loss == "relative" else 1.0
+    choosing = None if costly and options.curvature != AUTO else among_scouts
+    return _embed_sample(sample, options, choosing, weight_power=power, like=features)
+
+
+def _started_by_two_levels(features: Array, options: Options) -> Options:
+    """Place all rows by two levels of landmarks, and return options to start there."""
+    asked = replace(options, landmarks="random", max_iter=None, checkpoint=None)
+    fit = fit_landmarks(features, asked, n_near=None)
+    notify(options.callback, f"placing {features.shape[0]} objects")
+    x = fit.place_all(features, fitted=True)
+    x = namespace(x).astype(x, namespace(x).float64, copy=False)
+    start = Start(x, fit.embedding.form.in_numpy())
+    return replace(options, init=start, curvature=0.0)
+
+
+def embed_graph(graph: Any, options: Options) -> Embedding:
+    """Embed the nodes of a graph of `as_graph` from paths between about `n_pairs` pairs a node."""
+    n = int(graph.shape[0])
+    components = Components.parse(options.n_components, n)
+    sizes, n_landmarks = _sizes(options.n_pairs, n, components, options.loss)
+    seed = options.random_state
+    sample = graph_pairs(graph, sizes, n_landmarks=n_landmarks, random_state=seed)
+
+    def among_scouts() -> Any:
+        ids = _scouts(n)
+        return shortest_path_rows(graph, ids)[:, ids] ** 2
+
+    return _embed_sample(sample, options, among_scouts)
+
+
+def _embed_sample(
+    sample: PairSample,
+    options: Options,
+    among_scouts: Callable[[], Array] | None,
+    *,
+    weight_power: float = 1.0,
+    like: Array | None = None,
+) -> Embedding:
+    """Choose signature and curvature on scouts, start and descend."""
+    pairs = sample.pairs
+    components = Components.parse(options.n_components, pairs.n)
+    require_pair_memory(pairs.size, pairs.n, components.total)
+    check_pairs(pairs, components.total)
+    start = options.init
+    if start is None:
+        components, curvature = scouted(among_scouts, pairs.n, components, options)
+        kappa = kappa_of_pairs(pairs, curvature)
+        squares = sample.to_landmarks**2
+        start = landmark_start(sample.landmarks, squares, components, kappa, options, like)
+    embedding = fit_pairs(
+        pairs,
+        start,
+        options,
+        falling=options.init is None,
+        weight_power=weight_power,
+        checks=sample.checks,
+    )
+    return replace(embedding, requested=components.total)
+
+
+def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
+    """Draw objects that choose curvature and signature."""
+    return np.sort(np.random.default_rng(0).choice(n, min(n, SCOUTS, most), replace=False))
+
+
+def _sizes(n_pairs: int | None, n: int, components: Components, loss: str) -> tuple[Sizes, int]:
+    """Split a number of pairs, refusing too few; also return how many landmarks to start from."""
+    k = components.total
+    usual = 32 * k if loss == "squared" else 16 * k
+    sizes = Sizes.of(max(100, usual) if n_pairs is None else n_pairs, n, loss)
+    if n_pairs is not None and n_pairs < min(4 * (k + 1), n - 1):
+        raise InputError(
+            f"{option('n_pairs', n_pairs)} are too few for {k} coordinates; pass {usual}, or at "
+            f"least {4 * (k + 1)}."
+        )
+    return sizes, min(sizes.n_sources(n), max(40, 5 * k))
