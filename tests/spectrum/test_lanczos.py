@@ -2,22 +2,24 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from neucmds.spectrum.lanczos import (
-    Fetched,
-    KrylovBasis,
-    QueuedBasis,
-    orthonormal_ahead,
-    orthonormal_rows,
-)
+from neucmds.spectrum import lanczos
+from neucmds.spectrum.lanczos import KrylovBasis, orthonormal_rows
 from neucmds.spectrum.operators.dense import DenseGram
 
 
-@pytest.fixture(params=[KrylovBasis, QueuedBasis])
-def grown(with_spectrum, request):
+@pytest.fixture(params=[True, False])
+def on_cpu(request, monkeypatch):
+    """Blocks are computed with care, or as on a GPU, which is not waited for."""
+    monkeypatch.setattr(lanczos, "on_cpu", lambda array: request.param)
+    return request.param
+
+
+@pytest.fixture
+def grown(with_spectrum, on_cpu):
     """A basis of 5 blocks of 4, with some eigenvalues repeated more often than a block is wide."""
     lam = np.r_[np.full(6, 3.0), np.linspace(2, -4, 40)]
     gram = DenseGram(with_spectrum(lam, 120))
-    basis = request.param(np.empty((60, 120)), gram.matmat, np.random.default_rng(0), 1e-14)
+    basis = KrylovBasis(np.empty((60, 120)), gram.matmat, np.random.default_rng(0), 1e-14)
     basis.inject(4)
     for _ in range(5):
         basis.expand()
@@ -61,18 +63,18 @@ def test_a_restart_forgets_no_residual(grown):
 
 
 @pytest.mark.parametrize("rest", [0.0, 1e-6])
-def test_a_queue_is_repeated_with_care_from_where_a_block_breaks_down(with_spectrum, rest):
+def test_a_block_that_breaks_down_is_filled_up(with_spectrum, rest, on_cpu):
     """Three blocks of 4 hold ten eigenvectors: the third image has two strong directions left."""
     lam = 1e8 * np.r_[np.linspace(3, -2, 10), rest * np.linspace(1, 2, 60 if rest else 0)]
     gram = DenseGram(with_spectrum(lam, 90))
-    basis = QueuedBasis(np.empty((50, 90)), gram.matmat, np.random.default_rng(0), 1e-14)
+    basis = KrylovBasis(np.empty((50, 90)), gram.matmat, np.random.default_rng(0), 1e-14)
     basis.inject(4)
     with np.errstate(all="ignore"):  # what comes after the block is not a number
         for _ in range(5):
             basis.expand()
-        assert basis.n_products == 20
         check_pairs(gram, basis, 1e8)
-    assert basis.n_products == 20 + 3 * 4
+    # On a GPU the third block and those after it are repeated.
+    assert basis.n_products == (20 if on_cpu else 20 + 3 * 4)
     ends = basis.ritz().values
     np.testing.assert_allclose(np.r_[ends[:6], ends[-4:]], lam[:10], atol=1e-3)
 
@@ -82,31 +84,19 @@ def test_a_queue_is_repeated_with_care_from_where_a_block_breaks_down(with_spect
 def test_rows_become_orthonormal_and_the_factor_gives_them_back(library, condition):
     rng = np.random.default_rng(0)
     block = rng.standard_normal((6, 80)) + condition * np.ones((6, 1)) * rng.standard_normal(80)
-    rows, factor = orthonormal_rows(library.asarray(block.copy()), 0.0)
+    rows, factor, weakest = orthonormal_rows(library.asarray(block.copy()), 0.0)
     rows = np.asarray(rows)
     np.testing.assert_allclose(rows @ rows.T, np.eye(6), atol=1e-13)
     np.testing.assert_allclose(factor @ rows, block, atol=1e-12 * condition)
-
-
-def test_what_was_not_waited_for_is_orthonormal_or_says_so():
-    rng = np.random.default_rng(4)
-    block = rng.standard_normal((5, 60)) * np.logspace(0, 3, 5)[:, None]
-    short = np.concatenate([block, 1e-9 * rng.standard_normal((1, 60))])
-    ahead = [orthonormal_ahead(one) for one in (block, short, np.concatenate([block, block[:1]]))]
-    well, weak, dependent = Fetched.of(ahead)
-    assert well.are_orthonormal(1e-3)
-    rows = ahead[0].rows
-    np.testing.assert_allclose(rows @ rows.T, np.eye(5), atol=1e-14)
-    np.testing.assert_allclose(well.factor @ rows, block, atol=1e-11)
-    assert well.weakest <= np.linalg.svd(well.factor, compute_uv=False).min()
-    assert weak.are_orthonormal(1e-12)
-    assert not weak.are_orthonormal(1e-6)
-    assert not dependent.are_orthonormal(0.0)
+    least = np.linalg.svd(factor, compute_uv=False).min()
+    assert 0.2 * least < weakest <= 1.001 * least
 
 
 def test_dependent_and_negligible_rows_are_left_out():
     rng = np.random.default_rng(1)
     a, b = rng.standard_normal((2, 50))
-    rows, factor = orthonormal_rows(np.stack([a, b, a - b, 1e-9 * rng.standard_normal(50)]), 1e-7)
+    rows, factor, _ = orthonormal_rows(
+        np.stack([a, b, a - b, 1e-9 * rng.standard_normal(50)]), 1e-7
+    )
     assert rows.shape == (2, 50)
     assert factor.shape == (4, 2)

@@ -134,13 +134,6 @@ def center_rows(block: Array) -> None:
     block -= namespace(block).mean(block, axis=1, keepdims=True)
 
 
-def add_product(addend: Array, left: Array, right: Array, share: float, factor: float) -> Array:
-    """``share * addend + factor * left @ right``; in one kernel where the library has it."""
-    if compat.is_torch_array(addend):
-        return namespace(addend).addmm(addend, left, right, beta=share, alpha=factor)
-    return share * addend + factor * (left @ right)
-
-
 def subtract_product(target: Array, left: Array, right: Array) -> None:
     """``target -= left @ right``, in place."""
     if compat.is_torch_array(target):
@@ -153,21 +146,6 @@ def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
     """Make an unfilled array of any shape in the library and on the device of `like`."""
     xp = namespace(like)
     return xp.empty(shape, dtype=like.dtype if dtype is None else dtype, device=compat.device(like))
-
-
-def row_moments(block: Array) -> tuple[Array, float]:
-    """Mean of every row and the sum of all squares, accumulated in float64."""
-    xp = namespace(block)
-    if not on_cpu(block) and compat.is_torch_array(block):
-        # Converted as it is read: no copy in float64 is written.
-        norms = xp.linalg.vector_norm(block, axis=1, dtype=xp.float64)
-        return block.mean(dim=1, dtype=xp.float64), float(norms @ norms)
-    wide = xp.astype(block, xp.float64, copy=False)
-    if on_cpu(wide):
-        with np.errstate(over="ignore"):  # an infinite sum raises later
-            return xp.mean(wide, axis=1), float(xp.sum(xp.vecdot(wide, wide, axis=-1)))
-    norms = xp.linalg.vector_norm(wide, axis=1)
-    return xp.mean(wide, axis=1), float(norms @ norms)
 
 
 def sparse_times(starts: Array, columns: Array, values: Array, block: Array) -> Array:
@@ -250,19 +228,20 @@ def cholesky_and_inverse(matrix: Array) -> tuple[Array, Array]:
 
     On a GPU torch does not wait for the result.
     """
-    if compat.is_torch_array(matrix) and not on_cpu(matrix):
+    if compat.is_torch_array(matrix):
         xp = namespace(matrix)
         lower, info = xp.linalg.cholesky_ex(matrix)
         lower = xp.where(info > 0, xp.nan, lower)
-        one = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
-        return lower, xp.linalg.solve_triangular(lower, one, upper=False)
+        identity = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+        return lower, xp.linalg.solve_triangular(lower, identity, upper=False)
     given = to_numpy(matrix)
     try:
-        lower = np.linalg.cholesky(given)
-        inverse = np.linalg.inv(lower)
+        factor = np.linalg.cholesky(given)
+        inverse = np.linalg.inv(factor)
     except np.linalg.LinAlgError:
-        lower = inverse = np.full_like(given, np.nan)
-    return asarray_like(lower, matrix), asarray_like(inverse, matrix)
+        factor = np.full_like(given, np.nan)
+        inverse = factor
+    return asarray_like(factor, matrix), asarray_like(inverse, matrix)
 
 
 def solve_definite(matrices: Array, right_sides: Array) -> Array:

@@ -21,8 +21,6 @@ from neucmds.errors import NeucmdsWarning
 # Blocks that fill an H200 several times over.
 _BLOCKS = 132 * 16
 _THREADS = 256
-# Objects from which on a product takes longer than its launch.
-_LARGE = 4096
 
 _MIRRORED = """
 // Compares every entry with its mirror image: the lowest, the highest, the largest gap, any NaN.
@@ -109,6 +107,34 @@ _METRICS = {
     "hamming": ("s[r][c] += a != b", "s[r][c] / d"),
 }
 
+_SUMS = """
+// Sums of every row and of its squares, in double precision.
+extern "C" __global__ void row_sums(const T* d, int rows, int n, double* sums, double* squares) {
+  __shared__ double parts[512];
+  for (int i = blockIdx.x; i < rows; i += gridDim.x) {
+    const T* row = d + (long long)i * n;
+    double sum = 0, square = 0;
+    for (int j = threadIdx.x; j < n; j += 256) {
+      const double v = row[j];
+      sum += v;
+      square += v * v;
+    }
+    parts[threadIdx.x] = sum;
+    parts[256 + threadIdx.x] = square;
+    __syncthreads();
+    for (int half = 128; half > 0; half /= 2) {
+      if (threadIdx.x < half) {
+        parts[threadIdx.x] += parts[threadIdx.x + half];
+        parts[256 + threadIdx.x] += parts[256 + threadIdx.x + half];
+      }
+      __syncthreads();
+    }
+    if (threadIdx.x == 0) { sums[i] = parts[0]; squares[i] = parts[256]; }
+    __syncthreads();
+  }
+}
+"""
+
 _ROUNDED = """
 // (d - left - right) * factor in double precision, stored in single.
 extern "C" __global__ void centered_single(
@@ -162,6 +188,21 @@ def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
     return None if nan else (lowest, highest, apart)
 
 
+def row_moments(block: Array) -> tuple[Array, Array]:
+    """Mean of every row and the sum of all squares, accumulated in float64."""
+    xp = namespace(block)
+    launch = _kernel(_SUMS, "row_sums", block)
+    if launch is None:
+        wide = xp.astype(block, xp.float64, copy=False)
+        with np.errstate(over="ignore"):  # an infinite sum raises later
+            return xp.mean(wide, axis=1), xp.sum(xp.vecdot(wide, wide, axis=-1))
+    rows, n = (int(size) for size in block.shape)
+    sums = empty_like(block, (rows,), xp.float64)
+    squares = empty_like(block, (rows,), xp.float64)
+    launch((min(rows, 65535), 1), block, rows, n, sums, squares)
+    return sums / n, xp.sum(squares)
+
+
 def centered_single(block: Array, left: Array, right: Array, factor: float, out: Array) -> bool:
     """Write ``(block − left[:, None] − right) · factor`` to a float32 array of the same shape.
 
@@ -204,40 +245,6 @@ def pair_changes(
     blocks = max(1, min(-(-count // _THREADS), 8 * _BLOCKS))
     launch((blocks, 1), x, p, signs, k, i, j, count, first, second)
     return first, second
-
-
-def narrow_product(matrix: Array, columns: Array) -> Array | None:
-    """Return ``matrix @ columns`` for a large float32 matrix and a few columns, in float64."""
-    if not _is_cuda(matrix) or compat.is_cupy_array(matrix) or not _is_whole(matrix):
-        return None
-    n, width = (int(size) for size in columns.shape)
-    single = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
-    if not single or n < _LARGE or not 0 < width <= 64:
-        return None
-    multiply = _by_triton(matrix.device.index or 0)
-    return None if multiply is None else multiply(matrix, columns)
-
-
-@cache
-def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
-    """Return the product by Triton, if it works on this device."""
-    import torch
-
-    try:
-        if torch.cuda.get_device_capability(device) < (8, 0):
-            return None
-        from neucmds.backend import triton_products
-
-        probe = torch.eye(256, device=f"cuda:{device}")
-        made = triton_products.narrow_product(probe, probe[:, :32])
-        works = bool(torch.equal(made.float(), probe[:, :32]))
-    except Exception:  # not installed, or no compiler: its errors have no common base
-        works = False
-    if not works:
-        message = "Triton does not work on this GPU: products with D take up to 1.6 times as long."
-        warnings.warn(message, NeucmdsWarning, stacklevel=2)
-        return None
-    return triton_products.narrow_product
 
 
 def _kernel(source: str, name: str, *arrays: Array) -> Callable[..., None] | None:

@@ -26,7 +26,7 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.errors import InputError
-from neucmds.spectrum.lanczos import KrylovBasis, QueuedBasis, orthonormal_rows, project_out
+from neucmds.spectrum.lanczos import KrylovBasis, orthonormal_rows, project_out
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.single_precision import Multiply
 from neucmds.spectrum.search import Check, Rule, Search, allowed_residuals, null_level, split_of
@@ -134,8 +134,7 @@ def _searched(search: Search, rng: np.random.Generator) -> Spectrum:
         with products as multiply:
             shape, float64 = (search.capacity, gram.n), gram.xp.float64
             rows = gram.xp.empty(shape, dtype=float64, device=gram.device)
-            kind = KrylovBasis if on_cpu(rows) else QueuedBasis
-            basis = kind(rows, multiply, rng, precision)
+            basis = KrylovBasis(rows, multiply, rng, precision)
             basis.inject(search.block)
             check, converged = search.run(basis)
         # The float32 copy is freed before the finish.
@@ -269,7 +268,7 @@ def _apart(kept: Array, rows: Array) -> Array:
     """Make further rows orthogonal to the kept ones, which have changed."""
     rows, moved = project_out(kept, rows)
     if np.max(np.abs(to_numpy(moved)), initial=0.0) > 1e-7:
-        rows, _ = orthonormal_rows(rows, 0.0)
+        rows, _, _ = orthonormal_rows(rows, 0.0)
     return rows
 
 
@@ -377,11 +376,11 @@ def polish(
         # The residual of a pair points along its error. Its image must be exact: float32 turns
         # null vectors into values of 1e-8.
         left = xp.take(pairs.residual_rows, asarray_like(bad, rows, dtype=xp.int64), axis=0)
-        steps, _ = orthonormal_rows(left, 0.0)
+        steps, _, _ = orthonormal_rows(left, 0.0)
         for _ in range(2):
             center_rows(steps)
             steps, _ = project_out(pairs.rows, steps)
-            steps, _ = orthonormal_rows(steps, 1e-8)
+            steps, _, _ = orthonormal_rows(steps, 1e-8)
         images = xp.concat([pairs.images, gram.matmat(steps.T).T], axis=0)
         pairs = RitzPairs.of(xp.concat([pairs.rows, steps], axis=0), images, n_top, n_bottom)
     return pairs, noise

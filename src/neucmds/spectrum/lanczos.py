@@ -6,18 +6,18 @@ are rows: a growing basis is then one contiguous array.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
-    add_product,
     asarray_like,
     center_rows,
     cholesky_and_inverse,
     contiguous,
+    device,
     empty_like,
     namespace,
     on_cpu,
@@ -32,13 +32,13 @@ Floats = npt.NDArray[np.float64]
 # Size of the weakest direction of a block, relative to the longest image, below which it is
 # orthogonalised again.
 WEAK = 1e-4
-# Smallest eigenvalue of a Gram matrix with unit diagonal at which two passes of CholeskyQR suffice;
-# below it eigenvectors are used.
+# Smallest eigenvalue of a Gram matrix with unit diagonal at which Cholesky factors suffice; below
+# it eigenvectors are used.
 _WELL_CONDITIONED = 1e-5
+# Largest deviation from orthonormality that one step of Newton–Schulz takes away.
+_NEARLY_ORTHONORMAL = 1e-8
 # Directions weaker than 3e-7 of the block are rounding in its Gram matrix (eps·b = 3.6e-15).
 _INDEPENDENT = 1e-13
-# Largest deviation from orthonormality that one step of Newton–Schulz takes away to the last digit.
-_NEARLY_ORTHONORMAL = 1e-8
 
 
 @dataclass(frozen=True)
@@ -54,30 +54,34 @@ class Ritz:
     residuals: Floats
 
 
-@dataclass
 class KrylovBasis:
-    """Orthonormal centered rows: `size` projected ones, then the block to multiply next.
+    """Orthonormal centered rows: `size` projected ones, then `width` to multiply next.
 
     `multiply` is the product of B with a block of columns, of relative error `precision`; `rng`
     refills a block that breaks down (exact low rank, repeated eigenvalues).
+
+    A GPU is not waited for after every block: blocks are assumed to be well-conditioned until the
+    projected problem is solved, and from the first that was not they are computed again, with care.
     """
 
-    rows: Array
-    multiply: Multiply
-    rng: np.random.Generator
-    precision: float
-    size: int = 0
-    width: int = 0
-    local: int = 0
-    n_products: int = 0
-    projected: Array = field(init=False)
-    coupling: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        capacity = int(self.rows.shape[0])
-        self.projected = empty_like(self.rows, (capacity, capacity))
+    def __init__(
+        self, rows: Array, multiply: Multiply, rng: np.random.Generator, precision: float
+    ) -> None:
+        self.rows = rows
+        self.multiply = multiply
+        self.rng = rng
+        self.precision = precision
+        self.size = 0
+        self.width = 0
+        # The first row that the next block is coupled with.
+        self.local = 0
+        self.n_products = 0
+        # The basis before each block that was not waited for, and the numbers that judge it.
+        self.queued: list[tuple[tuple[int, int, int], Array]] = []
+        capacity = int(rows.shape[0])
+        self.projected = empty_like(rows, (capacity, capacity))
         self.projected[:, :] = 0.0
-        self.coupling = np.zeros((0, 0))
+        self.coupling: Floats = np.zeros((0, 0))
 
     def inject(self, count: int) -> None:
         """Append random rows to the next block.
@@ -93,32 +97,72 @@ class KrylovBasis:
         for _ in range(2):
             center_rows(rows)
             rows, _ = project_out(basis, rows)
-            rows, _ = orthonormal_rows(rows, 1e-8)
+            rows, _, _ = orthonormal_rows(rows, 1e-8)
         found = int(rows.shape[0])
         self.rows[used : used + found, :] = rows
         self.width += found
 
     def expand(self) -> None:
         """Multiply the next block, project it, and make the remainder the block after it."""
+        # The image of the first block, of random vectors, is ill-conditioned.
+        if on_cpu(self.rows) or not self.size:
+            self._expand_with_care()
+            return
+        before = (self.local, self.size, self.width)
+        image, inside = self._project()
+        center_rows(image)
+        rows, numbers = orthonormal_ahead(image, inside)
+        self.queued.append((before, numbers))
+        self.width = int(rows.shape[0])
+        self.rows[self.size : self.size + self.width, :] = rows
+
+    def _expand_with_care(self) -> None:
         width = self.width
         image, inside = self._project()
-        xp = namespace(image)
-        longest = xp.max(xp.vecdot(image, image) + xp.vecdot(inside, inside))
-        largest = float(xp.sqrt(longest))
         # Without this the basis drifts into the constant vector.
         center_rows(image)
-        rows, self.coupling = orthonormal_rows(image, self.precision * largest)
-        turn = self.coupling / largest
-        while np.linalg.svd(turn, compute_uv=False).min(initial=np.inf) < WEAK:
+        inside_sq = to_numpy(namespace(inside).vecdot(inside, inside))
+        inner = to_numpy(inner_products(image, image))
+        largest = float(np.sqrt(np.max(np.diag(inner) + inside_sq, initial=0.0)))
+        rows, coupling, weakest = orthonormal_rows(image, self.precision * largest, inner)
+        weakest /= largest
+        while weakest < WEAK:
             # Scaling a weak direction up scales up its part in the basis and the constant vector.
             center_rows(rows)
             rows, _ = project_out(self.rows[: self.size, :], rows)
-            rows, turn = orthonormal_rows(rows, 0.1)
-            self.coupling = self.coupling @ turn
+            rows, turn, weakest = orthonormal_rows(rows, 0.1)
+            coupling = coupling @ turn
+        self.coupling = coupling
         self.width = int(rows.shape[0])
         self.rows[self.size : self.size + self.width, :] = rows
         if self.width < width:
             self.inject(width - self.width)
+
+    def _settle(self) -> None:
+        """Judge the blocks that were not waited for, and repeat them from the first bad one."""
+        queued = self.queued
+        self.queued = []
+        if not queued:
+            return
+        xp = namespace(self.rows)
+        start = 0
+        fetched = to_numpy(xp.concat([numbers for _, numbers in queued], axis=0))
+        for block, (before, _) in enumerate(queued):
+            width = before[2]
+            numbers = fetched[start : start + width]
+            start += width
+            factor = numbers[:, :width]
+            again = numbers[:, width:-1]
+            largest = np.sqrt(np.max(np.sum(factor**2, axis=1) + numbers[:, -1]))
+            error = np.max(np.abs(again - np.eye(width)))
+            # Not of NaN.
+            if error < _NEARLY_ORTHONORMAL and WEAK * largest * _inverse_norm(factor) <= 1:
+                self.coupling = factor
+                continue
+            self.local, self.size, self.width = before
+            for _ in queued[block:]:
+                self._expand_with_care()
+            return
 
     def _project(self) -> tuple[Array, Array]:
         """Multiply the next block and count it to the basis; split its image by that basis.
@@ -143,6 +187,7 @@ class KrylovBasis:
 
     def ritz(self) -> Ritz:
         """Solve the projected problem on its device: Rayleigh–Ritz, signs kept."""
+        self._settle()
         xp, m, b = namespace(self.rows), self.size, self.coupling.shape[0]
         lam, vectors = xp.linalg.eigh(self.projected[:m, :m])
         vectors = xp.flip(vectors, axis=1)
@@ -170,58 +215,6 @@ class KrylovBasis:
         self.rows[kept : kept + self.width, :] = block
 
 
-@dataclass
-class QueuedBasis(KrylovBasis):
-    """The same basis on a GPU, which is waited for only to solve the projected problem.
-
-    Blocks are assumed to be well-conditioned. From the first that was not, they are computed again,
-    with care. A fit of 20,000 objects takes 56 ms instead of 100 (k = 100, one H200).
-    """
-
-    # The basis before each block whose numbers have not been fetched.
-    queued: list[tuple[tuple[int, int, int], Ahead]] = field(default_factory=list)
-
-    def expand(self) -> None:
-        """Multiply the next block, project it, and make the remainder the block after it."""
-        if not self.size:
-            # The image of random vectors is ill-conditioned.
-            super().expand()
-            return
-        before = (self.local, self.size, self.width)
-        image, _ = self._project()
-        center_rows(image)
-        block = orthonormal_ahead(image)
-        self.width = int(block.rows.shape[0])
-        self.rows[self.size : self.size + self.width, :] = block.rows
-        self.queued.append((before, block))
-
-    def _settle(self) -> None:
-        """Fetch the queued numbers, and repeat from the first block that broke down, with care."""
-        queued, self.queued = self.queued, []
-        if not queued:
-            return
-        xp, ((_, start, _), _) = namespace(self.rows), queued[0]
-        # Lengths of the images, from the parts inside and outside the basis.
-        inside = to_numpy(xp.linalg.vector_norm(self.projected[start : self.size, :], axis=1))
-        found = Fetched.of([block for _, block in queued])
-        for at, one in enumerate(found):
-            b, outside = len(one.factor), np.linalg.norm(one.factor, axis=1)
-            largest = float(np.max(np.hypot(inside[:b], outside)))
-            inside = inside[b:]
-            if one.are_orthonormal(self.precision * largest) and one.weakest >= WEAK * largest:
-                self.coupling = one.factor
-                continue
-            self.local, self.size, self.width = queued[at][0]
-            for _ in queued[at:]:
-                super().expand()
-            return
-
-    def ritz(self) -> Ritz:
-        """Solve the projected problem, of blocks that did not break down."""
-        self._settle()
-        return super().ritz()
-
-
 def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
     """Subtract the projection of `block` on the orthonormal rows of `basis`, in place.
 
@@ -232,93 +225,63 @@ def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
     return block, coefficients
 
 
-def orthonormal_rows(block: Array, negligible: float) -> tuple[Array, Floats]:
-    """Return orthonormal rows and the factor with ``block = factor @ rows``.
+def orthonormal_rows(
+    block: Array, negligible: float, inner: Floats | None = None
+) -> tuple[Array, Floats, float]:
+    """Return orthonormal rows, the factor with ``block = factor @ rows``, and how weak that is.
 
     There are fewer rows than in `block` if some are shorter than `negligible` or linearly
-    dependent. `block` may be overwritten.
+    dependent. `block` may be overwritten; `inner` are the inner products of its rows, if known. The
+    third value is a lower bound on the singular values of the factor.
     """
-    if not on_cpu(block) and block.shape[0]:
-        ahead = orthonormal_ahead(block)
-        (found,) = Fetched.of([ahead])
-        if found.are_orthonormal(negligible):
-            return ahead.rows, found.factor
-    inner = to_numpy(inner_products(block, block))
+    if inner is None:
+        inner = to_numpy(inner_products(block, block))
     lengths = np.sqrt(np.diag(inner))
     safe = np.where(lengths > negligible, lengths, np.inf)
     # Scaling the small matrix instead of the rows saves a pass over them.
     mix, factor = _whitening(inner / np.outer(safe, safe))
-    rows = combine_rows(block, asarray_like(mix / safe, block))
+    inverse = mix / safe
+    rows = combine_rows(block, asarray_like(inverse, block))
     factor = lengths[:, None] * factor
     if not factor.shape[1]:
-        return rows, factor
-    # CholeskyQR2: the second pass makes the rows orthonormal to the last digit.
-    mix, again = _whitening(to_numpy(inner_products(rows, rows)))
-    return combine_rows(rows, asarray_like(mix, rows)), factor @ again
+        return rows, factor, np.inf
+    weakest = 1 / float(np.linalg.norm(inverse))
+    # The second pass makes the rows orthonormal to the last digit.
+    again = inner_products(rows, rows)
+    if _WELL_CONDITIONED * np.sum(mix**2) < 1:
+        return _corrected(rows, again), factor, weakest
+    mix, turn = _whitening(to_numpy(again))
+    return combine_rows(rows, asarray_like(mix, rows)), factor @ turn, weakest
 
 
-@dataclass(frozen=True)
-class Ahead:
-    """Rows that are orthonormal if `Fetched.are_orthonormal`; not yet fetched."""
+def orthonormal_ahead(block: Array, inside: Array) -> tuple[Array, Array]:
+    """Make rows orthonormal as if they were well-conditioned, without waiting for a GPU.
 
-    rows: Array
-    # ``block = factor @`` the rows before the second pass; and the inner products of these.
-    factor: Array
-    inner: Array
-    # ‖·‖² of the inverse of the factor with rows scaled to unit length, and the length of the
-    # shortest vector; NaN where the Gram matrix is not positive definite.
-    health: Array
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """Numbers of `Ahead` in main memory; here ``block = factor @ rows``."""
-
-    factor: Floats
-    inner: Floats
-    health: Floats
-
-    @classmethod
-    def of(cls, some: list[Ahead]) -> list[Fetched]:
-        """Fetch the numbers of several blocks at once."""
-        xp = namespace(some[0].factor)
-        parts = [xp.reshape(x, (-1,)) for one in some for x in (one.factor, one.inner, one.health)]
-        numbers, at, found = to_numpy(xp.concat(parts)), 0, []
-        for one in some:
-            b = int(one.factor.shape[0])
-            first, inner = numbers[at : at + 2 * b * b].reshape(2, b, b)
-            at += 2 * b * b + 2
-            # The second pass: of I + E the root is I + E/2 to E².
-            factor = 0.5 * (first + first @ inner)
-            found.append(cls(factor, inner, numbers[at - 2 : at]))
-        return found
-
-    def are_orthonormal(self, negligible: float) -> bool:
-        """Tell whether the rows are, and none was shorter than `negligible`; not of NaN."""
-        error = np.max(np.abs(self.inner - np.eye(len(self.inner))), initial=0.0)
-        return bool(error < _NEARLY_ORTHONORMAL and self.health[1] > negligible)
-
-    @property
-    def weakest(self) -> float:
-        """A lower bound on the singular values of the factor."""
-        sq_inverse, shortest = self.health
-        return float(shortest / np.sqrt(sq_inverse))
-
-
-def orthonormal_ahead(block: Array) -> Ahead:
-    """Make rows orthonormal as if they were well-conditioned.
-
-    CholeskyQR2, its second pass by one step of Newton–Schulz: of G = I + E the inverse root is
-    I − E/2 to E².
+    Return them and the numbers that judge them, row by row: the factor with ``block = factor @
+    rows``, the inner products before the second pass, and the squared length of `inside`. The first
+    is NaN if the Gram matrix is not positive definite.
     """
-    xp, inner = namespace(block), inner_products(block, block)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        lengths = xp.sqrt(xp.linalg.diagonal(inner))
-        lower, inverse = cholesky_and_inverse(inner / (lengths[:, None] * lengths[None, :]))
-        health = xp.stack([xp.sum(inverse * inverse), xp.min(lengths)])
-        rows = (inverse / lengths[None, :]) @ block
-    factor, inner = lengths[:, None] * lower, inner_products(rows, rows)
-    return Ahead(add_product(rows, inner, rows, 1.5, -0.5), factor, inner, health)
+    xp = namespace(block)
+    inner = inner_products(block, block)
+    lengths = xp.sqrt(xp.linalg.diagonal(inner))
+    lower, inverse = cholesky_and_inverse(inner / (lengths[:, None] * lengths[None, :]))
+    rows = combine_rows(block, inverse / lengths[None, :])
+    again = inner_products(rows, rows)
+    inside_sq = xp.vecdot(inside, inside)
+    numbers = xp.concat([lengths[:, None] * lower, again, inside_sq[:, None]], axis=1)
+    return _corrected(rows, again), numbers
+
+
+def _corrected(rows: Array, inner: Array) -> Array:
+    """Make nearly orthonormal rows so: of I + E the inverse root is I − E/2 to E²."""
+    # Made there: a GPU is waited for if it is sent something.
+    identity = namespace(rows).eye(int(rows.shape[0]), dtype=rows.dtype, device=device(rows))
+    return combine_rows(rows, 1.5 * identity - 0.5 * inner)
+
+
+def _inverse_norm(factor: Floats) -> float:
+    """Return a bound on the inverse of the smallest singular value."""
+    return float(np.linalg.norm(np.linalg.inv(factor)))
 
 
 def _whitening(inner: Floats) -> tuple[Floats, Floats]:

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, centered, namespace, row_blocks, row_moments, to_numpy
+from neucmds.backend.arrays import Array, centered, namespace, row_blocks, to_numpy
+from neucmds.backend.cuda_kernels import row_moments
 from neucmds.problem.validation import out_of_range
 from neucmds.spectrum.operators.single_precision import Rounded, SingleGram
 
@@ -107,7 +108,8 @@ class Gram(ABC):
     def moments(self) -> Moments:
         """Row means and norm of D, accumulated in float64 in one pass."""
         parts = self.on_each(lambda _, part: row_moments(part))
-        return Moments(self.xp.concat([means for means, _ in parts]), sum(sq for _, sq in parts))
+        means = self.xp.concat([means for means, _ in parts])
+        return Moments(means, float(sum(sq for _, sq in parts)))
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""
