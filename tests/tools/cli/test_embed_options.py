@@ -59,21 +59,16 @@ class TestMetadata:
         assert classes == ["bog", "fen", "2000", "2001", "2002"]
 
     @pytest.mark.slow
-    def test_objects_without_a_row_are_refused_grey_or_dropped(self, run, here, named_csv, sites):
+    def test_objects_without_a_row_are_refused_or_grey(self, run, here, named_csv, sites):
         lines = sites.read_text().splitlines(keepends=True)
         sites.write_text("# made by hand\n" + "".join(lines[:11]))
-        known = {line.split(",")[0] for line in lines[1:11]}
         command = ["embed", named_csv, "-k", 2, "--metadata", sites, "--color-by", "habitat"]
         _refused(run(*command), "4 of 14 objects", "--metadata-missing grey")
-        for how, n in (("grey", 14), ("drop", 10)):
-            options = ["--metadata-missing", how, "--plots", "svg", "--force"]
-            outcome = run(*command, *options)
-            assert outcome.code == 0, outcome.err
-            rows = _rows(here / "sites-neucmds" / "coordinates.csv")
-            assert len(rows) == n
-            assert known <= {row["object"] for row in rows}
-            drawn = (here / "sites-neucmds" / "coordinates.svg").read_text()
-            assert ("4 objects without a value in grey" in drawn) == (how == "grey")
+        outcome = run(*command, "--metadata-missing", "grey", "--plots", "svg")
+        assert outcome.code == 0, outcome.err
+        assert len(_rows(here / "sites-neucmds" / "coordinates.csv")) == 14
+        drawn = (here / "sites-neucmds" / "coordinates.svg").read_text()
+        assert "4 objects without a value in grey" in drawn
 
 
 class TestPictures:
@@ -216,18 +211,17 @@ class TestGraph:
         assert saved.distance("a", "d") == pytest.approx(8)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("options", [[], ["--landmarks", 60]], ids=["sampled", "landmarks"])
-    def test_many_nodes_need_no_matrix(self, run, here, monkeypatch, options):
-        monkeypatch.setattr("neucmds.options.MOST_PATHS", 100)
-        monkeypatch.setattr("neucmds.tools.cli.results.MEASURED_OBJECTS", 80)
-        edges = [f"n{i},n{i + s},1" for i in range(400) for s in (1, 20) if i + s < 400]
+    @pytest.mark.parametrize("options", [[], ["--landmarks", 60]], ids=["paths", "landmarks"])
+    def test_many_nodes_are_measured_on_a_sample(self, run, here, options):
+        n = 1600
+        edges = [f"n{i},n{i + s},1" for i in range(n) for s in (1, 40) if i + s < n]
         (here / "edges.csv").write_text("from,to,length\n" + "\n".join(edges) + "\n")
         found = run("embed", "edges.csv", "--metric", "shortest_path", "-k", 4, "--json", *options)
         assert found.code == 0, found.err
-        assert (found.document["n"], found.document["measured_objects"]) == (400, 80)
+        assert (found.document["n"], found.document["measured_objects"]) == (n, 1500)
         assert found.document["r2"] > 0.9
         rows = _rows(here / "edges-neucmds" / "coordinates.csv")
-        assert {row["object"] for row in rows} == {f"n{i}" for i in range(400)}
+        assert {row["object"] for row in rows} == {f"n{i}" for i in range(n)}
 
 
 class TestWhatIsPrinted:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from neucmds import explore
-from neucmds.errors import InputError
 from neucmds.explore.comparison import COMPARED
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, progress, say
@@ -43,8 +42,6 @@ def compare(
 ) -> None:
     """Compare every method on FILE."""
     wanted = parse_value(components)
-    if isinstance(wanted, tuple):
-        raise InputError("-k of compare must be a number: classical has no negative coordinates.")
     with progress() as callback:
         callback(0, None, f"reading {file}")
         comparison = explore.compare(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import sys
 import warnings
@@ -27,26 +26,12 @@ from neucmds.tools.report.words import clean
 
 PIPE_WIDTH = 120
 
-# Symbols of this program for terminals that lack them.
-_ASCII = {
-    "D̂": "D^", "‖": "||", "²": "^2", "−": "-", "–": "-", "√": "sqrt ", "Σ": "sum ", "α": "alpha",
-    "×": "x", "≤": "<=", "≥": ">=", "±": "+-", "…": "...", "→": "->", "λ": "lambda", "τ": "tau",
-    "“": '"', "”": '"', "’": "'", "⁺": "+", "₂": "_2", "\N{COMBINING CIRCUMFLEX ACCENT}": "^",
-}  # fmt: skip
-
 
 def survive_any_encoding() -> None:
-    """Write symbols that the encoding of a stream lacks in ASCII, and escape other letters."""
-    codecs.register_error("neucmds", _in_ascii)
+    """Write symbols and letters that the encoding of a stream lacks as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="neucmds")
-
-
-def _in_ascii(problem: Any) -> tuple[str, int]:
-    lacking = problem.object[problem.start : problem.end]
-    text = "".join(_ASCII.get(character, character) for character in lacking)
-    return text.encode("ascii", "backslashreplace").decode("ascii"), problem.end
+            stream.reconfigure(errors="backslashreplace")
 
 
 def visible(text: str) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
 
 from neucmds.ecology import EnvFit, envfit, species_scores
-from neucmds.ecology.metadata import column_values
+from neucmds.ecology.metadata import check_column, column_values, match_rows
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore.comparison import CORRECTIONS
@@ -25,12 +24,10 @@ from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, progress, say
 from neucmds.tools.cli.inputs import (
     as_problem,
-    match_objects,
     parse_value,
     read_data,
     read_objects,
     read_weights,
-    with_rows,
 )
 from neucmds.tools.cli.outputs import Outputs, default_place
 from neucmds.tools.cli.results import COORDINATES, RESULT_FILES, Result, add_envfit
@@ -99,43 +96,38 @@ def embed(
     start = time.perf_counter()
     folder = output or default_place(file)
     outputs = Outputs(folder, RESULT_FILES, force=force)
-    parts = {part.strip() for part in draw.split(",")} - {""}
-    _check_options(metadata, color_by, parts)
-    table = read_objects(metadata, color_by, categories, metadata_missing, parts)
+    parts = _parts(draw)
+    table = read_objects(metadata, categories, color=color_by, arrows="arrows" in parts)
     wanted = parse_value(components)
-    fitting: dict[str, Any] = {
-        "n_components": wanted,
-        "method": method,
-        "loss": loss,
-        "floor": floor,
-        "curvature": parse_value(curvature),
-        "n_init": n_init,
-        "random_state": seed,
-    }
     with progress() as callback:
         callback(0, None, f"reading {file}")
-        drops = metadata_missing == "drop"
-        data, names, measure = read_data(file, metric, whole=drops or landmarks is not None)
-        pair_weights = read_weights(weights)
-        if drops:
-            data, names, pair_weights = with_rows(table, data, names, measure, pair_weights)
+        data, names, measure = read_data(file, metric, whole=landmarks is not None)
         reading: dict[str, Any] = {
             "metric": measure,
             "squared": squared,
             "symmetrize": symmetrize,
-            "weights": pair_weights,
+            "weights": read_weights(weights),
             "missing": missing,
             "callback": callback,
+        }
+        fitting: dict[str, Any] = {
+            "n_components": wanted,
+            "method": method,
+            "loss": loss,
+            "floor": floor,
+            "curvature": parse_value(curvature),
+            "n_init": n_init,
+            "random_state": seed,
         }
         as_a_whole = correction != "none" or weights is not None
         if landmarks is not None and as_a_whole:
             raise InputError("--landmarks goes without --correction and --weights; leave one out.")
         if landmarks is None and (as_a_whole or measure != SHORTEST_PATH):
             problem = as_problem(data, names, wanted, keep_copy=method == "refined", **reading)
-            table = match_objects(table, problem.labels, problem.n, metadata_missing, color_by)
+            table = _matched(table, problem.labels, problem.n, metadata_missing, color_by)
             result = _fitted(problem, correction, fitting | {"callback": callback})
         else:
-            table = match_objects(table, names, data.shape[0], metadata_missing, color_by)
+            table = _matched(table, names, data.shape[0], metadata_missing, color_by)
             embedding = neuc_mds(data, landmarks=landmarks, **fitting, **reading)
             embedding = replace(embedding, labels=names)
             result = Result.of_sample(embedding, data, measure, squared, symmetrize, seed)
@@ -167,11 +159,22 @@ def embed(
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
 
-def _check_options(metadata: Path | None, color_by: str | None, parts: set[str]) -> None:
+def _parts(draw: str) -> set[str]:
+    """Read what is drawn beside the points."""
+    parts = {part.strip() for part in draw.split(",")} - {""}
     if unknown := parts - {"arrows", "ellipses"}:
         raise InputError(f"--draw {unknown.pop()} is unknown; pass arrows, ellipses, or both.")
-    if metadata is not None and color_by is None and "arrows" not in parts:
-        raise InputError("--metadata needs --color-by COLUMN or --draw arrows.")
+    return parts
+
+
+def _matched(table: Any, names: Any, n: int, missing: opt.WithoutRow, color_by: str | None) -> Any:
+    """Put the rows of the table in the order of the objects."""
+    if table is None:
+        return None
+    matched = match_rows(table, names, n, missing=missing)
+    if color_by is not None:
+        check_column(matched, color_by)
+    return matched
 
 
 def _fitted(problem: Dense, correction: opt.Correction, fitting: dict[str, Any]) -> Result:

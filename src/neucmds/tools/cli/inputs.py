@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from neucmds.ecology.metadata import check_column, described, match_rows, read_metadata
-from neucmds.errors import InputError
+from neucmds.ecology.metadata import read_metadata
+from neucmds.errors import InputError, option
 from neucmds.options import PRECOMPUTED, SHORTEST_PATH
 from neucmds.prepared import prepare
 from neucmds.problem.components import NComponents
@@ -22,7 +21,6 @@ from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import BoundMetric, refuse_params
 from neucmds.problem.pairs import read_edges
 from neucmds.problem.validation import as_labels
-from neucmds.tools.cli.options import WithoutRow
 
 Names = tuple[str, ...] | None
 
@@ -134,60 +132,17 @@ def _check_numbers(column: Any, which: str) -> None:
 
 
 def read_objects(
-    metadata: Path | None,
-    color_by: str | None,
-    categories: str | None,
-    without_row: WithoutRow,
-    drawn: Collection[str] = (),
-) -> Any:
-    """Read the table of the objects, if there is one; refuse options that need it without it."""
-    needs_table = {
-        "--color-by": color_by,
-        "--draw arrows": "arrows" in drawn,
-        "--categories": categories,
-        "--metadata-missing": without_row != "error",
-    }
+    metadata: Path | None, categories: str | None, **needs_table: object
+) -> pd.DataFrame | None:
+    """Read the table of the objects, if there is one; without it refuse options that need it."""
     if metadata is None:
-        for flag, given in needs_table.items():
+        needs_table["categories"] = categories
+        for name, given in needs_table.items():
             if given:
-                raise InputError(f"{flag} needs a table of the objects; pass --metadata FILE.")
+                raise InputError(f"{option(name)} needs a table of the objects; pass --metadata.")
         return None
     titles = []
     if categories is not None:
         titles = [title.strip() for title in categories.split(",")]
-    return read_metadata(metadata, categories=titles)
-
-
-def with_rows(
-    table: Any, data: Any, names: Names, metric: Any, weights: Any
-) -> tuple[Any, Names, Any]:
-    """Leave out objects without a row in the table: of data, of names and of weights."""
-    if metric == SHORTEST_PATH:
-        raise InputError(
-            "--metadata-missing drop would cut paths of the graph; pass grey, or leave the nodes "
-            "out of FILE."
-        )
-    rows = described(table, names)
-    kept = tuple(np.array(names)[rows].tolist())
-    if metric == PRECOMPUTED:
-        data = data.iloc[rows, rows]
-    else:
-        data = data.iloc[rows]
-    if isinstance(weights, pd.DataFrame):
-        wanted = weights.index.isin(kept)
-        weights = weights.loc[wanted, wanted]
-    elif weights is not None:
-        weights = weights[np.ix_(rows, rows)]
-    return data, kept, weights
-
-
-def match_objects(
-    table: Any, names: Names, n: int, without_row: WithoutRow, color_by: str | None
-) -> Any:
-    """Put the rows of the table in the order of the objects."""
-    if table is None:
-        return None
-    matched = match_rows(table, names, n, missing=without_row)
-    if color_by is not None:
-        check_column(matched, color_by)
-    return matched
+    table: pd.DataFrame = read_metadata(metadata, categories=titles)
+    return table

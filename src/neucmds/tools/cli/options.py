@@ -19,7 +19,7 @@ N_COMPONENTS = str(DEFAULTS["n_components"])
 PICTURES = ("png", "svg", "pdf")
 Plots = Literal["png", "svg", "pdf", "none"]
 Missing = Literal["error", "ignore"]
-WithoutRow = Literal["error", "grey", "drop"]
+WithoutRow = Literal["error", "grey"]
 Correction = Literal["none", "lingoes", "cailliez"]
 
 File = Annotated[
@@ -119,7 +119,7 @@ MetadataMissing = Annotated[
     WithoutRow,
     typer.Option(
         "--metadata-missing",
-        help="Objects without a row in --metadata: an error, drawn in grey, or dropped.",
+        help="Objects without a row in --metadata: an error, or drawn in grey.",
     ),
 ]
 ColorBy = Annotated[

@@ -8,18 +8,15 @@ from typing import Annotated
 
 import typer
 
-from neucmds.errors import InputError
 from neucmds.fit import neuc_mds
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import progress, say
 from neucmds.tools.cli.inputs import (
     as_problem,
-    match_objects,
     parse_value,
     read_data,
     read_objects,
     read_weights,
-    with_rows,
 )
 from neucmds.tools.cli.outputs import default_place
 from neucmds.tools.files import check_new
@@ -69,17 +66,11 @@ def report(
     """Embed FILE, and write one HTML page about the result."""
     page = output or default_place(file, "report.html")
     check_new(page, overwrite=force)
-    if bootstrap and weights is not None:
-        raise InputError("--bootstrap and --weights do not go together; leave one of them out.")
-    table = read_objects(metadata, color_by, categories, metadata_missing)
+    table = read_objects(metadata, categories, color=color_by)
     wanted = parse_value(components)
     with progress() as callback:
         callback(0, None, f"reading {file}")
-        drops = metadata_missing == "drop"
-        data, names, measure = read_data(file, metric, whole=drops)
-        pair_weights = read_weights(weights)
-        if drops:
-            data, names, pair_weights = with_rows(table, data, names, measure, pair_weights)
+        data, names, measure = read_data(file, metric)
         problem = as_problem(
             data,
             names,
@@ -87,12 +78,11 @@ def report(
             metric=measure,
             squared=squared,
             symmetrize=symmetrize,
-            weights=pair_weights,
+            weights=read_weights(weights),
             missing=missing,
             keep_copy=True,
             callback=callback,
         )
-        table = match_objects(table, problem.labels, problem.n, metadata_missing, color_by)
         embedding = neuc_mds(
             problem,
             wanted,
@@ -109,6 +99,7 @@ def report(
             embedding,
             problem,
             metadata=table,
+            metadata_missing=metadata_missing,
             color_by=color_by,
             title={"-": "standard input"}.get(file, Path(file).name),
             replicates=bootstrap,

@@ -7,10 +7,8 @@ from typing import Annotated
 import typer
 
 from neucmds import explore
-from neucmds.errors import InputError
 from neucmds.explore.comparison import REFINED_LOSSES
 from neucmds.options import ALL_METHODS, CLOSED_FORMS
-from neucmds.prepared import prepare
 from neucmds.problem.components import MOST_CHOSEN, spaced_ks
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, progress, say
@@ -52,13 +50,17 @@ def stress_curve(
     """Plot STRESS against k for every closed form, or for the methods you name."""
     folder = output or default_place(file)
     outputs = Outputs(folder, CURVE_FILES, force=force)
+    ks = None
+    if k_max is not None:
+        ks = spaced_ks(k_max)
     with progress() as callback:
         callback(0, None, f"reading {file}")
-        problem = prepare(file, squared=squared, symmetrize=symmetrize, callback=callback)
         curves = explore.stress_curve(
-            problem,
-            _grid(k_max, problem.n),
+            file,
+            ks,
             methods.split(","),
+            squared=squared,
+            symmetrize=symmetrize,
             curvature=parse_value(curvature),
             callback=callback,
         )
@@ -74,12 +76,3 @@ def stress_curve(
     print_table(curve_table(curves))
     say(paradox(curves))
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
-
-
-def _grid(k_max: int | None, n: int) -> tuple[int, ...] | None:
-    """Return numbers of coordinates; None for those of the library."""
-    if k_max is None:
-        return None
-    if not 1 <= k_max < n:
-        raise InputError(f"--k-max {k_max} must be between 1 and n − 1 = {n - 1}.")
-    return spaced_ks(k_max)

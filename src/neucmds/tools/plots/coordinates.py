@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.ecology import EnvFit, envfit
+from neucmds.ecology import EnvFit, VariableFit, envfit
 from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
@@ -19,7 +19,7 @@ from neucmds.explore import Bootstrap
 from neucmds.tools.plots import figures
 from neucmds.tools.plots.colours import Colours, as_colours
 from neucmds.tools.plots.figures import GUIDE, NEGATIVE, POSITIVE, Floats, printable
-from neucmds.tools.plots.names import boxes_of_points, write_names, write_tip
+from neucmds.tools.plots.names import boxes_of_points, write_name, write_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,8 +146,6 @@ def plot_bootstrap(
     """
     embedding = bootstrap.embedding
     pair = np.array(_two_axes(embedding, axes)) - 1
-    if pair.max() >= embedding.k:
-        raise InputError("one coordinate has no ellipses; see Bootstrap.spread.")
     ax = figures.axes_or_new(ax)
     for cloud in np.moveaxis(bootstrap.clouds[:, :, pair], 1, 0):
         _draw_ellipse(ax, cloud, POSITIVE, level)
@@ -284,24 +282,18 @@ def _draw_colours(ax: Axes, points: Floats, colours: Colours, size: float, title
         bar.solids.set_alpha(1.0)
         return
     handles = []
-    names = []
-    for g, name in enumerate(colours.groups):
+    for g in range(len(colours.groups)):
         colour, marker = colours.look(g)
         members = points[colours.codes == g]
-        handles.append(ax.scatter(*members.T, color=colour, marker=marker, label=name, **style))
-        if len(name) > 28:
-            name = f"{name[:27]}…"
-        names.append(name)
-    if not names:
-        return
+        handles.append(ax.scatter(*members.T, color=colour, marker=marker, **style))
     legend = figures.place_legend(
         ax,
         "outside right upper",
         handles,
-        names,
+        colours.groups,
         title=printable(title) or None,
         markerscale=max(1.0, 6.5 / math.sqrt(size)),
-        ncols=math.ceil(len(names) / 18),
+        ncols=math.ceil(len(handles) / 18),
         columnspacing=1.0,
         handletextpad=0.3,
     )
@@ -312,13 +304,11 @@ def _draw_colours(ax: Axes, points: Floats, colours: Colours, size: float, title
 
 
 def _draw_ellipses(ax: Axes, points: Floats, colours: Colours, ellipses: bool | float) -> None:
-    level = ellipses
-    if ellipses is True:
-        level = 0.95
     if not colours.groups:
         raise InputError(f"{option('ellipses')} need categories; pass them as {option('color')}.")
-    if not 0 < level < 1:
-        raise InputError(f"{option('ellipses', level)} must be a share between 0 and 1.")
+    level = 0.95
+    if ellipses is not True:
+        level = ellipses
     for g in range(len(colours.groups)):
         _draw_ellipse(ax, points[colours.codes == g], colours.look(g)[0], level)
 
@@ -368,7 +358,7 @@ def _draw_arrows(ax: Axes, fit: EnvFit, points: Floats) -> Floats:
             "shrinkA": 0,
             "shrinkB": 0,
             "mutation_scale": 11,
-            "alpha": _strength(vector.p, 0.35),
+            "alpha": _strength(vector),
         }
         ax.annotate("", xy=(end[0], end[1]), xytext=(0.0, 0.0), arrowprops=style, zorder=5)
     ax.update_datalim(1.1 * ends)
@@ -377,10 +367,11 @@ def _draw_arrows(ax: Axes, fit: EnvFit, points: Floats) -> Floats:
 
 
 def _name_variables(ax: Axes, fit: EnvFit, ends: Floats, size: float, taken: Floats) -> Floats:
-    """Name arrows and centroids; return the boxes that are taken."""
+    """Name arrows beyond their ends, and centroids; return the boxes that are taken."""
     for vector, end in zip(fit.vectors, ends, strict=True):
-        style = {"fontsize": 9, "fontweight": "bold", "alpha": _strength(vector.p, 0.5)}
-        taken = write_tip(ax, end, vector.name, size, taken, **style)
+        style = {"fontsize": 9, "fontweight": "bold", "alpha": _strength(vector)}
+        text = write_name(ax, 1.08 * end, vector.name, **style)
+        taken = np.vstack([taken, text.get_window_extent().extents])
     for factor in fit.factors:
         if factor.p <= SIGNIFICANT:
             names = [f"{factor.name} {level}" for level in factor.levels]
@@ -389,10 +380,10 @@ def _name_variables(ax: Axes, fit: EnvFit, ends: Floats, size: float, taken: Flo
     return taken
 
 
-def _strength(p: float, pale: float) -> float:
-    """Return the opacity of a variable."""
-    if p > SIGNIFICANT:
-        return pale
+def _strength(variable: VariableFit) -> float:
+    """Return the opacity of an arrow."""
+    if variable.p > SIGNIFICANT:
+        return 0.4
     return 1.0
 
 

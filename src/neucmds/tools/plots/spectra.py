@@ -138,13 +138,9 @@ def plot_scree(
         if is_kept.any():
             style["label"] += f", {words[not chosen]}"
             style["alpha"] = {True: 1.0, False: 0.35}[chosen]
-        ax.bar(rank[part], share[part], width=0.75, **style)
-    for x, value in zip(rank, share, strict=True):
-        style = {"xytext": (0, 2), "va": "bottom"}
-        if value < 0:
-            style = {"xytext": (0, -2), "va": "top"}
-        style |= {"textcoords": "offset points", "ha": "center", "fontsize": 8}
-        ax.annotate(figures.percent(value / 100), (x, value), **style)
+        bars = ax.bar(rank[part], share[part], width=0.75, **style)
+        texts = [figures.percent(value / 100) for value in share[part]]
+        ax.bar_label(bars, texts, fontsize=8, padding=2)
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     ax.margins(y=0.1)
     ax.grid(False, axis="x")

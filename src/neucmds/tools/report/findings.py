@@ -29,16 +29,16 @@ from neucmds.explore import (
 from neucmds.explore.comparison import COMPARED
 from neucmds.options import ALL_METHODS, Callback, notify
 from neucmds.place.dimension import among
+from neucmds.problem.components import spaced_ks
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.plots.shepard import SampledPairs, sampled_pairs, sq_fitted_of
+from neucmds.tools.plots.spectra import MOST_COMPLETE
 
 # Numbers of coordinates at which every method is fitted and measured in full.
-LADDER = (1, 2, 5, 10, 20, 50, 100)
-# Most objects of these fits; of more, as many are drawn at random.
-LADDER_OBJECTS = 2000
-# Nearest objects listed for each.
-NEAREST = 10
+LADDER = spaced_ks(100, dense_up_to=2, points=5)
+# Objects that are listed: the nearest of each, the worst ones.
+LISTED = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def nearest_of(embedding: Embedding, problem: Dense) -> dict[str, npt.NDArray[An
     −1 stands for an object where fewer are known.
     """
     n = embedding.n
-    count = min(NEAREST, n - 1)
+    count = min(LISTED, n - 1)
     by_fitted = to_numpy(embedding.neighbors(count)[0])
     by_given = np.empty((n, count), dtype=np.intp)
     given_of_given = np.empty((n, count))
@@ -144,9 +144,9 @@ def nearest_of(embedding: Embedding, problem: Dense) -> dict[str, npt.NDArray[An
 
 
 def _sample(problem: Dense, random_state: int) -> Dense:
-    """Return all objects, or a random sample of many."""
-    if problem.n <= LADDER_OBJECTS:
+    """Return all objects, or of many as many as `MOST_COMPLETE`, drawn at random."""
+    if problem.n <= MOST_COMPLETE:
         return problem
     rng = np.random.default_rng(random_state)
-    rows = np.sort(rng.choice(problem.n, LADDER_OBJECTS, replace=False))
+    rows = np.sort(rng.choice(problem.n, MOST_COMPLETE, replace=False))
     return Dense(DenseGram(among(problem.gram, rows)), squared=problem.squared)

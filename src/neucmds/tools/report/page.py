@@ -31,14 +31,16 @@ from neucmds.tools.plots.figures import (
 from neucmds.tools.plots.shepard import on_scale
 from neucmds.tools.plots.spectra import is_seen, kept_words, mark_kept, ranks
 from neucmds.tools.report import words
-from neucmds.tools.report.findings import Findings
+from neucmds.tools.report.findings import LISTED, Findings
+
+Data = dict[str, Any]
 
 # Coordinates, and columns of metadata, on the page: 50 of 2,000 objects take 0.5 MB.
 MOST_COLUMNS = 50
 # WebGL draws more points than this: SVG is slow.
 MOST_SVG = 3000
-# Worst objects that are listed, and axes of the replicates of each object.
-WORST = 10
+# Numbers of objects.
+INDEX = "<u4"
 # Curves against k, and their fields of `Quality`.
 MEASURED = {"stress": "normalized_stress", "r2": "r2", "neighbours": "neighbors_kept"}
 SYMBOLS = {
@@ -130,7 +132,7 @@ def _not_installed(package: str) -> InputError:
     )
 
 
-def _tenths(found: Findings) -> list[dict[str, float]]:
+def _tenths(found: Findings) -> list[Data]:
     """Split the pairs with D > 0 into tenths by D, and measure the errors of each."""
     if found.pairs is None:
         return []
@@ -161,7 +163,7 @@ def _tenths(found: Findings) -> list[dict[str, float]]:
     return tenths
 
 
-def _axis_columns(embedding: Embedding) -> dict[str, Any]:
+def _axis_columns(embedding: Embedding) -> Data:
     """Return measures of each coordinate by the header of their column."""
     columns = {"weight": to_numpy(embedding.weights), "R² lost without it": embedding.explained}
     for name, share in embedding.shares.items():
@@ -171,7 +173,7 @@ def _axis_columns(embedding: Embedding) -> dict[str, Any]:
     return {f"{title} (of {embedding._landmarks_alone})": columns[title] for title in columns}
 
 
-def _methods(found: Findings) -> dict[str, Any]:
+def _methods(found: Findings) -> Data:
     """Return the columns of the comparison, with the embedding of the page first."""
     if found.comparison is None:
         return {}
@@ -192,9 +194,7 @@ def _methods(found: Findings) -> dict[str, Any]:
     }
 
 
-def _payload(
-    found: Findings, metadata: Any, color_by: str | None, tenths: list[dict[str, float]]
-) -> dict[str, Any]:
+def _payload(found: Findings, metadata: Any, color_by: str | None, tenths: list[Data]) -> Any:
     """Return the data of every plot; `metadata` is in the order of the objects."""
     embedding = found.embedding
     styles = METHOD_STYLES.items()
@@ -218,11 +218,10 @@ def _payload(
         "worst": _worst(found),
         "stability": _stability(found),
     }
-    cleaned: dict[str, Any] = words.clean(document)
-    return cleaned
+    return words.clean(document)
 
 
-def _spectrum(found: Findings) -> dict[str, Any] | None:
+def _spectrum(found: Findings) -> Data | None:
     """Return eigenvalues by magnitude, their rank per sign, and which are kept."""
     kept = np.asarray(to_numpy(found.embedding.info.eigenvalues), dtype=np.float64)
     lam = kept
@@ -235,7 +234,7 @@ def _spectrum(found: Findings) -> dict[str, Any] | None:
     is_kept = mark_kept(lam, kept)
     signs = np.sign(lam[is_kept])
     return {
-        "values": _digits(lam),
+        "values": lam,
         "rank": ranks(lam),
         "kept": is_kept.astype(int),
         "keptSigns": [np.count_nonzero(signs > 0), np.count_nonzero(signs < 0)],
@@ -245,7 +244,7 @@ def _spectrum(found: Findings) -> dict[str, Any] | None:
     }
 
 
-def _axes(embedding: Embedding) -> dict[str, Any]:
+def _axes(embedding: Embedding) -> Data:
     shown = min(embedding.k, MOST_COLUMNS)
     coordinates = to_numpy(embedding.coordinates)[:, :shown]
     x, y = default_axes(embedding)[-1]
@@ -258,13 +257,13 @@ def _axes(embedding: Embedding) -> dict[str, Any]:
         "labels": [axis_label(embedding, a) for a in range(1, shown + 1)],
         "names": embedding.axis_names[:shown],
         "first": [x - 1, y - 1],
-        "values": [_packed(column, "<f4") for column in coordinates.T],
+        "values": [_packed(column) for column in coordinates.T],
     }
 
 
-def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[dict[str, Any]]:
+def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[Data]:
     """Return what can colour the points: the columns of the metadata, and the mean error."""
-    columns: list[dict[str, Any]] = []
+    columns: list[Data] = []
     titles = []
     if metadata is not None:
         # The sort keeps the order of the others.
@@ -273,134 +272,117 @@ def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[dict[
         colours = as_colours(column_values(metadata, title), found.embedding.n)
         column = {"title": printable(title), "variable": True}
         if colours.numbers is not None:
-            column["numbers"] = _packed(colours.numbers, "<f4")
+            column["numbers"] = _packed(colours.numbers)
         else:
             column["groups"] = _packed(colours.codes, "u1")  # 255 where there is none
             column["order"] = [printable(name) for name in colours.groups]
         columns.append(column)
     if found.errors is not None:
-        error = _packed(100 * found.errors.of_object, "<f4")
+        error = _packed(100 * found.errors.of_object)
         columns.append({"title": "mean error of the object in %", "numbers": error})
     return columns
 
 
-def _scan(found: Findings) -> dict[str, Any] | None:
+def _scan(found: Findings) -> Data | None:
     if found.diagnosis is None or found.diagnosis.scan is None:
         return None
     scan = found.diagnosis.scan
     return {
         "ks": scan.ks,
-        "errors": _digits(scan.errors),
-        "standardErrors": _digits(scan.standard_errors),
+        "errors": scan.errors,
+        "standardErrors": scan.standard_errors,
         "best": scan.best,
         "k": scan.k,
     }
 
 
-def _curves(found: Findings) -> dict[str, Any] | None:
+def _curves(found: Findings) -> Data | None:
     """Return measures against k: closed forms at every k, all methods on the ladder."""
     curves = found.curves
     if curves is None:
         return None
-    lines: dict[str, list[dict[str, Any]]] = {what: [] for what in MEASURED}
+    lines: dict[str, list[Data]] = {what: [] for what in MEASURED}
     total = found.total_sum_of_squares or math.nan
     for method, stress in curves.stress.items():
-        r2 = 1 - np.array(stress) / total
-        lines["stress"].append(_line(method, curves.ks, curves.normalized(method)))
-        lines["r2"].append(_line(method, curves.ks, r2))
+        values = {"stress": curves.normalized(method), "r2": 1 - np.array(stress) / total}
+        for what in values:
+            lines[what].append({"method": method, "ks": curves.ks, "values": values[what]})
     ks = [rung.requested for rung in found.ladder]
     of_all = found.ladder[0].n == found.embedding.n
     for row in found.ladder[0].methods:
         for what, field in MEASURED.items():
             if what == "neighbours" or (of_all and row.method not in curves.stress):
-                values = [getattr(rung[row.method].quality, field) for rung in found.ladder]
-                lines[what].append(_line(row.method, ks, values))
+                column = [getattr(rung[row.method].quality, field) for rung in found.ladder]
+                lines[what].append({"method": row.method, "ks": ks, "values": column})
     turning = None
     if curves.turning_point.paradox:
         turning = [curves.turning_point.k, curves.turning_point.stress / curves.sq_norm]
-    star: dict[str, Any] = {"k": found.embedding.k, "method": found.embedding.method}
+    star: Data = {"k": found.embedding.k, "method": found.embedding.method}
     for what, field in MEASURED.items():
         star[what] = getattr(found.quality, field)
     return {**lines, "turning": turning, "here": star}
 
 
-def _line(method: str, ks: Sequence[int], values: Any) -> dict[str, Any]:
-    return {"method": method, "ks": ks, "values": _digits(values)}
-
-
-def _pairs(found: Findings, tenths: list[dict[str, float]]) -> dict[str, Any] | None:
+def _pairs(found: Findings, tenths: list[Data]) -> Data | None:
     pairs = found.pairs
     if pairs is None or not pairs.given.size:
         return None
     band = None
     if pairs.given.size >= 500:
-        percents = [[100 * part[name] for part in tenths] for name in ("least", "error", "most")]
-        band = {"x": [part["middle"] for part in tenths], "y": percents}
-    kind = _index_kind(found.embedding.n)
+        errors = [[100 * part[name] for part in tenths] for name in ("least", "error", "most")]
+        band = {"x": [part["middle"] for part in tenths], "y": errors}
     return {
-        "left": _packed(pairs.left, kind),
-        "right": _packed(pairs.right, kind),
-        "given": _packed(pairs.given, "<f4"),
-        "fitted": _packed(pairs.fitted, "<f4"),
+        "left": _packed(pairs.left, INDEX),
+        "right": _packed(pairs.right, INDEX),
+        "given": _packed(pairs.given),
+        "fitted": _packed(pairs.fitted),
         "band": band,
     }
 
 
-def _nearest(found: Findings) -> dict[str, Any] | None:
+def _nearest(found: Findings) -> Data | None:
     if found.nearest is None:
         return None
-    packed: dict[str, Any] = {"count": found.nearest["byGiven"].shape[1]}
+    packed: Data = {"count": found.nearest["byGiven"].shape[1]}
     for name, values in found.nearest.items():
         if name.startswith("by"):  # −1 becomes the largest number of the kind
-            packed[name] = _packed(values, _index_kind(found.embedding.n))
+            packed[name] = _packed(values, INDEX)
         else:
-            packed[name] = _packed(on_scale(values, found.embedding.squared), "<f4")
+            packed[name] = _packed(on_scale(values, found.embedding.squared))
     return packed
 
 
-def _worst(found: Findings) -> dict[str, Any] | None:
+def _worst(found: Findings) -> Data | None:
     if found.errors is None:
         return None
     errors = found.errors.of_object
-    ids = [i for i in found.errors.worst(WORST) if errors[i] > 0]
+    ids = [i for i in found.errors.worst(LISTED) if errors[i] > 0]
     return {
         "ids": ids,
-        "errors": _digits(100 * errors[ids]),
-        "shares": _digits(found.errors.stress_share[ids]),
-        "r2": _digits(found.errors.r2_of_object[ids]),
+        "errors": 100 * errors[ids],
+        "shares": found.errors.stress_share[ids],
+        "r2": found.errors.r2_of_object[ids],
         "typical": np.median(errors[np.isfinite(errors)]) if ids else 0.0,
     }
 
 
-def _stability(found: Findings) -> dict[str, Any] | None:
+def _stability(found: Findings) -> Data | None:
     """Return means and covariances of the replicates of each object on the first axes."""
     moved = found.stability
     if moved is None:
         return None
-    shown = min(found.embedding.k, WORST)
-    most = np.argsort(-moved.spread, kind="stable")[:WORST]
+    shown = min(found.embedding.k, LISTED)
+    most = np.argsort(-moved.spread, kind="stable")[:LISTED]
     return {
         "axes": shown,
-        "means": _packed(moved.clouds.mean(axis=0)[:, :shown], "<f4"),
-        "covariances": _packed(moved.covariances[:, :shown, :shown], "<f4"),
+        "means": _packed(moved.clouds.mean(axis=0)[:, :shown]),
+        "covariances": _packed(moved.covariances[:, :shown, :shown]),
         "ids": most,
-        "spread": _digits(moved.spread[most]),
+        "spread": moved.spread[most],
     }
 
 
-def _index_kind(n: int) -> str:
-    """Return the least kind of numbers that holds all objects and one that is not known."""
-    if n < 2**16:
-        return "<u2"
-    return "<u4"
-
-
-def _packed(values: Any, kind: str) -> dict[str, str]:
+def _packed(values: Any, kind: str = "<f4") -> dict[str, str]:
     with np.errstate(over="ignore"):  # beyond single precision: infinite, and not drawn
         data = np.asarray(values).astype(kind).tobytes()
     return {"kind": kind.lstrip("<"), "data": base64.b64encode(data).decode("ascii")}
-
-
-def _digits(values: Any) -> list[float]:
-    """Round to six digits."""
-    return [float(f"{value:.6g}") for value in values]
