@@ -176,5 +176,5 @@ class TestPython:
         assert column_values(some, "none") == (None, None)
         with pytest.raises(InputError, match="metadata is a list"):
             as_metadata([1, 2])
-        with pytest.raises(InputError, match="different lengths"):
+        with pytest.raises(ValueError, match="same length"):
             as_metadata({"a": [1], "b": [1, 2]})

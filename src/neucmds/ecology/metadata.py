@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, option
-from neucmds.problem.files import one_line, parse_number, read_text, require_pandas
+from neucmds.problem.files import MISSING, one_line, read_text, require_pandas
 from neucmds.problem.names import counts, examples, is_frame, listed, order_of
 
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
@@ -63,31 +63,32 @@ def read_metadata(
     name, text = read_text(path)
     text = _without_remarks(text)
     delimiter = _delimiter(text)
-    decimal = {";": ","}.get(delimiter, ".")
-    cells, types = _read_cells(text, name, delimiter)
-    categories = [*categories, *(title for title in types if types[title] == "categorical")]
-    for column in categories:
-        check_column(cells, column)
+    table = _cells(text, delimiter, name)
+    rows = table[~table.iloc[:, 0].str.startswith("#")].reset_index(drop=True)
+    if rows.empty:
+        raise FileFormatError(f"{name} has one line; a line of column names and rows are needed.")
+    categories = [*categories, *_categories(table)]
     index = name_column
-    if name_column is not None:
-        check_column(cells, name_column)
-    elif _names_objects(cells.iloc[:, 0]):
-        index = cells.columns[0]
-    frame = cells.copy()
-    for title in cells.columns:
-        if title != index:
-            frame[title] = _typed(cells[title], title in categories, decimal)
+    if index is None and _names_objects(rows.iloc[:, 0]):
+        index = rows.columns[0]
+    for title in (*categories, index or rows.columns[0]):
+        check_column(rows, title)
     if index is not None:
-        frame = frame.set_index(index)
-    frame.attrs = {SOURCE: name, NAMED: name_column is not None}
-    return frame
+        rows = rows.set_index(index)
+    for title, column in rows.items():
+        if title in categories:
+            rows[title] = _texts(column)
+        else:
+            rows[title] = _typed(column, delimiter)
+    rows.attrs = {SOURCE: name, NAMED: name_column is not None}
+    return rows
 
 
-def _read_cells(text: str, name: str, delimiter: str) -> tuple[Any, dict[str, str]]:
-    """Return a table with a header as cells of text, and types of columns."""
+def _cells(text: str, delimiter: str, name: str) -> Any:
+    """Return a table with a header as cells of text, without blank lines."""
     pandas = require_pandas(name)
     try:
-        frame = pandas.read_csv(
+        table = pandas.read_csv(
             io.StringIO(text),
             sep=delimiter,
             dtype=str,
@@ -96,24 +97,23 @@ def _read_cells(text: str, name: str, delimiter: str) -> tuple[Any, dict[str, st
         )
     except ValueError as error:
         raise FileFormatError(f"{name} is not a table: {one_line(error)}.") from error
-    if frame.index.nlevels > 1:
+    if table.index.nlevels > 1:
         raise FileFormatError(f"{name} has fewer names of columns than columns; add those missing.")
-    if not isinstance(frame.index, pandas.RangeIndex):
-        frame = frame.reset_index(names="")  # R leaves out the cell above the row names
-    frame = frame.fillna("").astype(str).apply(lambda column: column.str.strip())
-    frame.columns = [_title(str(title), i) for i, title in enumerate(frame.columns)]
-    if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()][0]
+    if not isinstance(table.index, pandas.RangeIndex):
+        table = table.reset_index(names="")  # R leaves out the cell above the row names
+    table = table.fillna("").astype(str).apply(lambda column: column.str.strip())
+    table.columns = [_title(str(title), i) for i, title in enumerate(table.columns)]
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
         raise FileFormatError(f"{name} has two columns {twice!r}; rename one.")
-    frame.attrs = {SOURCE: name}
-    first = frame.iloc[:, 0].str
-    rows = frame[frame.ne("").any(axis=1) & ~first.startswith("#")]
-    if rows.empty:
-        raise FileFormatError(f"{name} has one line; a line of column names and rows are needed.")
-    types = {}
-    for _, row in frame[first.lower() == "#q2:types"].iterrows():
-        types = row.iloc[1:].str.lower().to_dict()
-    return rows.reset_index(drop=True), types
+    table.attrs = {SOURCE: name}
+    return table[table.ne("").any(axis=1)]
+
+
+def _categories(table: Any) -> list[str]:
+    """Return the columns that a line of QIIME's files calls categories."""
+    types = table[table.iloc[:, 0].str.lower() == "#q2:types"]
+    return [title for title in table if "categorical" in types[title].str.lower().to_list()]
 
 
 def _without_remarks(text: str) -> str:
@@ -150,25 +150,34 @@ def _delimiter(text: str) -> str:
     return r"\s+"
 
 
-def _typed(column: Any, category: bool, decimal: str) -> Any:
+def _typed(column: Any, delimiter: str) -> Any:
     """Return cells as numbers, or as categories if one is text or all are missing."""
-    if not category:
-        numbers = [parse_number(cell, decimal) for cell in column]
-        if None not in numbers and not np.isnan(np.array(numbers, dtype=np.float64)).all():
-            return np.array(numbers, dtype=np.float64)
+    decimal = {";": ","}.get(delimiter, ".")
+    numbers = _numbers(column.str.replace(decimal, "."))
+    if (numbers.notna() | column.isin(MISSING)).all() and numbers.notna().any():
+        return numbers.astype(np.float64)
+    return _texts(column)
+
+
+def _numbers(column: Any) -> Any:
+    """Read cells as numbers, NaN where one is none."""
+    return require_pandas("metadata").to_numeric(column, errors="coerce")
+
+
+def _texts(column: Any) -> Any:
+    """Return cells as categories, None where one is missing."""
     # "None" and "?" may be classes: vegan's mite.env has None, Few and Many.
-    cells = np.array(column, dtype=object)
-    cells[np.isin(cells, ("", "NA"))] = None
-    return cells
+    return column.astype(object).mask(column.isin(["", "NA"]), None)
 
 
 def _names_objects(column: Any) -> bool:
     """Tell whether a first column names the rows: distinct texts, or numbers from 0 or 1 on."""
-    cells = set(column)
-    if len(cells) < len(column):
+    if not column.is_unique:
         return False
-    running = [{str(i + start) for i in range(len(column))} for start in (0, 1)]
-    return cells in running or any(parse_number(cell) is None for cell in cells)
+    numbers = _numbers(column)
+    running = range(len(column))
+    counted = [list(running), [i + 1 for i in running]]
+    return bool(numbers.isna().any()) or sorted(numbers) in counted
 
 
 def check_column(frame: Any, column: str) -> None:
@@ -200,9 +209,6 @@ def as_metadata(table: Any) -> Any:
             f"metadata is a {type(table).__name__}; pass a DataFrame, a mapping of columns, or "
             "what read_metadata returns."
         )
-    lengths = {len(column) for column in table.values()}
-    if len(lengths) > 1:
-        raise InputError(f"columns of the metadata have different lengths: {sorted(lengths)}.")
     columns = {str(name): list(column) for name, column in table.items()}
     return require_pandas("a mapping of columns").DataFrame(columns)
 
@@ -280,17 +286,18 @@ def _with_names(table: Any, labels: Sequence[str]) -> tuple[Any, str]:
     if index is not None:
         columns = table.reset_index()
     objects = set(labels)
-    best = max(columns, key=lambda title: len(objects.intersection(_texts(columns[title]))))
+    names = {title: _names(columns[title]) for title in columns}
+    best = max(names, key=lambda title: len(objects.intersection(names[title])))
     if best == index:
         return table, str(best)
     if index is not None:
-        columns[index] = _typed(table.index, False, ".")
-    named = columns.set_index(best).set_axis(_texts(columns[best]))
+        columns[index] = _typed(columns[index], "")
+    named = columns.set_index(best).set_axis(names[best])
     named.attrs = table.attrs
     return named, str(best)
 
 
-def _texts(column: Any) -> list[str]:
+def _names(column: Any) -> list[str]:
     """Return names that may have been read as numbers."""
     if column.dtype.kind == "f":
         return [f"{value:.17g}" for value in column]
