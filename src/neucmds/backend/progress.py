@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
@@ -11,20 +12,29 @@ Callback = Callable[[int, int | None, str | float], Any]
 
 
 class ProgressBar:
-    """A function of ``(done, total)`` that shows a bar of tqdm from its first call on."""
+    """A callback that shows the current kind of step as a bar of tqdm, and calls another."""
 
-    def __init__(self, what: str, stream: TextIO | None = None, every: float = 0.5) -> None:
-        self.settings: dict[str, Any] = {"desc": what, "file": stream, "mininterval": every}
+    def __init__(self, callback: Callback | None = None, stream: TextIO | None = None) -> None:
+        self.callback = callback
+        self.stream = stream
         self.bar: Any = None
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, step: int, total: int | None, what: str | float) -> None:
         from tqdm import tqdm
 
-        if self.bar is None:
-            self.bar = tqdm(total=total, unit_scale=True, **self.settings)
-        self.bar.update(done - self.bar.n)
-        if done >= total:
+        text = what if isinstance(what, str) else "refined"
+        if self.bar is not None and self.bar.desc != text:
             self.close()
+        if total is None:
+            print(text, file=self.stream or sys.stderr)
+        else:
+            if self.bar is None:
+                self.bar = tqdm(desc=text, total=total, file=self.stream, unit_scale=True)
+            self.bar.update(step - self.bar.n)
+            if step >= total:
+                self.close()
+        if self.callback is not None:
+            self.callback(step, total, what)
 
     def close(self) -> None:
         """End the line; a further call begins another bar."""

@@ -20,6 +20,7 @@ import joblib
 import threadpoolctl
 
 from neucmds.backend.arrays import BLOCK_ELEMENTS, Array, is_numpy, row_blocks
+from neucmds.backend.progress import Callback
 from neucmds.errors import InputError, option
 
 # Entries of a slice of rows: 1 MB in float64.
@@ -112,7 +113,7 @@ def fill_rows(
     work: Callable[[slice], Any],
     width: int,
     n_threads: int,
-    progress: Callable[[int, int], None] | None = None,
+    callback: Callback | None = None,
     elements: int = BLOCK_ELEMENTS,
 ) -> None:
     """Write work(rows) to target[rows] for all rows, in parts of about `elements` entries.
@@ -128,8 +129,8 @@ def fill_rows(
             some = parts[start : start + several]
             for rows, values in zip(some, apply(work, some), strict=True):
                 target[rows] = values
-                if progress is not None:
-                    progress(rows.stop, n)
+                if callback is not None:
+                    callback(rows.stop, n, "placed")
 
 
 class _BlasLimit:

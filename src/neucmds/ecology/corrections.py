@@ -59,8 +59,8 @@ def lingoes(D: Any, *, squared: bool = False) -> Corrected:
     2.0
     """
     sq_d = _sq_values(D, squared)
-    (lowest,) = eigvalsh(_gram(sq_d), subset_by_index=(0, 0))
-    constant = max(0.0, -float(lowest))
+    lowest = float(eigvalsh(_gram(sq_d), subset_by_index=(0, 0))[0])
+    constant = max(0.0, -lowest)
     return _hollow(sq_d + 2 * constant, constant)
 
 
@@ -99,14 +99,13 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
 
 
 def _sq_values(D: Any, squared: bool) -> Floats:
-    squares, _ = as_squares(D, squared=squared)
-    return to_numpy(squares).astype(np.float64, copy=False)
+    return to_numpy(as_squares(D, squared=squared)[0]).astype(np.float64, copy=False)
 
 
 def _gram(values: Floats) -> Floats:
     """Return −½ times the matrix, with centered rows and columns."""
-    centered = values - values.mean(axis=0)
-    gram: Floats = -0.5 * (centered - centered.mean(axis=1, keepdims=True))
+    means = values.mean(axis=0)
+    gram: Floats = -0.5 * (values - means - means[:, None] + means.mean())
     return gram
 
 
@@ -119,17 +118,14 @@ def _hollow(sq_dissimilarity: Floats, constant: float) -> Corrected:
 def _largest_real(gram2: Floats, gram1: Floats) -> float:
     n = gram2.shape[0]
     if n <= DENSE_CAILLIEZ:
-        upper_rows = [np.zeros((n, n)), 2 * gram2]
-        lower_rows = [-np.eye(n), -4 * gram1]
-        values = eigvals(np.block([upper_rows, lower_rows]))
-        return float(np.max(values.real))
+        block = np.block([[np.zeros((n, n)), 2 * gram2], [-np.eye(n), -4 * gram1]])
+        return float(np.max(eigvals(block).real))
 
     def product(vector: Floats) -> Floats:
         upper, lower = np.split(vector.ravel(), 2)
-        return np.concatenate([2 * (gram2 @ lower), -upper - 4 * (gram1 @ lower)])
+        return np.concatenate([2 * gram2 @ lower, -upper - 4 * gram1 @ lower])
 
-    size = 2 * n
-    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
-    start = np.random.default_rng(0).normal(size=size)
+    operator = LinearOperator((2 * n, 2 * n), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=2 * n)
     values = eigs(operator, k=1, which="LR", v0=start, return_eigenvectors=False)
     return float(np.max(values.real))

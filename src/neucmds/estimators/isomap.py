@@ -15,15 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from neucmds.backend.arrays import Array
 from neucmds.errors import NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
-from neucmds.fit import neuc_mds
+from neucmds.fit import embed
+from neucmds.fitting import warn_of_surprises
 from neucmds.options import DEFAULT_METHOD, Loss, Method
 from neucmds.problem.calls import Called
 from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.graph import as_graph, joined_paths, neighbor_graph, shortest_path_rows
 from neucmds.problem.metrics import refuse_calls
 
-# Parameters that `neuc_mds` takes as they are.
-_PASSED_ON = ("method", "loss", "floor", "curvature", "max_iter", "n_init", "random_state")
 # Path lengths held at once while new objects are placed: 256 MB.
 PATHS_AT_ONCE = 2**25
 
@@ -82,8 +81,6 @@ class NeucIsomap(SignedTransformer):
     (200, 5)
     """
 
-    squared = False
-
     n_components: NComponents = N_COMPONENTS
     n_neighbors: int = 5
     _: KW_ONLY
@@ -115,12 +112,9 @@ class NeucIsomap(SignedTransformer):
             # A copy: X is the user's, who may write to it.
             X = self._validated(X, reset=True).copy()
             self._neighbors, self.graph_ = self._joined(X)
-            self.result_ = neuc_mds(
-                self.graph_,
-                self.n_components,
-                metric="shortest_path",
-                **{name: getattr(self, name) for name in _PASSED_ON},
-            )
+            options = self._options(metric="shortest_path", metric_params=None)
+            self.result_ = embed(self.graph_, options)
+        warn_of_surprises(self.result_)
         return self
 
     def _joined(self, X: Any) -> tuple[NearestNeighbors, Any]:

@@ -254,9 +254,9 @@ class LandmarkNeucMDS(SignedTransformer):
         **how: Any,
     ) -> Array:
         """Place rows, and return their coordinates in the library of X."""
-        progress = ProgressBar("placed") if self.verbose else None
+        callback = ProgressBar() if self.verbose else None
         fitted = self._fitted if places is None else places
-        placed = fitted.place_all(rows, out, n_jobs=self.n_jobs, progress=progress, **how)
+        placed = fitted.place_all(rows, out, n_jobs=self.n_jobs, callback=callback, **how)
         return asarray_like(placed, X) if out is None and is_other_library(X) else placed
 
     def fit_transform(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from os import PathLike
 from typing import Any, Literal
@@ -13,22 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 from neucmds.backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
-from neucmds.fit import neuc_mds
+from neucmds.fit import embed
+from neucmds.fitting import warn_of_surprises
 from neucmds.options import DEFAULT_METHOD, Loss, Method
 from neucmds.problem.chunked_rows import ChunkedRows
 from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import as_objects, refuse_networkx, refuse_sparse_tensor
 from neucmds.problem.graph import joined_paths, named_graph, shortest_path_rows
+from neucmds.problem.metrics import BoundMetric
 from neucmds.problem.names import is_frame, ordered_by_name, pairs_ordered_as, rows_ordered_as
-from neucmds.problem.validation import as_labels
-from neucmds.spectrum.operators.choose import outside_memory
+from neucmds.spectrum.operators.choose import lazy_if_large
 from neucmds.spectrum.operators.gram import Gram
-
-# Parameters that `neuc_mds` takes as they are.
-_PASSED_ON = (
-    *("method", "loss", "floor", "curvature", "n_pairs", "squared", "symmetrize", "missing"),
-    *("random_state", "tol", "max_iter", "n_init", "init", "checkpoint"),
-)
 
 
 @dataclass(eq=False, repr=False)
@@ -133,34 +128,32 @@ class NeucMDS(SignedTransformer):
         self
         """
         with self._fitting() as callback:
-            metric = self._bound_metric()
             weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
-            names, self._graph = None, None
+            labels = None
+            self._graph = None
             if self._of_graph:
-                self._graph, names = named_graph(X, None, self.metric_params)
-            data = self._graph if self._of_graph else self._checked(X)
-            found = neuc_mds(
-                X if self._has_names(X) or isinstance(data, list) else data,
-                self.n_components,
-                metric=metric,
-                weights=weights,
-                callback=callback,
-                **{name: getattr(self, name) for name in _PASSED_ON},
-            )
-            if self._of_graph:
-                found = replace(found, labels=as_labels(names, found.n))
-                self.n_features_in_ = found.n
+                data, labels = named_graph(X, None, self.metric_params)
+                self._graph = data
+                self.n_features_in_ = int(data.shape[0])
+            else:
+                data = self._checked(X)
             self._space = self._space_of(data)
-            self.result_ = found
+            if self._has_names(X) or isinstance(data, list):
+                data = X
+            options = self._options(
+                metric=self._bound_metric(), metric_params=None, weights=weights, callback=callback
+            )
+            self.result_ = embed(data, options, labels)
+        warn_of_surprises(self.result_)
         return self
 
     def _space_of(self, features: Any) -> Any:
         """Return the metric fitted to the objects; None where X holds dissimilarities."""
-        if self._precomputed or self._of_graph:
+        metric = self._bound_metric()
+        if not isinstance(metric, BoundMetric):
             return None
         if is_dask(features) and self.n_pairs is not None:
             return ChunkedRows.of(features, self.metric, self.metric_params)
-        metric = self._bound_metric()
         if isinstance(features, list):
             features, metric = metric.numbered(features)
         elif is_dask(features):
@@ -212,17 +205,19 @@ class NeucMDS(SignedTransformer):
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
         measured = to_numpy(self._to_fitted(X)).astype(np.float64)
         # Not `self.squared`: lengths of paths never are.
-        return measured if self.result_.squared else measured * measured
+        if self.result_.squared:
+            return measured
+        return measured**2
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         refuse_networkx(X, "X")
         if callable(self.metric) and (items := as_objects(X)) is not None:
             return items
         if is_array(X) and not is_numpy(X):
-            # scikit-learn would move it to NumPy; `neucmds._input` checks it where it is.
+            # scikit-learn would move it to NumPy; it is checked where it is.
             refuse_sparse_tensor(X, "X")
             if reset:
-                self.n_features_in_ = X.shape[1] if X.ndim == 2 else 1
+                self.n_features_in_ = X.shape[-1]
             return X
         if hasattr(X, "ids") and hasattr(X, "data"):
             X = X.data  # scikit-bio's DistanceMatrix
@@ -236,12 +231,10 @@ class NeucMDS(SignedTransformer):
                 )
             self.n_features_in_ = int(X.shape[-1])
             return X
-        if (
-            reset
-            and self._precomputed
-            and (isinstance(X, (str, PathLike, Gram)) or outside_memory(X) is not None)
-        ):
-            return X  # checked while it is read
+        if reset and self._precomputed:
+            X = lazy_if_large(X)
+            if is_dask(X) or isinstance(X, (str, PathLike, Gram)):
+                return X  # checked while it is read
         missing = self.missing if reset else self.result_.missing
         return self._validated(X, reset, missing == "ignore")
 
@@ -249,15 +242,18 @@ class NeucMDS(SignedTransformer):
         """Tell whether a table or a DistanceMatrix of dissimilarities names the objects."""
         if not self._precomputed or hasattr(X, "ids"):
             return self._precomputed
-        named = is_frame(X) and list(X.index) == list(X.columns)
-        return named and all(isinstance(name, str) for name in X.index)
+        if not is_frame(X) or list(X.index) != list(X.columns):
+            return False
+        return all(isinstance(name, str) for name in X.index)
 
     def _to_fitted(self, X: Any) -> Any:
         """Return dissimilarities of new objects to the fitted ones."""
-        space, X = self._space, self._checked(X, reset=False)
+        space = self._space
+        X = self._checked(X, reset=False)
         if space is None:
             return X
-        X = to_numpy(X) if is_dask(X) else X
+        if is_dask(X):
+            X = to_numpy(X)
         if isinstance(X, list):
             space, X = space.taking(X)
         with self._calling():

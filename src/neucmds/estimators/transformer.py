@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from neucmds.backend.progress import ProgressBar
 from neucmds.backend.threads import thread_count
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.options import Callback, check_parameters
+from neucmds.options import Callback, Options, check_parameters
 from neucmds.problem.calls import watched
 from neucmds.problem.metrics import BoundMetric, refuse_params
 
@@ -29,7 +29,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     metric: Any
     metric_params: dict[str, Any] | None
-    squared: bool
+    squared: bool = False
+    symmetrize: bool = False
     callback: Callback | None = None
     verbose: int = 0
     n_jobs: int | None = None
@@ -82,8 +83,10 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         prefix = type(self).__name__.lower()
-        signs = to_numpy(self._model.signs)
-        names = [f"{prefix}{a}" + ("_neg" if sign < 0 else "") for a, sign in enumerate(signs)]
+        names = []
+        for number, sign in enumerate(to_numpy(self.signs_)):
+            ending = "_neg" if sign < 0 else ""
+            names.append(f"{prefix}{number}{ending}")
         return np.asarray(names, dtype=object)
 
     def fit_transform(self, X: Any, y: Any = None, *, weights: Any = None) -> Array:
@@ -101,8 +104,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         array of shape (n, k)
         """
-        given = {} if weights is None else {"weights": weights}
-        return self.fit(X, **given).result_.coordinates
+        if weights is None:
+            return self.fit(X).embedding_
+        return self.fit(X, weights=weights).embedding_
 
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
         """Find the nearest objects by D̂, exactly.
@@ -122,9 +126,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         indices : array of shape (m, n_neighbors)
         """
         check_is_fitted(self)
-        points = self._searched
         queries = None if X is None else self._transform(X)
-        indices, distances = points.neighbors(n_neighbors, queries)
+        indices, distances = self.result_.neighbors(n_neighbors, queries)
         if not return_distance:
             return indices
         return distances, indices
@@ -160,18 +163,21 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"{option('mode', mode)} is unknown; choose 'connectivity' or 'distance'."
             )
-        distances, indices = (to_numpy(part) for part in self.kneighbors(X, n_neighbors))
+        distances, indices = self.kneighbors(X, n_neighbors)
+        columns = to_numpy(indices).ravel()
+        values = np.ones(columns.size)
+        if mode == "distance":
+            values = to_numpy(distances).ravel()
         m, k = indices.shape
-        values = distances.ravel() if mode == "distance" else np.ones(m * k)
-        starts = np.arange(0, m * k + 1, k)
         # A matrix, not an array: what scikit-learn's estimators take in every release.
-        graph = csr_matrix((values, indices.ravel(), starts), shape=(m, self._searched.n))
         if not symmetric:
-            return graph
+            starts = np.arange(0, m * k + 1, k)
+            return csr_matrix((values, columns, starts), shape=(m, self.result_.n))
+        rows = np.arange(m).repeat(k)
         # An entry of D̂ ≤ 0 is an explicit zero, which `maximum` of both orders would drop.
-        i, j = np.arange(m).repeat(k), indices.ravel()
-        key, first = np.unique(np.concatenate([i * m + j, j * m + i]), return_index=True)
-        return csr_matrix((np.tile(values, 2)[first], (key // m, key % m)), shape=(m, m))
+        keys = np.concatenate([rows * m + columns, columns * m + rows])
+        keys, first = np.unique(keys, return_index=True)
+        return csr_matrix((np.tile(values, 2)[first], (keys // m, keys % m)), shape=(m, m))
 
     def score(self, X: Any, y: Any = None) -> float:
         """R² of the dissimilarities between new and fitted objects: higher is better.
@@ -190,12 +196,13 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         float
         """
         check_is_fitted(self)
-        placed, sq_dissimilarity = self._transform(X), self._measured(X)
         model = self._model
-        missed = model.form.residuals(placed, model.coordinates, sq_dissimilarity)
-        around = sq_dissimilarity - np.nanmean(sq_dissimilarity)
-        spread = float(np.nansum(around**2))
-        return 1.0 - float(np.nansum(to_numpy(missed) ** 2)) / spread if spread > 0 else 0.0
+        sq_dissimilarity = self._measured(X)
+        missed = model.form.residuals(self._transform(X), model.coordinates, sq_dissimilarity)
+        total = np.nansum((sq_dissimilarity - np.nanmean(sq_dissimilarity)) ** 2)
+        if not total:
+            return 0.0
+        return 1.0 - float(np.nansum(to_numpy(missed) ** 2) / total)
 
     @contextmanager
     def _fitting(self) -> Iterator[Callback | None]:
@@ -204,8 +211,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         check_parameters(self.get_params(deep=False))
-        bars: dict[str, ProgressBar] = {}
-        callback = self._shown(bars) if self.verbose else self.callback
+        bar = ProgressBar(self.callback)
+        callback = bar if self.verbose else self.callback
         try:
             with self._calling(callback):
                 yield callback
@@ -213,31 +220,15 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__ = before
             raise
         finally:
-            for bar in bars.values():
-                bar.close()
+            bar.close()
         if self.verbose:
             print(self._model)
-
-    def _shown(self, bars: dict[str, ProgressBar]) -> Callback:
-        """Return a callback that shows each step on standard error, and calls the user's."""
-
-        def show(step: int, total: int | None, what: float | str) -> None:
-            text = what if isinstance(what, str) else "refined"
-            if total is None:
-                print(text, file=sys.stderr)
-            else:
-                bars.setdefault(text, ProgressBar(text))(step, total)
-            if self.callback is not None:
-                self.callback(step, total, what)
-
-        return show
 
     @contextmanager
     def _calling(self, callback: Callback | None = None) -> Iterator[None]:
         """Let `n_jobs` processes call a function that is the metric, and report its calls."""
         thread_count(self.n_jobs)  # refuses invalid numbers
-        jobs = nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs)
-        with jobs, watched(callback):
+        with parallel_config(n_jobs=self.n_jobs), watched(callback):
             yield
 
     def dissimilarities(self, *, squared: bool = False) -> Array:
@@ -249,31 +240,30 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             As for `Embedding.dissimilarities`.
         """
         check_is_fitted(self)
-        return self._searched.dissimilarities(squared=squared)
+        return self.result_.dissimilarities(squared=squared)
 
     @property
     def embedding_(self) -> Array:
         """Coordinates of the fitted objects."""
-        return self._searched.coordinates
+        return self.result_.coordinates
 
     @property
     def _model(self) -> Embedding:
         """The embedding of the objects that new ones are compared with."""
         return self.result_
 
-    @property
-    def _searched(self) -> Embedding:
-        """The embedding that `kneighbors` searches."""
-        return self.result_
+    def _options(self, **others: Any) -> Options:
+        """Return the parameters that `neuc_mds` has as well, and others, as its options."""
+        names = [field.name for field in fields(Options) if hasattr(self, field.name)]
+        return Options(**({name: getattr(self, name) for name in names} | others))
 
     def _bound_metric(self) -> Any:
         """Return the metric with its arguments, if X holds features or objects."""
-        if not (self._precomputed or self._of_graph):
-            averaged = getattr(self, "symmetrize", False)
-            return BoundMetric.of(self.metric, self.metric_params, symmetrize=averaged)
         if self._precomputed and self.metric_params:
             refuse_params(self.metric)
-        return self.metric
+        if self._precomputed or self._of_graph:
+            return self.metric
+        return BoundMetric.of(self.metric, self.metric_params, symmetrize=self.symmetrize)
 
     def _validated(self, X: Any, reset: bool, gaps: bool = False) -> Any:
         """Check rows as scikit-learn does; with `gaps` entries may be NaN."""
@@ -309,14 +299,14 @@ def in_one_line(pairs: bool = False) -> Iterator[None]:
     try:
         yield
     except ValueError as problem:
-        first, *others = str(problem).splitlines()
-        if first.startswith("The feature names"):
-            text = str(problem)  # `check_estimator` expects these lines
-        elif "contains NaN" in first:
-            text = "Input X contains NaN; drop or repair these rows"
-            text += f", or fit with {option('missing', 'ignore')}." if pairs else "."
-        else:
-            text = f"X cannot be used: {' '.join([first, *others[-1:]]).rstrip('.')}."
+        text = str(problem)
+        lines = text.splitlines()
+        if "contains NaN" in text:
+            text = "Input X contains NaN; drop or repair these rows."
+            if pairs:
+                text = f"{text[:-1]}, or fit with {option('missing', 'ignore')}."
+        elif not text.startswith("The feature names"):  # `check_estimator` expects these lines
+            text = f"X cannot be used: {' '.join(lines[:1] + lines[1:][-1:]).rstrip('.')}."
         raise InputError(text) from problem
 
 

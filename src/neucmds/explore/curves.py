@@ -51,8 +51,7 @@ class TurningPoint:
     @property
     def paradox(self) -> bool:
         """Whether there is such a point: STRESS rises again before the coordinates run out."""
-        rounding = 1e-9 * self.stress
-        return self.k < self.last_k and self.last_stress > self.stress + rounding
+        return self.k < self.last_k and self.last_stress > self.stress * (1 + 1e-9)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything by name."""
@@ -93,15 +92,14 @@ class StressCurves:
 
     def normalized(self, method: str) -> tuple[float, ...]:
         """STRESS as a share of ‖D‖²_F."""
-        unit = self.sq_norm or 1.0
-        return tuple(value / unit for value in self.stress[method])
+        return tuple(value / (self.sq_norm or 1.0) for value in self.stress[method])
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the eigenvalues by name."""
         return {
             "k": list(self.ks),
-            "stress": dict(self.stress),
-            "normalized_stress": {method: self.normalized(method) for method in self.stress},
+            "stress": {method: list(values) for method, values in self.stress.items()},
+            "normalized_stress": {m: list(self.normalized(m)) for m in self.stress},
             "sq_norm": self.sq_norm,
             "classical": self.turning_point.as_dict(),
         }
@@ -167,7 +165,7 @@ def stress_curve(
         check_parameters({"method": name})
     notify(callback, f"computing the spectrum of {problem.n:,} objects")
     spectrum = _spectrum(problem.gram, sizes, from_spectrum or ["classical"])
-    stress: dict[str, tuple[float, ...]] = dict.fromkeys(methods, ())
+    stress: dict[str, list[float]] = {method: [] for method in methods}
     for components in sizes:
         notify(callback, f"k = {components.total}")
         for method in methods:
@@ -175,21 +173,17 @@ def stress_curve(
                 embedding = embed_spectrum(problem, spectrum, components, method)
             else:
                 embedding = embed_by_loss(problem, components, method, curvature)
-            stress[method] += (embedding.stress,)
+            stress[method].append(embedding.stress)
     return StressCurves(
         grid,
-        stress,
+        {method: tuple(values) for method, values in stress.items()},
         problem.gram.moments.sq_norm,
         _turning_point(problem.gram, spectrum),
         spectrum.values,
     )
 
 
-def _spectrum(
-    gram: Gram,
-    sizes: Sequence[Components],
-    methods: Sequence[str],
-) -> Spectrum:
+def _spectrum(gram: Gram, sizes: Sequence[Components], methods: Sequence[str]) -> Spectrum:
     """Compute all eigenpairs, or of many objects those that the methods select from."""
     if takes_all(gram.n, max(size.total for size in sizes)):
         return full_spectrum(gram)
@@ -202,8 +196,7 @@ def _turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
     Every step adds λ u∘u to the diagonal of G, and C1, C2, C3 follow from that (docs/maths.md).
     """
     lam = spectrum.values
-    top = lam[: spectrum.n_top]
-    positive = int((top > spectrum.null_level).sum())
+    positive = int((lam[: spectrum.n_top] > spectrum.null_level).sum())
     if positive == 0:
         sq_norm = gram.moments.sq_norm
         return TurningPoint(0, sq_norm, 0, sq_norm, spectrum.complete)
@@ -215,10 +208,4 @@ def _turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
         dropped_sq = spectrum.dropped_sq(np.arange(k + 1))
         stress.append(sum(stress_from_errors(dropped_sq, diagonal_error)))
     best = int(np.argmin(stress))
-    return TurningPoint(
-        k=best + 1,
-        stress=stress[best],
-        last_k=positive,
-        last_stress=stress[-1],
-        complete=spectrum.complete,
-    )
+    return TurningPoint(best + 1, stress[best], positive, stress[-1], spectrum.complete)

@@ -32,6 +32,7 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.checkpoint import Checkpoint, npy_output
+from neucmds.backend.progress import Callback
 from neucmds.backend.threads import fill_rows, thread_count
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
@@ -358,7 +359,7 @@ class LandmarkFit:
         weights: Array | None = None,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        callback: Callback | None = None,
     ) -> Array:
         """Place objects in blocks: in threads, on the device of the rows, or lazily by dask.
 
@@ -369,7 +370,7 @@ class LandmarkFit:
             As for `LandmarkNeucMDS`.
         fitted : bool, default=False
             Whether these are the objects that were fitted: landmarks stay where they are.
-        progress : callable, optional
+        callback : callable, optional
             Told how many of all rows are done.
         """
         place = self.place_fitted if fitted else self.place
@@ -385,7 +386,7 @@ class LandmarkFit:
                 raise InputError("out= is for arrays in memory; store the dask array that returns.")
             return map_rows(rows, place, self.embedding.k, self._row_width(rows))
         if not is_numpy(like):
-            return self._place_on_device(rows, place, out, progress)
+            return self._place_on_device(rows, place, out, callback)
         shape = (int(rows.shape[0]), self.embedding.k)
         kept = None
         called = None if self.metric is None else self.metric.called
@@ -406,9 +407,9 @@ class LandmarkFit:
             elements = BLOCK_ELEMENTS
             if called is not None:  # it runs in processes, and is cut by time where that shows
                 jobs = 1
-                if kept is not None or progress is not None:
+                if kept is not None or callback is not None:
                     elements = called.at_once(elements)
-            fill_rows(target, place_block, self._row_width(rows), jobs, progress, elements)
+            fill_rows(target, place_block, self._row_width(rows), jobs, callback, elements)
         return target if out is None else np.load(out, mmap_mode="r")
 
     def _row_width(self, rows: Array) -> int:
@@ -424,7 +425,7 @@ class LandmarkFit:
         rows: Array,
         place: Callable[[Array, int], Array],
         out: str | PathLike[str] | None,
-        progress: Callable[[int, int], None] | None,
+        callback: Callback | None,
     ) -> Array:
         """Place objects with the library and on the device of their rows, in blocks that fit."""
         n = int(rows.shape[0])
@@ -435,8 +436,8 @@ class LandmarkFit:
         placed = []
         for block in row_blocks(n, self._row_width(rows), entries):
             placed.append(place(rows[block], block.start))
-            if progress is not None:
-                progress(block.stop, n)
+            if callback is not None:
+                callback(block.stop, n, "placed")
         x = namespace(like).concat(placed)
         if out is None:
             return x

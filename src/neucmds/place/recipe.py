@@ -12,7 +12,8 @@ object. The rule here
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.place.rules import SHRINKAGE, SQUARED, LinearPlacement, LossPlacement
-from neucmds.refine.signatures import best_negatives
 
 Floats = npt.NDArray[Any]
 NComponents = int | tuple[int, int]
@@ -32,9 +32,12 @@ PLACEMENTS = ("auto", "least_squares", "linear")
 # Ridges tried, and how many landmarks take part: five eigensolves of 1200 objects are about 2 s.
 RIDGES = (0.1, 0.0, 0.3, 1.0, 3.0)
 FOLDS = 5
-# Share of the STRESS of held-out landmarks that one negative fewer must gain.
-GAIN = 0.02
 MOST_VALIDATED = 1500
+# Components and method that give a second signature with k coordinates.
+OTHER_SIGNATURES: dict[str, Callable[[int], tuple[NComponents, str]]] = {
+    "neuc": lambda k: (k, "neuc+"),
+    "refined": lambda k: ((k, 0), "refined"),
+}
 
 
 @dataclass(frozen=True)
@@ -92,32 +95,37 @@ def cross_validated(
     """Choose the recipe of least STRESS among landmarks held out, pairs of one fold together."""
     order = rng.permutation(len(sq_dissimilarity))[:MOST_VALIDATED]
     d = sq_dissimilarity[np.ix_(order, order)]
+    candidates = list(_candidates(d, n_components, method, fit))
     total = n_components if isinstance(n_components, int) else sum(n_components)
     held_out = min(order.size // FOLDS, order.size - total - 2)
     if held_out < 4:
-        return _recipes(n_components, method)[0]
-    folds = np.arange(FOLDS * held_out).reshape(FOLDS, held_out)
+        return candidates[0]
+    stress = np.zeros(len(candidates))
+    for fold in range(FOLDS):
+        held = np.arange(fold * held_out, (fold + 1) * held_out)
+        stress += _held_out_stress(d, held, candidates, method, fit)
+        if fold == 0:
+            # The better signature shows at once, and a fit without negatives may be slow.
+            signature = candidates[int(np.argmin(stress))].n_components
+            same = np.array([one.n_components == signature for one in candidates])
+            candidates, stress = list(itertools.compress(candidates, same)), stress[same]
+    return candidates[int(np.argmin(stress))]
 
-    def error_of(negatives: int) -> float:
-        recipes = _recipes((total - negatives, negatives), method)
-        return float(np.min(_held_out_stress(d, folds[0], recipes, method, fit)))
 
-    if isinstance(n_components, int) and method in ("neuc", "refined"):
+def _candidates(d: Floats, n_components: NComponents, method: str, fit: Fit) -> Iterator[Recipe]:
+    """All recipes; the first is used if nothing can be held out."""
+    signatures: list[NComponents] = [n_components]
+    if isinstance(n_components, int) and method in OTHER_SIGNATURES:
         # Few objects have a wider spectrum than many, and keep too many negatives then.
-        first = fit(d, total, method).signature[1]
-        negatives = best_negatives(error_of, first, first, gain=GAIN)
-        if negatives != first:
-            n_components = (total - negatives, negatives)
-    recipes = _recipes(n_components, method)
-    stress = sum(_held_out_stress(d, held, recipes, method, fit) for held in folds)
-    return recipes[int(np.argmin(stress))]
-
-
-def _recipes(n_components: NComponents, method: str) -> list[Recipe]:
-    """All recipes of a signature; the first is used if nothing can be held out."""
+        wanted, by = OTHER_SIGNATURES[method](n_components)
+        own = fit(d, n_components, method).signature
+        other = own if own == wanted else fit(d, wanted, by).signature
+        if other != own and sum(other) == n_components:
+            signatures.append(other)
     # The misfit of refined landmarks is noise.
     subtracted = (False, True) if method == "refined" else (True, False)
-    return [Recipe(g, subtract, n_components) for subtract in subtracted for g in RIDGES]
+    for wanted, subtract, g in itertools.product(signatures, subtracted, RIDGES):
+        yield Recipe(g, subtract, wanted)
 
 
 def _held_out_stress(
