@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -38,7 +39,7 @@ def lazy_dissimilarity(
     dtype = np.dtype(validation.working_dtype(data))
     given = lazy.kept(data.astype(dtype))
     extent, gap_at = _survey(given)
-    validation.validate(extent, _strips(given), rules, n, dtype, gap_at=gap_at)
+    validation.validate(extent, partial(_strips, given), rules, n, dtype, gap_at=gap_at)
 
     def finish(chunk: Floats, block_info: Any = None) -> Floats:
         (top, bottom), (left, right) = block_info[0]["array-location"]

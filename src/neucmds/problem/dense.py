@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,9 +25,8 @@ from neucmds.problem.validation import Extent, Half, Rules, Strips, validate, wo
 if TYPE_CHECKING:
     from neucmds.spectrum.operators.gram import Gram
 
-Tile = tuple[slice, slice]
 
-# Sides of tiles: 384 was fastest of 128 to 1024 at n = 8000; on a device launches cost more.
+# Sides of tiles; on a device launches cost more.
 NUMPY_TILE = 384
 DEVICE_TILE = 8192
 
@@ -92,7 +91,6 @@ def as_squares(
     double : bool, default False
         Work in float64; else float32 stays float32, unless its squares would be lost.
     """
-    validation.check_flags(missing)
     array, own_labels = unwrap(data)
     dtype = arrays.namespace(array).float64 if double else working_dtype(array)
     source = to_square(array, dtype)
@@ -109,14 +107,20 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
     A new target is written in the walk that checks; the source itself only once all has passed, so
     that a refused matrix is left as it was, and averages only once it is known what to average.
     """
-    (n, _), xp = source.shape, arrays.namespace(source)
+    n = int(source.shape[0])
+    xp = arrays.namespace(source)
     target = _target(source, dtype, rules, overwrite)
     at_once = target is not None and target is not source and not rules.symmetrize
-    extent = _walk(source, dtype, rules, target if at_once else None)
-    size, triangle = validate(extent, _strips(source), rules, n, dtype, xp)
+    extent = _extent_on_gpu(source, dtype)
+    if extent is None:
+        extent = _walk(source, dtype, rules, target if at_once else None)
+    else:
+        at_once = False
+    size, triangle = validate(extent, partial(_strips, source), rules, n, dtype, xp)
     if dtype == xp.float32 and validation.exceeds_range(size, rules.squared, 32, n):
         # float32 squares of 1e-25 are zero, and those of 1e20 infinite.
-        target, at_once = _target(source, xp.float64, rules, False), False
+        target = _target(source, xp.float64, rules, False)
+        at_once = False
     if target is None:
         return source
     if not at_once:
@@ -126,19 +130,20 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
 
 def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array | None:
     """Where the result is written: nowhere (the source will do), over the source, or anew."""
-    (n, _), xp, same_dtype = source.shape, arrays.namespace(source), source.dtype == dtype
+    xp = arrays.namespace(source)
+    same_dtype = source.dtype == dtype
     if same_dtype and rules.squared and not rules.symmetrize:
         return None
-    # A strided view is squared tile by tile as well, but then belongs to a larger array whose owner
-    # may not expect it: only whole blocks of memory are overwritten.
-    whole = not arrays.is_numpy(source) or source.flags.c_contiguous or source.flags.f_contiguous
+    # A strided view belongs to a larger array whose owner may not expect it to be overwritten.
+    whole = not arrays.is_numpy(source) or source.flags.forc
     if overwrite and same_dtype and whole and arrays.is_writable(source):
         return source
     if arrays.is_numpy(source):
+        n = int(source.shape[0])
         require_memory(
             n * n * int(xp.finfo(dtype).bits) // 8,
             f"a squared copy of D of {n} objects",
-            "pass D as float32, or an npy file, which is read in blocks, or use LandmarkNeucMDS",
+            "pass D as float32, or an npy file, or use LandmarkNeucMDS",
         )
     target = arrays.empty_like(source, source.shape, dtype)
     if not arrays.is_writable(target):
@@ -159,39 +164,38 @@ def _walk(
 
     The target may be the source itself.
     """
-    xp, numpy = arrays.namespace(source), arrays.is_numpy(source)
-    clean = None if numpy or not look else _extent_on_gpu(source, dtype, rules)
-    if clean is not None:
-        if target is not None:
-            _walk(source, dtype, rules, target, look=False)
-        return clean
-    side = NUMPY_TILE if numpy else DEVICE_TILE
+    xp = arrays.namespace(source)
+    in_numpy = arrays.is_numpy(source)
+    side = NUMPY_TILE if in_numpy else DEVICE_TILE
     blocks = list(arrays.row_blocks(int(source.shape[0]), side, side * side))
 
     def walk_strip(i: int) -> Extent:
-        found, rows = Extent(), blocks[i]
+        extent = Extent()
+        rows = blocks[i]
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             for cols in blocks[i:]:
-                upper, lower = source[rows, cols], source[cols, rows]
-                if source.dtype != dtype:
-                    upper, lower = xp.astype(upper, dtype), xp.astype(lower, dtype)
+                upper = xp.astype(source[rows, cols], dtype, copy=False)
+                lower = xp.astype(source[cols, rows], dtype, copy=False)
                 if look:
-                    found = found.merged(pair_extent(upper, lower, rows == cols))
+                    extent = extent.merged(pair_extent(upper, lower, rows == cols))
                 if target is not None:
-                    _write(target, upper, lower, (rows, cols), rules, triangle)
-        return found
+                    _write(target, upper, lower, rows, cols, rules, triangle)
+        return extent
 
-    strips = (parallel_map if numpy else map)(walk_strip, range(len(blocks)))
+    strips = (parallel_map if in_numpy else map)(walk_strip, range(len(blocks)))
     return reduce(Extent.merged, strips, Extent())
 
 
-def _extent_on_gpu(source: Array, dtype: Any, rules: Rules) -> Extent | None:
+def _extent_on_gpu(source: Array, dtype: Any) -> Extent | None:
     """Return the extent of a matrix on a GPU in one pass, if there is nothing to refuse."""
-    ends = mirrored_extremes(source) if source.dtype == dtype else None
+    if arrays.is_numpy(source) or source.dtype != dtype:
+        return None
+    ends = mirrored_extremes(source)
     if ends is None or not all(map(math.isfinite, ends)):
         return None
     low, high, gap = ends
-    xp, size = arrays.namespace(source), max(high, -low)
+    xp = arrays.namespace(source)
+    size = max(high, -low)
     # The kernel does not tell a triangle from an asymmetric matrix; the walk by tiles does.
     if gap > validation.tolerance(size, arrays.eps(dtype, xp)):
         return None
@@ -201,47 +205,58 @@ def _extent_on_gpu(source: Array, dtype: Any, rules: Rules) -> Extent | None:
 
 def _strips(source: Array) -> Strips:
     """Read a matrix by rows, with the columns of the same objects beside them."""
-    (n, _), xp = source.shape, arrays.namespace(source)
+    n = int(source.shape[0])
+    xp = arrays.namespace(source)
     for rows in arrays.row_blocks(n, n, NUMPY_TILE**2):
         # Converted before the transfer: NumPy has no bfloat16.
-        both = (xp.astype(part, xp.float64) for part in (source[rows, :], source[:, rows]))
-        own, mirrored = map(arrays.to_numpy, both)
+        own = arrays.to_numpy(xp.astype(source[rows, :], xp.float64))
+        mirrored = arrays.to_numpy(xp.astype(source[:, rows], xp.float64))
         yield rows.start, own, mirrored.T
 
 
 def pair_extent(upper: Array, lower: Array, diagonal: bool) -> Extent:
     """Return how far a tile on or above the diagonal and its mirror image reach."""
-    xp, mirror, own = arrays.namespace(upper), lower.T, 0.0
-    if diagonal:
-        own = float(xp.max(xp.abs(xp.linalg.diagonal(upper))))
+    xp = arrays.namespace(upper)
+    mirror = lower.T
+    own = float(xp.max(xp.abs(xp.linalg.diagonal(upper)))) if diagonal else 0.0
+    low, high = arrays.min_and_max(upper)
+    size = max(high, -low)
     if bool(xp.all(upper == mirror)):
         # Most matrices are symmetric to the last bit, and then one tile tells of both.
-        low, high = arrays.min_and_max(upper)
-        size = max(high, -low)
         return Extent(-low, high, 0.0, size, size, own)
-    ends = [xp.min(upper), xp.max(upper), xp.min(mirror), xp.max(mirror)]
-    ends.append(xp.max(xp.abs(upper - mirror)))
-    # One stack, one transfer: on an accelerator each float() would wait for the device.
-    low, high, mirror_low, mirror_high, gap = map(float, arrays.to_numpy(xp.stack(ends)))
-    above, below = max(high, -low), max(mirror_high, -mirror_low)
+    mirror_low, mirror_high = arrays.min_and_max(mirror)
+    gap = float(xp.max(xp.abs(upper - mirror)))
+    above = size
+    below = max(mirror_high, -mirror_low)
     if diagonal and gap > 1e-3 * above:
         # Both tiles hold both halves, of which one may be empty; not where all gaps are small.
-        above, below = (float(xp.max(xp.abs(xp.triu(half, k=1)))) for half in (upper, mirror))
-    low, high = float(np.minimum(low, mirror_low)), float(np.maximum(high, mirror_high))
-    return Extent(-low, high, gap, above, below, own)
+        above = float(xp.max(xp.abs(xp.triu(upper, k=1))))
+        below = float(xp.max(xp.abs(xp.triu(mirror, k=1))))
+    lowest = float(np.minimum(low, mirror_low))
+    highest = float(np.maximum(high, mirror_high))
+    return Extent(-lowest, highest, gap, above, below, own)
 
 
 def _write(
-    target: Array, upper: Array, lower: Array, tile: Tile, rules: Rules, triangle: Half | None
+    target: Array,
+    upper: Array,
+    lower: Array,
+    rows: slice,
+    cols: slice,
+    rules: Rules,
+    triangle: Half | None,
 ) -> None:
-    rows, cols = tile
+    diagonal = rows == cols
     if rules.symmetrize:
-        upper = averaged(upper, lower.T, rows == cols, triangle)
+        upper = averaged(upper, lower.T, diagonal, triangle)
     # Made before anything is written: tiles are views of a target that is the source.
-    above = finished(upper, rules, rows == cols)
-    below = above.T if rules.symmetrize or rows == cols else finished(lower, rules, False)
+    above = finished(upper, rules, diagonal)
+    if rules.symmetrize or diagonal:
+        below = above.T
+    else:
+        below = finished(lower, rules, False)
     target[rows, cols] = above
-    if rows != cols:
+    if not diagonal:
         target[cols, rows] = below
 
 
@@ -259,10 +274,11 @@ def finished(tile: Array, rules: Rules, diagonal: bool) -> Array:
 def averaged(upper: Array, mirror: Array, diagonal: bool, triangle: Half | None) -> Array:
     """Mean of a tile and its mirror image; the half that holds D, where the other holds nothing."""
     xp = arrays.namespace(upper)
-    if triangle is not None and diagonal:
-        half = xp.triu(upper if triangle == "upper" else mirror, k=1)
-        return half + half.T
     if triangle is not None:
-        return upper if triangle == "upper" else mirror
+        half = upper if triangle == "upper" else mirror
+        if not diagonal:
+            return half
+        half = xp.triu(half, k=1)
+        return half + half.T
     mean = 0.5 * upper + 0.5 * mirror
     return xp.where(xp.isnan(upper), mirror, xp.where(xp.isnan(mirror), upper, mean))

@@ -7,10 +7,10 @@ D once more, row by row, to find the place.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, Literal, NoReturn
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ Place = tuple[int, int]
 Half = Literal["lower", "upper"]
 # Rows of D from a number on, and its columns from that number on as rows, in float64.
 Strips = Iterator[tuple[int, Floats, Floats]]
+# Of the number of the first row, some rows, and the columns of the same objects, without diagonal.
+Measure = Callable[[int, Floats, Floats], Floats]
+# How many entries are of a kind, the largest measure, and its place.
+Worst = tuple[int, float, Place]
 
 
 @dataclass(frozen=True)
@@ -82,23 +86,6 @@ class Extent:
         return "upper" if self.below == 0 < self.above else None
 
 
-def check_flags(missing: str = "error", **flags: Any) -> None:
-    """Refuse a way to treat missing pairs that is unknown, and flags neither True nor False."""
-    refuse_arrays(missing=missing)
-    if missing not in ("error", "ignore"):
-        raise InputError(f"{option('missing', missing)} is unknown; pass 'error' or 'ignore'.")
-    for name, value in flags.items():
-        if not (isinstance(value, (bool, np.bool_, int)) and value in (0, 1)):
-            raise InputError(f"{option(name, value)} must be True or False.")
-
-
-def refuse_arrays(**values: Any) -> None:
-    """Refuse parameters that are arrays, which cannot be compared with a name or a number."""
-    for name, value in values.items():
-        if getattr(value, "ndim", 0):
-            raise InputError(f"{option(name, value)} is an array; pass a single value.")
-
-
 def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
     """Check that there is one unique label per object, and turn them into text."""
     if labels is None:
@@ -130,8 +117,6 @@ def working_dtype(array: Array) -> Any:
         return xp.float32 if xp.finfo(array.dtype).bits <= 32 else xp.float64
     if xp.isdtype(array.dtype, ("bool", "integral")):
         return xp.float64
-    if xp.isdtype(array.dtype, "complex floating"):
-        raise InputError(f"D is complex ({array.dtype}); pass real dissimilarities.")
     raise InputError(f"D has dtype {array.dtype}, which is not a real number; convert it to float.")
 
 
@@ -145,7 +130,11 @@ def tolerance(size: float, eps: float) -> float:
 
 
 # Of the squared scale. A descent sums squares of gradients, which are cubes of it: 1e±270.
-LEAST, MOST = 1e-90, 1e90
+LEAST = 1e-90
+MOST = 1e90
+# Of weights, and of their products with d³, whose squares stay within 1e±300 with room for sums.
+WEIGHT_POWER = 60
+PRODUCT_POWER = 140
 
 
 def exceeds_range(size: float, squared: bool, bits: int = 64, n: int = 1) -> int:
@@ -154,13 +143,16 @@ def exceeds_range(size: float, squared: bool, bits: int = 64, n: int = 1) -> int
     In float32 the squares of d must keep their digits and sums of n of them be finite; in float64
     the cubes of these squares too.
     """
-    least, most = LEAST, MOST
+    least = LEAST
+    most = MOST
     if bits == 32:
         limits = np.finfo(np.float32)
-        least, most = float(limits.tiny / limits.eps), float(limits.max) / n
-    if not squared:
-        least, most = math.sqrt(least), math.sqrt(most)
-    return 1 if size > most else -1 if 0 < size < least else 0
+        least = float(limits.tiny / limits.eps)
+        most = float(limits.max) / n
+    sq_size = size if squared else size * size
+    if sq_size > most:
+        return 1
+    return -1 if size > 0 and sq_size < least else 0
 
 
 def refuse_range(size: float, squared: bool, where: str = "", bits: int = 64, n: int = 1) -> None:
@@ -176,9 +168,9 @@ def refuse_weight_range(largest: float, sq_size: float) -> None:
     """Refuse weights whose products with powers of D leave the range of floats."""
     if largest == 0:
         return
-    # Squares of gradients, (w d³)², stay within 1e±300 with room for sums.
-    power = math.log10(largest) + 1.5 * math.log10(sq_size or 1.0)
-    if not (-145 < power < 140 and 1e-60 < largest < 1e60):
+    own = math.log10(largest)
+    power = own + 1.5 * math.log10(sq_size or 1.0)
+    if abs(own) > WEIGHT_POWER or abs(power) > PRODUCT_POWER:
         raise out_of_range("weights are", f"the largest is {largest:.2g}", largest, largest > 1)
 
 
@@ -196,7 +188,7 @@ def out_of_range(
 
 def validate(
     extent: Extent,
-    strips: Strips,
+    read: Callable[[], Strips],
     rules: Rules,
     n: int,
     dtype: Any,
@@ -205,146 +197,126 @@ def validate(
 ) -> tuple[float, Half | None]:
     """Return the largest entry of D and the half that holds all entries, if one does; or refuse D.
 
-    `strips` read D again if the extent shows a fault; `dtype` sets the tolerance for rounding;
+    `read` reads D again if the extent shows a fault; `dtype` sets the tolerance for rounding;
     `gap_at` is the place of the gap of `extent`, if strips do not show it.
     """
-    eps, bits = arrays.eps(dtype, xp), 64 if rules.in_memory else int(xp.finfo(dtype).bits)
-    size, rounding = extent.size, tolerance(extent.size, eps)
+    eps = arrays.eps(dtype, xp)
+    bits = 64 if rules.in_memory else int(xp.finfo(dtype).bits)
+    rounding = tolerance(extent.size, eps)
     fine = (
         all(map(math.isfinite, astuple(extent)))
         and (rules.squared or extent.depth <= 0)
         and (rules.symmetrize or extent.gap <= rounding)
         and extent.own <= rounding
-        and not exceeds_range(size, rules.squared, bits, n)
+        and not exceeds_range(extent.size, rules.squared, bits, n)
     )
     if fine and (rules.symmetrize or extent.triangle is None):
-        return size, extent.triangle
-    found = Findings()
+        return extent.size, extent.triangle
     with np.errstate(invalid="ignore"):
-        for start, rows, columns in strips:
-            found.take(start, rows, columns)
-    if gap_at is not None:
-        found["gap"] = Found(1, extent.gap, gap_at)
-    _refuse(found, rules, eps, bits)
-    return found["size"].value, found.triangle
+        return _refuse(read, rules, eps, bits, gap_at, extent.gap)
 
 
-@dataclass
-class Found:
-    """How many entries of D are of a kind, and the first of those for which it is worst."""
-
-    count: int = 0
-    value: float = 0.0
-    place: Place = (0, 0)
-
-    def note(self, start: int, values: Floats) -> None:
-        """Look for values above zero, or True, in some rows."""
+def _worst(read: Callable[[], Strips], measure: Measure) -> Worst:
+    """Return how many entries have a measure above zero, the largest measure, and its place."""
+    count = 0
+    largest = 0.0
+    place = (0, 0)
+    for start, rows, columns in read():
+        own = np.arange(len(rows))
+        hollow = rows.copy()
+        hollow[own, start + own] = 0.0
+        mirrored = columns.copy()
+        mirrored[own, start + own] = 0.0
+        values = measure(start, hollow, mirrored)
         values = np.where(values > 0, values, 0.0)
-        self.count += int(np.count_nonzero(values))
+        count += int(np.count_nonzero(values))
         i, j = np.unravel_index(int(values.argmax()), values.shape)
-        if values[i, j] > self.value:
-            self.value, self.place = float(values[i, j]), (start + int(i), int(j))
+        if values[i, j] > largest:
+            largest = float(values[i, j])
+            place = (start + int(i), int(j))
+    return count, largest, place
 
 
-class Findings(defaultdict[str, Found]):
-    """All that can be wrong with D, met in a walk over its rows; the diagonal is kept apart."""
-
-    def __init__(self) -> None:
-        super().__init__(Found)
-        self.diagonal: list[float] = []
-
-    def take(self, start: int, rows: Floats, columns: Floats) -> None:
-        """Note what some rows hold, beside the columns of the same objects."""
-        here, own = np.arange(len(rows)), start + np.arange(len(rows))
-        self.diagonal += rows[here, own].tolist()
-        self["infinite"].note(start, np.isinf(rows))
-        rows, columns = rows.copy(), columns.copy()
-        rows[here, own] = columns[here, own] = 0.0
-        sizes, lost, mirrored = np.abs(rows), np.isnan(rows), np.isnan(columns)
-        for kind, values in {
-            "size": sizes,
-            "above": np.triu(sizes, start),
-            "below": np.tril(sizes, start),
-            "negative": -rows,
-            "gap": np.abs(rows - columns),
-            "missing": lost,
-            "missing above": np.triu(lost, start),
-            "missing below": np.tril(lost, start),
-            "missing on both sides": lost & mirrored,
-            "missing on one side": lost & ~mirrored,
-        }.items():
-            self[kind].note(start, values)
-
-    @property
-    def triangle(self) -> Half | None:
-        """The half of D that holds everything, if the other holds zeros or NaN alone."""
-        return Extent(above=self["above"].value, below=self["below"].value).triangle
-
-
-def _refuse(found: Findings, rules: Rules, eps: float, bits: int) -> None:
-    """Raise for the first finding that is too much."""
-    own, size = np.array(found.diagonal), found["size"]
-    rounding = tolerance(np.fmax.reduce(np.abs(own), initial=size.value), eps)
-    if found["infinite"].count:
+def _refuse(
+    read: Callable[[], Strips],
+    rules: Rules,
+    eps: float,
+    bits: int,
+    gap_at: Place | None,
+    gap: float,
+) -> tuple[float, Half | None]:
+    """Raise for the first fault of D; return its size and its only half if there is none."""
+    worst = partial(_worst, read)
+    own = np.concatenate([np.diagonal(rows, start) for start, rows, _ in read()])
+    _, size, largest_at = worst(lambda start, rows, columns: np.abs(rows))
+    _, above, _ = worst(lambda start, rows, columns: np.triu(np.abs(rows), start))
+    _, below, _ = worst(lambda start, rows, columns: np.tril(np.abs(rows), start))
+    triangle = Extent(above=above, below=below).triangle
+    rounding = tolerance(np.fmax.reduce(np.abs(own), initial=size), eps)
+    infinite = worst(lambda start, rows, columns: np.isinf(rows))
+    if infinite[0]:
         advice = f", or by NaN with {option('missing', 'ignore')}" if rules.in_memory else ""
-        _refuse_entries(found["infinite"], "infinite", f"replace by a finite value{advice}", rules)
-    if found.triangle is not None and not rules.symmetrize and size.value > rounding:
-        _refuse_triangle(found, found.triangle, rules)
-    _refuse_missing(found, rules)
-    # Similarities, some of which may be negative: nothing is larger than the diagonal.
-    if own.size and own.min() > rounding and own.max() >= size.value - rounding:
-        _refuse_diagonal(own, size.value, rules, rounding)
-    low, gap = found["negative"], found["gap"]
-    if not rules.squared and low.value > 0:
+        raise _listed(infinite, "infinite", f"replace by a finite value{advice}", rules)
+    if triangle is not None and not rules.symmetrize and size > rounding:
+        other = "above" if triangle == "lower" else "below"
         raise InputError(
-            f"Negative values in data: the lowest is {-low.value:.4g} at "
-            f"{rules.place(*low.place)}; pass {option('squared', True)} if D already holds "
-            "squared dissimilarities."
+            f"D is a {triangle} triangle: all entries {other} the diagonal are zero or missing; "
+            f"{rules.repair('to mirror it')}."
         )
-    if not rules.symmetrize and gap.value > rounding:
+    _refuse_missing(worst, own, triangle, rules)
+    # Similarities, some of which may be negative: nothing is larger than the diagonal.
+    if own.size and own.min() > rounding and own.max() >= size - rounding:
+        _refuse_diagonal(own, size, rules, rounding)
+    _, depth, lowest_at = worst(lambda start, rows, columns: -rows)
+    if depth > 0 and not rules.squared:
         raise InputError(
-            f"D is not symmetric: largest gap {gap.value:.2g} at {rules.place(*gap.place)}; "
+            f"Negative values in data: the lowest is {-depth:.4g} at {rules.place(*lowest_at)}; "
+            f"pass {option('squared', True)} if D already holds squared dissimilarities."
+        )
+    if gap_at is None:
+        _, gap, gap_at = worst(lambda start, rows, columns: np.abs(rows - columns))
+    if gap > rounding and not rules.symmetrize:
+        raise InputError(
+            f"D is not symmetric: largest gap {gap:.2g} at {rules.place(*gap_at)}; "
             f"{rules.repair('to average')}."
         )
-    _refuse_diagonal(own, size.value, rules, rounding)
-    where = f" at {rules.place(*size.place)}"
-    refuse_range(size.value, rules.squared, where, bits, len(own))
+    _refuse_diagonal(own, size, rules, rounding)
+    refuse_range(size, rules.squared, f" at {rules.place(*largest_at)}", bits, own.size)
+    return size, triangle
 
 
-def _refuse_entries(found: Found, what: str, advice: str, rules: Rules) -> NoReturn:
-    noun, where = ("entry", "") if found.count == 1 else ("entries", "the first ")
-    raise InputError(
-        f"D holds {found.count} {what} {noun}, {where}at {rules.place(*found.place)}; {advice}."
-    )
+def _listed(found: Worst, what: str, advice: str, rules: Rules) -> InputError:
+    count, _, place = found
+    where = rules.place(*place)
+    if count == 1:
+        return InputError(f"D holds 1 {what} entry, at {where}; {advice}.")
+    return InputError(f"D holds {count} {what} entries, the first at {where}; {advice}.")
 
 
-def _refuse_triangle(found: Findings, half: Half, rules: Rules) -> NoReturn:
-    """Name a triangle whose other half was filled with zeros or NaN."""
-    other = "above" if half == "lower" else "below"
-    content = "missing (NaN)" if found[f"missing {other}"].count else "zero"
-    raise InputError(
-        f"D is a {half} triangle: all entries {other} the diagonal are {content}; "
-        f"{rules.repair('to mirror it')}."
-    )
+def _refuse_missing(
+    worst: Callable[[Measure], Worst], own: Floats, triangle: Half | None, rules: Rules
+) -> None:
+    def lost(start: int, rows: Floats, columns: Floats) -> Floats:
+        """Return NaN that no mirrored entry will replace."""
+        missing = np.isnan(rows)
+        if not rules.symmetrize:
+            return missing
+        if triangle is None:
+            return missing & np.isnan(columns)
+        return np.tril(missing, start) if triangle == "lower" else np.triu(missing, start)
 
-
-def _refuse_missing(found: Findings, rules: Rules) -> None:
-    kind = "missing"
-    if rules.symmetrize:  # NaN that no mirrored entry will replace
-        kinds = {"lower": "missing below", "upper": "missing above"}
-        kind = kinds.get(found.triangle or "", "missing on both sides")
-    if found[kind].count and not rules.allow_missing:
+    missing = worst(lost)
+    if missing[0] and not rules.allow_missing:
         advice = f"pass {option('missing', 'ignore')} to leave such pairs out"
         if not rules.in_memory:
             advice = "fill them in, or drop these objects: a D outside memory must be complete"
-        _refuse_entries(found[kind], "missing (NaN)", advice, rules)
-    lost = np.flatnonzero(np.isnan(found.diagonal))
-    if lost.size:
-        place = rules.place(int(lost[0]), int(lost[0]))
+        raise _listed(missing, "missing (NaN)", advice, rules)
+    if np.isnan(own).any():
+        first = int(np.argmax(np.isnan(own)))
+        place = rules.place(first, first)
         raise InputError(f"D is missing (NaN) on its diagonal, first at {place}; set it to 0.")
-    one_sided = found["missing on one side"]
-    if one_sided.count and not rules.symmetrize:
-        i, j = one_sided.place
+    count, _, (i, j) = worst(lambda start, rows, columns: np.isnan(rows) & ~np.isnan(columns))
+    if count and not rules.symmetrize:
         raise InputError(
             f"D is missing (NaN) at {rules.place(i, j)} but not at ({j}, {i}); "
             f"{rules.repair('to take one for the other')}."
@@ -356,14 +328,12 @@ def _refuse_diagonal(own: Floats, size: float, rules: Rules, rounding: float) ->
     at = int(np.abs(own).argmax())
     if abs(own[at]) <= rounding:
         return
-    said = f"D has a diagonal that is not zero: {own[at]:.4g} at {rules.place(at, at)}"
-    low, high = float(own.min()), float(own.max())
-    if low <= rounding or high < size - rounding:
-        raise InputError(f"{said}; set it to 0, or convert D if it holds similarities.")
-    conversion = "sqrt(s_ii + s_jj - 2 s_ij)"
-    if high - low <= rounding:
-        conversion = f"{high:.4g} - S or {conversion}"
+    advice = "set it to 0, or convert D if it holds similarities"
+    if own.min() > rounding and own.max() >= size - rounding:
+        advice = "no entry is larger, as in a matrix S of similarities; convert it: pass "
+        if np.ptp(own) <= rounding:
+            advice += f"{own[at]:.4g} - S or "
+        advice += "sqrt(s_ii + s_jj - 2 s_ij)"
     raise InputError(
-        f"{said}, and no larger entry, as in a matrix S of similarities; convert it: pass "
-        f"{conversion}."
+        f"D has a diagonal that is not zero: {own[at]:.4g} at {rules.place(at, at)}; {advice}."
     )
