@@ -62,7 +62,7 @@ def measure(metric: str, loss: str, arguments: argparse.Namespace) -> dict[str, 
     placed = runs[-1][1]
     place_seconds = statistics.median(seconds for seconds, _ in runs)
     to_landmarks = FittedMetric.of(metric, X[estimator.landmarks_].double().cpu().numpy())
-    measured = to_landmarks.squares(X[:CHECKED].double().cpu().numpy())
+    measured = to_landmarks.squares_to(X[:CHECKED].double().cpu().numpy())
     expected = torch.as_tensor(estimator.landmark_result_.placement.place(measured))
     gap = (placed[:CHECKED].cpu() - expected).abs().max() / expected.std()
     peak = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else float("nan")

@@ -231,7 +231,6 @@ def test_symmetrize_averages_and_fills_on_the_scale_given(data, xp, squared, cop
 )
 def test_a_triangle_is_named_or_mirrored_but_never_halved(data, xp, empty, sides):
     (half, other), D = sides, distances(7)
-    content = "zero" if empty == 0 else "missing (NaN)"
     dead = np.triu(np.ones((7, 7), bool), 1)
     given_array = np.where(dead if half == "lower" else dead.T, empty, D)
     if data.draw(st.booleans(), label="a gap in the half that counts"):

@@ -201,7 +201,7 @@ def _comparing(
             return lambda i: to_numpy(D[:, own[i]])[own]
         fitted = metric_on(metric, X, ids, False)
         points = fitted.points
-        return lambda i: to_numpy(fitted.metric.dissimilarities(points, points[i : i + 1]))[:, 0]
+        return lambda i: to_numpy(fitted.dissimilarities(points, points[i : i + 1]))[:, 0]
 
     return among
 
@@ -215,7 +215,7 @@ def _among(
         points = metric.points[index_like(embedded, metric.points.left)]
         chosen = replace(metric, points=points)
         among = to_numpy(chosen.among())
-        refuse_undefined(among, metric.metric.name, rows, rows)
+        refuse_undefined(among, metric.name, rows, rows)
         return among
     whole = X.shape[0] == X.shape[1]
     among = to_numpy(take(X, rows, rows if whole else slice(None)))

@@ -160,7 +160,7 @@ class LandmarkFit:
             return self.nodes.squares(rows, self.sources, self.width)
         if self.metric is not None:
             xp = namespace(rows)
-            block = self.metric.squares(xp.astype(rows, xp.float64, copy=False))
+            block = self.metric.squares_to(xp.astype(rows, xp.float64, copy=False))
         elif int(rows.shape[1]) == self.n:
             block = take(rows, slice(None), self.landmarks)
         else:
@@ -197,7 +197,7 @@ class LandmarkFit:
         xp = namespace(block)
         # One sum finds what is not finite; only then is it worth looking for.
         if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
-            named = "X" if self.metric is None else self.metric.metric.name
+            named = "X" if self.metric is None else self.metric.name
             if block.shape[1] == 1:
                 at = int(np.argmin(np.isfinite(to_numpy(block)[:, 0])))
                 block, objects, landmarks = block[at : at + 1], objects[at:], landmarks[at:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy.typing as npt
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace
 from neucmds.errors import InputError, option
 from neucmds.problem.files import one_line
@@ -30,8 +28,6 @@ ALL_COMPARED = 20_000
 DESCENDED_AS = {"cityblock": "manhattan"}
 # Neighbours of a row up to which pynndescent is the quicker.
 MOST_DESCENDED = 200
-# Dissimilarities of a block on a GPU: 2 GB in float64.
-DEVICE_BLOCK = 2**28
 
 
 def nearest_rows(
@@ -74,22 +70,6 @@ def nearest_rows(
     return nearest
 
 
-@dataclass(frozen=True, eq=False)
-class ComparedRows:
-    """All rows compared with all where they lie, for metrics that scikit-learn does not know."""
-
-    space: FittedMetric
-
-    def kneighbors(self, some: Array, count: int) -> tuple[Array, Array]:
-        """Return the dissimilarities of the nearest, and which they are, in no order."""
-        xp, n = namespace(some), self.space.points.left.shape[0]
-        elements = arrays.BLOCK_ELEMENTS if arrays.on_cpu(some) else DEVICE_BLOCK
-        parts = arrays.row_blocks(some.shape[0], n, elements)
-        found = [arrays.k_smallest(self.space.squares(some[part, :]), count) for part in parts]
-        squares, ids = (xp.concat(list(column)) for column in zip(*found, strict=True))
-        return xp.sqrt(squares), ids
-
-
 def neighbor_index(features: Floats, metric: Any, params: dict[str, Any], n_jobs: int = 1) -> Any:
     """Return an exact search among rows with scikit-learn's `kneighbors`.
 
@@ -97,7 +77,7 @@ def neighbor_index(features: Floats, metric: Any, params: dict[str, Any], n_jobs
     """
     ours = isinstance(metric, str) and metric in set(INNER_METRICS) - set(VALID_METRICS["brute"])
     if ours or not is_numpy(features):
-        return ComparedRows(FittedMetric.of(metric, features, params=params))
+        return FittedMetric.of(metric, features, params=params)
     try:
         search = NearestNeighbors(metric=metric, metric_params=params or None, n_jobs=n_jobs)
         return search.fit(features)

@@ -226,7 +226,7 @@ def called_pairs(
     others, width = np.setdiff1d(np.arange(n), landmarks), landmarks.size
     to_landmarks = np.empty((n, width))
     for some in (landmarks, others):
-        to_landmarks[some] = space.metric.dissimilarities(points[some], points[landmarks])
+        to_landmarks[some] = space.dissimilarities(points[some], points[landmarks])
         refuse_undefined(to_landmarks[some], called.__name__, some, landmarks)
     low, high = np.triu_indices(width, 1)
     ends = np.concatenate([landmarks[low], others.repeat(width)])
@@ -337,7 +337,7 @@ def _checked_rows(n: int, rows: Any, rng: np.random.RandomState) -> Iterator[Che
     for at, (one, some) in enumerate(zip(objects, others, strict=True)):
         first = at * ids.shape[1]
         points = space.points[first : first + ids.shape[1]]
-        made = space.metric.dissimilarities(points[:1], points[1:])
+        made = space.dissimilarities(points[:1], points[1:])
         yield int(one), some, to_numpy(made)[0].astype(np.float64)
 
 

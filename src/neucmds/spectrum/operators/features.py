@@ -13,7 +13,7 @@ from neucmds.backend.arrays import Array, namespace, row_blocks
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 from neucmds.problem import metrics as metric_registry
-from neucmds.problem.metrics import FittedMetric, InnerMetric
+from neucmds.problem.metrics import FittedMetric
 from neucmds.problem.validation import working_dtype
 from neucmds.spectrum.operators.gram import Gram, Indices, Moments
 from neucmds.spectrum.operators.single_precision import Rounded, SingleGram
@@ -79,7 +79,6 @@ class FeatureGram(Gram):
         self.dtype, self.device = features.dtype, features.device
         self.squared = squared
         self.fitted = FittedMetric.of(metric, features, squared, params)
-        self.metric = self.fitted.metric
         self.points = self.fitted.points
         self.tile = tile or (CPU_TILE if arrays.on_cpu(features) else GPU_TILE)
         self.callback = callback
@@ -102,7 +101,7 @@ class FeatureGram(Gram):
     def rows(self, rows: slice) -> Array:
         """Compute these rows of D, the diagonal exactly zero."""
         xp = self.xp
-        computed = self.metric.squares(self.points[rows], self.points)
+        computed = self.fitted.squares(self.points[rows], self.points)
         computed[:, rows] = _hollow(computed[:, rows], xp)
         return computed
 
@@ -148,7 +147,7 @@ class FeatureGram(Gram):
         """Return D itself, on the squared scale, for a D that fits in memory."""
         everyone = range(self.n)
         if self.fitted.called is not None:
-            out = self.metric.squares(self.points, self.points)
+            out = self.fitted.squares(self.points, self.points)
             metric_registry.refuse_undefined(out, self.fitted.called.__name__, everyone, everyone)
             return out
         out = arrays.empty_like(self.points.left, (self.n, self.n))
@@ -160,7 +159,7 @@ class FeatureGram(Gram):
 
     def rounded(self) -> Rounded | None:
         """Return the same D computed in float32, at half the cost (n = 6000 on one core)."""
-        if self.dtype == self.xp.float32 or not isinstance(self.metric, InnerMetric):
+        if self.dtype == self.xp.float32 or not self.fitted.inner:
             return super().rounded()
         single = copy(self)
         single.dtype, single.points = self.xp.float32, self.points.astype(self.xp.float32)
@@ -173,8 +172,8 @@ class FeatureGram(Gram):
         for i, rows in enumerate(strips):
             here = self.points[rows]
             for cols in strips[i:]:
-                tile = self.metric.squares(here, self.points[cols])
-                if rows == cols and self.metric.checked:
+                tile = self.fitted.squares(here, self.points[cols])
+                if rows == cols and self.fitted.function is not None:
                     metric_registry.refuse_own(tile)
                 yield rows, cols, _hollow(tile, self.xp) if rows == cols else tile
             if self.callback is not None:
