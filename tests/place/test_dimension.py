@@ -7,9 +7,7 @@ from sklearn.utils import check_random_state
 from neucmds import InputError, neuc_mds
 from neucmds.errors import NeucmdsWarning
 from neucmds.form import Form
-from neucmds.place import dimension
-from neucmds.place.dimension import DimensionScan, _Split, among, fewest, scan_dimensions
-from neucmds.place.rules import SHRINKAGE, LossPlacement
+from neucmds.place.dimension import DimensionScan, among, fewest, scan_dimensions
 from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
 
@@ -31,13 +29,11 @@ def scanned(gram, seed):
     return scan_dimensions(gram, check_random_state(seed))
 
 
-def test_a_planted_signature_is_found_within_one(monkeypatch):
-    monkeypatch.setattr(dimension, "EVERY_UP_TO", 3)
+def test_a_planted_signature_is_found_within_one():
     d = planted(60, (6, 2), 0.1, "multiplicative", 0)
-    scan = scanned(DenseGram(d), 0)
-    assert abs(scan.k - 8) <= 1
-    grid = {1, 2, *np.rint(np.geomspace(3, 52, 12))}  # with 7, 8 and 11
-    assert set(scan.ks) == grid | {9, 10}
+    assert abs(neuc_mds(d, "auto", squared=True).requested - 8) <= 1
+    grid = {*range(1, 20), *np.rint(np.geomspace(20, 52, 12))}
+    assert set(scanned(DenseGram(d), 0).ks) == grid
 
 
 def test_the_choice_is_the_fewest_within_one_standard_error():
@@ -56,19 +52,20 @@ def test_the_choice_is_the_fewest_within_one_standard_error():
         scanned(DenseGram(1 - np.eye(5)), 0)
 
 
-def test_the_error_of_a_split_is_that_of_pairs_of_placed_objects():
-    d = planted(20, (3, 1), 0.2, "additive", 0)
-    held, kept = np.arange(0, 20, 4), np.delete(np.arange(20), np.arange(0, 20, 4))
-    split = _Split.of(d, held, kept, 9)
-    for k in (1, 3, 6):
-        fit = neuc_mds(d[np.ix_(kept, kept)], k, "neuc+", squared=True)
-        rule = LossPlacement(fit.coordinates, fit.form, shrinkage=SHRINKAGE)
-        y = rule.place(d[np.ix_(held, kept)])
-        left = (Form(fit.signs).sq(y, y) - d[np.ix_(held, held)])[np.triu_indices(5, 1)]
-        assert split.error(k) == pytest.approx(np.mean(left**2))
+def test_the_error_is_that_of_pairs_of_placed_objects_in_units_of_their_variance():
+    d = planted(200, (3, 1), 0.2, "additive", 0)
+    scan, new = scanned(DenseGram(d), 0), np.arange(0, 200, 10)
+    fitted = np.setdiff1d(np.arange(200), new)
+    for k in (4, 5):
+        fit = neuc_mds(d[np.ix_(fitted, fitted)], k, squared=True)
+        y = fit.transform(d[np.ix_(new, fitted)])
+        left = (fit.form.sq(y, y) - d[np.ix_(new, new)])[np.triu_indices(20, 1)]
+        error = np.mean(left**2) / d[np.triu_indices(200, 1)].var()
+        assert scan.errors[scan.ks.index(k)] == pytest.approx(error, rel=0.4)
+    assert scan.errors[0] > 2 * scan.errors[3]
     ids = np.array([0, 7, 11, 19])
     in_chunks = DaskGram(da.from_array(d, chunks=7))
-    for gram, some in ((DenseGram(d), ids), (in_chunks, ids), (in_chunks, np.arange(20))):
+    for gram, some in ((DenseGram(d), ids), (in_chunks, ids), (in_chunks, np.arange(200))):
         np.testing.assert_array_equal(among(gram, some), d[np.ix_(some, some)])
 
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from neucmds.form import Form
-from neucmds.place import neighbors
 from neucmds.place.neighbors import nearest
 
 
@@ -50,13 +49,12 @@ def moved(points):
         lambda points: points + 1e6,  # the product's rounding is larger than most dissimilarities
     ],
 )
-@pytest.mark.parametrize("block", [neighbors.CPU_BLOCK, 1000])
-def test_neither_ties_nor_rounding_nor_blocks_lose_a_neighbour(change, block, monkeypatch):
-    monkeypatch.setattr(neighbors, "CPU_BLOCK", block)
-    points, signs = signed_points(400, 4)
+@pytest.mark.parametrize("n", [400, 1500])
+def test_neither_ties_nor_rounding_nor_blocks_lose_a_neighbour(change, n):
+    points, signs = signed_points(n, 4)
     points = change(points)
-    ids, _ = nearest(Form(signs), points, points, 6, np.arange(400))
-    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 6, np.arange(400))[0])
+    ids, _ = nearest(Form(signs), points, points, 6, np.arange(n))
+    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 6, np.arange(n))[0])
 
 
 @pytest.mark.parametrize("library", ["array_api_strict", "torch"])

@@ -260,6 +260,6 @@ def test_gaps_that_leave_two_parts_unrelated_are_refused_by_name(loss):
     with pytest.raises(InputError, match="2 parts"):
         neuc_mds(D, 2, weights=np.where(apart, 0.0, 1.0), loss=loss)
     apart[0, 5] = apart[5, 0] = False
-    init = None if loss == "squared" else 1
-    held = neuc_mds(D, 2, weights=np.where(apart, 0.0, 1.0), loss=loss, init=init)
+    starts = None if loss == "squared" else 1
+    held = neuc_mds(D, 2, weights=np.where(apart, 0.0, 1.0), loss=loss, n_init=starts)
     assert np.isfinite(held.coordinates).all()

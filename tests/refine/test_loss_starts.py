@@ -73,7 +73,14 @@ def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
 
 @pytest.mark.parametrize(
     ("own", "values", "reached"),
-    [(1, (5, 4, 3, 2, 9), 3), (2, (1, 2, 3, 4, 5), 0), (2, (0, 2, 3, 2, 1), 4), (1, (5, 4, 5), 1)],
+    [
+        (1, (5, 4, 3, 2, 9), 3),
+        (2, (1, 2, 3, 4, 5), 0),
+        (2, (0, 2, 3, 2, 1), 4),
+        (1, (5, 4, 5), 1),
+        (0, (9, 8, 7, 6, 5, 4, 3, 2), 7),
+        (0, (9, 8, 7, 6, 5, 6, 7, 8), 4),
+    ],
 )
 def test_more_negatives_are_tried_before_fewer_while_the_loss_falls(own, values, reached):
     assert best_negatives(values.__getitem__, own, len(values) - 1) == reached
@@ -93,7 +100,7 @@ def test_other_signatures_and_more_starts_end_lower():
     """From one start (3, 1), that of the squared solution, ends at 32.1, and (4, 0) at 11.04."""
     tree = hops([((a - 1) // 2, a) for a in range(1, 15)], 15)
     once, other, few, more = (
-        neuc_mds(tree, k, loss="distance", init=init, random_state=0)
+        neuc_mds(tree, k, loss="distance", n_init=init, random_state=0)
         for k, init in ((4, 1), ((4, 0), 1), (4, 4), (4, 8))
     )
     assert once.signature == (3, 1)

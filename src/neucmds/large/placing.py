@@ -8,7 +8,7 @@ for it and to those nearest to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike
@@ -23,6 +23,7 @@ from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
     asarray_like,
+    empty_like,
     free_memory,
     is_dask,
     is_numpy,
@@ -40,18 +41,19 @@ from neucmds.place.neighbors import roughly_nearest, sq_ranks
 from neucmds.place.new_rows import sq_rows
 from neucmds.place.recipe import Recipe
 from neucmds.place.rules import Placement
+from neucmds.problem.calls import Called
 from neucmds.problem.metrics import FittedMetric, refuse_undefined
 
 Indices = npt.NDArray[np.intp]
 Lengths = npt.NDArray[np.float32]
 
-# Share of the near landmarks that an object is compared with before it is placed anew.
+# Share of the near landmarks that an object is compared with before it is placed anew, and of the
+# global ones that a landmark is compared with.
 FIRST = 2 / 3
-# Landmarks about a global one, for each near landmark of an object.
+# Landmarks about a global one, for each near landmark of an object; and times as many from which on
+# choosing among these is faster than comparing all: of 20,000 98 % of the nearest 60 are found in
+# 0.13 ms per object, all of them in 0.5 (k = 20).
 ABOUT = 8
-# Times as many landmarks from which on choosing among these is faster than comparing all: of 20,000
-# 98 % of the nearest 60 are found in 0.13 ms per object, all of them in 0.5 (k = 20).
-WORTH_CHOOSING = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,7 @@ class NodePaths:
     Parameters
     ----------
     paths : ndarray of shape (G, n)
-        From the global landmarks, or from all of them.
+        From the global landmarks.
     near, lengths : ndarray of shape (n, n_near)
         Numbers of landmarks near every node, and the lengths of paths to these, NaN where one is
         not known.
@@ -73,30 +75,6 @@ class NodePaths:
     near: npt.NDArray[np.int32]
     lengths: Lengths
     like: Array
-
-    def squares(self, nodes: Indices, columns: Indices, width: int) -> Lengths:
-        """Squared lengths (m, width) to all landmarks, `columns` being the global ones."""
-        lengths = np.full((nodes.size, width), np.nan, dtype=np.float32)
-        np.put_along_axis(lengths, self.near[nodes], self.lengths[nodes], axis=1)
-        lengths[:, columns] = self.paths[:, nodes].T
-        return lengths**2
-
-    def listed(self, nodes: Indices, columns: Indices, turns: Indices) -> tuple[Array, Array]:
-        """Return the landmarks that nodes are placed from, and the squared lengths of paths.
-
-        `turns` (G, n_global) are the global landmarks of a node, by its number modulo G.
-        """
-        like = self.like
-        xp = namespace(like)
-        rows = asarray_like(np.arange(nodes.size)[:, None], like, xp.int64)
-        paths = asarray_like(self.paths[:, nodes], like)
-        far = asarray_like(turns, like, xp.int64)[
-            asarray_like(nodes % columns.size, like, xp.int64)
-        ]
-        lengths = xp.concat([paths[far, rows], asarray_like(self.lengths[nodes], like)], axis=1)
-        near = asarray_like(self.near[nodes], like, xp.int64)
-        ids = xp.concat([asarray_like(columns, like, xp.int64)[far], near], axis=1)
-        return ids, xp.astype(lengths, xp.float64) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +123,13 @@ class LandmarkFit:
         assert self.embedding.placement is not None
         return self.embedding.placement
 
+    @property
+    def _called(self) -> Called | None:
+        """The user's function, if objects are compared by one."""
+        return None if self.metric is None else self.metric.called
+
+    # Comparing objects with landmarks
+
     def squares(self, rows: Array, first: int = 0, weights: Array | None = None) -> Array:
         """Squared dissimilarities (m, L) of objects to all landmarks, NaN where one is not known.
 
@@ -157,15 +142,17 @@ class LandmarkFit:
             What has no weight may be negative.
         """
         if self.nodes is not None:
-            return self.nodes.squares(rows, self.sources, self.width)
+            lengths = np.full((rows.size, self.width), np.nan, dtype=np.float32)
+            np.put_along_axis(lengths, self.nodes.near[rows], self.nodes.lengths[rows], axis=1)
+            lengths[:, self.sources] = self.nodes.paths[:, rows].T
+            return lengths**2
+        block = rows
         if self.metric is not None:
             xp = namespace(rows)
             block = self.metric.squares_to(xp.astype(rows, xp.float64, copy=False))
         elif int(rows.shape[1]) == self.n:
             block = take(rows, slice(None), self.landmarks)
-        else:
-            block = rows
-        objects = range(first, first + int(block.shape[0]))
+        objects = np.arange(first, first + int(block.shape[0]))
         return self._checked(block, objects, self.landmarks, weights)
 
     def listed_squares(
@@ -175,23 +162,20 @@ class LandmarkFit:
 
         The objects are all rows, or those `at` some numbers.
         """
-        columns = np.concatenate(ids)
         sizes = [len(own) for own in ids]
-        at = np.arange(len(ids)) if at is None else at
+        landmarks = self.landmarks[np.concatenate(ids)]
+        if at is None:
+            at = np.arange(len(ids))
         if self.metric is not None:
             xp = namespace(rows)
             features = xp.astype(take(rows, at), xp.float64, copy=False)
             block = self.metric.own_squares(features, ids)
         else:
-            block = rows[at.repeat(sizes), self.landmarks[columns]]
-        return self._checked(block[:, None], objects.repeat(sizes), self.landmarks[columns])[:, 0]
+            block = rows[at.repeat(sizes), landmarks]
+        return self._checked(block[:, None], objects.repeat(sizes), landmarks)[:, 0]
 
     def _checked(
-        self,
-        block: Array,
-        objects: Sequence[int] | Indices,
-        landmarks: Indices,
-        weights: Array | None = None,
+        self, block: Array, objects: Indices, landmarks: Indices, weights: Array | None = None
     ) -> Array:
         """Square dissimilarities, and refuse what cannot be; a column: each with its landmark."""
         xp = namespace(block)
@@ -199,8 +183,10 @@ class LandmarkFit:
         if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
             named = "X" if self.metric is None else self.metric.name
             if block.shape[1] == 1:
-                at = int(np.argmin(np.isfinite(to_numpy(block)[:, 0])))
-                block, objects, landmarks = block[at : at + 1], objects[at:], landmarks[at:]
+                first = int(np.argmin(np.isfinite(to_numpy(block)[:, 0])))
+                block = block[first : first + 1]
+                objects = objects[first:]
+                landmarks = landmarks[first:]
             refuse_undefined(block, named, objects, landmarks)
         squared = self.embedding.squared
         return sq_rows(
@@ -209,8 +195,10 @@ class LandmarkFit:
             squared=squared or self.metric is not None,
             loss=self.embedding.loss if squared else "squared",
             weights=weights,
-            first=int(objects[0]) if len(objects) else 0,
+            first=int(objects[0]) if objects.size else 0,
         )
+
+    # Placing
 
     def place(self, rows: Array, first: int = 0, weights: Array | None = None) -> Array:
         """Coordinates (m, k) of some objects, in the precision of their rows."""
@@ -223,49 +211,52 @@ class LandmarkFit:
         others = np.delete(np.arange(objects.size), own)
         x = np.empty((objects.size, self.embedding.k))
         x[own] = to_numpy(self.embedding.coordinates)[numbers]
-        like = rows if self.nodes is None else self.nodes.like
-        xp = namespace(like)
-        x = asarray_like(x, like, rows.dtype if self.nodes is None else xp.float64)
+        x = asarray_like(x, self._like(rows), self._dtype(rows))
         if others.size:
-            placed = self._place(take(rows, others), objects[others])
-            x[asarray_like(others, like, xp.int64)] = placed
+            x[index_like(others, x)] = self._place(take(rows, others), objects[others])
         return x
 
     def _place(self, rows: Array, objects: Indices, weights: Array | None = None) -> Array:
-        if not self.n_near or self._has_landmark_columns(rows):
-            first = int(objects[0]) if objects.size else 0
-            placed = self.rule.place(self.squares(rows, first, weights), weights)
-        elif self.nodes is not None:
-            ids, squares = self.nodes.listed(rows, self.sources, self._turns)
-            placed = self.rule.place(squares, own=ids)
+        """Place objects from their own landmarks, or from all of them."""
+        has_landmark_columns = self._holds_dissimilarities and int(rows.shape[1]) != self.n
+        if not self.n_near or has_landmark_columns:
+            squares = self.squares(rows, int(objects[0]), weights)
+            placed = self.rule.place(squares, weights)
         else:
             ids, squares = self._compared(rows, objects)
-            placed = self.rule.place(squares, own=ids)
-        xp = namespace(placed)
-        return xp.astype(placed, rows.dtype if self.nodes is None else xp.float64, copy=False)
+            placed = self.rule.place(squares, own=index_like(ids, squares))
+        return namespace(placed).astype(placed, self._dtype(rows), copy=False)
 
-    def _has_landmark_columns(self, rows: Array) -> bool:
-        """Tell whether rows hold dissimilarities to the landmarks alone."""
-        return self.metric is None and self.nodes is None and int(rows.shape[1]) != self.n
+    @property
+    def _holds_dissimilarities(self) -> bool:
+        return self.metric is None and self.nodes is None
+
+    def _like(self, rows: Array) -> Array:
+        """Return an array of the library and on the device that objects are placed with."""
+        return rows if self.nodes is None else self.nodes.like
+
+    def _dtype(self, rows: Array) -> Any:
+        if self.nodes is not None:
+            return namespace(self.nodes.like).float64
+        return rows.dtype
 
     # Two levels
 
-    @cached_property
-    def _turns(self) -> Indices:
-        """Places of the global landmarks (G, n_global) of an object, by its number modulo G."""
-        count = self.sources.size
-        return (np.arange(count)[:, None] + np.arange(self.n_global)) % count
-
     def global_landmarks(self, keys: npt.ArrayLike) -> Indices:
         """Return the global landmarks (m, n_global) of objects, each known by a number."""
-        turn = np.asarray(keys, dtype=np.int64) % self.sources.size
-        return np.asarray(self.sources[self._turns][turn])
+        return self.sources[self._turns(keys)]
 
-    def _compared(self, rows: Array, objects: Indices) -> tuple[Array, Array]:
-        """Compare objects with global landmarks, then twice with those near a provisional place.
+    def _turns(self, keys: npt.ArrayLike) -> Indices:
+        first = np.asarray(keys, dtype=np.int64)[:, None]
+        return (first + np.arange(self.n_global)) % self.sources.size
 
-        Return the landmarks of each, and the squared dissimilarities to these.
+    def _compared(self, rows: Array, objects: Indices) -> tuple[Indices, Array]:
+        """Return the landmarks of each object, and the squared dissimilarities to these.
+
+        Rows are compared with global landmarks, then twice with those near a provisional place.
         """
+        if self.nodes is not None:
+            return self._listed_paths(rows)
         xp = namespace(rows)
         # On a device comparing all takes less time than choosing.
         all_squares = None if is_numpy(rows) else self.squares(rows, int(objects[0]))
@@ -284,7 +275,17 @@ class LandmarkFit:
             near = self.near_landmarks(provisional, ids, count)
             ids = np.concatenate([ids, near], axis=1)
             squares = xp.concat([squares, compare(near)], axis=1)
-        return index_like(ids, squares), squares
+        return ids, squares
+
+    def _listed_paths(self, nodes: Indices) -> tuple[Indices, Array]:
+        """Return the landmarks of each node, and the squared lengths of paths to these."""
+        assert self.nodes is not None
+        turns = self._turns(nodes)
+        far = self.nodes.paths[:, nodes][turns, np.arange(nodes.size)[:, None]]
+        lengths = np.concatenate([far, self.nodes.lengths[nodes]], axis=1)
+        ids = np.concatenate([self.sources[turns], self.nodes.near[nodes]], axis=1)
+        squares = lengths.astype(np.float64) ** 2
+        return ids, asarray_like(squares, self.nodes.like, self._dtype(nodes))
 
     def near_landmarks(self, places: Array, known: Indices, count: int) -> Indices:
         """Landmarks (m, count) of least D̂ from some places, without those that are known.
@@ -292,21 +293,19 @@ class LandmarkFit:
         Of many landmarks those alone are compared that are about the nearest global one, so that
         an object takes as long however many there are.
         """
-        places = places / self._scale
+        form = self.embedding.form
         if self._n_compared == self.width or not is_numpy(places):
-            x, signs = self._scaled_coordinates, to_numpy(self.embedding.signs)
-            return roughly_nearest(places, x, signs, known, count)
-        found = np.empty((len(places), count), dtype=np.intp)
+            return roughly_nearest(form, places, self._coordinates, known, count)
+        nearest = np.empty((len(places), count), dtype=np.intp)
         for rows in row_blocks(len(places), self._n_compared):
-            found[rows] = self._near_about(places[rows].astype(np.float32), known[rows], count)
-        return found
+            nearest[rows] = self._near_about(places[rows].astype(np.float32), known[rows], count)
+        return nearest
 
     def _near_about(self, places: Array, known: Indices, count: int) -> Indices:
-        x = self._scaled_coordinates
-        signs = to_numpy(self.embedding.signs).astype(np.float32)
-        centers, about, norms = self._cells
-        ids = about[sq_ranks(places, centers).argmin(axis=1)]
-        inner = (x[ids] @ (places * signs)[:, :, None])[:, :, 0]
+        about, norms = self._cells
+        signs = self._signs
+        ids = about[sq_ranks(places, self._coordinates[self.sources]).argmin(axis=1)]
+        inner = (self._coordinates[ids] @ (places * signs)[:, :, None])[:, :, 0]
         ranks, at = k_smallest(norms[ids] - 2 * inner, count + known.shape[1])
         ids = np.take_along_axis(ids, at, axis=1)
         ranks[(ids[:, :, None] == known[:, None, :]).any(axis=2)] = np.inf
@@ -316,33 +315,32 @@ class LandmarkFit:
     def _n_compared(self) -> int:
         """Landmarks that a place is compared with at a time."""
         about = ABOUT * self.n_near + self.n_global
-        return about if self.width > WORTH_CHOOSING * about else self.width
+        return about if self.width > ABOUT * about else self.width
 
     @cached_property
-    def _scale(self) -> float:
-        return float(np.abs(to_numpy(self.embedding.coordinates)).max()) or 1.0
+    def _coordinates(self) -> npt.NDArray[np.float32]:
+        return to_numpy(self.embedding.coordinates).astype(np.float32)
 
     @cached_property
-    def _scaled_coordinates(self) -> npt.NDArray[np.float32]:
-        return (to_numpy(self.embedding.coordinates) / self._scale).astype(np.float32)
+    def _signs(self) -> npt.NDArray[np.float32]:
+        return to_numpy(self.embedding.signs).astype(np.float32)
 
     @cached_property
-    def _cells(self) -> tuple[Array, Indices, Array]:
-        """Global landmarks, those about each by the length of differences, and all xᵀAx."""
-        x = self._scaled_coordinates
+    def _cells(self) -> tuple[Indices, Array]:
+        """Landmarks about each global one by the length of differences, and all xᵀAx."""
+        x = self._coordinates
         centers = x[self.sources]
-        blocks = row_blocks(len(centers), len(x))
-        about = [k_smallest(sq_ranks(centers[rows], x), self._n_compared)[1] for rows in blocks]
-        signs = to_numpy(self.embedding.signs).astype(np.float32)
-        return centers, np.concatenate(about), (x * x) @ signs
+        about = [
+            k_smallest(sq_ranks(centers[rows], x), self._n_compared)[1]
+            for rows in row_blocks(len(centers), len(x))
+        ]
+        return np.concatenate(about), (x * x) @ self._signs
 
     def _keys(self, rows: Array) -> list[int]:
         """Return a number for every row by what it holds, the same in either precision."""
-        called = None if self.metric is None else self.metric.called
-        if called is not None and called.items is not None:
-            return [crc32(joblib.hash(called.items[int(i)]).encode()) for i in rows[:, 0]]
-        if self.metric is None:
-            rows = take(rows, slice(None), self.landmarks[self.sources[: self.n_global]])
+        items = getattr(self._called, "items", None)
+        if items is not None:
+            return [crc32(joblib.hash(items[int(i)]).encode()) for i in rows[:, 0]]
         with np.errstate(over="ignore"):
             # Adding 0 makes −0 equal to 0.
             values = to_numpy(rows).astype(np.float32) + np.float32(0)
@@ -371,10 +369,11 @@ class LandmarkFit:
         fitted : bool, default=False
             Whether these are the objects that were fitted: landmarks stay where they are.
         callback : callable, optional
-            Told how many of all rows are done.
+            Told how many of all rows are placed.
         """
         place = self.place_fitted if fitted else self.place
-        like = rows if self.nodes is None else self.nodes.like
+        like = self._like(rows)
+        shape = (int(rows.shape[0]), self.embedding.k)
         if not is_numpy(like):
             for name, value in (("weights", weights), ("checkpoint", checkpoint)):
                 if value is not None:
@@ -385,66 +384,47 @@ class LandmarkFit:
             if out is not None:
                 raise InputError("out= is for arrays in memory; store the dask array that returns.")
             return map_rows(rows, place, self.embedding.k, self._row_width(rows))
-        if not is_numpy(like):
-            return self._place_on_device(rows, place, out, callback)
-        shape = (int(rows.shape[0]), self.embedding.k)
         kept = None
-        called = None if self.metric is None else self.metric.called
         if checkpoint is not None:
-            rule = [getattr(self.rule, field.name) for field in fields(self.rule)]
-            items = None if called is None else called.items
-            kept = Checkpoint(checkpoint, rule, rows, weights, items, fitted)
-        dtype = rows.dtype if self.nodes is None else np.float64
+            kept = Checkpoint(checkpoint, *self._identity(), rows, weights, fitted)
+        dtype = to_numpy(empty_like(like, (0,), self._dtype(rows))).dtype
         with npy_output(out, shape, dtype, kept) as target:
             done = shape[0] - target.shape[0]
 
             def place_block(block: slice) -> Array:
                 block = slice(block.start + done, block.stop + done)
                 counted = None if weights is None else weights[block]
-                return place(rows[block], block.start, counted)
+                placed = place(rows[block], block.start, counted)
+                return placed if out is None else to_numpy(placed)
 
-            jobs = thread_count(n_jobs)
-            elements = BLOCK_ELEMENTS
-            if called is not None:  # it runs in processes, and is cut by time where that shows
-                jobs = 1
-                if kept is not None or callback is not None:
-                    elements = called.at_once(elements)
+            if out is None and not is_numpy(like):
+                target = empty_like(like, shape, self._dtype(rows))
+            jobs, elements = self._block_sizes(like, n_jobs, kept or callback)
             fill_rows(target, place_block, self._row_width(rows), jobs, callback, elements)
         return target if out is None else np.load(out, mmap_mode="r")
 
+    def _identity(self) -> list[Any]:
+        """Return what a checkpoint of placed rows depends on."""
+        rule = [getattr(self.rule, field.name) for field in fields(self.rule)]
+        return [rule, getattr(self._called, "items", None)]
+
+    def _block_sizes(self, like: Array, n_jobs: int | None, seen: Any) -> tuple[int, int]:
+        """Return the number of threads, and the entries of a block."""
+        if not is_numpy(like):
+            # Some ten arrays of a block live at a time; beyond 2²⁷ entries nothing runs faster.
+            return 1, max(BLOCK_ELEMENTS, min(2**27, (free_memory(like) or 0) // 160))
+        if self._called is None:
+            return thread_count(n_jobs), BLOCK_ELEMENTS
+        # It runs in processes, and is cut by time where that shows.
+        return 1, self._called.at_once(BLOCK_ELEMENTS) if seen else BLOCK_ELEMENTS
+
     def _row_width(self, rows: Array) -> int:
         """Entries of a row, or of all that an object is compared with at a time."""
-        if self.nodes is not None and self.n_near:
-            return self.n_global + self.n_near
+        if self.nodes is not None:
+            return self.n_global + self.n_near if self.n_near else self.width
         on_cpu = is_numpy(rows) or is_dask(rows)
         compared = self._n_compared if self.n_near and on_cpu else self.width
-        return max(compared, int(rows.shape[1]) if self.nodes is None else 1)
-
-    def _place_on_device(
-        self,
-        rows: Array,
-        place: Callable[[Array, int], Array],
-        out: str | PathLike[str] | None,
-        callback: Callback | None,
-    ) -> Array:
-        """Place objects with the library and on the device of their rows, in blocks that fit."""
-        n = int(rows.shape[0])
-        like = rows if self.nodes is None else self.nodes.like
-        free = free_memory(like) or 0
-        # Some ten arrays of a block live at a time; beyond 2²⁷ entries nothing runs faster.
-        entries = max(2**21, min(2**27, free // 160))
-        placed = []
-        for block in row_blocks(n, self._row_width(rows), entries):
-            placed.append(place(rows[block], block.start))
-            if callback is not None:
-                callback(block.stop, n, "placed")
-        x = namespace(like).concat(placed)
-        if out is None:
-            return x
-        values = to_numpy(x)
-        with npy_output(out, values.shape, values.dtype) as target:
-            target[slice(0, n)] = values
-        return np.load(out, mmap_mode="r")
+        return max(compared, int(rows.shape[1]))
 
 
 def take(X: Any, rows: Any, columns: Any = slice(None)) -> Any:

@@ -19,7 +19,7 @@ from neucmds.backend.arrays import Array, asarray_like, is_dask, namespace, on_c
 from neucmds.errors import InputError, option
 from neucmds.large.choice import DEFAULT_LANDMARKS
 from neucmds.large.listed import fit_pairs
-from neucmds.large.placing import LandmarkFit
+from neucmds.large.placing import FIRST, LandmarkFit
 from neucmds.options import GOALS, Options, notify
 from neucmds.place.rules import LossPlacement
 from neucmds.problem.pairs import Pairs
@@ -39,14 +39,9 @@ SHARE = 0.02
 # Landmarks, at most, where no searches find the near ones. Of a user's function up to so many
 # objects are all landmarks: a last descent moves them together.
 MOST = 20_000
-# Far partners of a landmark: a share of its global ones, from which it starts.
-FAR_GLOBAL = 2 / 3
-# And others drawn anew, as a share of the same number, so that D̂ of two landmarks is held.
-FAR_DRAWN = 1 / 6
-# Iterations of a fit that is to tell which landmarks are near.
+# Iterations of a fit that is to tell which landmarks are near; and of many landmarks of a graph
+# twice as many: nodes are placed hardly better after more.
 BRIEF = 30
-# Iterations for many landmarks of a graph: nodes are placed hardly better after more.
-ENOUGH = 60
 # Landmarks or rows that are many.
 MANY = 10_000
 # Tolerance of the fit of global landmarks, from which all landmarks start.
@@ -122,13 +117,14 @@ def fit_rows(fit: LandmarkFit, rows: Array, at: Indices, options: Options) -> La
         return _join_pairs(fit.width, i, j, to_numpy(squares), pairs)
 
     others = np.setdiff1d(everyone, fit.sources)
-    far = fit.global_landmarks(others)[:, : round(FAR_GLOBAL * fit.n_global)]
+    far = fit.global_landmarks(others)[:, : round(FIRST * fit.n_global)]
     squares = fit.listed_squares(rows, list(far), fit.landmarks[others], at[others])
     squares = np.reshape(to_numpy(squares), far.shape)
     fit = _start_others(fit, others, far, squares)
     pairs = _join_pairs(fit.width, others.repeat(far.shape[1]), far.ravel(), squares.ravel())
     rng = check_random_state(options.random_state)
-    n_drawn = round(FAR_DRAWN * fit.n_global)
+    # So that D̂ of two landmarks is held.
+    n_drawn = fit.n_global // GLOBAL
     drawn = rng.randint(fit.width, size=fit.width * n_drawn)
     pairs = with_pairs(pairs, everyone.repeat(n_drawn), drawn)
     # The first fit only finds the near landmarks.
@@ -156,7 +152,7 @@ def fit_nodes(fit: LandmarkFit, options: Options) -> LandmarkFit:
     pairs = _join_pairs(fit.width, i, ids[i, j], squares[i, j])
     many = fit.width > MANY
     if many and options.max_iter is None:
-        options = replace(options, max_iter=ENOUGH)
+        options = replace(options, max_iter=2 * BRIEF)
     fit = _fit_from(fit, pairs, options, nodes.like)
     info = replace(fit.embedding.info, converged=fit.embedding.info.converged or many)
     return replace(fit, embedding=replace(fit.embedding, info=info))

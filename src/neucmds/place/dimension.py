@@ -23,16 +23,17 @@ from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc_plus
 from neucmds.spectrum.solve import solve_for
-from neucmds.spectrum.spectrum import Spectrum
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 
-# Share of objects held out at a time, and pairs held out in all. With a third of the objects, real
-# sets of high rank get too few coordinates.
-HELD_OUT = 1 / 10
+# Share of objects held out at a time. With a third real sets of high rank get too few coordinates.
+HELD_OUT = 0.1
+# Pairs held out in all splits, at least.
 HELD_OUT_PAIRS = 200
-FEWEST_SPLITS, MOST_SPLITS = 8, 40
+# Splits, at least and at most.
+FEWEST_SPLITS = 8
+MOST_SPLITS = 40
 # Objects in the sample.
 MOST_OBJECTS = 600
 # Fewer cannot be split into some that are fitted and pairs that are held out.
@@ -88,8 +89,7 @@ class DimensionScan:
 def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
     """Measure the error on held-out objects for a grid of k, then for every k around the choice.
 
-    ``solve(gram, k)`` returns the pairs that "neuc+" selects from for up to k coordinates; `rng`
-    draws a sample of many objects, and the splits.
+    `rng` draws a sample of many objects, and the splits.
     """
     if gram.n < LEAST_OBJECTS:
         raise InputError(
@@ -99,82 +99,81 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
     ids = np.arange(gram.n)
     if gram.n > MOST_OBJECTS:
         ids = np.sort(rng.permutation(gram.n)[:MOST_OBJECTS])
-    d, n = among(gram, ids), ids.size
+    d = among(gram, ids)
+    n = ids.size
     held = max(2, round(HELD_OUT * n))
-    wanted = math.ceil(2 * HELD_OUT_PAIRS / (held * (held - 1)))
-    n_splits = min(max(wanted, FEWEST_SPLITS), MOST_SPLITS)
     most = max(1, min(MOST_CHOSEN, n - held - 2))
-    variance = float(d[np.triu_indices(n, 1)].var())
+    n_splits = math.ceil(2 * HELD_OUT_PAIRS / (held * (held - 1)))
+    n_splits = min(max(n_splits, FEWEST_SPLITS), MOST_SPLITS)
     orders = [rng.permutation(n) for _ in range(n_splits)]
-    splits = [_Split.of(d, order[:held], order[held:], most) for order in orders]
+    error_functions = [_error_function(d, order[:held], order[held:], most) for order in orders]
+    variance = float(d[np.triu_indices(n, 1)].var()) or 1.0
+    table: dict[int, Floats] = {}
 
-    done: dict[int, list[float]] = {}
-
-    def scanned(ks: Iterable[int]) -> DimensionScan:
+    def scan(ks: Iterable[int]) -> DimensionScan:
         for k in ks:
-            if k not in done:
-                done[k] = [split.error(k) / variance if variance else 0.0 for split in splits]
-        tried = sorted(done)
-        table = np.array([done[k] for k in tried])
-        means, spread = table.mean(axis=1), table.std(axis=1, ddof=1) / np.sqrt(n_splits)
-        return DimensionScan(tuple(tried), tuple(means.tolist()), tuple(spread.tolist()), n)
+            if k not in table:
+                table[k] = np.array([error(k) / variance for error in error_functions])
+        tried = sorted(table)
+        means = [float(table[k].mean()) for k in tried]
+        spreads = [float(table[k].std(ddof=1) / math.sqrt(n_splits)) for k in tried]
+        return DimensionScan(tuple(tried), tuple(means), tuple(spreads), n)
 
-    far = np.rint(np.geomspace(EVERY_UP_TO, max(most, EVERY_UP_TO), 12)).astype(int)
-    coarse = scanned(k for k in (*range(1, EVERY_UP_TO), *far.tolist()) if k <= most)
+    far = np.geomspace(EVERY_UP_TO, max(most, EVERY_UP_TO), 12)
+    grid = [*range(1, EVERY_UP_TO), *np.rint(far).astype(int).tolist()]
+    coarse = scan(k for k in grid if k <= most)
     if coarse.open_ended:
         return coarse
     at = coarse.ks.index(coarse.k)
     around = coarse.ks[max(0, at - 1) : at + 2]
-    return scanned(range(around[0], around[-1] + 1))
+    return scan(range(around[0], around[-1] + 1))
+
+
+def _error_function(d: Floats, held: Ids, kept: Ids, most: int) -> Callable[[int], float]:
+    """Fit some objects; return the mean squared error of pairs of the others, by k.
+
+    These are placed as `transform` places new objects.
+    """
+    gram = DenseGram(np.ascontiguousarray(d[np.ix_(kept, kept)]))
+    sizes = [Components(size) for size in spaced_ks(most)]
+    spectrum = solve_for(gram, sizes, "neuc+", tol=1e-5, random_state=0)
+    to_kept = d[np.ix_(held, kept)]
+    pairs = np.triu_indices(held.size, 1)
+    truth = d[np.ix_(held, held)][pairs]
+
+    def error(k: int) -> float:
+        selection = neuc_plus(spectrum, Components(k))
+        x, weights, _ = selected_coordinates(spectrum, selection)
+        form = Form(np.sign(weights))
+        placed = LossPlacement(x, form, shrinkage=SHRINKAGE).place(to_kept)
+        return float(np.mean((form.sq(placed, placed)[pairs] - truth) ** 2))
+
+    return error
 
 
 def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
     """D between some objects in ascending order, as NumPy float64, in one pass over the rows."""
     parts = []
     for rows, part in gram.walk():
-        mine = ids[(ids >= rows.start) & (ids < rows.stop)] - rows.start
-        if mine.size:
-            parts.append(to_numpy(part)[np.ix_(mine, ids)].astype(np.float64))
+        inside = ids[(ids >= rows.start) & (ids < rows.stop)] - rows.start
+        if inside.size:
+            parts.append(to_numpy(part)[np.ix_(inside, ids)].astype(np.float64))
     return np.concatenate(parts)
 
 
 def fewest(reaches: Callable[[int], bool], start: int, most: int) -> int | None:
     """Find the fewest coordinates that reach a goal, from a guess; None if not even `most` do."""
-    low, high = 0, max(1, min(start, most))
+    low = 0
+    high = max(1, min(start, most))
     while not reaches(high):
         if high == most:
             return None
-        low, high = high, min(2 * high, most)
+        low = high
+        high = min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
+        if reaches(middle):
+            high = middle
+        else:
+            low = middle
     return high
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Some objects fitted, with their spectrum, and the others held out."""
-
-    gram: DenseGram
-    spectrum: Spectrum
-    measured: Floats
-    truth: Floats
-
-    @classmethod
-    def of(cls, d: Floats, held: Ids, kept: Ids, most: int) -> _Split:
-        gram = DenseGram(np.ascontiguousarray(d[np.ix_(kept, kept)]))
-        truth = d[np.ix_(held, held)][np.triu_indices(held.size, 1)]
-        sizes = [Components(size) for size in spaced_ks(most)]
-        spectrum = solve_for(gram, sizes, "neuc+", tol=1e-5, random_state=0)
-        return cls(gram, spectrum, d[np.ix_(held, kept)], truth)
-
-    def error(self, k: int) -> float:
-        """Mean squared error of the pairs held out, placed as `transform` places new objects."""
-        selection = neuc_plus(self.spectrum, Components(k))
-        x, weights, _ = selected_coordinates(self.spectrum, selection)
-        form = Form(np.sign(weights))
-        rule = LossPlacement(x, form, shrinkage=SHRINKAGE)
-        placed = rule.place(self.measured)
-        above = np.triu_indices(self.measured.shape[0], 1)
-        left = form.sq(placed, placed)[above] - self.truth
-        return float(left @ left) / self.truth.size

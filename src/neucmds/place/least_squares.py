@@ -25,8 +25,6 @@ from neucmds.refine.pairwise import moments, second_moments_about
 
 # Share of the trace of Σ w yyᵀ that is added to its diagonal.
 LEAST_LENGTH = 1e-12
-# Share of the squared size of the coordinates below which Σ w yyᵀ is nothing.
-NOTHING = 1e-60
 # Newton steps on the secular equation; some 30 are taken at most.
 SECULAR_STEPS = 100
 EPS = float(np.finfo(np.float64).eps)
@@ -159,8 +157,7 @@ def least_squares(
         second += _eye_like(second) * ridge / count[:, None, None]
     # The rounding of differences of the sums.
     sq_lengths = xp.sum(new.x * new.x, axis=-1)
-    rounding = EPS * xp.sum(others * sq_lengths, axis=1)
-    rounding = xp.clip(rounding, min=NOTHING * float(xp.mean(sq_lengths)))
+    rounding = xp.clip(EPS * xp.sum(others * sq_lengths, axis=1), min=TINY)
     to_v, m = _both_diagonal(second, signs, rounding)
     p = -(pull[:, None, :] @ to_v)[:, 0, :]
     z = shrunk_minimum(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,23 @@ from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
 
 Indices = npt.NDArray[np.int64]
+Result = TypeVar("Result")
 
 # Entries of a block: 4 MB in float64, so that its passes stay in cache.
-CPU_BLOCK, GPU_BLOCK = 2**19, 2**26
+CPU_BLOCK = 2**19
+# The same on a GPU: 0.5 GB, of which some ten arrays are made.
+GPU_BLOCK = 2**26
 # Columns of a group; see `_bound`.
 GROUP = 32
+
+
+def map_blocks(
+    work: Callable[[slice], Result], like: Array, n_rows: int, width: int
+) -> list[Result]:
+    """Apply a function to blocks of rows: in threads on the CPU, one by one on a device."""
+    if is_numpy(like):
+        return parallel_map(work, row_blocks(n_rows, width, CPU_BLOCK))
+    return [work(rows) for rows in row_blocks(n_rows, width, GPU_BLOCK)]
 
 
 def nearest(
@@ -39,38 +52,42 @@ def nearest(
     `own` is the number of the point that each query is, and which is left out. Returns indices and
     D̂, which may be negative, of shape (m, k).
     """
-    xp, m, n = namespace(points), int(queries.shape[0]), int(points.shape[0])
+    xp = namespace(points)
+    n = int(points.shape[0])
     weighted = points * asarray_like(form.signs, points)
     # A query's own norm shifts all its D̂ alike and takes no part in the ranking.
     norms = xp.sum(weighted * points, axis=1)
     farthest = float(xp.max(xp.sum(points * points, axis=1)))
     # Worst case of sums of d products, of the norms and of their difference.
     rounding = 4 * (int(points.shape[1]) + 4) * eps(points.dtype, xp)
-
     wanted = k if own is None else min(k + 1, n)
 
     def find(rows: slice) -> tuple[Indices, npt.NDArray[Any]]:
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(weighted))
         slack = rounding * (xp.sum(x * x, axis=1) + farthest)
-        near = xp.nonzero(ranking <= (_bound(ranking, wanted) + 2 * slack)[:, None])
-        pairs = form.paired_sq(xp.take(x, near[0], axis=0), xp.take(points, near[1], axis=0))
-        row_ids, col_ids, values = (to_numpy(part) for part in (*near, pairs))
+        at, columns = xp.nonzero(ranking <= (_bound(ranking, wanted) + 2 * slack)[:, None])
+        sq = form.paired_sq(xp.take(x, at, axis=0), xp.take(points, columns, axis=0))
+        at, columns, sq = to_numpy(at), to_numpy(columns), to_numpy(sq)
         if own is not None:
-            values[own[rows][row_ids] == col_ids] = np.inf
-        order = np.lexsort((col_ids, values, row_ids))
-        starts = np.searchsorted(row_ids[order], np.arange(x.shape[0]))
+            sq[own[rows][at] == columns] = np.inf
+        order = np.lexsort((columns, sq, at))
+        starts = np.searchsorted(at[order], np.arange(x.shape[0]))
         first = order[starts[:, None] + np.arange(k)]
-        return col_ids[first], values[first]
+        return columns[first], sq[first]
 
-    blocks = list(row_blocks(m, n, CPU_BLOCK if is_numpy(points) else GPU_BLOCK)) or [slice(0, 0)]
-    found = parallel_map(find, blocks) if is_numpy(points) else [find(rows) for rows in blocks]
-    ids, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return asarray_like(ids, points, dtype=xp.int64), asarray_like(values, points)
+    if not queries.shape[0]:
+        empty = np.empty((0, k))
+        return asarray_like(empty, points, xp.int64), asarray_like(empty, points)
+    ids, sq = zip(*map_blocks(find, points, int(queries.shape[0]), n), strict=True)
+    return (
+        asarray_like(np.concatenate(ids), points, dtype=xp.int64),
+        asarray_like(np.concatenate(sq), points),
+    )
 
 
 def roughly_nearest(
-    queries: Array, points: Array, signs: Array, known: Indices, count: int
+    form: Form, queries: Array, points: Array, known: Indices, count: int
 ) -> Indices:
     """Find points (m, count) of least D̂ from every query, without those that are `known`.
 
@@ -79,14 +96,14 @@ def roughly_nearest(
     xp = namespace(queries)
     queries = xp.astype(queries, xp.float32, copy=False)
     points = asarray_like(points, queries)
-    signs = asarray_like(signs, queries)
-    found = np.empty((int(queries.shape[0]), count), dtype=np.int64)
-    for rows in row_blocks(len(found), int(points.shape[0])):
+    signs = asarray_like(to_numpy(form.signs), queries)
+    nearest_ids = np.empty((int(queries.shape[0]), count), dtype=np.int64)
+    for rows in row_blocks(len(nearest_ids), int(points.shape[0])):
         ranks = sq_ranks(queries[rows, :], points, signs)
         each = xp.arange(ranks.shape[0])[:, None]
         ranks[each, asarray_like(known[rows], ranks, xp.int64)] = xp.inf
-        found[rows] = to_numpy(k_smallest(ranks, count)[1])
-    return found
+        nearest_ids[rows] = to_numpy(k_smallest(ranks, count)[1])
+    return nearest_ids
 
 
 def sq_ranks(queries: Array, points: Array, signs: Any = 1.0) -> Array:
@@ -101,7 +118,8 @@ def _bound(ranking: Array, k: int) -> Array:
 
     That takes one vectorised pass; a partition of whole rows takes several times as long.
     """
-    xp, (m, n) = namespace(ranking), ranking.shape
+    xp = namespace(ranking)
+    m, n = ranking.shape
     size = max(1, min(GROUP, n // (4 * k)))
     groups = n // size
     minima = xp.min(xp.reshape(ranking[:, : groups * size], (m, size, groups)), axis=1)

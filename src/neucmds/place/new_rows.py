@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, min_and_max, namespace, to_numpy
+from neucmds.backend.arrays import Array, asarray_like, eps, min_and_max, namespace, to_numpy
 from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import ordered_by_name
+from neucmds.problem.validation import tolerance
 
 Floats = npt.NDArray[np.float64]
-# Negative dissimilarities up to this many units of rounding of the largest one are zero.
-ROUNDING = 16
 # Largest ratio of a dissimilarity to the size of the fitted coordinates.
 FARTHEST = 1e25
 
@@ -69,17 +68,18 @@ def sq_rows(
         return delta
     xp = namespace(delta)
     lowest, highest = min_and_max(delta)
-    if math.isnan(lowest + highest):
+    if math.isnan(lowest):
         lowest, highest = min_and_max(xp.where(xp.isnan(delta), xp.zeros_like(delta), delta))
     if lowest < 0 and not squared:
         raise InputError(
             f"new dissimilarities have a negative entry ({lowest:.3g}), but the fit was on "
             f"unsquared dissimilarities ({option('squared', False)})."
         )
-    largest, length = max(-lowest, highest), max(map(abs, min_and_max(fitted)))
+    largest = max(-lowest, highest)
     if lowest < 0 and loss != "squared":
         delta = _without_negative(delta, largest, loss, weights, first)
     distance = largest**0.5 if squared else largest
+    length = max(map(abs, min_and_max(fitted)))
     if distance > FARTHEST * length > 0:
         raise InputError(
             f"new dissimilarities are too large to be placed: the largest is {largest:.2g}; they "
@@ -97,11 +97,11 @@ def _without_negative(
     """Replace negative dissimilarities by zero if they are rounding, or have no weight."""
     xp = namespace(sq_new)
     # An object that was fitted is at zero from itself, but for rounding.
-    below = sq_new < -ROUNDING * float(xp.finfo(sq_new.dtype).eps) * largest
+    below = sq_new < -tolerance(largest, eps(sq_new.dtype, xp))
     if weights is not None:
         below = below & (asarray_like(weights, sq_new) > 0)
     if bool(xp.any(below)):
-        i, j = (int(at) for at in np.argwhere(to_numpy(below))[0])
+        i, j = np.argwhere(to_numpy(below))[0].tolist()
         raise InputError(
             f"{option('loss', loss)} needs D ≥ 0, and the dissimilarity of new object {first + i} "
             f"to fitted object {j} is {float(sq_new[i, j]):.4g}; repair it, or give it weight 0."
@@ -131,12 +131,11 @@ def checked_weights(
     if known is not None:
         w = np.where(known, w, 0.0)
     counted = np.sum(w > 0, axis=1)
-    if counted.min(initial=k + 1) <= k:
-        row = int(np.argmin(counted))
-        of = "" if known is None or known[row].all() else " of known dissimilarities"
+    row = int(np.argmin(counted))
+    if counted[row] <= k:
         raise InputError(
-            f"row {row} of {option('weights')} has {int(counted[row])} positive weights{of}; {k} "
-            f"coordinates need {k + 1}."
+            f"row {row} of {option('weights')} has {int(counted[row])} positive weights of known "
+            f"dissimilarities; {k} coordinates need {k + 1}."
         )
     # Only ratios count.
     shares: Floats = w / w.max(axis=1, keepdims=True)

@@ -25,9 +25,6 @@ MAX_ITER = 60
 TOL = 1e-9
 # Share of an object's mean curvature that is added to all directions.
 RIDGE = 1e-6
-# Share of the promised gain below which the next step is damped more, and above which less.
-TOO_LITTLE = 0.5
-ENOUGH = 0.8
 # The mean of this many nearest fitted objects is one of the starts.
 NEAREST = 5
 
@@ -126,10 +123,8 @@ def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
         reached = loss_values(new.take(left), loss, trial)
         better = reached < before
         arrived = promised <= TOL * before
-        kept = (before - reached) / xp.clip(promised, min=TINY)
-        change = xp.where(kept > ENOUGH, xp.full_like(kept, 0.2), xp.ones_like(kept))
-        change = xp.where(kept < TOO_LITTLE, xp.full_like(kept, 2.0), change)
-        damping[left] = damping[left] * xp.where(better, change, xp.full_like(kept, 8.0))
+        change = xp.where(better, xp.full_like(before, 0.2), xp.full_like(before, 8.0))
+        damping[left] = damping[left] * change
         x[left] = xp.where(better[:, None], trial, start)
         value[left] = xp.where(better, reached, before)
         moved = left[better & ~arrived]

@@ -12,8 +12,7 @@ object. The rule here
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.place.rules import SHRINKAGE, SQUARED, LinearPlacement, LossPlacement
+from neucmds.refine.signatures import best_negatives
 
 Floats = npt.NDArray[Any]
 NComponents = int | tuple[int, int]
@@ -29,15 +29,14 @@ Fit = Callable[[Floats, NComponents, str], Any]
 
 PLACEMENTS = ("auto", "least_squares", "linear")
 
-# Ridges tried, and how many landmarks take part: five eigensolves of 1200 objects are about 2 s.
+# Ridges tried; the first is used if nothing can be held out.
 RIDGES = (0.1, 0.0, 0.3, 1.0, 3.0)
+# Folds of landmarks that are held out.
 FOLDS = 5
+# Share of the STRESS of held-out landmarks that one negative fewer must gain.
+GAIN = 0.02
+# Landmarks that take part: five eigensolves of 1200 objects are about 2 s.
 MOST_VALIDATED = 1500
-# Components and method that give a second signature with k coordinates.
-OTHER_SIGNATURES: dict[str, Callable[[int], tuple[NComponents, str]]] = {
-    "neuc": lambda k: (k, "neuc+"),
-    "refined": lambda k: ((k, 0), "refined"),
-}
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,11 @@ def least_squares_rule(sq_dissimilarity: Floats, embedding: Any, recipe: Recipe)
     """Make the placement rule of a recipe from the landmarks' own misfit."""
     x = np.asarray(embedding.coordinates, dtype=np.float64)
     n, k = x.shape
-    errors = np.asarray(
-        sq_dissimilarity - embedding.dissimilarities(squared=True), dtype=np.float64
-    )
-    offsets = misfit(errors) if recipe.subtract_misfit else np.zeros(n)
+    fitted = embedding.dissimilarities(squared=True)
+    errors = np.asarray(sq_dissimilarity - fitted, dtype=np.float64)
+    offsets = np.zeros(n)
+    if recipe.subtract_misfit:
+        offsets = misfit(errors)
     # n²/2 dissimilarities were fitted by nk numbers
     freedom = max(1 - 2 * k / n, 0.05)
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
@@ -95,49 +95,44 @@ def cross_validated(
     """Choose the recipe of least STRESS among landmarks held out, pairs of one fold together."""
     order = rng.permutation(len(sq_dissimilarity))[:MOST_VALIDATED]
     d = sq_dissimilarity[np.ix_(order, order)]
-    candidates = list(_candidates(d, n_components, method, fit))
-    total = n_components if isinstance(n_components, int) else sum(n_components)
+    total = int(np.sum(n_components))
     held_out = min(order.size // FOLDS, order.size - total - 2)
     if held_out < 4:
-        return candidates[0]
-    stress = np.zeros(len(candidates))
-    for fold in range(FOLDS):
-        held = np.arange(fold * held_out, (fold + 1) * held_out)
-        stress += _held_out_stress(d, held, candidates, method, fit)
-        if fold == 0:
-            # The better signature shows at once, and a fit without negatives may be slow.
-            signature = candidates[int(np.argmin(stress))].n_components
-            same = np.array([one.n_components == signature for one in candidates])
-            candidates, stress = list(itertools.compress(candidates, same)), stress[same]
-    return candidates[int(np.argmin(stress))]
+        return _recipes(n_components, method)[0]
+    folds = np.arange(FOLDS * held_out).reshape(FOLDS, held_out)
 
+    def error_of(negatives: int) -> float:
+        recipes = _recipes((total - negatives, negatives), method)
+        return float(np.min(_held_out_stress(d, folds[0], recipes, method, fit)))
 
-def _candidates(d: Floats, n_components: NComponents, method: str, fit: Fit) -> Iterator[Recipe]:
-    """All recipes; the first is used if nothing can be held out."""
-    signatures: list[NComponents] = [n_components]
-    if isinstance(n_components, int) and method in OTHER_SIGNATURES:
+    if isinstance(n_components, int) and method in ("neuc", "refined"):
         # Few objects have a wider spectrum than many, and keep too many negatives then.
-        wanted, by = OTHER_SIGNATURES[method](n_components)
-        own = fit(d, n_components, method).signature
-        other = own if own == wanted else fit(d, wanted, by).signature
-        if other != own and sum(other) == n_components:
-            signatures.append(other)
+        first = fit(d, total, method).signature[1]
+        negatives = best_negatives(error_of, first, first, gain=GAIN)
+        if negatives != first:
+            n_components = (total - negatives, negatives)
+    recipes = _recipes(n_components, method)
+    stress = sum(_held_out_stress(d, held, recipes, method, fit) for held in folds)
+    return recipes[int(np.argmin(stress))]
+
+
+def _recipes(n_components: NComponents, method: str) -> list[Recipe]:
+    """All recipes of a signature; the first is used if nothing can be held out."""
     # The misfit of refined landmarks is noise.
     subtracted = (False, True) if method == "refined" else (True, False)
-    for wanted, subtract, g in itertools.product(signatures, subtracted, RIDGES):
-        yield Recipe(g, subtract, wanted)
+    return [Recipe(g, subtract, n_components) for subtract in subtracted for g in RIDGES]
 
 
 def _held_out_stress(
-    d: Floats, held: npt.NDArray[np.intp], candidates: list[Recipe], method: str, fit: Fit
+    d: Floats, held: npt.NDArray[np.intp], recipes: list[Recipe], method: str, fit: Fit
 ) -> Floats:
+    """Fit the other landmarks; return the STRESS of pairs held out by recipes of one signature."""
     kept = np.setdiff1d(np.arange(len(d)), held)
-    known, measured, truth = (d[np.ix_(*ids)] for ids in ((kept, kept), (held, kept), (held, held)))
-    fits = {n: fit(known, n, method) for n in {c.n_components for c in candidates}}
+    among_kept = d[np.ix_(kept, kept)]
+    fitted = fit(among_kept, recipes[0].n_components, method)
     stress = []
-    for recipe in candidates:
-        fitted = fits[recipe.n_components]
-        placed = least_squares_rule(known, fitted, recipe).place(measured)
-        errors = fitted.form.residuals(placed, placed, truth)
+    for recipe in recipes:
+        placed = least_squares_rule(among_kept, fitted, recipe).place(d[np.ix_(held, kept)])
+        errors = fitted.form.residuals(placed, placed, d[np.ix_(held, held)])
         stress.append(float(np.sum(errors**2)))
     return np.asarray(stress)

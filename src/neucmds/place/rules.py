@@ -15,10 +15,8 @@ from neucmds.backend.arrays import (
     empty_like,
     is_numpy,
     namespace,
-    row_blocks,
     to_numpy,
 )
-from neucmds.backend.threads import parallel_map
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.place.least_squares import (
@@ -28,6 +26,7 @@ from neucmds.place.least_squares import (
     least_squares,
     shrunk_minimum,
 )
+from neucmds.place.neighbors import map_blocks
 from neucmds.place.newton import TOL, descended
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.pairwise import moments
@@ -36,12 +35,6 @@ Floats = npt.NDArray[np.float64]
 
 # On held-out objects of 46 cases 0.1 costs nothing, 1 costs 0.9 % and 3 costs 4.3 % of error.
 SHRINKAGE = 0.1
-# Entries of a block of new objects and fitted ones: 4 MB in float64.
-BLOCK = 2**19
-# The same on a GPU: 0.5 GB, of which some ten arrays are made.
-DEVICE_BLOCK = 2**26
-# Ratio of the largest weight to all others beyond which these are below rounding.
-ALL_BUT_ONE = 1e12
 SQUARED = PairLoss("squared")
 
 
@@ -173,7 +166,7 @@ class LossPlacement:
         )
         # Rounding hides the minimum where one weight rules all.
         largest = xp.max(w, axis=1)
-        hidden = largest > ALL_BUT_ONE * (xp.sum(w, axis=1) - largest)
+        hidden = LEAST_LENGTH * largest > xp.sum(w, axis=1) - largest
         if not self.shrinkage and self.ridge is None:
             hidden = hidden | _away(new, w, x)
         left = xp.nonzero(hidden)[0]
@@ -268,8 +261,5 @@ def in_blocks(
 
     # Every object has a copy of its own fitted ones.
     width = int(n) if own is None else int(n) * k
-    if is_numpy(sq_dissimilarity):
-        parts = parallel_map(block, row_blocks(m, width, BLOCK))
-    else:
-        parts = [block(rows) for rows in row_blocks(int(m), width, DEVICE_BLOCK)]
+    parts = map_blocks(block, sq_dissimilarity, int(m), width)
     return xp.astype(xp.concat(parts, axis=0), sq_dissimilarity.dtype, copy=False)

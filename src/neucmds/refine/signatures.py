@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import cache
 
 
-def best_negatives(error_of: Callable[[int], float], first: int, k: int) -> int:
-    """Return a number of negatives from 0 to k that no number beside it beats.
+def best_negatives(error_of: Callable[[int], float], first: int, most: int, gain: float = 0) -> int:
+    """Return a number of negatives from 0 to `most` that no number beside it beats.
 
-    Steps of one from a first number, upwards or else downwards, as long as the error falls.
+    From a first number upwards or else downwards, as long as each step lowers the error by more
+    than a share, `gain`; steps double while they do.
     """
 
     @cache
@@ -18,8 +19,16 @@ def best_negatives(error_of: Callable[[int], float], first: int, k: int) -> int:
 
     for way in (1, -1):
         best = first
-        while 0 <= best + way <= k and error(best + way) < error(best):
-            best += way
+        step = 1
+        while True:
+            trial = min(max(best + way * step, 0), most)
+            if trial != best and error(trial) < (1 - gain) * error(best):
+                best = trial
+                step *= 2
+            elif step > 1:
+                step = 1
+            else:
+                break
         if best != first:
             return best
     return first
