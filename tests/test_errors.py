@@ -1,7 +1,7 @@
 import pickle
 import warnings
 
-from neucmds.errors import ConvergenceWarning, FileFormatError, InputError, option, rendered
+from neucmds.errors import ConvergenceWarning, InputError, option, rendered
 
 
 def test_text_of_a_user_is_left_alone():
@@ -10,9 +10,9 @@ def test_text_of_a_user_is_left_alone():
 
 
 def test_errors_survive_a_process_border():
-    error = FileFormatError(f"pass {option('squared', True)}.")
+    error = InputError(f"pass {option('squared', True)}.")
     again = pickle.loads(pickle.dumps(error))
-    assert type(again) is FileFormatError
+    assert type(again) is InputError
     assert (str(again), again.marked) == (str(error), error.marked)
 
 

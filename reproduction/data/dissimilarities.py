@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.errors import FileFormatError
+from neucmds.errors import InputError
 from reproduction.data.home import DataNotFoundError, PathLike, data_folders, find_file, read_npz
 
 
@@ -58,7 +58,7 @@ def load_dissimilarity(name: str, *, data_home: PathLike | None = None) -> Store
     content = read_npz(path, ("D",))
     values = np.asarray(content["D"], dtype=np.float64)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
-        raise FileFormatError(f"{path}: D has shape {values.shape}, it must be square.")
+        raise InputError(f"{path}: D has shape {values.shape}, it must be square.")
     return StoredDissimilarity(
         dissimilarity=values,
         names=content.get("names"),

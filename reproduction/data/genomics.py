@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from neucmds.errors import FileFormatError
+from neucmds.errors import InputError
 from reproduction.data.home import DataNotFoundError, PathLike, data_folders, find_file, read_npz
 
 # Stored by their sources as raw intensities; everything else is on a log scale already.
@@ -69,9 +69,7 @@ def _read_archive(path: Path) -> Expression:
     values = np.asarray(content["X"], dtype=np.float32)
     labels = content["y"].astype(np.str_)
     if values.ndim != 2 or len(labels) != len(values):
-        raise FileFormatError(
-            f"{path}: X is {values.shape} and y is {labels.shape}; rows must agree."
-        )
+        raise InputError(f"{path}: X is {values.shape} and y is {labels.shape}; rows must agree.")
     return Expression(values, labels)
 
 
@@ -80,11 +78,11 @@ def _read_csv(path: Path) -> Expression:
     try:
         table = pd.read_csv(path, index_col=False, dtype={"samples": str, "type": str})
     except ValueError as error:  # what pandas raises for a file that is no table
-        raise FileFormatError(f"{path} cannot be read: {error}.") from error
+        raise InputError(f"{path} cannot be read: {error}.") from error
     if list(table.columns[:2]) != ["samples", "type"]:
         head = ",".join(map(str, table.columns[:2]))
-        raise FileFormatError(f"{path} starts with {head!r}, not with CuMiDa's 'samples,type'.")
+        raise InputError(f"{path} starts with {head!r}, not with CuMiDa's 'samples,type'.")
     probes = table.iloc[:, 2:]
     if table.empty or probes.isna().any(axis=None) or not all(map(is_numeric_dtype, probes.dtypes)):
-        raise FileFormatError(f"{path} needs samples, and a number for each of their probes.")
+        raise InputError(f"{path} needs samples, and a number for each of their probes.")
     return Expression(probes.to_numpy(np.float32), table["type"].to_numpy(np.str_))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.errors import FileFormatError, InputError
+from neucmds.errors import InputError
 
 PathLike = str | os.PathLike[str]
 
@@ -39,9 +39,9 @@ def read_npz(path: Path, required: tuple[str, ...]) -> dict[str, npt.NDArray[Any
         with np.load(path, allow_pickle=False) as archive:
             content = {key: archive[key] for key in archive.files}
     except (ValueError, OSError, EOFError, AttributeError) as error:
-        raise FileFormatError(f"{path} cannot be read as an npz archive: {error}.") from error
+        raise InputError(f"{path} cannot be read as an npz archive: {error}.") from error
     missing = [key for key in required if key not in content]
     if missing:
         found = ", ".join(content) or "nothing"
-        raise FileFormatError(f"{path} lacks {', '.join(missing)}; it holds {found}.")
+        raise InputError(f"{path} lacks {', '.join(missing)}; it holds {found}.")
     return content

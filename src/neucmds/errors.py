@@ -12,7 +12,6 @@ from collections.abc import Callable
 __all__ = [
     "ConvergenceWarning",
     "FewerComponentsWarning",
-    "FileFormatError",
     "InputError",
     "NeucmdsWarning",
     "NonEuclideanWarning",
@@ -88,10 +87,6 @@ class _Marked(Exception):
 
 class InputError(_Marked, ValueError):
     """The input cannot be used; the message says what, by how much, and what to do."""
-
-
-class FileFormatError(InputError):
-    """A file cannot be read as what it claims, or was asked, to be."""
 
 
 class NeucmdsWarning(_Marked, UserWarning):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from neucmds.ecology.metadata import as_metadata, column_values, match_rows, read_metadata
-from neucmds.errors import FileFormatError, InputError, NeucmdsWarning
+from neucmds.errors import InputError, NeucmdsWarning
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SITES = "site,depth,soil,year\nc,3.5,peat,2001\na,1,clay,2002\nb,NA,,2003\n"
@@ -84,7 +84,7 @@ class TestColumns:
         ids=["empty", "blank", "cells", "header", "long", "few names", "latin", "twice"],
     )
     def test_what_is_no_table_is_refused_in_one_line(self, write, text, message):
-        with pytest.raises(FileFormatError, match=message) as error:
+        with pytest.raises(InputError, match=message) as error:
             read_metadata(write("sites.csv", text))
         assert "\n" not in str(error.value)
 
@@ -94,7 +94,7 @@ class TestColumns:
         with pytest.raises(InputError, match="no column 'id'"):
             read_metadata(write("sites.csv", SITES), name_column="id")
         for path in (tmp_path, tmp_path / "none.csv"):
-            with pytest.raises(FileFormatError, match="not exist, or is a directory"):
+            with pytest.raises(InputError, match="not exist, or is a directory"):
                 read_metadata(path)
 
 

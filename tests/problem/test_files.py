@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import squareform
 
-from neucmds.errors import FileFormatError, InputError
+from neucmds.errors import InputError
 from neucmds.problem.dense import as_squares
 from neucmds.problem.files import read_new_objects, read_table
 
@@ -21,7 +21,7 @@ FRAME = pd.DataFrame(D, NAMES, NAMES)
 
 
 def refusal(path, **options) -> str:
-    with pytest.raises(FileFormatError) as caught:
+    with pytest.raises(InputError) as caught:
         read_table(path, **options)
     message = str(caught.value)
     assert "\n" not in message
@@ -333,5 +333,5 @@ def test_a_vector_and_a_single_line_are_one_new_object(tmp_path, write):
     ],
 )
 def test_what_is_no_table_of_new_objects_is_refused(write, name, content, said):
-    with pytest.raises(FileFormatError, match=said):
+    with pytest.raises(InputError, match=said):
         read_new_objects(write(name, content), 3)

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.errors import FileFormatError, InputError
+from neucmds.errors import InputError
 
 Writer = Callable[[BinaryIO], object]
 
@@ -127,10 +127,10 @@ def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
 def read_npz(path: Path, what: str) -> dict[str, npt.NDArray[Any]]:
     """Read all arrays of a npz file, without pickle; messages say that it is not `what`."""
     if not path.is_file():
-        raise FileFormatError(f"{path}: {'not a regular' if path.exists() else 'no such'} file.")
+        raise InputError(f"{path}: {'not a regular' if path.exists() else 'no such'} file.")
     with format_errors(str(path), what), path.open("rb") as file:
         if file.read(2) != b"PK":  # NumPy would take any other bytes for pickled objects
-            raise FileFormatError(f"{path}: not {what}.")
+            raise InputError(f"{path}: not {what}.")
         file.seek(0)
         with np.load(file, allow_pickle=False) as archive:
             return dict(archive)
@@ -138,15 +138,15 @@ def read_npz(path: Path, what: str) -> dict[str, npt.NDArray[Any]]:
 
 @contextmanager
 def format_errors(name: str, what: str) -> Iterator[None]:
-    """Turn any error that a library raises on damaged bytes into one `FileFormatError`."""
+    """Turn any error that a library raises on damaged bytes into one `InputError`."""
     try:
         yield
     except (InputError, ImportError):
         raise
     except PermissionError as error:
-        raise FileFormatError(f"{name}: permission denied.") from error
+        raise InputError(f"{name}: permission denied.") from error
     except MemoryError as error:
-        raise FileFormatError(f"{name} does not fit in memory, or is damaged.") from error
+        raise InputError(f"{name} does not fit in memory, or is damaged.") from error
     except Exception as error:
         reason = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
-        raise FileFormatError(f"{name}: not {what}, or damaged ({reason}).") from error
+        raise InputError(f"{name}: not {what}, or damaged ({reason}).") from error

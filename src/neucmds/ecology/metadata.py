@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, option
+from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import MISSING, one_line, read_text, require_pandas
 from neucmds.problem.names import counts, examples, is_frame, listed, order_of
 
@@ -66,7 +66,7 @@ def read_metadata(
     table = _cells(text, delimiter, name)
     rows = table[~table.iloc[:, 0].str.startswith("#")].reset_index(drop=True)
     if rows.empty:
-        raise FileFormatError(f"{name} has one line; a line of column names and rows are needed.")
+        raise InputError(f"{name} has one line; a line of column names and rows are needed.")
     categories = [*categories, *_categories(table)]
     index = name_column
     if index is None and _names_objects(rows.iloc[:, 0]):
@@ -96,16 +96,16 @@ def _cells(text: str, delimiter: str, name: str) -> Any:
             skipinitialspace=True,
         )
     except ValueError as error:
-        raise FileFormatError(f"{name} is not a table: {one_line(error)}.") from error
+        raise InputError(f"{name} is not a table: {one_line(error)}.") from error
     if table.index.nlevels > 1:
-        raise FileFormatError(f"{name} has fewer names of columns than columns; add those missing.")
+        raise InputError(f"{name} has fewer names of columns than columns; add those missing.")
     if not isinstance(table.index, pandas.RangeIndex):
         table = table.reset_index(names="")  # R leaves out the cell above the row names
     table = table.fillna("").astype(str).apply(lambda column: column.str.strip())
     table.columns = [_title(str(title), i) for i, title in enumerate(table.columns)]
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
-        raise FileFormatError(f"{name} has two columns {twice!r}; rename one.")
+        raise InputError(f"{name} has two columns {twice!r}; rename one.")
     table.attrs = {SOURCE: name}
     return table[table.ne("").any(axis=1)]
 

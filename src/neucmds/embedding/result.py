@@ -635,7 +635,7 @@ class Embedding:
 
         Raises
         ------
-        FileFormatError
+        InputError
             If the file is not such an embedding, is damaged, or was written by a newer version.
         """
         return saved.read(cls, Path(path))

@@ -12,7 +12,7 @@ import numpy as np
 from neucmds.backend.arrays import Array, to_numpy
 from neucmds.backend.files import read_npz
 from neucmds.embedding.info import Info
-from neucmds.errors import FileFormatError
+from neucmds.errors import InputError
 from neucmds.form import Form, kappa_of
 from neucmds.place.rules import SHRINKAGE, SQUARED, LinearPlacement, LossPlacement, Placement
 from neucmds.refine.losses import LOSSES, PairLoss
@@ -66,18 +66,18 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
     except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
         version = 0
     if version < 1:
-        raise FileFormatError(f"{path}: not an embedding saved by neucmds.")
+        raise InputError(f"{path}: not an embedding saved by neucmds.")
     if version > FORMAT_VERSION:
-        raise FileFormatError(
+        raise InputError(
             f"{path}: written in format {version}, but this neucmds reads up to {FORMAT_VERSION}; "
             "update neucmds."
         )
     try:
         return kind(**_fields(kind, header, arrays))
     except KeyError as problem:
-        raise FileFormatError(f"{path}: damaged, it has no {problem.args[0]}.") from problem
+        raise InputError(f"{path}: damaged, it has no {problem.args[0]}.") from problem
     except (ValueError, TypeError, OverflowError, RecursionError) as problem:
-        raise FileFormatError(f"{path}: damaged, {problem}.") from problem
+        raise InputError(f"{path}: damaged, {problem}.") from problem
 
 
 def _fields(

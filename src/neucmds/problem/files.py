@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from neucmds.backend.files import format_errors
 from neucmds.backend.memory import require_memory
-from neucmds.errors import FileFormatError, option
+from neucmds.errors import InputError, option
 from neucmds.problem.names import Labels, agreed, order_of
 
 Floats = npt.NDArray[np.float64]
@@ -47,7 +47,7 @@ def require_pandas(what: str) -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise FileFormatError(f"{what} needs pandas: pip install 'neucmds[cli]'.") from error
+        raise InputError(f"{what} needs pandas: pip install 'neucmds[cli]'.") from error
     return pandas
 
 
@@ -68,7 +68,7 @@ def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
     """Open a file, or standard input for `-`: its format, its bytes, and its name for messages."""
     if str(path) == "-":
         if sys.stdin is None:
-            raise FileFormatError("standard input is closed; pass the name of a file.")
+            raise InputError("standard input is closed; pass the name of a file.")
         content = sys.stdin.buffer.read()
         kind = "text"
         if content.startswith(b"\x93NUMPY"):
@@ -79,7 +79,7 @@ def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
         return
     file = Path(path)
     if not file.is_file():
-        raise FileFormatError(f"{file} does not exist, or is a directory; pass a file.")
+        raise InputError(f"{file} does not exist, or is a directory; pass a file.")
     kind = KINDS.get(file.suffix.lower(), "")
     with format_errors(file.name, "a file that can be read"), file.open("rb") as stream:
         yield kind, stream, file.name
@@ -107,7 +107,7 @@ def read_table(path: str | PathLike[str], *, mmap: bool = False) -> tuple[Any, L
             return _from_qza(stream, name)
         if kind == "text":
             return _square(decoded(stream, name), name)
-        raise FileFormatError(f"{name} has no suffix that is known; known are {', '.join(KINDS)}.")
+        raise InputError(f"{name} has no suffix that is known; known are {', '.join(KINDS)}.")
 
 
 def _from_npz(archive: Any, name: str) -> Table:
@@ -116,7 +116,7 @@ def _from_npz(archive: Any, name: str) -> Table:
         numeric = [key for key in names if archive[key].dtype.kind in "fiub"]
         names = [key for key in numeric if archive[key].ndim in (1, 2)]
         if len(names) != 1:
-            raise FileFormatError(
+            raise InputError(
                 f"{name} holds no array D and {len(names)} others that could be it (it has: "
                 f"{', '.join(archive.files) or 'nothing'}); save the matrix as D."
             )
@@ -144,7 +144,7 @@ def _from_qza(stream: BinaryIO, name: str) -> Table:
         matrix = inside.get("data/distance-matrix.tsv")
         if matrix is None:
             data = ", ".join([path for path in inside if path.startswith("data/")][:3])
-            raise FileFormatError(
+            raise InputError(
                 f"{name} holds {data or 'no data'} and no data/distance-matrix.tsv; pass an "
                 "artifact of the type DistanceMatrix."
             )
@@ -159,13 +159,13 @@ def decoded(stream: Any, name: str) -> str:
     try:
         text: str = stream.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileFormatError(
+        raise InputError(
             f"{name} is not text in UTF-8 (byte {error.start}); save it as UTF-8, or as npy."
         ) from error
     if "\0" in text:
-        raise FileFormatError(f"{name} is not text: it holds NUL bytes.")
+        raise InputError(f"{name} is not text: it holds NUL bytes.")
     if not text.strip():
-        raise FileFormatError(f"{name} is empty.")
+        raise InputError(f"{name} is empty.")
     return text
 
 
@@ -199,7 +199,7 @@ def _lines(text: str, name: str) -> tuple[list[str], str | None]:
             break
         lines = lines[1:]
     if not lines:
-        raise FileFormatError(f"{name} is empty.")
+        raise InputError(f"{name} is empty.")
     if delimiter is not None and all(line.endswith(delimiter) for line in lines):
         lines = [line.removesuffix(delimiter) for line in lines]
     return lines, delimiter
@@ -213,7 +213,7 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     try:
         return [cell.strip() for cell in next(cut)]
     except csv.Error as error:
-        raise FileFormatError(f"a line begins {line[:40]!r}: {one_line(error)}.") from error
+        raise InputError(f"a line begins {line[:40]!r}: {one_line(error)}.") from error
 
 
 def _widths(lines: Sequence[str], delimiter: str | None) -> list[int]:
@@ -248,9 +248,9 @@ def _frame(
         )
     except (ValueError, OverflowError) as error:
         _refuse_cells(lines, delimiter, n_names, name)
-        raise FileFormatError(f"{name} is not a table: {one_line(error)}.") from error
+        raise InputError(f"{name} is not a table: {one_line(error)}.") from error
     if len(frame) != len(lines):
-        raise FileFormatError(f"{name} is not a table: a quotation mark is open.")
+        raise InputError(f"{name} is not a table: a quotation mark is open.")
     names = [[str(cell).strip() for cell in frame[column]] for column in range(n_names)]
     return names, frame[list(numbers)].to_numpy(np.float64)
 
@@ -260,7 +260,7 @@ def _refuse_cells(lines: Sequence[str], delimiter: str | None, n_names: int, nam
     for line in lines:
         for cell in _cells(line, delimiter)[n_names:]:
             if _is_text(cell):
-                raise FileFormatError(f"{name}: {cell[:40]!r} is not a number, in {line[:40]!r}.")
+                raise InputError(f"{name}: {cell[:40]!r} is not a number, in {line[:40]!r}.")
 
 
 def _refuse_ragged(lines: Sequence[str], widths: Sequence[int], width: int, name: str) -> None:
@@ -268,9 +268,7 @@ def _refuse_ragged(lines: Sequence[str], widths: Sequence[int], width: int, name
     growing = len(widths) > 2 and widths == list(range(widths[0], widths[0] + len(widths)))
     for line, cells in zip(lines, widths, strict=True):
         if cells != width and not growing:
-            raise FileFormatError(
-                f"{name}: {cells} cells where others have {width}, in {line[:40]!r}."
-            )
+            raise InputError(f"{name}: {cells} cells where others have {width}, in {line[:40]!r}.")
 
 
 def _square(text: str, name: str) -> Table:
@@ -281,7 +279,7 @@ def _square(text: str, name: str) -> Table:
     if len(lines) == 1:
         lines = _cells(lines[0], delimiter)
         if all(map(_is_text, filter(None, lines))):
-            raise FileFormatError(f"{name} holds one line of names and no numbers below it.")
+            raise InputError(f"{name} holds one line of names and no numbers below it.")
         delimiter = "\t"
     first = _cells(lines[0], delimiter)
     widths = _widths(lines, delimiter)
@@ -300,7 +298,7 @@ def _square(text: str, name: str) -> Table:
     labelled = width == height + 1 or (height == width and corner)
     n = width - labelled
     if height - header != n:
-        raise FileFormatError(
+        raise InputError(
             f"{name} is not a square matrix: {height} lines of {width} cells{ask_for_edges(width)}."
         )
     if widths[0] < n:
@@ -311,7 +309,7 @@ def _square(text: str, name: str) -> Table:
     beside = tuple(names[0]) if labelled else None
     labels = above or beside
     if labels is not None:
-        labels = agreed(beside or labels, above or labels, name, FileFormatError)
+        labels = agreed(beside or labels, above or labels, name, InputError)
     return _mirrored(values), labels
 
 
@@ -320,7 +318,7 @@ def _phylip(lines: Sequence[str], name: str) -> Table:
     n = int(lines[0])
     rows = lines[1:]
     if len(rows) != n:
-        raise FileFormatError(f"{name} announces {n} objects and holds {len(rows)} lines.")
+        raise InputError(f"{name} announces {n} objects and holds {len(rows)} lines.")
     widths = [len(line.split()) for line in rows]
     if widths != list(range(1, n + 1)):
         _refuse_ragged(rows, widths, n + 1, name)
@@ -352,14 +350,14 @@ def read_columns(path: str | PathLike[str]) -> list[npt.NDArray[Any]]:
     first = _cells(lines[0], delimiter)
     width = len(first)
     if width not in (3, 4):
-        raise FileFormatError(
+        raise InputError(
             f"{name} has {width} columns; a list of pairs has 3, two objects and their "
             "dissimilarity, or a 4th for the weight."
         )
     if _is_text(first[2]):
         lines = lines[1:]
     if not lines:
-        raise FileFormatError(f"{name} has one line, of names, and no pairs below it.")
+        raise InputError(f"{name} has one line, of names, and no pairs below it.")
     _refuse_ragged(lines, _widths(lines, delimiter), width, name)
     names, values = _frame(lines, delimiter, 2, width, name)
     objects: list[npt.NDArray[Any]] = [np.array(column) for column in names]
@@ -396,7 +394,7 @@ def read_new_objects(
             names = tuple(names[i] for i in new)
     if values.dtype.kind not in "fiub" or values.shape[1:] != (n,):
         shape = " × ".join(map(str, values.shape))
-        raise FileFormatError(
+        raise InputError(
             f"{name} is {shape} of {values.dtype}; one number is expected for each of the {n} "
             "fitted objects."
         )

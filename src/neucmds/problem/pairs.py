@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from neucmds.errors import FileFormatError, InputError, NeucmdsWarning, OverfitWarning, option
+from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.files import one_line, read_columns
 from neucmds.problem.names import Labels, is_frame, listed
 from neucmds.problem.validation import entry_name, refuse_range, refuse_weight_range
@@ -236,7 +236,7 @@ def read_edges(path: str | os.PathLike[str]) -> tuple[Any, Labels]:
     """Read a file of edges, two nodes and a length a line, each line an entry of a sparse array."""
     left, right, length, *more = read_columns(path)
     if more:
-        raise FileFormatError("a list of edges has 3 columns, two nodes and a length, not 4.")
+        raise InputError("a list of edges has 3 columns, two nodes and a length, not 4.")
     return _edges(left, right, length)
 
 
