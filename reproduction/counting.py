@@ -22,7 +22,7 @@ import numpy.typing as npt
 from neucmds.form import rounding_level
 from neucmds.problem.components import Components
 from neucmds.spectrum.selection import METHODS
-from neucmds.spectrum.spectrum import Ends
+from neucmds.spectrum.spectrum import Spectrum
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def count_as_published(sq_dissimilarity: Floats, k: int) -> PublishedCounts:
     lam, vectors = _eigenpairs(sq_dissimilarity)
     # errata E3: the constant vector is found by its direction and left out
     usable = np.delete(np.arange(n), np.abs(vectors.sum(axis=0)).argmax())[::-1]
-    ends = Ends(lam[usable], float(lam.sum()), float(lam @ lam), n - 1, n - 1)
+    ends = Spectrum(lam[usable], float(lam.sum()), float(lam @ lam), n - 1, n - 1)
     upper = np.triu(np.ones((n, n), dtype=bool), 1)
     d = sq_dissimilarity[upper]
     twins = np.ones(d.size, dtype=bool)

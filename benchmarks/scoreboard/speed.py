@@ -46,7 +46,7 @@ from measure import (
 )
 from neucmds.problem.components import Components
 from neucmds.spectrum.selection import METHODS
-from neucmds.spectrum.spectrum import Ends
+from neucmds.spectrum.spectrum import Spectrum
 
 TOL = 1e-6
 Solver = Callable[[Any, int], np.ndarray]
@@ -157,7 +157,7 @@ def accuracy(values: np.ndarray, keeps: str, full: np.ndarray, k: int) -> dict[s
     full = np.sort(full)[::-1]
     largest = full[np.argsort(-np.abs(full), kind="stable")[:k]]
     if keeps == "neuc+":
-        kept = METHODS["neuc+"](Ends.of(full), Components(k)).kept
+        kept = METHODS["neuc+"](Spectrum.of(full), Components(k)).kept
         expected = full[kept]
     else:
         expected = {"k largest": largest, "top k": full[:k], "all": full}[keeps]

@@ -138,7 +138,7 @@ def test_products_moments_and_entries_are_those_of_the_matrix(dissimilarity, chu
     i, j = np.array([3, 699, 3]), np.array([5, 0, 3])
     np.testing.assert_array_equal(lazy.entries(i, j), dense.entries(i, j))
     np.testing.assert_array_equal(np.concatenate(lazy.on_each(lambda rows, part: part)), sq)
-    with lazy.rounded().products() as multiply:
+    with lazy.single().products() as multiply:
         np.testing.assert_allclose(multiply(block), dense.matmat(block), atol=1e-5 * scale)
 
 

@@ -5,7 +5,6 @@ import pytest
 from neucmds.errors import InputError
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Moments
-from neucmds.spectrum.operators.single_precision import RoundedGram, SingleGram
 
 LIBRARIES = [np, array_api_strict]
 
@@ -54,11 +53,11 @@ def test_norms_beyond_double_precision_are_refused():
 
 
 def test_a_single_precision_copy_is_made_only_if_allowed_and_needed():
-    assert isinstance(DenseGram(hollow()).rounded(), RoundedGram)
-    assert DenseGram(hollow(), working_copy=False).rounded() is None
-    assert isinstance(DenseGram(hollow().astype("float32")).rounded(), SingleGram)
+    assert DenseGram(hollow()).single().precision == 1e-7
+    assert DenseGram(hollow(), working_copy=False).single() is None
+    assert DenseGram(hollow().astype("float32")).single().precision == 1e-6
     kept = DenseGram(hollow(), keep_copy=True)
-    assert kept.rounded() is kept.rounded()
+    assert kept.single() is kept.single()
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -71,7 +70,7 @@ def test_products_are_right_to_the_precision_they_state(library, dtype, scale, n
     D = ((e + e.T) * scale + 3 * scale).astype(dtype)
     np.fill_diagonal(D, 0.0)
     gram = DenseGram(library.asarray(D))
-    rounded = gram.rounded()
+    rounded = gram.single()
     block = np.linalg.qr(np.random.default_rng(1).standard_normal((n, 33)))[0]
     exact = DenseGram(D.astype(np.float64)).matmat(block)
     with rounded.products() as multiply:

@@ -9,12 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neucmds.problem.components import Components
-from neucmds.spectrum.krylov import RitzPairs, _apart, _further, polish, sampled_residuals, solve
-from neucmds.spectrum.lanczos import Ritz
+from neucmds.spectrum.krylov import (
+    _apart,
+    _further,
+    are_known,
+    are_real,
+    polish,
+    sampled_residuals,
+    solve,
+)
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.search import Check, Search
 from neucmds.spectrum.selection import METHODS
-from neucmds.spectrum.spectrum import Ends, full_spectrum
+from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 
 N = 480
 krylov = partial(solve, solver="krylov")
@@ -39,7 +46,7 @@ def lengths_left(D, spectrum) -> np.ndarray:
     return np.linalg.norm(DenseGram(D).matmat(u) - u * lam, axis=0)
 
 
-def finds(spectrum, keep, reference: Ends, tol: float = 1e-7) -> None:
+def finds(spectrum, keep, reference: Spectrum, tol: float = 1e-7) -> None:
     """The rule keeps the same eigenvalues here as of the reference, and the pairs are pairs."""
     values = spectrum.values[keep(spectrum).kept]
     wanted = reference.values[keep(reference).kept]
@@ -59,7 +66,7 @@ def test_residuals_are_true_and_ends_contiguous(with_spectrum, single, tol, size
     lam, keep = size * decaying(), rule("neuc", (3, 9))
     D = with_spectrum(lam, N)
     spectrum = krylov(DenseGram(D, working_copy=single), keep, 12, tol=tol)
-    finds(spectrum, keep, Ends.of(lam), tol)
+    finds(spectrum, keep, Spectrum.of(lam), tol)
     kept, left = keep(spectrum).kept, lengths_left(D, spectrum)
     scale = np.abs(spectrum.values[kept]).max()
     np.testing.assert_allclose(spectrum.residuals[kept], left[kept], rtol=0, atol=1e-12 * scale)
@@ -157,8 +164,7 @@ def test_a_small_part_that_is_dropped_has_digits(with_spectrum):
 def test_further_pairs_are_known_and_next_to_the_kept_ones(noise, values, unknown, above, below):
     left = np.full(values.size, 2e-3)
     left[unknown] = 0.01
-    ritz = Ritz(1.0 * values, None, None, left)
-    check = Check(ritz, None, None, True, 1, 9.0, None, 0.0, 0.0)
+    check = Check(1.0 * values, left, None, None, True, 1, 9.0, None, 0.0, 0.0)
     search = Search.of(DenseGram(noise(99)), None, 3, 1e-7, True)
     found = _further(search, check, (2, 1), 0.0)
     assert [one.tolist() for one in found] == [above, below]
@@ -332,17 +338,18 @@ def test_noise_of_single_precision_is_taken_out(with_spectrum):
     rng = np.random.default_rng(0)
     rough = full.vectors[:, outer] + 1e-7 * rng.standard_normal((200, 9))
     rows = np.linalg.qr(rough - rough.mean(axis=0))[0].T
-    pairs, noise_found = polish(gram, rows, 5, lambda values: np.full(values.size, 1e-8))
+    values, rows, residuals, noise_found = polish(
+        gram, rows, 5, lambda values: np.full(values.size, 1e-8)
+    )
     assert noise_found > 1e-7
-    left = np.linalg.norm(gram.matmat(pairs.rows.T) - pairs.rows.T * pairs.values, axis=0)
+    left = np.linalg.norm(gram.matmat(rows.T) - rows.T * values, axis=0)
     assert left.max() <= 1e-8
-    np.testing.assert_allclose(pairs.residuals, left, atol=1e-13)
-    np.testing.assert_allclose(pairs.values, full.values[outer], atol=1e-12)
+    np.testing.assert_allclose(residuals, left, atol=1e-13)
+    np.testing.assert_allclose(values, full.values[outer], atol=1e-12)
 
 
 def test_a_pair_is_real_beyond_its_residual_and_known_within_what_is_allowed(noise):
-    gram, none = DenseGram(noise(20)), np.zeros((4, 0))
-    pairs = RitzPairs(np.array([1, 1e-3, -2, 1e-20]), none, none, none, np.array([0.5, 1e-2, 2, 0]))
-    assert pairs.real(gram).tolist() == [True, False, False, False]
-    assert pairs.known(gram, np.full(4, 2.0)).tolist() == [True, False, True, True]
-    assert pairs.known(gram, np.full(4, 0.4)).tolist() == [False, False, False, True]
+    pairs = DenseGram(noise(20)), np.array([1, 1e-3, -2, 1e-20]), np.array([0.5, 1e-2, 2, 0])
+    assert are_real(*pairs).tolist() == [True, False, False, False]
+    assert are_known(*pairs, np.full(4, 2.0)).tolist() == [True, False, True, True]
+    assert are_known(*pairs, np.full(4, 0.4)).tolist() == [False, False, False, True]

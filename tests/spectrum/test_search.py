@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neucmds.spectrum.lanczos import Ritz
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.search import Check, Search, allowed_residuals, null_level, split_of
 
@@ -19,8 +18,23 @@ GRAM = DenseGram(1.0 - np.eye(100))
 
 def made(worst: float, step: int = 1, split: tuple[int, int] = (2, 1), values=VALUES) -> Check:
     kept = np.r_[: split[0], values.size - split[1] : values.size]
-    ritz = Ritz(values, None, None, np.zeros(values.size))
-    return Check(ritz, kept, split, True, step, 5.0, np.ones(values.size), worst, 0.0)
+    return Check(
+        values,
+        np.zeros(values.size),
+        kept,
+        split,
+        True,
+        step,
+        5.0,
+        np.ones(values.size),
+        worst,
+        0.0,
+    )
+
+
+def solved(values, left) -> SimpleNamespace:
+    """A basis of which these are the Ritz values and their residuals."""
+    return SimpleNamespace(values=values, residuals=left, solve=lambda: None, precision=1e-14)
 
 
 def test_kept_values_are_counted_from_both_ends():
@@ -60,9 +74,9 @@ def test_a_value_that_moved_beyond_its_residual_is_a_copy_that_was_missing():
 
 def test_a_check_measures_the_worst_of_what_is_kept_by_what_it_is_allowed():
     values, left = np.array([5e9, 30.0, 1.0, -2.0]), np.array([1.0, 0.03, 1e9, 1e-4])
-    basis = SimpleNamespace(ritz=lambda: Ritz(values, None, None, left), precision=1e-14)
+    basis = solved(values, left)
     search = Search.of(GRAM, lambda ends: SimpleNamespace(kept=np.array([0, 1, 3])), 3, 1e-7, True)
-    check = search._check(basis, 7)
+    check = search.check(basis, 7)
     assert (check.split, check.settled, check.step, check.scale) == ((2, 1), True, 7, 5e9)
     # A hundredth of 30 is allowed, where the huge one is allowed 500.
     np.testing.assert_allclose(check.allowed, [1, 0.3 / 500, 0.01 / 500, 0.02 / 500])
@@ -75,12 +89,12 @@ def test_a_check_measures_the_worst_of_what_is_kept_by_what_it_is_allowed():
 def test_a_split_is_settled_if_no_dropped_value_can_be_among_the_kept(sign, off, settled):
     values = np.sort(sign * np.array([5.0, 3.0, 0.1, -2.9]))[::-1]
     left = np.where(values == -2.9 * sign, off, 1e-9)
-    basis = SimpleNamespace(ritz=lambda: Ritz(values, None, None, left), precision=1e-14)
+    basis = solved(values, left)
 
     def largest(ends):
         return SimpleNamespace(kept=np.argsort(-np.abs(ends.values))[:2])
 
-    check = Search.of(GRAM, largest, 2, 1e-7, True)._check(basis, 1)
+    check = Search.of(GRAM, largest, 2, 1e-7, True).check(basis, 1)
     assert check.split == ((2, 0) if sign > 0 else (0, 2))
     assert check.settled == settled
 
@@ -89,7 +103,7 @@ def test_a_split_is_settled_if_no_dropped_value_can_be_among_the_kept(sign, off,
 def test_a_restart_keeps_what_is_kept_and_more_of_both_ends(top, bottom, capacity):
     search = Search.of(GRAM, None, 20, 1e-7, True)
     check = made(0.1, split=(top, bottom), values=np.linspace(1, -1, 90))
-    which = search._worth_keeping(check, capacity)
+    which = search.worth_keeping(check, capacity)
     found = split_of(which)
     assert set(check.kept) <= set(which.tolist())
     assert np.unique(which).size == which.size <= capacity
@@ -109,9 +123,9 @@ def test_geometric_convergence_is_predicted_to_the_block(rate, step, earlier, to
     search = Search.of(GRAM, None, 20, tol, True)
     dear, cheap = (SimpleNamespace(size=size, width=16) for size in (90, 10))
     for found, wanted, most in (
-        (search._blocks_to_wait(dear, now, None), missing + 0.5, 12),
-        (search._blocks_to_wait(dear, now, last), missing + 0.5, 12),
-        (search._blocks_to_wait(cheap, now, last), 0.6 * missing, 4),
+        (search.blocks_to_wait(dear, now, None), missing + 0.5, 12),
+        (search.blocks_to_wait(dear, now, last), missing + 0.5, 12),
+        (search.blocks_to_wait(cheap, now, last), 0.6 * missing, 4),
     ):
         assert 1 <= found <= most
         assert abs(found - min(max(wanted, 1), most)) <= 0.5 + 1e-6
@@ -119,5 +133,5 @@ def test_geometric_convergence_is_predicted_to_the_block(rate, step, earlier, to
 
 def test_without_convergence_three_blocks_are_waited_for():
     search, basis = Search.of(GRAM, None, 20, 1e-7, True), SimpleNamespace(size=90, width=16)
-    assert search._blocks_to_wait(basis, made(1.0, 5), None) == 3
-    assert search._blocks_to_wait(basis, made(1e-2, 5), made(1e-1, 4, split=(1, 1))) == 3
+    assert search.blocks_to_wait(basis, made(1.0, 5), None) == 3
+    assert search.blocks_to_wait(basis, made(1e-2, 5), made(1e-1, 4, split=(1, 1))) == 3

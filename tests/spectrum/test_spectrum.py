@@ -7,14 +7,14 @@ import pytest
 from neucmds import InputError
 from neucmds.backend import memory
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.spectrum import Ends, full_spectrum
+from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 
 
 def test_what_is_dropped_is_the_sum_of_the_other_squares():
     lam = np.array([5.0, 2.0, -1.0, -3.0])
     kept = np.array([0, 3])
-    partial = Ends(lam[kept], lam.sum(), lam @ lam, 1, 1)
-    assert Ends.of(lam).dropped_sq(kept) == 5.0
+    partial = Spectrum(lam[kept], lam.sum(), lam @ lam, 1, 1)
+    assert Spectrum.of(lam).dropped_sq(kept) == 5.0
     assert partial.dropped_sq(np.arange(2)) == 5.0
 
 
@@ -22,14 +22,14 @@ def test_a_measured_sum_is_used_where_the_difference_has_no_digits():
     lam = np.array([5e9, 1.0, -1.0, -5e9])
     total = float(lam @ lam)
     assert total == 2 * 5e9**2  # the ones are lost
-    ends = Ends(lam[[0, 1, 3]], 0.0, total, 2, 1, unknown_sq=1.0)
+    ends = Spectrum(lam[[0, 1, 3]], 0.0, total, 2, 1, unknown_sq=1.0)
     assert ends.dropped_sq(np.array([0, 2])) == 2.0
 
 
 @pytest.mark.parametrize("size", [10, 100])
 def test_null_level_grows_with_the_rounding_of_the_entries(size):
     lam, eps = np.linspace(2, -3, size), np.finfo(np.float64).eps
-    double, single = (Ends(lam, 0.0, 1.0, size, size, precision) for precision in (eps, 1.2e-7))
+    double, single = (Spectrum(lam, 0.0, 1.0, size, size, precision) for precision in (eps, 1.2e-7))
     assert double.null_level == pytest.approx(3 * max(64, size) * eps)
     assert single.null_level == pytest.approx(3 * 2 * 1.2e-7 * np.sqrt(size))
 

@@ -19,7 +19,7 @@ from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.outliers import Outliers, outlying_entries
 from neucmds.spectrum.selection import Selection
-from neucmds.spectrum.spectrum import Ends, Spectrum, full_spectrum
+from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 from neucmds.theory import suggest_k
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -293,7 +293,7 @@ def _outer_spectrum(gram: Gram) -> Spectrum:
     if takes_all(gram.n, EIGENPAIRS):
         return full_spectrum(gram)
 
-    def rule(ends: Ends) -> Selection:
+    def rule(ends: Spectrum) -> Selection:
         kept = np.argsort(-np.abs(ends.values), kind="stable")[:EIGENPAIRS]
         if ends.values[-1] < 0:  # decides whether D is Euclidean
             kept = np.append(kept, ends.values.size - 1)
@@ -309,7 +309,7 @@ def takes_all(n: int, n_eigenpairs: int) -> bool:
     return n <= FULL_UP_TO or 8 * n_eigenpairs >= n
 
 
-def _negative_share(ends: Ends, unknown: int) -> tuple[float, tuple[float, float]]:
+def _negative_share(ends: Spectrum, unknown: int) -> tuple[float, tuple[float, float]]:
     """Σ|negative λ| / Σ|λ|, and its bounds where some λ are known by their sums alone.
 
     The negative part of m unknown λ with sum s and sum of squares q is at least −s, and at most

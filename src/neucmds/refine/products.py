@@ -71,7 +71,7 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
 def _descended(gram: Gram, start: Start, limits: Limits) -> Refined:
     """Descend by products in single precision where these are worth it and have enough digits."""
     x = start.coordinates
-    rounded = gram.rounded() if gram.n > SMALL else None
+    rounded = gram.single() if gram.n > SMALL else None
     products = nullcontext(gram.matmat) if rounded is None else rounded.products()
     with products as multiply:
         objective = FreeCoordinates.at(gram, x, multiply(x), start.form, multiply)

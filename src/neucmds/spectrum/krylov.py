@@ -6,8 +6,8 @@ The search is in single precision where it can be; `polish` finishes in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,12 @@ from neucmds.backend.arrays import (
 from neucmds.errors import InputError
 from neucmds.spectrum.lanczos import KrylovBasis, orthonormal_rows, project_out
 from neucmds.spectrum.operators.gram import Gram
-from neucmds.spectrum.operators.single_precision import Multiply
+from neucmds.spectrum.operators.single_precision import Single
 from neucmds.spectrum.search import Check, Rule, Search, allowed_residuals, null_level, split_of
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
 
 # Largest residual of a further pair that is returned, relative to the kept scale.
@@ -45,12 +46,16 @@ MEASURED_SHARE = 1e-10
 DOUBLE_ERROR = 1e-15
 # The same of single precision, relative to the error of a product.
 SINGLE_ERROR = 0.1
-# Rows in a sample of residuals, and the largest rows, which are all computed.
-_SAMPLE, _LARGEST = 256, 32
+# Rows in a sample of residuals.
+_SAMPLE = 256
+# Rows of B with the largest diagonal entries, which are all computed.
+_LARGEST = 32
 # Entries of D that are sampled at a time on a GPU: 0.5 GB in float64.
 _DEVICE_ELEMENTS = 2**26
-# The first step removes most of the float32 noise, the next ones little.
+# Float64 steps: the first removes most of the float32 noise, the next ones little.
 _STEPS = 3
+# Relative error of a float64 product.
+_DOUBLE_PRECISION = 1e-14
 
 
 def solve(
@@ -94,18 +99,8 @@ def solve(
     if solver == "full" or few:
         return full_spectrum(gram)
     if gram.frobenius_sq == 0.0:  # there is nothing to embed
-        empty = np.empty(0)
-        return Spectrum(
-            values=empty,
-            vectors=gram.xp.zeros((gram.n, 0), dtype=gram.xp.float64, device=gram.device),
-            residuals=empty,
-            value_errors=empty,
-            trace=0.0,
-            frobenius_sq=0.0,
-            n_top=0,
-            n_bottom=0,
-            solver="krylov",
-        )
+        none = gram.xp.zeros((gram.n, 0), dtype=gram.xp.float64, device=gram.device)
+        return Spectrum(np.empty(0), 0.0, 0.0, 0, 0, vectors=none, solver="krylov")
     search = Search.of(gram, rule, n_wanted, tol, spare)
     if search.capacity < 2 * n_wanted + 5 * search.block:
         return full_spectrum(gram)
@@ -123,25 +118,25 @@ def solve(
 def _searched(search: Search, rng: np.random.Generator) -> Spectrum:
     """Search with the cheapest products first."""
     gram = search.gram
+    double = Single(lambda: nullcontext(gram.matmat), _DOUBLE_PRECISION)
+    attempts = [double]
     # The float64 steps bring float32 pairs to 1e-8, but not to 1e-9.
-    rounded = gram.rounded() if search.tol >= 1e-8 else None
-    left: list[tuple[AbstractContextManager[Multiply], float]]
-    left = [] if rounded is None else [(rounded.products(), rounded.precision)]
-    left.append((nullcontext(gram.matmat), 1e-14))
-    del rounded
-    while left:
-        products, precision = left.pop(0)
-        with products as multiply:
-            shape, float64 = (search.capacity, gram.n), gram.xp.float64
-            rows = gram.xp.empty(shape, dtype=float64, device=gram.device)
-            basis = KrylovBasis(rows, multiply, rng, precision)
+    if search.tol >= 1e-8 and (single := gram.single()) is not None:
+        attempts.insert(0, single)
+        del single
+    while attempts:
+        products = attempts.pop(0)
+        with products.products() as multiply:
+            shape = (search.capacity, gram.n)
+            rows = gram.xp.empty(shape, dtype=gram.xp.float64, device=gram.device)
+            basis = KrylovBasis(rows, multiply, rng, products.precision)
             basis.inject(search.block)
             check, converged = search.run(basis)
         # The float32 copy is freed before the finish.
         del products, multiply
         basis.multiply = gram.matmat
-        found = _unpolished(search, basis, check) if converged else None
-        spectrum = found or _finished(search, basis, check, converged)
+        unpolished = _unpolished(search, basis, check) if converged else None
+        spectrum = unpolished or _finished(search, basis, check, converged)
         if spectrum.converged:
             break
     return spectrum
@@ -152,115 +147,128 @@ def _unpolished(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | 
     # Errors that are no noise, as of features in float32, move values by as much as residuals.
     if search.tol < 10 * basis.precision:
         return None
-    gram, ritz, m = search.gram, check.ritz, check.ritz.values.size
+    gram = search.gram
+    m = check.values.size
     top, bottom = split_of(check.kept)
     kept = np.r_[:top, m - bottom : m]
-    values, rows = ritz.values[kept], basis.vectors(ritz, kept)
+    values = check.values[kept]
     # Of a small dropped part, ‖B‖² less the kept squares, single precision leaves no digit.
     dropped = gram.frobenius_sq - float(values @ values)
-    if basis.precision > 1e-12 and dropped < 1e-6 * gram.frobenius_sq:
+    if basis.precision > _DOUBLE_PRECISION and dropped < 1e-6 * gram.frobenius_sq:
         return None
+    rows = basis.vectors(kept)
     sampled = sampled_residuals(gram, values, rows)
     if sampled is None:
         return None
-    residuals = np.maximum(ritz.residuals[kept], sampled)
+    residuals = np.maximum(check.residuals[kept], sampled)
     doubtful = np.abs(values) <= max(10 * check.noise, null_level(gram, values))
     limit = check.allowed[kept] * search.tol * check.scale
     if np.any(doubtful) or np.any(residuals > limit):
         return None
-    above, below = _further(search, check, (top, bottom), check.noise)
+    kept_pairs = _pairs(gram, values, rows, residuals, _search_error(basis, check), top)
     if not search.spare:
-        above, below = above[:0], below[:0]
-    found = _Found(values, rows, residuals, top, as_found=True)
-    return _assembled(search, basis, check, found, (above, below), check.noise)
+        return kept_pairs
+    further = _further(search, check, (top, bottom), check.noise)
+    return _around(kept_pairs, _further_pairs(gram, basis, check, *further, check.noise))
 
 
 def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool) -> Spectrum:
     """Improve the kept pairs in float64, add further pairs, and apply the rule again."""
-    gram, (top, bottom) = search.gram, split_of(check.kept)
-    inner = np.delete(check.ritz.values, check.kept)
+    gram = search.gram
+    xp = gram.xp
+    m = check.values.size
+    top, bottom = split_of(check.kept)
+    inner = np.delete(check.values, check.kept)
 
     def allowed(values: Floats, scale: float = check.scale) -> Floats:
         return allowed_residuals(
             gram, values, tol=search.tol, scale=scale, dropped_sq=float(inner @ inner)
         )
 
-    m = check.ritz.values.size
     for _ in range(4):
-        rows = basis.vectors(check.ritz, np.r_[:top, m - bottom : m])
-        pairs, noise = polish(gram, rows, top, allowed)
+        rows = basis.vectors(np.r_[:top, m - bottom : m])
+        values, rows, residuals, noise = polish(gram, rows, top, allowed)
         noise = max(noise, check.noise)
-        real = np.flatnonzero(pairs.real(gram))
+        real = np.flatnonzero(are_real(gram, values, residuals))
         n_top = int(np.sum(real < top))
-        rows = gram.xp.take(pairs.rows, asarray_like(real, rows, dtype=gram.xp.int64), axis=0)
-        found = _Found(pairs.values[real], rows, pairs.residuals[real], n_top, as_found=False)
+        kept_values = values[real]
+        kept_rows = xp.take(rows, asarray_like(real, rows, dtype=xp.int64), axis=0)
+        scale = float(np.max(np.abs(kept_values), initial=0.0))
         above, below = _further(search, check, (top, bottom), noise)
         # If a kept value is zero, all further in are, too.
         above = above[: above.size * (n_top == top)]
         below = below[: below.size * (real.size - n_top == bottom)]
-        spectrum = _assembled(search, basis, check, found, (above, below), noise)
-        r, s = split_of(np.sort(search.rule(spectrum).kept))
-        if r <= top and s <= bottom:
+        error = DOUBLE_ERROR * scale
+        spectrum = _pairs(gram, kept_values, kept_rows, residuals[real], error, n_top)
+        further = _further_pairs(gram, basis, check, above, below, noise)
+        # The kept rows were turned.
+        further = replace(further, vectors=_apart(kept_rows, further.vectors.T).T)
+        spectrum = _around(spectrum, further)
+        n_largest, n_smallest = split_of(np.sort(search.rule(spectrum).kept))
+        if n_largest <= top and n_smallest <= bottom:
             break
-        top, bottom = max(r, top), max(s, bottom)
-    scale = float(np.max(np.abs(found.values), initial=0.0))
-    good = bool(np.all(pairs.known(gram, allowed(pairs.values, scale))))
+        top = max(n_largest, top)
+        bottom = max(n_smallest, bottom)
+    known = are_known(gram, values, residuals, allowed(values, scale))
     # Pairs below the rounding of the search were found by chance: others of their size were not.
-    good = good and bool(np.all(np.abs(found.values) > check.noise))
+    clear = np.abs(kept_values) > check.noise
+    good = bool(np.all(known)) and bool(np.all(clear))
     return replace(spectrum, converged=converged and good)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The pairs that the rule keeps: `top` of the largest values, then those of the smallest.
-
-    Those that are not `as_found` by the search were improved in float64, and turned by it.
-    """
-
-    values: Floats
-    rows: Array
-    residuals: Floats
-    top: int
-    as_found: bool
-
-
-def _assembled(
-    search: Search,
-    basis: KrylovBasis,
-    check: Check,
-    found: _Found,
-    further: tuple[Indices, Indices],
-    noise: float,
+def _pairs(
+    gram: Gram, values: Floats, rows: Array, residuals: Floats, error: float, n_top: int
 ) -> Spectrum:
-    """Put the kept pairs around the further Ritz pairs, largest first."""
-    gram, ritz, xp = search.gram, check.ritz, search.gram.xp
-    top, lam, left, rows = found.top, found.values, found.residuals, found.rows
-    bottom = int(lam.size) - top
-    more = np.r_[further]
-    if more.size:
-        inner = basis.vectors(ritz, more)
-        inner = inner if found.as_found else _apart(rows, inner)
-        rows = xp.concat([rows[:top, :], inner, rows[top:, :]], axis=0)
-    # Of equal values the kept one stays outside.
-    values = np.clip(
-        ritz.values[more], lam[top] if bottom else -np.inf, lam[top - 1] if top else np.inf
-    )
-    estimates = np.hypot(ritz.residuals[more], noise)
-    of_search = check.noise * (SINGLE_ERROR if basis.precision > 1e-12 else 1.0)
-    of_finish = DOUBLE_ERROR * float(np.max(np.abs(lam), initial=0.0))
-    errors = np.full(lam.size, of_search if found.as_found else of_finish)
-    further_errors = np.full(more.size, of_search)
+    """Make a spectrum of some pairs, of which `n_top` are from the top."""
     return Spectrum(
-        values=np.r_[lam[:top], values, lam[top:]],
-        vectors=rows.T,
-        residuals=np.r_[left[:top], estimates, left[top:]],
+        values=values,
         trace=gram.trace,
         frobenius_sq=gram.frobenius_sq,
-        n_top=top + int(further[0].size),
-        n_bottom=bottom + int(further[1].size),
+        n_top=n_top,
+        n_bottom=values.size - n_top,
+        precision=eps(gram.dtype, gram.xp),
+        vectors=rows.T,
+        residuals=residuals,
+        value_errors=np.full(values.size, error),
         solver="krylov",
-        precision=eps(gram.dtype, xp),
-        value_errors=np.r_[errors[:top], further_errors, errors[top:]],
+    )
+
+
+def _further_pairs(
+    gram: Gram, basis: KrylovBasis, check: Check, above: Indices, below: Indices, noise: float
+) -> Spectrum:
+    """Return Ritz pairs next to the kept ones as the search found them."""
+    which = np.r_[above, below]
+    residuals = np.hypot(check.residuals[which], noise)
+    error = _search_error(basis, check)
+    return _pairs(gram, check.values[which], basis.vectors(which), residuals, error, above.size)
+
+
+def _search_error(basis: KrylovBasis, check: Check) -> float:
+    """Bound the error of a value that comes from the products of the search."""
+    share = SINGLE_ERROR if basis.precision > _DOUBLE_PRECISION else 1.0
+    return check.noise * share
+
+
+def _around(kept: Spectrum, further: Spectrum) -> Spectrum:
+    """Put the kept pairs around the further ones, largest first."""
+    if not further.values.size:
+        return kept
+    top = kept.n_top
+    highest = kept.values[top - 1] if top else np.inf
+    lowest = kept.values[top] if kept.n_bottom else -np.inf
+    # Of equal values the kept one stays outside.
+    inner = np.clip(further.values, lowest, highest)
+    columns = [kept.vectors[:, :top], further.vectors, kept.vectors[:, top:]]
+    return replace(
+        kept,
+        values=np.r_[kept.values[:top], inner, kept.values[top:]],
+        n_top=top + further.n_top,
+        n_bottom=kept.n_bottom + further.n_bottom,
+        # As rows, which are contiguous.
+        vectors=namespace(kept.vectors).concat([part.T for part in columns], axis=0).T,
+        residuals=np.r_[kept.residuals[:top], further.residuals, kept.residuals[top:]],
+        value_errors=np.r_[kept.value_errors[:top], further.value_errors, kept.value_errors[top:]],
     )
 
 
@@ -276,17 +284,18 @@ def _further(
     search: Search, check: Check, split: tuple[int, int], noise: float
 ) -> tuple[Indices, Indices]:
     """Find the Ritz pairs next to the kept ones that are known too, up to 2k from either end."""
-    ritz, m = check.ritz, check.ritz.values.size
-    left = np.hypot(ritz.residuals, noise)
-    clear = np.abs(ritz.values) > np.maximum(10 * left, null_level(search.gram, ritz.values))
-    known = clear & (left <= EXTRA_TOL * check.scale)
-    limit = min(2 * search.n_wanted, m // 2)
+    values = check.values
+    m = values.size
     top, bottom = split
+    residuals = np.hypot(check.residuals, noise)
+    clear = np.abs(values) > np.maximum(10 * residuals, null_level(search.gram, values))
+    known = clear & (residuals <= EXTRA_TOL * check.scale)
+    limit = min(2 * search.n_wanted, m // 2)
+    from_top = known[top:limit] & (values[top:limit] > 0)
+    from_bottom = known[::-1][bottom:limit] & (values[::-1][bottom:limit] < 0)
     # The first unknown pair ends a run.
-    above = np.argmin(np.append(known[top:limit] & (ritz.values[top:limit] > 0), False))
-    below = np.argmin(
-        np.append(known[::-1][bottom:limit] & (ritz.values[::-1][bottom:limit] < 0), False)
-    )
+    above = int(np.argmin(np.append(from_top, False)))
+    below = int(np.argmin(np.append(from_bottom, False)))
     return np.r_[top : top + above], np.r_[m - bottom - below : m - bottom]
 
 
@@ -295,7 +304,8 @@ def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
 
     The vectors are centered, one per row. None if single rows of D are expensive.
     """
-    xp, columns = gram.xp, rows.T
+    xp = gram.xp
+    columns = rows.T
     sizes = np.abs(to_numpy(gram.diagonal()))
     largest = np.argpartition(sizes, max(0, gram.n - _LARGEST))[-_LARGEST:]
     others = np.delete(np.arange(gram.n), largest)
@@ -306,84 +316,84 @@ def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
     total = np.zeros(values.size)
     # On a GPU every block is waited for.
     elements = BLOCK_ELEMENTS if on_cpu(rows) else _DEVICE_ELEMENTS
-    for chosen, stand_for in ((largest, largest.size), (others[spaced], others.size)):
-        for part in row_blocks(chosen.size, gram.n, elements):
-            some = chosen[part]
-            picked = gram.pick(some)
+    for sample, stand_for in ((largest, largest.size), (others[spaced], others.size)):
+        for part in row_blocks(sample.size, gram.n, elements):
+            picked = gram.pick(sample[part])
             if picked is None:
                 return None
-            own = xp.take(columns, asarray_like(some, columns, dtype=xp.int64), axis=0)
-            left = -0.5 * (xp.astype(picked, xp.float64, copy=False) @ columns - means) - own * lam
-            squares = to_numpy(xp.sum(left * left, axis=0))
-            total += squares * (stand_for / chosen.size)
+            picked = xp.astype(picked, xp.float64, copy=False)
+            entries = xp.take(columns, asarray_like(sample[part], rows, dtype=xp.int64), axis=0)
+            residuals = -0.5 * (picked @ columns - means) - entries * lam
+            squares = to_numpy(xp.sum(residuals * residuals, axis=0))
+            total += squares * (stand_for / sample.size)
     return np.asarray(np.sqrt(total))
 
 
-@dataclass(frozen=True)
-class RitzPairs:
-    """Ritz pairs with their images B u: some from the top, the rest from the bottom."""
+def are_real(gram: Gram, values: Floats, residuals: Floats) -> Flags:
+    """Tell which values differ from zero."""
+    return np.abs(values) > np.maximum(residuals, null_level(gram, values))
 
-    values: Floats
-    rows: Array
-    images: Array
-    residual_rows: Array
-    residuals: Floats
 
-    @classmethod
-    def of(cls, rows: Array, images: Array, n_top: int, n_bottom: int) -> RitzPairs:
-        """Rayleigh–Ritz on orthonormal rows and their images."""
-        projected = to_numpy(rows @ images.T)
-        lam, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
-        ends = np.r_[np.arange(lam.size)[::-1][:n_top], np.arange(n_bottom)[::-1]]
-        lam, turn = lam[ends], asarray_like(np.ascontiguousarray(vectors[:, ends].T), rows)
-        rows, images = turn @ rows, turn @ images
-        left = asarray_like(-lam[:, None], rows) * rows
-        left += images
-        xp = namespace(rows)
-        lengths = to_numpy(xp.sqrt(xp.vecdot(left, left)))
-        return cls(lam, rows, images, left, lengths)
-
-    def real(self, gram: Gram) -> npt.NDArray[np.bool_]:
-        """Tell which values differ from zero."""
-        return np.abs(self.values) > np.maximum(self.residuals, null_level(gram, self.values))
-
-    def known(self, gram: Gram, allowed: Floats) -> npt.NDArray[np.bool_]:
-        """Tell which pairs have the residual allowed and a certain sign, or are zero."""
-        size = np.abs(self.values)
-        small = self.residuals <= np.minimum(allowed, size)
-        return small | (size <= null_level(gram, self.values))
+def are_known(gram: Gram, values: Floats, residuals: Floats, allowed: Floats) -> Flags:
+    """Tell which pairs have the residual allowed and a certain sign, or are zero."""
+    size = np.abs(values)
+    return (residuals <= np.minimum(allowed, size)) | (size <= null_level(gram, values))
 
 
 def polish(
     gram: Gram, rows: Array, n_top: int, allowed: Callable[[Floats], Floats]
-) -> tuple[RitzPairs, float]:
+) -> tuple[Floats, Array, Floats, float]:
     """Improve Ritz vectors in float64 until their residuals are as allowed, in at most three steps.
 
     The first `n_top` rows belong to the largest values, the others to the smallest; `allowed` gives
-    the largest residual of each pair from their values. Return the pairs, and the largest residual
-    that the first float64 product found.
+    the largest residual of each pair from their values. Return the values, the vectors as rows,
+    their residuals, and the largest residual that the first float64 product found.
     """
-    xp, n_bottom = gram.xp, int(rows.shape[0]) - n_top
-    pairs = RitzPairs.of(rows, gram.matmat(rows.T).T, n_top, n_bottom)
-    noise = float(np.max(pairs.residuals, initial=0.0))
+    xp = gram.xp
+    n_bottom = int(rows.shape[0]) - n_top
+    values, rows, images = rayleigh_ritz(rows, gram.matmat(rows.T).T, n_top, n_bottom)
+    errors, residuals = _residual_rows(values, rows, images)
+    noise = float(np.max(residuals, initial=0.0))
     for _ in range(_STEPS):
-        size = np.abs(pairs.values)
+        size = np.abs(values)
         # Neither clearly zero nor known to have the sign they show.
-        undecided = (size > null_level(gram, size)) & (size < pairs.residuals)
-        bad = np.flatnonzero((pairs.residuals > allowed(pairs.values)) | undecided)
+        undecided = (size > null_level(gram, size)) & (size < residuals)
+        bad = np.flatnonzero((residuals > allowed(values)) | undecided)
         if not bad.size:
             break
         # The residual of a pair points along its error. Its image must be exact: float32 turns
         # null vectors into values of 1e-8.
-        left = xp.take(pairs.residual_rows, asarray_like(bad, rows, dtype=xp.int64), axis=0)
-        steps, _, _ = orthonormal_rows(left, 0.0)
+        steps = xp.take(errors, asarray_like(bad, rows, dtype=xp.int64), axis=0)
+        steps, _, _ = orthonormal_rows(steps, 0.0)
         for _ in range(2):
             center_rows(steps)
-            steps, _ = project_out(pairs.rows, steps)
+            steps, _ = project_out(rows, steps)
             steps, _, _ = orthonormal_rows(steps, 1e-8)
-        images = xp.concat([pairs.images, gram.matmat(steps.T).T], axis=0)
-        pairs = RitzPairs.of(xp.concat([pairs.rows, steps], axis=0), images, n_top, n_bottom)
-    return pairs, noise
+        images = xp.concat([images, gram.matmat(steps.T).T], axis=0)
+        rows = xp.concat([rows, steps], axis=0)
+        values, rows, images = rayleigh_ritz(rows, images, n_top, n_bottom)
+        errors, residuals = _residual_rows(values, rows, images)
+    return values, rows, residuals, noise
+
+
+def rayleigh_ritz(
+    rows: Array, images: Array, n_top: int, n_bottom: int
+) -> tuple[Floats, Array, Array]:
+    """Return Ritz values, vectors and their images from orthonormal rows and their images."""
+    projected = to_numpy(rows @ images.T)
+    lam, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
+    ascending = np.arange(lam.size)
+    ends = np.r_[ascending[::-1][:n_top], ascending[:n_bottom][::-1]]
+    turn = asarray_like(np.ascontiguousarray(vectors[:, ends].T), rows)
+    return lam[ends], turn @ rows, turn @ images
+
+
+def _residual_rows(values: Floats, rows: Array, images: Array) -> tuple[Array, Floats]:
+    """Return B u − λ u of every pair, and its length."""
+    xp = namespace(rows)
+    errors = asarray_like(-values[:, None], rows) * rows
+    errors += images
+    return errors, to_numpy(xp.sqrt(xp.vecdot(errors, errors)))
 
 
 def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:
@@ -392,15 +402,17 @@ def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:
     Its error is some ε‖B‖ times its root, that of ‖B‖² less the squared values some ε‖B‖². None if
     D cannot be read row by row.
     """
-    xp, means = gram.xp, gram.moments.row_means
-    offsets, weighted = means - gram.moments.mean, rows * asarray_like(values[:, None], rows)
+    xp = gram.xp
+    means = gram.moments.row_means
+    offsets = means - gram.moments.mean
+    weighted = rows * asarray_like(values[:, None], rows)
 
-    def part_sq(whole: slice, part: Array) -> float:
+    def part_sq(strip: slice, part: Array) -> float:
         total = 0.0
-        for some in row_blocks(int(part.shape[0]), gram.n):
-            here = slice(whole.start + some.start, whole.start + some.stop)
-            left = xp.astype(part[some, :], xp.float64, copy=False) - means[here, None]
-            left = -0.5 * (left - offsets[None, :]) - weighted[:, here].T @ rows
+        for piece in row_blocks(int(part.shape[0]), gram.n):
+            objects = slice(strip.start + piece.start, strip.start + piece.stop)
+            left = xp.astype(part[piece, :], xp.float64, copy=False) - means[objects, None]
+            left = -0.5 * (left - offsets[None, :]) - weighted[:, objects].T @ rows
             total += float(xp.sum(left * left))
         return total
 

@@ -6,8 +6,6 @@ are rows: a growing basis is then one contiguous array.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -28,6 +26,7 @@ from neucmds.backend.blas import combine_rows, inner_products, subtract_combined
 from neucmds.spectrum.operators.single_precision import Multiply
 
 Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
 
 # Size of the weakest direction of a block, relative to the longest image, below which it is
 # orthogonalised again.
@@ -41,19 +40,6 @@ _NEARLY_ORTHONORMAL = 1e-8
 _INDEPENDENT = 1e-13
 
 
-@dataclass(frozen=True)
-class Ritz:
-    """Eigenpairs of the projected matrix, largest first."""
-
-    values: Floats
-    # Column i holds the i-th Ritz vector in the basis, on the device of the projected matrix.
-    coefficients: Array
-    # Row i holds B u − θ u of the i-th pair in the next block, by the recurrence; rounding in the
-    # products comes on top. Then the lengths of these rows.
-    remainder: Floats
-    residuals: Floats
-
-
 class KrylovBasis:
     """Orthonormal centered rows: `size` projected ones, then `width` to multiply next.
 
@@ -62,6 +48,16 @@ class KrylovBasis:
 
     A GPU is not waited for after every block: blocks are assumed to be well-conditioned until the
     projected problem is solved, and from the first that was not they are computed again, with care.
+
+    Attributes
+    ----------
+    values, residuals : ndarray of shape (size,)
+        Ritz values of the last `solve`, largest first, and ‖B u − θ u‖ of each pair by the
+        recurrence; rounding in the products comes on top.
+    coefficients : array of shape (size, size)
+        Column i holds the i-th Ritz vector in the basis, on the device of the rows.
+    remainder : ndarray of shape (size, width)
+        Row i holds B u − θ u of the i-th pair in the next block.
     """
 
     def __init__(
@@ -82,6 +78,10 @@ class KrylovBasis:
         self.projected = empty_like(rows, (capacity, capacity))
         self.projected[:, :] = 0.0
         self.coupling: Floats = np.zeros((0, 0))
+        self.values: Floats = np.zeros(0)
+        self.residuals: Floats = np.zeros(0)
+        self.remainder: Floats = np.zeros((0, 0))
+        self.coefficients: Array = None
 
     def inject(self, count: int) -> None:
         """Append random rows to the next block.
@@ -89,7 +89,8 @@ class KrylovBasis:
         A block of b rows finds at most b copies of a repeated eigenvalue; an independent vector
         finds another.
         """
-        used, (capacity, n) = self.size + self.width, self.rows.shape
+        used = self.size + self.width
+        capacity, n = self.rows.shape
         basis = self.rows[:used, :]
         # Beside the basis, only n − 1 − used directions are centered.
         count = max(0, min(count, capacity - used, n - 1 - used))
@@ -98,9 +99,9 @@ class KrylovBasis:
             center_rows(rows)
             rows, _ = project_out(basis, rows)
             rows, _, _ = orthonormal_rows(rows, 1e-8)
-        found = int(rows.shape[0])
-        self.rows[used : used + found, :] = rows
-        self.width += found
+        count = int(rows.shape[0])
+        self.rows[used : used + count, :] = rows
+        self.width += count
 
     def expand(self) -> None:
         """Multiply the next block, project it, and make the remainder the block after it."""
@@ -169,7 +170,8 @@ class KrylovBasis:
 
         Return the part of the image outside the basis, and the coefficients of the part inside.
         """
-        old, new = self.size, self.size + self.width
+        old = self.size
+        new = self.size + self.width
         self.n_products += self.width
         image = contiguous(self.multiply(self.rows[old:new, :].T).T)
         # First the rows with couplings (the last two blocks; after a restart, all), then all: one
@@ -182,36 +184,44 @@ class KrylovBasis:
         self.projected[old:new, :new] = asarray_like(coefficients, self.projected)
         own = self.projected[old:new, old:new]
         self.projected[old:new, old:new] = 0.5 * (own + own.T)
-        self.local, self.size, self.width = old, new, 0
+        self.local = old
+        self.size = new
+        self.width = 0
         return image, coefficients
 
-    def ritz(self) -> Ritz:
+    def solve(self) -> None:
         """Solve the projected problem on its device: Rayleigh–Ritz, signs kept."""
         self._settle()
-        xp, m, b = namespace(self.rows), self.size, self.coupling.shape[0]
-        lam, vectors = xp.linalg.eigh(self.projected[:m, :m])
-        vectors = xp.flip(vectors, axis=1)
+        xp = namespace(self.rows)
+        m = self.size
+        values, vectors = xp.linalg.eigh(self.projected[:m, :m])
+        self.coefficients = xp.flip(vectors, axis=1)
         # Only the last rows of the vectors are read.
-        read = to_numpy(xp.concat([xp.flip(lam, axis=0)[None, :], vectors[m - b :, :]], axis=0))
-        left = read[1:].T @ self.coupling
-        return Ritz(read[0], vectors, left, np.linalg.norm(left, axis=1))
+        last = self.coefficients[m - self.coupling.shape[0] :, :]
+        fetched = to_numpy(xp.concat([xp.flip(values, axis=0)[None, :], last], axis=0))
+        self.values = fetched[0]
+        self.remainder = fetched[1:].T @ self.coupling
+        self.residuals = np.linalg.norm(self.remainder, axis=1)
 
-    def vectors(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> Array:
+    def vectors(self, which: Indices) -> Array:
         """Ritz vectors as orthonormal rows."""
         xp = namespace(self.rows)
-        some = xp.take(ritz.coefficients, asarray_like(which, self.rows, dtype=xp.int64), axis=1)
-        return some.T @ self.rows[: self.size, :]
+        columns = asarray_like(which, self.rows, dtype=xp.int64)
+        chosen = xp.take(self.coefficients, columns, axis=1)
+        return chosen.T @ self.rows[: self.size, :]
 
-    def restart(self, ritz: Ritz, which: npt.NDArray[np.intp]) -> None:
+    def restart(self, which: Indices) -> None:
         """Restart with these Ritz vectors and the next block: a thick restart."""
-        xp, m, kept = namespace(self.rows), self.size, int(which.size)
-        block = xp.asarray(self.rows[m : m + self.width, :], copy=True)
-        self.rows[:kept, :] = self.vectors(ritz, which)
+        m = self.size
+        kept = int(which.size)
+        block = namespace(self.rows).asarray(self.rows[m : m + self.width, :], copy=True)
+        self.rows[:kept, :] = self.vectors(which)
         # The residual of every Ritz pair is in the next block.
         self.projected[:, :] = 0.0
-        self.projected[:kept, :kept] = asarray_like(np.diag(ritz.values[which]), self.projected)
-        self.coupling = ritz.remainder[which]
-        self.local, self.size = 0, kept
+        self.projected[:kept, :kept] = asarray_like(np.diag(self.values[which]), self.projected)
+        self.coupling = self.remainder[which]
+        self.local = 0
+        self.size = kept
         self.rows[kept : kept + self.width, :] = block
 
 
@@ -299,5 +309,6 @@ def _whitening(inner: Floats) -> tuple[Floats, Floats]:
         pass  # not positive definite to rounding
     lam, vectors = np.linalg.eigh(inner)
     strong = lam > _INDEPENDENT
-    root, vectors = np.sqrt(lam[strong]), vectors[:, strong]
+    root = np.sqrt(lam[strong])
+    vectors = vectors[:, strong]
     return (vectors / root).T, vectors * root

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from neucmds.errors import InputError, option
 from neucmds.problem.components import Components
-from neucmds.spectrum.spectrum import Ends
+from neucmds.spectrum.spectrum import Spectrum
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ def shrink(kept: Floats, dropped_sum: float) -> Floats:
 
 
 def split_bounds(
-    ends: Ends, k: int, second_term_divisor: float
+    ends: Spectrum, k: int, second_term_divisor: float
 ) -> tuple[npt.NDArray[np.intp], Floats]:
     """Evaluate (C1 + C2/divisor)/4 at every split of k into r largest and k − r smallest.
 
@@ -57,13 +57,13 @@ def split_bounds(
     return from_top, unknown_sq + dropped_sq + (unknown + dropped) ** 2 / second_term_divisor
 
 
-def classical(ends: Ends, components: Components) -> Selection:
+def classical(ends: Spectrum, components: Components) -> Selection:
     """Keep the k largest positive eigenvalues: classical MDS, PCoA. Paper: sec:main_results."""
     kept = _largest_positive(ends, components, "classical")
     return Selection(kept, ends.values[kept])
 
 
-def lower(ends: Ends, components: Components) -> Selection:
+def lower(ends: Spectrum, components: Components) -> Selection:
     """Keep the k largest positive eigenvalues, shrunk towards trace zero and clipped at zero.
 
     Neuc-MDS⁺ restricted to positive eigenvalues (docs/maths.md); may keep fewer than k.
@@ -71,13 +71,13 @@ def lower(ends: Ends, components: Components) -> Selection:
     return _shrunk(ends, _largest_positive(ends, components, "lower"))
 
 
-def neuc(ends: Ends, components: Components) -> Selection:
+def neuc(ends: Spectrum, components: Components) -> Selection:
     """Keep the k eigenvalues that minimise C1 + C2. Paper: alg:ev-selection, thm:selection."""
     kept = _kept_pairs(ends, components, second_term_divisor=1.0)
     return Selection(kept, ends.values[kept])
 
 
-def neuc_plus(ends: Ends, components: Components) -> Selection:
+def neuc_plus(ends: Spectrum, components: Components) -> Selection:
     """Keep and shift the k eigenvalues that minimise C̃1 + C̃2.
 
     Paper: alg:ev-selection-plus with T₋ the most negative (errata E2), thm:general_lower_error.
@@ -86,14 +86,14 @@ def neuc_plus(ends: Ends, components: Components) -> Selection:
     return _shrunk(ends, kept)
 
 
-def union(ends: Ends, components: Components) -> Selection:
+def union(ends: Spectrum, components: Components) -> Selection:
     """Keep every pair that `neuc` or `neuc+` keeps, as the true-STRESS methods need."""
     kept = np.union1d(neuc(ends, components).kept, neuc_plus(ends, components).kept)
     return Selection(kept, ends.values[kept])
 
 
 def _kept_pairs(
-    ends: Ends, components: Components, second_term_divisor: float
+    ends: Spectrum, components: Components, second_term_divisor: float
 ) -> npt.NDArray[np.intp]:
     """Return the pairs of the signature, or else of the least bound."""
     lam, size = ends.values, ends.values.size
@@ -120,7 +120,7 @@ def _kept_pairs(
     return kept[np.abs(lam[kept]) > ends.null_level]
 
 
-def _largest_positive(ends: Ends, components: Components, method: str) -> npt.NDArray[np.intp]:
+def _largest_positive(ends: Spectrum, components: Components, method: str) -> npt.NDArray[np.intp]:
     if components.signature is not None and components.signature[1] > 0:
         raise InputError(
             f"{option('method', method)} keeps positive eigenvalues only; for "
@@ -130,7 +130,7 @@ def _largest_positive(ends: Ends, components: Components, method: str) -> npt.ND
     return np.arange(min(components.total, positive), dtype=np.intp)
 
 
-def _shrunk(ends: Ends, kept: npt.NDArray[np.intp]) -> Selection:
+def _shrunk(ends: Spectrum, kept: npt.NDArray[np.intp]) -> Selection:
     """Shift the kept eigenvalues, giving up the smallest while the shift would flip its sign."""
     while True:
         lam = ends.values[kept]
@@ -141,7 +141,7 @@ def _shrunk(ends: Ends, kept: npt.NDArray[np.intp]) -> Selection:
         kept = np.delete(kept, flipped[np.argmin(np.abs(lam[flipped]))])
 
 
-METHODS: dict[str, Callable[[Ends, Components], Selection]] = {
+METHODS: dict[str, Callable[[Spectrum, Components], Selection]] = {
     "classical": classical,
     "lower": lower,
     "neuc": neuc,

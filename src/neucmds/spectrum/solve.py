@@ -12,7 +12,7 @@ from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.krylov import solve
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import METHODS, Selection, neuc_plus, union
-from neucmds.spectrum.spectrum import Ends, Spectrum
+from neucmds.spectrum.spectrum import Spectrum
 
 # Residual of an eigenpair, relative to the largest eigenvalue.
 EIGENPAIR_TOL = 1e-7
@@ -41,7 +41,7 @@ def solve_for(
         if gram.n > MAX_DENSE:
             wanted = [neuc_plus]
 
-    def rule(ends: Ends) -> Selection:
+    def rule(ends: Spectrum) -> Selection:
         chosen = [select(ends, size) for select in wanted for size in sizes]
         if len(chosen) == 1:
             return chosen[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,14 +13,16 @@ from neucmds.backend.arrays import Array, asarray_like, eps, is_numpy, namespace
 from neucmds.backend.memory import require_memory
 from neucmds.spectrum.operators.gram import Gram
 
+Floats = npt.NDArray[np.float64]
+
 EPS = float(np.finfo(np.float64).eps)
 # Matrices n × n in float64 of LAPACK: B, the eigenvectors and its work space.
 _MATRICES = 5
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Eigenvalues from both ends of the spectrum: all that a selection may look at.
+class Spectrum:
+    """Eigenvalues of B from both ends of its spectrum, and the eigenvectors where they are known.
 
     Parameters
     ----------
@@ -36,15 +38,36 @@ class Ends:
     unknown_sq : float, optional
         Sum of squares of the eigenvalues that are not among `values`, where it was measured;
         otherwise it is what `frobenius_sq` leaves.
+    vectors : array of shape (n, m), optional
+        Orthonormal and centered: orthogonal to the constant vector.
+    residuals : ndarray of shape (m,)
+        ``‖B u − λ u‖`` of each pair, or an estimate of it from some rows of B.
+    value_errors : ndarray of shape (m,)
+        Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
+    converged : bool
+        Whether the kept pairs met the tolerance.
+    solver : str
+        Name of the solver.
     """
 
-    values: npt.NDArray[np.float64]
+    values: Floats
     trace: float
     frobenius_sq: float
     n_top: int
     n_bottom: int
     precision: float = EPS
     unknown_sq: float | None = None
+    vectors: Array = None
+    residuals: Floats = field(default_factory=lambda: np.empty(0))
+    value_errors: Floats = field(default_factory=lambda: np.empty(0))
+    converged: bool = True
+    solver: str = "full"
+
+    @classmethod
+    def of(cls, values: npt.ArrayLike) -> Spectrum:
+        """Make a complete spectrum, without vectors, from all its eigenvalues in any order."""
+        lam = np.sort(np.asarray(values, dtype=np.float64))[::-1]
+        return cls(lam, float(lam.sum()), float(lam @ lam), lam.size, lam.size)
 
     def dropped_sq(self, kept: npt.NDArray[np.intp]) -> float:
         """Sum of squares of all eigenvalues but the kept ones, as measured where it was.
@@ -60,40 +83,11 @@ class Ends:
     def null_level(self) -> float:
         """Magnitude below which an eigenvalue counts as zero."""
         largest = float(np.max(np.abs(self.values), initial=0.0))
-        # Rounding D to single precision adds noise of norm ε√n at most.
-        noise = 0.0 if self.precision <= EPS else 2 * self.precision * math.sqrt(self.values.size)
-        return largest * max(max(64, self.values.size) * EPS, noise)
-
-    @classmethod
-    def of(cls, values: npt.ArrayLike) -> Ends:
-        """Make the ends of a complete spectrum from all its eigenvalues, in any order."""
-        lam = np.sort(np.asarray(values, dtype=np.float64))[::-1]
-        return cls(lam, float(lam.sum()), float(lam @ lam), lam.size, lam.size)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spectrum(Ends):
-    """Eigenpairs of B, possibly partial.
-
-    Parameters
-    ----------
-    vectors : array of shape (n, m)
-        Orthonormal and centered: orthogonal to the constant vector.
-    residuals : ndarray of shape (m,)
-        ``‖B u − λ u‖`` of each pair, or an estimate of it from some rows of B.
-    value_errors : ndarray of shape (m,)
-        Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
-    converged : bool
-        Whether the kept pairs met the tolerance.
-    solver : str
-        Name of the solver.
-    """
-
-    vectors: Array
-    residuals: npt.NDArray[np.float64]
-    value_errors: npt.NDArray[np.float64]
-    converged: bool = True
-    solver: str = "full"
+        level = max(64, self.values.size) * EPS
+        if self.precision > EPS:
+            # Rounding D to single precision adds noise of norm ε√n at most.
+            level = max(level, 2 * self.precision * math.sqrt(self.values.size))
+        return largest * level
 
     def take(self, kept: npt.NDArray[np.intp]) -> Array:
         """Return some eigenvectors, one column each."""
@@ -129,7 +123,8 @@ def full_spectrum(gram: Gram) -> Spectrum:
     v = xp.concat([ones[:-1], ones[-1:] + math.sqrt(gram.n)])
     beta = 1.0 / (gram.n + math.sqrt(gram.n))
     values, small = xp.linalg.eigh(_reflected_block(gram, v, beta))
-    values, small = xp.flip(values, axis=0), xp.flip(small, axis=1)
+    values = xp.flip(values, axis=0)
+    small = xp.flip(small, axis=1)
     zero_row = xp.zeros((1, gram.n - 1), dtype=small.dtype, device=gram.device)
     small = xp.concat([small, zero_row], axis=0)
     vectors = small - beta * v[:, None] * xp.matmul(v[None, :], small)
@@ -153,7 +148,8 @@ def full_spectrum(gram: Gram) -> Spectrum:
 
 def _reflected_block(gram: Gram, v: Array, beta: float) -> Array:
     """Φ(B) = −½Φ(D): the leading (n−1)×(n−1) block of −½QDQ, float64."""
-    xp, n = gram.xp, gram.n
+    xp = gram.xp
+    n = gram.n
     d = xp.concat(
         [xp.astype(gram.rows(rows), xp.float64, copy=False) for rows in gram.row_slices()], axis=0
     )

@@ -18,7 +18,7 @@ from neucmds.backend.dask_arrays import compute, require_dask
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 from neucmds.spectrum.operators.gram import Floats, Gram, Indices, Moments, Result
-from neucmds.spectrum.operators.single_precision import Rounded, RoundedGram
+from neucmds.spectrum.operators.single_precision import Single, rounded
 
 # LAPACK needs all of D in one place: 200 MB at this size.
 MOST_GATHERED = 5000
@@ -85,12 +85,12 @@ class DaskGram(Gram):
         # A copy: arrays from a worker are read-only.
         return np.array(product)
 
-    def rounded(self) -> Rounded | None:
+    def single(self) -> Single | None:
         """Return the float32 copy of B if it fits in memory: then D is read no more."""
         free = memory.available_memory()
         if self._futures or free is None or 4 * self.n**2 > free:
-            return super().rounded()
-        return RoundedGram.of(self)
+            return super().single()
+        return rounded(self)
 
     @cached_property
     def _futures(self) -> dict[Any, Any]:

@@ -11,7 +11,7 @@ from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace, on_
 from neucmds.backend.blas import symmetric_times
 from neucmds.backend.threads import parallel_map
 from neucmds.spectrum.operators.gram import Floats, Gram, Indices, Result
-from neucmds.spectrum.operators.single_precision import Rounded, RoundedGram
+from neucmds.spectrum.operators.single_precision import Single, rounded
 
 
 class DenseGram(Gram):
@@ -29,8 +29,9 @@ class DenseGram(Gram):
         self.keep_copy = keep_copy
         self.xp = namespace(sq_dissimilarity)
         self.n = int(sq_dissimilarity.shape[0])
-        self.dtype, self.device = sq_dissimilarity.dtype, sq_dissimilarity.device
-        self._kept: RoundedGram | None = None
+        self.dtype = sq_dissimilarity.dtype
+        self.device = sq_dissimilarity.device
+        self._copy: Single | None = None
 
     def rows(self, rows: slice) -> Array:
         """Return a view of these rows of D."""
@@ -77,7 +78,7 @@ class DenseGram(Gram):
             total += self.xp.sum(x[rows, :] * image, axis=0)
         return -0.5 * total
 
-    def rounded(self) -> Rounded | None:
+    def single(self) -> Single | None:
         """Return the float32 copy of B if it is allowed and pays.
 
         Beside a float32 D it pays on a GPU with room: its products need no float64 finish.
@@ -85,7 +86,8 @@ class DenseGram(Gram):
         room = arrays.free_memory(self.sq_dissimilarity) or 0
         pays = self.dtype != self.xp.float32 or room >= 6 * self.n**2
         if not (self.working_copy and pays):
-            return super().rounded()
-        copy = RoundedGram.of(self) if self._kept is None else self._kept
-        self._kept = copy if self.keep_copy else None
+            return super().single()
+        copy = self._copy or rounded(self)
+        if self.keep_copy:
+            self._copy = copy
         return copy

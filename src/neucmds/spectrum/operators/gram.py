@@ -15,7 +15,7 @@ import numpy.typing as npt
 from neucmds.backend.arrays import Array, centered, namespace, row_blocks, to_numpy
 from neucmds.backend.cuda_kernels import row_moments
 from neucmds.problem.validation import out_of_range
-from neucmds.spectrum.operators.single_precision import Rounded, SingleGram
+from neucmds.spectrum.operators.single_precision import Single, as_stored
 
 Result = TypeVar("Result")
 Floats = npt.NDArray[np.float64]
@@ -125,9 +125,11 @@ class Gram(ABC):
         """Return xᵀBx of each centered column, in float64."""
         return self.xp.sum(coordinates * self.matmat(coordinates), axis=0)
 
-    def rounded(self) -> Rounded | None:
+    def single(self) -> Single | None:
         """Return B in single precision where that pays, None where it does not."""
-        return SingleGram(self) if self.dtype == self.xp.float32 else None
+        if self.dtype == self.xp.float32:
+            return as_stored(self)
+        return None
 
     def diagonal(self) -> Array:
         """Return the diagonal of B in float64: D is hollow, so −½(0 − 2·row mean + mean)."""

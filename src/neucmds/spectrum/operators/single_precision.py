@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from neucmds.backend.arrays import Array, centered, empty_like, is_numpy, on_cpu, row_blocks
 from neucmds.backend.blas import single_products
@@ -22,75 +22,61 @@ Multiply = Callable[[Array], Array]
 _CACHED_ELEMENTS = 2**18
 
 
-class Rounded(Protocol):
-    """Products with B to single precision: all that a solver asks of a cheaper B."""
-
-    @property
-    def precision(self) -> float:
-        """Relative error of a product, beside what BLAS adds by summing n terms."""
-
-    def products(self) -> AbstractContextManager[Multiply]:
-        """Give the function for B @ block, to single precision but as float64."""
-
-
 @dataclass(frozen=True)
-class RoundedGram:
-    """The entries of B/σ in float32; σ, the scale, is a power of two."""
+class Single:
+    """B in single precision: a context with its product, and the relative error of that.
 
-    matrix: Array
-    scale: float
-    precision: float = 1e-7
+    Blocks of columns and their images are float64. BLAS adds an error by summing n terms.
+    """
 
-    @classmethod
-    def of(cls, gram: Gram) -> RoundedGram:
-        """Center D row block by row block, then round: no n × n float64 temporary exists."""
-        xp, means = gram.xp, gram.moments.row_means
-        # √F/n is the root mean square entry of B; D·1e-75 would underflow in float32 without it.
-        scale = 2.0 ** round(0.5 * math.log2(gram.frobenius_sq) - math.log2(gram.n))
-        columns = means - gram.moments.mean
-        matrix = xp.empty((gram.n, gram.n), dtype=xp.float32, device=gram.device)
-        factor, numpy = -0.5 / scale, is_numpy(matrix)
-        # On a GPU a block must fill the chip, not a cache.
-        elements = _CACHED_ELEMENTS if on_cpu(means) else gram.n**2
-        # A thread centers in the same memory again: a first fit of 8,000 took 5 % longer without.
-        held = threading.local()
-
-        def fill(whole: slice, part: Array) -> None:
-            own, out = means[whole], matrix[whole, :]
-            if not numpy and centered_single(part, own, columns, factor, out):
-                return
-            for rows in row_blocks(int(part.shape[0]), gram.n, elements):
-                count = rows.stop - rows.start
-                if not hasattr(held, "rows") or held.rows.shape[0] < count:
-                    held.rows = empty_like(means, (count, gram.n))
-                block = held.rows[:count, :]
-                block[...] = xp.astype(part[rows, :], xp.float64, copy=False)
-                block -= own[rows, None]
-                block -= columns
-                block *= factor
-                # NumPy rounds as it writes; others may refuse to.
-                out[rows, :] = block if numpy else xp.astype(block, xp.float32)
-
-        gram.on_each(fill)
-        return cls(matrix, scale)
-
-    def products(self) -> AbstractContextManager[Multiply]:
-        """Give the function for B @ block, to single precision but as float64."""
-        return single_products(self.matrix, self.scale)
+    products: Callable[[], AbstractContextManager[Multiply]]
+    precision: float
 
 
-@dataclass(frozen=True)
-class SingleGram:
-    """A D that is float32 already: no copy, centered in float64 on both sides of the product."""
+def rounded(gram: Gram) -> Single:
+    """Round the entries of B/σ to float32; σ is a power of two.
 
-    gram: Gram
-    precision: float = 1e-6
+    D is centered row block by row block: no n × n float64 temporary exists.
+    """
+    xp = gram.xp
+    means = gram.moments.row_means
+    columns = means - gram.moments.mean
+    # √F/n is the root mean square entry of B; D·1e-75 would underflow in float32 without it.
+    scale = 2.0 ** round(0.5 * math.log2(gram.frobenius_sq) - math.log2(gram.n))
+    factor = -0.5 / scale
+    matrix = xp.empty((gram.n, gram.n), dtype=xp.float32, device=gram.device)
+    numpy = is_numpy(matrix)
+    # On a GPU a block must fill the chip, not a cache.
+    elements = _CACHED_ELEMENTS if on_cpu(means) else gram.n**2
+    # A thread centers in the same memory again: a first fit of 8,000 took 5 % longer without.
+    buffer = threading.local()
 
-    def products(self) -> AbstractContextManager[Multiply]:
-        """Give the function for B @ block, to single precision but as float64."""
-        return nullcontext(self._multiply)
+    def fill(strip: slice, part: Array) -> None:
+        out = matrix[strip, :]
+        if not numpy and centered_single(part, means[strip], columns, factor, out):
+            return
+        for rows in row_blocks(int(part.shape[0]), gram.n, elements):
+            count = rows.stop - rows.start
+            if not hasattr(buffer, "rows") or buffer.rows.shape[0] < count:
+                buffer.rows = empty_like(means, (count, gram.n))
+            block = buffer.rows[:count, :]
+            block[...] = xp.astype(part[rows, :], xp.float64, copy=False)
+            block -= means[strip][rows, None]
+            block -= columns
+            block *= factor
+            # NumPy rounds as it writes; others may refuse to.
+            out[rows, :] = block if numpy else xp.astype(block, xp.float32)
 
-    def _multiply(self, block: Array) -> Array:
-        xp, gram = self.gram.xp, self.gram
+    gram.on_each(fill)
+    return Single(lambda: single_products(matrix, scale), precision=1e-7)
+
+
+def as_stored(gram: Gram) -> Single:
+    """Take a D that is float32 already: no copy, centered in float64 around the product."""
+    xp = gram.xp
+
+    def multiply(block: Array) -> Array:
         image = gram.product(xp.astype(centered(block), xp.float32))
         return -0.5 * centered(xp.astype(image, xp.float64))
+
+    return Single(lambda: nullcontext(multiply), precision=1e-6)

@@ -15,7 +15,7 @@ from neucmds.prepared import prepare
 from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.solve import solve_for
-from neucmds.spectrum.spectrum import Ends, Spectrum, full_spectrum
+from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 from neucmds.tools.plots import figures
 from neucmds.tools.plots.figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, Floats, Marks
 
@@ -245,9 +245,9 @@ def spectrum_of(problem: Dense) -> Spectrum:
 
 def _eigenvalues(D: Any, squared: bool, symmetrize: bool) -> tuple[Floats, float, bool]:
     """Return eigenvalues of B by magnitude, its trace, and whether they are all."""
-    if isinstance(D, Ends) or not _is_vector(D):
+    if isinstance(D, Spectrum) or not _is_vector(D):
         spectrum = D
-        if not isinstance(D, Ends):
+        if not isinstance(D, Spectrum):
             spectrum = spectrum_of(prepare(D, squared=squared, symmetrize=symmetrize))
         lam = spectrum.values
         trace = spectrum.trace
